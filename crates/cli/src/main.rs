@@ -1,0 +1,2 @@
+//! The `nodeward` command.
+fn main() {}

@@ -1,0 +1,21 @@
+//! The nouns of nodeward. No IO, no clock, no randomness: plain values that every other crate shares.
+//!
+//! Vocabulary: a *node* is a memory node (NUMA node); node ids may have holes. A *page* is a base page
+//! (its size is read at run time), a *folio* is the unit that the kernel moves, a *huge page* is always
+//! named with its size. *Residency* is pages per node. *Migration* is from node to node. A *stall* is
+//! the time that a thread waited for a page in flight. Units stand last in names: `stall_us_max`.
+
+#![forbid(unsafe_code)]
+
+pub mod account;
+pub mod mapping;
+pub mod mask;
+pub mod nodes;
+pub mod reason;
+pub mod units;
+
+pub use account::Account;
+pub use mapping::{Mapping, MappingKind, Range};
+pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
+pub use nodes::NodePairs;
+pub use reason::SkipReason;

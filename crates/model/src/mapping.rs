@@ -1,0 +1,130 @@
+//! Address ranges of a process and what kind of memory lies behind them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Virtual addresses from `start` up to, not including, `end`, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Range {
+    /// First address.
+    pub start: u64,
+    /// One past the last address.
+    pub end: u64,
+}
+
+impl Range {
+    /// A range; empty if `end` is not above `start`.
+    pub fn new(start: u64, end: u64) -> Self {
+        Self { start, end: end.max(start) }
+    }
+
+    /// Length in bytes.
+    pub fn bytes(self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether nothing is inside.
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// The part that both ranges share, if any.
+    pub fn and(self, other: Self) -> Option<Self> {
+        let both = Self::new(self.start.max(other.start), self.end.min(other.end));
+        (!both.is_empty()).then_some(both)
+    }
+
+    /// Cuts the range at every multiple of `step_bytes`, so that no piece crosses one.
+    pub fn aligned_pieces(self, step_bytes: u64) -> impl Iterator<Item = Self> {
+        let mut at = self.start;
+        std::iter::from_fn(move || {
+            if at >= self.end {
+                return None;
+            }
+            let stop = (at / step_bytes + 1).saturating_mul(step_bytes).min(self.end);
+            let piece = Self::new(at, stop);
+            at = stop;
+            Some(piece)
+        })
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:x}", self.start, self.end)
+    }
+}
+
+/// What kind of memory a mapping holds, as people tell them apart in `numastat -p`, and finer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MappingKind {
+    /// The brk heap.
+    Heap,
+    /// The main thread's stack (other threads' stacks are anonymous mappings).
+    Stack,
+    /// Private anonymous memory.
+    Anonymous,
+    /// A private mapping of a file: code, data, and pages copied on write from it.
+    File,
+    /// A mapping that other processes may share: shared files, tmpfs, System V and memfd memory.
+    Shared,
+    /// Pages of a hugetlb pool.
+    Huge,
+}
+
+impl MappingKind {
+    /// Every kind, in the order in which they are shown.
+    pub const ALL: [Self; 6] =
+        [Self::Heap, Self::Stack, Self::Anonymous, Self::File, Self::Shared, Self::Huge];
+
+    /// The name on the command line and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Stack => "stack",
+            Self::Anonymous => "anonymous",
+            Self::File => "file",
+            Self::Shared => "shared",
+            Self::Huge => "huge",
+        }
+    }
+}
+
+impl fmt::Display for MappingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One mapping of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The addresses that it covers.
+    pub range: Range,
+    /// What lies behind it.
+    pub kind: MappingKind,
+    /// Whether it is shared with other processes by construction (`s` in /proc/PID/maps).
+    pub shared: bool,
+    /// The file or the bracketed name behind it; empty for anonymous memory.
+    pub path: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_never_cross_a_multiple_of_the_step() {
+        let pieces: Vec<_> = Range::new(3, 21).aligned_pieces(8).collect();
+        assert_eq!(pieces, [Range::new(3, 8), Range::new(8, 16), Range::new(16, 21)]);
+        assert_eq!(Range::new(5, 5).aligned_pieces(8).count(), 0);
+    }
+
+    #[test]
+    fn ranges_meet_only_where_both_are() {
+        assert_eq!(Range::new(0, 10).and(Range::new(5, 20)), Some(Range::new(5, 10)));
+        assert_eq!(Range::new(0, 10).and(Range::new(10, 20)), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! Which node each node's pages go to.
+
+use std::collections::BTreeMap;
+
+use crate::{NodeId, Nodemask};
+
+/// The destination of every source node of a move.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodePairs {
+    pairs: BTreeMap<NodeId, NodeId>,
+}
+
+impl NodePairs {
+    /// Pairs the nodes of `from` with those of `to` by relative position, as migrate_pages(2) does:
+    /// the n-th node of `from` goes to the n-th node of `to`, counted round if `to` has fewer. A node
+    /// that stands in both sets stays when the sets differ in size (so `0-2` to `0` gathers, and moves
+    /// nothing away from node 0). Nodes that would go to themselves are left out.
+    pub fn new(from: &Nodemask, to: &Nodemask) -> Self {
+        let destinations: Vec<NodeId> = to.iter().collect();
+        if destinations.is_empty() {
+            return Self::default();
+        }
+        let stays = |node| from.len() != to.len() && to.contains(node);
+        let pairs = from
+            .iter()
+            .enumerate()
+            .map(|(position, node)| (node, destinations[position % destinations.len()]))
+            .filter(|&(node, destination)| node != destination && !stays(node))
+            .collect();
+        Self { pairs }
+    }
+
+    /// Where pages of a node go; `None` if they stay.
+    pub fn destination(&self, node: NodeId) -> Option<NodeId> {
+        self.pairs.get(&node).copied()
+    }
+
+    /// The pairs (from, to) in ascending order of the source node.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+        self.pairs.iter().map(|(&from, &to)| (from, to))
+    }
+
+    /// The nodes that pages leave.
+    pub fn sources(&self) -> Nodemask {
+        self.pairs.keys().copied().collect()
+    }
+
+    /// The nodes that pages go to.
+    pub fn destinations(&self) -> Nodemask {
+        self.pairs.values().copied().collect()
+    }
+
+    /// Whether nothing would move.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(from: &str, to: &str, expected: &[(u32, u32)]) {
+        let pairs = NodePairs::new(&from.parse().unwrap(), &to.parse().unwrap());
+        let seen: Vec<_> = pairs.iter().map(|(f, t)| (f.0, t.0)).collect();
+        assert_eq!(seen, expected, "{from} -> {to}");
+    }
+
+    #[test]
+    fn positions_are_kept_as_the_kernel_keeps_them() {
+        check("0", "1", &[(0, 1)]);
+        check("0,1", "2,3", &[(0, 2), (1, 3)]);
+        check("0,1", "1,0", &[]); // masks have no order: 0 -> 0, 1 -> 1
+        check("0-1", "1-2", &[(0, 1), (1, 2)]);
+        check("0-2", "4-5", &[(0, 4), (1, 5), (2, 4)]);
+        check("0-2", "0", &[(1, 0), (2, 0)]);
+        check("0", "0-1", &[]); // node 0 is in both sets, which differ in size
+        check("0", "", &[]);
+    }
+}

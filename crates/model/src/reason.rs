@@ -1,0 +1,101 @@
+//! Why a page was not moved.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a selected page stayed where it was. The set is documented and closed: every page of a move is
+/// moved, already there, or skipped for exactly one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SkipReason {
+    /// Somebody else holds a reference: direct I/O, RDMA, vfio, io_uring, or writeback that did not end.
+    Pinned,
+    /// Other processes map the page too, and moving it needs CAP_SYS_NICE.
+    Shared,
+    /// The page went away between looking and moving (freed, unmapped, truncated).
+    NotPresent,
+    /// The page is in swap; the kernel chooses its node when it comes back.
+    Swapped,
+    /// The destination node had no free memory.
+    NoMemory,
+    /// The destination's pool had no free huge page of that size.
+    NoHugePage,
+    /// The target's cpuset does not allow the destination node.
+    NotAllowed,
+    /// The kernel never moves this page: zero page, device memory, special mapping.
+    Unmovable,
+    /// The kernel put the page on another node than the one asked for.
+    WrongNode,
+    /// The page is part of a folio that cannot be moved within the stall budget.
+    StallBudget,
+    /// The move was interrupted before the page's turn.
+    Interrupted,
+    /// The process exited or was replaced by exec before the page's turn or in the middle of it.
+    Gone,
+    /// The kernel refused with an error that has no reason of its own.
+    Refused,
+}
+
+impl SkipReason {
+    /// Every reason.
+    pub const ALL: [Self; 13] = [
+        Self::Pinned,
+        Self::Shared,
+        Self::NotPresent,
+        Self::Swapped,
+        Self::NoMemory,
+        Self::NoHugePage,
+        Self::NotAllowed,
+        Self::Unmovable,
+        Self::WrongNode,
+        Self::StallBudget,
+        Self::Interrupted,
+        Self::Gone,
+        Self::Refused,
+    ];
+
+    /// The name in output and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pinned => "pinned",
+            Self::Shared => "shared",
+            Self::NotPresent => "not-present",
+            Self::Swapped => "swapped",
+            Self::NoMemory => "no-memory",
+            Self::NoHugePage => "no-huge-page",
+            Self::NotAllowed => "not-allowed",
+            Self::Unmovable => "unmovable",
+            Self::WrongNode => "wrong-node",
+            Self::StallBudget => "stall-budget",
+            Self::Interrupted => "interrupted",
+            Self::Gone => "gone",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// One line for people: what it means and what to do.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Pinned => "in use by I/O or a device; try again when the I/O has ended",
+            Self::Shared => "mapped by other processes; run with CAP_SYS_NICE to move it",
+            Self::NotPresent => "freed or unmapped meanwhile; nothing to do",
+            Self::Swapped => "in swap; it is placed when it is read back",
+            Self::NoMemory => "destination full; free memory there or move less",
+            Self::NoHugePage => "no free huge page there; raise nr_hugepages of that node",
+            Self::NotAllowed => "outside the target's cpuset; widen cpuset.mems",
+            Self::Unmovable => "zero page, device or kernel memory; the kernel never moves it",
+            Self::WrongNode => "the kernel placed it on another node; see the residency below",
+            Self::StallBudget => "its folio cannot be moved within --stall; raise the budget",
+            Self::Interrupted => "stopped before its turn; run the same command again",
+            Self::Gone => "the process ended or called exec; nothing to do",
+            Self::Refused => "the kernel refused; run with RUST_LOG=debug to see the error",
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

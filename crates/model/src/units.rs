@@ -1,0 +1,141 @@
+//! Sizes, rates and times as people write them: `64K`, `1.5GiB`, `500MB/s`, `1ms`.
+//!
+//! `K M G T` and `KiB MiB GiB TiB` are powers of 1024, `kB KB MB GB TB` are powers of 1000.
+
+/// Text that is not the quantity that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not {wanted}")]
+pub struct UnitError {
+    text: String,
+    wanted: &'static str,
+}
+
+const SIZE_UNITS: [(&str, u64); 15] = [
+    ("", 1),
+    ("B", 1),
+    ("K", 1 << 10),
+    ("KiB", 1 << 10),
+    ("KB", 1_000),
+    ("kB", 1_000),
+    ("M", 1 << 20),
+    ("MiB", 1 << 20),
+    ("MB", 1_000_000),
+    ("G", 1 << 30),
+    ("GiB", 1 << 30),
+    ("GB", 1_000_000_000),
+    ("T", 1 << 40),
+    ("TiB", 1 << 40),
+    ("TB", 1_000_000_000_000),
+];
+
+const TIME_UNITS: [(&str, u64); 4] =
+    [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+
+/// Bytes from text such as `64K`, `2MiB` or `1.5GB`.
+pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
+    quantity(text, &SIZE_UNITS).ok_or_else(|| wrong(text, "a size such as 64K, 2MiB or 1.5GB"))
+}
+
+/// Bytes per second from text such as `500MB/s`; the `/s` may be left out; zero is refused.
+pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
+    quantity(text.strip_suffix("/s").unwrap_or(text), &SIZE_UNITS)
+        .filter(|&rate| rate > 0)
+        .ok_or_else(|| wrong(text, "a rate such as 500MB/s or 2GiB/s"))
+}
+
+/// Nanoseconds from text such as `250us` or `1ms`; the unit is required and zero is refused.
+pub fn parse_duration_ns(text: &str) -> Result<u64, UnitError> {
+    quantity(text, &TIME_UNITS)
+        .filter(|&ns| ns > 0)
+        .ok_or_else(|| wrong(text, "a time such as 250us, 1ms or 2s"))
+}
+
+fn wrong(text: &str, wanted: &'static str) -> UnitError {
+    UnitError { text: text.to_owned(), wanted }
+}
+
+/// Digits with at most three decimals, then a unit: exact in integers.
+fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = units.iter().find(|(name, _)| *name == unit.trim_start())?.1;
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || decimals.len() > 3 || number.ends_with('.') {
+        return None;
+    }
+    let thousandths: u64 = format!("{decimals:0<3}").parse().ok()?;
+    let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
+    let part = u128::from(thousandths) * u128::from(scale) / 1000;
+    whole.checked_add(u64::try_from(part).ok()?)
+}
+
+/// Bytes as people read them, in powers of 1024 with three significant digits: `1.50 GiB`.
+pub fn show_bytes(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.decimals$} {}", units[unit])
+}
+
+/// A time as people read it: `850 ns`, `12.3 us`, `1.04 ms`, `2.50 s`.
+pub fn show_ns(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "us"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_rates() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("64K", 65_536),
+            ("2MiB", 2_097_152),
+            ("1.5G", 1_610_612_736), // 1.5 x 2^30
+            ("1.5 GB", 1_500_000_000),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        assert_eq!(parse_rate("500MB/s"), Ok(500_000_000));
+        assert_eq!(parse_rate("1G"), Ok(1 << 30));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "x", "1X", "-1", "1.", ".5", "1.2345K", "1e3", "99999999999T", "MB"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+        assert!(parse_rate("0/s").is_err());
+        for text in ["1", "0ms", "1h", "ms"] {
+            assert!(parse_duration_ns(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shown_as_people_read_them() {
+        assert_eq!(show_bytes(1023), "1023 B");
+        assert_eq!(show_bytes(1536), "1.50 KiB");
+        assert_eq!(show_bytes(512 << 20), "512 MiB");
+        assert_eq!(show_bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(show_ns(1_040_000), "1.04 ms");
+        assert_eq!(show_ns(850), "850 ns");
+    }
+}

@@ -1,0 +1,2 @@
+//! The lab command.
+fn main() {}
