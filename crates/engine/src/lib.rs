@@ -1,1 +1,3 @@
-//! placeholder
+//! The round: observe, decide, migrate, verify.
+
+#![forbid(unsafe_code)]

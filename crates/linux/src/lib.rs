@@ -1,1 +1,6 @@
-//! placeholder
+//! The machine contract on a stock Linux kernel.
+
+#[allow(unsafe_code, reason = "the one room that speaks to the kernel")]
+mod sys;
+
+pub mod procfs;

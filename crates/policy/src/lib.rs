@@ -1,1 +1,3 @@
-//! placeholder
+//! Decisions. Values in, values out: no clock, no randomness, no IO, no log.
+
+#![forbid(unsafe_code)]
