@@ -3,4 +3,11 @@
 #[allow(unsafe_code, reason = "the one room that speaks to the kernel")]
 mod sys;
 
+mod frames;
+mod machine;
+mod moving;
+mod pagemap;
+mod process;
 pub mod procfs;
+
+pub use machine::Linux;
