@@ -3,4 +3,6 @@
 #[allow(unsafe_code, reason = "the one room that speaks to the kernel")]
 mod sys;
 
+pub mod own;
+pub mod policy;
 pub mod procfs;
