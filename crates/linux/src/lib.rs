@@ -8,6 +8,8 @@ mod machine;
 mod moving;
 mod pagemap;
 mod process;
+pub mod own;
+pub mod policy;
 pub mod procfs;
 
 pub use machine::Linux;
