@@ -11,11 +11,17 @@ pub mod account;
 pub mod mapping;
 pub mod mask;
 pub mod nodes;
+pub mod nodestring;
 pub mod reason;
+pub mod synthetic;
+pub mod topology;
 pub mod units;
 
 pub use account::Account;
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
 pub use nodes::NodePairs;
+pub use nodestring::{NodestringError, parse_nodestring};
 pub use reason::SkipReason;
+pub use synthetic::{Synthetic, SyntheticError};
+pub use topology::Topology;
