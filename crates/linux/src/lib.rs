@@ -1,1 +1,3 @@
-//! placeholder
+//! The machine contract on a stock Linux kernel.
+
+pub mod sysfs;
