@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod hwloc;
 pub mod mapping;
 pub mod mask;
 pub mod nodes;
