@@ -34,7 +34,7 @@ pub fn hardware(topology: &Topology) -> String {
     numactl::hardware(topology)
 }
 
-/// A machine as one JSON document that ends with a newline. Sizes are in bytes, and what is not
+/// A machine as one line of JSON. Sizes are in bytes, and what is not
 /// known is null.
 pub fn json(topology: &Topology) -> String {
     #[derive(Serialize)]
@@ -45,7 +45,7 @@ pub fn json(topology: &Topology) -> String {
     }
     let document = Document { schema: SCHEMA, topology };
     // Integers, strings and lists only: nothing here can fail to be JSON.
-    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+    serde_json::to_string(&document).unwrap_or_default() + "\n"
 }
 
 #[cfg(test)]

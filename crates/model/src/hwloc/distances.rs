@@ -25,8 +25,8 @@ fn named(reader: &Reader<'_>) -> Result<Option<Distances>, HwlocError> {
                 return Err(wrong(matrix, "indexes", &id.to_string(), "node ids below 1024"));
             }
             let values = numbers(matrix, "u64values", "distances")?;
-            let ids = ids.into_iter().map(NodeId).collect();
-            return square(matrix, ids, &values).map(Some);
+            let ids: Vec<_> = ids.into_iter().map(NodeId).collect();
+            return square(matrix, &ids, &values).map(Some);
         }
     }
     Ok(None)
@@ -52,7 +52,7 @@ fn nested(reader: &Reader<'_>) -> Result<Option<Distances>, HwlocError> {
             let cells = matrix.children().filter(|e| e.has_tag_name("latency"));
             let values: Vec<u32> =
                 cells.map(|cell| latency(cell, base)).collect::<Result<_, _>>()?;
-            return square(matrix, ids, &values).map(Some);
+            return square(matrix, &ids, &values).map(Some);
         }
     }
     Ok(None)
@@ -71,7 +71,7 @@ fn latency(cell: Element<'_, '_>, base: f64) -> Result<u32, HwlocError> {
 /// A matrix over nodes in any order.
 fn square(
     matrix: Element<'_, '_>,
-    ids: Vec<NodeId>,
+    ids: &[NodeId],
     values: &[u32],
 ) -> Result<Distances, HwlocError> {
     let count = ids.len();

@@ -113,6 +113,14 @@ fn errors_say_what_and_where() {
     assert!(message(&cut).contains("distances is '3 distances for 2 nodes'"), "{}", message(&cut));
 }
 
+#[test]
+fn absurd_nesting_is_no_danger() {
+    let deep = "<object type='Group'>".repeat(20_000);
+    assert!(parse(&format!("<topology>{deep}")).is_err());
+    let closed = format!("<topology>{deep}{}</topology>", "</object>".repeat(20_000));
+    assert!(parse(&closed).is_err());
+}
+
 proptest! {
     /// Any byte of a real file replaced, any part cut out: an answer or an error, never a panic.
     #[test]

@@ -97,5 +97,9 @@ fn unknown_is_said() {
 #[test]
 fn json_has_a_schema_and_stable_names() {
     let machine = machine("1n@3 1c 2t 1GiB huge:2MiB*2 L1d:32KiB");
-    insta::assert_snapshot!(json(&machine));
+    let line = json(&machine);
+    assert!(line.ends_with("}\n") && line.lines().count() == 1);
+    assert!(line.starts_with(r#"{"schema":"nodeward.topology/1","page_bytes":4096,"#));
+    let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
 }
