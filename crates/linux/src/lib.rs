@@ -14,3 +14,4 @@ pub mod procfs;
 pub mod select;
 
 pub use machine::Linux;
+pub mod sysfs;

@@ -1,0 +1,3 @@
+//! What the command prints: pure functions from values to text.
+
+pub mod topology;
