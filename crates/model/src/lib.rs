@@ -11,6 +11,8 @@ pub mod account;
 pub mod mapping;
 pub mod mask;
 pub mod nodes;
+pub mod page;
+pub mod process;
 pub mod reason;
 pub mod units;
 
@@ -18,4 +20,6 @@ pub use account::Account;
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
 pub use nodes::NodePairs;
+pub use page::{Page, Place};
+pub use process::Pid;
 pub use reason::SkipReason;

@@ -107,6 +107,8 @@ pub struct Mapping {
     pub kind: MappingKind,
     /// Whether it is shared with other processes by construction (`s` in /proc/PID/maps).
     pub shared: bool,
+    /// Bytes in one of its pages, if it is of kind `Huge`.
+    pub huge_page_bytes: Option<u64>,
     /// The file or the bracketed name behind it; empty for anonymous memory.
     pub path: String,
 }

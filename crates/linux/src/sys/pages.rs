@@ -1,0 +1,55 @@
+//! move_pages(2), which moves pages and also tells where they are.
+
+use std::io;
+
+const MPOL_MF_MOVE: libc::c_int = 1 << 1;
+const MPOL_MF_MOVE_ALL: libc::c_int = 1 << 2;
+
+/// Asks the kernel to move pages of a process. `status` must be as long as `pages`; the kernel may
+/// leave entries of it unwritten. Returns the pages that were neither moved nor told of.
+pub fn move_pages(
+    pid: u32,
+    pages: &[u64],
+    nodes: &[i32],
+    status: &mut [i32],
+    everyones: bool,
+) -> io::Result<u64> {
+    assert!(
+        pages.len() == nodes.len() && pages.len() == status.len(),
+        "one node and status a page"
+    );
+    let flags = if everyones { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
+    // SAFETY: the three arrays are as long as the count says; the kernel reads the first two, writes
+    // the third, keeps none, and never dereferences the addresses in `pages` on our behalf.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            pid as libc::pid_t,
+            pages.len(),
+            pages.as_ptr(),
+            nodes.as_ptr(),
+            status.as_mut_ptr(),
+            flags,
+        )
+    };
+    u64::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Asks where pages are: a node, or a negative error number, for each.
+pub fn query_pages(pid: u32, pages: &[u64], status: &mut [i32]) -> io::Result<()> {
+    assert!(pages.len() == status.len(), "one status a page");
+    // SAFETY: both arrays are as long as the count says; with a null node array the kernel only reads
+    // the first, writes the second and moves nothing.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            pid as libc::pid_t,
+            pages.len(),
+            pages.as_ptr(),
+            std::ptr::null::<i32>(),
+            status.as_mut_ptr(),
+            0,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

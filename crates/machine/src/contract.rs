@@ -1,0 +1,84 @@
+//! What a machine must provide.
+
+use std::sync::Arc;
+
+use nodeward_model::{CpuId, Mapping, Page, Pid, Place, Range};
+use serde::Serialize;
+
+use crate::{MoveBatch, MoveOutcome, Result};
+
+/// What a machine can do for us, found by trying, never by its version.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Capabilities {
+    /// Pages that other processes map can be moved (CAP_SYS_NICE).
+    pub move_everyones: bool,
+    /// The node of a page can be read from its frame number (CAP_SYS_ADMIN): the fastest way to look.
+    pub frame_numbers: bool,
+    /// Populated ranges can be listed without walking holes (PAGEMAP_SCAN, Linux 6.7).
+    pub pagemap_scan: bool,
+}
+
+/// A machine: this kernel, a simulated one, or one on paper.
+pub trait Machine: Send + Sync {
+    /// Bytes in a base page; a power of two.
+    fn page_bytes(&self) -> u64;
+
+    /// What works here. Cost: a few system calls, once.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Monotonic time in nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// Waits for so many nanoseconds, or a little longer.
+    fn sleep_ns(&self, ns: u64);
+
+    /// Keeps the calling thread on one CPU; the thread stays where it is if that is not allowed.
+    fn stay_on(&self, cpu: CpuId);
+
+    /// Takes hold of a process, so that its pid cannot come to mean another one.
+    ///
+    /// # Errors
+    /// `Gone` if there is no such process, `KernelThread`, `Denied` if it belongs to somebody else.
+    fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>>;
+}
+
+/// Whether a held process still runs the program that was held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It does.
+    Running,
+    /// It has ended.
+    Exited,
+    /// It called exec: the memory that was held is gone.
+    Replaced,
+}
+
+/// A process that is held. After it ends every method says `Gone`, never something about another.
+pub trait Process: Send + Sync {
+    /// Its pid.
+    fn pid(&self) -> Pid;
+
+    /// Whether it still runs. Cost: one system call.
+    fn life(&self) -> Life;
+
+    /// Its mappings in ascending order, without those that hold no memory (vdso and the like).
+    fn mappings(&self) -> Result<Vec<Mapping>>;
+
+    /// The parts of `range` that may hold pages, in ascending order; a superset. Costs time per
+    /// populated page table where the kernel can list them, nothing (and `range` itself) elsewhere.
+    fn populated(&self, range: Range) -> Result<Vec<Range>>;
+
+    /// Appends what each base page of a range is now; the range is page-aligned and inside one
+    /// mapping. Walks at most 2 MiB of the target at a time, so that it is never held up for long.
+    fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()>;
+
+    /// Where single pages are now, in the order of the addresses.
+    fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>>;
+
+    /// Moves pages. Not every page may be moved, and the machine may not say of each what became
+    /// of it: see [`MoveOutcome`]. A page is never lost, whatever happens.
+    ///
+    /// # Errors
+    /// Only if nothing was attempted.
+    fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome>;
+}

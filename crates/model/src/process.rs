@@ -1,0 +1,59 @@
+//! Processes by number.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A process id, as the kernel numbers it; always above zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pid(u32);
+
+/// Text or a number that names no process.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a process id (a number from 1 to 4194304)")]
+pub struct PidError(String);
+
+impl Pid {
+    /// The largest pid on 64-bit Linux (PID_MAX_LIMIT).
+    pub const LIMIT: u32 = 4_194_304;
+
+    /// A pid from its number.
+    pub fn new(number: u32) -> Result<Self, PidError> {
+        let valid = (1..=Self::LIMIT).contains(&number);
+        if valid { Ok(Self(number)) } else { Err(PidError(number.to_string())) }
+    }
+
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl FromStr for Pid {
+    type Err = PidError;
+    fn from_str(text: &str) -> Result<Self, PidError> {
+        let number = text.parse().map_err(|_| PidError(text.to_owned()))?;
+        Self::new(number).map_err(|_| PidError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_real_process_ids_are_accepted() {
+        assert_eq!("17".parse::<Pid>().unwrap().number(), 17);
+        for text in ["0", "-1", "", "1x", "4194305", "99999999999"] {
+            assert!(text.parse::<Pid>().is_err(), "{text}");
+        }
+    }
+}
