@@ -1,7 +1,8 @@
-//! `cargo check` for aarch64. The code must not lean on x86, and nobody needs an Arm machine to see that.
+//! `cargo check` for aarch64. The code must not lean on x86, and nobody needs an Arm machine to see
+//! that.
 //!
-//! The standard library for the other architecture comes from the first source that has it:
-//! an installed rustup target; Debian's compiler in our cache; rustup, given a few seconds; Debian's
+//! The standard library for the other architecture comes from the first source that has it: an
+//! installed rustup target; Debian's compiler in our cache; rustup, given a few seconds; Debian's
 //! archive, unpacked into our cache without touching the system.
 
 mod archive;

@@ -1,8 +1,8 @@
 //! The programs that run inside the lab, built without shared libraries: a guest has none.
 //!
-//! They are `nodeward` and every program of the lab's package except `nodeward-lab`, which stays on
-//! the host. `--target` is given although it is the host's own, because only then cargo keeps
-//! `crt-static` away from procedural macros, which cannot be static.
+//! They are all programs of the workspace but those of the host: the chores and the lab's command.
+//! `--target` is given although it is the host's own, because only then cargo keeps `crt-static`
+//! away from procedural macros, which cannot be static.
 
 use std::env;
 use std::path::PathBuf;
@@ -14,6 +14,9 @@ use crate::workspace::Workspace;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// Programs that no guest starts.
+const HOST_ONLY: [&str; 2] = ["xtask", "nodeward-lab"];
+
 /// Builds the programs and prints their paths.
 pub fn run() -> Result<()> {
     for path in build()? {
@@ -22,7 +25,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Builds the programs and returns their paths, `nodeward` first.
+/// Builds the programs and returns their paths.
 pub fn build() -> Result<Vec<PathBuf>> {
     let workspace = Workspace::load()?;
     let programs = programs(&workspace);
@@ -46,11 +49,7 @@ pub fn dir(workspace: &Workspace) -> PathBuf {
 }
 
 fn programs(workspace: &Workspace) -> Vec<(&str, &str)> {
-    let ours = workspace.targets("bin").filter(|(package, _)| *package == "nodeward-cli");
-    let labs = workspace
-        .targets("bin")
-        .filter(|(package, program)| *package == "nodeward-lab" && *program != "nodeward-lab");
-    ours.chain(labs).collect()
+    workspace.targets("bin").filter(|(_, program)| !HOST_ONLY.contains(program)).collect()
 }
 
 fn static_flags() -> String {

@@ -1,4 +1,5 @@
-//! The chores of the workspace: `cargo xtask <chore>`. Each chore is one module; nothing here ships.
+//! The chores of the workspace: `cargo xtask <chore>`. Each chore is one module; nothing here
+//! ships.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! `cargo xtask spec`: SPEC.md says what nodeward promises, and this measures it.
 //!
-//! SPEC.md explains the convention to its readers. In short: a row is `id | promise | bound | command`;
-//! the last stdout line of the command is `{"measured": NUMBER, "unit": "..."}`; exit code 77 means
-//! that it could not run here, with the reason as the last line of stderr.
+//! SPEC.md explains the convention to its readers. In short: a row is `id | promise | bound |
+//! command`; the last stdout line of the command is `{"measured": NUMBER, "unit": "..."}`; exit
+//! code 77 means that it could not run here, with the reason as the last line of stderr.
 
 mod bound;
 mod measure;

@@ -1,5 +1,5 @@
-//! A private view of the Debian archive that this machine already uses: same mirror, same proxy, same
-//! keys, but with arm64 added and every file of its own below one directory.
+//! A private view of the Debian archive that this machine already uses: same mirror, same proxy,
+//! same keys, but with arm64 added and every file of its own below one directory.
 //!
 //! The mirror is asked from apt at run time and the private directory is removed after use.
 

@@ -1,8 +1,8 @@
 //! Debian's own compiler, unpacked into our cache. Nothing is installed and the system's package
 //! state is only read, so neither root nor a foreign architecture is needed.
 //!
-//! Layout of `$XDG_CACHE_HOME/nodeward/aarch64`: `rustc` (a script that starts the unpacked compiler
-//! with its libraries; written last, so its presence means that all is there) and `tree/`.
+//! Layout of `$XDG_CACHE_HOME/nodeward/aarch64`: `rustc` (a script that starts the unpacked
+//! compiler with its libraries; written last, so its presence means that all is there) and `tree/`.
 
 use std::env;
 use std::fs;

@@ -26,22 +26,30 @@ pub enum Effort {
 /// What came of a promise.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// Measured and within the bound.
-    Holds { measured: Number, record: Map<String, Value> },
-    /// Measured and outside.
-    Broken { measured: Number, record: Map<String, Value> },
-    /// Measured in a smoke run, where the bound does not count.
-    Ran { measured: Number, record: Map<String, Value> },
+    /// The command printed a number, and all else that it recorded.
+    Measured { verdict: Verdict, number: Number, record: Map<String, Value> },
     /// It cannot run on this machine. Not shown, hence not held.
     Skipped { why: String },
     /// It ran and measured nothing.
     Failed { why: String },
 }
 
+/// The number beside its bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    Holds,
+    Broken,
+    /// A smoke run, where the bound does not count.
+    NotJudged,
+}
+
 impl Finding {
     /// Whether this is what the run was to show.
     pub fn is_good(&self) -> bool {
-        matches!(self, Finding::Holds { .. } | Finding::Ran { .. })
+        match self {
+            Finding::Measured { verdict, .. } => *verdict != Verdict::Broken,
+            Finding::Skipped { .. } | Finding::Failed { .. } => false,
+        }
     }
 }
 
@@ -107,15 +115,16 @@ fn judge(said: &Said, promise: &Promise, effort: Effort) -> Finding {
 }
 
 fn number_of(stdout: &str, promise: &Promise, effort: Effort) -> Finding {
-    let (measured, record) = match read(stdout, promise.bound.unit.as_deref()) {
+    let (number, record) = match read(stdout, promise.bound.unit.as_deref()) {
         Ok(read) => read,
         Err(why) => return Finding::Failed { why },
     };
-    match effort {
-        Effort::Smoke => Finding::Ran { measured, record },
-        Effort::Full if promise.bound.holds(&measured) => Finding::Holds { measured, record },
-        Effort::Full => Finding::Broken { measured, record },
-    }
+    let verdict = match effort {
+        Effort::Smoke => Verdict::NotJudged,
+        Effort::Full if promise.bound.holds(&number) => Verdict::Holds,
+        Effort::Full => Verdict::Broken,
+    };
+    Finding::Measured { verdict, number, record }
 }
 
 /// The last line of stdout: an object with `measured`, in the unit of the bound.
@@ -154,20 +163,27 @@ mod tests {
         }
     }
 
+    fn measured(finding: &Finding) -> (Verdict, Option<u64>) {
+        match finding {
+            Finding::Measured { verdict, number, .. } => (*verdict, number.as_u64()),
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn the_last_line_counts_and_the_bound_decides() {
         let command = r#"echo noise; echo '{"measured": 2, "unit": "ms", "n": 3}'"#;
-        assert!(matches!(find("< 3 ms", command, Effort::Full), Finding::Holds { .. }));
-        assert!(matches!(find("< 2 ms", command, Effort::Full), Finding::Broken { .. }));
-        assert!(matches!(find("< 2 ms", command, Effort::Smoke), Finding::Ran { .. }));
+        let verdict = |bound, effort| measured(&find(bound, command, effort));
+        assert_eq!(verdict("< 3 ms", Effort::Full), (Verdict::Holds, Some(2)));
+        assert_eq!(verdict("< 2 ms", Effort::Full), (Verdict::Broken, Some(2)));
+        assert_eq!(verdict("< 2 ms", Effort::Smoke), (Verdict::NotJudged, Some(2)));
     }
 
     #[test]
     fn smoke_is_told_to_the_command() {
         let command = r#"echo "{\"measured\": ${NODEWARD_SPEC_SMOKE:-0}}""#;
-        let Finding::Ran { measured, .. } = find("> 0", command, Effort::Smoke) else { panic!() };
-        assert_eq!(measured.as_u64(), Some(1));
-        assert!(matches!(find("> 0", command, Effort::Full), Finding::Broken { .. }));
+        let number = |effort| measured(&find("> 0", command, effort)).1;
+        assert_eq!((number(Effort::Smoke), number(Effort::Full)), (Some(1), Some(0)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Promised, measured, held or not: as a table for people and as JSON for programs.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::{Map, Number, Value, json};
 
-use super::measure::Finding;
+use super::measure::{Finding, Verdict};
 use super::table::Promise;
 
 /// Names the shape of the JSON; a change that readers would notice changes the number.
@@ -57,7 +57,7 @@ fn object(Judged { promise, finding }: &Judged) -> Value {
         "unit": promise.bound.unit,
         "command": promise.command,
         "result": word(finding),
-        "holds": matches!(finding, Finding::Holds { .. }),
+        "holds": matches!(finding, Finding::Measured { verdict: Verdict::Holds, .. }),
         "measured": measured(finding),
         "why": why(finding),
         "record": record(finding),
@@ -66,28 +66,24 @@ fn object(Judged { promise, finding }: &Judged) -> Value {
 
 fn word(finding: &Finding) -> &'static str {
     match finding {
-        Finding::Holds { .. } => "holds",
-        Finding::Broken { .. } => "BROKEN",
-        Finding::Ran { .. } => "ran (not judged)",
-        Finding::Skipped { .. } => "skipped, so not shown",
-        Finding::Failed { .. } => "FAILED",
+        Finding::Measured { verdict: Verdict::Holds, .. } => "holds",
+        Finding::Measured { verdict: Verdict::Broken, .. } => "broken",
+        Finding::Measured { verdict: Verdict::NotJudged, .. } => "not-judged",
+        Finding::Skipped { .. } => "skipped",
+        Finding::Failed { .. } => "failed",
     }
 }
 
-fn measured(finding: &Finding) -> Option<&serde_json::Number> {
+fn measured(finding: &Finding) -> Option<&Number> {
     match finding {
-        Finding::Holds { measured, .. }
-        | Finding::Broken { measured, .. }
-        | Finding::Ran { measured, .. } => Some(measured),
+        Finding::Measured { number, .. } => Some(number),
         Finding::Skipped { .. } | Finding::Failed { .. } => None,
     }
 }
 
-fn record(finding: &Finding) -> Option<&serde_json::Map<String, Value>> {
+fn record(finding: &Finding) -> Option<&Map<String, Value>> {
     match finding {
-        Finding::Holds { record, .. }
-        | Finding::Broken { record, .. }
-        | Finding::Ran { record, .. } => Some(record),
+        Finding::Measured { record, .. } => Some(record),
         Finding::Skipped { .. } | Finding::Failed { .. } => None,
     }
 }
@@ -95,6 +91,46 @@ fn record(finding: &Finding) -> Option<&serde_json::Map<String, Value>> {
 fn why(finding: &Finding) -> Option<&str> {
     match finding {
         Finding::Skipped { why } | Finding::Failed { why } => Some(why),
-        _ => None,
+        Finding::Measured { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::table::parse;
+
+    /// One promise measured at 2 ms against `< 3 ms`, and one that could not run.
+    fn judged() -> Vec<Judged> {
+        let text =
+            "| id | promise | bound | command |\n| a.b | p | < 3 ms | c |\n| a.c | q | > 1 | d |";
+        let measured = Finding::Measured {
+            verdict: Verdict::Holds,
+            number: Number::from(2),
+            record: Map::new(),
+        };
+        let skipped = Finding::Skipped { why: "one node".to_owned() };
+        let promises = parse(text).unwrap().into_iter();
+        let pair = |(promise, finding)| Judged { promise, finding };
+        promises.zip([measured, skipped]).map(pair).collect()
+    }
+
+    #[test]
+    fn people_see_promised_beside_measured() {
+        let want = "id   promised  measured  result\n\
+                    a.b  < 3 ms    2 ms      holds\n\
+                    a.c  > 1       -         skipped: one node\n\
+                    1 of 2 promises shown\n";
+        assert_eq!(text(&judged()), want);
+    }
+
+    #[test]
+    fn programs_see_the_schema_and_the_same_results() {
+        let value: Value = serde_json::from_str(&json(&judged()).unwrap()).unwrap();
+        assert_eq!(value["schema"], SCHEMA);
+        assert_eq!(value["promises"][0]["measured"], 2);
+        assert_eq!(value["promises"][0]["holds"], true);
+        assert_eq!(value["promises"][1]["result"], "skipped");
+        assert_eq!(value["promises"][1]["why"], "one node");
     }
 }

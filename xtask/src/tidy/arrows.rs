@@ -23,7 +23,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-engine",
         ],
     ),
-    ("nodeward-lab", &["nodeward-model"]),
+    ("nodeward-load", &["nodeward-model", "nodeward-linux"]),
+    ("nodeward-lab-agent", &[]),
+    ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent"]),
     ("xtask", &[]),
 ];
 

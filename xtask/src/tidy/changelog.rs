@@ -1,4 +1,5 @@
-//! CHANGELOG.md keeps the shape of <https://keepachangelog.com>, with `Internals` as a section more.
+//! CHANGELOG.md keeps the shape of <https://keepachangelog.com>, with `Internals` as a section
+//! more.
 
 use std::path::Path;
 

@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn functions_are_measured_from_signature_to_brace() {
-        let text = "fn a() {}\n    pub(crate) const fn b<T>(\n        x: [u8; 3],\n    ) -> T {\n        \
-                    let _ = \"}\"; // }\n        { 1 }\n    }\n";
+        let text = "fn a() {}\n pub(crate) const fn b<T>(\n  x: [u8; 3],\n ) -> T {\n  \
+                    let _ = \"}\"; // }\n  { 1 }\n }\n";
         assert_eq!(lengths(text), [("a".to_owned(), 1), ("b".to_owned(), 6)]);
     }
 

@@ -135,9 +135,9 @@ mod tests {
     #[test]
     fn comments_and_strings_leave_the_code() {
         let [code, comments, literals] = picture("a(\"b//c\"); // d \"e\"\nf");
-        assert_eq!(code, "a(......);..........\nf");
+        assert_eq!(code, "a(......);.........\nf");
         assert_eq!(comments, "...........//.d.\"e\"\n.");
-        assert_eq!(literals, "..\"b//c\"............\n.");
+        assert_eq!(literals, "..\"b//c\"...........\n.");
     }
 
     #[test]

@@ -14,10 +14,8 @@ const IN_COMMENTS: &[&str] = &["FIXME", "XXX", "TODO"];
 const OF_ONE_MACHINE: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/tmp/", "wt"),
-    concat!("/ro", "ot/"),
     concat!("/ho", "me/"),
     concat!("deb.deb", "ian.org"),
-    concat!("snapshot.deb", "ian.org"),
     concat!("helper ses", "sion"),
 ];
 
