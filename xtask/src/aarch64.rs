@@ -11,7 +11,7 @@ mod rustup;
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
 use crate::ci::Outcome;
@@ -70,8 +70,9 @@ fn any() -> Result<Compiler> {
         return Ok(Compiler::Other(rustc));
     }
     let Err(first) = rustup::fetch() else { return Ok(Compiler::Installed) };
-    let second = debian::fetch().map(Compiler::Other);
-    second.map_err(|second| first.context(format!("no standard library for {TARGET}: {second:#}")))
+    debian::fetch().map(Compiler::Other).map_err(|second| {
+        anyhow!("no standard library for {TARGET}; from rustup: {first:#}; from Debian: {second:#}")
+    })
 }
 
 fn check(compiler: &Compiler) -> Result<()> {

@@ -20,20 +20,25 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Sets the directory up and fetches the package lists of both architectures.
+    /// Sets the directory up.
     pub fn open(dir: PathBuf) -> Result<Archive> {
         ensure!(process::find("apt-get").is_some(), "this machine has no apt-get (not Debian)");
         let machine = process::read(Command::new("dpkg").arg("--print-architecture"))?;
         ensure!(machine.trim() == "amd64", "Debian's route works on amd64 only");
+        let (sources, acquire) = (sources()?, acquire()?);
         let archive = Archive { dir };
         for sub in ["state/lists/partial", "cache/archives/partial"] {
             let sub = archive.dir.join(sub);
             fs::create_dir_all(&sub).with_context(|| format!("creating {}", sub.display()))?;
         }
-        archive.write("sources.list", &sources()?)?;
-        archive.write("apt.conf", &settings(&archive.dir, &acquire()?))?;
-        process::run(archive.apt("apt-get").args(["--quiet=2", "update"]))?;
+        archive.write("sources.list", &sources)?;
+        archive.write("apt.conf", &settings(&archive.dir, &acquire))?;
         Ok(archive)
+    }
+
+    /// Fetches the package lists of both architectures.
+    pub fn update(&self) -> Result<()> {
+        process::run(self.apt("apt-get").args(["--quiet=2", "update"]))
     }
 
     /// The version that apt would install for this machine.

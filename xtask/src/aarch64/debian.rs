@@ -34,14 +34,20 @@ pub fn fetch() -> Result<PathBuf> {
     }
     let cache = cache()?;
     let archive = Archive::open(cache.join("apt"))?;
-    let wanted = Workspace::load()?.rust_version()?.to_owned();
-    let (compiler, library) = pick(&archive, &wanted)?;
-    eprintln!("fetching {compiler} of Debian into {}", cache.display());
-    archive.download(compiler, library)?;
-    let rustc = unpack(&archive.debs()?, &cache)?;
+    let rustc = install(&archive, &cache);
     archive.close()?;
+    let rustc = rustc?;
     check(&rustc)?;
     Ok(rustc)
+}
+
+fn install(archive: &Archive, cache: &Path) -> Result<PathBuf> {
+    let wanted = Workspace::load()?.rust_version()?.to_owned();
+    archive.update()?;
+    let (compiler, library) = pick(archive, &wanted)?;
+    eprintln!("fetching {compiler} of Debian into {}", cache.display());
+    archive.download(compiler, library)?;
+    unpack(&archive.debs()?, cache)
 }
 
 fn pick<'a>(archive: &Archive, wanted: &str) -> Result<(&'a str, &'a str)> {
