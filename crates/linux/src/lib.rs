@@ -6,10 +6,11 @@ mod sys;
 mod frames;
 mod machine;
 mod moving;
-mod pagemap;
-mod process;
 pub mod own;
+mod pagemap;
 pub mod policy;
+mod process;
 pub mod procfs;
+pub mod select;
 
 pub use machine::Linux;
