@@ -1,3 +1,7 @@
 //! Decisions. Values in, values out: no clock, no randomness, no IO, no log.
 
 #![forbid(unsafe_code)]
+
+pub mod pacing;
+pub mod plan;
+pub mod ramp;

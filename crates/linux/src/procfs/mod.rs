@@ -1,3 +1,4 @@
 //! Readers of /proc. Each takes the root under which `proc` lies, so that captured trees can be read.
 
 pub mod maps;
+pub mod smaps;

@@ -1,0 +1,171 @@
+//! From page frame numbers to nodes and folios: the fastest way to look at many pages.
+//!
+//! The kernel shows frame numbers in pagemap to CAP_SYS_ADMIN only. Which node a frame belongs to is
+//! read from the memory blocks in sysfs; a block that two nodes share tells nothing, and such pages
+//! are asked for one by one.
+
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use nodeward_model::NodeId;
+
+use crate::pagemap::Entry;
+
+/// What a memory block says about its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Block {
+    Unknown,
+    Of(NodeId),
+    SharedByNodes,
+}
+
+/// Knowledge about page frames.
+#[derive(Debug)]
+pub struct Frames {
+    blocks: Vec<Block>,
+    frames_per_block: u64,
+    zero_frame: u64,
+    flags: Option<File>,
+}
+
+impl Frames {
+    /// Reads the memory blocks under `root`. `None` if frame numbers are hidden from us or the kernel
+    /// has no memory blocks.
+    pub fn open(root: &Path, page_bytes: u64) -> Option<Self> {
+        let zero_frame = zero_frame(page_bytes)?;
+        let system = root.join("sys/devices/system");
+        let block_bytes = fs::read_to_string(system.join("memory/block_size_bytes")).ok()?;
+        let block_bytes = u64::from_str_radix(block_bytes.trim(), 16).ok()?;
+        let blocks = blocks(&system.join("node")).ok()?;
+        let flags = File::open(root.join("proc/kpageflags")).ok();
+        (!blocks.is_empty() && block_bytes >= page_bytes).then(|| Self {
+            blocks,
+            frames_per_block: block_bytes / page_bytes,
+            zero_frame,
+            flags,
+        })
+    }
+
+    /// The node of a frame; `None` if only the kernel can tell.
+    pub fn node(&self, frame: u64) -> Option<NodeId> {
+        let block = usize::try_from(frame / self.frames_per_block).ok()?;
+        match self.blocks.get(block)? {
+            Block::Of(node) => Some(*node),
+            Block::Unknown | Block::SharedByNodes => None,
+        }
+    }
+
+    /// Whether this is the page of zeros that all untouched memory shares.
+    pub fn is_zero(&self, frame: u64) -> bool {
+        frame == self.zero_frame
+    }
+
+    /// The kernel's flags of `count` frames from `first` on; empty if they are hidden.
+    pub fn flags(&self, first: u64, count: usize) -> Vec<FrameFlags> {
+        let mut bytes = vec![0; count * 8];
+        let read = self.flags.as_ref().map(|file| file.read_exact_at(&mut bytes, first * 8));
+        match read {
+            Some(Ok(())) => bytes.chunks_exact(8).map(FrameFlags::from_bytes).collect(),
+            Some(Err(_)) | None => Vec::new(),
+        }
+    }
+}
+
+/// The flags of one frame (`Documentation/admin-guide/mm/pagemap.rst` of the kernel).
+#[derive(Clone, Copy, Debug)]
+pub struct FrameFlags(u64);
+
+impl FrameFlags {
+    fn from_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.try_into().map_or(0, u64::from_ne_bytes))
+    }
+
+    /// Inside a folio, not its first page.
+    pub fn is_tail(self) -> bool {
+        self.0 >> 16 & 1 == 1
+    }
+
+    /// A page of zeros, base or huge.
+    pub fn is_zero(self) -> bool {
+        self.0 >> 24 & 1 == 1
+    }
+}
+
+/// Which node each memory block belongs to: `nodeN` has a link `memoryM` for each of its blocks.
+fn blocks(nodes: &Path) -> io::Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    for (node, folder) in numbered(nodes, "node")? {
+        for (block, _) in numbered(&folder, "memory")? {
+            claim(&mut blocks, block as usize, NodeId(node));
+        }
+    }
+    Ok(blocks)
+}
+
+fn claim(blocks: &mut Vec<Block>, block: usize, node: NodeId) {
+    if blocks.len() <= block {
+        blocks.resize(block + 1, Block::Unknown);
+    }
+    blocks[block] = match blocks[block] {
+        Block::Unknown => Block::Of(node),
+        Block::Of(_) | Block::SharedByNodes => Block::SharedByNodes,
+    };
+}
+
+/// The entries of a folder that are called `prefix` and a number.
+fn numbered(folder: &Path, prefix: &str) -> io::Result<Vec<(u32, std::path::PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse().ok());
+        found.extend(number.map(|number| (number, entry.path())));
+    }
+    Ok(found)
+}
+
+/// The frame of the shared page of zeros, seen in our own untouched memory; `None` if frame numbers
+/// are hidden from us.
+fn zero_frame(page_bytes: u64) -> Option<u64> {
+    let untouched = vec![0_u8; 1 << 20]; // below 2 MiB, so that no huge zero page stands in
+    let middle = &untouched[untouched.len() / 2];
+    black_box(*middle); // a read of untouched memory maps the zero page
+    let page = std::ptr::from_ref(middle).addr() as u64 / page_bytes;
+    let mut bytes = [0; 8];
+    File::open("/proc/self/pagemap").ok()?.read_exact_at(&mut bytes, page * 8).ok()?;
+    Some(Entry::from_bytes(bytes).frame()?).filter(|&frame| frame != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two nodes with 128 MiB blocks; block 2 is shared by both, block 4 by none.
+    fn two_nodes() -> Frames {
+        let mut blocks = Vec::new();
+        for (block, node) in [(0, 0), (1, 0), (2, 0), (2, 1), (3, 1), (5, 1)] {
+            claim(&mut blocks, block, NodeId(node));
+        }
+        Frames { blocks, frames_per_block: 32768, zero_frame: 7, flags: None }
+    }
+
+    #[test]
+    fn a_frame_belongs_to_the_node_of_its_block() {
+        let frames = two_nodes();
+        assert_eq!(frames.node(0), Some(NodeId(0)));
+        assert_eq!(frames.node(2 * 32768 - 1), Some(NodeId(0)));
+        assert_eq!(frames.node(3 * 32768), Some(NodeId(1)));
+        assert_eq!(frames.node(5 * 32768 + 1), Some(NodeId(1)));
+    }
+
+    #[test]
+    fn shared_and_missing_blocks_tell_nothing() {
+        let frames = two_nodes();
+        for frame in [2 * 32768, 4 * 32768, 6 * 32768, u64::MAX] {
+            assert_eq!(frames.node(frame), None, "frame {frame}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! This kernel as a machine.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use nodeward_machine::{Capabilities, Error, Machine, Process, Result};
+use nodeward_model::{CpuId, Pid};
+use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::frames::Frames;
+use crate::process::{LinuxProcess, has_exited};
+use crate::sys;
+
+/// The bit in the flags of /proc/PID/stat that marks a kernel thread (PF_KTHREAD).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// This kernel.
+#[derive(Debug)]
+pub struct Linux {
+    page_bytes: u64,
+    frames: Option<Arc<Frames>>,
+    move_everyones: bool,
+    started: Instant,
+}
+
+impl Linux {
+    /// Probes what this kernel lets us do.
+    pub fn open() -> Self {
+        let page_bytes = rustix::param::page_size() as u64;
+        Self {
+            page_bytes,
+            frames: Frames::open(Path::new("/"), page_bytes).map(Arc::new),
+            move_everyones: may_move_everyones(),
+            started: Instant::now(),
+        }
+    }
+}
+
+/// The kernel checks the privilege before it looks at the pages, so a call with none tells.
+fn may_move_everyones() -> bool {
+    sys::move_pages(0, &[], &[], &mut [], true).is_ok()
+}
+
+impl Machine for Linux {
+    fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            move_everyones: self.move_everyones,
+            frame_numbers: self.frames.is_some(),
+            pagemap_scan: false,
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        std::thread::sleep(Duration::from_nanos(ns));
+    }
+
+    fn stay_on(&self, cpu: CpuId) {
+        let number = cpu.0 as usize;
+        if number < CpuSet::MAX_CPU {
+            let mut only = CpuSet::new();
+            only.set(number);
+            // A CPU that we may not use leaves the thread where it is: slower, never wrong.
+            sched_setaffinity(None, &only).ok();
+        }
+    }
+
+    fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>> {
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        let pidfd = open_pidfd(pid)?;
+        refuse_kernel_thread(pid, &folder)?;
+        let process = LinuxProcess {
+            pid,
+            maps: Mutex::new(open(pid, folder.join("maps"))?),
+            pagemap: open(pid, folder.join("pagemap"))?,
+            folder,
+            pidfd,
+            frames: self.frames.clone(),
+            page_bytes: self.page_bytes,
+        };
+        // The pid was ours while the files were opened, so they are of the process that we hold.
+        if has_exited(&process.pidfd) { Err(Error::Gone(pid)) } else { Ok(Arc::new(process)) }
+    }
+}
+
+fn open_pidfd(pid: Pid) -> Result<std::os::fd::OwnedFd> {
+    let number = i32::try_from(pid.number()).ok().and_then(rustix::process::Pid::from_raw);
+    let number = number.ok_or(Error::Gone(pid))?;
+    pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
+        rustix::io::Errno::SRCH => Error::Gone(pid),
+        rustix::io::Errno::INVAL => Error::Unsupported {
+            what: "taking hold of a single thread",
+            why: format!("{pid} is a thread; name its process (Tgid in /proc/{pid}/status)"),
+        },
+        error => Error::Syscall { call: "pidfd_open", source: error.into() },
+    })
+}
+
+fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
+    let stat = fs::read_to_string(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
+    // The name in brackets may hold anything, so fields are counted from its last bracket on.
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let flags = after_name.split_whitespace().nth(6).and_then(|flags| flags.parse::<u64>().ok());
+    match flags {
+        Some(flags) if flags & KERNEL_THREAD != 0 => Err(Error::KernelThread(pid)),
+        Some(_) => Ok(()),
+        None => Err(Error::Parse {
+            path: folder.join("stat"),
+            line: 1,
+            wanted: "PID (NAME) STATE and numbers".to_owned(),
+        }),
+    }
+}
+
+fn open(pid: Pid, path: PathBuf) -> Result<File> {
+    File::open(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::Gone(pid),
+        io::ErrorKind::PermissionDenied => Error::Denied {
+            what: format!("looking into process {pid}"),
+            need: "run as its user, as root, or with CAP_SYS_PTRACE".to_owned(),
+        },
+        _ if source.raw_os_error() == Some(libc::ESRCH) => Error::Gone(pid),
+        _ => Error::Read { path, source },
+    })
+}

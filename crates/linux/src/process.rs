@@ -1,0 +1,245 @@
+//! A process of this kernel, held by a pidfd and by /proc files opened once.
+//!
+//! The held files belong to one address space: after exec they read as empty, whatever runs under
+//! the pid then.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nodeward_machine::{Error, Life, MoveBatch, MoveOutcome, Process, Result};
+use nodeward_model::{Mapping, MappingKind, NodeId, Page, Pid, Place, Range};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::frames::Frames;
+use crate::pagemap::{self, Entry};
+use crate::procfs::{maps, smaps};
+use crate::{moving, sys};
+
+/// Pages asked for in one query; the kernel lets go of the target's lock after every 16.
+const QUERY_PAGES_MAX: usize = 4096;
+/// Consecutive frames from which on it pays to ask for their flags.
+const FOLIO_PAGES_MIN: usize = 16;
+
+/// A held process.
+#[derive(Debug)]
+pub struct LinuxProcess {
+    pub(crate) pid: Pid,
+    pub(crate) folder: PathBuf,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) maps: Mutex<File>,
+    pub(crate) pagemap: File,
+    pub(crate) frames: Option<Arc<Frames>>,
+    pub(crate) page_bytes: u64,
+}
+
+impl Process for LinuxProcess {
+    fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn life(&self) -> Life {
+        if has_exited(&self.pidfd) {
+            return Life::Exited;
+        }
+        match pagemap::entries(&self.pagemap, Range::new(0, self.page_bytes), self.page_bytes) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Life::Replaced,
+            Ok(_) | Err(_) => Life::Running,
+        }
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>> {
+        let path = self.folder.join("maps");
+        let text = self.read_maps().map_err(|source| self.failed(path.clone(), source))?;
+        let mut mappings = maps::parse(&text, &path)?;
+        self.mark_huge(&mut mappings);
+        match mappings.is_empty() && self.life() != Life::Running {
+            true => Err(Error::Gone(self.pid)),
+            false => Ok(mappings),
+        }
+    }
+
+    fn populated(&self, range: Range) -> Result<Vec<Range>> {
+        Ok(vec![range])
+    }
+
+    fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
+        let entries = pagemap::entries(&self.pagemap, range, self.page_bytes)
+            .map_err(|source| self.failed(self.folder.join("pagemap"), source))?;
+        let first = into.len();
+        into.extend(entries.iter().map(|&entry| self.page(entry)));
+        let pages = &mut into[first..];
+        self.locate_unknown(range, &entries, pages)?;
+        match mapping.huge_page_bytes {
+            Some(bytes) => mark_hugetlb(pages, range, self.page_bytes, bytes),
+            None => self.mark_folios(&entries, pages),
+        }
+        Ok(())
+    }
+
+    fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
+        let mut places = Vec::with_capacity(addresses.len());
+        for chunk in addresses.chunks(QUERY_PAGES_MAX) {
+            let mut status = vec![0; chunk.len()];
+            sys::query_pages(self.pid.number(), chunk, &mut status)
+                .map_err(|source| moving::query_error(self.pid, source))?;
+            places.extend(chunk.iter().zip(&status).map(|(&at, &code)| self.place(at, code)));
+        }
+        match self.life() {
+            Life::Running => Ok(places),
+            Life::Exited | Life::Replaced => Err(Error::Gone(self.pid)),
+        }
+    }
+
+    fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome> {
+        if self.life() != Life::Running {
+            return Err(Error::Gone(self.pid));
+        }
+        let outcome = moving::move_pages(self.pid, batch)?;
+        Ok(moving::seen_alive(outcome, self.life()))
+    }
+}
+
+impl LinuxProcess {
+    fn read_maps(&self) -> io::Result<String> {
+        let mut file = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        file.rewind()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    /// Finds the mappings of hugetlb pages, which maps does not tell from others.
+    fn mark_huge(&self, mappings: &mut [Mapping]) {
+        let read = |name| std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+        if !smaps::uses_hugetlb(&read("status")) {
+            return;
+        }
+        let sizes = smaps::page_sizes(&read("smaps"));
+        for mapping in mappings {
+            let size = sizes.get(&mapping.range.start).filter(|&&size| size > self.page_bytes);
+            if let Some(&size) = size {
+                mapping.kind = MappingKind::Huge;
+                mapping.huge_page_bytes = Some(size);
+            }
+        }
+    }
+
+    /// A page as far as its entry and the frame tables tell.
+    fn page(&self, entry: Entry) -> Page {
+        let shared = entry.is_present() && !entry.is_exclusive();
+        Page { place: self.place_of(entry).unwrap_or(Place::Absent), shared, folio_pages: 1 }
+    }
+
+    /// Where the page of an entry is; `None` if only the kernel can tell.
+    fn place_of(&self, entry: Entry) -> Option<Place> {
+        if !entry.is_present() {
+            return Some(if entry.is_swapped() { Place::Swapped } else { Place::Absent });
+        }
+        let frames = self.frames.as_ref()?;
+        let frame = entry.frame()?;
+        if frames.is_zero(frame) { Some(Place::Fixed) } else { frames.node(frame).map(Place::On) }
+    }
+
+    /// Asks the kernel for the pages that their frame numbers did not place.
+    fn locate_unknown(&self, range: Range, entries: &[Entry], pages: &mut [Page]) -> Result<()> {
+        let unknown: Vec<usize> =
+            (0..entries.len()).filter(|&i| self.place_of(entries[i]).is_none()).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let address = |&i: &usize| range.start + i as u64 * self.page_bytes;
+        let addresses: Vec<u64> = unknown.iter().map(address).collect();
+        for (i, place) in unknown.into_iter().zip(self.locate(&addresses)?) {
+            pages[i].place = place;
+        }
+        Ok(())
+    }
+
+    /// Where a page is by the kernel's answer; what the answer leaves open is read from its entry.
+    fn place(&self, address: u64, code: i32) -> Place {
+        if let Ok(node) = u32::try_from(code) {
+            return Place::On(NodeId(node));
+        }
+        let start = address - address % self.page_bytes;
+        let range = Range::new(start, start + self.page_bytes);
+        let entry = pagemap::entries(&self.pagemap, range, self.page_bytes);
+        match entry.as_deref() {
+            Ok([entry]) if entry.is_swapped() => Place::Swapped,
+            Ok([entry]) if entry.is_present() => Place::Fixed,
+            Ok(_) | Err(_) => Place::Absent,
+        }
+    }
+
+    /// Marks folios: runs of consecutive frames whose flags say that they hang together.
+    fn mark_folios(&self, entries: &[Entry], pages: &mut [Page]) {
+        let Some(frames) = &self.frames else { return };
+        let consecutive = |a: &Entry, b: &Entry| match (a.frame(), b.frame()) {
+            (Some(a), Some(b)) => a + 1 == b,
+            _ => false,
+        };
+        let mut at = 0;
+        for run in entries.chunk_by(consecutive) {
+            let pages = &mut pages[at..at + run.len()];
+            at += run.len();
+            if let Some(first) = run[0].frame().filter(|_| run.len() >= FOLIO_PAGES_MIN) {
+                mark_run(pages, &frames.flags(first, run.len()));
+            }
+        }
+    }
+
+    pub(crate) fn failed(&self, path: PathBuf, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound => Error::Gone(self.pid),
+            _ if source.raw_os_error() == Some(libc::ESRCH) => Error::Gone(self.pid),
+            _ => Error::Read { path, source },
+        }
+    }
+}
+
+fn mark_run(pages: &mut [Page], flags: &[crate::frames::FrameFlags]) {
+    let mut head = 0;
+    for (i, flag) in flags.iter().enumerate() {
+        if flag.is_zero() {
+            pages[i].place = Place::Fixed;
+        }
+        if i > 0 && flag.is_tail() {
+            pages[i].folio_pages = 0;
+            pages[head].folio_pages += 1;
+        } else {
+            head = i;
+        }
+    }
+}
+
+/// In a hugetlb mapping every aligned `huge_bytes` are one folio.
+fn mark_hugetlb(pages: &mut [Page], range: Range, page_bytes: u64, huge_bytes: u64) {
+    let pages_per_folio = u32::try_from(huge_bytes / page_bytes).unwrap_or(u32::MAX);
+    for (i, page) in pages.iter_mut().enumerate() {
+        let address = range.start + i as u64 * page_bytes;
+        page.folio_pages = if address.is_multiple_of(huge_bytes) { pages_per_folio } else { 0 };
+    }
+}
+
+/// Whether the process behind a pidfd has ended; its descriptor becomes readable then.
+pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hugetlb_page_counts_once_at_its_head() {
+        let mut pages = vec![Page::on(NodeId(0)); 1024];
+        mark_hugetlb(&mut pages, Range::new(0x20_0000, 0x60_0000), 4096, 2 << 20);
+        let heads: Vec<_> = (0..1024).filter(|&i| pages[i].folio_pages > 0).collect();
+        assert_eq!(heads, [0, 512]);
+        assert_eq!(pages.iter().map(|p| p.folio_pages).sum::<u32>(), 1024);
+    }
+}
