@@ -115,10 +115,12 @@ impl Situation {
 
     fn privilege(&self, capability: Capability, name: &str, instead: &str) -> String {
         let flag = name.trim_start_matches("CAP_");
-        if self.user_namespace {
-            return format!("{name} counts only outside user namespaces; run on the host");
+        // Over processes of its own namespace CAP_SYS_PTRACE counts; CAP_SYS_NICE counts nowhere.
+        let held = self.status.holds(capability);
+        if self.user_namespace && (held || capability == Capability::SysNice) {
+            return format!("a user namespace limits {name} to itself; run on the host");
         }
-        if self.status.holds(capability) {
+        if held {
             return format!(
                 "{name} is held, so a security module (SELinux, AppArmor) said no; see its log"
             );
@@ -192,12 +194,15 @@ mod tests {
         check(&filtered, Attempt::EveryonesPages, "--security-opt seccomp=PROFILE");
         check(&filtered, Attempt::Files, "--cap-add SYS_PTRACE"); // the filter is not to blame
 
-        let rootless = Situation { user_namespace: true, ..Situation::default() };
-        check(&rootless, Attempt::Pages, "only outside user namespaces");
-
         let status = Status { effective: u64::MAX, ..Status::default() };
         let root = Situation { status, ..Situation::default() };
         check(&root, Attempt::Pages, "security module");
+
+        let rootless = Situation { user_namespace: true, ..root };
+        check(&rootless, Attempt::Pages, "run on the host");
+        let nobody = Situation { status: Status::default(), ..rootless };
+        check(&nobody, Attempt::EveryonesPages, "run on the host");
+        check(&nobody, Attempt::Pages, "run as root or as the user of that process");
     }
 
     /// Goal: containers are known by the traces that they leave; a bare machine has none.
