@@ -20,7 +20,7 @@ use nodeward_engine::Jobs;
 pub const SYSTEM_FILE: &str = "/etc/nodeward.toml";
 
 /// How a move is done. One layer: what is absent is decided by the layer below.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MoveLayer {
     /// How many threads move pages: a number, or auto for as many as pay

@@ -20,6 +20,8 @@ pub enum Attempt {
     EveryonesPages,
     /// Reading /proc/PID/maps, pagemap or numa_maps.
     Files,
+    /// Seeing frame numbers in pagemap.
+    FrameNumbers,
     /// Setting a memory policy by set_mempolicy(2).
     Policy,
 }
@@ -86,6 +88,7 @@ impl Situation {
             Attempt::Policy if self.set_mempolicy_filtered => self.allow("set_mempolicy"),
             Attempt::Policy => "choose nodes that the cpuset allows".to_owned(),
             Attempt::EveryonesPages => self.privilege(Capability::SysNice, "CAP_SYS_NICE", "root"),
+            Attempt::FrameNumbers => self.privilege(Capability::SysAdmin, "CAP_SYS_ADMIN", "root"),
             Attempt::Pages | Attempt::Files => {
                 let instead = "root or as the user of that process";
                 self.privilege(Capability::SysPtrace, "CAP_SYS_PTRACE", instead)
@@ -115,9 +118,9 @@ impl Situation {
 
     fn privilege(&self, capability: Capability, name: &str, instead: &str) -> String {
         let flag = name.trim_start_matches("CAP_");
-        // Over processes of its own namespace CAP_SYS_PTRACE counts; CAP_SYS_NICE counts nowhere.
+        // CAP_SYS_PTRACE counts over processes of its own namespace, the others nowhere.
         let held = self.status.holds(capability);
-        if self.user_namespace && (held || capability == Capability::SysNice) {
+        if self.user_namespace && (held || capability != Capability::SysPtrace) {
             return format!("a user namespace limits {name} to itself; run on the host");
         }
         if held {

@@ -11,6 +11,7 @@ use super::{Finding, Role, State};
 use crate::advice::{Attempt, Situation};
 use crate::frames::Frames;
 use crate::own::{Area, Backing};
+use crate::procfs::status::Capability;
 use crate::sys;
 
 /// Makes every call. `root` is where the file about frames is read.
@@ -18,23 +19,38 @@ pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
     let page_bytes = rustix::param::page_size();
     let finding = |check, role, matters, state| Finding { check, role, matters, state };
     vec![
-        finding("move-pages", Role::Needed, "moves pages", own_page(page_bytes, situation)),
-        finding("pidfd", Role::Needed, "a pid never comes to mean another process", pidfd()),
-        finding("other-users", Role::Helps, "processes of other users", other_users(situation)),
+        finding(
+            "move-pages",
+            Role::Needed,
+            "it is the call that moves pages",
+            own_page(page_bytes, situation),
+        ),
+        finding("pidfd", Role::Needed, "a pid must not come to mean another process", pidfd()),
+        finding(
+            "other-users",
+            Role::Helps,
+            "processes of other users can be moved",
+            other_users(situation),
+        ),
         finding(
             "shared-pages",
             Role::Helps,
-            "pages that several processes map",
+            "pages that several processes map can be moved",
             everyones(situation),
         ),
         finding(
             "frame-numbers",
             Role::Helps,
-            "the fastest look at where pages are",
+            "it is the fastest look at where pages are",
             frames(root, page_bytes, situation),
         ),
-        finding("pagemap-scan", Role::Helps, "a quick look at sparse address spaces", scan()),
-        finding("userfaultfd", Role::Helps, "programs that manage their own memory", userfault()),
+        finding("pagemap-scan", Role::Helps, "sparse address spaces are looked at quickly", scan()),
+        finding(
+            "userfaultfd",
+            Role::Helps,
+            "programs can have their own memory managed",
+            userfault(),
+        ),
     ]
 }
 
@@ -91,7 +107,7 @@ fn other_users(situation: &Situation) -> State {
     match sys::query_pages(1, &[], &mut []) {
         Ok(()) => State::works("process 1 may be looked at"),
         Err(error) if is_refusal(&error) => {
-            let why = "only processes of the same user and privileges may be looked at";
+            let why = "process 1 may not be looked at, so others may neither";
             State::missing(why, situation.need(Attempt::Pages))
         }
         Err(error) => State::unknown(format!("asking about process 1 failed: {error}")),
@@ -102,9 +118,10 @@ fn other_users(situation: &Situation) -> State {
 fn everyones(situation: &Situation) -> State {
     match sys::move_pages(0, &[], &[], &mut [], true) {
         Ok(_) => State::works("CAP_SYS_NICE is honoured"),
-        Err(error) if is_refusal(&error) => {
-            State::missing("they stay behind", situation.need(Attempt::EveryonesPages))
-        }
+        Err(error) if is_refusal(&error) => State::missing(
+            "they stay behind: CAP_SYS_NICE is not honoured",
+            situation.need(Attempt::EveryonesPages),
+        ),
         Err(error) => State::unknown(format!("move_pages failed: {error}")),
     }
 }
@@ -113,11 +130,14 @@ fn frames(root: &Path, page_bytes: usize, situation: &Situation) -> State {
     if Frames::open(root, page_bytes as u64).is_some() {
         return State::works("pagemap shows them");
     }
-    let why = "pagemap hides them, so the kernel is asked about each page";
-    match situation.user_namespace {
-        true => State::missing(why, "CAP_SYS_ADMIN counts only on the host; run there"),
-        false => State::missing(why, "run as root, or with CAP_SYS_ADMIN"),
+    if situation.status.holds(Capability::SysAdmin) && !situation.user_namespace {
+        return State::missing(
+            "the kernel does not show which node a frame belongs to",
+            "boot a kernel with CONFIG_MEMORY_HOTPLUG",
+        );
     }
+    let why = "pagemap hides them, so the kernel is asked about each page";
+    State::missing(why, situation.need(Attempt::FrameNumbers))
 }
 
 fn scan() -> State {

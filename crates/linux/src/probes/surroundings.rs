@@ -15,7 +15,7 @@ pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
     let finding = |check, role, matters, state| Finding { check, role, matters, state };
     let around = |check, matters, state| finding(check, Role::Around, matters, state);
     vec![
-        finding("nodes", Role::Needed, "there is somewhere to move to", machine.nodes()),
+        finding("nodes", Role::Needed, "pages need somewhere to go", machine.nodes()),
         around("cpuset", "the kernel refuses nodes outside it", machine.cpuset(situation)),
         around("free-memory", "moves end where a node is full", machine.free_memory()),
         around("numa-balancing", "the kernel may move pages back", machine.numa_balancing()),
