@@ -118,7 +118,7 @@ fn wait(args: &Args, stop: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Runs a plain load in place of this one, for what is left of the time. Returns only to say why not.
+/// Runs a plain load in place of this one, for what is left of the time. Returns only on failure.
 fn replace(args: &Args) -> std::io::Error {
     let mut next = Command::new("/proc/self/exe");
     next.args(["--size", &args.size.to_string()]);

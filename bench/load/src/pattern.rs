@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Goal: one write that went missing is seen by the check of the page and by the next write there.
+    /// Goal: a write that went missing is seen by a check of the page and by the next write there.
     #[test]
     fn a_lost_write_is_seen() {
         let words = page();

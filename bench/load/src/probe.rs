@@ -1,5 +1,5 @@
-//! Measures how long a thread waits for pages in flight, apart from the times when it merely lost its
-//! CPU to somebody else.
+//! Measures how long a thread waits for pages in flight, apart from the times when it merely lost
+//! its CPU to somebody else.
 
 use std::hint::black_box;
 use std::io;
@@ -110,7 +110,7 @@ mod tests {
         assert!(report.noise.max_ns >= LONGEST_NS);
     }
 
-    /// Goal: a fault or a voluntary switch outweighs losing the CPU, which outweighs nothing at all.
+    /// Goal: a fault or a voluntary switch outweighs losing the CPU, which outweighs nothing.
     #[test]
     fn causes_are_told_apart() {
         let none = Interruptions::default();

@@ -22,7 +22,7 @@ pub struct Ready {
     pub page_bytes: usize,
     /// Pages that a pipe holds.
     pub pinned: usize,
-    /// Anonymous memory of the process in transparent huge pages; absent if the kernel does not tell.
+    /// Anonymous memory of the process in transparent huge pages; null if the kernel is silent.
     pub huge_bytes: Option<u64>,
     /// Children that share the memory.
     pub children: Vec<u32>,

@@ -1,112 +1,106 @@
-//! Exit codes: part of the interface, so that scripts can tell what happened without reading.
+//! Exit codes: a documented set, the same for every verb, so that scripts can tell what happened
+//! without reading.
 
 use std::process::ExitCode;
 
 use nodeward_machine::Error;
-use nodeward_model::Account;
 
-use crate::settings::SettingsError;
-
-/// How a run of `nodeward` ended. Numbers never change their meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// How a command ended. Numbers never change their meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Everything that was asked for was done or shown.
-    Success = 0,
-    /// Some pages were moved and some stayed behind; the account says why.
-    Partly = 1,
-    /// An argument or a settings file is wrong; nothing was attempted.
-    Usage = 2,
-    /// Nothing could be done: every page stayed behind, or the machine cannot do it.
-    Nothing = 3,
-    /// A privilege is missing; nothing was attempted.
-    Denied = 4,
-    /// The process ended or called exec before all was done.
-    Gone = 5,
-    /// The machine answered in a way that nodeward does not understand.
-    Failed = 6,
-    /// SIGINT ended it; what was done before was accounted for.
-    Interrupted = 130,
+    /// 0: everything was shown, or every selected page is where it was sent.
+    Done,
+    /// 1: some pages stayed behind; the account says why.
+    SomeSkipped,
+    /// 2: the command line or a settings file cannot be understood.
+    BadInput,
+    /// 3: nothing could be done: every page was refused, or this machine cannot do it.
+    NothingDone,
+    /// 4: a privilege is missing.
+    NoPermission,
+    /// 5: the process does not exist, ended, or was replaced by exec.
+    Gone,
+    /// 6: the machine failed in another way.
+    Failed,
+    /// 130: interrupted by Ctrl-C; what was done until then is in the account.
+    Interrupted,
 }
 
 impl Exit {
     /// Every code.
-    pub const ALL: [Self; 8] = [
-        Self::Success,
-        Self::Partly,
-        Self::Usage,
-        Self::Nothing,
-        Self::Denied,
+    const ALL: [Self; 8] = [
+        Self::Done,
+        Self::SomeSkipped,
+        Self::BadInput,
+        Self::NothingDone,
+        Self::NoPermission,
         Self::Gone,
         Self::Failed,
         Self::Interrupted,
     ];
 
-    /// The number that the shell sees.
-    pub fn number(self) -> u8 {
-        self as u8
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::SomeSkipped => 1,
+            Self::BadInput => 2,
+            Self::NothingDone => 3,
+            Self::NoPermission => 4,
+            Self::Gone => 5,
+            Self::Failed => 6,
+            Self::Interrupted => 130,
+        }
     }
 
     /// One line for the manual.
-    pub fn meaning(self) -> &'static str {
+    fn meaning(self) -> &'static str {
         match self {
-            Self::Success => "everything that was asked for was done or shown",
-            Self::Partly => "some pages were moved, some stayed behind; the account says why",
-            Self::Usage => "an argument or a settings file is wrong; nothing was attempted",
-            Self::Nothing => {
-                "nothing could be done: every page stayed behind, or nothing works here"
-            }
-            Self::Denied => "a privilege is missing; nothing was attempted",
-            Self::Gone => "the process ended or called exec before all was done",
-            Self::Failed => "the machine answered in a way that nodeward does not understand",
-            Self::Interrupted => "interrupted (SIGINT); what was done before was accounted for",
+            Self::Done => "everything was shown, or every selected page is where it was sent",
+            Self::SomeSkipped => "some pages stayed behind; the account says why",
+            Self::BadInput => "the command line or a settings file cannot be understood",
+            Self::NothingDone => "every page was refused, or this machine cannot do it",
+            Self::NoPermission => "a privilege is missing",
+            Self::Gone => "the process does not exist, ended, or was replaced by exec",
+            Self::Failed => "the machine failed in another way",
+            Self::Interrupted => "interrupted by Ctrl-C; what was done is in the account",
         }
     }
 
-    /// How a move ended that was not interrupted, by its account.
-    pub fn of_account(account: &Account) -> Self {
-        match (account.skipped_total(), account.moved + account.already_there) {
-            (0, _) => Self::Success,
-            (_, 0) => Self::Nothing,
-            (_, _) => Self::Partly,
-        }
-    }
-
-    /// How a run ended that stopped with an error, by the first cause in its chain that tells.
-    pub fn of_error(error: &anyhow::Error) -> Self {
-        error.chain().find_map(of_cause).unwrap_or(Self::Failed)
-    }
-
-    /// The table of all codes in Markdown, as README shows it.
+    /// All codes and what they mean, for `--help`.
     pub fn table() -> String {
-        let rows = Self::ALL.map(|exit| format!("| {} | {} |\n", exit.number(), exit.meaning()));
-        format!("| code | meaning |\n|---|---|\n{}", rows.concat())
+        let rows = Self::ALL.map(|exit| format!("  {:>3}  {}", exit.code(), exit.meaning()));
+        format!("Exit codes:\n{}", rows.join("\n"))
+    }
+
+    /// The code for an error that ended the command, by the first cause in its chain that tells.
+    /// What nobody else explains was wrong on the command line.
+    pub fn of(error: &anyhow::Error) -> Self {
+        error.chain().find_map(of_cause).unwrap_or(Self::BadInput)
     }
 }
 
 fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
-    if cause.is::<SettingsError>() {
-        return Some(Exit::Usage);
-    }
     cause.downcast_ref::<Error>().map(|error| match error {
-        Error::Gone(_) => Exit::Gone,
-        Error::KernelThread(_) => Exit::Usage,
-        Error::Denied { .. } => Exit::Denied,
-        Error::Unsupported { .. } => Exit::Nothing,
+        error if error.is_gone() => Exit::Gone,
+        error if error.is_permission() => Exit::NoPermission,
+        Error::KernelThread(_) | Error::Unsupported { .. } => Exit::NothingDone,
         _ => Exit::Failed,
     })
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        exit.number().into()
+        exit.code().into()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use anyhow::Context;
-    use nodeward_model::{Pid, SkipReason};
+    use nodeward_model::Pid;
+
+    use super::*;
 
     /// Goal: the documented numbers are what they are; changing one breaks scripts.
     #[test]
@@ -114,28 +108,20 @@ mod tests {
         insta::assert_snapshot!(Exit::table());
     }
 
-    /// Goal: an account decides between everything, something and nothing; nothing to do is success.
-    #[test]
-    fn accounts() {
-        let account = |moved, already_there, skipped| {
-            let mut account = Account { moved, already_there, ..Account::default() };
-            account.skip(SkipReason::Pinned, skipped);
-            Exit::of_account(&account)
-        };
-        assert_eq!(account(0, 0, 0), Exit::Success);
-        assert_eq!(account(5, 0, 0), Exit::Success);
-        assert_eq!(account(5, 0, 1), Exit::Partly);
-        assert_eq!(account(0, 5, 1), Exit::Partly);
-        assert_eq!(account(0, 0, 1), Exit::Nothing);
-    }
-
     /// Goal: causes are found below what was said on top of them.
     #[test]
-    fn errors() {
+    fn errors_tell_their_code() {
         let pid = Pid::new(7).unwrap();
-        let wrapped = |error: Error| Err::<(), _>(error).context("on top").unwrap_err();
-        assert_eq!(Exit::of_error(&wrapped(Error::Gone(pid))), Exit::Gone);
-        assert_eq!(Exit::of_error(&wrapped(Error::KernelThread(pid))), Exit::Usage);
-        assert_eq!(Exit::of_error(&anyhow::anyhow!("what?")), Exit::Failed);
+        let code = |error: Error| {
+            let wrapped = Err::<(), _>(error).context("on top").unwrap_err();
+            Exit::of(&wrapped)
+        };
+        assert_eq!(code(Error::Gone(pid)), Exit::Gone);
+        assert_eq!(code(Error::KernelThread(pid)), Exit::NothingDone);
+        let denied = Error::Denied { what: String::new(), need: String::new() };
+        assert_eq!(code(denied), Exit::NoPermission);
+        let source = std::io::ErrorKind::Other.into();
+        assert_eq!(code(Error::Syscall { call: "x", source }), Exit::Failed);
+        assert_eq!(Exit::of(&anyhow::anyhow!("FROM is missing")), Exit::BadInput);
     }
 }

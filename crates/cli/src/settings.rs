@@ -10,11 +10,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nodeward_engine::Jobs;
 use serde::Deserialize;
 
-pub use values::{JobsChoice, RateChoice, StallChoice};
-
-use nodeward_engine::Jobs;
+use values::{JobsChoice, RateChoice, StallChoice};
 
 /// Where the system's settings are.
 pub const SYSTEM_FILE: &str = "/etc/nodeward.toml";
@@ -23,11 +22,11 @@ pub const SYSTEM_FILE: &str = "/etc/nodeward.toml";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MoveLayer {
-    /// How many threads move pages: a number, or auto for as many as pay
-    #[arg(long, value_name = "JOBS")]
+    /// Workers that move pages: a number, or auto for as many as pay
+    #[arg(long, value_name = "N|auto")]
     pub jobs: Option<JobsChoice>,
 
-    /// Move no more than this per second, such as 500MB/s, or unlimited
+    /// Move at most this much per second, such as 500MB/s, or unlimited
     #[arg(long, value_name = "RATE")]
     pub rate: Option<RateChoice>,
 
@@ -59,7 +58,7 @@ pub struct FileSettings {
 /// How a move is done, decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveSettings {
-    /// How many threads move pages.
+    /// How many workers move pages.
     pub jobs: Jobs,
     /// Bytes per second; unlimited if `None`.
     pub rate_bytes_per_s: Option<u64>,
@@ -180,7 +179,7 @@ mod tests {
         for (text, words) in [
             ("[move]\njob = 2", "unknown field `job`"),
             ("[moves]\n", "unknown field `moves`"),
-            ("[move]\njobs = 0", "at least 1"),
+            ("[move]\njobs = 0", "from 1 to"),
             ("[move]\nrate = '5 parsec'", "a rate such as"),
             ("[move]\nstall = 5", "a time such as"),
         ] {

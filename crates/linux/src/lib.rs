@@ -13,5 +13,6 @@ pub mod policy;
 pub mod probes;
 mod process;
 pub mod procfs;
+pub mod select;
 
 pub use machine::Linux;

@@ -1,3 +1,4 @@
-//! What is printed: pure functions from values to text, and JSON types with a schema version.
+//! Results as text and as JSON.
 
 pub mod doctor;
+pub mod moves;

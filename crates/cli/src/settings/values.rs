@@ -7,7 +7,7 @@ use nodeward_engine::Jobs;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// How many threads: a number, or `auto`.
+/// How many workers: a number, or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobsChoice(pub Jobs);
 
@@ -19,6 +19,7 @@ pub struct RateChoice(pub Option<u64>);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StallChoice(pub Option<u64>);
 
+const JOBS_MAX: u32 = 1024;
 const UNLIMITED: &str = "unlimited";
 
 impl Default for JobsChoice {
@@ -31,10 +32,9 @@ impl FromStr for JobsChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse::<u32>() {
-            Ok(0) => Err("0 threads move nothing; give at least 1, or auto".to_owned()),
-            Ok(jobs) => Ok(Self(Jobs::Fixed(jobs))),
-            Err(_) if text == "auto" => Ok(Self(Jobs::Auto)),
-            Err(_) => Err(format!("'{text}' is not a number of threads, nor auto")),
+            Ok(jobs @ 1..=JOBS_MAX) => Ok(Self(Jobs::Fixed(jobs))),
+            _ if text == "auto" => Ok(Self(Jobs::Auto)),
+            _ => Err(format!("'{text}' is not a number from 1 to {JOBS_MAX}, nor auto")),
         }
     }
 }
@@ -90,7 +90,7 @@ macro_rules! deserialize_as_typed {
 }
 
 deserialize_as_typed! {
-    JobsChoice: "a number of threads or \"auto\"",
+    JobsChoice: "a number of workers or \"auto\"",
     RateChoice: "a rate such as \"500MB/s\" or \"unlimited\"",
     StallChoice: "a time such as \"1ms\" or \"unlimited\""
 }
@@ -114,6 +114,8 @@ mod tests {
     fn mistakes() {
         for error in [
             "-1".parse::<JobsChoice>().unwrap_err(),
+            "0".parse::<JobsChoice>().unwrap_err(),
+            "1025".parse::<JobsChoice>().unwrap_err(),
             "0".parse::<RateChoice>().unwrap_err(),
             "1".parse::<StallChoice>().unwrap_err(),
         ] {
