@@ -7,7 +7,7 @@
 mod values;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use nodeward_engine::Jobs;
@@ -122,20 +122,23 @@ impl Places {
 
     /// Reads both files and puts them below what was typed.
     pub fn read(&self, typed: MoveLayer) -> Result<MoveSettings, SettingsError> {
-        let user = self.user.as_ref().map(|(path, must_exist)| file(path, *must_exist));
-        let user = user.transpose()?.unwrap_or_default();
-        let system = file(&self.system, false)?;
+        let user = match &self.user {
+            Some((path, true)) => file(path, &[])?,
+            // A home that we may not enter (sudo -u) is somebody else's, and so are its settings.
+            Some((path, false)) => file(path, &[ErrorKind::NotFound, ErrorKind::PermissionDenied])?,
+            None => FileSettings::default(),
+        };
+        let system = file(&self.system, &[ErrorKind::NotFound])?;
         Ok(MoveSettings::layered(typed, user.moving, system.moving))
     }
 }
 
-fn file(path: &Path, must_exist: bool) -> Result<FileSettings, SettingsError> {
+/// Reads a file. Errors that are `absence` mean that there are no settings.
+fn file(path: &Path, absence: &[ErrorKind]) -> Result<FileSettings, SettingsError> {
     match std::fs::read_to_string(path) {
         Ok(text) => toml::from_str(&text)
             .map_err(|source| SettingsError::Parse { path: path.into(), source: source.into() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => {
-            Ok(FileSettings::default())
-        }
+        Err(error) if absence.contains(&error.kind()) => Ok(FileSettings::default()),
         Err(source) => Err(SettingsError::Read { path: path.into(), source }),
     }
 }
@@ -186,7 +189,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("nodeward.toml");
             std::fs::write(&path, text).unwrap();
-            let error = anyhow::Error::from(file(&path, true).unwrap_err());
+            let error = anyhow::Error::from(file(&path, &[]).unwrap_err());
             let shown = format!("{error:#}");
             assert!(shown.contains(words) && shown.contains("line"), "{shown}");
         }
