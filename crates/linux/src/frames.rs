@@ -63,6 +63,11 @@ impl Frames {
         frame == self.zero_frame
     }
 
+    /// Whether a frame is inside a folio, behind its first page, or a page of zeros.
+    pub fn is_in_folio(&self, frame: u64) -> bool {
+        self.flags(frame, 1).first().is_some_and(|flags| flags.is_tail() || flags.is_zero())
+    }
+
     /// The kernel's flags of `count` frames from `first` on; empty if they are hidden.
     pub fn flags(&self, first: u64, count: usize) -> Vec<FrameFlags> {
         let mut bytes = vec![0; count * 8];
