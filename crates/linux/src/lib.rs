@@ -3,12 +3,14 @@
 #[allow(unsafe_code, reason = "the one room that speaks to the kernel")]
 mod sys;
 
+pub mod advice;
 mod frames;
 mod machine;
 mod moving;
 pub mod own;
 mod pagemap;
 pub mod policy;
+pub mod probes;
 mod process;
 pub mod procfs;
 pub mod select;

@@ -2,3 +2,4 @@
 
 pub mod maps;
 pub mod smaps;
+pub mod status;

@@ -5,9 +5,11 @@ mod area;
 mod hold;
 pub mod mempolicy;
 mod pages;
+mod probes;
 mod thread;
 
 pub use area::{Area, Backing, Usage};
 pub use hold::vmsplice;
 pub use pages::{move_pages, query_pages};
+pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size, userfaultfd};
 pub use thread::{disable_huge_pages, fork_idle, thread_usage};
