@@ -1,3 +1,5 @@
 //! Decisions. Values in, values out: no clock, no randomness, no IO, no log.
 
 #![forbid(unsafe_code)]
+
+pub mod sampling;
