@@ -1,3 +1,5 @@
 //! The round: observe, decide, migrate, verify.
 
 #![forbid(unsafe_code)]
+
+pub mod residency;

@@ -14,6 +14,7 @@ pub mod nodes;
 pub mod page;
 pub mod process;
 pub mod reason;
+pub mod residency;
 pub mod units;
 
 pub use account::Account;
@@ -23,3 +24,4 @@ pub use nodes::NodePairs;
 pub use page::{Page, Place};
 pub use process::Pid;
 pub use reason::SkipReason;
+pub use residency::{KindResidency, NodeShare, Residency};

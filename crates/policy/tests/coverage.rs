@@ -44,6 +44,7 @@ const LAYOUTS: &[Layout] = &[
     Layout { name: "sparse-blocks", pages: 1 << 20, can_scan: false, place: sparse_blocks },
     Layout { name: "sparse-thin-node", pages: 1 << 20, can_scan: false, place: thin_node },
     Layout { name: "sparse-scanned", pages: 1 << 26, can_scan: true, place: far_apart },
+    Layout { name: "sparse-cluster", pages: 1 << 26, can_scan: false, place: cluster },
     Layout { name: "sparse-unscanned", pages: 1 << 22, can_scan: false, place: one_in_64 },
 ];
 
@@ -68,6 +69,14 @@ fn far_apart(i: u64) -> Place {
     let block = i >> 9;
     match block.is_multiple_of(256) {
         true => on(u64::from((block >> 8).is_multiple_of(3))),
+        false => Place::Absent,
+    }
+}
+
+/// 1 GiB in one piece somewhere in 256 GiB, in slices of 64 MiB by turns on two nodes.
+fn cluster(i: u64) -> Place {
+    match (i >> 18) == 77 {
+        true => on((i >> 14) % 2),
         false => Place::Absent,
     }
 }

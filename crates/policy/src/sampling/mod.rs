@@ -9,8 +9,10 @@
 //! 1. *pilot*: [`PILOT_PROBES`] probes tell the density (how many addresses hold a page at all);
 //! 2. *scan*, where the kernel can list populated ranges and that costs less than missing so often:
 //!    the line is laid again from the populated ranges alone, and the pilot repeated;
-//! 3. *rounds*: probes go to the strata by Neyman's rule (length times the root of the density), so
-//!    that empty parts of a sparse heap cost little; at most [`ROUND_GROWTH`] times as many per round.
+//! 3. *explore*, where most probes still find nothing: the density of each stratum is learnt, and
+//!    probes then go to the strata by Neyman's rule (length times the root of the density), so that
+//!    empty parts of a sparse heap cost little;
+//! 4. *rounds* of probes, each at most [`ROUND_GROWTH`] times as many as before it.
 //!
 //! Cost is per sample: it does not depend on how much memory there is.
 //!

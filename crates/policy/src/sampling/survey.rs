@@ -14,6 +14,9 @@ const LISTED_PAGES_PER_PROBE: u64 = 100;
 /// Times that the line is laid again from populated ranges: once is enough unless they changed.
 const SCANS_MAX: u32 = 1;
 
+/// Hits after which the densities of the strata are known well enough to deal out probes by them.
+const EXPLORED_HITS: u64 = 64;
+
 /// The whole of all weights, as a fixed-point number.
 const WEIGHT_ONE: u128 = 1 << 40;
 
@@ -31,9 +34,9 @@ pub struct Goal {
 }
 
 impl Default for Goal {
-    /// Two points, and up to 2^18 probes (about 0.1 s where nothing is found).
+    /// Two points, and up to 2^20 probes (about a second where nothing is found).
     fn default() -> Self {
-        Self { reach_ppm: 20_000, hits_min: 0, probes_max: 1 << 18, can_scan: false }
+        Self { reach_ppm: 20_000, hits_min: 0, probes_max: 1 << 20, can_scan: false }
     }
 }
 
@@ -57,6 +60,13 @@ pub enum End {
     Sure,
     /// The probes ran out.
     Spent,
+}
+
+impl End {
+    /// Whether the survey came to its end, rather than to that of its means.
+    pub fn is_complete(self) -> bool {
+        self != Self::Spent
+    }
 }
 
 /// What is known of one node.
@@ -90,8 +100,9 @@ pub struct Survey {
     goal: Goal,
     stream: Stream,
     strata: Vec<Stratum>,
+    claims: Option<Vec<u64>>, // of each stratum on the probes; none as long as all claim alike
     pending: Vec<(usize, usize)>, // stratum, probes of it that wait for their places
-    spent: u64,                   // probes that a new line made worthless
+    spent: u64,                   // probes that served another purpose than the estimate
     scans: u32,
     page_bytes: u64,
 }
@@ -104,6 +115,7 @@ impl Survey {
             goal,
             stream: Stream::new(seed),
             strata: Vec::new(),
+            claims: None,
             pending: Vec::new(),
             spent: 0,
             scans: 0,
@@ -124,6 +136,9 @@ impl Survey {
         }
         if self.should_scan() {
             return Step::Scan(self.line.ranges().to_vec());
+        }
+        if self.is_sparse() && self.claims.is_none() {
+            return self.explore();
         }
         if self.is_sure() {
             return Step::Done(End::Sure);
@@ -196,16 +211,40 @@ impl Survey {
         self.draw(|_| each)
     }
 
+    /// Whether most probes find nothing.
+    fn is_sparse(&self) -> bool {
+        2 * self.hits() < self.drawn()
+    }
+
     /// Listing costs a little per present page, rejection a lot per miss: with density d of V pages,
     /// V d against n / d probes for n hits. Little found means that d is small, not what it is.
     fn should_scan(&self) -> bool {
-        let (hits, drawn) = (u128::from(self.hits()), u128::from(self.drawn()));
-        if !self.goal.can_scan || self.scans >= SCANS_MAX || 2 * hits >= drawn {
+        if !self.goal.can_scan || self.scans >= SCANS_MAX || !self.is_sparse() {
             return false;
         }
+        let (hits, drawn) = (u128::from(self.hits()), u128::from(self.drawn()));
         let wanted = interval::samples_for(WHOLE_PPM / 2, self.goal.reach_ppm, 3_841_459);
         let probes = u128::from(wanted.max(self.goal.hits_min) * LISTED_PAGES_PER_PROBE);
         hits == 0 || u128::from(self.line.pages()) * hits * hits < probes * drawn * drawn
+    }
+
+    /// Learns the density of each stratum, then starts anew with probes by density. The probes that
+    /// decided the density must not count in the estimate: a stratum that was unlucky in them would
+    /// get few others, and its bad luck would last.
+    fn explore(&mut self) -> Step {
+        let drawn = self.drawn();
+        let left = (self.goal.probes_max / 4).saturating_sub(self.probes());
+        if self.hits() < EXPLORED_HITS && left > 0 {
+            let more = (drawn * (ROUND_GROWTH - 1)).min(left);
+            let each = more.div_ceil(self.strata.len() as u64);
+            return self.draw(|_| each);
+        }
+        self.claims = Some(self.strata.iter().map(claim).collect());
+        self.spent += drawn;
+        self.lay(self.line.ranges().to_vec());
+        let count = drawn.clamp(PILOT_PROBES, EXPLORED_HITS * PILOT_PROBES);
+        let due = self.due(count);
+        self.draw(|stratum| due[stratum].max(4))
     }
 
     fn is_sure(&self) -> bool {
@@ -224,10 +263,9 @@ impl Survey {
         let total = u64::try_from(total + total / 32).unwrap_or(u64::MAX);
         let total = total.clamp(drawn + drawn / 4, drawn.saturating_mul(ROUND_GROWTH));
         let more = (total - drawn).min(left).max(1);
-        let shares = self.allocation(drawn + more);
-        let step = self.draw(|stratum| shares[stratum]);
-        match step {
-            // Rounding or full strata left nothing to draw where it was wanted: draw anywhere.
+        let due = self.due(drawn + more);
+        match self.draw(|stratum| due[stratum]) {
+            // Full strata left nothing to draw where it was due: draw anywhere.
             Step::Probe(addresses) if addresses.is_empty() => self.draw(|_| more.min(PILOT_PROBES)),
             step => step,
         }
@@ -241,18 +279,16 @@ impl Survey {
         nodes.iter().map(share).map(samples).max().unwrap_or(PILOT_PROBES)
     }
 
-    /// Neyman's rule: probes in proportion to pages times the root of the density, where the density
-    /// is (hits + 1/2) / (probes + 1), so that an empty stratum stays open to surprise. Returns
-    /// what is to be drawn beyond what was drawn.
-    fn allocation(&self, total: u64) -> Vec<u64> {
-        let claim = |s: &Stratum| {
-            let density_ppm = (2 * s.on_nodes() + 1) * WHOLE_PPM / (2 * s.drawn() + 2);
-            u128::from(s.pages()) * u128::from((density_ppm * WHOLE_PPM).isqrt())
+    /// What each stratum is to draw beyond what it has drawn, so that all have drawn `total`.
+    fn due(&self, total: u64) -> Vec<u64> {
+        let claims = match &self.claims {
+            Some(claims) => claims.clone(),
+            None => self.strata.iter().map(Stratum::pages).collect(),
         };
-        let whole: u128 = self.strata.iter().map(claim).sum();
-        let due = |s: &Stratum| claim(s) * u128::from(total) / whole.max(1);
-        let further = |s| u64::try_from(due(s)).unwrap_or(u64::MAX).saturating_sub(s.drawn());
-        self.strata.iter().map(further).collect()
+        let whole: u128 = claims.iter().copied().map(u128::from).sum();
+        let due = |claim| u128::from(total) * u128::from(claim) / whole.max(1);
+        let due = claims.into_iter().map(|claim| u64::try_from(due(claim)).unwrap_or(u64::MAX));
+        due.zip(&self.strata).map(|(due, s)| due.saturating_sub(s.drawn())).collect()
     }
 
     fn draw(&mut self, count: impl Fn(usize) -> u64) -> Step {
@@ -355,4 +391,11 @@ impl Survey {
         let spread = squares - (sum * sum / drawn).min(squares);
         (self.weight(stratum) >> 8).pow(2) * (spread * drawn / (drawn - 1))
     }
+}
+
+/// Neyman's rule: probes in proportion to pages times the root of the density, where the density is
+/// taken as (hits + 1/2) / (probes + 1), so that an empty stratum stays open to surprise.
+fn claim(stratum: &Stratum) -> u64 {
+    let density_ppm = (2 * stratum.on_nodes() + 1) * WHOLE_PPM / (2 * stratum.drawn() + 2);
+    stratum.pages().saturating_mul((density_ppm * WHOLE_PPM).isqrt() / 1000)
 }
