@@ -1,2 +1,23 @@
-//! The lab command.
-fn main() {}
+//! The lab's command: parses arguments, does the verb, ends with its exit code.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// The lab itself failed; the command in the guest may not have run.
+const LAB_FAILED: u8 = 125;
+
+fn main() -> ExitCode {
+    match verbs::perform(args::Args::parse()) {
+        Ok(code) => ExitCode::from(code),
+        Err(why) => {
+            eprintln!("nodeward-lab: {why:#}");
+            ExitCode::from(LAB_FAILED)
+        }
+    }
+}

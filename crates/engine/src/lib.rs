@@ -1,5 +1,23 @@
 //! The round: observe, decide, migrate, verify.
+//!
+//! A move is cut into units of work ([`survey`]); a crew of workers takes them one by one ([`crew`]);
+//! each unit is looked at, decided about, moved and accounted for ([`migrate`], [`drive`]); at the end
+//! everything is looked at once more ([`verify`]).
 
 #![forbid(unsafe_code)]
 
+mod crew;
+mod drive;
+mod live;
+mod migrate;
+mod pace;
+mod report;
+mod request;
+mod survey;
+mod verify;
+
+pub use live::Live;
+pub use migrate::{migrate, plan};
+pub use report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
+pub use request::{Jobs, MoveRequest, Selection};
 pub mod residency;

@@ -6,7 +6,10 @@ mod sys;
 mod frames;
 mod machine;
 mod moving;
+pub mod own;
 mod pagemap;
+pub mod policy;
+mod populated;
 mod process;
 pub mod procfs;
 

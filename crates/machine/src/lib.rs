@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod conformance;
 mod contract;
 mod error;
+pub mod paper;
 
 pub use batch::{CallEnd, EntryStatus, MoveBatch, MoveOutcome, Refusal, SEPARATOR};
 pub use contract::{Capabilities, Life, Machine, Process};

@@ -2,4 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod pacing;
+pub mod plan;
+pub mod ramp;
 pub mod sampling;

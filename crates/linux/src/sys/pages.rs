@@ -14,7 +14,10 @@ pub fn move_pages(
     status: &mut [i32],
     everyones: bool,
 ) -> io::Result<u64> {
-    assert!(pages.len() == nodes.len() && pages.len() == status.len(), "one node and status a page");
+    assert!(
+        pages.len() == nodes.len() && pages.len() == status.len(),
+        "one node and status a page"
+    );
     let flags = if everyones { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
     // SAFETY: the three arrays are as long as the count says; the kernel reads the first two, writes
     // the third, keeps none, and never dereferences the addresses in `pages` on our behalf.

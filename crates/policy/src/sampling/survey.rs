@@ -102,7 +102,7 @@ pub struct Survey {
     strata: Vec<Stratum>,
     claims: Option<Vec<u64>>, // of each stratum on the probes; none as long as all claim alike
     pending: Vec<(usize, usize)>, // stratum, probes of it that wait for their places
-    spent: u64,                   // probes that served another purpose than the estimate
+    spent: u64,               // probes that served another purpose than the estimate
     scans: u32,
     page_bytes: u64,
 }

@@ -1,0 +1,202 @@
+//! `nodeward-load`: a process to move memory of. It says where its memory lies, keeps writing and
+//! checking it, and measures how long it is held up.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod memory;
+mod pattern;
+mod pins;
+mod probe;
+mod race;
+mod report;
+mod writer;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use nodeward_linux::{own, policy};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use args::{Args, Kind};
+use memory::Page;
+use pattern::Written;
+use pins::Pins;
+use report::{Done, ProbeReport, Ready, Tally};
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("nodeward-load: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Returns how many mismatches there were.
+fn run(args: &Args) -> Result<u64> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    if args.kind != Kind::Thp {
+        own::disable_huge_pages().context("cannot switch transparent huge pages off")?;
+    }
+    if let Some(nodes) = &args.node {
+        policy::bind_memory(nodes)
+            .with_context(|| format!("no memory from node {nodes}; choose another --node"))?;
+    }
+    memory::with(args, |pages| load(args, pages, &stop))
+}
+
+fn load(args: &Args, pages: &[Page], stop: &AtomicBool) -> Result<u64> {
+    let mut written = fill(args.kind, pages);
+    policy::default_memory()?;
+    let pins = Pins::spread(pages, args.pin)?;
+    let children = (0..args.fork).map(|_| own::fork_idle(u32::MAX)).collect::<Result<Vec<_>, _>>();
+    let children: Vec<u32> = children?.into_iter().map(nodeward_model::Pid::number).collect();
+    let done = thread::scope(|scope| {
+        let workers = Workers::start(scope, args, pages, &mut written, stop);
+        report::print(&ready(pages, pins.held, &children))?;
+        wait(args, stop)?;
+        stop.store(true, Relaxed);
+        workers.join()
+    });
+    reap(&children);
+    let done = done?;
+    report::print(&done)?;
+    Ok(done.tally.mismatches)
+}
+
+fn fill<'a>(kind: Kind, pages: &[Page<'a>]) -> Vec<Written<'a>> {
+    let salt = |number| if kind == Kind::Ksm { 0 } else { number };
+    (0..).zip(pages).map(|(number, page)| Written::fill(page, salt(number))).collect()
+}
+
+fn ready(pages: &[Page], pinned: usize, children: &[u32]) -> Ready {
+    let first = pages.iter().map(|page| page.as_ptr() as usize).min().unwrap_or(0);
+    let last = pages.iter().map(|page| page.as_ptr() as usize).max().unwrap_or(0);
+    Ready {
+        ready: true,
+        pid: std::process::id(),
+        range: format!("{first:x}-{:x}", last + memory::page_bytes()),
+        pages: pages.len(),
+        page_bytes: memory::page_bytes(),
+        pinned,
+        huge_bytes: huge_bytes(),
+        children: children.to_vec(),
+    }
+}
+
+fn huge_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// Waits for the end, or replaces the program when its time has come.
+fn wait(args: &Args, stop: &AtomicBool) -> Result<()> {
+    let start = Instant::now();
+    let passed = |seconds: Option<f64>| seconds.is_some_and(|s| start.elapsed().as_secs_f64() >= s);
+    while !stop.load(Relaxed) && !passed(args.seconds) {
+        if passed(args.exec_after) {
+            return Err(replace(args)).context("exec failed");
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+    Ok(())
+}
+
+/// Runs a plain load in place of this one, for what is left of the time. Returns only to say why not.
+fn replace(args: &Args) -> std::io::Error {
+    let mut next = Command::new("/proc/self/exe");
+    next.args(["--size", &args.size.to_string()]);
+    if let Some(seconds) = args.seconds {
+        let left = (seconds - args.exec_after.unwrap_or(0.0)).max(0.0);
+        next.args(["--seconds", &left.to_string()]);
+    }
+    next.exec()
+}
+
+fn reap(children: &[u32]) {
+    for child in children.iter().filter_map(|child| Pid::from_raw(child.cast_signed())) {
+        // A child that somebody else has killed already is just as gone.
+        let _ = kill_process(child, Signal::KILL);
+        let _ = waitpid(Some(child), WaitOptions::empty());
+    }
+}
+
+/// The threads of the load.
+struct Workers<'scope> {
+    writers: Vec<ScopedJoinHandle<'scope, Tally>>,
+    races: Vec<ScopedJoinHandle<'scope, std::io::Result<u64>>>,
+    probe: Option<ScopedJoinHandle<'scope, std::io::Result<ProbeReport>>>,
+}
+
+impl<'scope> Workers<'scope> {
+    fn start<'env: 'scope>(
+        scope: &'scope thread::Scope<'scope, 'env>,
+        args: &'env Args,
+        pages: &'env [Page<'env>],
+        written: &'env mut [Written<'env>],
+        stop: &'env AtomicBool,
+    ) -> Self {
+        let share = written.len().div_ceil(args.threads.max(1));
+        let idle = args.threads == 0;
+        let pause = args.pause.map(Duration::from_nanos);
+        let writer = |(seed, share): (u64, &'env mut [Written<'env>])| {
+            scope.spawn(move || match idle {
+                true => check_at_the_end(share, stop),
+                false => writer::keep_writing(share, seed, pause, stop),
+            })
+        };
+        let (step, most) = (args.race_size as usize, args.size as usize);
+        let race = |&race| scope.spawn(move || race::run(race, step, most, stop));
+        let rest = Duration::from_nanos(args.probe_interval);
+        let probe = || scope.spawn(move || probe::keep_touching(pages, rest, stop));
+        Self {
+            writers: (1..).zip(written.chunks_mut(share)).map(writer).collect(),
+            races: args.race.iter().map(race).collect(),
+            probe: args.probe.then(probe),
+        }
+    }
+
+    fn join(self) -> Result<Done> {
+        let mut tally = Tally::default();
+        for writer in self.writers {
+            tally.add(joined(writer)?);
+        }
+        let mut races = 0;
+        for race in self.races {
+            races += joined(race)?.context("a race could not go on")?;
+        }
+        let probe = self.probe.map(joined).transpose()?.transpose()?;
+        Ok(Done { done: true, pid: std::process::id(), tally, races, probe })
+    }
+}
+
+fn joined<T>(thread: ScopedJoinHandle<T>) -> Result<T> {
+    let result = thread.join();
+    ensure!(result.is_ok(), "a thread panicked; see above");
+    result.map_err(|_| anyhow::anyhow!("a thread panicked"))
+}
+
+fn check_at_the_end(pages: &[Written], stop: &AtomicBool) -> Tally {
+    while !stop.load(Relaxed) {
+        thread::sleep(LOOK_INTERVAL);
+    }
+    let mut tally = Tally::default();
+    writer::check_all(pages, &mut tally);
+    tally
+}

@@ -1,0 +1,185 @@
+//! Memory of the chosen kind, as a list of pages.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU64;
+
+use anyhow::{Context, Result, ensure};
+use nodeward_linux::own::{Area, Backing, Usage};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::args::{Args, Kind};
+
+/// One base page.
+pub type Page<'a> = &'a [AtomicU64];
+
+const HUGE_BYTES: usize = 2 << 20;
+const FRAME_WORDS: usize = 8 << 10; // 64 KiB of stack a call
+const STACK_BYTES_MAX: usize = 96 << 20; // the kernel leaves 128 MiB below every stack
+
+/// Sets up the memory, hands its pages to `then`, and frees it.
+pub fn with<R>(args: &Args, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+    let bytes = usize::try_from(args.size)?;
+    ensure!(bytes >= page_bytes(), "--size is below one page; ask for more");
+    match args.kind {
+        Kind::Heap => on_heap(bytes, then),
+        Kind::Stack => on_stack(bytes, then),
+        Kind::File | Kind::PageCache => in_file(args, bytes, then),
+        _ => in_area(args.kind, bytes, then),
+    }
+}
+
+/// Bytes in a base page.
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
+fn in_area<R>(kind: Kind, bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+    let (backing, usage, step) = match kind {
+        Kind::Thp => (Backing::Anonymous, Some(Usage::HugePages), HUGE_BYTES),
+        Kind::Hugetlb => (Backing::Huge, None, HUGE_BYTES),
+        Kind::Shared => (Backing::SharedAnonymous, None, page_bytes()),
+        Kind::Ksm => (Backing::Anonymous, Some(Usage::Mergeable), page_bytes()),
+        _ => (Backing::Anonymous, Some(Usage::BasePages), page_bytes()),
+    };
+    let bytes = bytes.next_multiple_of(step);
+    let room = if kind == Kind::Thp { bytes + HUGE_BYTES } else { bytes };
+    let area = Area::map(room, backing).with_context(|| refusal(kind))?;
+    usage.map_or(Ok(()), |usage| area.advise(usage)).context("madvise failed")?;
+    if kind == Kind::Mlocked {
+        area.lock().context("cannot lock memory; raise `ulimit -l`")?;
+    }
+    let pages = pages(area.words(), step).take(bytes / page_bytes());
+    then(&pages.collect::<Vec<_>>())
+}
+
+fn refusal(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Hugetlb => "the pool has too few free huge pages; raise vm.nr_hugepages",
+        _ => "cannot map that much memory; lower --size",
+    }
+}
+
+fn in_file<R>(args: &Args, bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+    let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let file = file_of(&directory, bytes)
+        .with_context(|| format!("cannot make a file in {}; choose --dir", directory.display()))?;
+    let backing = match args.kind {
+        Kind::File => Backing::PrivateFile(file.as_fd()),
+        _ => Backing::SharedFile(file.as_fd()),
+    };
+    let area = Area::map(bytes.next_multiple_of(page_bytes()), backing)?;
+    then(&pages(area.words(), page_bytes()).collect::<Vec<_>>())
+}
+
+fn file_of(directory: &std::path::Path, bytes: usize) -> std::io::Result<File> {
+    let file = tempfile::tempfile_in(directory)?;
+    file.set_len(bytes.next_multiple_of(page_bytes()) as u64)?;
+    Ok(file)
+}
+
+/// Chunks are small enough that the allocator takes them from brk, not from mmap, and long enough
+/// that little is lost where they do not begin at a page.
+fn on_heap<R>(bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+    let chunk = 120 << 10;
+    let words = chunk / size_of::<AtomicU64>() - 2; // the allocator adds 16 bytes
+    let usable = (chunk / page_bytes() - 1).max(1);
+    let wanted = bytes.div_ceil(page_bytes());
+    let chunks: Vec<Box<[AtomicU64]>> =
+        (0..wanted.div_ceil(usable)).map(|_| zeros(words)).collect();
+    let all = chunks.iter().flat_map(|chunk| pages(chunk, page_bytes()));
+    then(&all.take(wanted).collect::<Vec<_>>())
+}
+
+fn zeros(words: usize) -> Box<[AtomicU64]> {
+    (0..words).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// One call of the recursion that makes the stack deep.
+struct Frame<'a> {
+    words: &'a [AtomicU64],
+    caller: Option<&'a Frame<'a>>,
+}
+
+fn on_stack<R>(bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
+    ensure!(bytes <= STACK_BYTES_MAX, "a stack holds 96 MiB at most; lower --size");
+    let limit = getrlimit(Resource::Stack);
+    let current = Some((bytes + bytes / 8 + HUGE_BYTES) as u64);
+    setrlimit(Resource::Stack, Rlimit { current, maximum: limit.maximum })
+        .context("the stack may not be that deep; raise `ulimit -Hs`")?;
+    let wanted = bytes.div_ceil(page_bytes());
+    let usable = (FRAME_WORDS * size_of::<AtomicU64>() / page_bytes() - 1).max(1);
+    let mut then = Some(then);
+    descend(wanted.div_ceil(usable), None, &mut |frames| {
+        let all = frames.iter().flat_map(|words| pages(words, page_bytes())).take(wanted);
+        then.take().map(|then| then(&all.collect::<Vec<_>>()))
+    })
+    .context("the stack was never reached")?
+}
+
+#[inline(never)]
+fn descend<R>(
+    calls: usize,
+    caller: Option<&Frame>,
+    bottom: &mut dyn FnMut(&[&[AtomicU64]]) -> R,
+) -> R {
+    if calls == 0 {
+        let chain = std::iter::successors(caller, |frame| frame.caller);
+        return bottom(&chain.map(|frame| frame.words).collect::<Vec<_>>());
+    }
+    let words = [const { AtomicU64::new(0) }; FRAME_WORDS];
+    descend(calls - 1, Some(&Frame { words: &words, caller }), bottom)
+}
+
+/// Cuts memory into pages, from the first multiple of `align_bytes` on.
+fn pages(words: &[AtomicU64], align_bytes: usize) -> impl Iterator<Item = Page<'_>> {
+    let address = words.as_ptr() as usize;
+    let skipped = (address.next_multiple_of(align_bytes) - address) / size_of::<AtomicU64>();
+    words[skipped.min(words.len())..].chunks_exact(page_bytes() / size_of::<AtomicU64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::collections::BTreeSet;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    fn addresses(kind: &str, size: &str) -> BTreeSet<usize> {
+        let line = ["load", "--kind", kind, "--size", size];
+        with(&Args::parse_from(line), |pages| {
+            pages.iter().for_each(|page| page[0].store(1, Relaxed));
+            Ok(pages.iter().map(|page| page.as_ptr() as usize).collect())
+        })
+        .unwrap()
+    }
+
+    /// Goal: every kind that any host offers yields the pages that were asked for, each once, each
+    /// at the start of a page. (The pool of huge pages is empty on most hosts; stacks need a thread
+    /// whose stack may grow.)
+    #[test]
+    fn every_kind_yields_whole_pages() {
+        for kind in ["heap", "anonymous", "thp", "shared", "file", "page-cache", "ksm", "mlocked"] {
+            let pages = addresses(kind, "2MiB");
+            assert_eq!(pages.len(), (2 << 20) / page_bytes(), "{kind}");
+            assert!(pages.iter().all(|address| address % page_bytes() == 0), "{kind}");
+        }
+    }
+
+    /// Goal: memory for huge pages begins where a huge page can.
+    #[test]
+    fn huge_pages_are_aligned() {
+        let first = *addresses("thp", "4MiB").first().unwrap();
+        assert_eq!(first % HUGE_BYTES, 0);
+    }
+
+    /// Goal: sizes that cannot work are refused in words.
+    #[test]
+    fn impossible_sizes_are_refused() {
+        for (kind, size) in [("stack", "1G"), ("anonymous", "1")] {
+            let args = Args::parse_from(["load", "--kind", kind, "--size", size]);
+            let error = with(&args, |_| Ok(())).unwrap_err().to_string();
+            assert!(error.contains("--size") || error.contains("at most"), "{error}");
+        }
+    }
+}

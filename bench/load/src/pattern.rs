@@ -1,0 +1,129 @@
+//! What is written where, so that a lost write and a wrong page are both seen.
+//!
+//! The words of a page are written in turn, each time with the number of the write and the number of
+//! the page mixed into one value. What every word must hold follows from one counter per page, which
+//! only the writer of that page knows.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// One page and how often it was written.
+#[derive(Debug)]
+pub struct Written<'a> {
+    page: &'a [AtomicU64],
+    salt: u64,
+    next: u64,
+}
+
+impl<'a> Written<'a> {
+    /// Writes every word once. Pages with equal salt have equal content.
+    pub fn fill(page: &'a [AtomicU64], salt: u64) -> Self {
+        for (number, word) in (0..).zip(page) {
+            word.store(value(salt, number), Relaxed);
+        }
+        Self { page, salt, next: page.len() as u64 }
+    }
+
+    /// Writes the next word; whether it still held what was written there last.
+    pub fn step(&mut self) -> bool {
+        let turn = self.page.len() as u64;
+        let word = &self.page[(self.next % turn) as usize];
+        let intact = word.load(Relaxed) == value(self.salt, self.next - turn);
+        word.store(value(self.salt, self.next), Relaxed);
+        self.next += 1;
+        intact
+    }
+
+    /// Whether every word holds what was written last.
+    pub fn is_intact(&self) -> bool {
+        let turn = self.page.len() as u64;
+        let oldest = self.next - turn;
+        (oldest..self.next).all(|number| {
+            self.page[(number % turn) as usize].load(Relaxed) == value(self.salt, number)
+        })
+    }
+
+    /// Where the page is.
+    pub fn address(&self) -> u64 {
+        self.page.as_ptr() as u64
+    }
+}
+
+/// Never zero for a number below 2^63, so that a page that came back empty is seen.
+fn value(salt: u64, number: u64) -> u64 {
+    let mixed = (number ^ salt << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed | 1
+}
+
+/// A stream of numbers that looks random enough to choose pages by.
+#[derive(Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Streams of different seeds differ.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1)
+    }
+
+    /// The next number, below `bound`.
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 16) % bound as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> Vec<AtomicU64> {
+        (0..8).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    /// Goal: writing leaves a page intact at every point of its turn.
+    #[test]
+    fn written_pages_are_intact() {
+        let words = page();
+        let mut written = Written::fill(&words, 3);
+        for _ in 0..20 {
+            assert!(written.is_intact() && written.step());
+        }
+    }
+
+    /// Goal: one write that went missing is seen by the check of the page and by the next write there.
+    #[test]
+    fn a_lost_write_is_seen() {
+        let words = page();
+        let mut written = Written::fill(&words, 3);
+        let before = words[0].load(Relaxed);
+        written.step();
+        words[0].store(before, Relaxed);
+        assert!(!written.is_intact());
+        assert_eq!((1..9).filter(|_| !written.step()).count(), 1, "word 0 comes round once");
+        assert!(written.is_intact(), "it was written again");
+    }
+
+    /// Goal: a page that was swapped with another, or came back empty, is seen.
+    #[test]
+    fn another_page_is_seen() {
+        let (one, other) = (page(), page());
+        let written = Written::fill(&one, 1);
+        Written::fill(&other, 2);
+        for (to, from) in one.iter().zip(&other) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        assert!(!written.is_intact());
+        one.iter().for_each(|word| word.store(0, Relaxed));
+        assert!(!written.is_intact());
+    }
+
+    /// Goal: every page is chosen sooner or later.
+    #[test]
+    fn dice_reach_every_page() {
+        let mut dice = Dice::new(0);
+        let seen: std::collections::BTreeSet<_> = (0..1000).map(|_| dice.below(10)).collect();
+        assert_eq!(seen.len(), 10);
+    }
+}

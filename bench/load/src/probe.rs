@@ -1,0 +1,111 @@
+//! Measures how long a thread waits for pages in flight, apart from the times when it merely lost its
+//! CPU to somebody else.
+
+use std::hint::black_box;
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use nodeward_linux::own::Interruptions;
+
+use crate::memory::Page;
+use crate::pattern::Dice;
+use crate::report::{ProbeReport, Times};
+
+/// A touch that takes no longer than this met neither a page in flight nor another thread.
+const SLOW_NS: u64 = 1_000;
+
+/// Why a touch was slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The thread faulted or slept: the page was in flight.
+    Wait,
+    /// The thread lost its CPU and did not fault.
+    Preemption,
+    /// Neither: interrupts, a hypervisor that took the CPU away, cache misses.
+    Noise,
+}
+
+fn cause(before: Interruptions, after: Interruptions) -> Cause {
+    if after.waits > before.waits || after.minor_faults > before.minor_faults {
+        Cause::Wait
+    } else if after.preemptions > before.preemptions {
+        Cause::Preemption
+    } else {
+        Cause::Noise
+    }
+}
+
+struct Probe {
+    touches: Histogram<u64>,
+    waits: Histogram<u64>,
+    preemptions: Histogram<u64>,
+    noise: Histogram<u64>,
+}
+
+impl Probe {
+    fn new() -> Self {
+        let empty = || Histogram::new(3).expect("three digits are valid");
+        Self { touches: empty(), waits: empty(), preemptions: empty(), noise: empty() }
+    }
+
+    fn touch(&mut self, page: Page) -> io::Result<()> {
+        let before = Interruptions::of_this_thread()?;
+        let start = Instant::now();
+        black_box(page[0].load(Relaxed));
+        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.touches.saturating_record(ns);
+        if ns > SLOW_NS {
+            match cause(before, Interruptions::of_this_thread()?) {
+                Cause::Wait => self.waits.saturating_record(ns),
+                Cause::Preemption => self.preemptions.saturating_record(ns),
+                Cause::Noise => self.noise.saturating_record(ns),
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> ProbeReport {
+        ProbeReport {
+            touches: Times::of(&self.touches),
+            waits: Times::of(&self.waits),
+            preemptions: Times::of(&self.preemptions),
+            noise: Times::of(&self.noise),
+        }
+    }
+}
+
+/// Touches random pages until told to stop.
+pub fn keep_touching(pages: &[Page], rest: Duration, stop: &AtomicBool) -> io::Result<ProbeReport> {
+    // Timers may be late by 50 us otherwise; where that cannot be changed the probe is only slower.
+    let _ = std::fs::write("/proc/thread-self/timerslack_ns", "1");
+    let mut probe = Probe::new();
+    let mut dice = Dice::new(u64::MAX);
+    while !stop.load(Relaxed) {
+        if !rest.is_zero() {
+            std::thread::sleep(rest);
+        }
+        probe.touch(pages[dice.below(pages.len())])?;
+    }
+    Ok(probe.report())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a fault or a voluntary switch outweighs losing the CPU, which outweighs nothing at all.
+    #[test]
+    fn causes_are_told_apart() {
+        let none = Interruptions::default();
+        let of = |waits, preemptions, minor_faults| {
+            cause(none, Interruptions { waits, preemptions, minor_faults })
+        };
+        assert_eq!(of(1, 1, 0), Cause::Wait);
+        assert_eq!(of(0, 1, 1), Cause::Wait);
+        assert_eq!(of(0, 2, 0), Cause::Preemption);
+        assert_eq!(of(0, 0, 0), Cause::Noise);
+    }
+}

@@ -1,0 +1,62 @@
+//! Changes of the address space that go on while somebody looks at it and moves its pages.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use nodeward_linux::own::{Area, Backing, Usage, fork_idle};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use crate::args::Race;
+use crate::memory::page_bytes;
+
+const CHILD_LIFE: Duration = Duration::from_millis(5);
+const GROWTH_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Runs one kind of change until told to stop; returns how often it was made.
+pub fn run(race: Race, bytes: usize, most: usize, stop: &AtomicBool) -> io::Result<u64> {
+    let mut grown = Vec::new();
+    let lasting = Area::map(bytes, Backing::Anonymous)?;
+    let mut rounds = 0;
+    while !stop.load(Relaxed) {
+        match race {
+            Race::Unmap => touch(&Area::map(bytes, Backing::Anonymous)?),
+            Race::Discard => {
+                touch(&lasting);
+                lasting.advise(Usage::Discard)?;
+            }
+            Race::Grow => grow(&mut grown, bytes, most)?,
+            Race::Fork => fork()?,
+        }
+        rounds += 1;
+    }
+    Ok(rounds)
+}
+
+fn touch(area: &Area) {
+    let step = page_bytes() / 8;
+    area.words().iter().step_by(step).for_each(|word| word.store(1, Relaxed));
+}
+
+fn grow(grown: &mut Vec<Area>, bytes: usize, most: usize) -> io::Result<()> {
+    if grown.len() * bytes >= most {
+        grown.clear();
+    }
+    let area = Area::map(bytes, Backing::Anonymous)?;
+    touch(&area);
+    grown.push(area);
+    std::thread::sleep(GROWTH_INTERVAL);
+    Ok(())
+}
+
+fn fork() -> io::Result<()> {
+    let child = fork_idle(60)?.number().cast_signed();
+    std::thread::sleep(CHILD_LIFE);
+    let child = Pid::from_raw(child);
+    if let Some(child) = child {
+        kill_process(child, Signal::KILL)?;
+    }
+    waitpid(child, WaitOptions::empty())?;
+    Ok(())
+}

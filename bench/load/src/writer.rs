@@ -1,0 +1,38 @@
+//! The threads that write and check.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use crate::pattern::{Dice, Written};
+use crate::report::Tally;
+
+const BURST: usize = 256;
+
+/// Writes to pages in random order until told to stop, checks one whole page after each burst, and
+/// every page at the end.
+pub fn keep_writing(
+    pages: &mut [Written],
+    seed: u64,
+    pause: Option<Duration>,
+    stop: &AtomicBool,
+) -> Tally {
+    let mut tally = Tally::default();
+    let mut dice = Dice::new(seed);
+    while !stop.load(Relaxed) {
+        for _ in 0..BURST {
+            let page = &mut pages[dice.below(pages.len())];
+            let intact = page.step();
+            tally.wrote(page, intact);
+        }
+        tally.checked(&pages[dice.below(pages.len())]);
+        pause.inspect(|&pause| std::thread::sleep(pause));
+    }
+    check_all(pages, &mut tally);
+    tally
+}
+
+/// Checks every page once.
+pub fn check_all(pages: &[Written], tally: &mut Tally) {
+    pages.iter().for_each(|page| tally.checked(page));
+}

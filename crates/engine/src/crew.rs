@@ -1,0 +1,109 @@
+//! Workers that take units of work from one queue.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nodeward_machine::Machine;
+use nodeward_model::CpuId;
+use nodeward_policy::ramp::Ramp;
+
+use crate::{Jobs, Live, MoveRequest};
+
+/// How often a worker that is not needed now looks whether it is, in nanoseconds.
+const IDLE_NS: u64 = 500_000;
+
+/// Who works, where, and how many at a time.
+pub struct Crew<'a> {
+    pub machine: &'a dyn Machine,
+    pub live: &'a Live,
+    cpus: &'a [CpuId],
+    workers_max: u32,
+    ramp: Mutex<Ramp>,
+}
+
+impl<'a> Crew<'a> {
+    /// The crew of a request, for so many units.
+    pub fn new(
+        machine: &'a dyn Machine,
+        live: &'a Live,
+        request: &'a MoveRequest,
+        units: usize,
+    ) -> Self {
+        let cpus = &request.cpus;
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+        let (workers_max, ramp) = match request.jobs {
+            Jobs::Fixed(jobs) => {
+                let workers = jobs.clamp(1, count(units));
+                (workers, Ramp::fixed(workers))
+            }
+            Jobs::Auto => {
+                let most = count(cpus.len()).min(count(units));
+                (most, Ramp::up_to(most))
+            }
+        };
+        Self { machine, live, cpus, workers_max, ramp: Mutex::new(ramp) }
+    }
+
+    /// Does the work of every item; results come in the order of the items. `work` tells with each
+    /// result how many bytes it moved. Also returns the largest number of workers that was in use.
+    pub fn each<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T) -> (R, u64) + Sync,
+    ) -> (Vec<R>, u32) {
+        let queue = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::with_capacity(items.len()));
+        self.ramp().begin(self.machine.now_ns());
+        let shift = Shift { crew: self, items, work: &work, queue: &queue, done: &done };
+        std::thread::scope(|scope| {
+            for worker in 1..self.workers_max {
+                let shift = &shift;
+                scope.spawn(move || shift.run(worker));
+            }
+            shift.run(0);
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|&(index, _)| index);
+        let results = done.into_iter().map(|(_, result)| result).collect();
+        (results, self.ramp().workers())
+    }
+
+    fn ramp(&self) -> MutexGuard<'_, Ramp> {
+        self.ramp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_needed(&self, worker: u32) -> bool {
+        worker < self.ramp().workers()
+    }
+}
+
+/// One pass over a list of items.
+struct Shift<'a, T, R, F> {
+    crew: &'a Crew<'a>,
+    items: &'a [T],
+    work: &'a F,
+    queue: &'a AtomicUsize,
+    done: &'a Mutex<Vec<(usize, R)>>,
+}
+
+impl<T, R, F: Fn(&T) -> (R, u64)> Shift<'_, T, R, F> {
+    fn run(&self, worker: u32) {
+        let crew = self.crew;
+        if crew.workers_max > 1 && !crew.cpus.is_empty() {
+            crew.machine.stay_on(crew.cpus[worker as usize % crew.cpus.len()]);
+        }
+        while self.queue.load(Ordering::Relaxed) < self.items.len() {
+            if !crew.is_needed(worker) {
+                crew.machine.sleep_ns(IDLE_NS);
+                continue;
+            }
+            let index = self.queue.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = self.items.get(index) else { return };
+            let (result, bytes) = (self.work)(item);
+            self.done.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+            let mut ramp = crew.ramp();
+            ramp.finished(crew.machine.now_ns(), bytes);
+            crew.live.at_work(ramp.workers());
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Brings a list of folios to their destinations and says of each what became of it.
+//!
+//! move_pages(2) leaves gaps in what it tells: the first folio that cannot be moved ends the call,
+//! the run that it stood in has no status, and what stood behind was not tried. Some refusals mean
+//! several things. Every gap is closed by asking again where the page is now, and retries are bounded.
+
+use nodeward_machine::{
+    CallEnd, EntryStatus, Error, Machine, MoveBatch, MoveOutcome, Process, Refusal, SEPARATOR,
+};
+use nodeward_model::{Account, Place, SkipReason};
+use nodeward_policy::pacing::runs;
+use nodeward_policy::plan::FolioMove;
+
+use crate::Live;
+use crate::pace::Pace;
+
+/// Waits before each further attempt at folios that were refused: short I/O ends within these.
+const RETRY_PAUSES_NS: [u64; 2] = [1_000_000, 10_000_000];
+/// Up to so many folios get a last attempt one by one. In a run, the kernel stops taking pages at the
+/// first that it may not move, so a good page behind it could share its fate.
+const SINGLES_MAX: usize = 256;
+
+/// What is needed to move folios of one process.
+pub struct Driver<'a> {
+    pub machine: &'a dyn Machine,
+    pub process: &'a dyn Process,
+    pub live: &'a Live,
+    pub pace: &'a Pace,
+    pub everyones: bool,
+    pub hugetlb: bool,
+}
+
+/// What became of one folio in one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Moved,
+    /// It stays, and trying again would not help.
+    Stays(SkipReason),
+    /// It is where it was, for this reason; trying again may help.
+    Stuck(SkipReason),
+    /// The call ended before its turn.
+    NotTried,
+}
+
+impl Driver<'_> {
+    /// Moves the folios. The account holds every page of them.
+    ///
+    /// # Errors
+    /// The machine's, if it refused to do anything for a reason other than the process being gone;
+    /// pages that were not tried are then accounted as `Refused`.
+    pub fn drive(&self, folios: &[FolioMove]) -> (Account, Option<Error>) {
+        let mut account = Account::default();
+        let mut stuck = Vec::new();
+        let mut error = self.attempt(folios, u32::MAX, &mut account, &mut stuck);
+        for (retry, pause_ns) in RETRY_PAUSES_NS.into_iter().enumerate() {
+            let full = retry > 0 && stuck.iter().all(|&(_, reason)| is_no_room(reason));
+            if self.should_retry(&stuck) && error.is_none() && !full {
+                self.machine.sleep_ns(pause_ns);
+                error = self.again(&mut stuck, u32::MAX, &mut account);
+            }
+        }
+        let singles = stuck.len() <= SINGLES_MAX && error.is_none();
+        if singles && self.should_retry(&stuck) {
+            error = self.again(&mut stuck, 1, &mut account);
+        }
+        for (folio, reason) in stuck {
+            account.skip(reason, u64::from(folio.pages));
+        }
+        (account, error)
+    }
+
+    fn should_retry(&self, stuck: &[(FolioMove, SkipReason)]) -> bool {
+        !stuck.is_empty() && !self.live.is_stopped()
+    }
+
+    fn again(
+        &self,
+        stuck: &mut Vec<(FolioMove, SkipReason)>,
+        run_pages_max: u32,
+        account: &mut Account,
+    ) -> Option<Error> {
+        let folios: Vec<FolioMove> = stuck.drain(..).map(|(folio, _)| folio).collect();
+        self.attempt(&folios, run_pages_max, account, stuck)
+    }
+
+    /// One attempt at each folio, in as many calls as it takes.
+    fn attempt(
+        &self,
+        folios: &[FolioMove],
+        run_pages_max: u32,
+        account: &mut Account,
+        stuck: &mut Vec<(FolioMove, SkipReason)>,
+    ) -> Option<Error> {
+        let mut rest = folios;
+        while let Some(first) = rest.first() {
+            if self.live.is_stopped() {
+                skip(account, rest, SkipReason::Interrupted);
+                return None;
+            }
+            if first.pages > self.pace.folio_pages_max() {
+                account.skip(SkipReason::StallBudget, u64::from(first.pages));
+                rest = &rest[1..];
+                continue;
+            }
+            let (count, run_pages) = self.pace.next_call(rest, self.machine.page_bytes());
+            let fates = match self.call(&rest[..count], run_pages.min(run_pages_max)) {
+                Ok(fates) => fates,
+                Err(error) => {
+                    let gone = error.is_gone();
+                    let reason = if gone { SkipReason::Gone } else { SkipReason::Refused };
+                    skip(account, rest, reason);
+                    return (!gone).then_some(error);
+                }
+            };
+            let tried = fates.iter().take_while(|fate| **fate != Fate::NotTried).count();
+            self.enter(&rest[..tried], &fates, account, stuck);
+            rest = &rest[tried..];
+        }
+        None
+    }
+
+    /// Writes what became of folios into the account, or onto the list of those to try again.
+    fn enter(
+        &self,
+        folios: &[FolioMove],
+        fates: &[Fate],
+        account: &mut Account,
+        stuck: &mut Vec<(FolioMove, SkipReason)>,
+    ) {
+        let before = account.moved;
+        for (folio, fate) in folios.iter().zip(fates) {
+            match *fate {
+                Fate::Moved => account.moved += u64::from(folio.pages),
+                Fate::Stays(reason) => account.skip(reason, u64::from(folio.pages)),
+                Fate::Stuck(reason) => stuck.push((*folio, reason)),
+                Fate::NotTried => {}
+            }
+        }
+        self.live.moved((account.moved - before) * self.machine.page_bytes());
+    }
+
+    /// One call, and what became of each of its folios. At least the first has been tried.
+    fn call(&self, folios: &[FolioMove], run_pages: u32) -> Result<Vec<Fate>, Error> {
+        let pages: u64 = folios.iter().map(|folio| u64::from(folio.pages)).sum();
+        self.pace.wait(self.machine, pages * self.machine.page_bytes());
+        let batch = self.batch(folios, run_pages);
+        let began_ns = self.machine.now_ns();
+        let outcome = self.process.move_pages(&batch)?;
+        self.pace.learn(folios, self.machine.now_ns() - began_ns);
+        let mut fates = self.read(&batch, &outcome, folios);
+        self.ask_again(folios, &mut fates)?;
+        Ok(fates)
+    }
+
+    fn batch(&self, folios: &[FolioMove], run_pages: u32) -> MoveBatch {
+        let mut batch = MoveBatch::new(self.everyones);
+        let mut rest = folios;
+        for count in runs(folios, run_pages) {
+            let (run, after) = rest.split_at(count);
+            run.iter().for_each(|folio| batch.push(folio.address, folio.to));
+            if !after.is_empty() {
+                batch.separate();
+            }
+            rest = after;
+        }
+        batch
+    }
+
+    /// What the call told of each folio. `Stuck` marks those of which it must be asked again.
+    fn read(&self, batch: &MoveBatch, outcome: &MoveOutcome, folios: &[FolioMove]) -> Vec<Fate> {
+        let all = |reason| vec![Fate::Stays(reason); folios.len()];
+        match outcome.end {
+            CallEnd::Gone => return all(SkipReason::Gone),
+            CallEnd::NotAllowed => return all(SkipReason::NotAllowed),
+            CallEnd::Complete | CallEnd::Aborted | CallEnd::NoMemory => {}
+        }
+        let failed = failed_run(batch, outcome);
+        let entries = (0..batch.len()).filter(|&entry| batch.addresses()[entry] != SEPARATOR);
+        let fate = |(entry, folio): (usize, &FolioMove)| match outcome.status[entry] {
+            EntryStatus::On(node) if node == folio.to => Fate::Moved,
+            EntryStatus::On(_) => Fate::Stays(SkipReason::WrongNode),
+            EntryStatus::Refused(refusal) => self.refused(refusal),
+            EntryStatus::Unwritten if entry < failed.end => Fate::Stuck(self.no_room(outcome.end)),
+            EntryStatus::Unwritten => Fate::NotTried,
+        };
+        entries.zip(folios).map(fate).collect()
+    }
+
+    fn refused(&self, refusal: Refusal) -> Fate {
+        match refusal {
+            Refusal::Shared => Fate::Stays(SkipReason::Shared),
+            Refusal::Busy => Fate::Stuck(SkipReason::Pinned),
+            Refusal::Fault => Fate::Stuck(SkipReason::Unmovable),
+            Refusal::Absent => Fate::Stuck(SkipReason::NotPresent),
+            Refusal::NoMemory => Fate::Stuck(self.no_room(CallEnd::NoMemory)),
+            Refusal::Other(_) => Fate::Stays(SkipReason::Refused),
+        }
+    }
+
+    fn no_room(&self, end: CallEnd) -> SkipReason {
+        match (end, self.hugetlb) {
+            (CallEnd::NoMemory, true) => SkipReason::NoHugePage,
+            (CallEnd::NoMemory, false) => SkipReason::NoMemory,
+            // A hugetlb folio without a page to go to only ends the call (seen on 6.1 and 6.12).
+            (_, true) => SkipReason::NoHugePage,
+            (_, false) => SkipReason::Pinned,
+        }
+    }
+
+    /// Asks where the folios are of which the call told nothing certain.
+    fn ask_again(&self, folios: &[FolioMove], fates: &mut [Fate]) -> Result<(), Error> {
+        let open: Vec<usize> =
+            (0..fates.len()).filter(|&i| matches!(fates[i], Fate::Stuck(_))).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let addresses: Vec<u64> = open.iter().map(|&i| folios[i].address).collect();
+        for (&i, place) in open.iter().zip(self.process.locate(&addresses)?) {
+            fates[i] = now_at(place, folios[i], fates[i]);
+        }
+        Ok(())
+    }
+}
+
+/// The entries that a call took hold of and then failed to move: from the first without status up to
+/// the end of its run.
+fn failed_run(batch: &MoveBatch, outcome: &MoveOutcome) -> std::ops::Range<usize> {
+    let unwritten = |status: &EntryStatus| *status == EntryStatus::Unwritten;
+    let start = outcome.status.iter().position(unwritten).unwrap_or(batch.len());
+    let same_run = |&entry: &usize| {
+        batch.addresses()[entry] != SEPARATOR && batch.nodes()[entry] == batch.nodes()[start]
+    };
+    let length = (start..batch.len()).take_while(same_run).count();
+    // A separator without status belongs to the run before it; the call went no further.
+    start..start + length.max(1)
+}
+
+/// What the present place of a folio says of it.
+fn now_at(place: Place, folio: FolioMove, fate: Fate) -> Fate {
+    match place {
+        Place::On(node) if node == folio.to => Fate::Moved,
+        Place::On(node) if node != folio.from => Fate::Stays(SkipReason::WrongNode),
+        Place::On(_) => match fate {
+            // It was refused as missing and is there now: it came back, or was in flight.
+            Fate::Stuck(SkipReason::NotPresent) => Fate::Stuck(SkipReason::Pinned),
+            _ => fate,
+        },
+        Place::Absent => Fate::Stays(SkipReason::NotPresent),
+        Place::Swapped => Fate::Stays(SkipReason::Swapped),
+        Place::Fixed => Fate::Stays(SkipReason::Unmovable),
+    }
+}
+
+fn is_no_room(reason: SkipReason) -> bool {
+    matches!(reason, SkipReason::NoMemory | SkipReason::NoHugePage)
+}
+
+fn skip(account: &mut Account, folios: &[FolioMove], reason: SkipReason) {
+    account.skip(reason, folios.iter().map(|folio| u64::from(folio.pages)).sum());
+}

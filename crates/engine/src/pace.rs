@@ -1,0 +1,86 @@
+//! The budget of a move, shared by its workers.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nodeward_machine::Machine;
+use nodeward_policy::pacing::{RateLimit, StallBudget};
+use nodeward_policy::plan::FolioMove;
+
+use crate::MoveRequest;
+
+/// Rate limit and stall budget.
+#[derive(Debug, Default)]
+pub struct Pace {
+    rate: Option<Mutex<RateLimit>>,
+    stall: Option<Mutex<StallBudget>>,
+}
+
+impl Pace {
+    pub fn new(request: &MoveRequest) -> Self {
+        Self {
+            rate: request.rate_bytes_per_s.map(|rate| Mutex::new(RateLimit::new(rate))),
+            stall: request.stall_ns.map(|budget| Mutex::new(StallBudget::new(budget))),
+        }
+    }
+
+    /// How many of these folios to give to the next call, and how many base pages may stand in one
+    /// run of it. Folios beyond the stall budget must have been taken out.
+    pub fn next_call(&self, folios: &[FolioMove], page_bytes: u64) -> (usize, u32) {
+        let run_pages = self.run_pages();
+        let count = match run_pages {
+            Some(_) if is_large(folios[0]) => 1,
+            Some(_) => folios.iter().take_while(|folio| !is_large(**folio)).count(),
+            None => folios.len(),
+        };
+        let stretch = self.stretch_pages(page_bytes);
+        let mut pages = 0;
+        let fits = |folio: &&FolioMove| {
+            pages += u64::from(folio.pages);
+            pages <= stretch
+        };
+        let count = folios[..count].iter().take_while(fits).count().max(1);
+        (count, run_pages.unwrap_or(u32::MAX))
+    }
+
+    /// Waits until so many bytes may be moved.
+    pub fn wait(&self, machine: &dyn Machine, bytes: u64) {
+        let Some(rate) = &self.rate else { return };
+        let wait_ns = lock(rate).book(machine.now_ns(), bytes);
+        if wait_ns > 0 {
+            machine.sleep_ns(wait_ns);
+        }
+    }
+
+    /// Learns what a call cost.
+    pub fn learn(&self, folios: &[FolioMove], took_ns: u64) {
+        let Some(stall) = &self.stall else { return };
+        let pages = folios.iter().map(|folio| u64::from(folio.pages)).sum();
+        match folios.first() {
+            Some(folio) if is_large(*folio) => lock(stall).learn_huge(pages, took_ns),
+            _ => lock(stall).learn(pages, took_ns),
+        }
+    }
+
+    /// The largest folio that may be moved, in base pages.
+    pub fn folio_pages_max(&self) -> u32 {
+        self.stall.as_ref().map_or(u32::MAX, |stall| lock(stall).folio_pages_max())
+    }
+
+    /// Base pages that may be held together; `None` if there is no budget.
+    fn run_pages(&self) -> Option<u32> {
+        self.stall.as_ref().map(|stall| lock(stall).run_pages())
+    }
+
+    fn stretch_pages(&self, page_bytes: u64) -> u64 {
+        self.rate.as_ref().map_or(u64::MAX, |rate| lock(rate).stretch_bytes() / page_bytes)
+    }
+}
+
+/// Folios of this many base pages and more are timed by themselves: copying dominates their cost.
+fn is_large(folio: FolioMove) -> bool {
+    folio.pages >= 64
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

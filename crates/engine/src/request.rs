@@ -1,0 +1,93 @@
+//! What a move is asked to do.
+
+use std::collections::BTreeSet;
+
+use nodeward_model::{CpuId, Mapping, MappingKind, NodePairs, Range};
+
+/// How many workers move pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jobs {
+    /// As many as pay, found while moving.
+    Auto,
+    /// This many.
+    Fixed(u32),
+}
+
+/// Which memory of a process is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// These kinds of mappings.
+    pub kinds: BTreeSet<MappingKind>,
+    /// Only what lies in one of these ranges; everything if there are none.
+    pub ranges: Vec<Range>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { kinds: MappingKind::ALL.into(), ranges: Vec::new() }
+    }
+}
+
+impl Selection {
+    /// The selected parts of a mapping, cut to whole pages.
+    pub fn parts(&self, mapping: &Mapping, page_bytes: u64) -> Vec<Range> {
+        if !self.kinds.contains(&mapping.kind) {
+            return Vec::new();
+        }
+        if self.ranges.is_empty() {
+            return vec![mapping.range];
+        }
+        let step = mapping.huge_page_bytes.unwrap_or(page_bytes);
+        let whole = |range: &Range| {
+            let end = range.end.checked_next_multiple_of(step).unwrap_or(range.end);
+            Range::new(range.start / step * step, end)
+        };
+        self.ranges.iter().filter_map(|range| mapping.range.and(whole(range))).collect()
+    }
+}
+
+/// A move.
+#[derive(Clone, Debug)]
+pub struct MoveRequest {
+    /// Where each node's pages go.
+    pub pairs: NodePairs,
+    /// What is meant.
+    pub selection: Selection,
+    /// How many workers.
+    pub jobs: Jobs,
+    /// Where the workers run, best place first; also the most workers that `Jobs::Auto` tries.
+    pub cpus: Vec<CpuId>,
+    /// At most this many bytes per second.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Pages are held for no longer than this at a time, in nanoseconds.
+    pub stall_ns: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(huge_page_bytes: Option<u64>) -> Mapping {
+        let range = Range::new(0x20_0000, 0x80_0000);
+        let kind = MappingKind::Anonymous;
+        Mapping { range, kind, shared: false, huge_page_bytes, path: String::new() }
+    }
+
+    #[test]
+    fn ranges_are_widened_to_whole_pages_and_cut_to_the_mapping() {
+        let ranges = vec![Range::new(0x10_0000, 0x20_0001), Range::new(0x7f_ffff, 0x90_0000)];
+        let selection = Selection { ranges, ..Selection::default() };
+        let parts = selection.parts(&mapping(None), 4096);
+        let expected = [Range::new(0x20_0000, 0x20_1000), Range::new(0x7f_f000, 0x80_0000)];
+        assert_eq!(parts, expected);
+        let parts = selection.parts(&mapping(Some(0x20_0000)), 4096);
+        let expected = [Range::new(0x20_0000, 0x40_0000), Range::new(0x60_0000, 0x80_0000)];
+        assert_eq!(parts, expected, "a huge page is moved whole or not at all");
+    }
+
+    #[test]
+    fn kinds_are_told_apart() {
+        let selection = Selection { kinds: [MappingKind::Heap].into(), ..Selection::default() };
+        assert!(selection.parts(&mapping(None), 4096).is_empty());
+    }
+}

@@ -1,0 +1,51 @@
+//! Our own process as a target: memory of every kind, children that share it, pages that are held,
+//! and what a thread has waited for. Load programs, probes and tests are made of this.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::AtomicU64;
+
+use nodeward_model::Pid;
+
+use crate::sys;
+pub use crate::sys::{Area, Backing, Usage};
+
+/// What a thread has been through since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interruptions {
+    /// How often it gave up its CPU to wait, for a page in flight among other things.
+    pub waits: u64,
+    /// How often its CPU was given to another thread.
+    pub preemptions: u64,
+    /// Page faults that needed no reading from a disk.
+    pub minor_faults: u64,
+}
+
+impl Interruptions {
+    /// Of the calling thread, until now. Cost: one system call.
+    pub fn of_this_thread() -> io::Result<Self> {
+        let usage = sys::thread_usage()?;
+        Ok(Self {
+            waits: usage.ru_nvcsw.cast_unsigned(),
+            preemptions: usage.ru_nivcsw.cast_unsigned(),
+            minor_faults: usage.ru_minflt.cast_unsigned(),
+        })
+    }
+}
+
+/// Starts a child that shares our memory copy-on-write and only sleeps, for so many seconds at most;
+/// it ends when the calling thread ends.
+pub fn fork_idle(seconds: u32) -> io::Result<Pid> {
+    Pid::new(sys::fork_idle(seconds)?).map_err(io::Error::other)
+}
+
+/// Switches transparent huge pages off for this process, and for programs that it starts.
+pub fn disable_huge_pages() -> io::Result<()> {
+    sys::disable_huge_pages()
+}
+
+/// Makes a pipe refer to the pages behind `words` until it is closed, so that the kernel cannot move
+/// them. Returns how many bytes the pipe took; it does not wait for room.
+pub fn hold_in_pipe(pipe: BorrowedFd<'_>, words: &[AtomicU64]) -> io::Result<usize> {
+    sys::vmsplice(pipe, words)
+}

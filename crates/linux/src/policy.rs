@@ -1,0 +1,51 @@
+//! Where the calling thread's new memory goes: the kernel's memory policy of a thread.
+
+use std::io;
+
+use nodeward_model::Nodemask;
+
+use crate::sys::mempolicy;
+
+/// Memory that the calling thread (and threads that it starts later) touches first comes only from
+/// these nodes. Pages that are there already stay where they are.
+///
+/// # Errors
+/// `InvalidInput` if a node does not exist or the cpuset forbids all of them.
+pub fn bind_memory(nodes: &Nodemask) -> io::Result<()> {
+    mempolicy::set_mempolicy(mempolicy::BIND, &words(nodes))
+}
+
+/// New memory comes from the node of the CPU that touches it first, as the kernel does by default.
+pub fn default_memory() -> io::Result<()> {
+    mempolicy::set_mempolicy(mempolicy::DEFAULT, &[])
+}
+
+fn words(nodes: &Nodemask) -> Vec<u64> {
+    let length = nodes.last().map_or(0, |node| node.0 as usize / 64 + 1);
+    let mut words = vec![0; length];
+    for node in nodes.iter() {
+        words[node.0 as usize / 64] |= 1 << (node.0 % 64);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: bit n stands for node n, also beyond the first word.
+    #[test]
+    fn masks_become_words() {
+        assert_eq!(words(&"0,63-64,130".parse().unwrap()), [1 | 1 << 63, 1, 1 << 2]);
+        assert!(words(&Nodemask::new()).is_empty());
+    }
+
+    /// Goal: the kernel takes what we hand over, and refuses a node that is not there.
+    #[test]
+    fn the_kernel_understands_the_mask() {
+        bind_memory(&"0".parse().unwrap()).unwrap();
+        default_memory().unwrap();
+        let missing = bind_memory(&"1023".parse().unwrap()).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::InvalidInput);
+    }
+}

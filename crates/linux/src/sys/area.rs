@@ -1,0 +1,118 @@
+//! Memory of our own that is mapped, advised and unmapped: mmap(2), munmap(2), madvise(2), mlock(2).
+
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU64;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// What lies behind an [`Area`].
+#[derive(Clone, Copy, Debug)]
+pub enum Backing<'fd> {
+    /// Private anonymous memory.
+    Anonymous,
+    /// Anonymous memory that children of fork(2) share.
+    SharedAnonymous,
+    /// Huge pages of the default size from the hugetlb pool.
+    Huge,
+    /// A file, copied on write. It must stay as long as the area, or touching it raises SIGBUS.
+    PrivateFile(BorrowedFd<'fd>),
+    /// A file, written through. It must stay as long as the area, or touching it raises SIGBUS.
+    SharedFile(BorrowedFd<'fd>),
+}
+
+/// What the kernel is told about an [`Area`].
+#[derive(Clone, Copy, Debug)]
+pub enum Usage {
+    /// Transparent huge pages are wanted.
+    HugePages,
+    /// No transparent huge pages.
+    BasePages,
+    /// Equal pages may be merged (KSM).
+    Mergeable,
+    /// The content is no longer needed: the pages are freed and read as zero (or as the file) again.
+    Discard,
+}
+
+/// A mapping that this process made and that ends with the value. It is readable and writable.
+#[derive(Debug)]
+pub struct Area {
+    start: NonNull<c_void>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and its content is reached only
+// through atomics.
+unsafe impl Send for Area {}
+// SAFETY: as above; no method changes the two fields.
+unsafe impl Sync for Area {}
+
+impl Area {
+    /// Maps memory. `bytes` must be a multiple of the page size that stands behind it and above zero.
+    pub fn map(bytes: usize, backing: Backing<'_>) -> io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let (flags, file) = match backing {
+            Backing::Anonymous => (MapFlags::PRIVATE, None),
+            Backing::SharedAnonymous => (MapFlags::SHARED, None),
+            Backing::Huge => (MapFlags::PRIVATE | MapFlags::HUGETLB, None),
+            Backing::PrivateFile(file) => (MapFlags::PRIVATE, Some(file)),
+            Backing::SharedFile(file) => (MapFlags::SHARED, Some(file)),
+        };
+        let start = match file {
+            // SAFETY: without MAP_FIXED the kernel chooses addresses that nothing uses.
+            None => unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, access, flags) },
+            // SAFETY: as above; the descriptor is borrowed for the call, and the mapping outlives it.
+            Some(fd) => unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, access, flags, fd, 0) },
+        }?;
+        let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, bytes })
+    }
+
+    /// The first address.
+    pub fn address(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The content. Pages that were never written read as zero, or as the file.
+    pub fn words(&self) -> &[AtomicU64] {
+        let words = self.bytes / size_of::<AtomicU64>();
+        // SAFETY: the mapping is page-aligned, readable, writable and `bytes` long until `self` is
+        // dropped, which the borrow forbids; every bit pattern is a u64; the kernel and other
+        // processes change it only as another thread might change an atomic.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<AtomicU64>(), words) }
+    }
+
+    /// Tells the kernel how the area is used.
+    pub fn advise(&self, usage: Usage) -> io::Result<()> {
+        let advice = match usage {
+            Usage::HugePages => Advice::LinuxHugepage,
+            Usage::BasePages => Advice::LinuxNoHugepage,
+            Usage::Mergeable => Advice::LinuxMergeable,
+            Usage::Discard => Advice::LinuxDontNeed,
+        };
+        // SAFETY: the range is this mapping; at worst its pages read as zero afterwards, which users
+        // of atomics must expect from any other thread as well.
+        Ok(unsafe { rustix::mm::madvise(self.start.as_ptr(), self.bytes, advice) }?)
+    }
+
+    /// Brings every page into memory and keeps it there (RLIMIT_MEMLOCK bounds how much).
+    pub fn lock(&self) -> io::Result<()> {
+        // SAFETY: the range is this mapping; the content does not change.
+        Ok(unsafe { rustix::mm::mlock(self.start.as_ptr(), self.bytes) }?)
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: `map` made this mapping, nobody else unmaps it, and no borrow of it is left. A
+        // failure (too many mappings while splitting one) leaves it mapped, which harms nobody.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr(), self.bytes) };
+    }
+}

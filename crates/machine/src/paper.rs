@@ -1,0 +1,305 @@
+//! A machine on paper: a few processes with their pages in a table, moved at once and by the rules
+//! of the kernel. For tests of everything that works on a machine.
+//!
+//! Faults that it knows: pinned pages, full nodes, pages that vanish, a process that ends or calls
+//! exec after so many calls, a kernel that aborts at the first folio that it cannot move.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nodeward_model::{CpuId, Mapping, MappingKind, NodeId, Page, Pid, Place, Range};
+
+use crate::{
+    CallEnd, Capabilities, EntryStatus, Error, Life, Machine, MoveBatch, MoveOutcome, Process,
+    Refusal, Result, SEPARATOR,
+};
+
+/// Bytes in a base page on paper.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Everything about one process on paper. Tests write it, the machine reads and changes it.
+#[derive(Clone, Debug, Default)]
+pub struct Sheet {
+    /// Its mappings.
+    pub mappings: Vec<Mapping>,
+    /// Its pages, by page number (address / [`PAGE_BYTES`]).
+    pub pages: BTreeMap<u64, Page>,
+    /// Pages that somebody holds a reference to, by page number.
+    pub pinned: BTreeSet<u64>,
+    /// Free pages on each node; a node that is missing has no end of them.
+    pub free: BTreeMap<NodeId, u64>,
+    /// Nodes that the cpuset forbids.
+    pub forbidden: BTreeSet<NodeId>,
+    /// Pages that vanish as soon as a call has begun, by page number.
+    pub vanishing: BTreeSet<u64>,
+    /// What becomes of the process, and before which call (counted from 0).
+    pub fate: Option<(u64, Life)>,
+    /// Calls of `move_pages` so far.
+    pub calls: u64,
+    /// The longest run of base pages that was held at once so far.
+    pub run_pages_max: u64,
+}
+
+impl Sheet {
+    /// One anonymous mapping at 64 KiB whose pages are given.
+    pub fn of(pages: &[Page]) -> Self {
+        let first = 16;
+        let range = Range::new(first * PAGE_BYTES, (first + pages.len() as u64) * PAGE_BYTES);
+        let mapping = Mapping {
+            range,
+            kind: MappingKind::Anonymous,
+            shared: false,
+            huge_page_bytes: None,
+            path: String::new(),
+        };
+        let pages = (first..).zip(pages.iter().copied()).collect();
+        Self { mappings: vec![mapping], pages, ..Self::default() }
+    }
+
+    /// Pages on each node.
+    pub fn residency(&self) -> BTreeMap<NodeId, u64> {
+        let mut counts = BTreeMap::new();
+        for node in self.pages.values().filter_map(|page| page.node()) {
+            *counts.entry(node).or_default() += 1;
+        }
+        counts
+    }
+
+    fn life(&self) -> Life {
+        match self.fate {
+            Some((calls, life)) if self.calls >= calls => life,
+            _ => Life::Running,
+        }
+    }
+
+    fn page(&self, address: u64) -> Page {
+        self.pages.get(&(address / PAGE_BYTES)).copied().unwrap_or(Page::ABSENT)
+    }
+
+    /// The page numbers of the folio around an address.
+    fn folio(&self, address: u64) -> std::ops::Range<u64> {
+        let mut head = address / PAGE_BYTES;
+        while self.page(head * PAGE_BYTES).folio_pages == 0 && head > 0 {
+            head -= 1;
+        }
+        head..head + u64::from(self.page(head * PAGE_BYTES).folio_pages)
+    }
+}
+
+/// A machine on paper. Time passes only in `sleep_ns`, and by one microsecond per page moved.
+#[derive(Debug, Default)]
+pub struct Paper {
+    sheets: Mutex<BTreeMap<Pid, Arc<Mutex<Sheet>>>>,
+    clock_ns: Arc<Mutex<u64>>,
+    everyones: bool,
+}
+
+impl Paper {
+    /// A machine without processes, on which everyone's pages may be moved or not.
+    pub fn new(everyones: bool) -> Self {
+        Self { everyones, ..Self::default() }
+    }
+
+    /// Adds a process.
+    pub fn start(&self, pid: Pid, sheet: Sheet) {
+        lock(&self.sheets).insert(pid, Arc::new(Mutex::new(sheet)));
+    }
+
+    /// What a process looks like now.
+    pub fn sheet(&self, pid: Pid) -> Option<Sheet> {
+        lock(&self.sheets).get(&pid).map(|sheet| lock(sheet).clone())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Machine for Paper {
+    fn page_bytes(&self) -> u64 {
+        PAGE_BYTES
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { move_everyones: self.everyones, frame_numbers: true, pagemap_scan: true }
+    }
+
+    fn now_ns(&self) -> u64 {
+        *lock(&self.clock_ns)
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        *lock(&self.clock_ns) += ns;
+    }
+
+    fn stay_on(&self, _cpu: CpuId) {}
+
+    fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>> {
+        let sheet = lock(&self.sheets).get(&pid).cloned().ok_or(Error::Gone(pid))?;
+        Ok(Arc::new(Held { pid, sheet, clock_ns: Arc::clone(&self.clock_ns) }))
+    }
+}
+
+#[derive(Debug)]
+struct Held {
+    pid: Pid,
+    sheet: Arc<Mutex<Sheet>>,
+    clock_ns: Arc<Mutex<u64>>,
+}
+
+impl Held {
+    fn running(&self) -> Result<MutexGuard<'_, Sheet>> {
+        let sheet = lock(&self.sheet);
+        if sheet.life() == Life::Running { Ok(sheet) } else { Err(Error::Gone(self.pid)) }
+    }
+}
+
+impl Process for Held {
+    fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn life(&self) -> Life {
+        lock(&self.sheet).life()
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>> {
+        Ok(self.running()?.mappings.clone())
+    }
+
+    fn populated(&self, range: Range) -> Result<Vec<Range>> {
+        self.running().map(|_| vec![range])
+    }
+
+    fn pages(&self, _mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
+        let sheet = self.running()?;
+        let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
+        into.extend(numbers.map(|number| sheet.page(number * PAGE_BYTES)));
+        Ok(())
+    }
+
+    fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
+        let sheet = self.running()?;
+        Ok(addresses.iter().map(|&address| sheet.page(address).place).collect())
+    }
+
+    fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome> {
+        let mut sheet = self.running()?;
+        let vanishing = std::mem::take(&mut sheet.vanishing);
+        sheet.pages.retain(|number, _| !vanishing.contains(number));
+        let mut call = Call { sheet: &mut sheet, batch, status: Vec::new(), run: Vec::new() };
+        let end = call.carry_out();
+        let mut status = call.status;
+        status.resize(batch.len(), EntryStatus::Unwritten);
+        *lock(&self.clock_ns) += 1000 * batch.len() as u64;
+        sheet.calls += 1;
+        let end = if sheet.life() == Life::Running { end } else { CallEnd::Gone };
+        Ok(MoveOutcome { end, status })
+    }
+}
+
+/// One call in progress, as do_pages_move works through it.
+struct Call<'a> {
+    sheet: &'a mut Sheet,
+    batch: &'a MoveBatch,
+    status: Vec<EntryStatus>,
+    /// Heads of the folios that are held, in order.
+    run: Vec<u64>,
+}
+
+impl Call<'_> {
+    fn carry_out(&mut self) -> CallEnd {
+        if self.batch.nodes().iter().any(|node| self.sheet.forbidden.contains(node)) {
+            return CallEnd::NotAllowed;
+        }
+        for entry in 0..self.batch.len() {
+            let (address, node) = (self.batch.addresses()[entry], self.batch.nodes()[entry]);
+            let same_node = entry == 0 || self.batch.nodes()[entry - 1] == node;
+            let end = if same_node { None } else { self.finish_run(entry) };
+            let end = end.or_else(|| match self.verdict(address, node) {
+                None => {
+                    self.run.push(self.sheet.folio(address).start);
+                    None
+                }
+                Some(status) => {
+                    let end = self.finish_run(entry);
+                    self.status.extend(end.is_none().then_some(status));
+                    end
+                }
+            });
+            if let Some(end) = end {
+                return end;
+            }
+        }
+        self.finish_run(self.batch.len()).unwrap_or(CallEnd::Complete)
+    }
+
+    /// `None` if the folio can be taken.
+    fn verdict(&self, address: u64, to: NodeId) -> Option<EntryStatus> {
+        let page = self.sheet.page(address);
+        let refused = |refusal| Some(EntryStatus::Refused(refusal));
+        match page.place {
+            _ if address == SEPARATOR => refused(Refusal::Fault),
+            Place::Absent | Place::Swapped => refused(Refusal::Absent),
+            Place::Fixed => refused(Refusal::Fault),
+            Place::On(node) if node == to => Some(EntryStatus::On(node)),
+            Place::On(_) if page.shared && !self.batch.everyones => refused(Refusal::Shared),
+            Place::On(_) if self.run.contains(&self.sheet.folio(address).start) => {
+                refused(Refusal::Busy)
+            }
+            Place::On(_) => None,
+        }
+    }
+
+    /// Moves what is held; `Some` if that ends the call. `upto` is the first entry not in the run.
+    fn finish_run(&mut self, upto: usize) -> Option<CallEnd> {
+        let run = std::mem::take(&mut self.run);
+        let first = upto.checked_sub(1).filter(|_| !run.is_empty())?;
+        let to = self.batch.nodes()[first];
+        let folios: Vec<_> = run.iter().map(|&n| self.sheet.folio(n * PAGE_BYTES)).collect();
+        let held = folios.iter().map(|folio| folio.end - folio.start).sum();
+        self.sheet.run_pages_max = self.sheet.run_pages_max.max(held);
+        let (mut stuck, mut full) = (false, false);
+        for folio in folios {
+            match self.sheet.move_folio(folio, to) {
+                Ok(()) => {}
+                Err(Refusal::NoMemory) => full = true,
+                Err(_) => stuck = true,
+            }
+        }
+        match (full, stuck) {
+            (true, _) => Some(CallEnd::NoMemory),
+            (false, true) => Some(CallEnd::Aborted),
+            (false, false) => {
+                self.status.extend(run.iter().map(|_| EntryStatus::On(to)));
+                None
+            }
+        }
+    }
+}
+
+impl Sheet {
+    fn move_folio(
+        &mut self,
+        folio: std::ops::Range<u64>,
+        to: NodeId,
+    ) -> std::result::Result<(), Refusal> {
+        if self.pinned.range(folio.clone()).next().is_some() {
+            return Err(Refusal::Busy);
+        }
+        let pages = folio.end - folio.start;
+        let from = self.page(folio.start * PAGE_BYTES).node();
+        if let Some(free) = self.free.get_mut(&to) {
+            *free = free.checked_sub(pages).ok_or(Refusal::NoMemory)?;
+        }
+        if let Some(free) = from.and_then(|from| self.free.get_mut(&from)) {
+            *free += pages;
+        }
+        for number in folio {
+            if let Some(page) = self.pages.get_mut(&number) {
+                page.place = Place::On(to);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! How fast, and how long at a stretch: the rate limit and the stall budget.
+
+use crate::plan::FolioMove;
+
+/// Holds a move to so many bytes per second. Time that was not used is not saved up, so that a
+/// pause is never followed by a burst.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimit {
+    bytes_per_s: u64,
+    free_at_ns: u64,
+}
+
+impl RateLimit {
+    /// A limit that starts idle.
+    pub fn new(bytes_per_s: u64) -> Self {
+        Self { bytes_per_s: bytes_per_s.max(1), free_at_ns: 0 }
+    }
+
+    /// Books `bytes` and tells how long to wait before moving them.
+    pub fn book(&mut self, now_ns: u64, bytes: u64) -> u64 {
+        let start_ns = self.free_at_ns.max(now_ns);
+        let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_s);
+        self.free_at_ns = start_ns.saturating_add(u64::try_from(cost_ns).unwrap_or(u64::MAX));
+        start_ns - now_ns
+    }
+
+    /// The most bytes to move at a stretch, so that the rate looks even: 50 ms worth.
+    pub fn stretch_bytes(&self) -> u64 {
+        self.bytes_per_s / 20
+    }
+}
+
+/// The kernel unmaps at most this many base pages at once (NR_MAX_BATCHED_MIGRATION).
+pub const RUN_PAGES_MAX: u32 = 512;
+/// Shorter runs cost more in flushes than they save in waiting.
+const RUN_PAGES_MIN: u32 = 4;
+/// A guess at the cost of a page until one was measured.
+const PAGE_NS_GUESS: u64 = 4_000;
+/// A run may take this part of the budget. The rest is for what a waiting thread sees beside the
+/// run itself: its fault, its wake-up, and a mover that loses its CPU for a moment.
+const SHARE_OF_BUDGET: u64 = 4;
+
+/// Keeps the time for which pages are held within a budget, by learning what a page costs.
+#[derive(Clone, Copy, Debug)]
+pub struct StallBudget {
+    budget_ns: u64,
+    page_ns: u64,
+    huge_page_ns: Option<u64>,
+}
+
+impl StallBudget {
+    /// A budget in nanoseconds.
+    pub fn new(budget_ns: u64) -> Self {
+        Self { budget_ns, page_ns: PAGE_NS_GUESS, huge_page_ns: None }
+    }
+
+    /// Learns from a call that moved base pages. Follows a rise at once and a fall slowly: a run
+    /// that is too short costs a little speed, one that is too long breaks the promise.
+    pub fn learn(&mut self, pages: u64, took_ns: u64) {
+        if let Some(page_ns) = took_ns.checked_div(pages) {
+            self.page_ns = page_ns.max((self.page_ns * 7 + page_ns) / 8).max(1);
+        }
+    }
+
+    /// Learns from a call that moved folios of many pages: nanoseconds per base page of them.
+    pub fn learn_huge(&mut self, pages: u64, took_ns: u64) {
+        let page_ns = took_ns.checked_div(pages);
+        self.huge_page_ns = page_ns.map(|ns| ns.max(1)).or(self.huge_page_ns);
+    }
+
+    /// Base pages that may be held together.
+    pub fn run_pages(&self) -> u32 {
+        let pages = self.budget_ns / SHARE_OF_BUDGET / self.page_ns;
+        u32::try_from(pages).unwrap_or(u32::MAX).clamp(RUN_PAGES_MIN, RUN_PAGES_MAX)
+    }
+
+    /// The largest folio that can be moved within the budget, in base pages. Until one was measured
+    /// every folio may be tried.
+    pub fn folio_pages_max(&self) -> u32 {
+        let pages = self.huge_page_ns.map(|page_ns| self.budget_ns / page_ns);
+        pages.map_or(u32::MAX, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1))
+    }
+}
+
+/// How many folios, from the first on, go into each run of at most `run_pages` base pages to one
+/// node. A folio that is larger goes alone.
+pub fn runs(folios: &[FolioMove], run_pages: u32) -> Vec<usize> {
+    let mut runs = Vec::new();
+    let mut rest = folios;
+    while let Some(first) = rest.first() {
+        let mut pages = 0;
+        let fits = |folio: &&FolioMove| {
+            pages += u64::from(folio.pages);
+            folio.to == first.to && pages <= u64::from(run_pages)
+        };
+        let count = rest.iter().take_while(fits).count().max(1);
+        runs.push(count);
+        rest = &rest[count..];
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::NodeId;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn folio(pages: u32, to: u32) -> FolioMove {
+        FolioMove { address: 4096, pages, from: NodeId(9), to: NodeId(to) }
+    }
+
+    #[test]
+    fn the_rate_is_kept_and_pauses_are_not_saved_up() {
+        let mut limit = RateLimit::new(1_000_000); // 1 byte per microsecond
+        assert_eq!(limit.book(0, 500), 0, "the first bytes go at once");
+        assert_eq!(limit.book(100_000, 500), 400_000, "500 us for the first, 100 us are past");
+        assert_eq!(limit.book(9_000_000, 500), 0, "idle since 1 ms");
+        assert_eq!(limit.book(9_000_000, 1), 500_000, "no burst after the pause");
+    }
+
+    #[test]
+    fn runs_shrink_at_once_when_pages_get_dearer() {
+        let mut budget = StallBudget::new(1_000_000);
+        budget.learn(100, 200_000); // 2 us a page, down from the guess of 4
+        assert_eq!(budget.run_pages(), 66); // 250 us / ((4*7 + 2) / 8 = 3.75 us)
+        budget.learn(100, 1_000_000);
+        assert_eq!(budget.run_pages(), 25); // 250 us / 10 us
+        budget.learn(1, 1_000_000_000);
+        assert_eq!(budget.run_pages(), RUN_PAGES_MIN);
+    }
+
+    #[test]
+    fn a_huge_folio_is_tried_once_and_then_judged() {
+        let mut budget = StallBudget::new(1_000_000);
+        assert_eq!(budget.folio_pages_max(), u32::MAX);
+        budget.learn_huge(512, 2_048_000); // 4 us a page: a 2 MiB page takes 2.05 ms
+        assert_eq!(budget.folio_pages_max(), 250);
+    }
+
+    #[test]
+    fn runs_end_at_the_limit_and_at_another_destination() {
+        let folios = [folio(1, 0), folio(1, 0), folio(1, 0), folio(1, 1), folio(512, 1)];
+        assert_eq!(runs(&folios, 2), [2, 1, 1, 1]);
+        assert!(runs(&[], 2).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn runs_cover_every_folio_once(
+            sizes in proptest::collection::vec((1..600_u32, 0..3_u32), 0..50),
+            run_pages in 1..600_u32,
+        ) {
+            let folios: Vec<_> = sizes.into_iter().map(|(pages, to)| folio(pages, to)).collect();
+            let runs = runs(&folios, run_pages);
+            prop_assert_eq!(runs.iter().sum::<usize>(), folios.len());
+            let mut rest = folios.as_slice();
+            for count in runs {
+                let (run, after) = rest.split_at(count);
+                let pages: u32 = run.iter().map(|f| f.pages).sum();
+                prop_assert!(pages <= run_pages || run.len() == 1);
+                prop_assert!(run.iter().all(|f| f.to == run[0].to));
+                rest = after;
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! How many workers pay: start with one, double while it helps, step back when it does not.
+//!
+//! The 2017 patches copied every page with eight threads and were six to eight times slower for
+//! 4 KiB pages (`mt_page_copy`); so more workers must show their worth before they stay.
+
+/// A doubling must bring at least this much more speed to stay, in percent. Two workers that share a
+/// bottleneck gain nothing; noise between two measurements is below this.
+const GAIN_PERCENT_MIN: u64 = 15;
+
+/// The search for the number of workers that pays. Feed it finished work; read [`Ramp::workers`].
+#[derive(Clone, Debug)]
+pub struct Ramp {
+    workers: u32,
+    workers_max: u32,
+    settled: bool,
+    before: Option<Speed>,
+    bytes: u64,
+    units: u32,
+    since_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Speed {
+    workers: u32,
+    bytes_per_s: u64,
+}
+
+impl Ramp {
+    /// A fixed number of workers.
+    pub fn fixed(workers: u32) -> Self {
+        Self { settled: true, ..Self::up_to(workers).starting_with(workers) }
+    }
+
+    /// A search from one worker to at most `workers_max`.
+    pub fn up_to(workers_max: u32) -> Self {
+        Self {
+            workers: 1,
+            workers_max: workers_max.max(1),
+            settled: workers_max <= 1,
+            before: None,
+            bytes: 0,
+            units: 0,
+            since_ns: 0,
+        }
+    }
+
+    fn starting_with(self, workers: u32) -> Self {
+        Self { workers: workers.max(1), ..self }
+    }
+
+    /// How many workers should be at work now.
+    pub fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    /// Tells that the work began or changed hands at this time.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.since_ns = now_ns;
+    }
+
+    /// Tells that a unit of work was finished.
+    pub fn finished(&mut self, now_ns: u64, bytes: u64) {
+        if self.settled || bytes == 0 {
+            return;
+        }
+        self.bytes += bytes;
+        self.units += 1;
+        if self.units >= self.units_to_judge() {
+            self.judge(now_ns);
+        }
+    }
+
+    /// The first unit of more workers than before may have been begun by fewer, so it takes two each.
+    fn units_to_judge(&self) -> u32 {
+        if self.workers == 1 { 1 } else { self.workers * 2 }
+    }
+
+    fn judge(&mut self, now_ns: u64) {
+        let elapsed_ns = u128::from((now_ns - self.since_ns).max(1));
+        let bytes_per_s = u128::from(self.bytes) * 1_000_000_000 / elapsed_ns;
+        let bytes_per_s = u64::try_from(bytes_per_s).unwrap_or(u64::MAX);
+        let now = Speed { workers: self.workers, bytes_per_s };
+        match self.before {
+            Some(before) if !pays(before, now) => {
+                self.workers = before.workers;
+                self.settled = true;
+            }
+            _ => {
+                self.before = Some(now);
+                self.settled = self.workers == self.workers_max;
+                self.workers = (self.workers * 2).min(self.workers_max);
+            }
+        }
+        self.bytes = 0;
+        self.units = 0;
+        self.since_ns = now_ns;
+    }
+}
+
+fn pays(before: Speed, now: Speed) -> bool {
+    let needed = u128::from(before.bytes_per_s) * u128::from(100 + GAIN_PERCENT_MIN) / 100;
+    u128::from(now.bytes_per_s) >= needed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a ramp against a machine whose speed by number of workers is given, in bytes per unit
+    /// of 1 s, and returns where it settles.
+    fn settle(workers_max: u32, speed: impl Fn(u32) -> u64) -> u32 {
+        let mut ramp = Ramp::up_to(workers_max);
+        let mut now_ns = 0;
+        for _ in 0..200 {
+            now_ns += 1_000_000_000 / speed(ramp.workers());
+            ramp.finished(now_ns, 1);
+        }
+        ramp.workers()
+    }
+
+    #[test]
+    fn workers_are_added_while_they_pay() {
+        assert_eq!(settle(8, |workers| u64::from(workers) * 100), 8);
+        assert_eq!(settle(6, |workers| u64::from(workers) * 100), 6, "not a power of two");
+    }
+
+    #[test]
+    fn a_bottleneck_ends_the_search() {
+        assert_eq!(settle(16, |workers| u64::from(workers.min(4)) * 100), 4);
+        assert_eq!(settle(16, |_| 100), 1, "nothing gained by the second");
+        assert_eq!(settle(16, |workers| 1000 / u64::from(workers)), 1, "slower with more");
+    }
+
+    #[test]
+    fn one_core_and_fixed_numbers_are_not_searched() {
+        assert_eq!(settle(1, |_| 100), 1);
+        let mut ramp = Ramp::fixed(3);
+        ramp.finished(10, 1);
+        assert_eq!(ramp.workers(), 3);
+    }
+}

@@ -1,0 +1,108 @@
+//! Takes the host's files and its request.
+
+use std::io::{Error, ErrorKind, Read, Result as IoResult};
+
+use anyhow::{Context, Result};
+use nodeward_lab_agent::wire::{Frame, Request};
+
+/// Unpacks the files that the host sends at the root, up to the request that follows them.
+///
+/// A failure to unpack is reported only after the request has come, so that the host is never left
+/// writing to a guest that does not read.
+pub fn receive(port: &mut impl Read) -> Result<Request> {
+    let mut files = Files { port, piece: Vec::new(), taken: 0, request: None };
+    let unpacked = unpack(&mut files);
+    let request = files.rest().context("no request came from the host")?;
+    unpacked.context("cannot unpack the host's files")?;
+    Ok(request)
+}
+
+fn unpack(files: &mut impl Read) -> Result<()> {
+    let mut archive = tar::Archive::new(files);
+    archive.set_preserve_permissions(true);
+    archive.set_preserve_mtime(false);
+    archive.set_overwrite(true);
+    Ok(archive.unpack("/")?)
+}
+
+/// The tar stream that lies in the frames before the request.
+struct Files<'a, R> {
+    port: &'a mut R,
+    piece: Vec<u8>,
+    taken: usize,
+    request: Option<Request>,
+}
+
+impl<R: Read> Files<'_, R> {
+    /// Skips what the archive did not want, and gives the request.
+    fn rest(mut self) -> IoResult<Request> {
+        std::io::copy(&mut self, &mut std::io::sink())?;
+        self.request.ok_or_else(|| Error::from(ErrorKind::UnexpectedEof))
+    }
+
+    fn next_piece(&mut self) -> IoResult<()> {
+        match Frame::read_from(self.port)? {
+            Frame::Files(piece) => (self.piece, self.taken) = (piece, 0),
+            Frame::Run(request) => self.request = Some(request),
+            other => return Err(Error::other(format!("the host sent {other:?}"))),
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Files<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> IoResult<usize> {
+        while self.request.is_none() && self.taken == self.piece.len() {
+            self.next_piece()?;
+        }
+        let count = into.len().min(self.piece.len() - self.taken);
+        into[..count].copy_from_slice(&self.piece[self.taken..self.taken + count]);
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        Request { argv: vec!["true".into()], env: Vec::new(), now_ns: 1, seed: vec![7] }
+    }
+
+    fn sent(frames: &[Frame]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for frame in frames {
+            frame.write_to(&mut bytes).unwrap();
+        }
+        bytes
+    }
+
+    #[test]
+    fn pieces_join_and_end_at_the_request() {
+        let bytes =
+            sent(&[Frame::Files(b"ab".into()), Frame::Files(b"c".into()), Frame::Run(request())]);
+        let port = &mut bytes.as_slice();
+        let mut files = Files { port, piece: Vec::new(), taken: 0, request: None };
+        let mut all = String::new();
+        files.read_to_string(&mut all).unwrap();
+        assert_eq!(all, "abc");
+        assert_eq!(files.rest().unwrap(), request());
+    }
+
+    #[test]
+    fn a_broken_archive_is_told_after_the_request_was_read() {
+        let bytes = sent(&[Frame::Files(vec![b'x'; 600]), Frame::Run(request())]);
+        let mut port = bytes.as_slice();
+        let why = receive(&mut port).unwrap_err();
+        assert_eq!(why.to_string(), "cannot unpack the host's files");
+        assert!(port.is_empty(), "the request was left unread");
+    }
+
+    #[test]
+    fn an_end_before_the_request_is_an_error() {
+        let bytes = sent(&[Frame::Files(vec![0; 1024])]);
+        let why = receive(&mut bytes.as_slice()).unwrap_err();
+        assert_eq!(why.to_string(), "no request came from the host");
+    }
+}

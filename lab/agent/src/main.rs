@@ -1,0 +1,45 @@
+//! The first process of a lab guest: makes a small world, takes one request, runs it, reports.
+//!
+//! Errors before the port is open go to the console, which the host shows when a boot fails.
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod inbox;
+mod port;
+mod world;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nodeward_lab_agent::wire::{Frame, VERSION};
+use rustix::system::{RebootCommand, reboot};
+
+/// How long the host has to take the answer and end the machine before the guest does so itself.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+fn main() {
+    if let Err(why) = live() {
+        eprintln!("nodeward-lab-init: {why:#}");
+    }
+    std::thread::sleep(FAREWELL);
+    if let Err(why) = reboot(RebootCommand::PowerOff) {
+        eprintln!("nodeward-lab-init: cannot power off: {why}");
+    }
+}
+
+/// The whole life of a guest, from its first mount to the exit code of its one command.
+fn live() -> Result<()> {
+    world::make().context("cannot set up the guest")?;
+    let mut port = port::open().context("cannot open the serial port to the host")?;
+    Frame::Ready(VERSION).write_to(&mut port)?;
+    let outcome = inbox::receive(&mut port).and_then(|request| {
+        world::refresh(&request)?;
+        command::run(&request, &port)
+    });
+    let last = match outcome {
+        Ok(code) => Frame::Exit(code),
+        Err(why) => Frame::Failed(format!("{why:#}")),
+    };
+    last.write_to(&mut port).context("cannot report to the host")
+}

@@ -1,0 +1,125 @@
+//! Frames on the serial port between host and guest: one tag byte, a length, a payload.
+//!
+//! The order of a run: guest `Ready`; host any number of `Files` (one tar stream in pieces), then
+//! `Run`; guest any number of `Stdout` and `Stderr`, then `Exit` or `Failed`.
+
+use std::io::{Error, ErrorKind, Read, Result, Write};
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this protocol; the guest says it in [`Frame::Ready`].
+pub const VERSION: u32 = 1;
+
+/// The name of the serial port as the guest sees it.
+pub const PORT_NAME: &str = "nodeward.lab";
+
+/// The longest payload in bytes; a frame that claims more is garbage.
+pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+
+/// The length of tag and payload length in bytes.
+const HEADER_BYTES: usize = 5;
+
+/// A command for the guest, and what its world has to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The program and its arguments; never empty.
+    pub argv: Vec<String>,
+    /// Variables set for the program, over the guest's own few.
+    pub env: Vec<(String, String)>,
+    /// The host's time in nanoseconds since 1970: a restored guest's clock stands still.
+    pub now_ns: u64,
+    /// Random bytes from the host: every guest restored from one snapshot has the same pool.
+    pub seed: Vec<u8>,
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// The guest is up and speaks this version.
+    Ready(u32),
+    /// A piece of a tar stream, unpacked at the guest's root.
+    Files(Vec<u8>),
+    /// All files are there; run this.
+    Run(Request),
+    /// The program wrote this to its standard output.
+    Stdout(Vec<u8>),
+    /// The program wrote this to its standard error.
+    Stderr(Vec<u8>),
+    /// The program ended with this code; a signal counts as 128 plus its number.
+    Exit(i32),
+    /// The guest could not do what was asked, and why.
+    Failed(String),
+}
+
+impl Frame {
+    fn tag(&self) -> u8 {
+        match self {
+            Self::Ready(_) => 1,
+            Self::Files(_) => 2,
+            Self::Run(_) => 3,
+            Self::Stdout(_) => 4,
+            Self::Stderr(_) => 5,
+            Self::Exit(_) => 6,
+            Self::Failed(_) => 7,
+        }
+    }
+
+    fn payload(&self) -> Result<Vec<u8>> {
+        Ok(match self {
+            Self::Ready(version) => version.to_le_bytes().to_vec(),
+            Self::Files(bytes) | Self::Stdout(bytes) | Self::Stderr(bytes) => bytes.clone(),
+            Self::Run(request) => serde_json::to_vec(request)?,
+            Self::Exit(code) => code.to_le_bytes().to_vec(),
+            Self::Failed(why) => why.clone().into_bytes(),
+        })
+    }
+
+    fn parse(tag: u8, payload: Vec<u8>) -> Result<Self> {
+        Ok(match tag {
+            1 => Self::Ready(u32::from_le_bytes(four(&payload)?)),
+            2 => Self::Files(payload),
+            3 => Self::Run(serde_json::from_slice(&payload)?),
+            4 => Self::Stdout(payload),
+            5 => Self::Stderr(payload),
+            6 => Self::Exit(i32::from_le_bytes(four(&payload)?)),
+            7 => Self::Failed(String::from_utf8(payload).map_err(|_| garbage("text"))?),
+            _ => return Err(garbage("tag")),
+        })
+    }
+
+    /// Writes the frame in one piece. Fails with `InvalidInput` above [`PAYLOAD_BYTES_MAX`].
+    pub fn write_to(&self, out: &mut impl Write) -> Result<()> {
+        let payload = self.payload()?;
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(Error::new(ErrorKind::InvalidInput, "a frame of more than 1 MiB"));
+        }
+        let length = u32::try_from(payload.len()).map_err(Error::other)?;
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
+        bytes.push(self.tag());
+        bytes.extend(length.to_le_bytes());
+        bytes.extend(payload);
+        out.write_all(&bytes)
+    }
+
+    /// Reads one frame. Fails with `UnexpectedEof` when the stream ends, with `InvalidData` on garbage.
+    pub fn read_from(input: &mut impl Read) -> Result<Self> {
+        let mut header = [0; HEADER_BYTES];
+        input.read_exact(&mut header)?;
+        let [tag, length @ ..] = header;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > PAYLOAD_BYTES_MAX {
+            return Err(garbage("length"));
+        }
+        let mut payload = vec![0; length];
+        input.read_exact(&mut payload)?;
+        Self::parse(tag, payload)
+    }
+}
+
+fn four(payload: &[u8]) -> Result<[u8; 4]> {
+    payload.try_into().map_err(|_| garbage("number"))
+}
+
+fn garbage(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("a frame whose {what} makes no sense"))
+}

@@ -1,0 +1,92 @@
+//! What can be said on the command line.
+
+use std::time::Duration;
+
+use clap::{Args as ArgGroup, Parser, Subcommand};
+use nodeward_lab::{GuestFile, Kernel};
+use nodeward_model::units::parse_duration_ns;
+
+/// Runs programs on machines with several memory nodes, under stock kernels, in an emulator.
+#[derive(Debug, Parser)]
+#[command(name = "nodeward-lab", version, after_help = EXIT_CODES)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes of `run`: that of the command, 128 plus the signal that ended it, 124 if its time was over,
+125 if the lab itself failed. The other verbs: 0, or 125.
+
+Environment: NODEWARD_LAB_CACHE (where kernels and snapshots are kept, else nodeward/lab in the
+user's cache directory).";
+
+/// What the lab can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run a command in a guest
+    Run(Run),
+    /// List the machines that come with the lab
+    Scenarios,
+    /// List the kernels that are on disk
+    Kernels,
+    /// Fetch the archive's present version of kernels, without installing anything
+    Fetch {
+        /// 6.1, 6.12 or newest; all if none is given
+        kernels: Vec<Kernel>,
+    },
+    /// Say whether the lab can run here, and if not, what to install
+    Check,
+    /// Remove snapshots
+    Clean {
+        /// Remove kernels and all else that was fetched or made, too
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+/// A command, and the guest for it.
+#[derive(Debug, ArgGroup)]
+#[command(after_help = "\
+Examples:
+  nodeward-lab run -- numactl --hardware
+  nodeward-lab run --scenario four-nodes-hole --file ./a.out -- a.out --size 1G
+  nodeward-lab run --kernel newest -- 'grep . /sys/devices/system/node/node*/meminfo | head'")]
+pub struct Run {
+    /// The machine: the name of one that comes with the lab, or the path of a TOML file
+    #[arg(short, long, default_value = "two-nodes", value_name = "NAME|FILE")]
+    pub scenario: String,
+    /// The kernel: 6.1, 6.12, newest, or the path of an image
+    #[arg(short, long, default_value = "6.12", value_name = "KERNEL")]
+    pub kernel: Kernel,
+    /// Bring a file, or a directory; a program goes to /bin with its libraries, else to /root
+    #[arg(short, long = "file", value_name = "PATH[:GUESTPATH]")]
+    pub files: Vec<GuestFile>,
+    /// Set a variable for the command
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub env: Vec<(String, String)>,
+    /// End the command after this time, such as 90s
+    #[arg(short, long, default_value = "60s", value_parser = duration)]
+    pub timeout: Duration,
+    /// Give the kernel further arguments
+    #[arg(long, default_value = "", value_name = "ARGUMENTS")]
+    pub append: String,
+    /// Boot afresh instead of going on from a snapshot
+    #[arg(long)]
+    pub cold: bool,
+    /// The command: one word is a line for the guest's shell, more are a program and its arguments
+    #[arg(last = true, required = true)]
+    pub command: Vec<String>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration_ns(text).map(Duration::from_nanos).map_err(|why| why.to_string())
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("give NAME=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,119 @@
+//! Where the lab keeps what it fetched and made.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+/// Shared memory, where snapshots live while there is room.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Free shared memory in bytes that a snapshot and a run or two ask for.
+const ROOM_BYTES: u64 = 2 << 30;
+
+/// The lab's directories.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// The cache of this user: `$NODEWARD_LAB_CACHE`, or `nodeward/lab` among the user's caches.
+    pub fn open() -> Result<Self> {
+        let named = std::env::var_os("NODEWARD_LAB_CACHE").map(PathBuf::from);
+        let root = named.or_else(default_root).context("neither $NODEWARD_LAB_CACHE nor $HOME")?;
+        fs::create_dir_all(&root).with_context(|| {
+            format!("cannot make {}: set NODEWARD_LAB_CACHE to a directory you own", root.display())
+        })?;
+        Ok(Self { root: root.canonicalize()? })
+    }
+
+    /// The directory that holds everything but snapshots in shared memory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A directory of the cache, made if it is not there.
+    pub fn dir(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.root.join(name);
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(dir)
+    }
+
+    /// Waits until nobody else does what this name stands for; the lock ends with the file.
+    pub fn lock(&self, name: &str) -> Result<File> {
+        lock(&self.dir("locks")?.join(name))
+    }
+
+    /// Removes all but the locks, which others may hold.
+    pub fn remove_all(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.root)? {
+            let path = entry?.path();
+            if path.is_dir() && !path.ends_with("locks") {
+                let removed = fs::remove_dir_all(&path);
+                removed.with_context(|| format!("cannot remove {}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where snapshots live: in shared memory if there is room, else in the cache.
+    pub fn snapshots(&self) -> Result<PathBuf> {
+        match shared_memory() {
+            Ok(dir) if has_room() => Ok(dir),
+            _ => self.dir("snapshots"),
+        }
+    }
+
+    /// All places where snapshots may lie.
+    pub fn snapshot_places(&self) -> Vec<PathBuf> {
+        [shared_memory().ok(), self.dir("snapshots").ok()].into_iter().flatten().collect()
+    }
+}
+
+fn default_root() -> Option<PathBuf> {
+    let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let caches = given.filter(|path| path.is_absolute());
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+    Some(caches.or_else(home)?.join("nodeward/lab"))
+}
+
+/// Opens a lock file and waits for it.
+pub(crate) fn lock(path: &Path) -> Result<File> {
+    let file = File::options().create(true).append(true).open(path);
+    let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    Ok(file)
+}
+
+/// This user's directory in shared memory; nobody else may own it or look into it.
+fn shared_memory() -> Result<PathBuf> {
+    let user = rustix::process::getuid().as_raw();
+    let dir = Path::new(SHARED_MEMORY).join(format!("nodeward-lab-{user}"));
+    if !dir.exists() {
+        fs::DirBuilder::new().mode(0o700).recursive(true).create(&dir)?;
+    }
+    let meta = fs::symlink_metadata(&dir)?;
+    ensure!(meta.is_dir() && meta.uid() == user && meta.mode().trailing_zeros() >= 6);
+    Ok(dir)
+}
+
+fn has_room() -> bool {
+    let stat = rustix::fs::statvfs(SHARED_MEMORY);
+    stat.is_ok_and(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) >= ROOM_BYTES)
+}
+
+/// Tells a file apart from any other, and from itself before a change, without reading it.
+pub(crate) fn identity(path: &Path) -> Result<String> {
+    let meta = fs::metadata(path).with_context(|| format!("cannot find {}", path.display()))?;
+    let (seconds, nanoseconds) = (meta.mtime(), meta.mtime_nsec());
+    Ok(format!("{} {} {seconds}.{nanoseconds:09}", path.display(), meta.len()))
+}
+
+/// A short name for a text. Two texts may share one: whoever relies on it keeps the text as well.
+pub(crate) fn short_name(text: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}

@@ -1,0 +1,114 @@
+//! The guest's first root file system: the first process, a shell with its tools, drivers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::cache::{Cache, identity, short_name};
+use crate::cpio::{self, Content};
+use crate::store::{self, Image};
+use crate::{agent, drivers, libraries};
+
+/// Programs of the tools' packages that go to the guest.
+const TOOLS: [&str; 3] = ["numactl", "numastat", "migratepages"];
+/// Where the tools' packages keep their libraries.
+const TOOL_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+
+/// The archive for a kernel, made if it is not there yet. Its name changes with all that is in it.
+pub fn path(cache: &Cache, kernel: &Image) -> Result<PathBuf> {
+    let tools = store::tools(cache)?;
+    let init = agent::locate()?;
+    let key = [identity(&init)?, identity(&kernel.file)?, identity(&tools.join("bin/busybox"))?];
+    let path = cache.dir("initramfs")?.join(short_name(&key.join("\n")));
+    if !path.exists() {
+        make(&path, &init, &tools, kernel).context("cannot make the guest's root file system")?;
+    }
+    Ok(path)
+}
+
+fn make(path: &Path, init: &Path, tools: &Path, kernel: &Image) -> Result<()> {
+    let mut tree = Tree::default();
+    tree.program("init", init)?;
+    add_shell(&mut tree, tools)?;
+    for tool in TOOLS {
+        add_tool(&mut tree, tools, tool)?;
+    }
+    add_drivers(&mut tree, kernel)?;
+    for dir in ["dev", "proc", "sys", "tmp", "root", "etc", "var"] {
+        tree.put(dir, Content::Directory);
+    }
+    let mut out = tempfile::NamedTempFile::new_in(path.parent().context("no parent")?)?;
+    cpio::write(&mut out, &tree.entries())?;
+    out.persist(path)?;
+    Ok(())
+}
+
+fn add_shell(tree: &mut Tree, tools: &Path) -> Result<()> {
+    let busybox = tools.join("bin/busybox");
+    let listed = Command::new(&busybox).arg("--list").output().context("cannot run busybox")?;
+    for applet in String::from_utf8_lossy(&listed.stdout).lines() {
+        tree.put(&format!("bin/{applet}"), Content::Link("busybox".into()));
+    }
+    tree.program("bin/busybox", &busybox)
+}
+
+fn add_tool(tree: &mut Tree, tools: &Path, name: &str) -> Result<()> {
+    let program = tools.join("usr/bin").join(name);
+    for library in libraries::of(&program, Some(&tools.join(TOOL_LIBRARIES)))? {
+        tree.program(library.guest.trim_start_matches('/'), &library.host)?;
+    }
+    tree.program(&format!("bin/{name}"), &program)
+}
+
+/// Numbered, because the guest loads them in the order of their names.
+fn add_drivers(tree: &mut Tree, kernel: &Image) -> Result<()> {
+    let Some(modules) = &kernel.modules else { return Ok(()) };
+    for (number, (name, bytes)) in drivers::load_order(modules)?.into_iter().enumerate() {
+        let path = format!("lib/lab-drivers/{number:02}-{name}.ko");
+        tree.put(&path, Content::Program(bytes));
+    }
+    Ok(())
+}
+
+/// Entries by path, which puts directories before what is in them.
+#[derive(Default)]
+struct Tree(BTreeMap<String, Content>);
+
+impl Tree {
+    /// Puts content at a path, and directories above it.
+    fn put(&mut self, path: &str, content: Content) {
+        let above = path.match_indices('/').map(|(end, _)| path[..end].to_owned());
+        for dir in above {
+            self.0.entry(dir).or_insert(Content::Directory);
+        }
+        self.0.insert(path.to_owned(), content);
+    }
+
+    fn program(&mut self, path: &str, file: &Path) -> Result<()> {
+        let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        self.put(path, Content::Program(bytes));
+        Ok(())
+    }
+
+    fn entries(self) -> Vec<(String, Content)> {
+        self.0.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_come_before_their_content() {
+        let mut tree = Tree::default();
+        tree.put("a/b/c", Content::Program(Vec::new()));
+        tree.put("a", Content::Directory);
+        let entries = tree.entries();
+        let paths: Vec<&str> = entries.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(paths, ["a", "a/b", "a/b/c"]);
+    }
+}

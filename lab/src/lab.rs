@@ -1,0 +1,148 @@
+//! The lab itself: finds what it needs on the host, and runs commands in guests.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cache::Cache;
+use crate::initramfs;
+use crate::kernel::Kernel;
+use crate::qemu::{self, Machine, Memory};
+use crate::run::{self, Finished, Run, Sinks, TIMED_OUT};
+use crate::scenario::Scenario;
+use crate::snapshot::{self, Snapshot};
+use crate::store;
+use crate::vm::Vm;
+
+/// A lab that can run commands.
+#[derive(Debug, Clone)]
+pub struct Lab {
+    cache: Cache,
+    hypervisor: String,
+}
+
+impl Lab {
+    /// A lab on this host. Fails with what to install when something is missing.
+    pub fn open() -> Result<Self> {
+        Ok(Self { cache: Cache::open()?, hypervisor: hypervisor()? })
+    }
+
+    /// Where this lab keeps what it fetched.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// What the hypervisor calls itself.
+    pub fn hypervisor(&self) -> &str {
+        &self.hypervisor
+    }
+
+    /// Fetches what a kernel needs, so that a run need not; its release, as `uname -r` says it.
+    pub fn prepare(&self, kernel: &Kernel) -> Result<String> {
+        let image = store::kernel(&self.cache, kernel)?;
+        initramfs::path(&self.cache, &image)?;
+        Ok(image.release)
+    }
+
+    /// The release of a kernel that is already on disk.
+    pub fn present(&self, kernel: &Kernel) -> Result<Option<String>> {
+        Ok(store::present(&self.cache, kernel)?.map(|image| image.release))
+    }
+
+    /// Fetches the archive's present version of a kernel; its release.
+    pub fn refresh(&self, kernel: &Kernel) -> Result<String> {
+        Ok(store::refresh(&self.cache, kernel)?.release)
+    }
+
+    /// Removes snapshots that no run is using; with `all`, everything that was fetched or made.
+    pub fn clean(&self, all: bool) -> Result<()> {
+        snapshot::evict(&self.cache, 0)?;
+        if all {
+            self.cache.remove_all()?;
+        }
+        Ok(())
+    }
+
+    /// Runs a command and keeps what it writes. An error is a lab's that failed, not the command's.
+    pub fn run(&self, run: &Run) -> Result<Finished> {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let sinks = Sinks { stdout: &mut stdout, stderr: &mut stderr };
+        let code = self.stream(run, sinks)?;
+        let timed_out = code.is_none();
+        Ok(Finished { code: code.unwrap_or(TIMED_OUT), timed_out, stdout, stderr })
+    }
+
+    /// Runs a command and passes on what it writes; its exit code, or `None` if its time was over.
+    pub fn stream(&self, run: &Run, mut sinks: Sinks) -> Result<Option<i32>> {
+        let kernel = store::kernel(&self.cache, &run.kernel)?;
+        let initramfs = initramfs::path(&self.cache, &kernel)?;
+        let machine = Machine {
+            scenario: &run.scenario,
+            kernel: &kernel.file,
+            initramfs: &initramfs,
+            append: &run.append,
+            memory: Memory::Private,
+        };
+        let (mut vm, snapshot) = self.start(&machine, run.cold)?;
+        let ended = run::drive(&mut vm, run, &mut sinks);
+        drop(vm);
+        if let Some(snapshot) = snapshot {
+            snapshot.trim()?;
+        }
+        ended
+    }
+
+    fn start(&self, machine: &Machine, cold: bool) -> Result<(Vm, Option<Snapshot>)> {
+        if !cold {
+            match self.restore(machine) {
+                Ok((vm, snapshot)) => return Ok((vm, Some(snapshot))),
+                Err(why) => eprintln!("nodeward-lab: booting without a snapshot: {why:#}"),
+            }
+        }
+        let mut vm = Vm::start(machine)?;
+        vm.await_ready()?;
+        Ok((vm, None))
+    }
+
+    fn restore(&self, machine: &Machine) -> Result<(Vm, Snapshot)> {
+        let snapshot = Snapshot::of(&self.cache, machine, &self.hypervisor)?;
+        Ok((snapshot.restore(machine)?, snapshot))
+    }
+}
+
+fn hypervisor() -> Result<String> {
+    let output = Command::new(qemu::PROGRAM).arg("--version").output();
+    let output =
+        output.with_context(|| format!("cannot run {}: install qemu-system-x86", qemu::PROGRAM))?;
+    ensure!(output.status.success(), "{} does not say its version", qemu::PROGRAM);
+    let told = String::from_utf8_lossy(&output.stdout);
+    Ok(told.lines().next().unwrap_or_default().to_owned())
+}
+
+/// A lab for a test, or `None` and a line `skipped: why` on standard output.
+///
+/// # Panics
+/// Where `NODEWARD_LAB_REQUIRED=1` says that a test that cannot run has failed.
+pub fn for_test(kernel: &Kernel) -> Option<Lab> {
+    let lab = Lab::open().and_then(|lab| lab.prepare(kernel).map(|_| lab));
+    match lab {
+        Ok(lab) => Some(lab),
+        Err(why) => {
+            let required = std::env::var_os("NODEWARD_LAB_REQUIRED").is_some_and(|v| v == "1");
+            assert!(!required, "the lab is required, but: {why:#}");
+            println!("skipped: {why:#}");
+            None
+        }
+    }
+}
+
+/// The scenario of a test, by the name of a built-in one.
+///
+/// # Panics
+/// If there is none of that name.
+pub fn scenario(name: &str) -> Scenario {
+    match Scenario::find(name) {
+        Ok(scenario) => scenario,
+        Err(why) => panic!("{why:#}"),
+    }
+}

@@ -1,0 +1,87 @@
+//! The hypervisor's monitor: one command, one answer, events in between skipped.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+/// An answer that takes longer will not come.
+const ANSWER: Duration = Duration::from_secs(60);
+/// How often a migration is asked about.
+const POLL: Duration = Duration::from_millis(3);
+
+/// A connection to the monitor of one machine.
+#[derive(Debug)]
+pub struct Monitor {
+    stream: BufReader<UnixStream>,
+}
+
+impl Monitor {
+    /// Takes a fresh connection through its greeting.
+    pub fn new(stream: UnixStream) -> Result<Self> {
+        stream.set_read_timeout(Some(ANSWER))?;
+        let mut monitor = Self { stream: BufReader::new(stream) };
+        monitor.read().context("no greeting from the hypervisor's monitor")?;
+        monitor.execute("qmp_capabilities", &json!({}))?;
+        Ok(monitor)
+    }
+
+    /// Executes a command and gives what it returns.
+    pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value> {
+        let request = json!({ "execute": command, "arguments": arguments });
+        writeln!(self.stream.get_mut(), "{request}")?;
+        loop {
+            let mut answer = self.read().with_context(|| format!("no answer to {command}"))?;
+            if let Some(error) = answer.get("error") {
+                bail!("{command}: {}", error["desc"].as_str().unwrap_or("refused"));
+            }
+            if let Some(value) = answer.get_mut("return") {
+                return Ok(value.take());
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line)? == 0 {
+            bail!("the hypervisor ended");
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Stops the machine and writes all but its memory, which is in shared files, to a stream.
+    pub fn save(&mut self, uri: &str) -> Result<()> {
+        self.execute("stop", &json!({}))?;
+        self.leave_memory_out()?;
+        self.execute("migrate", &json!({ "uri": uri }))?;
+        self.await_migration()
+    }
+
+    /// Reads what [`Monitor::save`] wrote, and lets the machine go on from there.
+    pub fn restore(&mut self, uri: &str) -> Result<()> {
+        self.leave_memory_out()?;
+        self.execute("migrate-incoming", &json!({ "uri": uri }))?;
+        self.await_migration()?;
+        self.execute("cont", &json!({})).map(drop)
+    }
+
+    fn leave_memory_out(&mut self) -> Result<()> {
+        let capability = json!({ "capability": "x-ignore-shared", "state": true });
+        self.execute("migrate-set-capabilities", &json!({ "capabilities": [capability] })).map(drop)
+    }
+
+    fn await_migration(&mut self) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < ANSWER {
+            let answer = self.execute("query-migrate", &json!({}))?;
+            match answer["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => bail!("the hypervisor's migration failed"),
+                _ => std::thread::sleep(POLL),
+            }
+        }
+        bail!("the hypervisor's migration takes longer than {ANSWER:?}")
+    }
+}

@@ -1,0 +1,132 @@
+//! The files that a run brings along, as the tar stream that the guest unpacks.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufWriter, Result as IoResult, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, ensure};
+use nodeward_lab_agent::wire::Frame;
+
+use crate::libraries;
+
+/// How much goes into one frame, in bytes.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A file or directory of the host for the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestFile {
+    /// Where it is on the host.
+    pub host: PathBuf,
+    /// Its absolute path in the guest. By default a program goes to `/bin`, anything else to `/root`,
+    /// where commands start.
+    pub guest: Option<String>,
+}
+
+impl GuestFile {
+    /// A file for its default place.
+    pub fn new(host: impl Into<PathBuf>) -> Self {
+        Self { host: host.into(), guest: None }
+    }
+
+    fn guest_path(&self) -> Result<String> {
+        if let Some(path) = &self.guest {
+            return Ok(path.clone());
+        }
+        let meta = fs::metadata(&self.host)
+            .with_context(|| format!("cannot find {}", self.host.display()))?;
+        let program = meta.is_file() && meta.permissions().mode() & 0o111 != 0;
+        let name = self.host.file_name().context("a path without a file name")?;
+        Ok(format!("{}/{}", if program { "/bin" } else { "/root" }, name.to_string_lossy()))
+    }
+}
+
+impl FromStr for GuestFile {
+    type Err = String;
+
+    /// `PATH` or `PATH:GUESTPATH`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.rsplit_once(':') {
+            None => Ok(Self::new(text)),
+            Some((host, guest)) if guest.starts_with('/') => {
+                Ok(Self { host: host.into(), guest: Some(guest.to_owned()) })
+            }
+            Some((_, guest)) => Err(format!("'{guest}' is no absolute path in the guest")),
+        }
+    }
+}
+
+/// Sends the files and the libraries that the programs among them need.
+pub fn send(files: &[GuestFile], port: &mut impl Write) -> Result<()> {
+    let all = with_libraries(files)?;
+    let mut archive = tar::Builder::new(BufWriter::with_capacity(PIECE_BYTES, Frames(port)));
+    for (guest, host) in &all {
+        append(&mut archive, host, guest.trim_start_matches('/'))
+            .with_context(|| format!("cannot send {}", host.display()))?;
+    }
+    archive.into_inner()?.flush()?;
+    Ok(())
+}
+
+fn with_libraries(files: &[GuestFile]) -> Result<BTreeMap<String, PathBuf>> {
+    let mut all = BTreeMap::new();
+    for file in files {
+        let guest = file.guest_path()?;
+        ensure!(guest.len() > 1, "the guest's root cannot be replaced");
+        all.insert(guest, file.host.clone());
+        for library in libraries::of(&file.host, None)? {
+            all.entry(library.guest).or_insert(library.host);
+        }
+    }
+    Ok(all)
+}
+
+fn append(archive: &mut tar::Builder<impl Write>, host: &Path, guest: &str) -> IoResult<()> {
+    match host.is_dir() {
+        true => archive.append_dir_all(guest, host),
+        false => archive.append_path_with_name(host, guest),
+    }
+}
+
+/// A stream that leaves in frames.
+struct Frames<'a, W>(&'a mut W);
+
+impl<W: Write> Write for Frames<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> IoResult<usize> {
+        let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
+        Frame::Files(piece.to_vec()).write_to(self.0)?;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> IoResult<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_name_its_place() {
+        let file: GuestFile = "a:b:/etc/c".parse().unwrap();
+        assert_eq!((file.host, file.guest), ("a:b".into(), Some("/etc/c".into())));
+        assert!("a:b".parse::<GuestFile>().unwrap_err().contains("'b' is no absolute path"));
+    }
+
+    #[test]
+    fn programs_go_to_bin_and_data_to_where_commands_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        fs::write(&data, "x").unwrap();
+        assert_eq!(GuestFile::new(&data).guest_path().unwrap(), "/root/data");
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(GuestFile::new(&data).guest_path().unwrap(), "/bin/data");
+        assert_eq!(
+            GuestFile::new(dir.path()).guest_path().unwrap().split('/').nth(1),
+            Some("root")
+        );
+    }
+}

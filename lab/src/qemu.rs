@@ -1,0 +1,192 @@
+//! The hypervisor's command line for a machine: a pure function of what is asked for.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use nodeward_lab_agent::wire::PORT_NAME;
+
+use crate::layout::Layout;
+use crate::scenario::{DISTANCE_LOCAL, Scenario};
+
+/// The program.
+pub const PROGRAM: &str = "qemu-system-x86_64";
+/// Features of a CPU: all, less five-level page tables, which only make walks longer here.
+const CPU: &str = "max,-la57";
+/// The name of that CPU as a device, for slots that are filled one by one.
+const CPU_DEVICE: &str = "max-x86_64-cpu";
+/// What every guest kernel is told: report on the serial line, only of trouble, and end when it ends.
+const KERNEL_ARGUMENTS: &str =
+    "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable nokaslr rdinit=/init";
+/// Above this many CPUs a thread each costs more than it gains: they wait for each other.
+const CPU_THREADS_MAX: u32 = 8;
+/// The distance told for ids that no node has; nobody reads it.
+const DISTANCE_HOLE: u8 = 20;
+
+/// Where the memory of the machine lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Memory {
+    /// In the hypervisor, gone with it.
+    Private,
+    /// In files of this directory, written through: they become a snapshot.
+    Recorded(PathBuf),
+    /// In those files, read and never written: what the guest writes is its own.
+    Restored(PathBuf),
+}
+
+/// A machine to start.
+#[derive(Debug, Clone)]
+pub struct Machine<'a> {
+    /// The nodes and so on.
+    pub scenario: &'a Scenario,
+    /// The kernel image.
+    pub kernel: &'a Path,
+    /// The first root file system.
+    pub initramfs: &'a Path,
+    /// Further arguments for the kernel.
+    pub append: &'a str,
+    /// Where the memory lives.
+    pub memory: Memory,
+}
+
+/// The file of one node's memory inside a snapshot's directory.
+pub fn memory_file(dir: &Path, node: u32) -> PathBuf {
+    dir.join(format!("node{node}.ram"))
+}
+
+/// All arguments. Descriptor 0 is the guest's serial port, 1 the monitor, 2 the log.
+pub fn arguments(machine: &Machine) -> Result<Vec<OsString>> {
+    let layout = Layout::of(machine.scenario)?;
+    let mut line = Line::default();
+    line.words("-nodefaults -no-user-config -display none -no-reboot -machine pc");
+    line.add("-accel", accelerator(machine.scenario));
+    line.add("-cpu", CPU);
+    line.add("-m", format!("{}k", machine.scenario.memory_bytes() >> 10));
+    processors(&mut line, &layout);
+    nodes(&mut line, machine, &layout);
+    distances(&mut line, machine.scenario);
+    boot(&mut line, machine);
+    wires(&mut line);
+    if matches!(machine.memory, Memory::Restored(_)) {
+        line.words("-incoming defer");
+    }
+    Ok(line.0)
+}
+
+#[derive(Default)]
+struct Line(Vec<OsString>);
+
+impl Line {
+    fn add(&mut self, option: &str, value: impl Into<OsString>) {
+        self.0.push(option.into());
+        self.0.push(value.into());
+    }
+
+    fn words(&mut self, words: &str) {
+        self.0.extend(words.split_whitespace().map(OsString::from));
+    }
+}
+
+fn accelerator(scenario: &Scenario) -> &'static str {
+    if scenario.cpu_count() > CPU_THREADS_MAX { "tcg,thread=single" } else { "tcg,thread=multi" }
+}
+
+/// With empty slots only the first CPU is there from the start, the others are plugged where they go.
+fn processors(line: &mut Line, layout: &Layout) {
+    let (slots, cores) = (layout.slots.len(), layout.cores_per_socket);
+    let present = if layout.is_full() { slots } else { 1 };
+    let sockets = layout.sockets();
+    line.add(
+        "-smp",
+        format!("{present},maxcpus={slots},sockets={sockets},cores={cores},threads=1"),
+    );
+    let filled = (0u32..).zip(&layout.slots).filter(|(_, slot)| slot.filled);
+    for (index, _) in filled.skip(present) {
+        let (socket, core) = (index / cores, index % cores);
+        line.add("-device", format!("{CPU_DEVICE},socket-id={socket},core-id={core},thread-id=0"));
+    }
+}
+
+fn nodes(line: &mut Line, machine: &Machine, layout: &Layout) {
+    let count = id_count(machine.scenario);
+    for id in 0..count {
+        let bytes = memory_of(machine.scenario, id);
+        if bytes > 0 {
+            line.add("-object", memory_object(&machine.memory, id, bytes));
+            line.add("-numa", format!("node,nodeid={id},memdev=ram{id}"));
+        } else {
+            line.add("-numa", format!("node,nodeid={id}"));
+        }
+    }
+    for (index, slot) in (0u32..).zip(&layout.slots) {
+        let (socket, core) = (index / layout.cores_per_socket, index % layout.cores_per_socket);
+        let node = slot.node;
+        line.add(
+            "-numa",
+            format!("cpu,node-id={node},socket-id={socket},core-id={core},thread-id=0"),
+        );
+    }
+}
+
+fn id_count(scenario: &Scenario) -> u32 {
+    scenario.nodes.last().map_or(0, |node| node.id.0 + 1)
+}
+
+fn memory_of(scenario: &Scenario, id: u32) -> u64 {
+    let node = scenario.nodes.iter().find(|node| node.id.0 == id);
+    node.map_or(0, |node| node.memory_bytes)
+}
+
+fn memory_object(memory: &Memory, id: u32, bytes: u64) -> OsString {
+    let (dir, share) = match memory {
+        Memory::Private => return format!("memory-backend-ram,id=ram{id},size={bytes}").into(),
+        Memory::Recorded(dir) => (dir, "on"),
+        Memory::Restored(dir) => (dir, "off"),
+    };
+    let start = format!("memory-backend-file,id=ram{id},size={bytes},share={share},mem-path=");
+    joined(start, &memory_file(dir, id))
+}
+
+/// A value with a path in it, in which a comma stands twice.
+fn joined(start: String, path: &Path) -> OsString {
+    let escaped = path.to_string_lossy().replace(',', ",,");
+    (start + &escaped).into()
+}
+
+fn distances(line: &mut Line, scenario: &Scenario) {
+    let ids = 0..id_count(scenario);
+    for from in ids.clone() {
+        for to in ids.clone().filter(|&to| to != from) {
+            let value = distance(scenario, from, to);
+            line.add("-numa", format!("dist,src={from},dst={to},val={value}"));
+        }
+    }
+}
+
+fn distance(scenario: &Scenario, from: u32, to: u32) -> u8 {
+    let place = |id| scenario.nodes.iter().position(|node| node.id.0 == id);
+    match (place(from), place(to)) {
+        (Some(from), Some(to)) => scenario.distances[from][to],
+        _ => DISTANCE_HOLE.max(DISTANCE_LOCAL),
+    }
+}
+
+/// `nr_cpus` keeps the kernel from counting empty slots as CPUs to come, and their nodes as online.
+fn boot(line: &mut Line, machine: &Machine) {
+    let cpus = machine.scenario.cpu_count();
+    line.add("-kernel", machine.kernel);
+    line.add("-initrd", machine.initramfs);
+    line.add("-append", format!("{KERNEL_ARGUMENTS} nr_cpus={cpus} {}", machine.append));
+}
+
+/// The console and the hypervisor's own words go to one log; the other two are sockets.
+fn wires(line: &mut Line) {
+    line.add("-chardev", "file,id=log,path=/dev/fd/2,append=on");
+    line.add("-serial", "chardev:log");
+    line.add("-chardev", "socket,id=port,fd=0");
+    line.add("-device", "virtio-serial-pci");
+    line.add("-device", format!("virtserialport,chardev=port,name={PORT_NAME}"));
+    line.add("-chardev", "socket,id=monitor,fd=1");
+    line.add("-mon", "chardev=monitor,mode=control");
+    line.add("-device", "vmgenid,guid=auto");
+}

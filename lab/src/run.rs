@@ -1,0 +1,135 @@
+//! One command in one guest: what is asked, what came of it, and the talk in between.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use nodeward_lab_agent::wire::{Frame, Request};
+
+use crate::kernel::Kernel;
+use crate::payload::{self, GuestFile};
+use crate::scenario::Scenario;
+use crate::vm::Vm;
+
+/// What a run that was cut off ends with, as timeout(1) has it.
+pub const TIMED_OUT: i32 = 124;
+const SEED_BYTES: usize = 64;
+
+/// A command to run in a guest.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The machine.
+    pub scenario: Scenario,
+    /// What it boots.
+    pub kernel: Kernel,
+    /// Files that it finds, programs with their libraries.
+    pub files: Vec<GuestFile>,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Variables for the program.
+    pub env: Vec<(String, String)>,
+    /// How long the command may take, not counting boot.
+    pub timeout: Duration,
+    /// Further arguments for the kernel.
+    pub append: String,
+    /// Boot afresh, even where a snapshot could be had.
+    pub cold: bool,
+}
+
+impl Run {
+    /// A program with arguments on a machine; 6.12, no files, sixty seconds.
+    pub fn new<S: Into<String>>(scenario: Scenario, command: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            scenario,
+            kernel: Kernel::V6_12,
+            files: Vec::new(),
+            command: command.into_iter().map(Into::into).collect(),
+            env: Vec::new(),
+            timeout: Duration::from_secs(60),
+            append: String::new(),
+            cold: false,
+        }
+    }
+
+    /// A line for the guest's shell on a machine.
+    pub fn shell(scenario: Scenario, line: &str) -> Self {
+        Self::new(scenario, ["sh", "-c", line])
+    }
+}
+
+/// What a command wrote and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// The exit code; 128 plus the signal for a command that a signal ended; 124 for one cut off.
+    pub code: i32,
+    /// Whether the command was cut off because its time was over.
+    pub timed_out: bool,
+    /// What it wrote to its standard output.
+    pub stdout: Vec<u8>,
+    /// What it wrote to its standard error.
+    pub stderr: Vec<u8>,
+}
+
+/// Where a command's output goes while it runs.
+pub struct Sinks<'a> {
+    /// Takes the standard output.
+    pub stdout: &'a mut dyn Write,
+    /// Takes the standard error.
+    pub stderr: &'a mut dyn Write,
+}
+
+/// Runs a command in a guest that is ready; its exit code, or `None` if its time was over.
+pub fn drive(vm: &mut Vm, run: &Run, sinks: &mut Sinks) -> Result<Option<i32>> {
+    let deadline = Instant::now() + run.timeout;
+    send(vm, run, deadline)?;
+    loop {
+        let Some(frame) = receive(vm, deadline)? else { return Ok(None) };
+        match frame {
+            Frame::Stdout(bytes) => pass_on(sinks.stdout, &bytes)?,
+            Frame::Stderr(bytes) => pass_on(sinks.stderr, &bytes)?,
+            Frame::Exit(code) => return Ok(Some(code)),
+            Frame::Failed(why) => bail!("{why}"),
+            other => bail!("the guest said {other:?} out of turn"),
+        }
+    }
+}
+
+fn send(vm: &mut Vm, run: &Run, deadline: Instant) -> Result<()> {
+    ensure!(!run.command.is_empty(), "no command given");
+    vm.port.set_write_timeout(remaining(deadline))?;
+    let sent = payload::send(&run.files, &mut vm.port)
+        .and_then(|()| Ok(Frame::Run(request(run)?).write_to(&mut vm.port)?));
+    sent.context("cannot send files and command to the guest")
+}
+
+fn request(run: &Run) -> Result<Request> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let mut seed = vec![0; SEED_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut seed)?;
+    Ok(Request {
+        argv: run.command.clone(),
+        env: run.env.clone(),
+        now_ns: u64::try_from(now.as_nanos())?,
+        seed,
+    })
+}
+
+/// The next frame, or `None` if the time is over.
+fn receive(vm: &mut Vm, deadline: Instant) -> Result<Option<Frame>> {
+    let Some(left) = remaining(deadline) else { return Ok(None) };
+    vm.port.set_read_timeout(Some(left))?;
+    match Frame::read_from(&mut vm.port) {
+        Ok(frame) => Ok(Some(frame)),
+        Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(None),
+        Err(why) => Err(vm.explain(anyhow!(why), "the guest ended before its command did")),
+    }
+}
+
+fn remaining(deadline: Instant) -> Option<Duration> {
+    deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+}
+
+fn pass_on(sink: &mut dyn Write, bytes: &[u8]) -> Result<()> {
+    sink.write_all(bytes).and_then(|()| sink.flush()).context("cannot pass the output on")
+}

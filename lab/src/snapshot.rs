@@ -1,0 +1,160 @@
+//! Booted machines, kept so that a run starts where booting ends.
+//!
+//! A snapshot is a directory with the machine's memory in files and the rest of its state in another.
+//! It is made once under a lock, then only read; every run copies the pages that it writes.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cache::{Cache, identity, lock, short_name};
+use crate::qemu::{self, Machine, Memory};
+use crate::ram;
+use crate::vm::Vm;
+
+/// How many snapshots are kept; of more, those go that were not used for longest.
+const KEPT: usize = 6;
+/// Between the guest's word and the snapshot: what the kernel does late in its boot shall be done.
+const SETTLE: Duration = Duration::from_millis(300);
+/// How often a snapshot is looked for that vanishes between making and use.
+const TRIES: u32 = 3;
+/// Changes when snapshots of older labs no longer fit.
+const FORMAT: u32 = 1;
+
+const KEY: &str = "key";
+const STATE: &str = "state";
+
+/// A snapshot that stays while this value lives.
+#[derive(Debug)]
+pub struct Snapshot {
+    dir: PathBuf,
+    _in_use: File,
+}
+
+impl Snapshot {
+    /// The snapshot of a machine, made if it is not there yet.
+    pub fn of(cache: &Cache, machine: &Machine, hypervisor: &str) -> Result<Self> {
+        let key = key(machine, hypervisor)?;
+        let name = short_name(&key);
+        for _ in 0..TRIES {
+            if let Some(snapshot) = Self::find(cache, &name, &key)? {
+                return Ok(snapshot);
+            }
+            let _lock = lock(&lock_path(cache, &name)?)?;
+            let dir = cache.snapshots()?.join(&name);
+            if !is_whole(&dir, &key) {
+                make(machine, &dir, &key).context("cannot make a snapshot")?;
+                evict(cache, KEPT)?;
+            }
+        }
+        bail!("the snapshot vanishes as soon as it is made: is another lab cleaning?")
+    }
+
+    fn find(cache: &Cache, name: &str, key: &str) -> Result<Option<Self>> {
+        let in_use = File::options().create(true).append(true).open(lock_path(cache, name)?)?;
+        in_use.lock_shared()?;
+        let mut dirs = cache.snapshot_places().into_iter().map(|place| place.join(name));
+        let Some(dir) = dirs.find(|dir| is_whole(dir, key)) else { return Ok(None) };
+        File::open(dir.join(KEY))?.set_modified(SystemTime::now())?;
+        Ok(Some(Self { dir, _in_use: in_use }))
+    }
+
+    /// A machine that goes on where the snapshot was taken.
+    pub fn restore(&self, machine: &Machine) -> Result<Vm> {
+        let memory = Memory::Restored(self.dir.clone());
+        let mut vm = Vm::start(&Machine { memory, ..machine.clone() })?;
+        let uri = format!("exec:cat {}", quoted(&self.dir.join(STATE)));
+        match vm.monitor.restore(&uri) {
+            Ok(()) => Ok(vm),
+            Err(why) => Err(vm.explain(why, "the snapshot cannot be restored")),
+        }
+    }
+
+    /// Gives back the memory that a run has made the snapshot's files take.
+    pub fn trim(&self) -> Result<()> {
+        ram::trim(&self.dir).context("cannot trim a snapshot")
+    }
+}
+
+/// All that a snapshot depends on.
+fn key(machine: &Machine, hypervisor: &str) -> Result<String> {
+    let plain = Machine { memory: Memory::Private, ..machine.clone() };
+    let arguments = qemu::arguments(&plain)?.join(&OsString::from(" "));
+    let arguments = arguments.to_string_lossy();
+    let (kernel, initramfs) = (identity(machine.kernel)?, identity(machine.initramfs)?);
+    Ok(format!("{FORMAT}\n{hypervisor}\n{kernel}\n{initramfs}\n{arguments}\n"))
+}
+
+fn lock_path(cache: &Cache, name: &str) -> Result<PathBuf> {
+    Ok(cache.dir("locks")?.join(name))
+}
+
+/// The key is written last, and compared in full: names may collide.
+fn is_whole(dir: &Path, key: &str) -> bool {
+    fs::read_to_string(dir.join(KEY)).is_ok_and(|found| found == key)
+}
+
+fn make(machine: &Machine, dir: &Path, key: &str) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    fs::create_dir_all(dir)?;
+    let made = record(machine, dir).and_then(|()| Ok(fs::write(dir.join(KEY), key)?));
+    if made.is_err() {
+        fs::remove_dir_all(dir)?;
+    }
+    made
+}
+
+fn record(machine: &Machine, dir: &Path) -> Result<()> {
+    let memory = Memory::Recorded(dir.to_owned());
+    let mut vm = Vm::start(&Machine { memory, ..machine.clone() })?;
+    vm.await_ready()?;
+    std::thread::sleep(SETTLE);
+    let uri = format!("exec:cat > {}", quoted(&dir.join(STATE)));
+    vm.monitor.save(&uri)?;
+    drop(vm);
+    ram::record(dir)
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+/// Removes all snapshots but so many of the last used, and none that a run is using.
+pub fn evict(cache: &Cache, kept: usize) -> Result<()> {
+    let mut found = Vec::new();
+    for dir in cache.snapshot_places().iter().filter_map(|place| fs::read_dir(place).ok()) {
+        found.extend(dir.flatten().map(|entry| (last_used(&entry.path()), entry.path())));
+    }
+    found.sort();
+    let surplus = found.len().saturating_sub(kept);
+    for (_, dir) in &found[..surplus] {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        let lock = File::options().create(true).append(true).open(lock_path(cache, &name)?)?;
+        if lock.try_lock().is_ok() {
+            fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn last_used(dir: &Path) -> SystemTime {
+    let key = fs::metadata(dir.join(KEY)).and_then(|meta| meta.modified());
+    key.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_path_is_one_word_of_a_shell() {
+        assert_eq!(quoted(Path::new("/a b/c")), "'/a b/c'");
+        assert_eq!(quoted(Path::new("/it's")), r"'/it'\''s'");
+    }
+}

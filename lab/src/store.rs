@@ -1,0 +1,162 @@
+//! Fetches kernels and tools into the cache, once.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::apt::{Apt, Package};
+use crate::cache::Cache;
+use crate::kernel::{Kernel, latest, numbers};
+use crate::unpack;
+
+/// The package that depends on the current kernel of its suite, of the flavour for virtual machines.
+const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
+/// The parts of a kernel, which may be one package or several.
+const KERNEL_PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
+/// Tools for the guest.
+const TOOL_PACKAGES: [&str; 3] = ["busybox-static", "numactl", "libnuma1"];
+
+/// A kernel on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// What `uname -r` says; of a user's own image its path.
+    pub release: String,
+    /// The file to boot.
+    pub file: PathBuf,
+    /// The tree of its modules, if it came with one.
+    pub modules: Option<PathBuf>,
+}
+
+/// A kernel that is already on disk.
+pub fn present(cache: &Cache, kernel: &Kernel) -> Result<Option<Image>> {
+    if let Kernel::Image(path) = kernel {
+        let file = path.canonicalize();
+        let file = file.with_context(|| format!("no kernel at {}", path.display()))?;
+        return Ok(Some(Image { release: path.display().to_string(), file, modules: None }));
+    }
+    let kernels = cache.dir("kernels")?;
+    let Ok(release) = fs::read_to_string(kernels.join(format!("{kernel}.release"))) else {
+        return Ok(None);
+    };
+    Ok(fetched(&kernels, release.trim()))
+}
+
+fn fetched(kernels: &Path, release: &str) -> Option<Image> {
+    let dir = kernels.join(release);
+    let file = dir.join("vmlinux");
+    let image = Image { release: release.to_owned(), file, modules: Some(dir.join("modules")) };
+    image.file.exists().then_some(image)
+}
+
+/// A kernel on disk, fetched if it is not there yet.
+pub fn kernel(cache: &Cache, kernel: &Kernel) -> Result<Image> {
+    match present(cache, kernel)? {
+        Some(image) => Ok(image),
+        None => refresh(cache, kernel),
+    }
+}
+
+/// The archive's present version of a kernel, fetched if it is not there yet.
+pub fn refresh(cache: &Cache, kernel: &Kernel) -> Result<Image> {
+    let Some(prefix) = kernel.prefix() else { return self::kernel(cache, kernel) };
+    let _lock = cache.lock("fetch")?;
+    let apt = Apt::open(&cache.dir("apt")?)?;
+    let versions = apt.versions(KERNEL_PACKAGE)?;
+    let version = latest(&versions, prefix)
+        .with_context(|| format!("the mirror has no kernel {kernel}; it has {versions:?}"))?;
+    let parts = parts(&apt, &Package { name: KERNEL_PACKAGE.into(), version: version.clone() })?;
+    let release = parts
+        .iter()
+        .find_map(|part| part.name.strip_prefix(KERNEL_PARTS[0]))
+        .with_context(|| format!("{KERNEL_PACKAGE} {version} names no kernel"))?
+        .to_owned();
+    let kernels = cache.dir("kernels")?;
+    let image = match fetched(&kernels, &release) {
+        Some(image) => image,
+        None => fetch(&apt, &kernels, &parts, &release)?,
+    };
+    fs::write(kernels.join(format!("{kernel}.release")), &release)?;
+    Ok(image)
+}
+
+/// Follows dependencies from the package of a flavour to those that hold files of the kernel.
+fn parts(apt: &Apt, package: &Package) -> Result<Vec<Package>> {
+    let mut parts: Vec<Package> = Vec::new();
+    let mut open = vec![package.clone()];
+    while let Some(package) = open.pop() {
+        let found = apt.depends(&package)?.into_iter().filter(is_part);
+        for part in found {
+            if !parts.contains(&part) {
+                parts.push(part.clone());
+                open.push(part);
+            }
+        }
+    }
+    Ok(parts)
+}
+
+fn is_part(package: &Package) -> bool {
+    let versions = KERNEL_PARTS.iter().filter_map(|part| package.name.strip_prefix(part));
+    versions.into_iter().any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn fetch(apt: &Apt, kernels: &Path, parts: &[Package], release: &str) -> Result<Image> {
+    eprintln!("nodeward-lab: fetching kernel {release}");
+    let work = tempfile::tempdir_in(kernels)?;
+    let tree = work.path().join("tree");
+    for part in parts {
+        apt.unpack(part, &tree)?;
+    }
+    let ready = work.path().join("ready");
+    fs::create_dir(&ready)?;
+    let vmlinux = ready.join("vmlinux");
+    let out = fs::File::options().read(true).write(true).create_new(true).open(&vmlinux)?;
+    unpack::kernel(&boot_image(&tree, release)?, &out)?;
+    fs::rename(modules(&tree, release)?, ready.join("modules"))?;
+    let dir = kernels.join(release);
+    fs::rename(&ready, &dir).with_context(|| format!("cannot fill {}", dir.display()))?;
+    fetched(kernels, release).context("the kernel vanished")
+}
+
+fn boot_image(tree: &Path, release: &str) -> Result<PathBuf> {
+    let places = [format!("boot/vmlinuz-{release}"), format!("usr/lib/modules/{release}/vmlinuz")];
+    first_of(tree, &places).context("the packages hold no boot image")
+}
+
+fn modules(tree: &Path, release: &str) -> Result<PathBuf> {
+    let places = [format!("usr/lib/modules/{release}"), format!("lib/modules/{release}")];
+    first_of(tree, &places).context("the packages hold no modules")
+}
+
+fn first_of(tree: &Path, places: &[String]) -> Option<PathBuf> {
+    places.iter().map(|place| tree.join(place)).find(|path| path.exists())
+}
+
+/// The tree of tools for the guest, fetched if it is not there yet.
+///
+/// Of each tool the oldest version is taken: it asks least of the host's C library, which it runs with.
+pub fn tools(cache: &Cache) -> Result<PathBuf> {
+    let dir = cache.root().join("tools");
+    if dir.exists() {
+        return Ok(dir);
+    }
+    let _lock = cache.lock("fetch")?;
+    if dir.exists() {
+        return Ok(dir);
+    }
+    eprintln!("nodeward-lab: fetching {}", TOOL_PACKAGES.join(", "));
+    let apt = Apt::open(&cache.dir("apt")?)?;
+    let work = tempfile::tempdir_in(cache.root())?;
+    let tree = work.path().join("tree");
+    for name in TOOL_PACKAGES {
+        let versions: BTreeSet<String> = apt.versions(name)?.into_iter().collect();
+        let oldest = versions.into_iter().min_by_key(|version| numbers(version));
+        let version = oldest.with_context(|| format!("the mirror has no {name}"))?;
+        apt.unpack(&Package { name: name.into(), version }, &tree)?;
+    }
+    ensure!(tree.join("bin/busybox").exists(), "busybox-static holds no bin/busybox");
+    fs::rename(&tree, &dir)?;
+    Ok(dir)
+}

@@ -1,0 +1,104 @@
+//! A running machine. It ends when this value is dropped, or when the thread that started it ends.
+//!
+//! Its three standard descriptors are its wires: 0 the serial port to the guest, 1 the monitor, 2 the
+//! log. So no machine leaves anything in any directory, whatever becomes of the lab.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nodeward_lab_agent::wire::{Frame, VERSION};
+
+use crate::monitor::Monitor;
+use crate::qemu::{self, Machine};
+
+/// How long a kernel has to boot, on a slow machine that does much else.
+const BOOT: Duration = Duration::from_secs(240);
+const LOG_LINES: usize = 12;
+
+/// A running machine.
+#[derive(Debug)]
+pub struct Vm {
+    child: Child,
+    /// The serial port to the guest.
+    pub port: UnixStream,
+    /// The hypervisor's monitor.
+    pub monitor: Monitor,
+    log: File,
+}
+
+impl Vm {
+    /// Starts the hypervisor; the guest boots, or waits to be restored.
+    pub fn start(machine: &Machine) -> Result<Self> {
+        let log = tempfile::Builder::new().append(true).tempfile();
+        let log = log.context("cannot make a temporary file")?.into_file();
+        let (port, guest_port) = UnixStream::pair()?;
+        let (monitor, guest_monitor) = UnixStream::pair()?;
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--", qemu::PROGRAM])
+            .args(qemu::arguments(machine)?)
+            .stdin(OwnedFd::from(guest_port))
+            .stdout(OwnedFd::from(guest_monitor))
+            .stderr(log.try_clone()?);
+        let child = command.spawn().context("cannot run setpriv: install util-linux")?;
+        drop(command); // and with it this side's copies of the guest's ends
+        let (mut child, mut log) = (child, log);
+        match Monitor::new(monitor) {
+            Ok(monitor) => Ok(Self { child, port, monitor, log }),
+            Err(why) => {
+                end(&mut child);
+                Err(why.context(tail(&mut log)))
+            }
+        }
+    }
+
+    /// Waits until a booting guest says that it is ready.
+    pub fn await_ready(&mut self) -> Result<()> {
+        self.port.set_read_timeout(Some(BOOT))?;
+        let frame = Frame::read_from(&mut self.port);
+        let frame = frame.map_err(|why| self.explain(why.into(), "the guest did not boot"))?;
+        let known = frame == Frame::Ready(VERSION);
+        ensure!(known, "the guest's first process is of another version of the lab: {frame:?}");
+        Ok(())
+    }
+
+    /// An error with what the console said last.
+    pub fn explain(&mut self, why: anyhow::Error, what: &str) -> anyhow::Error {
+        end(&mut self.child);
+        why.context(format!("{what}; {}", tail(&mut self.log)))
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Ends the hypervisor at once; it has nothing to save.
+fn end(child: &mut Child) {
+    let ended = child.kill().and_then(|()| child.wait());
+    if let Err(why) = ended {
+        eprintln!("nodeward-lab: cannot end the hypervisor: {why}");
+    }
+}
+
+fn tail(log: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let read = log.seek(SeekFrom::Start(0)).and_then(|_| log.read_to_end(&mut bytes));
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+    match (read, lines.as_slice()) {
+        (Err(why), _) => format!("its console cannot be read: {why}"),
+        (Ok(_), []) => "its console is empty".to_owned(),
+        (Ok(_), lines) => {
+            let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+            format!("its console ends with:\n    {}\n", last.join("\n    "))
+        }
+    }
+}
