@@ -13,6 +13,7 @@ mod migrate;
 mod pace;
 mod report;
 mod request;
+pub mod residency;
 mod survey;
 mod verify;
 
@@ -20,4 +21,3 @@ pub use live::Live;
 pub use migrate::{migrate, plan};
 pub use report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
 pub use request::{Jobs, MoveRequest, Selection};
-pub mod residency;
