@@ -4,6 +4,7 @@
 mod sys;
 
 mod frames;
+pub mod load;
 mod machine;
 mod moving;
 pub mod own;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod load;
 pub mod mapping;
 pub mod mask;
 pub mod nodes;
@@ -18,6 +19,7 @@ pub mod residency;
 pub mod units;
 
 pub use account::Account;
+pub use load::{ProcessLoad, ThreadTime};
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
 pub use nodes::NodePairs;

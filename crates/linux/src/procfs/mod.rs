@@ -2,3 +2,5 @@
 
 pub mod maps;
 pub mod smaps;
+pub mod stat;
+pub mod status;
