@@ -11,6 +11,7 @@ mod drive;
 mod live;
 mod migrate;
 mod pace;
+pub mod ranking;
 mod report;
 mod request;
 pub mod residency;

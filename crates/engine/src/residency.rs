@@ -21,6 +21,8 @@ const SCAN_PIECE_BYTES: u64 = 1 << 40;
 pub struct Options {
     /// Count every page instead of sampling.
     pub exact: bool,
+    /// Look at private mappings of files too: mostly page cache that many processes share.
+    pub files: bool,
     /// How far the interval of a share may reach, in ppm (20000 = 2 points).
     pub reach_ppm: u64,
     /// Pages to sample of each kind at least (fewer where the kind has fewer).
@@ -36,6 +38,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             exact: false,
+            files: true,
             reach_ppm: 20_000,
             samples_min: 0,
             seed: 0,
@@ -56,7 +59,8 @@ pub fn measure(
     let deadline = options.time_ns_max.map(|ns| machine.now_ns().saturating_add(ns));
     let look = Look { machine, process, options, deadline };
     let mut by_kind: BTreeMap<MappingKind, Vec<Mapping>> = BTreeMap::new();
-    for mapping in process.mappings()? {
+    let wanted = |mapping: &Mapping| options.files || mapping.kind != MappingKind::File;
+    for mapping in process.mappings()?.into_iter().filter(wanted) {
         by_kind.entry(mapping.kind).or_default().push(mapping);
     }
     let mut kinds = BTreeMap::new();
@@ -201,5 +205,68 @@ fn residency(estimate: Estimate, probes: u64) -> KindResidency {
         fixed: estimate.fixed,
         exact: estimate.exact,
         probes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeward_machine::paper::{Paper, Sheet};
+    use nodeward_model::Pid;
+
+    /// `pages` pages of which every third is on node 1, with a hole of as many behind every 100.
+    fn layout(pages: u64) -> Vec<Page> {
+        let node = |i: u64| Page::on(NodeId(u32::from(i.is_multiple_of(3))));
+        let page = |i: u64| if (i / 100).is_multiple_of(2) { node(i) } else { Page::ABSENT };
+        (0..pages).map(page).collect()
+    }
+
+    fn look(pages: u64, options: &Options) -> (Residency, BTreeMap<NodeId, u64>) {
+        let paper = Paper::new(true);
+        let pid = Pid::new(7).unwrap();
+        let sheet = Sheet::of(&layout(pages));
+        let truth = sheet.residency();
+        paper.start(pid, sheet);
+        let process = paper.hold(pid).unwrap();
+        (measure(&paper, &*process, options).unwrap(), truth)
+    }
+
+    #[test]
+    fn exact_counts_every_page() {
+        let (seen, truth) = look(20_000, &Options { exact: true, ..Options::default() });
+        let kind = &seen.kinds[&MappingKind::Anonymous];
+        let counts: BTreeMap<_, _> = kind.nodes.iter().map(|(&n, s)| (n, s.pages)).collect();
+        assert_eq!((counts, kind.exact, kind.probes), (truth, true, 20_000));
+        assert_eq!(kind.reach_ppm(), 0);
+    }
+
+    #[test]
+    fn sampling_finds_the_shares_with_fewer_looks() {
+        let (seen, truth) = look(100_000, &Options { seed: 1, ..Options::default() });
+        let kind = &seen.kinds[&MappingKind::Anonymous];
+        assert!(!kind.exact && kind.reach_ppm() <= 20_000 && kind.probes < 10_000, "{kind:?}");
+        let whole: u64 = truth.values().sum();
+        for (node, share) in &kind.nodes {
+            let ppm = truth[node] * 1_000_000 / whole;
+            assert!((share.share_ppm_low..=share.share_ppm_high).contains(&ppm), "{share:?}");
+        }
+        assert!(!seen.capped);
+    }
+
+    #[test]
+    fn a_few_pages_are_counted_without_being_asked() {
+        let (seen, truth) = look(300, &Options::default());
+        let kind = &seen.kinds[&MappingKind::Anonymous];
+        assert!(kind.exact);
+        assert_eq!(kind.pages, truth.values().sum::<u64>());
+    }
+
+    #[test]
+    fn no_time_is_told_and_not_an_error() {
+        for exact in [true, false] {
+            let options = Options { exact, time_ns_max: Some(0), ..Options::default() };
+            let (seen, _) = look(10_000, &options);
+            assert!(seen.capped && seen.total().pages == 0);
+        }
     }
 }

@@ -14,6 +14,26 @@ use crate::procfs::{stat, status};
 /// Threads read of one process; of more, every n-th. Reading one costs about 10 us.
 const THREADS_MAX: usize = 256;
 
+/// The `processes_max` processes with most memory of their own, at least `own_bytes_min` bytes each,
+/// and the CPU time of their threads now; in ascending order of pids.
+///
+/// # Errors
+/// Only if /proc itself cannot be listed.
+pub fn observe(root: &Path, own_bytes_min: u64, processes_max: usize) -> Result<Vec<ProcessLoad>> {
+    let mut found = processes(root, own_bytes_min)?;
+    found.sort_by_key(|load| (std::cmp::Reverse(load.own_bytes), load.pid));
+    found.truncate(processes_max);
+    found.sort_by_key(|load| load.pid);
+    Ok(observe_again(root, &found))
+}
+
+/// The CPU time of the threads of the same processes now; those that are gone are left out.
+pub fn observe_again(root: &Path, loads: &[ProcessLoad]) -> Vec<ProcessLoad> {
+    let again =
+        |load: &ProcessLoad| ProcessLoad { threads: threads(root, load.pid), ..load.clone() };
+    loads.iter().map(again).filter(|load| !load.threads.is_empty()).collect()
+}
+
 /// Every process with memory of its own of at least `own_bytes_min` bytes (kernel threads have
 /// none), in ascending order of pids, without their threads. `root` is the folder that holds `proc`.
 ///
