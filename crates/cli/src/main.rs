@@ -1,2 +1,29 @@
 //! The `nodeward` command.
-fn main() {}
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod exit;
+mod output;
+mod progress;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Verb};
+use crate::exit::Exit;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.verb {
+        Verb::Move(args) => verbs::migrate::run(&args),
+    };
+    result.unwrap_or_else(|error| report(&error)).into()
+}
+
+fn report(error: &anyhow::Error) -> Exit {
+    eprintln!("nodeward: {error:#}");
+    Exit::of(error)
+}

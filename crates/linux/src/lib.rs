@@ -13,5 +13,6 @@ pub mod policy;
 mod populated;
 mod process;
 pub mod procfs;
+pub mod select;
 
 pub use machine::Linux;

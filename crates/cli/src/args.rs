@@ -1,0 +1,165 @@
+//! The command line, as it was typed. Nothing here looks at the machine.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nodeward_model::{MappingKind, Range, units};
+
+/// Keeps memory next to the threads that use it.
+#[derive(Debug, Parser)]
+#[command(name = "nodeward", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Move the memory of running processes from nodes to nodes
+    Move(MoveArgs),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct OutputArgs {
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Moves the memory of running processes from nodes to nodes.
+///
+/// FROM and TO are node strings as numactl takes them: 0,2 or 0-3 or all or !1 or +0. Several nodes
+/// keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. The process keeps running; every
+/// page ends as moved, already there, or skipped with a reason.
+#[derive(Debug, Args)]
+pub struct MoveArgs {
+    /// Process ids (none with --name or --cgroup), then the nodes to leave, then those to go to
+    #[arg(required = true, num_args = 2.., allow_negative_numbers = true,
+          value_name = "PID... FROM TO")]
+    pub words: Vec<String>,
+    /// Processes of this name, as ps shows it in its column COMMAND
+    #[arg(long, value_name = "NAME")]
+    pub name: Vec<String>,
+    /// Processes of this control group and those below it
+    #[arg(long, value_name = "GROUP")]
+    pub cgroup: Vec<PathBuf>,
+    /// Workers that move pages: a number, or auto for as many as pay
+    #[arg(long, value_name = "N|auto")]
+    pub jobs: Option<JobsArg>,
+    /// Move at most this much per second, such as 500MB/s
+    #[arg(long, value_parser = units::parse_rate, value_name = "RATE")]
+    pub rate: Option<u64>,
+    /// Hold pages for no longer than this at a time, such as 1ms
+    #[arg(long, value_parser = units::parse_duration_ns, value_name = "TIME")]
+    pub stall: Option<u64>,
+    /// Only these kinds of memory
+    #[arg(long, value_delimiter = ',', value_name = "KIND")]
+    pub only: Vec<Kind>,
+    /// All but these kinds of memory
+    #[arg(long, value_delimiter = ',', value_name = "KIND", conflicts_with = "only")]
+    pub exclude: Vec<Kind>,
+    /// Only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
+    #[arg(long, value_parser = parse_range, value_name = "START-END")]
+    pub range: Vec<Range>,
+    /// Say what would be done and why, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// No progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// A number of workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobsArg {
+    /// As many as pay.
+    Auto,
+    /// This many.
+    Number(u32),
+}
+
+impl std::str::FromStr for JobsArg {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(number @ 1..=1024) => Ok(Self::Number(number)),
+            _ if text == "auto" => Ok(Self::Auto),
+            _ => Err("expected auto or a number from 1 to 1024".to_owned()),
+        }
+    }
+}
+
+/// A kind of memory on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// The brk heap
+    Heap,
+    /// The main thread's stack
+    Stack,
+    /// Private anonymous memory
+    Anonymous,
+    /// Private mappings of files
+    File,
+    /// Shared mappings: files, tmpfs, System V, memfd
+    Shared,
+    /// Pages of a hugetlb pool
+    Huge,
+}
+
+impl From<Kind> for MappingKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Heap => Self::Heap,
+            Kind::Stack => Self::Stack,
+            Kind::Anonymous => Self::Anonymous,
+            Kind::File => Self::File,
+            Kind::Shared => Self::Shared,
+            Kind::Huge => Self::Huge,
+        }
+    }
+}
+
+fn parse_range(text: &str) -> Result<Range, String> {
+    let wrong = || "expected START-END in hexadecimal, such as 7f0000000000-7f0000200000";
+    let number = |text: &str| {
+        u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).map_err(|_| wrong())
+    };
+    let (start, end) = text.split_once('-').ok_or_else(wrong)?;
+    let (start, end) = (number(start)?, number(end)?);
+    if start < end { Ok(Range::new(start, end)) } else { Err(wrong().to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ranges_are_hexadecimal_and_not_empty() {
+        assert_eq!(parse_range("1000-0x2000"), Ok(Range::new(0x1000, 0x2000)));
+        for text in ["", "1000", "2000-1000", "1000-1000", "x-y", "-1000"] {
+            assert!(parse_range(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn jobs_are_a_number_or_auto() {
+        assert_eq!("auto".parse(), Ok(JobsArg::Auto));
+        assert_eq!("8".parse(), Ok(JobsArg::Number(8)));
+        for text in ["0", "-1", "1025", "many", ""] {
+            assert!(text.parse::<JobsArg>().is_err(), "{text}");
+        }
+    }
+}

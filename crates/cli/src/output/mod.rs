@@ -1,0 +1,3 @@
+//! Results as text and as JSON.
+
+pub mod moves;

@@ -1,0 +1,205 @@
+//! What a move did, or would do.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use nodeward_engine::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
+use nodeward_machine::Life;
+use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_model::{Account, NodeId};
+use serde_json::{Value, json};
+
+/// Prints the result of a move on stdout.
+pub fn print_report(report: &MoveReport, page_bytes: u64, as_json: bool) -> Result<()> {
+    print(&if as_json {
+        format!("{}\n", report_json(report, page_bytes))
+    } else {
+        report_text(report, page_bytes)
+    })
+}
+
+/// Prints a plan on stdout.
+pub fn print_plan(report: &PlanReport, page_bytes: u64, as_json: bool) -> Result<()> {
+    print(&if as_json {
+        format!("{}\n", plan_json(report, page_bytes))
+    } else {
+        plan_text(report, page_bytes)
+    })
+}
+
+/// A reader that went away is not an error.
+fn print(text: &str) -> Result<()> {
+    use std::io::Write as _;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+fn report_text(report: &MoveReport, page_bytes: u64) -> String {
+    let mut text = String::new();
+    for process in &report.processes {
+        text += &process_text(process, page_bytes);
+    }
+    let account = report.account();
+    let bytes = account.moved * page_bytes;
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(report.moving_ns.max(1));
+    let plural = if report.workers == 1 { "" } else { "s" };
+    let _ = writeln!(
+        text,
+        "moved {} in {} ({}/s, {} worker{plural}), verified in {}",
+        show_bytes(bytes),
+        show_ns(report.moving_ns),
+        show_bytes(u64::try_from(rate).unwrap_or(u64::MAX)),
+        report.workers,
+        show_ns(report.verifying_ns),
+    );
+    if report.interrupted {
+        text += "interrupted: the same command moves the rest\n";
+    }
+    if let Some(error) = &report.error {
+        let _ = writeln!(text, "ended early: {error}");
+    }
+    text
+}
+
+fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
+    let mut text = match process.life {
+        Life::Running => format!("process {}\n", process.pid),
+        Life::Exited => format!("process {} (it ended meanwhile)\n", process.pid),
+        Life::Replaced => format!("process {} (it called exec meanwhile)\n", process.pid),
+    };
+    text += &nodes_text(&process.before, &process.after, page_bytes);
+    text += &account_text(&process.account, page_bytes);
+    let appeared = process.residue.appeared();
+    if appeared > 0 {
+        let bytes = show_bytes(appeared * page_bytes);
+        let _ = writeln!(
+            text,
+            "  {appeared} pages ({bytes}) appeared on the source since: allocated there, or moved back"
+        );
+    }
+    text
+}
+
+fn nodes_text(
+    before: &BTreeMap<NodeId, u64>,
+    after: &BTreeMap<NodeId, u64>,
+    page_bytes: u64,
+) -> String {
+    let mut nodes: Vec<_> = before.keys().chain(after.keys()).collect();
+    nodes.sort();
+    nodes.dedup();
+    let bytes = |counts: &BTreeMap<NodeId, u64>, node| {
+        show_bytes(counts.get(node).copied().unwrap_or(0) * page_bytes)
+    };
+    let mut text = format!("  {:<6}{:>12}{:>12}\n", "node", "before", "after");
+    for node in nodes {
+        let _ =
+            writeln!(text, "  {:<6}{:>12}{:>12}", node.0, bytes(before, node), bytes(after, node));
+    }
+    text
+}
+
+fn account_text(account: &Account, page_bytes: u64) -> String {
+    let mut text = format!(
+        "  pages: {} selected = {} moved + {} already there + {} skipped\n",
+        account.selected(),
+        account.moved,
+        account.already_there,
+        account.skipped_total()
+    );
+    for (reason, &pages) in &account.skipped {
+        let bytes = show_bytes(pages * page_bytes);
+        let _ = writeln!(text, "    {reason:<14}{pages:>10} ({bytes}): {}", reason.advice());
+    }
+    text
+}
+
+fn plan_text(report: &PlanReport, page_bytes: u64) -> String {
+    let mut text = String::new();
+    for (pid, plan) in &report.processes {
+        let _ = writeln!(text, "process {pid}: would move {} pages", plan.pages());
+        text += &moves_text(plan, page_bytes);
+        let stay = plan.account.already_there + plan.account.skipped_total();
+        let _ = writeln!(text, "  would stay: {stay} pages");
+        if plan.account.already_there > 0 {
+            let there = plan.account.already_there;
+            let _ = writeln!(text, "    {:<14}{there:>10}", "already there");
+        }
+        for (reason, &pages) in &plan.account.skipped {
+            let _ = writeln!(text, "    {reason:<14}{pages:>10}: {}", reason.advice());
+        }
+    }
+    text
+}
+
+fn moves_text(plan: &ProcessPlan, page_bytes: u64) -> String {
+    let mut text = String::new();
+    for ((from, to), pages) in &plan.moves {
+        let bytes = show_bytes(pages * page_bytes);
+        let _ = writeln!(text, "  node {from} -> node {to}: {pages} pages ({bytes})");
+    }
+    for (&pages, count) in &plan.folios {
+        let size = show_bytes(u64::from(pages) * page_bytes);
+        let _ = writeln!(text, "    in {count} folios of {size}");
+    }
+    text
+}
+
+fn report_json(report: &MoveReport, page_bytes: u64) -> Value {
+    let process = |process: &ProcessReport| {
+        json!({
+            "pid": process.pid,
+            "account": process.account,
+            "before_pages": process.before,
+            "after_pages": process.after,
+            "on_source": {
+                "expected_pages": process.residue.expected,
+                "seen_pages": process.residue.seen,
+            },
+            "life": life_name(process.life),
+        })
+    };
+    json!({
+        "schema": "nodeward.move/1",
+        "page_bytes": page_bytes,
+        "processes": report.processes.iter().map(process).collect::<Vec<_>>(),
+        "account": report.account(),
+        "moving_ns": report.moving_ns,
+        "verifying_ns": report.verifying_ns,
+        "workers": report.workers,
+        "interrupted": report.interrupted,
+        "error": report.error.as_ref().map(ToString::to_string),
+    })
+}
+
+fn plan_json(report: &PlanReport, page_bytes: u64) -> Value {
+    let moves = |plan: &ProcessPlan| -> Vec<Value> {
+        let pair = |(&(from, to), pages): (&(NodeId, NodeId), &u64)| json!({ "from": from, "to": to, "pages": pages });
+        plan.moves.iter().map(pair).collect()
+    };
+    let process = |(pid, plan): &(nodeward_model::Pid, ProcessPlan)| {
+        json!({
+            "pid": pid,
+            "moves": moves(plan),
+            "folios_by_pages": plan.folios,
+            "stays": plan.account,
+            "residency_pages": plan.residency,
+        })
+    };
+    json!({
+        "schema": "nodeward.plan/1",
+        "page_bytes": page_bytes,
+        "processes": report.processes.iter().map(process).collect::<Vec<_>>(),
+    })
+}
+
+fn life_name(life: Life) -> &'static str {
+    match life {
+        Life::Running => "running",
+        Life::Exited => "exited",
+        Life::Replaced => "replaced",
+    }
+}

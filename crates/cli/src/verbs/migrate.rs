@@ -1,0 +1,112 @@
+//! `nodeward move`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Selection, migrate, plan};
+use nodeward_linux::{Linux, select};
+use nodeward_machine::{Life, Machine, Process};
+use nodeward_model::{MappingKind, NodePairs, Nodemask, Pid};
+
+use crate::args::{JobsArg, Kind, MoveArgs};
+use crate::exit::Exit;
+use crate::output::moves;
+use crate::progress;
+
+/// Moves, or says what a move would do.
+pub fn run(args: &MoveArgs) -> Result<Exit> {
+    let (pids, from, to) = words(args)?;
+    let machine = Linux::open();
+    let processes = hold(&machine, &find(args, pids)?)?;
+    let request = request(args, from, to)?;
+    let live = Live::default();
+    if args.dry_run {
+        let report = plan(&machine, &processes, &request, &live)?;
+        moves::print_plan(&report, machine.page_bytes(), args.output.json)?;
+        return Ok(Exit::Done);
+    }
+    let work = || migrate(&machine, &processes, &request, &live);
+    let report = progress::watch(&live, args.quiet, work)??;
+    moves::print_report(&report, machine.page_bytes(), args.output.json)?;
+    Ok(exit(&report))
+}
+
+/// The words of the command line: process ids, FROM, TO.
+fn words(args: &MoveArgs) -> Result<(Vec<Pid>, &str, &str)> {
+    let [pids @ .., from, to] = &args.words[..] else { bail!("FROM and TO are missing") };
+    let by_other_means = !args.name.is_empty() || !args.cgroup.is_empty();
+    if pids.is_empty() && !by_other_means {
+        bail!("no process is named: give a PID, --name or --cgroup before '{from} {to}'");
+    }
+    let pids = pids.iter().map(|pid| Ok(pid.parse()?)).collect::<Result<_>>()?;
+    Ok((pids, from, to))
+}
+
+/// Every process that is meant, each once, in the order in which they were named.
+fn find(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {
+    let root = Path::new("/");
+    for name in &args.name {
+        let found = select::by_name(root, name)?;
+        if found.is_empty() {
+            bail!("no process is called '{name}' (names are those of ps -e, at most 15 bytes)");
+        }
+        pids.extend(found);
+    }
+    for group in &args.cgroup {
+        let found = select::by_cgroup(root, group)
+            .with_context(|| format!("'{}' is not a control group here", group.display()))?;
+        if found.is_empty() {
+            bail!("no process is in the control group '{}'", group.display());
+        }
+        pids.extend(found);
+    }
+    let mut seen = BTreeSet::new();
+    pids.retain(|pid| seen.insert(*pid));
+    Ok(pids)
+}
+
+fn hold(machine: &Linux, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {
+    pids.iter().map(|&pid| Ok(machine.hold(pid)?)).collect()
+}
+
+fn request(args: &MoveArgs, from: &str, to: &str) -> Result<MoveRequest> {
+    let from: Nodemask = from.parse()?;
+    let to: Nodemask = to.parse()?;
+    Ok(MoveRequest {
+        pairs: NodePairs::new(&from, &to),
+        selection: Selection { kinds: kinds(args), ranges: args.range.clone() },
+        jobs: match args.jobs {
+            Some(JobsArg::Number(jobs)) => Jobs::Fixed(jobs),
+            Some(JobsArg::Auto) | None => Jobs::Auto,
+        },
+        cpus: vec![nodeward_model::CpuId(1), nodeward_model::CpuId(0)],
+        rate_bytes_per_s: args.rate,
+        stall_ns: args.stall,
+    })
+}
+
+fn kinds(args: &MoveArgs) -> BTreeSet<MappingKind> {
+    let named = |kinds: &[Kind]| kinds.iter().map(|&kind| kind.into()).collect::<BTreeSet<_>>();
+    if !args.only.is_empty() {
+        return named(&args.only);
+    }
+    let excluded = named(&args.exclude);
+    MappingKind::ALL.into_iter().filter(|kind| !excluded.contains(kind)).collect()
+}
+
+fn exit(report: &MoveReport) -> Exit {
+    let account = report.account();
+    if report.interrupted {
+        Exit::Interrupted
+    } else if report.processes.iter().all(|process| process.life != Life::Running) {
+        Exit::Gone
+    } else if account.skipped_total() == 0 {
+        Exit::Done
+    } else if account.moved == 0 && account.already_there == 0 {
+        Exit::NothingDone
+    } else {
+        Exit::SomeSkipped
+    }
+}

@@ -1,0 +1,3 @@
+//! What each verb does: settle what was asked, ask the engine, print.
+
+pub mod migrate;

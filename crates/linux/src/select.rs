@@ -1,0 +1,93 @@
+//! Finding processes by name or by control group.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nodeward_machine::{Error, Result};
+use nodeward_model::Pid;
+
+/// Processes whose name (as in /proc/PID/comm, at most 15 bytes) is `name`, in ascending order.
+/// Processes that vanish while the list is read are left out.
+pub fn by_name(root: &Path, name: &str) -> Result<Vec<Pid>> {
+    let proc = root.join("proc");
+    let wanted: String = name.chars().take(15).collect();
+    let entries = fs::read_dir(&proc).map_err(|source| Error::Read { path: proc, source })?;
+    let mut found: Vec<Pid> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let pid: Pid = entry.file_name().to_str()?.parse().ok()?;
+            let comm = fs::read_to_string(entry.path().join("comm")).ok()?;
+            (comm.trim_end_matches('\n') == wanted).then_some(pid)
+        })
+        .collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Processes in a control group (version 2) and the groups below it, in ascending order. The group is
+/// named by its folder, or relative to the mount point of the hierarchy.
+pub fn by_cgroup(root: &Path, group: &Path) -> Result<Vec<Pid>> {
+    let mounted = root.join("sys/fs/cgroup");
+    let relative = group.strip_prefix("/sys/fs/cgroup").unwrap_or(group);
+    let relative = relative.strip_prefix("/").unwrap_or(relative);
+    let mut found = Vec::new();
+    collect(&mounted.join(relative), &mut found)
+        .map_err(|(path, source)| Error::Read { path, source })?;
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+fn collect(group: &Path, found: &mut Vec<Pid>) -> std::result::Result<(), (PathBuf, io::Error)> {
+    let path = group.join("cgroup.procs");
+    let text = fs::read_to_string(&path).map_err(|error| (path, error))?;
+    found.extend(text.lines().filter_map(|line| line.parse::<Pid>().ok()));
+    let folders = fs::read_dir(group).map_err(|error| (group.to_owned(), error))?;
+    for folder in folders.filter_map(io::Result::ok).filter(|entry| entry.path().is_dir()) {
+        match collect(&folder.path(), found) {
+            // A group that was removed meanwhile has no processes.
+            Err((_, error)) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(pids: &[Pid]) -> Vec<u32> {
+        pids.iter().map(|pid| pid.number()).collect()
+    }
+
+    #[test]
+    fn names_are_compared_as_the_kernel_cuts_them() {
+        let root = tempfile::tempdir().unwrap();
+        for (pid, comm) in [("12", "postgres\n"), ("7", "postgres\n"), ("9", "a-very-long-nam\n")] {
+            let folder = root.path().join("proc").join(pid);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("comm"), comm).unwrap();
+        }
+        fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        assert_eq!(numbers(&by_name(root.path(), "postgres").unwrap()), [7, 12]);
+        assert_eq!(numbers(&by_name(root.path(), "a-very-long-name").unwrap()), [9]);
+        assert!(by_name(root.path(), "nobody").unwrap().is_empty());
+    }
+
+    #[test]
+    fn groups_are_searched_downwards() {
+        let root = tempfile::tempdir().unwrap();
+        let group = root.path().join("sys/fs/cgroup/db");
+        fs::create_dir_all(group.join("replica")).unwrap();
+        fs::write(group.join("cgroup.procs"), "5\n3\n").unwrap();
+        fs::write(group.join("replica/cgroup.procs"), "4\n").unwrap();
+        for name in ["db", "/db", "/sys/fs/cgroup/db"] {
+            let found = by_cgroup(root.path(), Path::new(name)).unwrap();
+            assert_eq!(numbers(&found), [3, 4, 5], "{name}");
+        }
+        let error = by_cgroup(root.path(), Path::new("nothing")).unwrap_err();
+        assert!(error.to_string().contains("cgroup/nothing/cgroup.procs"), "{error}");
+    }
+}
