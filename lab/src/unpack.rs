@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use lz4_flex::frame::FrameDecoder;
 
 /// Offsets of the boot protocol, in bytes from the start of the image.
 const SETUP_SECTORS: usize = 0x1f1;
@@ -47,17 +48,36 @@ fn number(image: &[u8], at: usize) -> Result<usize> {
     Ok(u32::from_le_bytes(bytes.try_into()?) as usize)
 }
 
-fn tool(payload: &[u8]) -> Result<&'static str> {
+/// How a payload is unpacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compression {
+    /// By a program of the host.
+    Tool(&'static str),
+    /// Here: few hosts have a program for it.
+    Lz4,
+}
+
+fn compression(payload: &[u8]) -> Result<Compression> {
     Ok(match payload {
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => "xz",
-        [0x1f, 0x8b, ..] => "gzip",
-        _ => bail!("a compression other than zstd, xz or gzip"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Compression::Tool("zstd"),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Compression::Tool("xz"),
+        [0x1f, 0x8b, ..] => Compression::Tool("gzip"),
+        [0x02, 0x21, 0x4c, 0x18, ..] => Compression::Lz4,
+        _ => bail!("a compression other than zstd, xz, gzip or lz4"),
     })
 }
 
-fn decompress(payload: &[u8], out: &File) -> Result<()> {
-    let tool = tool(payload)?;
+fn decompress(payload: &[u8], mut out: &File) -> Result<()> {
+    match compression(payload)? {
+        Compression::Tool(tool) => run_tool(tool, payload, out),
+        Compression::Lz4 => {
+            std::io::copy(&mut FrameDecoder::new(payload), &mut out)?;
+            Ok(())
+        }
+    }
+}
+
+fn run_tool(tool: &str, payload: &[u8], out: &File) -> Result<()> {
     let mut child = Command::new(tool)
         .args(["-d", "-c"])
         .stdin(Stdio::piped())
@@ -93,7 +113,7 @@ mod tests {
         let image = image(&[0x1f, 0x8b, 1, 2, 3]);
         let payload = payload(&image).unwrap();
         assert_eq!(payload, [0x1f, 0x8b, 1, 2, 3]);
-        assert_eq!(tool(payload).unwrap(), "gzip");
+        assert_eq!(compression(payload).unwrap(), Compression::Tool("gzip"));
     }
 
     #[test]
@@ -102,6 +122,6 @@ mod tests {
         let mut cut = image(&[0x1f, 0x8b, 1]);
         cut.truncate(2 * SECTOR + 16);
         assert!(payload(&cut).unwrap_err().to_string().contains("cut off"));
-        assert!(tool(b"plain").is_err());
+        assert!(compression(b"plain").is_err());
     }
 }

@@ -123,3 +123,89 @@ fn four(payload: &[u8]) -> Result<[u8; 4]> {
 fn garbage(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, format!("a frame whose {what} makes no sense"))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(any::<u8>(), 0..300)
+    }
+
+    fn request() -> impl Strategy<Value = Request> {
+        let words = prop::collection::vec(".*", 0..4);
+        let env = prop::collection::vec(("[A-Z]+", ".*"), 0..3);
+        (words, env, any::<u64>(), bytes()).prop_map(|(argv, env, now_ns, seed)| Request {
+            argv,
+            env,
+            now_ns,
+            seed,
+        })
+    }
+
+    fn frame() -> impl Strategy<Value = Frame> {
+        prop_oneof![
+            any::<u32>().prop_map(Frame::Ready),
+            bytes().prop_map(Frame::Files),
+            request().prop_map(Frame::Run),
+            bytes().prop_map(Frame::Stdout),
+            bytes().prop_map(Frame::Stderr),
+            any::<i32>().prop_map(Frame::Exit),
+            ".*".prop_map(Frame::Failed),
+        ]
+    }
+
+    fn written(frame: &Frame) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        frame.write_to(&mut bytes).unwrap();
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_back_in_order(frames in prop::collection::vec(frame(), 1..5)) {
+            let all: Vec<u8> = frames.iter().flat_map(written).collect();
+            let mut input = all.as_slice();
+            for frame in frames {
+                prop_assert_eq!(Frame::read_from(&mut input).unwrap(), frame);
+            }
+            prop_assert!(input.is_empty());
+        }
+
+        #[test]
+        fn a_cut_frame_is_an_early_end(frame in frame(), cut in any::<prop::sample::Index>()) {
+            let bytes = written(&frame);
+            let mut input = &bytes[..cut.index(bytes.len())];
+            let why = Frame::read_from(&mut input).unwrap_err();
+            prop_assert_eq!(why.kind(), ErrorKind::UnexpectedEof);
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Frame::read_from(&mut bytes.as_slice());
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        for (bytes, told) in [
+            (&[9, 0, 0, 0, 0][..], "tag"),
+            (&[4, 1, 0, 16, 0], "length"), // 1 MiB and one byte
+            (&[6, 1, 0, 0, 0, 7], "number"),
+            (&[7, 1, 0, 0, 0, 0xff], "text"),
+        ] {
+            let why = Frame::read_from(&mut &*bytes).unwrap_err();
+            assert_eq!(why.kind(), ErrorKind::InvalidData);
+            assert!(why.to_string().contains(told), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_nobody_would_read_is_not_written() {
+        let frame = Frame::Stdout(vec![0; PAYLOAD_BYTES_MAX + 1]);
+        let why = frame.write_to(&mut Vec::new()).unwrap_err();
+        assert_eq!(why.kind(), ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,58 @@
+//! The machine that a guest sees is the machine that the scenario describes.
+
+use std::fmt::Write;
+
+use nodeward_lab::scenario::{BUILT_IN, Scenario};
+use nodeward_lab::{Kernel, Run, for_test, scenario};
+
+/// Prints, for each node online: its id, its CPUs, its distances, whether it has memory.
+const SURVEY: &str = "cd /sys/devices/system/node; echo online $(cat online); \
+    for id in $(ls | sed -n 's/^node\\([0-9]*\\)$/\\1/p' | sort -n); do \
+    kb=$(sed -n 's/.*MemTotal: *\\([0-9]*\\) kB/\\1/p' node$id/meminfo); \
+    echo $id cpus $(cat node$id/cpulist) distances $(cat node$id/distance) memory $((kb > 0)); done";
+
+/// What the survey of a scenario's machine prints.
+fn expected(scenario: &Scenario) -> String {
+    let ids: nodeward_model::Nodemask = scenario.nodes.iter().map(|node| node.id).collect();
+    let mut text = format!("online {ids}\n");
+    for (node, row) in scenario.nodes.iter().zip(&scenario.distances) {
+        let cpus = node.cpus.to_string();
+        let cpus = if cpus.is_empty() { String::new() } else { format!("{cpus} ") };
+        let row: Vec<String> = row.iter().map(u8::to_string).collect();
+        let memory = u8::from(node.memory_bytes > 0);
+        let row = row.join(" ");
+        writeln!(text, "{} cpus {cpus}distances {row} memory {memory}", node.id).unwrap();
+    }
+    text
+}
+
+fn check(kernel: Kernel, name: &str) {
+    let Some(lab) = for_test(&kernel) else { return };
+    let run = Run { kernel, ..Run::shell(scenario(name), SURVEY) };
+    let finished = lab.run(&run).unwrap();
+    assert_eq!(String::from_utf8_lossy(&finished.stderr), "", "{name}");
+    assert_eq!(String::from_utf8_lossy(&finished.stdout), expected(&run.scenario), "{name}");
+    assert_eq!(finished.code, 0, "{name}");
+}
+
+#[test]
+fn every_scenario_is_what_linux_sees() {
+    for (name, _) in BUILT_IN {
+        check(Kernel::V6_12, name);
+    }
+}
+
+#[test]
+fn two_nodes_on_every_other_kernel() {
+    check(Kernel::V6_1, "two-nodes");
+    check(Kernel::Newest, "two-nodes");
+}
+
+/// The hole and the node without CPUs rest on how Linux numbers nodes; every kernel has to agree.
+#[test]
+fn odd_machines_on_every_other_kernel() {
+    for kernel in [Kernel::V6_1, Kernel::Newest] {
+        check(kernel.clone(), "four-nodes-hole");
+        check(kernel, "cpuless");
+    }
+}
