@@ -4,13 +4,13 @@
 
 mod args;
 mod exit;
-mod output;
 mod progress;
 mod verbs;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use nodeward_cli::output;
 
 use crate::args::{Cli, Verb};
 use crate::exit::Exit;
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.verb {
         Verb::Move(args) => verbs::migrate::run(&args),
+        Verb::Show(args) => verbs::show::run(&args),
     };
     result.unwrap_or_else(|error| report(&error)).into()
 }

@@ -14,5 +14,6 @@ mod populated;
 mod process;
 pub mod procfs;
 pub mod select;
+pub mod sysfs;
 
 pub use machine::Linux;

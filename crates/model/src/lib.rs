@@ -8,14 +8,18 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod hwloc;
 pub mod load;
 pub mod mapping;
 pub mod mask;
 pub mod nodes;
+pub mod nodestring;
 pub mod page;
 pub mod process;
 pub mod reason;
 pub mod residency;
+pub mod synthetic;
+pub mod topology;
 pub mod units;
 
 pub use account::Account;
@@ -23,7 +27,10 @@ pub use load::{ProcessLoad, ThreadTime};
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
 pub use nodes::NodePairs;
+pub use nodestring::{NodestringError, parse_nodestring};
 pub use page::{Page, Place};
 pub use process::Pid;
 pub use reason::SkipReason;
 pub use residency::{KindResidency, NodeShare, Residency};
+pub use synthetic::{Synthetic, SyntheticError};
+pub use topology::Topology;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nodeward_engine::ranking::Ranking;
-use nodeward_model::units::show_bytes;
 use nodeward_model::NodeId;
+use nodeward_model::units::show_bytes;
 use nodeward_policy::rank::Ranked;
 use serde_json::{Value, json};
 
@@ -35,7 +35,8 @@ pub fn json(ranking: &Ranking) -> Value {
 
 fn line(process: &Ranked) -> String {
     let idle = if process.active { "" } else { " (idle)" };
-    let memory = process.node_bytes.iter().map(|(&node, &bytes)| (node, share(bytes, process.bytes)));
+    let memory =
+        process.node_bytes.iter().map(|(&node, &bytes)| (node, share(bytes, process.bytes)));
     let mut text = format!("{:>8} {:<16}", process.pid, process.name);
     let _ = writeln!(
         text,

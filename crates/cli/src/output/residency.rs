@@ -121,7 +121,8 @@ mod tests {
 
     /// 6 GiB sampled at 2 points, 1 MiB of stack counted, 3 MiB swapped.
     fn example() -> Residency {
-        let counts = |pages: [u64; 2]| BTreeMap::from([(NodeId(0), pages[0]), (NodeId(2), pages[1])]);
+        let counts =
+            |pages: [u64; 2]| BTreeMap::from([(NodeId(0), pages[0]), (NodeId(2), pages[1])]);
         let mut anonymous = KindResidency::counted(&counts([1_048_576, 524_288]));
         for share in anonymous.nodes.values_mut() {
             share.share_ppm_low = share.share_ppm - 18_850;

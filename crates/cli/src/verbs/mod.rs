@@ -1,3 +1,4 @@
 //! What each verb does: settle what was asked, ask the engine, print.
 
 pub mod migrate;
+pub mod show;

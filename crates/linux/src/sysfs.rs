@@ -1,0 +1,43 @@
+//! What sysfs says about the machine, read below any root so that captured trees can be read too.
+//!
+//! Speed is a promise here (a thousand CPUs in a few hundredths of a second), so nothing is read
+//! twice: what hardware threads or neighbours share is read for one of them only, each file by one
+//! open and one read, and machines with many CPUs are read by two threads.
+
+mod capture;
+mod cpus;
+mod files;
+mod nodes;
+mod tree;
+
+use std::path::Path;
+
+use nodeward_model::{Cpumask, Topology};
+
+pub use capture::{CaptureError, capture, unpack};
+pub use files::SysfsError;
+pub use tree::as_capture;
+
+use files::{Buffer, Dir};
+
+/// Where the kernel describes CPUs, below the root.
+const CPU_DIR: &str = "sys/devices/system/cpu";
+/// Where the kernel describes memory nodes, below the root.
+const NODE_DIR: &str = "sys/devices/system/node";
+
+/// Reads the topology from the `sys` directory (and for kernels without NUMA from `proc/meminfo`)
+/// below a root, which is `/` on a live machine.
+pub fn read_topology(root: &Path) -> Result<Topology, SysfsError> {
+    let cpu_dir = Dir::open(root.join(CPU_DIR))?;
+    let mut buffer = Buffer::default();
+    let cpus: Cpumask = cpu_dir.require("online", &mut buffer)?.list()?;
+    let (nodes, distances) = match Dir::open_if_present(root.join(NODE_DIR))? {
+        Some(node_dir) => nodes::read(&node_dir, &mut buffer)?,
+        None => (nodes::single(root, &cpus, &mut buffer)?, None),
+    };
+    let (cores, caches) = cpus::read(&cpu_dir, &cpus, &nodes)?;
+    let page_bytes = rustix::param::page_size() as u64;
+    let mut topology = Topology { page_bytes, cpus, nodes, cores, caches, distances };
+    topology.sort();
+    Ok(topology)
+}

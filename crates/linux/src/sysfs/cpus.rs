@@ -1,0 +1,200 @@
+//! Cores and caches. A core is read once for all its threads, a cache once for all its CPUs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::thread;
+
+use nodeward_model::topology::{Cache, CacheKind, Core, Node};
+use nodeward_model::{CpuId, Cpumask, NodeId};
+
+use super::files::{Buffer, Dir, File, SysfsError};
+
+/// From this many CPUs on, starting a second thread pays.
+const CPUS_FOR_TWO_READERS: usize = 64;
+
+type Found = (Vec<Core>, Vec<Cache>);
+
+/// The CPUs of one node, or those of no node.
+type Share = (Option<NodeId>, Cpumask);
+
+/// All cores and caches of the CPUs that are online.
+pub(super) fn read(
+    dir: &Dir,
+    online: &Cpumask,
+    nodes: &BTreeMap<NodeId, Node>,
+) -> Result<Found, SysfsError> {
+    let shares = shares(online, nodes);
+    let (mut cores, mut caches) = if online.len() < CPUS_FOR_TWO_READERS {
+        read_shares(dir, &shares)?
+    } else {
+        read_by_two(dir, shares)?
+    };
+    // A cache that spans two nodes was found from each of them.
+    cores.sort_by_key(|core| core.cpus.first());
+    cores.dedup_by(|a, b| a.cpus == b.cpus);
+    caches.sort_by_key(|c| (c.level, c.kind, c.cpus.first()));
+    caches.dedup();
+    Ok((cores, caches))
+}
+
+fn shares(online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) -> Vec<Share> {
+    let mut homeless = online.clone();
+    let mut shares = Vec::new();
+    for (&id, node) in nodes {
+        homeless = homeless.without(&node.cpus);
+        shares.push((Some(id), node.cpus.and(online)));
+    }
+    shares.push((None, homeless));
+    shares.retain(|(_, cpus)| !cpus.is_empty());
+    shares
+}
+
+/// Every second node to each reader: threads of a core and sharers of most caches stay together.
+fn read_by_two(dir: &Dir, shares: Vec<Share>) -> Result<Found, SysfsError> {
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for (position, share) in shares.into_iter().enumerate() {
+        if position % 2 == 0 { ours.push(share) } else { theirs.push(share) }
+    }
+    let (ours, theirs) = thread::scope(|scope| {
+        let other = scope.spawn(|| read_shares(dir, &theirs));
+        let ours = read_shares(dir, &ours);
+        let theirs = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (ours, theirs)
+    });
+    let ((mut cores, mut caches), (more_cores, more_caches)) = (ours?, theirs?);
+    cores.extend(more_cores);
+    caches.extend(more_caches);
+    Ok((cores, caches))
+}
+
+fn read_shares(dir: &Dir, shares: &[Share]) -> Result<Found, SysfsError> {
+    let mut reader = Reader::new(dir);
+    for (node, cpus) in shares {
+        for cpu in cpus.iter() {
+            reader.core(cpu, *node)?;
+            reader.caches(cpu)?;
+        }
+    }
+    Ok((reader.cores, reader.caches))
+}
+
+struct Reader<'a> {
+    dir: &'a Dir,
+    buffer: Buffer,
+    name: String,
+    cores: Vec<Core>,
+    in_cores: Cpumask,
+    caches: Vec<Cache>,
+    /// For each cache index the CPUs whose cache of that index is known.
+    covered: Vec<Cpumask>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(dir: &'a Dir) -> Self {
+        Self {
+            dir,
+            buffer: Buffer::default(),
+            name: String::new(),
+            cores: Vec::new(),
+            in_cores: Cpumask::new(),
+            caches: Vec::new(),
+            covered: Vec::new(),
+        }
+    }
+
+    fn core(&mut self, cpu: CpuId, node: Option<NodeId>) -> Result<(), SysfsError> {
+        if self.in_cores.contains(cpu) {
+            return Ok(());
+        }
+        let mut cpus = self.siblings(cpu)?.unwrap_or_default();
+        cpus.insert(cpu);
+        self.in_cores.extend(cpus.iter());
+        let package = self.package(cpu)?;
+        self.cores.push(Core { cpus, package, node });
+        Ok(())
+    }
+
+    fn siblings(&mut self, cpu: CpuId) -> Result<Option<Cpumask>, SysfsError> {
+        let Some(file) = self.file(format_args!("cpu{cpu}/topology/thread_siblings_list"))? else {
+            return Ok(None);
+        };
+        file.list().map(Some)
+    }
+
+    fn package(&mut self, cpu: CpuId) -> Result<Option<u32>, SysfsError> {
+        let file = self.file(format_args!("cpu{cpu}/topology/physical_package_id"))?;
+        let number: Option<i64> = file.map(|file| file.number()).transpose()?;
+        Ok(number.and_then(|number| u32::try_from(number).ok())) // -1: the kernel does not know
+    }
+
+    fn caches(&mut self, cpu: CpuId) -> Result<(), SysfsError> {
+        let is_known = |covered: &Vec<Cpumask>| covered.iter().all(|cpus| cpus.contains(cpu));
+        if !self.covered.is_empty() && is_known(&self.covered) {
+            return Ok(());
+        }
+        for index in 0.. {
+            if self.covered.get(index).is_some_and(|cpus| cpus.contains(cpu)) {
+                continue;
+            }
+            let Some(cache) = self.cache(cpu, index)? else { break };
+            if self.covered.len() <= index {
+                self.covered.resize_with(index + 1, Cpumask::new);
+            }
+            self.covered[index].extend(cache.cpus.iter());
+            self.caches.push(cache);
+        }
+        Ok(())
+    }
+
+    /// The cache with an index of a CPU; `None` behind the last one.
+    fn cache(&mut self, cpu: CpuId, index: usize) -> Result<Option<Cache>, SysfsError> {
+        let Some(level) = self.cache_file(cpu, index, "level")? else { return Ok(None) };
+        let level = level.number()?;
+        let kind = match self.cache_file(cpu, index, "type")? {
+            Some(file) => cache_kind(&file)?,
+            None => CacheKind::Unified,
+        };
+        let size_bytes = match self.cache_file(cpu, index, "size")? {
+            Some(file) => Some(cache_bytes(&file)?),
+            None => None,
+        };
+        let mut cpus = match self.cache_file(cpu, index, "shared_cpu_list")? {
+            Some(file) => file.list()?,
+            None => Cpumask::new(),
+        };
+        cpus.insert(cpu);
+        Ok(Some(Cache { level, kind, size_bytes, cpus }))
+    }
+
+    fn cache_file(
+        &mut self,
+        cpu: CpuId,
+        index: usize,
+        field: &str,
+    ) -> Result<Option<File<'_>>, SysfsError> {
+        self.file(format_args!("cpu{cpu}/cache/index{index}/{field}"))
+    }
+
+    fn file(&mut self, name: std::fmt::Arguments<'_>) -> Result<Option<File<'_>>, SysfsError> {
+        self.name.clear();
+        // Writing into a String cannot fail.
+        let _ = self.name.write_fmt(name);
+        self.dir.read(&self.name, &mut self.buffer)
+    }
+}
+
+fn cache_kind(file: &File<'_>) -> Result<CacheKind, SysfsError> {
+    match file.text.trim() {
+        "Data" => Ok(CacheKind::Data),
+        "Instruction" => Ok(CacheKind::Instruction),
+        "Unified" => Ok(CacheKind::Unified),
+        _ => Err(file.unexpected("Data, Instruction or Unified")),
+    }
+}
+
+/// `32768K` as the kernel prints it.
+fn cache_bytes(file: &File<'_>) -> Result<u64, SysfsError> {
+    let kib = file.text.trim().strip_suffix('K').and_then(|kib| kib.parse::<u64>().ok());
+    let bytes = kib.and_then(|kib| kib.checked_mul(1024));
+    bytes.ok_or_else(|| file.unexpected("a size in KiB such as 32768K"))
+}

@@ -1,0 +1,111 @@
+//! Memory nodes: CPUs, memory, pools of huge pages, distances.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use nodeward_model::topology::{Distances, HugePool, Node};
+use nodeward_model::{Cpumask, NodeId, Nodemask};
+
+use super::files::{Buffer, Dir, File, SysfsError};
+
+type Nodes = BTreeMap<NodeId, Node>;
+
+/// All nodes that are online, and their distances if every one of them tells.
+pub(super) fn read(
+    dir: &Dir,
+    buffer: &mut Buffer,
+) -> Result<(Nodes, Option<Distances>), SysfsError> {
+    let online: Nodemask = dir.require("online", buffer)?.list()?;
+    let mut nodes = Nodes::new();
+    let mut rows = Vec::new();
+    for id in online.iter() {
+        nodes.insert(id, node(dir, id, buffer)?);
+        rows.extend(distance_row(dir, id, online.len(), buffer)?);
+    }
+    let distances = Distances::new(nodes.keys().copied(), rows).ok();
+    Ok((nodes, distances))
+}
+
+/// The one node of a kernel without NUMA: all CPUs and all memory.
+pub(super) fn single(
+    root: &Path,
+    cpus: &Cpumask,
+    buffer: &mut Buffer,
+) -> Result<Nodes, SysfsError> {
+    let mut node = Node { cpus: cpus.clone(), ..Node::default() };
+    if let Some(proc) = Dir::open_if_present(root.join("proc"))?
+        && let Some(file) = proc.read("meminfo", buffer)?
+    {
+        (node.memory_bytes, node.free_bytes) = memory(&file)?;
+    }
+    Ok(Nodes::from([(NodeId(0), node)]))
+}
+
+fn node(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Node, SysfsError> {
+    let cpus = dir.require(&format!("node{id}/cpulist"), buffer)?.list()?;
+    let (memory_bytes, free_bytes) = match dir.read(&format!("node{id}/meminfo"), buffer)? {
+        Some(file) => memory(&file)?,
+        None => (None, None),
+    };
+    Ok(Node { cpus, memory_bytes, free_bytes, huge_pools: huge_pools(dir, id, buffer)? })
+}
+
+/// Total and free bytes from lines such as `Node 0 MemTotal:  4680484 kB`, with or without the node.
+fn memory(file: &File<'_>) -> Result<(Option<u64>, Option<u64>), SysfsError> {
+    Ok((memory_field(file, "MemTotal:")?, memory_field(file, "MemFree:")?))
+}
+
+fn memory_field(file: &File<'_>, name: &str) -> Result<Option<u64>, SysfsError> {
+    for (index, line) in file.text.lines().enumerate() {
+        if let Some((_, value)) = line.split_once(name) {
+            let kib = value.trim().strip_suffix(" kB").and_then(|kib| kib.trim().parse().ok());
+            let bytes = kib.and_then(|kib: u64| kib.checked_mul(1024));
+            return bytes.map(Some).ok_or_else(|| file.unexpected_at(index + 1, "a size in kB"));
+        }
+    }
+    Ok(None)
+}
+
+/// One row of the matrix; `None` if the kernel does not tell.
+fn distance_row(
+    dir: &Dir,
+    id: NodeId,
+    count: usize,
+    buffer: &mut Buffer,
+) -> Result<Option<Vec<u32>>, SysfsError> {
+    let name = format!("node{id}/distance");
+    let Some(file) = dir.read(&name, buffer)? else { return Ok(None) };
+    let numbers: Result<Vec<u32>, _> = file.text.split_whitespace().map(str::parse).collect();
+    match numbers {
+        Ok(row) if row.len() == count => Ok(Some(row)),
+        _ => Err(file.unexpected("one distance for each node that is online")),
+    }
+}
+
+fn huge_pools(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Vec<HugePool>, SysfsError> {
+    let mut pools = Vec::new();
+    for kib in pool_sizes_kib(&dir.path().join(format!("node{id}/hugepages"))) {
+        let pool = format!("node{id}/hugepages/hugepages-{kib}kB");
+        let Some(total_pages) = pages(dir, &format!("{pool}/nr_hugepages"), buffer)? else {
+            continue;
+        };
+        let free_pages = pages(dir, &format!("{pool}/free_hugepages"), buffer)?;
+        pools.push(HugePool { page_bytes: kib * 1024, total_pages, free_pages });
+    }
+    Ok(pools)
+}
+
+fn pages(dir: &Dir, name: &str, buffer: &mut Buffer) -> Result<Option<u64>, SysfsError> {
+    dir.read(name, buffer)?.map(|file| file.number()).transpose()
+}
+
+/// The sizes for which the kernel keeps pools, rising; none if it has no huge pages.
+fn pool_sizes_kib(dir: &Path) -> Vec<u64> {
+    let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let size = |name: &str| name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok();
+    let mut sizes: Vec<u64> = names.filter_map(|name| size(name.to_str()?)).collect();
+    sizes.retain(|&kib| kib <= u64::MAX / 1024);
+    sizes.sort_unstable();
+    sizes
+}

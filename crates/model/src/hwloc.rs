@@ -1,0 +1,268 @@
+//! Machines as lstopo saves them: hwloc's XML, versions 1 (nodes contain sockets) and 2 (nodes hang
+//! beside what they are local to).
+//!
+//! hwloc tells less than sysfs: a node without memory is no object there, only a bit in
+//! `complete_nodeset`, and has no distances; a node without CPUs is listed with the CPUs of the
+//! object that it hangs on, so a CPU belongs to the first of the nodes that are local to the fewest
+//! CPUs. How much is free is not said.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use roxmltree::{Document, Node as Element, ParsingOptions};
+
+use crate::mask::Id;
+use crate::topology::{Cache, CacheKind, Core, HugePool, Node};
+use crate::{CpuId, Cpumask, NodeId, Topology};
+
+mod distances;
+
+/// Why a text is not a machine.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HwlocError {
+    /// Not XML, or cut short.
+    #[error("this is not whole XML: {0}; save the machine again with lstopo FILE.xml")]
+    NotXml(#[from] roxmltree::Error),
+    /// XML about something else.
+    #[error("found <{root}>, wanted the <topology> of hwloc; save a machine with lstopo FILE.xml")]
+    NotHwloc {
+        /// The outermost element.
+        root: String,
+    },
+    /// An object that lacks what it cannot do without.
+    #[error(
+        "line {line}: {object} has no {attribute}; save the machine again with lstopo FILE.xml"
+    )]
+    Missing {
+        /// The line of the object.
+        line: u32,
+        /// Its type.
+        object: String,
+        /// What it lacks.
+        attribute: &'static str,
+    },
+    /// A value that cannot be one.
+    #[error(
+        "line {line}: {name} is '{found}', wanted {wanted}; correct it or save the machine again"
+    )]
+    Wrong {
+        /// The line of the value.
+        line: u32,
+        /// What it is called.
+        name: &'static str,
+        /// What stands there.
+        found: String,
+        /// What would be right.
+        wanted: String,
+    },
+    /// A machine without a single CPU.
+    #[error("no CPU (object of type PU) in this machine; save it again without filters")]
+    NoCpus,
+}
+
+const USUAL_PAGE_BYTES: u64 = 4096;
+
+/// Reads hwloc's XML.
+pub fn parse(xml: &str) -> Result<Topology, HwlocError> {
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(xml, options)?;
+    let root = document.root_element();
+    if !root.has_tag_name("topology") {
+        return Err(HwlocError::NotHwloc { root: root.tag_name().name().to_owned() });
+    }
+    let objects: Vec<_> = root.descendants().filter(|e| e.has_tag_name("object")).collect();
+    Reader { root, objects, nests: root.attribute("version").is_none() }.topology()
+}
+
+struct Reader<'a> {
+    root: Element<'a, 'a>,
+    objects: Vec<Element<'a, 'a>>,
+    /// Version 1: what is local to a node stands inside it.
+    nests: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn topology(&self) -> Result<Topology, HwlocError> {
+        let cpus = cpus_in(self.root)?;
+        if cpus.is_empty() {
+            return Err(HwlocError::NoCpus);
+        }
+        let mut machine = Topology {
+            page_bytes: self.page_bytes()?,
+            nodes: self.nodes()?,
+            caches: self.caches()?,
+            distances: distances::read(self)?,
+            cpus,
+            ..Topology::default()
+        };
+        machine.cores = self.cores(&machine)?;
+        machine.sort();
+        Ok(machine)
+    }
+
+    fn of_type(&self, name: &'static str) -> impl Iterator<Item = Element<'a, 'a>> {
+        self.objects.iter().copied().filter(move |object| object.attribute("type") == Some(name))
+    }
+
+    /// The smallest page that any node has.
+    fn page_bytes(&self) -> Result<u64, HwlocError> {
+        let pages = self.root.descendants().filter(|e| e.has_tag_name("page_type"));
+        let sizes: Vec<u64> = pages.map(|page| required(page, "size")).collect::<Result<_, _>>()?;
+        Ok(sizes.into_iter().filter(|&bytes| bytes > 0).min().unwrap_or(USUAL_PAGE_BYTES))
+    }
+
+    fn nodes(&self) -> Result<BTreeMap<NodeId, Node>, HwlocError> {
+        let mut nodes = BTreeMap::new();
+        let mut local = Vec::new();
+        let base = self.page_bytes()?;
+        for object in self.of_type("NUMANode") {
+            let id: NodeId = id_of(object)?;
+            nodes.insert(id, node(object, base)?);
+            local.push((id, self.local_cpus(object)?));
+        }
+        for object in self.of_type("PU") {
+            let cpu: CpuId = id_of(object)?;
+            let near = local.iter().filter(|(_, cpus)| cpus.contains(cpu));
+            let home = near.min_by_key(|(_, cpus)| cpus.len()).map(|&(id, _)| id);
+            if let Some(id) = home.or_else(|| first_node_in(object, "complete_nodeset")) {
+                nodes.entry(id).or_insert_with(without_memory).cpus.insert(cpu);
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn local_cpus(&self, node: Element<'_, '_>) -> Result<Cpumask, HwlocError> {
+        if self.nests {
+            return cpus_in(node);
+        }
+        let is_place = |e: &Element<'_, '_>| e.attribute("type") != Some("MemCache");
+        node.ancestors().skip(1).find(is_place).map_or_else(|| Ok(Cpumask::new()), cpus_in)
+    }
+
+    fn cores(&self, machine: &Topology) -> Result<Vec<Core>, HwlocError> {
+        let mut cores = Vec::new();
+        let mut homeless = machine.cpus.clone();
+        let bare = self.of_type("PU").filter(|pu| ancestor(*pu, &["Core"]).is_none());
+        for object in self.of_type("Core").chain(bare) {
+            let cpus = cpus_in(object)?;
+            let Some(first) = cpus.first().filter(|&cpu| homeless.contains(cpu)) else { continue };
+            homeless = homeless.without(&cpus);
+            let socket = ancestor(object, &["Package", "Socket"]);
+            let package = socket.map(|socket| optional(socket, "os_index")).transpose()?.flatten();
+            cores.push(Core { cpus, package, node: machine.node_of_cpu(first) });
+        }
+        Ok(cores)
+    }
+
+    fn caches(&self) -> Result<Vec<Cache>, HwlocError> {
+        let is_cache = |object: &&Element<'_, '_>| {
+            let name = object.attribute("type").unwrap_or("");
+            name == "Cache" || (name.starts_with('L') && name.ends_with("Cache"))
+        };
+        self.objects.iter().filter(is_cache).map(|&object| cache(object)).collect()
+    }
+}
+
+fn cache(object: Element<'_, '_>) -> Result<Cache, HwlocError> {
+    let kind = match optional::<u32>(object, "cache_type")?.unwrap_or(0) {
+        0 => CacheKind::Unified,
+        1 => CacheKind::Data,
+        2 => CacheKind::Instruction,
+        other => return Err(wrong(object, "cache_type", &other.to_string(), "0, 1 or 2")),
+    };
+    Ok(Cache {
+        level: required(object, "depth")?,
+        kind,
+        size_bytes: optional(object, "cache_size")?.filter(|&bytes: &u64| bytes > 0),
+        cpus: cpus_in(object)?,
+    })
+}
+
+fn node(object: Element<'_, '_>, base_page_bytes: u64) -> Result<Node, HwlocError> {
+    let mut huge_pools = Vec::new();
+    for page in object.children().filter(|e| e.has_tag_name("page_type")) {
+        let page_bytes = required(page, "size")?;
+        if page_bytes > base_page_bytes {
+            let total_pages = required(page, "count")?;
+            huge_pools.push(HugePool { page_bytes, total_pages, free_pages: None });
+        }
+    }
+    huge_pools.sort_by_key(|pool| pool.page_bytes);
+    let memory_bytes = optional(object, "local_memory")?;
+    Ok(Node { cpus: Cpumask::new(), memory_bytes, free_bytes: None, huge_pools })
+}
+
+fn without_memory() -> Node {
+    Node { memory_bytes: Some(0), free_bytes: Some(0), ..Node::default() }
+}
+
+fn ancestor<'a>(element: Element<'a, 'a>, types: &[&str]) -> Option<Element<'a, 'a>> {
+    let is_one =
+        |e: &Element<'_, '_>| e.attribute("type").is_some_and(|name| types.contains(&name));
+    element.ancestors().skip(1).find(is_one)
+}
+
+/// The CPUs at and below an object.
+fn cpus_in(element: Element<'_, '_>) -> Result<Cpumask, HwlocError> {
+    let is_cpu =
+        |e: &Element<'_, '_>| e.has_tag_name("object") && e.attribute("type") == Some("PU");
+    element.descendants().filter(is_cpu).map(id_of).collect()
+}
+
+fn id_of<T: Id>(object: Element<'_, '_>) -> Result<T, HwlocError> {
+    let number: u32 = required(object, "os_index")?;
+    match number < T::LIMIT {
+        true => Ok(T::from_number(number)),
+        false => {
+            let wanted = format!("a number below {}", T::LIMIT);
+            Err(wrong(object, "os_index", &number.to_string(), &wanted))
+        }
+    }
+}
+
+/// The lowest node in a set such as `0xf0` or `0x1,0x00000000` (words of 32 bits, highest first).
+fn first_node_in(object: Element<'_, '_>, attribute: &str) -> Option<NodeId> {
+    let mut number = 0;
+    for word in object.attribute(attribute)?.rsplit(',') {
+        let bits = u32::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok()?;
+        if bits != 0 {
+            number += bits.trailing_zeros();
+            return (number < NodeId::LIMIT).then_some(NodeId(number));
+        }
+        number += 32;
+    }
+    None
+}
+
+fn required<T: FromStr>(object: Element<'_, '_>, name: &'static str) -> Result<T, HwlocError> {
+    optional(object, name)?.ok_or_else(|| HwlocError::Missing {
+        line: line_of(object),
+        object: object.attribute("type").unwrap_or(object.tag_name().name()).to_owned(),
+        attribute: name,
+    })
+}
+
+fn optional<T: FromStr>(
+    object: Element<'_, '_>,
+    name: &'static str,
+) -> Result<Option<T>, HwlocError> {
+    let Some(text) = object.attribute(name) else { return Ok(None) };
+    text.trim().parse().map(Some).map_err(|_| wrong(object, name, text, "a number"))
+}
+
+fn wrong(element: Element<'_, '_>, name: &'static str, found: &str, wanted: &str) -> HwlocError {
+    HwlocError::Wrong {
+        line: line_of(element),
+        name,
+        found: found.chars().take(60).collect(),
+        wanted: wanted.to_owned(),
+    }
+}
+
+fn line_of(element: Element<'_, '_>) -> u32 {
+    element.document().text_pos_at(element.range().start).row
+}
+
+#[cfg(test)]
+mod tests;

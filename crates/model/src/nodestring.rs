@@ -1,0 +1,251 @@
+//! Node strings, read as libnuma's `numa_parse_nodestring` reads them.
+//!
+//! ```text
+//! 0,2      nodes 0 and 2            all     every allowed node
+//! 0-3      nodes 0 to 3             !1      every allowed node except 1
+//! +0-1     the first two of the allowed nodes, whatever their ids
+//! !+0      every allowed node except the first
+//! ```
+//!
+//! Signs stand only in front, `!` before `+`. Numbers are C numbers: `0x1` is node 1 and `010` node 8.
+//! White space may stand before a number and nowhere else. The empty string is the empty set. A
+//! range that runs backwards is its first node. `all` replaces what stands before it and ends the
+//! string. Every node that is named must be allowed, and a range skips the nodes between its ends
+//! that are not.
+//!
+//! We differ in four points on purpose:
+//! - `!` takes nodes away from the allowed ones; libnuma counts ids up to the *number* of nodes with
+//!   memory, which with holes in the ids yields nodes that do not exist and misses some that do;
+//! - numbers beyond 32 bits are refused; libnuma cuts them, so that 4294967297 is node 1;
+//! - a minus is refused except before zero; libnuma wraps it round, so that -4294967295 is node 1;
+//! - device names (`netdev:eth0`, `file:/path` ...) are refused; name the node instead.
+
+use crate::{NodeId, Nodemask};
+
+/// What node strings are read against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// The nodes of the machine.
+    pub existing: Nodemask,
+    /// Those of them on which the task may have memory (`Mems_allowed`).
+    pub allowed: Nodemask,
+    /// The largest id that this kernel could ever use.
+    pub highest_possible: NodeId,
+}
+
+/// Why a node string was refused, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodestringError {
+    /// No number where one should be.
+    #[error(
+        "'{part}' is not a node; write numbers such as 0,2 or 0-3, or all; nodes here are {valid}"
+    )]
+    NotANode {
+        /// What stands there.
+        part: String,
+        /// The nodes that may be named.
+        valid: Nodemask,
+    },
+    /// A list or range that ends too early.
+    #[error("a node is missing {place}; nodes here are {valid}")]
+    Missing {
+        /// Where one was wanted.
+        place: String,
+        /// The nodes that may be named.
+        valid: Nodemask,
+    },
+    /// Text behind a node that neither continues nor ends the list.
+    #[error("'{rest}' behind '{read}' cannot be read; separate nodes by a comma or a dash")]
+    Trailing {
+        /// The part that was understood.
+        read: String,
+        /// The part that was not.
+        rest: String,
+    },
+    /// A sign that does not stand in front.
+    #[error("'{sign}' may only stand in front of the whole list, as in {sign}0-1; move it there")]
+    SignInside {
+        /// Which sign.
+        sign: char,
+    },
+    /// No machine with this kernel can have the node.
+    #[error("node {node} is beyond {highest}, the highest of this kernel; nodes here are {valid}")]
+    Impossible {
+        /// The node that was asked for.
+        node: u64,
+        /// The highest id that the kernel could use.
+        highest: NodeId,
+        /// The nodes that may be named.
+        valid: Nodemask,
+    },
+    /// The machine does not have the node.
+    #[error("node {node} does not exist; nodes here are {valid}")]
+    NoSuchNode {
+        /// The node that was asked for.
+        node: NodeId,
+        /// The nodes that may be named.
+        valid: Nodemask,
+    },
+    /// The node exists but is closed to this task, or has no memory.
+    #[error("node {node} is outside cpuset.mems or has no memory; allowed here are {valid}")]
+    NotAllowed {
+        /// The node that was asked for.
+        node: NodeId,
+        /// The nodes that may be named.
+        valid: Nodemask,
+    },
+    /// A relative number with too few nodes behind it.
+    #[error("+{position} is beyond the allowed nodes; positions run from 0 to {last}")]
+    NoSuchPosition {
+        /// The position that was asked for.
+        position: u64,
+        /// The largest position.
+        last: usize,
+    },
+}
+
+/// Reads a node string.
+pub fn parse_nodestring(text: &str, context: &Context) -> Result<Nodemask, NodestringError> {
+    if text.is_empty() {
+        return Ok(Nodemask::new());
+    }
+    let (inverted, rest) = strip(text, '!');
+    let (relative, rest) = strip(rest, '+');
+    let list = Reader { context, relative }.list(rest)?;
+    Ok(if inverted { context.allowed.without(&list) } else { list })
+}
+
+fn strip(text: &str, sign: char) -> (bool, &str) {
+    text.strip_prefix(sign).map_or((false, text), |rest| (true, rest))
+}
+
+struct Reader<'a> {
+    context: &'a Context,
+    relative: bool,
+}
+
+impl Reader<'_> {
+    fn list(&self, text: &str) -> Result<Nodemask, NodestringError> {
+        let mut nodes = Nodemask::new();
+        let mut rest = text;
+        loop {
+            if rest == "all" {
+                return Ok(self.context.allowed.clone());
+            }
+            let (part, behind) = self.part(rest, text)?;
+            nodes.extend(part.iter());
+            match behind.strip_prefix(',') {
+                Some(next) => rest = next,
+                None if behind.is_empty() => return Ok(nodes),
+                None => return Err(trailing(text, behind)),
+            }
+        }
+    }
+
+    /// A node or a range at the start of `rest`, and the text behind it.
+    fn part<'t>(&self, rest: &'t str, all: &str) -> Result<(Nodemask, &'t str), NodestringError> {
+        let (first, behind) = self.node(rest, all)?;
+        let Some(upper) = behind.strip_prefix('-') else {
+            return Ok((Nodemask::from_iter([first]), behind));
+        };
+        let (last, behind) = self.node(upper, all)?;
+        let allowed = &self.context.allowed;
+        let between = allowed.iter().filter(|&node| first <= node && node <= last);
+        Ok((between.chain([first]).collect(), behind))
+    }
+
+    fn node<'t>(&self, rest: &'t str, all: &str) -> Result<(NodeId, &'t str), NodestringError> {
+        let (number, behind) = c_number(rest).ok_or_else(|| self.no_number(rest, all))?;
+        let Some(number) = number else {
+            let part = rest[..rest.len() - behind.len()].to_owned();
+            return Err(NodestringError::NotANode { part, valid: self.valid() });
+        };
+        let node = if self.relative { self.at(number)? } else { self.named(number)? };
+        Ok((node, behind))
+    }
+
+    fn named(&self, number: u64) -> Result<NodeId, NodestringError> {
+        let valid = self.valid();
+        let highest = self.context.highest_possible;
+        let node = match u32::try_from(number).map(NodeId) {
+            Ok(node) if node <= highest => node,
+            _ => return Err(NodestringError::Impossible { node: number, highest, valid }),
+        };
+        match self.context.allowed.contains(node) {
+            true => Ok(node),
+            false if self.context.existing.contains(node) => {
+                Err(NodestringError::NotAllowed { node, valid })
+            }
+            false => Err(NodestringError::NoSuchNode { node, valid }),
+        }
+    }
+
+    /// The allowed node at a position.
+    fn at(&self, position: u64) -> Result<NodeId, NodestringError> {
+        let allowed = &self.context.allowed;
+        let last = allowed.len().saturating_sub(1);
+        usize::try_from(position)
+            .ok()
+            .and_then(|position| allowed.iter().nth(position))
+            .ok_or(NodestringError::NoSuchPosition { position, last })
+    }
+
+    fn no_number(&self, rest: &str, all: &str) -> NodestringError {
+        let part = rest.split(',').next().unwrap_or(rest);
+        let valid = self.valid();
+        match part.trim_start().chars().next() {
+            Some(sign @ ('!' | '+')) => NodestringError::SignInside { sign },
+            Some(_) => NodestringError::NotANode { part: part.to_owned(), valid },
+            None => NodestringError::Missing { place: place(rest, all), valid },
+        }
+    }
+
+    fn valid(&self) -> Nodemask {
+        self.context.allowed.clone()
+    }
+}
+
+/// Where in the text a number is missing, in words.
+fn place(rest: &str, all: &str) -> String {
+    let read = &all[..all.len() - rest.len()];
+    match (read.is_empty(), rest.is_empty()) {
+        (false, _) => format!("behind '{read}'"),
+        (true, false) => format!("in front of '{}'", rest.trim_start()),
+        (true, true) => "behind the sign".to_owned(),
+    }
+}
+
+fn trailing(all: &str, rest: &str) -> NodestringError {
+    let read = all[..all.len() - rest.len()].to_owned();
+    NodestringError::Trailing { read, rest: rest.to_owned() }
+}
+
+/// A number at the start of the text as strtoul reads it with base 0, and the text behind it: white
+/// space, a sign, `0x` for base 16 or `0` for base 8. Without digits `None`; the number is `None`
+/// when it is negative or does not fit.
+fn c_number(text: &str) -> Option<(Option<u64>, &str)> {
+    let spaces = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
+    let text = text.trim_start_matches(spaces);
+    let (negative, text) = strip(text, '-');
+    let text = if negative { text } else { strip(text, '+').1 };
+    let (base, digits) = base_of(text);
+    let end = digits.find(|c: char| !c.is_digit(base)).unwrap_or(digits.len());
+    if end == 0 {
+        return None;
+    }
+    let number = u64::from_str_radix(&digits[..end], base).ok();
+    Some((number.filter(|&n| !negative || n == 0), &digits[end..]))
+}
+
+fn base_of(text: &str) -> (u32, &str) {
+    let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    match hex.filter(|digits| digits.starts_with(|c: char| c.is_ascii_hexdigit())) {
+        Some(digits) => (16, digits),
+        None if text.starts_with('0') => (8, text),
+        None => (10, text),
+    }
+}
+
+#[cfg(test)]
+mod tests;
