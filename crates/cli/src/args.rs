@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nodeward_model::{MappingKind, Range};
+use nodeward_model::{MappingKind, Pid, Range, units};
 
 use crate::exit::Exit;
 use crate::settings::MoveLayer;
@@ -26,6 +26,8 @@ pub struct Cli {
 pub enum Verb {
     /// Move the memory of running processes from nodes to nodes
     Move(MoveArgs),
+    /// Show where memory is, and which processes have it in the wrong place
+    Show(ShowArgs),
     /// Say what works here, what is missing, and what would fix it
     Doctor(OutputArgs),
 }
@@ -73,6 +75,35 @@ pub struct MoveArgs {
     /// No progress bar
     #[arg(long, short)]
     pub quiet: bool,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Shows where the memory of processes is, by kind of mapping.
+///
+/// Without a PID: the machine, and its processes ranked by memory away from the CPUs they run on.
+/// Pages are sampled until every share is known to 2 points, which takes a few milliseconds whatever
+/// the size of the process.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Processes to look at
+    #[arg(value_name = "PID")]
+    pub pids: Vec<Pid>,
+    /// Count every page instead of sampling
+    #[arg(long, requires = "pids")]
+    pub exact: bool,
+    /// Sample at least this many pages of each kind
+    #[arg(long, value_name = "N", requires = "pids", conflicts_with = "exact",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub samples: Option<u64>,
+    /// Decide by this number which pages are sampled, to look at the same ones again
+    #[arg(long, value_name = "N", requires = "pids")]
+    pub seed: Option<u64>,
+    /// Watch CPU time for this long before ranking, such as 1s [default: 100ms]
+    #[arg(long, value_parser = units::parse_duration_ns, value_name = "TIME",
+          conflicts_with = "pids")]
+    pub window: Option<u64>,
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,

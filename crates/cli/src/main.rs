@@ -28,6 +28,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
             let places = Places::find(cli.config.as_deref(), |name| std::env::var_os(name));
             verbs::migrate::run(args, &places.read(args.how)?)
         }
+        Verb::Show(args) => verbs::show::run(args),
         Verb::Doctor(args) => verbs::doctor::run(*args, &mut std::io::stdout().lock()),
     }
 }

@@ -11,8 +11,10 @@ mod drive;
 mod live;
 mod migrate;
 mod pace;
+pub mod ranking;
 mod report;
 mod request;
+pub mod residency;
 mod survey;
 mod verify;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nodeward_machine::Error;
 
-use crate::procfs::status::{Capability, Status};
+use crate::procfs::privileges::{Capability, Privileges};
 use crate::sys;
 
 /// Something that the kernel may refuse.
@@ -54,7 +54,7 @@ impl fmt::Display for Container {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Situation {
     /// Capabilities and filters.
-    pub status: Status,
+    pub status: Privileges,
     /// move_pages(2) does not reach the kernel.
     pub move_pages_filtered: bool,
     /// set_mempolicy(2) does not reach the kernel.
@@ -68,7 +68,7 @@ pub struct Situation {
 impl Situation {
     /// Finds out, with files under `root` (normally `/`) and a few harmless calls.
     pub fn find(root: &Path) -> Self {
-        let status = Status::of_this_thread(root).unwrap_or_default();
+        let status = Privileges::of_this_thread(root).unwrap_or_default();
         let filtered = status.filtered == Some(true);
         Self {
             move_pages_filtered: filtered && is_filtered(&sys::move_pages_with_unknown_flag()),
@@ -197,13 +197,13 @@ mod tests {
         check(&filtered, Attempt::EveryonesPages, "--security-opt seccomp=PROFILE");
         check(&filtered, Attempt::Files, "--cap-add SYS_PTRACE"); // the filter is not to blame
 
-        let status = Status { effective: u64::MAX, ..Status::default() };
+        let status = Privileges { effective: u64::MAX, ..Privileges::default() };
         let root = Situation { status, ..Situation::default() };
         check(&root, Attempt::Pages, "security module");
 
         let rootless = Situation { user_namespace: true, ..root };
         check(&rootless, Attempt::Pages, "run on the host");
-        let nobody = Situation { status: Status::default(), ..rootless };
+        let nobody = Situation { status: Privileges::default(), ..rootless };
         check(&nobody, Attempt::EveryonesPages, "run on the host");
         check(&nobody, Attempt::Pages, "run as root or as the user of that process");
     }

@@ -5,15 +5,17 @@ mod sys;
 
 pub mod advice;
 mod frames;
+pub mod load;
 mod machine;
 mod moving;
 pub mod own;
 mod pagemap;
 pub mod policy;
+mod populated;
 pub mod probes;
 mod process;
 pub mod procfs;
 pub mod select;
+pub mod sysfs;
 
 pub use machine::Linux;
-pub mod sysfs;

@@ -13,6 +13,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::advice::{Attempt, Situation};
 use crate::frames::Frames;
+use crate::populated;
 use crate::process::{LinuxProcess, has_exited};
 use crate::sys;
 
@@ -25,6 +26,7 @@ pub struct Linux {
     page_bytes: u64,
     frames: Option<Arc<Frames>>,
     move_everyones: bool,
+    pagemap_scan: bool,
     started: Instant,
 }
 
@@ -36,6 +38,7 @@ impl Linux {
             page_bytes,
             frames: Frames::open(Path::new("/"), page_bytes).map(Arc::new),
             move_everyones: may_move_everyones(),
+            pagemap_scan: populated::is_available(Path::new("/")),
             started: Instant::now(),
         }
     }
@@ -55,7 +58,7 @@ impl Machine for Linux {
         Capabilities {
             move_everyones: self.move_everyones,
             frame_numbers: self.frames.is_some(),
-            pagemap_scan: false,
+            pagemap_scan: self.pagemap_scan,
         }
     }
 
@@ -88,6 +91,7 @@ impl Machine for Linux {
             folder,
             pidfd,
             frames: self.frames.clone(),
+            pagemap_scan: self.pagemap_scan,
             page_bytes: self.page_bytes,
         };
         // The pid was ours while the files were opened, so they are of the process that we hold.

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::frames::Frames;
 use crate::pagemap::{self, Entry};
+use crate::populated;
 use crate::procfs::{maps, smaps};
 use crate::{moving, sys};
 
@@ -34,6 +35,7 @@ pub struct LinuxProcess {
     pub(crate) maps: Mutex<File>,
     pub(crate) pagemap: File,
     pub(crate) frames: Option<Arc<Frames>>,
+    pub(crate) pagemap_scan: bool,
     pub(crate) page_bytes: u64,
 }
 
@@ -64,7 +66,11 @@ impl Process for LinuxProcess {
     }
 
     fn populated(&self, range: Range) -> Result<Vec<Range>> {
-        Ok(vec![range])
+        if !self.pagemap_scan {
+            return Ok(vec![range]);
+        }
+        populated::populated(self.pagemap.as_fd(), range)
+            .map_err(|source| self.failed(self.folder.join("pagemap"), source))
     }
 
     fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {

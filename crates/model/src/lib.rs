@@ -9,6 +9,7 @@
 
 pub mod account;
 pub mod hwloc;
+pub mod load;
 pub mod mapping;
 pub mod mask;
 pub mod nodes;
@@ -16,11 +17,13 @@ pub mod nodestring;
 pub mod page;
 pub mod process;
 pub mod reason;
+pub mod residency;
 pub mod synthetic;
 pub mod topology;
 pub mod units;
 
 pub use account::Account;
+pub use load::{ProcessLoad, ThreadTime};
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
 pub use nodes::NodePairs;
@@ -28,5 +31,6 @@ pub use nodestring::{NodestringError, parse_nodestring};
 pub use page::{Page, Place};
 pub use process::Pid;
 pub use reason::SkipReason;
+pub use residency::{KindResidency, NodeShare, Residency};
 pub use synthetic::{Synthetic, SyntheticError};
 pub use topology::Topology;

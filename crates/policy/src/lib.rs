@@ -5,3 +5,5 @@
 pub mod pacing;
 pub mod plan;
 pub mod ramp;
+pub mod rank;
+pub mod sampling;

@@ -2,4 +2,17 @@
 
 pub mod doctor;
 pub mod moves;
+pub mod ranking;
+pub mod residency;
 pub mod topology;
+
+use anyhow::Result;
+
+/// Prints on stdout. A reader that went away is not an error.
+pub fn print(text: &str) -> Result<()> {
+    use std::io::Write as _;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}

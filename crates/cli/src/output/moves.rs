@@ -10,6 +10,8 @@ use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_model::{Account, NodeId};
 use serde_json::{Value, json};
 
+use super::print;
+
 /// Prints the result of a move on stdout.
 pub fn print_report(report: &MoveReport, page_bytes: u64, as_json: bool) -> Result<()> {
     print(&if as_json {
@@ -26,15 +28,6 @@ pub fn print_plan(report: &PlanReport, page_bytes: u64, as_json: bool) -> Result
     } else {
         plan_text(report, page_bytes)
     })
-}
-
-/// A reader that went away is not an error.
-fn print(text: &str) -> Result<()> {
-    use std::io::Write as _;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
-    }
 }
 
 fn report_text(report: &MoveReport, page_bytes: u64) -> String {

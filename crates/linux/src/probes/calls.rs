@@ -11,7 +11,7 @@ use super::{Finding, Role, State};
 use crate::advice::{Attempt, Situation};
 use crate::frames::Frames;
 use crate::own::{Area, Backing};
-use crate::procfs::status::Capability;
+use crate::procfs::privileges::Capability;
 use crate::sys;
 
 /// Makes every call. `root` is where the file about frames is read.

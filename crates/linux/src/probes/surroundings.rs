@@ -215,7 +215,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::procfs::status::Status;
+    use crate::procfs::privileges::Privileges;
 
     /// Files of a machine that is set up badly in every way.
     const BAD: [(&str, &str); 14] = [
@@ -254,7 +254,7 @@ mod tests {
     fn states(files: &[(&str, &str)], allowed: &str) -> Vec<(&'static str, State)> {
         let root = tree(files);
         let memory_nodes = Some(allowed.parse().unwrap());
-        let status = Status { memory_nodes, ..Status::default() };
+        let status = Privileges { memory_nodes, ..Privileges::default() };
         let situation = Situation { status, ..Situation::default() };
         let findings = examine(root.path(), &situation);
         findings.into_iter().map(|finding| (finding.check, finding.state)).collect()

@@ -1,107 +1,70 @@
-//! /proc/PID/status, as far as it tells what a process may do.
+//! /proc/PID/status: name and memory of a process.
 
-use std::fs;
-use std::path::Path;
-
-use nodeward_machine::{Error, Result};
-use nodeward_model::Nodemask;
-
-/// A privilege, by its bit in the kernel's masks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capability {
-    /// Look at processes of other users.
-    SysPtrace = 19,
-    /// See frame numbers, use userfaultfd.
-    SysAdmin = 21,
-    /// Move pages that other processes map.
-    SysNice = 23,
-}
-
-/// What the kernel says of a thread.
+/// What is read of the file; a field that the kernel does not write is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The effective capabilities, one bit each.
-    pub effective: u64,
-    /// Whether a seccomp filter looks at its system calls; `None` on kernels without seccomp.
-    pub filtered: Option<bool>,
-    /// The nodes that its cpuset allows; `None` on kernels without cpusets.
-    pub memory_nodes: Option<Nodemask>,
+    /// The name, as the kernel keeps it.
+    pub name: String,
+    /// All memory in use, in bytes; missing for kernel threads and for zombies.
+    pub rss_bytes: Option<u64>,
+    /// Anonymous memory, in bytes.
+    pub rss_anon_bytes: Option<u64>,
+    /// Shared memory, in bytes.
+    pub rss_shmem_bytes: Option<u64>,
+    /// Huge pages of hugetlb pools, in bytes; not part of `rss_bytes`.
+    pub hugetlb_bytes: Option<u64>,
 }
 
 impl Status {
-    /// Of the calling thread.
-    pub fn of_this_thread(root: &Path) -> Result<Self> {
-        let path = root.join("proc/thread-self/status");
-        match fs::read_to_string(&path) {
-            Ok(text) => parse(&text, &path),
-            Err(source) => Err(Error::Read { path, source }),
-        }
+    /// Memory that is not a mapped file, in bytes; all of it on kernels that do not tell (before 4.5).
+    pub fn own_bytes(&self) -> u64 {
+        let own = self.rss_anon_bytes.map(|anon| anon + self.rss_shmem_bytes.unwrap_or(0));
+        own.or(self.rss_bytes).unwrap_or(0) + self.hugetlb_bytes.unwrap_or(0)
     }
 
-    /// Whether a capability is effective. Inside a user namespace that does not mean that the kernel
-    /// honours it.
-    pub fn holds(&self, capability: Capability) -> bool {
-        self.effective >> capability as u32 & 1 == 1
+    /// Whether it has memory of its own at all: kernel threads and zombies have none.
+    pub fn has_memory(&self) -> bool {
+        self.rss_bytes.is_some()
     }
 }
 
-/// Reads the text of a status file. `path` is for the error message only.
-pub fn parse(text: &str, path: &Path) -> Result<Status> {
+/// Reads the text of a status file; lines that are not known are passed over.
+pub fn parse(text: &str) -> Status {
     let mut status = Status::default();
-    let mut complete = false;
-    for (index, line) in text.lines().enumerate() {
-        let Some((name, value)) = line.split_once(':') else { continue };
-        let value = value.trim();
-        let wrong = |wanted: &str| Error::Parse {
-            path: path.to_owned(),
-            line: index + 1,
-            wanted: wanted.to_owned(),
-        };
-        match name {
-            "CapEff" => {
-                let bits = u64::from_str_radix(value, 16);
-                status.effective = bits.map_err(|_| wrong("CapEff: and hexadecimal digits"))?;
-                complete = true;
-            }
-            "Seccomp" => status.filtered = Some(value == "2"),
-            "Mems_allowed_list" => {
-                let nodes = value.parse().map_err(|_| wrong("Mems_allowed_list: and nodes"))?;
-                status.memory_nodes = Some(nodes);
-            }
+    for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
+        match key {
+            "Name" => status.name = value.trim().to_owned(),
+            "VmRSS" => status.rss_bytes = kibibytes(value),
+            "RssAnon" => status.rss_anon_bytes = kibibytes(value),
+            "RssShmem" => status.rss_shmem_bytes = kibibytes(value),
+            "HugetlbPages" => status.hugetlb_bytes = kibibytes(value),
             _ => {}
         }
     }
-    let missing = || Error::Parse {
-        path: path.to_owned(),
-        line: text.lines().count() + 1,
-        wanted: "a line CapEff:".to_owned(),
-    };
-    complete.then_some(status).ok_or_else(missing)
+    status
+}
+
+fn kibibytes(value: &str) -> Option<u64> {
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Goal: capabilities are told by their bit: 0x800000 is bit 23, CAP_SYS_NICE.
     #[test]
-    fn fields_are_found_among_others() {
-        let text = "Name:\tx: y\nCapInh:\t0\nCapEff:\t0000000000800000\nSeccomp:\t2\n\
-                    Mems_allowed:\tf\nMems_allowed_list:\t0-1,3\n";
-        let status = parse(text, Path::new("status")).unwrap();
-        assert!(status.holds(Capability::SysNice) && !status.holds(Capability::SysAdmin));
-        assert_eq!(status.filtered, Some(true));
-        assert_eq!(status.memory_nodes.unwrap().to_string(), "0-1,3");
+    fn own_memory_leaves_mapped_files_out() {
+        let text = "Name:\ta:b c\nVmRSS:\t     100 kB\nRssAnon:\t      60 kB\nRssFile:\t  30 kB\n\
+                    RssShmem:\t      10 kB\nHugetlbPages:\t    2048 kB\n";
+        let status = parse(text);
+        assert_eq!(status.name, "a:b c");
+        assert_eq!(status.own_bytes(), (60 + 10 + 2048) * 1024);
+        assert!(status.has_memory());
     }
 
-    /// Goal: what a kernel leaves out is unknown, what it writes wrongly is an error with its place.
     #[test]
-    fn gaps_and_errors_differ() {
-        let bare = parse("CapEff:\t0\n", Path::new("status")).unwrap();
-        assert_eq!((bare.filtered, bare.memory_nodes), (None, None));
-        for (text, place) in [("Name:\tx\n", "status:2"), ("\nCapEff:\tz\n", "status:2")] {
-            let error = parse(text, Path::new("status")).unwrap_err().to_string();
-            assert!(error.starts_with(place), "{error}");
-        }
+    fn a_kernel_thread_has_no_memory() {
+        let status = parse("Name:\tkswapd0\nState:\tS (sleeping)\nThreads:\t1\n");
+        assert!(!status.has_memory() && status.own_bytes() == 0);
     }
 }

@@ -1,0 +1,85 @@
+//! `nodeward show`: where the memory of processes is, or which processes have it in the wrong place.
+
+use std::path::Path;
+
+use anyhow::Result;
+use nodeward_engine::ranking::{self, Places, Ranking};
+use nodeward_engine::residency::{self, Options};
+use nodeward_linux::{Linux, load, sysfs};
+use nodeward_machine::Machine;
+use nodeward_model::{Pid, Residency, Topology};
+use serde_json::json;
+
+use crate::args::ShowArgs;
+use crate::exit::Exit;
+use crate::output::{self, topology};
+
+/// Smaller processes are not ranked: moving them gains nothing that anybody would notice.
+const RANKED_BYTES_MIN: u64 = 16 << 20;
+/// Processes whose memory is sampled: some 0.5 ms each.
+const RANKED_MAX: usize = 256;
+/// Lines of the ranking as text.
+const LINES: usize = 10;
+
+/// Shows processes, or the machine and its processes by misplaced memory.
+pub fn run(args: &ShowArgs) -> Result<Exit> {
+    if args.pids.is_empty() { machine(args) } else { processes(args) }
+}
+
+fn processes(args: &ShowArgs) -> Result<Exit> {
+    let machine = Linux::open();
+    let options = Options {
+        exact: args.exact,
+        samples_min: args.samples.unwrap_or(0),
+        seed: args.seed.unwrap_or_else(|| machine.now_ns() ^ u64::from(std::process::id()) << 32),
+        time_ns_max: if args.exact { None } else { Options::default().time_ns_max },
+        ..Options::default()
+    };
+    let look = |&pid: &Pid| -> Result<Residency> {
+        let process = machine.hold(pid)?;
+        Ok(residency::measure(&machine, &*process, &options)?)
+    };
+    let found = args.pids.iter().map(look).collect::<Result<Vec<_>>>()?;
+    output::print(&match args.output.json {
+        true => format!("{}\n", output::residency::json(&found)),
+        false => output::residency::text(&found),
+    })?;
+    Ok(Exit::Done)
+}
+
+fn machine(args: &ShowArgs) -> Result<Exit> {
+    let root = Path::new("/");
+    let topology = sysfs::read_topology(root)?;
+    let ranking = rank(root, &topology, args.window)?;
+    output::print(&match args.output.json {
+        true => both_json(&topology, &ranking)?,
+        false => {
+            let machine = topology::text(&topology, topology::Charset::Ascii);
+            format!("{machine}\n{}", output::ranking::text(&ranking, LINES))
+        }
+    })?;
+    Ok(Exit::Done)
+}
+
+fn both_json(topology: &Topology, ranking: &Ranking) -> Result<String> {
+    let machine: serde_json::Value = serde_json::from_str(&topology::json(topology))?;
+    let ranking = output::ranking::json(ranking);
+    Ok(format!(
+        "{}\n",
+        json!({ "schema": "nodeward.show/1", "machine": machine, "ranking": ranking })
+    ))
+}
+
+/// Watches CPU time for a moment, then looks at memory.
+fn rank(root: &Path, topology: &Topology, window_ns: Option<u64>) -> Result<Ranking> {
+    let machine = Linux::open();
+    let before = load::observe(root, RANKED_BYTES_MIN, RANKED_MAX)?;
+    machine.sleep_ns(window_ns.unwrap_or(100_000_000));
+    let now = load::observe_again(root, &before);
+    let places = Places {
+        nodes: &topology.nodes_with_memory(),
+        node_of_cpu: &|cpu| topology.node_of_cpu(cpu),
+        distance: &|from, to| topology.distance(from, to),
+    };
+    Ok(ranking::rank(&machine, &before, &now, &places)?)
+}

@@ -1,0 +1,272 @@
+//! Residency of a process: sampled until it is sure, or counted page by page.
+//!
+//! Both ways ask the process in bounded pieces and look at the clock between them, so that neither a
+//! process of any size nor the one who asks is held up for long.
+
+use std::collections::BTreeMap;
+
+use nodeward_machine::{Machine, Process, Result};
+use nodeward_model::{
+    KindResidency, Mapping, MappingKind, NodeId, NodeShare, Page, Place, Range, Residency,
+};
+use nodeward_policy::sampling::{Estimate, Goal, NodeEstimate, Step, Survey};
+
+/// Pages asked for at once: a millisecond or so, after which the clock is looked at.
+const PAGES_PER_LOOK: usize = 4096;
+/// Addresses whose populated parts are asked for at once, in bytes.
+const SCAN_PIECE_BYTES: u64 = 1 << 40;
+
+/// How to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Count every page instead of sampling.
+    pub exact: bool,
+    /// Look at private mappings of files too: mostly page cache that many processes share.
+    pub files: bool,
+    /// How far the interval of a share may reach, in ppm (20000 = 2 points).
+    pub reach_ppm: u64,
+    /// Pages to sample of each kind at least (fewer where the kind has fewer).
+    pub samples_min: u64,
+    /// Decides which addresses are sampled.
+    pub seed: u64,
+    /// Time after which to stop with what is known, in nanoseconds; none: never.
+    pub time_ns_max: Option<u64>,
+}
+
+impl Default for Options {
+    /// Sampling to two points, for at most five seconds.
+    fn default() -> Self {
+        Self {
+            exact: false,
+            files: true,
+            reach_ppm: 20_000,
+            samples_min: 0,
+            seed: 0,
+            time_ns_max: Some(5_000_000_000),
+        }
+    }
+}
+
+/// Measures where the memory of a process is.
+///
+/// # Errors
+/// `Gone` if it ended meanwhile; otherwise as the process answers.
+pub fn measure(
+    machine: &dyn Machine,
+    process: &dyn Process,
+    options: &Options,
+) -> Result<Residency> {
+    let deadline = options.time_ns_max.map(|ns| machine.now_ns().saturating_add(ns));
+    let look = Look { machine, process, options, deadline };
+    let mut by_kind: BTreeMap<MappingKind, Vec<Mapping>> = BTreeMap::new();
+    let wanted = |mapping: &Mapping| options.files || mapping.kind != MappingKind::File;
+    for mapping in process.mappings()?.into_iter().filter(wanted) {
+        by_kind.entry(mapping.kind).or_default().push(mapping);
+    }
+    let mut kinds = BTreeMap::new();
+    let mut capped = false;
+    for (kind, mappings) in by_kind {
+        let (found, complete) =
+            if options.exact { look.count(&mappings)? } else { look.sample(&mappings)? };
+        capped |= !complete;
+        if !found.is_empty() {
+            kinds.insert(kind, found);
+        }
+    }
+    Ok(Residency { pid: process.pid(), page_bytes: machine.page_bytes(), kinds, capped })
+}
+
+/// One look at one process.
+struct Look<'a> {
+    machine: &'a dyn Machine,
+    process: &'a dyn Process,
+    options: &'a Options,
+    deadline: Option<u64>,
+}
+
+impl Look<'_> {
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| self.machine.now_ns() >= deadline)
+    }
+
+    /// Counts the pages of mappings; false if time ran out.
+    fn count(&self, mappings: &[Mapping]) -> Result<(KindResidency, bool)> {
+        let mut tally = Tally::default();
+        let mut complete = true;
+        for mapping in mappings {
+            complete = complete && self.count_mapping(mapping, &mut tally)?;
+        }
+        let mut found = KindResidency::counted(&tally.nodes);
+        found.swapped = tally.swapped;
+        found.fixed = tally.fixed;
+        found.probes = tally.pages;
+        found.exact = complete;
+        Ok((found, complete))
+    }
+
+    fn count_mapping(&self, mapping: &Mapping, tally: &mut Tally) -> Result<bool> {
+        let piece_bytes = PAGES_PER_LOOK as u64 * self.machine.page_bytes();
+        let mut pages = Vec::new();
+        for part in mapping.range.aligned_pieces(SCAN_PIECE_BYTES) {
+            for populated in self.process.populated(part)? {
+                for piece in populated.aligned_pieces(piece_bytes) {
+                    if self.is_late() {
+                        return Ok(false);
+                    }
+                    pages.clear();
+                    self.process.pages(mapping, piece, &mut pages)?;
+                    tally.add(&pages);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Samples the pages of mappings; false if time or probes ran out before it was sure.
+    fn sample(&self, mappings: &[Mapping]) -> Result<(KindResidency, bool)> {
+        let ranges = mappings.iter().map(|mapping| mapping.range).collect();
+        let goal = Goal {
+            reach_ppm: self.options.reach_ppm,
+            hits_min: self.options.samples_min,
+            can_scan: self.machine.capabilities().pagemap_scan,
+            ..Goal::default()
+        };
+        let mut survey = Survey::new(ranges, self.machine.page_bytes(), goal, self.options.seed);
+        let complete = loop {
+            if self.is_late() {
+                break false;
+            }
+            match survey.next_step() {
+                Step::Probe(addresses) => survey.note(&self.probe(&addresses)?),
+                Step::Scan(ranges) => survey.lay_again(self.populated(&ranges)?),
+                Step::Done(end) => break end.is_complete(),
+            }
+        };
+        Ok((residency(survey.estimate(), survey.probes()), complete))
+    }
+
+    /// Where pages are.
+    fn probe(&self, addresses: &[u64]) -> Result<Vec<Place>> {
+        let mut places = Vec::with_capacity(addresses.len());
+        for chunk in addresses.chunks(PAGES_PER_LOOK) {
+            places.extend(self.process.locate(chunk)?);
+        }
+        Ok(places)
+    }
+
+    /// The populated parts of ranges; when time runs out, what is left counts as populated.
+    fn populated(&self, ranges: &[Range]) -> Result<Vec<Range>> {
+        let mut populated = Vec::new();
+        for piece in ranges.iter().flat_map(|range| range.aligned_pieces(SCAN_PIECE_BYTES)) {
+            match self.is_late() {
+                true => populated.push(piece),
+                false => populated.extend(self.process.populated(piece)?),
+            }
+        }
+        Ok(populated)
+    }
+}
+
+/// Counts of pages.
+#[derive(Default)]
+struct Tally {
+    nodes: BTreeMap<NodeId, u64>,
+    swapped: u64,
+    fixed: u64,
+    pages: u64,
+}
+
+impl Tally {
+    fn add(&mut self, pages: &[Page]) {
+        self.pages += pages.len() as u64;
+        for run in pages.chunk_by(|a, b| a.place == b.place) {
+            let count = run.len() as u64;
+            match run[0].place {
+                Place::Absent => {}
+                Place::Swapped => self.swapped += count,
+                Place::Fixed => self.fixed += count,
+                Place::On(node) => *self.nodes.entry(node).or_default() += count,
+            }
+        }
+    }
+}
+
+fn residency(estimate: Estimate, probes: u64) -> KindResidency {
+    let share = |known: NodeEstimate| NodeShare {
+        pages: known.pages,
+        share_ppm: known.share.ppm,
+        share_ppm_low: known.share.low_ppm,
+        share_ppm_high: known.share.high_ppm,
+    };
+    KindResidency {
+        nodes: estimate.nodes.into_iter().map(|(node, known)| (node, share(known))).collect(),
+        pages: estimate.on_nodes,
+        swapped: estimate.swapped,
+        fixed: estimate.fixed,
+        exact: estimate.exact,
+        probes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeward_machine::paper::{Paper, Sheet};
+    use nodeward_model::Pid;
+
+    /// `pages` pages of which every third is on node 1, with a hole of as many behind every 100.
+    fn layout(pages: u64) -> Vec<Page> {
+        let node = |i: u64| Page::on(NodeId(u32::from(i.is_multiple_of(3))));
+        let page = |i: u64| if (i / 100).is_multiple_of(2) { node(i) } else { Page::ABSENT };
+        (0..pages).map(page).collect()
+    }
+
+    fn look(pages: u64, options: &Options) -> (Residency, BTreeMap<NodeId, u64>) {
+        let paper = Paper::new(true);
+        let pid = Pid::new(7).unwrap();
+        let sheet = Sheet::of(&layout(pages));
+        let truth = sheet.residency();
+        paper.start(pid, sheet);
+        let process = paper.hold(pid).unwrap();
+        (measure(&paper, &*process, options).unwrap(), truth)
+    }
+
+    #[test]
+    fn exact_counts_every_page() {
+        let (seen, truth) = look(20_000, &Options { exact: true, ..Options::default() });
+        let kind = &seen.kinds[&MappingKind::Anonymous];
+        let counts: BTreeMap<_, _> = kind.nodes.iter().map(|(&n, s)| (n, s.pages)).collect();
+        assert_eq!((counts, kind.exact, kind.probes), (truth, true, 20_000));
+        assert_eq!(kind.reach_ppm(), 0);
+    }
+
+    #[test]
+    fn sampling_finds_the_shares_with_fewer_looks() {
+        let (seen, truth) = look(100_000, &Options { seed: 1, ..Options::default() });
+        let kind = &seen.kinds[&MappingKind::Anonymous];
+        assert!(!kind.exact && kind.reach_ppm() <= 20_000 && kind.probes < 10_000, "{kind:?}");
+        let whole: u64 = truth.values().sum();
+        for (node, share) in &kind.nodes {
+            let ppm = truth[node] * 1_000_000 / whole;
+            assert!((share.share_ppm_low..=share.share_ppm_high).contains(&ppm), "{share:?}");
+        }
+        assert!(!seen.capped);
+    }
+
+    #[test]
+    fn a_few_pages_are_counted_without_being_asked() {
+        let (seen, truth) = look(300, &Options::default());
+        let kind = &seen.kinds[&MappingKind::Anonymous];
+        assert!(kind.exact);
+        assert_eq!(kind.pages, truth.values().sum::<u64>());
+    }
+
+    #[test]
+    fn no_time_is_told_and_not_an_error() {
+        for exact in [true, false] {
+            let options = Options { exact, time_ns_max: Some(0), ..Options::default() };
+            let (seen, _) = look(10_000, &options);
+            assert!(seen.capped && seen.total().pages == 0);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! One stratum of a line, and what was seen in it.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::{NodeId, Place};
+
+use super::{Shuffle, Stream};
+
+/// A part of a line in which addresses are drawn without replacement.
+#[derive(Clone, Debug)]
+pub struct Stratum {
+    first: u64,
+    pages: u64,
+    order: Shuffle,
+    drawn: u64,
+    nodes: BTreeMap<NodeId, u64>,
+    on_nodes: u64,
+    swapped: u64,
+    fixed: u64,
+}
+
+impl Stratum {
+    /// The pages of a line from number `first` on.
+    pub fn new(first: u64, pages: u64, stream: &mut Stream) -> Self {
+        Self {
+            first,
+            pages,
+            order: Shuffle::new(pages, stream),
+            drawn: 0,
+            nodes: BTreeMap::new(),
+            on_nodes: 0,
+            swapped: 0,
+            fixed: 0,
+        }
+    }
+
+    /// Draws up to `count` further pages and appends their numbers on the line, in ascending order
+    /// (neighbours share page tables, which makes looking at them cheaper).
+    pub fn draw(&mut self, count: u64, into: &mut Vec<u64>) {
+        let end = (self.drawn + count).min(self.pages);
+        let begin = into.len();
+        into.extend((self.drawn..end).map(|place| self.first + self.order.at(place)));
+        into[begin..].sort_unstable();
+        self.drawn = end;
+    }
+
+    /// Notes what was found at a page that was drawn.
+    pub fn note(&mut self, place: Place) {
+        match place {
+            Place::Absent => {}
+            Place::Swapped => self.swapped += 1,
+            Place::Fixed => self.fixed += 1,
+            Place::On(node) => {
+                self.on_nodes += 1;
+                *self.nodes.entry(node).or_default() += 1;
+            }
+        }
+    }
+
+    /// Pages in it.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// Pages drawn from it so far.
+    pub fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
+    /// Pages seen on nodes.
+    pub fn on_nodes(&self) -> u64 {
+        self.on_nodes
+    }
+
+    /// Pages seen on one node.
+    pub fn on(&self, node: NodeId) -> u64 {
+        self.nodes.get(&node).copied().unwrap_or(0)
+    }
+
+    /// The nodes on which pages were seen, in ascending order.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.nodes.keys().copied()
+    }
+
+    /// Pages seen in swap.
+    pub fn swapped(&self) -> u64 {
+        self.swapped
+    }
+
+    /// Pages seen that never move (the zero page, device memory).
+    pub fn fixed(&self) -> u64 {
+        self.fixed
+    }
+}

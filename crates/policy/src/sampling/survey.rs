@@ -1,0 +1,401 @@
+//! What to look at next, until enough is known.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::{NodeId, Place, Range};
+
+use super::interval::{self, Interval, WHOLE_PPM};
+use super::{CENSUS_PAGES, Line, PILOT_PROBES, ROUND_GROWTH, STRATA, Stratum, Stream};
+
+/// What listing a present page costs against a probe that finds nothing: about 10 ns and 1 us (the
+/// kernel walks page tables in order, while a miss is looked up twice).
+const LISTED_PAGES_PER_PROBE: u64 = 100;
+
+/// Times that the line is laid again from populated ranges: once is enough unless they changed.
+const SCANS_MAX: u32 = 1;
+
+/// Hits after which the densities of the strata are known well enough to deal out probes by them.
+const EXPLORED_HITS: u64 = 64;
+
+/// The whole of all weights, as a fixed-point number.
+const WEIGHT_ONE: u128 = 1 << 40;
+
+/// What a survey is after and what it may spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Goal {
+    /// How far an interval may reach from its value, in millionths of all pages on nodes.
+    pub reach_ppm: u64,
+    /// Pages to be found on nodes at least, however sure the result is already.
+    pub hits_min: u64,
+    /// Probes after which the survey ends with what it has.
+    pub probes_max: u64,
+    /// Whether the machine can list populated ranges.
+    pub can_scan: bool,
+}
+
+impl Default for Goal {
+    /// Two points, and up to 2^20 probes (about a second where nothing is found).
+    fn default() -> Self {
+        Self { reach_ppm: 20_000, hits_min: 0, probes_max: 1 << 20, can_scan: false }
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Look where these addresses are and hand the places to [`Survey::note`].
+    Probe(Vec<u64>),
+    /// List the populated parts of these ranges and hand them to [`Survey::lay_again`].
+    Scan(Vec<Range>),
+    /// Nothing more.
+    Done(End),
+}
+
+/// Why a survey ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every page was looked at.
+    Census,
+    /// The goal was reached.
+    Sure,
+    /// The probes ran out.
+    Spent,
+}
+
+impl End {
+    /// Whether the survey came to its end, rather than to that of its means.
+    pub fn is_complete(self) -> bool {
+        self != Self::Spent
+    }
+}
+
+/// What is known of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeEstimate {
+    /// Pages on the node.
+    pub pages: u64,
+    /// Its share of all pages on nodes.
+    pub share: Interval,
+}
+
+/// What is known of the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// The nodes on which pages were seen.
+    pub nodes: BTreeMap<NodeId, NodeEstimate>,
+    /// Pages on nodes.
+    pub on_nodes: u64,
+    /// Pages in swap.
+    pub swapped: u64,
+    /// Pages that are in memory and never move.
+    pub fixed: u64,
+    /// Whether every page was looked at.
+    pub exact: bool,
+}
+
+/// A survey of one line.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    line: Line,
+    goal: Goal,
+    stream: Stream,
+    strata: Vec<Stratum>,
+    claims: Option<Vec<u64>>, // of each stratum on the probes; none as long as all claim alike
+    pending: Vec<(usize, usize)>, // stratum, probes of it that wait for their places
+    spent: u64,               // probes that served another purpose than the estimate
+    scans: u32,
+    page_bytes: u64,
+}
+
+impl Survey {
+    /// A survey of ranges that are page-aligned and in ascending order.
+    pub fn new(ranges: Vec<Range>, page_bytes: u64, goal: Goal, seed: u64) -> Self {
+        let mut survey = Self {
+            line: Line::new(Vec::new(), page_bytes),
+            goal,
+            stream: Stream::new(seed),
+            strata: Vec::new(),
+            claims: None,
+            pending: Vec::new(),
+            spent: 0,
+            scans: 0,
+            page_bytes,
+        };
+        survey.lay(ranges);
+        survey
+    }
+
+    /// What to do next. Each step is answered before the next one is asked for.
+    pub fn next_step(&mut self) -> Step {
+        let drawn = self.drawn();
+        if drawn == self.line.pages() {
+            return Step::Done(End::Census);
+        }
+        if drawn == 0 {
+            return self.pilot();
+        }
+        if self.should_scan() {
+            return Step::Scan(self.line.ranges().to_vec());
+        }
+        if self.is_sparse() && self.claims.is_none() {
+            return self.explore();
+        }
+        if self.is_sure() {
+            return Step::Done(End::Sure);
+        }
+        match self.goal.probes_max.saturating_sub(self.probes()) {
+            0 => Step::Done(End::Spent),
+            left => self.round(left),
+        }
+    }
+
+    /// Takes the places of the addresses of the last [`Step::Probe`], in their order.
+    pub fn note(&mut self, places: &[Place]) {
+        let mut places = places.iter();
+        for (stratum, count) in std::mem::take(&mut self.pending) {
+            places.by_ref().take(count).for_each(|&place| self.strata[stratum].note(place));
+        }
+    }
+
+    /// Takes the populated parts of the ranges of the last [`Step::Scan`], and starts anew on them.
+    pub fn lay_again(&mut self, populated: Vec<Range>) {
+        self.spent += self.drawn();
+        self.scans += 1;
+        self.lay(populated);
+    }
+
+    /// Probes so far.
+    pub fn probes(&self) -> u64 {
+        self.spent + self.drawn()
+    }
+
+    /// Pages found on nodes so far.
+    pub fn hits(&self) -> u64 {
+        self.strata.iter().map(Stratum::on_nodes).sum()
+    }
+
+    /// What is known so far.
+    pub fn estimate(&self) -> Estimate {
+        let on_nodes = self.scaled(Stratum::on_nodes);
+        let nodes = self.nodes();
+        let known = nodes.iter().map(|&node| {
+            let pages = self.scaled(|stratum| stratum.on(node));
+            (node, NodeEstimate { pages, share: self.share(node, nodes.len()) })
+        });
+        Estimate {
+            nodes: known.collect(),
+            on_nodes,
+            swapped: self.scaled(Stratum::swapped),
+            fixed: self.scaled(Stratum::fixed),
+            exact: self.drawn() == self.line.pages(),
+        }
+    }
+
+    fn lay(&mut self, ranges: Vec<Range>) {
+        self.line = Line::new(ranges, self.page_bytes);
+        let pages = self.line.pages();
+        let count = if pages <= CENSUS_PAGES { 1 } else { STRATA };
+        let edge = |i: u64| pages / count * i + (pages % count) * i / count;
+        let stream = &mut self.stream;
+        self.strata =
+            (0..count).map(|i| Stratum::new(edge(i), edge(i + 1) - edge(i), stream)).collect();
+    }
+
+    fn drawn(&self) -> u64 {
+        self.strata.iter().map(Stratum::drawn).sum()
+    }
+
+    fn pilot(&mut self) -> Step {
+        let count = self.strata.len() as u64;
+        let each = if count == 1 { CENSUS_PAGES } else { PILOT_PROBES / count };
+        self.draw(|_| each)
+    }
+
+    /// Whether most probes find nothing.
+    fn is_sparse(&self) -> bool {
+        2 * self.hits() < self.drawn()
+    }
+
+    /// Listing costs a little per present page, rejection a lot per miss: with density d of V pages,
+    /// V d against n / d probes for n hits. Little found means that d is small, not what it is.
+    fn should_scan(&self) -> bool {
+        if !self.goal.can_scan || self.scans >= SCANS_MAX || !self.is_sparse() {
+            return false;
+        }
+        let (hits, drawn) = (u128::from(self.hits()), u128::from(self.drawn()));
+        let wanted = interval::samples_for(WHOLE_PPM / 2, self.goal.reach_ppm, 3_841_459);
+        let probes = u128::from(wanted.max(self.goal.hits_min) * LISTED_PAGES_PER_PROBE);
+        hits == 0 || u128::from(self.line.pages()) * hits * hits < probes * drawn * drawn
+    }
+
+    /// Learns the density of each stratum, then starts anew with probes by density. The probes that
+    /// decided the density must not count in the estimate: a stratum that was unlucky in them would
+    /// get few others, and its bad luck would last.
+    fn explore(&mut self) -> Step {
+        let drawn = self.drawn();
+        let left = (self.goal.probes_max / 4).saturating_sub(self.probes());
+        if self.hits() < EXPLORED_HITS && left > 0 {
+            let more = (drawn * (ROUND_GROWTH - 1)).min(left);
+            let each = more.div_ceil(self.strata.len() as u64);
+            return self.draw(|_| each);
+        }
+        self.claims = Some(self.strata.iter().map(claim).collect());
+        self.spent += drawn;
+        self.lay(self.line.ranges().to_vec());
+        let count = drawn.clamp(PILOT_PROBES, EXPLORED_HITS * PILOT_PROBES);
+        let due = self.due(count);
+        self.draw(|stratum| due[stratum].max(4))
+    }
+
+    fn is_sure(&self) -> bool {
+        let nodes = self.nodes();
+        let reach = |&node: &NodeId| self.share(node, nodes.len()).reach_ppm();
+        self.hits() >= self.goal.hits_min.max(1)
+            && nodes.iter().map(reach).max().is_some_and(|reach| reach <= self.goal.reach_ppm)
+    }
+
+    /// Draws until the samples that the present shares call for are there, about.
+    fn round(&mut self, left: u64) -> Step {
+        let drawn = self.drawn();
+        let hits = self.hits();
+        let wanted = self.hits_wanted().max(self.goal.hits_min);
+        let total = u128::from(drawn) * u128::from(wanted) / u128::from(hits.max(1));
+        let total = u64::try_from(total + total / 32).unwrap_or(u64::MAX);
+        let total = total.clamp(drawn + drawn / 4, drawn.saturating_mul(ROUND_GROWTH));
+        let more = (total - drawn).min(left).max(1);
+        let due = self.due(drawn + more);
+        match self.draw(|stratum| due[stratum]) {
+            // Full strata left nothing to draw where it was due: draw anywhere.
+            Step::Probe(addresses) if addresses.is_empty() => self.draw(|_| more.min(PILOT_PROBES)),
+            step => step,
+        }
+    }
+
+    fn hits_wanted(&self) -> u64 {
+        let nodes = self.nodes();
+        let z2 = interval::z2_ppm(nodes.len());
+        let share = |&node: &NodeId| self.share(node, nodes.len()).ppm;
+        let samples = |ppm| interval::samples_for(ppm, self.goal.reach_ppm, z2);
+        nodes.iter().map(share).map(samples).max().unwrap_or(PILOT_PROBES)
+    }
+
+    /// What each stratum is to draw beyond what it has drawn, so that all have drawn `total`.
+    fn due(&self, total: u64) -> Vec<u64> {
+        let claims = match &self.claims {
+            Some(claims) => claims.clone(),
+            None => self.strata.iter().map(Stratum::pages).collect(),
+        };
+        let whole: u128 = claims.iter().copied().map(u128::from).sum();
+        let due = |claim| u128::from(total) * u128::from(claim) / whole.max(1);
+        let due = claims.into_iter().map(|claim| u64::try_from(due(claim)).unwrap_or(u64::MAX));
+        due.zip(&self.strata).map(|(due, s)| due.saturating_sub(s.drawn())).collect()
+    }
+
+    fn draw(&mut self, count: impl Fn(usize) -> u64) -> Step {
+        let mut pages = Vec::new();
+        for (i, stratum) in self.strata.iter_mut().enumerate() {
+            let before = pages.len();
+            stratum.draw(count(i), &mut pages);
+            self.pending.push((i, pages.len() - before));
+        }
+        Step::Probe(pages.into_iter().map(|page| self.line.address(page)).collect())
+    }
+
+    fn nodes(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<_> = self.strata.iter().flat_map(Stratum::nodes).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Pages that one probe of a stratum stands for, of [`WEIGHT_ONE`] for the whole line.
+    fn weight(&self, stratum: &Stratum) -> u128 {
+        let line = u128::from(self.line.pages().max(1)) * u128::from(stratum.drawn().max(1));
+        u128::from(stratum.pages()) * WEIGHT_ONE / line
+    }
+
+    fn weighed(&self, count: impl Fn(&Stratum) -> u64) -> u128 {
+        self.strata.iter().map(|s| self.weight(s) * u128::from(count(s))).sum()
+    }
+
+    /// A count as it would be in all pages.
+    fn scaled(&self, count: impl Fn(&Stratum) -> u64) -> u64 {
+        let pages = |s: &Stratum| {
+            let seen = u128::from(count(s)) * u128::from(s.pages());
+            (2 * seen + u128::from(s.drawn())) / (2 * u128::from(s.drawn().max(1)))
+        };
+        u64::try_from(self.strata.iter().map(pages).sum::<u128>()).unwrap_or(u64::MAX)
+    }
+
+    fn share(&self, node: NodeId, nodes: usize) -> Interval {
+        let whole = self.weighed(Stratum::on_nodes).max(1);
+        let part = self.weighed(|stratum| stratum.on(node));
+        let ppm = u64::try_from((part * u128::from(WHOLE_PPM) + whole / 2) / whole).unwrap_or(0);
+        match self.unseen_ppm() {
+            0 => Interval::exact(ppm),
+            unseen => {
+                let milli = self.kish_milli().min(self.linear_milli(node, ppm));
+                let milli = u128::from(milli) * u128::from(WHOLE_PPM) / u128::from(unseen);
+                let milli = u64::try_from(milli).unwrap_or(u64::MAX);
+                interval::wilson(ppm, milli, interval::z2_ppm(nodes))
+            }
+        }
+    }
+
+    /// The share of the pages that was not looked at, of the stratum with most of them: the finite
+    /// population correction, on the safe side.
+    fn unseen_ppm(&self) -> u64 {
+        let unseen = |s: &Stratum| {
+            let left = u128::from(s.pages() - s.drawn()) * u128::from(WHOLE_PPM);
+            u64::try_from(left / u128::from(s.pages().max(1))).unwrap_or(WHOLE_PPM)
+        };
+        self.strata.iter().map(unseen).max().unwrap_or(0)
+    }
+
+    /// Kish's effective sample size, (sum of weights)² / sum of squared weights, in thousandths.
+    fn kish_milli(&self) -> u64 {
+        let sum = self.weighed(Stratum::on_nodes);
+        let squares: u128 = self
+            .strata
+            .iter()
+            .map(|s| (self.weight(s) >> 8).pow(2) * u128::from(s.on_nodes()))
+            .sum();
+        let sum = sum >> 8;
+        u64::try_from((sum * sum).saturating_mul(1000) / squares.max(1)).unwrap_or(u64::MAX)
+    }
+
+    /// The sample size that would have the variance of the ratio estimator (linearised, within
+    /// strata), in thousandths: smaller than Kish's where a node hides in thinly probed strata.
+    fn linear_milli(&self, node: NodeId, ppm: u64) -> u64 {
+        let p = u128::from(ppm / 100); // hundredths of a percent: 10^4 is one
+        let q = 10_000 - p;
+        let variance: u128 = self.strata.iter().map(|s| self.variance(s, s.on(node), p)).sum();
+        let whole = self.weighed(Stratum::on_nodes) >> 8;
+        match (p * q * 1000 * whole * whole).checked_div(variance) {
+            Some(milli) if p * q > 0 => u64::try_from(milli).unwrap_or(u64::MAX),
+            Some(_) | None => u64::MAX, // one node alone, or no spread at all: Kish's size decides
+        }
+    }
+
+    /// Weight² times the sum of squared residuals, scaled up for few probes; a residual is 1 - p for
+    /// a page on the node, -p for one on another, 0 for none.
+    fn variance(&self, stratum: &Stratum, on: u64, p: u128) -> u128 {
+        let drawn = u128::from(stratum.drawn());
+        if drawn < 2 || stratum.on_nodes() == 0 {
+            return 0;
+        }
+        let (on, all) = (u128::from(on), u128::from(stratum.on_nodes()));
+        let q = 10_000 - p;
+        let squares = on * q * q + (all - on) * p * p;
+        let sum = (on * q).abs_diff((all - on) * p);
+        let spread = squares - (sum * sum / drawn).min(squares);
+        (self.weight(stratum) >> 8).pow(2) * (spread * drawn / (drawn - 1))
+    }
+}
+
+/// Neyman's rule: probes in proportion to pages times the root of the density, where the density is
+/// taken as (hits + 1/2) / (probes + 1), so that an empty stratum stays open to surprise.
+fn claim(stratum: &Stratum) -> u64 {
+    let density_ppm = (2 * stratum.on_nodes() + 1) * WHOLE_PPM / (2 * stratum.drawn() + 2);
+    stratum.pages().saturating_mul((density_ppm * WHOLE_PPM).isqrt() / 1000)
+}
