@@ -135,7 +135,9 @@ fn numbered(folder: &Path, prefix: &str) -> io::Result<Vec<(u32, std::path::Path
 /// The frame of the shared page of zeros, seen in our own untouched memory; `None` if frame numbers
 /// are hidden from us.
 fn zero_frame(page_bytes: u64) -> Option<u64> {
-    let untouched = vec![0_u8; 1 << 20]; // below 2 MiB, so that no huge zero page stands in
+    // Below 2 MiB, so that no huge zero page stands in; opaque, or the optimiser knows what a read
+    // would yield and leaves it out.
+    let untouched = black_box(vec![0_u8; 1 << 20]);
     let middle = &untouched[untouched.len() / 2];
     black_box(*middle); // a read of untouched memory maps the zero page
     let page = std::ptr::from_ref(middle).addr() as u64 / page_bytes;
