@@ -48,11 +48,12 @@ fn two_nodes_on_every_other_kernel() {
     check(Kernel::Newest, "two-nodes");
 }
 
-/// The hole and the node without CPUs rest on how Linux numbers nodes; every kernel has to agree.
+/// The hole and the node without CPUs rest on how Linux numbers nodes; other kernels have to agree.
+///
+/// The hole is not tried on 6.1, which hangs in the boot of such a machine.
 #[test]
-fn odd_machines_on_every_other_kernel() {
-    for kernel in [Kernel::V6_1, Kernel::Newest] {
-        check(kernel.clone(), "four-nodes-hole");
-        check(kernel, "cpuless");
-    }
+fn odd_machines_on_other_kernels() {
+    check(Kernel::V6_1, "cpuless");
+    check(Kernel::Newest, "cpuless");
+    check(Kernel::Newest, "four-nodes-hole");
 }
