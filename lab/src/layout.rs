@@ -1,4 +1,5 @@
-//! Where a scenario's CPUs go in a machine, such that Linux gives the nodes the ids of the scenario.
+//! Where a scenario's CPUs go in a machine, such that Linux gives the nodes the ids of the
+//! scenario.
 //!
 //! Linux numbers nodes in the order in which the firmware's table names them, CPUs before memory. A
 //! node without CPUs, or a hole in the ids, would let later nodes slip down. So each such node gets

@@ -1,7 +1,7 @@
 //! A running machine. It ends when this value is dropped, or when the thread that started it ends.
 //!
-//! Its three standard descriptors are its wires: 0 the serial port to the guest, 1 the monitor, 2 the
-//! log. So no machine leaves anything in any directory, whatever becomes of the lab.
+//! Its three standard descriptors are its wires: 0 the serial port to the guest, 1 the monitor, 2
+//! the log. So no machine leaves anything in any directory, whatever becomes of the lab.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
