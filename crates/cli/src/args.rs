@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nodeward_model::{MappingKind, Pid, Range, units};
+use nodeward_model::{MappingKind, Pid, Range, Synthetic, units};
 
 use crate::exit::Exit;
 use crate::settings::MoveLayer;
@@ -28,6 +28,8 @@ pub enum Verb {
     Move(MoveArgs),
     /// Show where memory is, and which processes have it in the wrong place
     Show(ShowArgs),
+    /// Print this machine's topology files as one text, for a bug report or a test
+    Capture,
     /// Say what works here, what is missing, and what would fix it
     Doctor(OutputArgs),
 }
@@ -90,6 +92,18 @@ pub struct ShowArgs {
     /// Processes to look at
     #[arg(value_name = "PID")]
     pub pids: Vec<Pid>,
+    /// Only the machine, without its processes
+    #[arg(long, conflicts_with = "pids")]
+    pub topology: bool,
+    /// The machine whose sys and proc lie in this directory; its processes are not shown
+    #[arg(long, value_name = "DIR", conflicts_with = "pids")]
+    pub root: Option<PathBuf>,
+    /// The machine in a file that lstopo wrote (lstopo machine.xml)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pids", "root"])]
+    pub hwloc: Option<PathBuf>,
+    /// A machine described in one line, such as '2n 4c 2t 16GiB + 1n 128GiB dist:10/21'
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["pids", "root", "hwloc"])]
+    pub synthetic: Option<Synthetic>,
     /// Count every page instead of sampling
     #[arg(long, requires = "pids")]
     pub exact: bool,

@@ -4,6 +4,7 @@
 
 mod args;
 mod exit;
+mod nodes;
 mod output;
 mod progress;
 mod settings;
@@ -12,6 +13,7 @@ mod verbs;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Verb};
 use crate::exit::Exit;
@@ -19,6 +21,10 @@ use crate::settings::Places;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
     run(&cli).unwrap_or_else(|error| report(&error)).into()
 }
 
@@ -29,6 +35,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
             verbs::migrate::run(args, &places.read(args.how)?)
         }
         Verb::Show(args) => verbs::show::run(args),
+        Verb::Capture => verbs::show::capture(),
         Verb::Doctor(args) => verbs::doctor::run(*args, &mut std::io::stdout().lock()),
     }
 }

@@ -146,7 +146,9 @@ impl Driver<'_> {
         let batch = self.batch(folios, run_pages);
         let began_ns = self.machine.now_ns();
         let outcome = self.process.move_pages(&batch)?;
-        self.pace.learn(folios, self.machine.now_ns() - began_ns);
+        let took_ns = self.machine.now_ns() - began_ns;
+        tracing::debug!(entries = batch.len(), pages, took_ns, end = ?outcome.end, "moved");
+        self.pace.learn(folios, took_ns);
         let mut fates = self.read(&batch, &outcome, folios);
         self.ask_again(folios, &mut fates)?;
         Ok(fates)
@@ -193,7 +195,10 @@ impl Driver<'_> {
             Refusal::Fault => Fate::Stuck(SkipReason::Unmovable),
             Refusal::Absent => Fate::Stuck(SkipReason::NotPresent),
             Refusal::NoMemory => Fate::Stuck(self.no_room(CallEnd::NoMemory)),
-            Refusal::Other(_) => Fate::Stays(SkipReason::Refused),
+            Refusal::Other(errno) => {
+                tracing::debug!(errno, "the kernel refused a page");
+                Fate::Stays(SkipReason::Refused)
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod frames;
 pub mod load;
 mod machine;
 mod moving;
+pub mod nodes;
 pub mod own;
 mod pagemap;
 pub mod policy;

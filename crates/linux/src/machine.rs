@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nodeward_machine::{Capabilities, Error, Machine, Process, Result};
-use nodeward_model::{CpuId, Pid};
+use nodeward_model::{CpuId, Cpumask, Pid, Topology};
 use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -15,7 +15,8 @@ use crate::advice::{Attempt, Situation};
 use crate::frames::Frames;
 use crate::populated;
 use crate::process::{LinuxProcess, has_exited};
-use crate::sys;
+use crate::procfs::privileges::Privileges;
+use crate::{sys, sysfs};
 
 /// The bit in the flags of /proc/PID/stat that marks a kernel thread (PF_KTHREAD).
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -60,6 +61,15 @@ impl Machine for Linux {
             frame_numbers: self.frames.is_some(),
             pagemap_scan: self.pagemap_scan,
         }
+    }
+
+    fn topology(&self) -> Result<Topology> {
+        sysfs::read_topology(Path::new("/"))
+    }
+
+    fn usable_cpus(&self) -> Result<Cpumask> {
+        let cpus = Privileges::of_this_thread(Path::new("/"))?.cpus;
+        cpus.map_or_else(|| Ok(self.topology()?.cpus), Ok)
     }
 
     fn now_ns(&self) -> u64 {

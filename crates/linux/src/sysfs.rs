@@ -12,10 +12,10 @@ mod tree;
 
 use std::path::Path;
 
+use nodeward_machine::Result;
 use nodeward_model::{Cpumask, Topology};
 
 pub use capture::{CaptureError, capture, unpack};
-pub use files::SysfsError;
 pub use tree::as_capture;
 
 use files::{Buffer, Dir};
@@ -27,7 +27,7 @@ const NODE_DIR: &str = "sys/devices/system/node";
 
 /// Reads the topology from the `sys` directory (and for kernels without NUMA from `proc/meminfo`)
 /// below a root, which is `/` on a live machine.
-pub fn read_topology(root: &Path) -> Result<Topology, SysfsError> {
+pub fn read_topology(root: &Path) -> Result<Topology> {
     let cpu_dir = Dir::open(root.join(CPU_DIR))?;
     let mut buffer = Buffer::default();
     let cpus: Cpumask = cpu_dir.require("online", &mut buffer)?.list()?;

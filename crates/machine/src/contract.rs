@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nodeward_model::{CpuId, Mapping, Page, Pid, Place, Range};
+use nodeward_model::{CpuId, Cpumask, Mapping, Page, Pid, Place, Range, Topology};
 use serde::Serialize;
 
 use crate::{MoveBatch, MoveOutcome, Result};
@@ -25,6 +25,12 @@ pub trait Machine: Send + Sync {
 
     /// What works here. Cost: a few system calls, once.
     fn capabilities(&self) -> Capabilities;
+
+    /// Nodes, CPUs, caches and distances as they are now. Cost: a few milliseconds.
+    fn topology(&self) -> Result<Topology>;
+
+    /// The CPUs that we may run on.
+    fn usable_cpus(&self) -> Result<Cpumask>;
 
     /// Monotonic time in nanoseconds.
     fn now_ns(&self) -> u64;

@@ -5,9 +5,12 @@
 //! exec after so many calls, a kernel that aborts at the first folio that it cannot move.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nodeward_model::{CpuId, Mapping, MappingKind, NodeId, Page, Pid, Place, Range};
+use nodeward_model::{
+    CpuId, Cpumask, Mapping, MappingKind, NodeId, Page, Pid, Place, Range, Synthetic, Topology,
+};
 
 use crate::{
     CallEnd, Capabilities, EntryStatus, Error, Life, Machine, MoveBatch, MoveOutcome, Process,
@@ -122,6 +125,18 @@ impl Machine for Paper {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { move_everyones: self.everyones, frame_numbers: true, pagemap_scan: true }
+    }
+
+    fn topology(&self) -> Result<Topology> {
+        let two_nodes = Synthetic::from_str("2n 1c 1t 4GiB").map(|machine| machine.topology());
+        two_nodes.map_err(|_| Error::Unsupported {
+            what: "a topology on paper",
+            why: "the description cannot be read".to_owned(),
+        })
+    }
+
+    fn usable_cpus(&self) -> Result<Cpumask> {
+        Ok(self.topology()?.cpus)
     }
 
     fn now_ns(&self) -> u64 {

@@ -7,3 +7,4 @@ pub mod plan;
 pub mod ramp;
 pub mod rank;
 pub mod sampling;
+pub mod workers;

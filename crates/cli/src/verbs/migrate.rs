@@ -8,10 +8,12 @@ use anyhow::{Context, Result, bail};
 use nodeward_engine::{Live, MoveReport, MoveRequest, Selection, migrate, plan};
 use nodeward_linux::{Linux, select};
 use nodeward_machine::{Life, Machine, Process};
-use nodeward_model::{MappingKind, NodePairs, Nodemask, Pid};
+use nodeward_model::{MappingKind, Pid};
+use nodeward_policy::workers;
 
 use crate::args::{Kind, MoveArgs};
 use crate::exit::Exit;
+use crate::nodes;
 use crate::output::moves;
 use crate::progress;
 use crate::settings::MoveSettings;
@@ -20,8 +22,17 @@ use crate::settings::MoveSettings;
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     let (pids, from, to) = words(args)?;
     let machine = Linux::open();
+    let topology = machine.topology()?;
+    let pairs = nodes::pairs(from, to, &topology)?;
     let processes = hold(&machine, &find(args, pids)?)?;
-    let request = request(args, settings, from, to)?;
+    let request = MoveRequest {
+        cpus: workers::cpus(&topology, &pairs.destinations(), &machine.usable_cpus()?),
+        pairs,
+        selection: Selection { kinds: kinds(args), ranges: args.range.clone() },
+        jobs: settings.jobs,
+        rate_bytes_per_s: settings.rate_bytes_per_s,
+        stall_ns: settings.stall_ns,
+    };
     let live = Live::default();
     if args.dry_run {
         let report = plan(&machine, &processes, &request, &live)?;
@@ -70,19 +81,6 @@ fn find(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {
 
 fn hold(machine: &Linux, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {
     pids.iter().map(|&pid| Ok(machine.hold(pid)?)).collect()
-}
-
-fn request(args: &MoveArgs, settings: &MoveSettings, from: &str, to: &str) -> Result<MoveRequest> {
-    let from: Nodemask = from.parse()?;
-    let to: Nodemask = to.parse()?;
-    Ok(MoveRequest {
-        pairs: NodePairs::new(&from, &to),
-        selection: Selection { kinds: kinds(args), ranges: args.range.clone() },
-        jobs: settings.jobs,
-        cpus: vec![nodeward_model::CpuId(1), nodeward_model::CpuId(0)],
-        rate_bytes_per_s: settings.rate_bytes_per_s,
-        stall_ns: settings.stall_ns,
-    })
 }
 
 fn kinds(args: &MoveArgs) -> BTreeSet<MappingKind> {

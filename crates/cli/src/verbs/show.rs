@@ -1,18 +1,20 @@
 //! `nodeward show`: where the memory of processes is, or which processes have it in the wrong place.
 
+use std::fs;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nodeward_engine::ranking::{self, Places, Ranking};
 use nodeward_engine::residency::{self, Options};
 use nodeward_linux::{Linux, load, sysfs};
 use nodeward_machine::Machine;
-use nodeward_model::{Pid, Residency, Topology};
+use nodeward_model::{Pid, Residency, Topology, hwloc};
 use serde_json::json;
 
 use crate::args::ShowArgs;
 use crate::exit::Exit;
-use crate::output::{self, topology};
+use crate::output;
+use crate::output::topology::{self, Charset};
 
 /// Smaller processes are not ranked: moving them gains nothing that anybody would notice.
 const RANKED_BYTES_MIN: u64 = 16 << 20;
@@ -47,18 +49,57 @@ fn processes(args: &ShowArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Prints the topology files of this machine as one text.
+pub fn capture() -> Result<Exit> {
+    output::print(&sysfs::capture(Path::new("/")))?;
+    Ok(Exit::Done)
+}
+
 fn machine(args: &ShowArgs) -> Result<Exit> {
-    let root = Path::new("/");
-    let topology = sysfs::read_topology(root)?;
-    let ranking = rank(root, &topology, args.window)?;
+    let elsewhere = args.root.is_some() || args.hwloc.is_some() || args.synthetic.is_some();
+    let topology = described(args)?;
+    if args.topology || elsewhere {
+        output::print(&match args.output.json {
+            true => topology::json(&topology),
+            false => topology::text(&topology, charset()),
+        })?;
+        return Ok(Exit::Done);
+    }
+    let ranking = rank(Path::new("/"), &topology, args.window)?;
     output::print(&match args.output.json {
         true => both_json(&topology, &ranking)?,
         false => {
-            let machine = topology::text(&topology, topology::Charset::Ascii);
+            let machine = topology::text(&topology, charset());
             format!("{machine}\n{}", output::ranking::text(&ranking, LINES))
         }
     })?;
     Ok(Exit::Done)
+}
+
+/// The machine that is meant: this one, or one that is described.
+fn described(args: &ShowArgs) -> Result<Topology> {
+    if let Some(machine) = &args.synthetic {
+        return Ok(machine.topology());
+    }
+    if let Some(path) = &args.hwloc {
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        return hwloc::parse(&text).with_context(|| format!("{} is not a machine", path.display()));
+    }
+    Ok(sysfs::read_topology(args.root.as_deref().unwrap_or(Path::new("/")))?)
+}
+
+/// Drawings use more than ASCII where the locale says that it can be shown.
+fn charset() -> Charset {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    if locale.contains("utf-8") || locale.contains("utf8") {
+        Charset::Unicode
+    } else {
+        Charset::Ascii
+    }
 }
 
 fn both_json(topology: &Topology, ranking: &Ranking) -> Result<String> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nodeward_machine::{Error, Result};
-use nodeward_model::Nodemask;
+use nodeward_model::{Cpumask, Nodemask};
 
 /// A privilege, by its bit in the kernel's masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Privileges {
     pub filtered: Option<bool>,
     /// The nodes that its cpuset allows; `None` on kernels without cpusets.
     pub memory_nodes: Option<Nodemask>,
+    /// The CPUs that it may run on.
+    pub cpus: Option<Cpumask>,
 }
 
 impl Privileges {
@@ -67,6 +69,10 @@ pub fn parse(text: &str, path: &Path) -> Result<Privileges> {
             "Mems_allowed_list" => {
                 let nodes = value.parse().map_err(|_| wrong("Mems_allowed_list: and nodes"))?;
                 privileges.memory_nodes = Some(nodes);
+            }
+            "Cpus_allowed_list" => {
+                let cpus = value.parse().map_err(|_| wrong("Cpus_allowed_list: and CPUs"))?;
+                privileges.cpus = Some(cpus);
             }
             _ => {}
         }

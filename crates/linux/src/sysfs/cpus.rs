@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::thread;
 
+use nodeward_machine::Result;
 use nodeward_model::topology::{Cache, CacheKind, Core, Node};
 use nodeward_model::{CpuId, Cpumask, NodeId};
 
-use super::files::{Buffer, Dir, File, SysfsError};
+use super::files::{Buffer, Dir, File};
 
 /// From this many CPUs on, starting a second thread pays.
 const CPUS_FOR_TWO_READERS: usize = 64;
@@ -18,11 +19,7 @@ type Found = (Vec<Core>, Vec<Cache>);
 type Share = (Option<NodeId>, Cpumask);
 
 /// All cores and caches of the CPUs that are online.
-pub(super) fn read(
-    dir: &Dir,
-    online: &Cpumask,
-    nodes: &BTreeMap<NodeId, Node>,
-) -> Result<Found, SysfsError> {
+pub(super) fn read(dir: &Dir, online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) -> Result<Found> {
     let shares = shares(online, nodes);
     let (mut cores, mut caches) = if online.len() < CPUS_FOR_TWO_READERS {
         read_shares(dir, &shares)?
@@ -50,7 +47,7 @@ fn shares(online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) -> Vec<Share> {
 }
 
 /// Every second node to each reader: threads of a core and sharers of most caches stay together.
-fn read_by_two(dir: &Dir, shares: Vec<Share>) -> Result<Found, SysfsError> {
+fn read_by_two(dir: &Dir, shares: Vec<Share>) -> Result<Found> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for (position, share) in shares.into_iter().enumerate() {
         if position % 2 == 0 { ours.push(share) } else { theirs.push(share) }
@@ -67,7 +64,7 @@ fn read_by_two(dir: &Dir, shares: Vec<Share>) -> Result<Found, SysfsError> {
     Ok((cores, caches))
 }
 
-fn read_shares(dir: &Dir, shares: &[Share]) -> Result<Found, SysfsError> {
+fn read_shares(dir: &Dir, shares: &[Share]) -> Result<Found> {
     let mut reader = Reader::new(dir);
     for (node, cpus) in shares {
         for cpu in cpus.iter() {
@@ -114,7 +111,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn core(&mut self, cpu: CpuId, node: Option<NodeId>) -> Result<(), SysfsError> {
+    fn core(&mut self, cpu: CpuId, node: Option<NodeId>) -> Result<()> {
         if self.in_cores.contains(cpu) {
             return Ok(());
         }
@@ -126,7 +123,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn siblings(&mut self, cpu: CpuId) -> Result<Option<Cpumask>, SysfsError> {
+    fn siblings(&mut self, cpu: CpuId) -> Result<Option<Cpumask>> {
         let Some(file) = self.file(format_args!("cpu{cpu}/topology/thread_siblings_list"))? else {
             return Ok(None);
         };
@@ -134,7 +131,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The package of a CPU, read once for all CPUs in it.
-    fn package(&mut self, cpu: CpuId) -> Result<Option<u32>, SysfsError> {
+    fn package(&mut self, cpu: CpuId) -> Result<Option<u32>> {
         if let Some((_, package)) = self.packages.iter().find(|(cpus, _)| cpus.contains(cpu)) {
             return Ok(*package);
         }
@@ -148,7 +145,7 @@ impl<'a> Reader<'a> {
         Ok(package)
     }
 
-    fn caches(&mut self, cpu: CpuId) -> Result<(), SysfsError> {
+    fn caches(&mut self, cpu: CpuId) -> Result<()> {
         let is_known = |covered: &Vec<Cpumask>| covered.iter().all(|cpus| cpus.contains(cpu));
         if !self.covered.is_empty() && is_known(&self.covered) {
             return Ok(());
@@ -168,7 +165,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The cache with an index of a CPU; `None` behind the last one.
-    fn cache(&mut self, cpu: CpuId, index: usize) -> Result<Option<Cache>, SysfsError> {
+    fn cache(&mut self, cpu: CpuId, index: usize) -> Result<Option<Cache>> {
         let size_bytes = match self.cache_file(cpu, index, "size")? {
             Some(file) => Some(cache_bytes(&file)?),
             None => None,
@@ -191,7 +188,7 @@ impl<'a> Reader<'a> {
         cpu: CpuId,
         index: usize,
         size_bytes: Option<u64>,
-    ) -> Result<Option<Shape>, SysfsError> {
+    ) -> Result<Option<Shape>> {
         let known = self.shapes.get(index).copied().flatten();
         if known.is_some_and(|shape| size_bytes.is_some() && shape.size_bytes == size_bytes) {
             return Ok(known);
@@ -210,16 +207,11 @@ impl<'a> Reader<'a> {
         Ok(Some(shape))
     }
 
-    fn cache_file(
-        &mut self,
-        cpu: CpuId,
-        index: usize,
-        field: &str,
-    ) -> Result<Option<File<'_>>, SysfsError> {
+    fn cache_file(&mut self, cpu: CpuId, index: usize, field: &str) -> Result<Option<File<'_>>> {
         self.file(format_args!("cpu{cpu}/cache/index{index}/{field}"))
     }
 
-    fn file(&mut self, name: std::fmt::Arguments<'_>) -> Result<Option<File<'_>>, SysfsError> {
+    fn file(&mut self, name: std::fmt::Arguments<'_>) -> Result<Option<File<'_>>> {
         self.name.clear();
         // Writing into a String cannot fail.
         let _ = self.name.write_fmt(name);
@@ -227,7 +219,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn cache_kind(file: &File<'_>) -> Result<CacheKind, SysfsError> {
+fn cache_kind(file: &File<'_>) -> Result<CacheKind> {
     match file.text.trim() {
         "Data" => Ok(CacheKind::Data),
         "Instruction" => Ok(CacheKind::Instruction),
@@ -237,7 +229,7 @@ fn cache_kind(file: &File<'_>) -> Result<CacheKind, SysfsError> {
 }
 
 /// `32768K` as the kernel prints it.
-fn cache_bytes(file: &File<'_>) -> Result<u64, SysfsError> {
+fn cache_bytes(file: &File<'_>) -> Result<u64> {
     let kib = file.text.trim().strip_suffix('K').and_then(|kib| kib.parse::<u64>().ok());
     let bytes = kib.and_then(|kib| kib.checked_mul(1024));
     bytes.ok_or_else(|| file.unexpected("a size in KiB such as 32768K"))

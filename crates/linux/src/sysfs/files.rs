@@ -6,35 +6,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use nodeward_machine::{Error, Result};
 use nodeward_model::mask::{Id, Mask};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-
-/// What went wrong while reading kernel files.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SysfsError {
-    /// A file that every kernel has could not be read.
-    #[error("cannot read {path}: {source}; check that /sys is mounted and readable here")]
-    Read {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file says something that no known kernel says.
-    #[error("{path}:{line}: found '{found}', wanted {wanted}; please report it with this line")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// What stands there.
-        found: String,
-        /// What was wanted.
-        wanted: &'static str,
-    },
-}
 
 /// An open directory; files are opened relative to it.
 pub(super) struct Dir {
@@ -43,16 +18,16 @@ pub(super) struct Dir {
 }
 
 impl Dir {
-    pub(super) fn open(path: PathBuf) -> Result<Self, SysfsError> {
+    pub(super) fn open(path: PathBuf) -> Result<Self> {
         match rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
             Ok(fd) => Ok(Self { fd, path }),
-            Err(errno) => Err(SysfsError::Read { path, source: errno.into() }),
+            Err(errno) => Err(Error::Read { path, source: errno.into() }),
         }
     }
 
-    pub(super) fn open_if_present(path: PathBuf) -> Result<Option<Self>, SysfsError> {
+    pub(super) fn open_if_present(path: PathBuf) -> Result<Option<Self>> {
         match Self::open(path) {
-            Err(SysfsError::Read { source, .. }) if is_missing(&source) => Ok(None),
+            Err(Error::Read { source, .. }) if is_missing(&source) => Ok(None),
             other => other.map(Some),
         }
     }
@@ -66,7 +41,7 @@ impl Dir {
         &'a self,
         name: &'a str,
         buffer: &'a mut Buffer,
-    ) -> Result<Option<File<'a>>, SysfsError> {
+    ) -> Result<Option<File<'a>>> {
         match self.fill(name, buffer) {
             Ok(length) => self.text(name, &buffer.bytes[..length]).map(Some),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
@@ -75,16 +50,12 @@ impl Dir {
     }
 
     /// The text of a file that every kernel has.
-    pub(super) fn require<'a>(
-        &'a self,
-        name: &'a str,
-        buffer: &'a mut Buffer,
-    ) -> Result<File<'a>, SysfsError> {
+    pub(super) fn require<'a>(&'a self, name: &'a str, buffer: &'a mut Buffer) -> Result<File<'a>> {
         let missing = || self.unreadable(name, Errno::NOENT);
         self.read(name, buffer)?.ok_or_else(missing)
     }
 
-    fn fill(&self, name: &str, buffer: &mut Buffer) -> Result<usize, Errno> {
+    fn fill(&self, name: &str, buffer: &mut Buffer) -> rustix::io::Result<usize> {
         let file = openat(&self.fd, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let mut length = 0;
         loop {
@@ -100,7 +71,7 @@ impl Dir {
         }
     }
 
-    fn text<'a>(&'a self, name: &'a str, bytes: &'a [u8]) -> Result<File<'a>, SysfsError> {
+    fn text<'a>(&'a self, name: &'a str, bytes: &'a [u8]) -> Result<File<'a>> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(File { dir: self, name, text }),
             Err(_) => {
@@ -110,8 +81,8 @@ impl Dir {
         }
     }
 
-    fn unreadable(&self, name: &str, errno: Errno) -> SysfsError {
-        SysfsError::Read { path: self.path.join(name), source: errno.into() }
+    fn unreadable(&self, name: &str, errno: Errno) -> Error {
+        Error::Read { path: self.path.join(name), source: errno.into() }
     }
 }
 
@@ -138,26 +109,25 @@ pub(super) struct File<'a> {
 }
 
 impl File<'_> {
-    pub(super) fn list<T: Id>(&self) -> Result<Mask<T>, SysfsError> {
+    pub(super) fn list<T: Id>(&self) -> Result<Mask<T>> {
         self.text.parse().map_err(|_| self.unexpected("a list such as 0-3,8"))
     }
 
-    pub(super) fn number<N: FromStr>(&self) -> Result<N, SysfsError> {
+    pub(super) fn number<N: FromStr>(&self) -> Result<N> {
         self.text.trim().parse().map_err(|_| self.unexpected("a number"))
     }
 
     /// An error about the first line.
-    pub(super) fn unexpected(&self, wanted: &'static str) -> SysfsError {
+    pub(super) fn unexpected(&self, wanted: &'static str) -> Error {
         self.unexpected_at(1, wanted)
     }
 
-    pub(super) fn unexpected_at(&self, line: usize, wanted: &'static str) -> SysfsError {
+    pub(super) fn unexpected_at(&self, line: usize, wanted: &'static str) -> Error {
         let found = self.text.lines().nth(line - 1).unwrap_or("").trim();
-        SysfsError::Parse {
+        Error::Parse {
             path: self.dir.path.join(self.name),
             line,
-            found: found.chars().take(80).collect(),
-            wanted,
+            wanted: format!("{wanted}, found '{}'", found.chars().take(80).collect::<String>()),
         }
     }
 }

@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use nodeward_machine::Result;
 use nodeward_model::topology::{Distances, HugePool, Node};
 use nodeward_model::{Cpumask, NodeId, Nodemask};
 
-use super::files::{Buffer, Dir, File, SysfsError};
+use super::files::{Buffer, Dir, File};
 
 type Nodes = BTreeMap<NodeId, Node>;
 
 /// All nodes that are online, and their distances if every one of them tells.
-pub(super) fn read(
-    dir: &Dir,
-    buffer: &mut Buffer,
-) -> Result<(Nodes, Option<Distances>), SysfsError> {
+pub(super) fn read(dir: &Dir, buffer: &mut Buffer) -> Result<(Nodes, Option<Distances>)> {
     let online: Nodemask = dir.require("online", buffer)?.list()?;
     let mut nodes = Nodes::new();
     let mut rows = Vec::new();
@@ -28,11 +26,7 @@ pub(super) fn read(
 }
 
 /// The one node of a kernel without NUMA: all CPUs and all memory.
-pub(super) fn single(
-    root: &Path,
-    cpus: &Cpumask,
-    buffer: &mut Buffer,
-) -> Result<Nodes, SysfsError> {
+pub(super) fn single(root: &Path, cpus: &Cpumask, buffer: &mut Buffer) -> Result<Nodes> {
     let mut node = Node { cpus: cpus.clone(), ..Node::default() };
     if let Some(proc) = Dir::open_if_present(root.join("proc"))?
         && let Some(file) = proc.read("meminfo", buffer)?
@@ -42,7 +36,7 @@ pub(super) fn single(
     Ok(Nodes::from([(NodeId(0), node)]))
 }
 
-fn node(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Node, SysfsError> {
+fn node(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Node> {
     let cpus = dir.require(&format!("node{id}/cpulist"), buffer)?.list()?;
     let (memory_bytes, free_bytes) = match dir.read(&format!("node{id}/meminfo"), buffer)? {
         Some(file) => memory(&file)?,
@@ -52,11 +46,11 @@ fn node(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Node, SysfsError> 
 }
 
 /// Total and free bytes from lines such as `Node 0 MemTotal:  4680484 kB`, with or without the node.
-fn memory(file: &File<'_>) -> Result<(Option<u64>, Option<u64>), SysfsError> {
+fn memory(file: &File<'_>) -> Result<(Option<u64>, Option<u64>)> {
     Ok((memory_field(file, "MemTotal:")?, memory_field(file, "MemFree:")?))
 }
 
-fn memory_field(file: &File<'_>, name: &str) -> Result<Option<u64>, SysfsError> {
+fn memory_field(file: &File<'_>, name: &str) -> Result<Option<u64>> {
     for (index, line) in file.text.lines().enumerate() {
         if let Some((_, value)) = line.split_once(name) {
             let kib = value.trim().strip_suffix(" kB").and_then(|kib| kib.trim().parse().ok());
@@ -73,17 +67,18 @@ fn distance_row(
     id: NodeId,
     count: usize,
     buffer: &mut Buffer,
-) -> Result<Option<Vec<u32>>, SysfsError> {
+) -> Result<Option<Vec<u32>>> {
     let name = format!("node{id}/distance");
     let Some(file) = dir.read(&name, buffer)? else { return Ok(None) };
-    let numbers: Result<Vec<u32>, _> = file.text.split_whitespace().map(str::parse).collect();
+    let numbers =
+        file.text.split_whitespace().map(str::parse).collect::<std::result::Result<Vec<u32>, _>>();
     match numbers {
         Ok(row) if row.len() == count => Ok(Some(row)),
         _ => Err(file.unexpected("one distance for each node that is online")),
     }
 }
 
-fn huge_pools(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Vec<HugePool>, SysfsError> {
+fn huge_pools(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Vec<HugePool>> {
     let mut pools = Vec::new();
     for kib in pool_sizes_kib(&dir.path().join(format!("node{id}/hugepages"))) {
         let pool = format!("node{id}/hugepages/hugepages-{kib}kB");
@@ -96,7 +91,7 @@ fn huge_pools(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Vec<HugePool
     Ok(pools)
 }
 
-fn pages(dir: &Dir, name: &str, buffer: &mut Buffer) -> Result<Option<u64>, SysfsError> {
+fn pages(dir: &Dir, name: &str, buffer: &mut Buffer) -> Result<Option<u64>> {
     dir.read(name, buffer)?.map(|file| file.number()).transpose()
 }
 
