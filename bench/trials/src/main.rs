@@ -1,7 +1,7 @@
 //! `nodeward-trials CASE...`: runs cases inside a guest of the lab, one after another, as root.
 //!
-//! For each case a line on standard output says `ok NAME`, `skipped NAME: why` or `FAILED NAME`; what
-//! was expected stands on standard error. Exit codes: 0 none failed, 1 some did, 2 an unknown name.
+//! For each case a line on standard output says `ok NAME: time`, `skipped NAME: why` or `FAILED NAME`;
+//! what was expected stands on standard error. Exit codes: 0 none failed, 1 some did, 2 an unknown name.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod numa_maps;
 
 use std::panic;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// How a case ended that did not fail; failing is panicking.
 pub type Ran = Result<(), Skipped>;
@@ -37,9 +38,10 @@ fn main() -> ExitCode {
 }
 
 fn run(name: &str, body: Body) -> bool {
+    let start = Instant::now();
     let ran = panic::catch_unwind(body);
     match &ran {
-        Ok(Ok(())) => println!("ok {name}"),
+        Ok(Ok(())) => println!("ok {name}: {:.1} s", start.elapsed().as_secs_f64()),
         Ok(Err(Skipped(why))) => println!("skipped {name}: {why}"),
         Err(_) => println!("FAILED {name}"),
     }
