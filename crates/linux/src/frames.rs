@@ -1,8 +1,8 @@
 //! From page frame numbers to nodes and folios: the fastest way to look at many pages.
 //!
-//! The kernel shows frame numbers in pagemap to CAP_SYS_ADMIN only. Which node a frame belongs to is
-//! read from the memory blocks in sysfs; a block that two nodes share tells nothing, and such pages
-//! are asked for one by one.
+//! The kernel shows frame numbers in pagemap to CAP_SYS_ADMIN only. Which node a frame belongs to
+//! is read from the memory blocks in sysfs; a block that two nodes share tells nothing, and such
+//! pages are asked for one by one.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -32,8 +32,8 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Reads the memory blocks under `root`. `None` if frame numbers are hidden from us or the kernel
-    /// has no memory blocks.
+    /// Reads the memory blocks under `root`. `None` if frame numbers are hidden from us or the
+    /// kernel has no memory blocks.
     pub fn open(root: &Path, page_bytes: u64) -> Option<Self> {
         let zero_frame = zero_frame(page_bytes)?;
         let system = root.join("sys/devices/system");

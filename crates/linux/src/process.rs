@@ -179,9 +179,9 @@ impl LinuxProcess {
         }
     }
 
-    /// Marks folios: runs of consecutive frames whose flags say that they hang together. One frame of
-    /// each window is asked first, because the kernel takes as long to show flags as to show entries;
-    /// folios that are missed so are moved all the same, a little slower.
+    /// Marks folios: runs of consecutive frames whose flags say that they hang together. One frame
+    /// of each window is asked first, because the kernel takes as long to show flags as to show
+    /// entries; folios that are missed so are moved all the same, a little slower.
     fn mark_folios(&self, start: u64, entries: &[Entry], pages: &mut [Page]) {
         let Some(frames) = &self.frames else { return };
         let before_table = (start / self.page_bytes) as usize % WINDOW_PAGES;

@@ -70,7 +70,7 @@ fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
         let bytes = show_bytes(appeared * page_bytes);
         let _ = writeln!(
             text,
-            "  {appeared} pages ({bytes}) appeared on the source since: allocated there, or moved back"
+            "  {appeared} pages ({bytes}) appeared on the source since: allocated, or moved back"
         );
     }
     text
@@ -170,8 +170,8 @@ fn report_json(report: &MoveReport, page_bytes: u64) -> Value {
 
 fn plan_json(report: &PlanReport, page_bytes: u64) -> Value {
     let moves = |plan: &ProcessPlan| -> Vec<Value> {
-        let pair = |(&(from, to), pages): (&(NodeId, NodeId), &u64)| json!({ "from": from, "to": to, "pages": pages });
-        plan.moves.iter().map(pair).collect()
+        let moves = plan.moves.iter();
+        moves.map(|((from, to), pages)| json!({ "from": from, "to": to, "pages": pages })).collect()
     };
     let process = |(pid, plan): &(nodeward_model::Pid, ProcessPlan)| {
         json!({

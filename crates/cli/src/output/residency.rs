@@ -70,7 +70,7 @@ fn row(name: &str, found: &KindResidency, nodes: &[NodeId], page_bytes: u64) -> 
     for node in nodes {
         let share = found.nodes.get(node).copied().unwrap_or_default();
         let reach = if found.exact { String::new() } else { format!(" ±{}", points(&share)) };
-        let share_text = format!("{:>7}{reach:<6}", percent(share.share_ppm));
+        let share_text = format!("{:>8}{reach:<6}", percent(share.share_ppm));
         let _ = write!(text, "{:>13}{share_text}", mebibytes(share.pages, page_bytes));
     }
     let trimmed = text.trim_end().len();

@@ -1,4 +1,5 @@
-//! `nodeward show`: where the memory of processes is, or which processes have it in the wrong place.
+//! `nodeward show`: where the memory of processes is, or which processes have it in the wrong
+//! place.
 
 use std::fs;
 use std::path::Path;
