@@ -1,2 +1,74 @@
-//! Chores.
-fn main() {}
+//! The chores of the workspace: `cargo xtask <chore>`. Each chore is one module; nothing here
+//! ships.
+
+#![forbid(unsafe_code)]
+
+mod aarch64;
+mod ci;
+mod guest;
+mod lab;
+mod process;
+mod script;
+mod setup;
+mod spec;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Chores of the nodeward workspace", version)]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run all checks, or only the parts named
+    Ci(ci::Args),
+    /// Install what the checks need and this machine lacks (Debian, when allowed to)
+    Setup,
+    /// Build the static programs that run inside the lab and print their paths
+    Guest,
+    /// Measure the promises of SPEC.md
+    Spec(spec::Args),
+    /// Run the lab: everything after `lab` goes to nodeward-lab
+    Lab(lab::Args),
+    /// Build everything and run demo/run
+    Demo(script::Args),
+    /// Build everything and run bench/run
+    Bench(script::Args),
+    /// Check the style rules and print the figures of the source
+    Tidy,
+    /// Type-check the workspace for aarch64
+    Aarch64(aarch64::Args),
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().chore) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> Result<ExitCode> {
+    match chore {
+        Chore::Ci(args) => return ci::run(&args),
+        Chore::Setup => setup::run(),
+        Chore::Guest => guest::run(),
+        Chore::Spec(args) => return spec::run(&args),
+        Chore::Lab(args) => return lab::run(&args),
+        Chore::Demo(args) => return script::run("demo/run", &args),
+        Chore::Bench(args) => return script::run("bench/run", &args),
+        Chore::Tidy => tidy::run(),
+        Chore::Aarch64(args) => aarch64::run(&args),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}

@@ -19,6 +19,12 @@ pub struct Args {
     #[arg(long, visible_alias = "nodes", value_name = "NODES")]
     pub node: Option<Nodemask>,
 
+    /// Let later memory come from any node, and let the kernel's NUMA balancing move pages
+    ///
+    /// Without this the memory stays bound to --node, which keeps NUMA balancing off it.
+    #[arg(long)]
+    pub unbind: bool,
+
     /// How much memory to fill
     #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
     pub size: u64,

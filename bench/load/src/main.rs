@@ -62,7 +62,9 @@ fn run(args: &Args) -> Result<u64> {
 
 fn load(args: &Args, pages: &[Page], stop: &AtomicBool) -> Result<u64> {
     let mut written = fill(args.kind, pages);
-    policy::default_memory()?;
+    if args.unbind {
+        policy::default_memory()?;
+    }
     let pins = Pins::spread(pages, args.pin)?;
     let children = (0..args.fork).map(|_| own::fork_idle(u32::MAX)).collect::<Result<Vec<_>, _>>();
     let children: Vec<u32> = children?.into_iter().map(nodeward_model::Pid::number).collect();
@@ -118,7 +120,7 @@ fn wait(args: &Args, stop: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Runs a plain load in place of this one, for what is left of the time. Returns only to say why not.
+/// Runs a plain load in place of this one, for what is left of the time. Returns only on failure.
 fn replace(args: &Args) -> std::io::Error {
     let mut next = Command::new("/proc/self/exe");
     next.args(["--size", &args.size.to_string()]);

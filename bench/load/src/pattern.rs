@@ -1,8 +1,8 @@
 //! What is written where, so that a lost write and a wrong page are both seen.
 //!
-//! The words of a page are written in turn, each time with the number of the write and the number of
-//! the page mixed into one value. What every word must hold follows from one counter per page, which
-//! only the writer of that page knows.
+//! The words of a page are written in turn, each time with the number of the write and the number
+//! of the page mixed into one value. What every word must hold follows from one counter per page,
+//! which only the writer of that page knows.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Goal: one write that went missing is seen by the check of the page and by the next write there.
+    /// Goal: a write that went missing is seen by a check of the page and by the next write there.
     #[test]
     fn a_lost_write_is_seen() {
         let words = page();

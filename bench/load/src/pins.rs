@@ -29,7 +29,7 @@ impl Pins {
     }
 
     fn hold(&mut self, page: Page) -> Result<()> {
-        if self.held % (PIPE_BYTES / page_bytes()) == 0 {
+        if self.held.is_multiple_of(PIPE_BYTES / page_bytes()) {
             let (read, write) = rustix::pipe::pipe()?;
             rustix::pipe::fcntl_setpipe_size(&write, PIPE_BYTES)
                 .context("pipes are used up; pin fewer pages or raise fs.pipe-user-pages-soft")?;

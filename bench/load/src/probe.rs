@@ -1,5 +1,5 @@
-//! Measures how long a thread waits for pages in flight, apart from the times when it merely lost its
-//! CPU to somebody else.
+//! Measures how long a thread waits for pages in flight, apart from the times when it merely lost
+//! its CPU to somebody else.
 
 use std::hint::black_box;
 use std::io;
@@ -16,6 +16,9 @@ use crate::report::{ProbeReport, Times};
 
 /// A touch that takes no longer than this met neither a page in flight nor another thread.
 const SLOW_NS: u64 = 1_000;
+
+/// Longer times count as this one.
+const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Why a touch was slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +50,7 @@ struct Probe {
 
 impl Probe {
     fn new() -> Self {
-        let empty = || Histogram::new(3).expect("three digits are valid");
+        let empty = || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("valid bounds");
         Self { touches: empty(), waits: empty(), preemptions: empty(), noise: empty() }
     }
 
@@ -96,7 +99,18 @@ pub fn keep_touching(pages: &[Page], rest: Duration, stop: &AtomicBool) -> io::R
 mod tests {
     use super::*;
 
-    /// Goal: a fault or a voluntary switch outweighs losing the CPU, which outweighs nothing at all.
+    /// Goal: times of any length are kept, within the three digits of the histogram.
+    #[test]
+    fn long_times_are_kept() {
+        let mut probe = Probe::new();
+        probe.waits.saturating_record(5_000_000_000);
+        probe.noise.saturating_record(u64::MAX);
+        let report = probe.report();
+        assert!((4_990_000_000..=5_010_000_000).contains(&report.waits.max_ns));
+        assert!(report.noise.max_ns >= LONGEST_NS);
+    }
+
+    /// Goal: a fault or a voluntary switch outweighs losing the CPU, which outweighs nothing.
     #[test]
     fn causes_are_told_apart() {
         let none = Interruptions::default();

@@ -22,7 +22,7 @@ pub struct Ready {
     pub page_bytes: usize,
     /// Pages that a pipe holds.
     pub pinned: usize,
-    /// Anonymous memory of the process in transparent huge pages; absent if the kernel does not tell.
+    /// Anonymous memory of the process in transparent huge pages; null if the kernel is silent.
     pub huge_bytes: Option<u64>,
     /// Children that share the memory.
     pub children: Vec<u32>,
@@ -142,7 +142,7 @@ mod tests {
     /// Goal: no times at all are zeros, and the quantiles are those of the numbers that went in.
     #[test]
     fn times_are_summed_up() {
-        let mut histogram = Histogram::new(3).unwrap();
+        let mut histogram = Histogram::new_with_bounds(1, 1 << 40, 3).unwrap();
         assert_eq!(Times::of(&histogram).max_ns, 0);
         (1..=1000).for_each(|ns| histogram.saturating_record(ns));
         let times = Times::of(&histogram);

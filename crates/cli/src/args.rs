@@ -5,13 +5,20 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nodeward_model::{MappingKind, Pid, Range, units};
 
+use crate::exit::Exit;
+use crate::settings::MoveLayer;
+
 /// Keeps memory next to the threads that use it.
 #[derive(Debug, Parser)]
 #[command(name = "nodeward", version, max_term_width = 100)]
+#[command(after_long_help = Exit::table())]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+    /// Read settings from this file instead of ~/.config/nodeward/config.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// What to do.
@@ -21,6 +28,8 @@ pub enum Verb {
     Move(MoveArgs),
     /// Show where memory is, and which processes have it in the wrong place
     Show(ShowArgs),
+    /// Say what works here, what is missing, and what would fix it
+    Doctor(OutputArgs),
 }
 
 /// How results are printed.
@@ -48,15 +57,9 @@ pub struct MoveArgs {
     /// Processes of this control group and those below it
     #[arg(long, value_name = "GROUP")]
     pub cgroup: Vec<PathBuf>,
-    /// Workers that move pages: a number, or auto for as many as pay
-    #[arg(long, value_name = "N|auto")]
-    pub jobs: Option<JobsArg>,
-    /// Move at most this much per second, such as 500MB/s
-    #[arg(long, value_parser = units::parse_rate, value_name = "RATE")]
-    pub rate: Option<u64>,
-    /// Hold pages for no longer than this at a time, such as 1ms
-    #[arg(long, value_parser = units::parse_duration_ns, value_name = "TIME")]
-    pub stall: Option<u64>,
+    /// How the move is done.
+    #[command(flatten)]
+    pub how: MoveLayer,
     /// Only these kinds of memory
     #[arg(long, value_delimiter = ',', value_name = "KIND")]
     pub only: Vec<Kind>,
@@ -104,26 +107,6 @@ pub struct ShowArgs {
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-/// A number of workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobsArg {
-    /// As many as pay.
-    Auto,
-    /// This many.
-    Number(u32),
-}
-
-impl std::str::FromStr for JobsArg {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            Ok(number @ 1..=1024) => Ok(Self::Number(number)),
-            _ if text == "auto" => Ok(Self::Auto),
-            _ => Err("expected auto or a number from 1 to 1024".to_owned()),
-        }
-    }
 }
 
 /// A kind of memory on the command line.
@@ -182,15 +165,6 @@ mod tests {
         assert_eq!(parse_range("1000-0x2000"), Ok(Range::new(0x1000, 0x2000)));
         for text in ["", "1000", "2000-1000", "1000-1000", "x-y", "-1000"] {
             assert!(parse_range(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn jobs_are_a_number_or_auto() {
-        assert_eq!("auto".parse(), Ok(JobsArg::Auto));
-        assert_eq!("8".parse(), Ok(JobsArg::Number(8)));
-        for text in ["0", "-1", "1025", "many", ""] {
-            assert!(text.parse::<JobsArg>().is_err(), "{text}");
         }
     }
 }

@@ -1,19 +1,20 @@
-//! Exit codes: a documented set, the same for every verb.
+//! Exit codes: a documented set, the same for every verb, so that scripts can tell what happened
+//! without reading.
 
 use std::process::ExitCode;
 
 use nodeward_machine::Error;
 
-/// How a command ended.
+/// How a command ended. Numbers never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// 0: everything was shown, or every selected page is where it was sent.
     Done,
     /// 1: some pages stayed behind; the account says why.
     SomeSkipped,
-    /// 2: the command line or the configuration cannot be understood.
+    /// 2: the command line or a settings file cannot be understood.
     BadInput,
-    /// 3: nothing could be done: no page was selected, or every one was refused.
+    /// 3: nothing could be done: every page was refused, or this machine cannot do it.
     NothingDone,
     /// 4: a privilege is missing.
     NoPermission,
@@ -26,6 +27,18 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Every code.
+    const ALL: [Self; 8] = [
+        Self::Done,
+        Self::SomeSkipped,
+        Self::BadInput,
+        Self::NothingDone,
+        Self::NoPermission,
+        Self::Gone,
+        Self::Failed,
+        Self::Interrupted,
+    ];
+
     /// The number.
     pub fn code(self) -> u8 {
         match self {
@@ -40,20 +53,75 @@ impl Exit {
         }
     }
 
-    /// The code for an error that ended the command.
-    pub fn of(error: &anyhow::Error) -> Self {
-        match error.downcast_ref::<Error>() {
-            Some(error) if error.is_gone() => Self::Gone,
-            Some(error) if error.is_permission() => Self::NoPermission,
-            Some(Error::KernelThread(_)) => Self::NothingDone,
-            Some(_) => Self::Failed,
-            None => Self::BadInput,
+    /// One line for the manual.
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "everything was shown, or every selected page is where it was sent",
+            Self::SomeSkipped => "some pages stayed behind; the account says why",
+            Self::BadInput => "the command line or a settings file cannot be understood",
+            Self::NothingDone => "every page was refused, or this machine cannot do it",
+            Self::NoPermission => "a privilege is missing",
+            Self::Gone => "the process does not exist, ended, or was replaced by exec",
+            Self::Failed => "the machine failed in another way",
+            Self::Interrupted => "interrupted by Ctrl-C; what was done is in the account",
         }
     }
+
+    /// All codes and what they mean, for `--help`.
+    pub fn table() -> String {
+        let rows = Self::ALL.map(|exit| format!("  {:>3}  {}", exit.code(), exit.meaning()));
+        format!("Exit codes:\n{}", rows.join("\n"))
+    }
+
+    /// The code for an error that ended the command, by the first cause in its chain that tells.
+    /// What nobody else explains was wrong on the command line.
+    pub fn of(error: &anyhow::Error) -> Self {
+        error.chain().find_map(of_cause).unwrap_or(Self::BadInput)
+    }
+}
+
+fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    cause.downcast_ref::<Error>().map(|error| match error {
+        error if error.is_gone() => Exit::Gone,
+        error if error.is_permission() => Exit::NoPermission,
+        Error::KernelThread(_) | Error::Unsupported { .. } => Exit::NothingDone,
+        _ => Exit::Failed,
+    })
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         exit.code().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+    use nodeward_model::Pid;
+
+    use super::*;
+
+    /// Goal: the documented numbers are what they are; changing one breaks scripts.
+    #[test]
+    fn the_table_is_the_interface() {
+        insta::assert_snapshot!(Exit::table());
+    }
+
+    /// Goal: causes are found below what was said on top of them.
+    #[test]
+    fn errors_tell_their_code() {
+        let pid = Pid::new(7).unwrap();
+        let code = |error: Error| {
+            let wrapped = Err::<(), _>(error).context("on top").unwrap_err();
+            Exit::of(&wrapped)
+        };
+        assert_eq!(code(Error::Gone(pid)), Exit::Gone);
+        assert_eq!(code(Error::KernelThread(pid)), Exit::NothingDone);
+        let denied = Error::Denied { what: String::new(), need: String::new() };
+        assert_eq!(code(denied), Exit::NoPermission);
+        let source = std::io::ErrorKind::Other.into();
+        assert_eq!(code(Error::Syscall { call: "x", source }), Exit::Failed);
+        assert_eq!(Exit::of(&anyhow::anyhow!("FROM is missing")), Exit::BadInput);
     }
 }

@@ -4,24 +4,33 @@
 
 mod args;
 mod exit;
+mod output;
 mod progress;
+mod settings;
 mod verbs;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use nodeward_cli::output;
 
 use crate::args::{Cli, Verb};
 use crate::exit::Exit;
+use crate::settings::Places;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = match cli.verb {
-        Verb::Move(args) => verbs::migrate::run(&args),
-        Verb::Show(args) => verbs::show::run(&args),
-    };
-    result.unwrap_or_else(|error| report(&error)).into()
+    run(&cli).unwrap_or_else(|error| report(&error)).into()
+}
+
+fn run(cli: &Cli) -> anyhow::Result<Exit> {
+    match &cli.verb {
+        Verb::Move(args) => {
+            let places = Places::find(cli.config.as_deref(), |name| std::env::var_os(name));
+            verbs::migrate::run(args, &places.read(args.how)?)
+        }
+        Verb::Show(args) => verbs::show::run(args),
+        Verb::Doctor(args) => verbs::doctor::run(*args, &mut std::io::stdout().lock()),
+    }
 }
 
 fn report(error: &anyhow::Error) -> Exit {

@@ -16,9 +16,9 @@ use crate::pace::Pace;
 
 /// Waits before each further attempt at folios that were refused: short I/O ends within these.
 const RETRY_PAUSES_NS: [u64; 2] = [1_000_000, 10_000_000];
-/// Up to so many folios get a last attempt one by one. In a run, the kernel stops taking pages at the
+/// Up to so many folios get a last attempt one by one, each at the price of a call. In a run, the kernel stops taking pages at the
 /// first that it may not move, so a good page behind it could share its fate.
-const SINGLES_MAX: usize = 256;
+const SINGLES_MAX: usize = 8;
 
 /// What is needed to move folios of one process.
 pub struct Driver<'a> {

@@ -63,6 +63,11 @@ impl Frames {
         frame == self.zero_frame
     }
 
+    /// Whether a frame is inside a folio, behind its first page, or a page of zeros.
+    pub fn is_in_folio(&self, frame: u64) -> bool {
+        self.flags(frame, 1).first().is_some_and(|flags| flags.is_tail() || flags.is_zero())
+    }
+
     /// The kernel's flags of `count` frames from `first` on; empty if they are hidden.
     pub fn flags(&self, first: u64, count: usize) -> Vec<FrameFlags> {
         let mut bytes = vec![0; count * 8];
@@ -130,7 +135,9 @@ fn numbered(folder: &Path, prefix: &str) -> io::Result<Vec<(u32, std::path::Path
 /// The frame of the shared page of zeros, seen in our own untouched memory; `None` if frame numbers
 /// are hidden from us.
 fn zero_frame(page_bytes: u64) -> Option<u64> {
-    let untouched = vec![0_u8; 1 << 20]; // below 2 MiB, so that no huge zero page stands in
+    // Below 2 MiB, so that no huge zero page stands in; opaque, or the optimiser knows what a read
+    // would yield and leaves it out.
+    let untouched = black_box(vec![0_u8; 1 << 20]);
     let middle = &untouched[untouched.len() / 2];
     black_box(*middle); // a read of untouched memory maps the zero page
     let page = std::ptr::from_ref(middle).addr() as u64 / page_bytes;

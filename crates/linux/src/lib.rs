@@ -3,6 +3,7 @@
 #[allow(unsafe_code, reason = "the one room that speaks to the kernel")]
 mod sys;
 
+pub mod advice;
 mod frames;
 pub mod load;
 mod machine;
@@ -11,6 +12,7 @@ pub mod own;
 mod pagemap;
 pub mod policy;
 mod populated;
+pub mod probes;
 mod process;
 pub mod procfs;
 pub mod select;

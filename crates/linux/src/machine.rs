@@ -11,6 +11,7 @@ use nodeward_model::{CpuId, Pid};
 use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::advice::{Attempt, Situation};
 use crate::frames::Frames;
 use crate::populated;
 use crate::process::{LinuxProcess, has_exited};
@@ -130,10 +131,8 @@ fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
 fn open(pid: Pid, path: PathBuf) -> Result<File> {
     File::open(&path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::Gone(pid),
-        io::ErrorKind::PermissionDenied => Error::Denied {
-            what: format!("looking into process {pid}"),
-            need: "run as its user, as root, or with CAP_SYS_PTRACE".to_owned(),
-        },
+        io::ErrorKind::PermissionDenied => Situation::find(Path::new("/"))
+            .denied(format!("looking into process {pid}"), Attempt::Files),
         _ if source.raw_os_error() == Some(libc::ESRCH) => Error::Gone(pid),
         _ => Error::Read { path, source },
     })

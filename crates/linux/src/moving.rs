@@ -1,12 +1,14 @@
 //! The answers of move_pages(2), in the words of the contract.
 
 use std::io;
+use std::path::Path;
 
 use nodeward_machine::{
     CallEnd, EntryStatus, Error, Life, MoveBatch, MoveOutcome, Refusal, Result,
 };
 use nodeward_model::{NodeId, Pid};
 
+use crate::advice::{Attempt, Situation};
 use crate::sys;
 
 /// What a status holds before the kernel writes it: no node and no error number.
@@ -22,7 +24,7 @@ pub fn move_pages(pid: Pid, batch: &MoveBatch) -> Result<MoveOutcome> {
     let end = match result {
         Ok(0) => CallEnd::Complete,
         Ok(_) => CallEnd::Aborted,
-        Err(source) => call_end(pid, source)?,
+        Err(source) => call_end(pid, batch.everyones, source)?,
     };
     Ok(MoveOutcome { end, status: status.into_iter().map(entry_status).collect() })
 }
@@ -57,12 +59,13 @@ fn refusal(errno: i32) -> Refusal {
 }
 
 /// How a failed call ended, or why nothing was attempted.
-fn call_end(pid: Pid, source: io::Error) -> Result<CallEnd> {
+fn call_end(pid: Pid, everyones: bool, source: io::Error) -> Result<CallEnd> {
+    let attempt = if everyones { Attempt::EveryonesPages } else { Attempt::Pages };
     match source.raw_os_error() {
         Some(libc::ESRCH) => Ok(CallEnd::Gone),
         Some(libc::ENOMEM) => Ok(CallEnd::NoMemory),
         Some(libc::EACCES) => Ok(CallEnd::NotAllowed),
-        _ => Err(denied("moving pages", pid, source)),
+        _ => Err(denied("moving pages", attempt, pid, source)),
     }
 }
 
@@ -70,18 +73,15 @@ fn call_end(pid: Pid, source: io::Error) -> Result<CallEnd> {
 pub fn query_error(pid: Pid, source: io::Error) -> Error {
     match source.raw_os_error() {
         Some(libc::ESRCH) => Error::Gone(pid),
-        _ => denied("asking where pages are", pid, source),
+        _ => denied("asking where pages are", Attempt::Pages, pid, source),
     }
 }
 
-fn denied(what: &str, pid: Pid, source: io::Error) -> Error {
+fn denied(what: &str, attempt: Attempt, pid: Pid, source: io::Error) -> Error {
     match source.raw_os_error() {
-        Some(libc::EPERM | libc::ENOSYS) => Error::Denied {
-            what: format!("{what} of process {pid}"),
-            need: "run as its user or with CAP_SYS_PTRACE and CAP_SYS_NICE; in a container allow \
-                   move_pages in the seccomp profile"
-                .to_owned(),
-        },
+        Some(libc::EPERM | libc::ENOSYS) => {
+            Situation::find(Path::new("/")).denied(format!("{what} of process {pid}"), attempt)
+        }
         _ => Error::Syscall { call: "move_pages", source },
     }
 }

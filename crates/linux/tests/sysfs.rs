@@ -158,6 +158,17 @@ fn what_a_kernel_lacks_is_unknown_and_no_error() {
     assert!(machine.caches.is_empty() && machine.distances.is_none());
 }
 
+/// Kinds of cores may differ in what stands behind a cache index, as on hybrid processors.
+#[test]
+fn cores_that_are_not_alike_keep_their_own_caches() {
+    let mut machine = synthetic("1n 3c 4GiB L1d:32KiB L2:1MiB");
+    // In order of level and CPU: the L1d of CPUs 0 to 2, then their L2.
+    machine.caches[1].size_bytes = Some(48 << 10);
+    machine.caches[4].size_bytes = None;
+    machine.caches.remove(5);
+    assert_eq!(read(unpacked(&sysfs::as_capture(&machine)).path()), machine);
+}
+
 fn broken(path: &str, content: &str) -> String {
     let root = unpacked(&sysfs::as_capture(&synthetic("2n 2c 4GiB L2:1MiB huge:2MiB*2")));
     fs::write(root.path().join(path), content).unwrap();

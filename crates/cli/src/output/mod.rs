@@ -1,5 +1,6 @@
 //! Results as text and as JSON.
 
+pub mod doctor;
 pub mod moves;
 pub mod ranking;
 pub mod residency;

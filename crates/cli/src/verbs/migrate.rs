@@ -5,22 +5,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Selection, migrate, plan};
+use nodeward_engine::{Live, MoveReport, MoveRequest, Selection, migrate, plan};
 use nodeward_linux::{Linux, select};
 use nodeward_machine::{Life, Machine, Process};
 use nodeward_model::{MappingKind, NodePairs, Nodemask, Pid};
 
-use crate::args::{JobsArg, Kind, MoveArgs};
+use crate::args::{Kind, MoveArgs};
 use crate::exit::Exit;
 use crate::output::moves;
 use crate::progress;
+use crate::settings::MoveSettings;
 
 /// Moves, or says what a move would do.
-pub fn run(args: &MoveArgs) -> Result<Exit> {
+pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     let (pids, from, to) = words(args)?;
     let machine = Linux::open();
     let processes = hold(&machine, &find(args, pids)?)?;
-    let request = request(args, from, to)?;
+    let request = request(args, settings, from, to)?;
     let live = Live::default();
     if args.dry_run {
         let report = plan(&machine, &processes, &request, &live)?;
@@ -71,19 +72,16 @@ fn hold(machine: &Linux, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {
     pids.iter().map(|&pid| Ok(machine.hold(pid)?)).collect()
 }
 
-fn request(args: &MoveArgs, from: &str, to: &str) -> Result<MoveRequest> {
+fn request(args: &MoveArgs, settings: &MoveSettings, from: &str, to: &str) -> Result<MoveRequest> {
     let from: Nodemask = from.parse()?;
     let to: Nodemask = to.parse()?;
     Ok(MoveRequest {
         pairs: NodePairs::new(&from, &to),
         selection: Selection { kinds: kinds(args), ranges: args.range.clone() },
-        jobs: match args.jobs {
-            Some(JobsArg::Number(jobs)) => Jobs::Fixed(jobs),
-            Some(JobsArg::Auto) | None => Jobs::Auto,
-        },
+        jobs: settings.jobs,
         cpus: vec![nodeward_model::CpuId(1), nodeward_model::CpuId(0)],
-        rate_bytes_per_s: args.rate,
-        stall_ns: args.stall,
+        rate_bytes_per_s: settings.rate_bytes_per_s,
+        stall_ns: settings.stall_ns,
     })
 }
 

@@ -1,4 +1,5 @@
 //! What each verb does: settle what was asked, ask the engine, print.
 
+pub mod doctor;
 pub mod migrate;
 pub mod show;

@@ -5,11 +5,13 @@ mod area;
 mod hold;
 pub mod mempolicy;
 mod pages;
+mod probes;
 mod scan;
 mod thread;
 
 pub use area::{Area, Backing, Usage};
 pub use hold::vmsplice;
 pub use pages::{move_pages, query_pages};
+pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size, userfaultfd};
 pub use scan::{PageRegion, scan_populated};
 pub use thread::{disable_huge_pages, fork_idle, thread_usage};

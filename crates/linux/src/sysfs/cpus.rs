@@ -87,6 +87,16 @@ struct Reader<'a> {
     caches: Vec<Cache>,
     /// For each cache index the CPUs whose cache of that index is known.
     covered: Vec<Cpumask>,
+    /// For each cache index what the last cache was.
+    shapes: Vec<Option<Shape>>,
+    packages: Vec<(Cpumask, Option<u32>)>,
+}
+
+#[derive(Clone, Copy)]
+struct Shape {
+    size_bytes: Option<u64>,
+    level: u32,
+    kind: CacheKind,
 }
 
 impl<'a> Reader<'a> {
@@ -99,6 +109,8 @@ impl<'a> Reader<'a> {
             in_cores: Cpumask::new(),
             caches: Vec::new(),
             covered: Vec::new(),
+            shapes: Vec::new(),
+            packages: Vec::new(),
         }
     }
 
@@ -121,10 +133,19 @@ impl<'a> Reader<'a> {
         file.list().map(Some)
     }
 
+    /// The package of a CPU, read once for all CPUs in it.
     fn package(&mut self, cpu: CpuId) -> Result<Option<u32>, SysfsError> {
+        if let Some((_, package)) = self.packages.iter().find(|(cpus, _)| cpus.contains(cpu)) {
+            return Ok(*package);
+        }
         let file = self.file(format_args!("cpu{cpu}/topology/physical_package_id"))?;
         let number: Option<i64> = file.map(|file| file.number()).transpose()?;
-        Ok(number.and_then(|number| u32::try_from(number).ok())) // -1: the kernel does not know
+        let package = number.and_then(|number| u32::try_from(number).ok()); // -1: not known
+        if let Some(file) = self.file(format_args!("cpu{cpu}/topology/core_siblings_list"))? {
+            let cpus = file.list()?;
+            self.packages.push((cpus, package));
+        }
+        Ok(package)
     }
 
     fn caches(&mut self, cpu: CpuId) -> Result<(), SysfsError> {
@@ -148,15 +169,12 @@ impl<'a> Reader<'a> {
 
     /// The cache with an index of a CPU; `None` behind the last one.
     fn cache(&mut self, cpu: CpuId, index: usize) -> Result<Option<Cache>, SysfsError> {
-        let Some(level) = self.cache_file(cpu, index, "level")? else { return Ok(None) };
-        let level = level.number()?;
-        let kind = match self.cache_file(cpu, index, "type")? {
-            Some(file) => cache_kind(&file)?,
-            None => CacheKind::Unified,
-        };
         let size_bytes = match self.cache_file(cpu, index, "size")? {
             Some(file) => Some(cache_bytes(&file)?),
             None => None,
+        };
+        let Some(Shape { level, kind, .. }) = self.shape(cpu, index, size_bytes)? else {
+            return Ok(None);
         };
         let mut cpus = match self.cache_file(cpu, index, "shared_cpu_list")? {
             Some(file) => file.list()?,
@@ -164,6 +182,32 @@ impl<'a> Reader<'a> {
         };
         cpus.insert(cpu);
         Ok(Some(Cache { level, kind, size_bytes, cpus }))
+    }
+
+    /// Level and kind. Caches of one index and one size are alike, so a machine whose cores are alike
+    /// is asked once, and one with several kinds of cores whenever the size changes.
+    fn shape(
+        &mut self,
+        cpu: CpuId,
+        index: usize,
+        size_bytes: Option<u64>,
+    ) -> Result<Option<Shape>, SysfsError> {
+        let known = self.shapes.get(index).copied().flatten();
+        if known.is_some_and(|shape| size_bytes.is_some() && shape.size_bytes == size_bytes) {
+            return Ok(known);
+        }
+        let Some(level) = self.cache_file(cpu, index, "level")? else { return Ok(None) };
+        let level = level.number()?;
+        let kind = match self.cache_file(cpu, index, "type")? {
+            Some(file) => cache_kind(&file)?,
+            None => CacheKind::Unified,
+        };
+        let shape = Shape { size_bytes, level, kind };
+        if self.shapes.len() <= index {
+            self.shapes.resize(index + 1, None);
+        }
+        self.shapes[index] = Some(shape);
+        Ok(Some(shape))
     }
 
     fn cache_file(

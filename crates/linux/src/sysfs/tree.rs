@@ -1,8 +1,10 @@
 //! The files that a kernel would show for a topology, as a captured text: for tests, benchmarks and
 //! machines that nobody has.
 
+use std::collections::BTreeMap;
+
 use nodeward_model::topology::{Cache, CacheKind, Core, HugePool, Node, Topology};
-use nodeward_model::{CpuId, NodeId};
+use nodeward_model::{CpuId, Cpumask, NodeId};
 
 use super::capture::add_file;
 use super::{CPU_DIR, NODE_DIR};
@@ -23,14 +25,23 @@ pub fn as_capture(topology: &Topology) -> String {
         }
     }
     tree.file(&format!("{CPU_DIR}/online"), &topology.cpus);
+    let packages = packages(topology);
     for core in &topology.cores {
-        core.cpus.iter().for_each(|cpu| tree.core(cpu, core));
+        core.cpus.iter().for_each(|cpu| tree.core(cpu, core, &packages[&core.package]));
     }
     for cpu in topology.cpus.iter() {
         let caches = topology.caches.iter().filter(|cache| cache.cpus.contains(cpu));
         caches.enumerate().for_each(|(index, cache)| tree.cache(cpu, index, cache));
     }
     tree.text
+}
+
+fn packages(topology: &Topology) -> BTreeMap<Option<u32>, Cpumask> {
+    let mut packages = BTreeMap::<_, Cpumask>::new();
+    for core in &topology.cores {
+        packages.entry(core.package).or_default().extend(core.cpus.iter());
+    }
+    packages
 }
 
 #[derive(Default)]
@@ -63,9 +74,10 @@ impl Tree {
         }
     }
 
-    fn core(&mut self, cpu: CpuId, core: &Core) {
+    fn core(&mut self, cpu: CpuId, core: &Core, neighbours: &Cpumask) {
         let dir = format!("{CPU_DIR}/cpu{cpu}/topology");
         self.file(&format!("{dir}/thread_siblings_list"), &core.cpus);
+        self.file(&format!("{dir}/core_siblings_list"), neighbours);
         let package = core.package.map_or(-1, i64::from);
         self.file(&format!("{dir}/physical_package_id"), &package);
     }

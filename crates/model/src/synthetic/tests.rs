@@ -84,7 +84,7 @@ fn a_ring_of_six_is_three_steps_wide() {
 }
 
 /// Any machine that the grammar can say, as text.
-pub(crate) fn any_line() -> impl Strategy<Value = String> {
+fn any_line() -> impl Strategy<Value = String> {
     let memory = prop_oneof![Just(0u64), (1u64..1 << 30).prop_map(|kib| kib * 1024)];
     let group = (btree_set(0u32..200, 1..4), 0u32..5, 1u32..4, memory, option::of(1u64..1024));
     let groups = vec(group, 1..4);

@@ -1,0 +1,34 @@
+# The entrances. Each target sets up what it needs; `cargo xtask --help` lists the single chores.
+# Needs git, make, a C compiler and cargo.
+
+PREFIX ?= /usr/local
+CARGO ?= cargo
+TARGET_DIR = $${CARGO_TARGET_DIR:-target}
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lab bench spec install setup
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## Show the main job on a machine with two memory nodes
+	$(CARGO) xtask demo
+
+test: setup ## Run all checks
+	$(CARGO) xtask ci
+
+lab: setup ## Run the tests that boot real kernels
+	$(CARGO) xtask ci lab
+
+bench: setup ## Measure, as ratios within one run
+	$(CARGO) xtask bench
+
+spec: setup ## Measure every promise of SPEC.md
+	$(CARGO) xtask spec
+
+install: ## Install the command below PREFIX (default /usr/local)
+	$(CARGO) build --release --package nodeward-cli
+	install -D -m 755 "$(TARGET_DIR)/release/nodeward" "$(DESTDIR)$(PREFIX)/bin/nodeward"
+
+setup: ## Install the programs that the checks start, where that is allowed
+	@$(CARGO) xtask setup

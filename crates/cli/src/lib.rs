@@ -1,5 +1,0 @@
-//! What the `nodeward` command is made of.
-
-#![forbid(unsafe_code)]
-
-pub mod output;

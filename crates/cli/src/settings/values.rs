@@ -1,0 +1,125 @@
+//! Values that can be typed as an argument or written in a file, in the same words.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nodeward_engine::Jobs;
+use nodeward_model::units::{parse_duration_ns, parse_rate};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+/// How many workers: a number, or `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobsChoice(pub Jobs);
+
+/// Bytes per second, or `unlimited`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateChoice(pub Option<u64>);
+
+/// Nanoseconds, or `unlimited`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StallChoice(pub Option<u64>);
+
+const JOBS_MAX: u32 = 1024;
+const UNLIMITED: &str = "unlimited";
+
+impl Default for JobsChoice {
+    fn default() -> Self {
+        Self(Jobs::Auto)
+    }
+}
+
+impl FromStr for JobsChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<u32>() {
+            Ok(jobs @ 1..=JOBS_MAX) => Ok(Self(Jobs::Fixed(jobs))),
+            _ if text == "auto" => Ok(Self(Jobs::Auto)),
+            _ => Err(format!("'{text}' is not a number from 1 to {JOBS_MAX}, nor auto")),
+        }
+    }
+}
+
+impl FromStr for RateChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        limit(text, |text| parse_rate(text).map_err(|error| error.to_string())).map(Self)
+    }
+}
+
+impl FromStr for StallChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        limit(text, |text| parse_duration_ns(text).map_err(|error| error.to_string())).map(Self)
+    }
+}
+
+fn limit(text: &str, parse: impl Fn(&str) -> Result<u64, String>) -> Result<Option<u64>, String> {
+    if text == UNLIMITED {
+        return Ok(None);
+    }
+    parse(text).map(Some).map_err(|error| format!("{error}, nor {UNLIMITED}"))
+}
+
+/// Reads a string, or a bare number, in the words of the command line.
+struct Words<T>(&'static str, std::marker::PhantomData<T>);
+
+impl<T: FromStr<Err = String>> Visitor<'_> for Words<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        number.to_string().parse().map_err(E::custom)
+    }
+}
+
+macro_rules! deserialize_as_typed {
+    ($($name:ty: $expected:literal),*) => {$(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(Words($expected, std::marker::PhantomData))
+            }
+        }
+    )*};
+}
+
+deserialize_as_typed! {
+    JobsChoice: "a number of workers or \"auto\"",
+    RateChoice: "a rate such as \"500MB/s\" or \"unlimited\"",
+    StallChoice: "a time such as \"1ms\" or \"unlimited\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the words mean what they say.
+    #[test]
+    fn words() {
+        assert_eq!("4".parse(), Ok(JobsChoice(Jobs::Fixed(4))));
+        assert_eq!("auto".parse(), Ok(JobsChoice(Jobs::Auto)));
+        assert_eq!("1GB/s".parse(), Ok(RateChoice(Some(1_000_000_000))));
+        assert_eq!("250us".parse(), Ok(StallChoice(Some(250_000))));
+        assert_eq!("unlimited".parse(), Ok(StallChoice(None)));
+    }
+
+    /// Goal: mistakes end with what would have been right.
+    #[test]
+    fn mistakes() {
+        for error in [
+            "-1".parse::<JobsChoice>().unwrap_err(),
+            "0".parse::<JobsChoice>().unwrap_err(),
+            "1025".parse::<JobsChoice>().unwrap_err(),
+            "0".parse::<RateChoice>().unwrap_err(),
+            "1".parse::<StallChoice>().unwrap_err(),
+        ] {
+            assert!(error.ends_with("nor auto") || error.ends_with("nor unlimited"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! /proc/PID/status, as far as it tells what a process may do.
+
+use std::fs;
+use std::path::Path;
+
+use nodeward_machine::{Error, Result};
+use nodeward_model::Nodemask;
+
+/// A privilege, by its bit in the kernel's masks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capability {
+    /// Look at processes of other users.
+    SysPtrace = 19,
+    /// See frame numbers, use userfaultfd.
+    SysAdmin = 21,
+    /// Move pages that other processes map.
+    SysNice = 23,
+}
+
+/// What the kernel says of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Privileges {
+    /// The effective capabilities, one bit each.
+    pub effective: u64,
+    /// Whether a seccomp filter looks at its system calls; `None` on kernels without seccomp.
+    pub filtered: Option<bool>,
+    /// The nodes that its cpuset allows; `None` on kernels without cpusets.
+    pub memory_nodes: Option<Nodemask>,
+}
+
+impl Privileges {
+    /// Of the calling thread.
+    pub fn of_this_thread(root: &Path) -> Result<Self> {
+        let path = root.join("proc/thread-self/status");
+        match fs::read_to_string(&path) {
+            Ok(text) => parse(&text, &path),
+            Err(source) => Err(Error::Read { path, source }),
+        }
+    }
+
+    /// Whether a capability is effective. Inside a user namespace that does not mean that the kernel
+    /// honours it.
+    pub fn holds(&self, capability: Capability) -> bool {
+        self.effective >> capability as u32 & 1 == 1
+    }
+}
+
+/// Reads the text of a status file. `path` is for the error message only.
+pub fn parse(text: &str, path: &Path) -> Result<Privileges> {
+    let mut privileges = Privileges::default();
+    let mut complete = false;
+    for (index, line) in text.lines().enumerate() {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let value = value.trim();
+        let wrong = |wanted: &str| Error::Parse {
+            path: path.to_owned(),
+            line: index + 1,
+            wanted: wanted.to_owned(),
+        };
+        match name {
+            "CapEff" => {
+                let bits = u64::from_str_radix(value, 16);
+                privileges.effective = bits.map_err(|_| wrong("CapEff: and hexadecimal digits"))?;
+                complete = true;
+            }
+            "Seccomp" => privileges.filtered = Some(value == "2"),
+            "Mems_allowed_list" => {
+                let nodes = value.parse().map_err(|_| wrong("Mems_allowed_list: and nodes"))?;
+                privileges.memory_nodes = Some(nodes);
+            }
+            _ => {}
+        }
+    }
+    let missing = || Error::Parse {
+        path: path.to_owned(),
+        line: text.lines().count() + 1,
+        wanted: "a line CapEff:".to_owned(),
+    };
+    complete.then_some(privileges).ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: capabilities are told by their bit: 0x800000 is bit 23, CAP_SYS_NICE.
+    #[test]
+    fn fields_are_found_among_others() {
+        let text = "Name:\tx: y\nCapInh:\t0\nCapEff:\t0000000000800000\nSeccomp:\t2\n\
+                    Mems_allowed:\tf\nMems_allowed_list:\t0-1,3\n";
+        let privileges = parse(text, Path::new("status")).unwrap();
+        assert!(privileges.holds(Capability::SysNice) && !privileges.holds(Capability::SysAdmin));
+        assert_eq!(privileges.filtered, Some(true));
+        assert_eq!(privileges.memory_nodes.unwrap().to_string(), "0-1,3");
+    }
+
+    /// Goal: what a kernel leaves out is unknown, what it writes wrongly is an error with its place.
+    #[test]
+    fn gaps_and_errors_differ() {
+        let bare = parse("CapEff:\t0\n", Path::new("status")).unwrap();
+        assert_eq!((bare.filtered, bare.memory_nodes), (None, None));
+        for (text, place) in [("Name:\tx\n", "status:2"), ("\nCapEff:\tz\n", "status:2")] {
+            let error = parse(text, Path::new("status")).unwrap_err().to_string();
+            assert!(error.starts_with(place), "{error}");
+        }
+    }
+}

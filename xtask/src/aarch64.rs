@@ -1,0 +1,86 @@
+//! `cargo check` for aarch64. The code must not lean on x86, and nobody needs an Arm machine to see
+//! that.
+//!
+//! The standard library for the other architecture comes from the first source that has it: an
+//! installed rustup target; Debian's compiler in our cache; rustup, given a few seconds; Debian's
+//! archive, unpacked into our cache without touching the system.
+
+mod archive;
+mod debian;
+mod rustup;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow};
+use clap::ValueEnum;
+
+use crate::ci::Outcome;
+use crate::process;
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// Where the standard library may come from.
+#[derive(clap::Args)]
+pub struct Args {
+    #[arg(long, value_enum, default_value_t = Source::Auto)]
+    source: Source,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Source {
+    /// The first that works
+    Auto,
+    /// Only rustup
+    Rustup,
+    /// Only Debian's compiler
+    Debian,
+}
+
+/// What to compile with.
+enum Compiler {
+    /// The one in use has the target.
+    Installed,
+    /// This one in its place.
+    Other(PathBuf),
+}
+
+/// Checks the workspace; a machine that cannot get a standard library is an error here.
+pub fn run(args: &Args) -> Result<()> {
+    let compiler = match args.source {
+        Source::Auto => any()?,
+        Source::Rustup => rustup::fetch().map(|()| Compiler::Installed)?,
+        Source::Debian => Compiler::Other(debian::fetch()?),
+    };
+    check(&compiler)
+}
+
+/// The part of `ci`: a machine that cannot get a standard library skips it.
+pub fn part() -> Result<Outcome> {
+    match any() {
+        Ok(compiler) => check(&compiler).map(|()| Outcome::Done),
+        Err(why) => Ok(Outcome::Skipped(format!("{why:#}"))),
+    }
+}
+
+fn any() -> Result<Compiler> {
+    if rustup::is_installed() {
+        return Ok(Compiler::Installed);
+    }
+    if let Some(rustc) = debian::cached()? {
+        return Ok(Compiler::Other(rustc));
+    }
+    let Err(first) = rustup::fetch() else { return Ok(Compiler::Installed) };
+    debian::fetch().map(Compiler::Other).map_err(|second| {
+        anyhow!("no standard library for {TARGET}; from rustup: {first:#}; from Debian: {second:#}")
+    })
+}
+
+fn check(compiler: &Compiler) -> Result<()> {
+    let mut cargo = process::cargo();
+    cargo.args(["check", "--workspace", "--target", TARGET]);
+    if let Compiler::Other(rustc) = compiler {
+        eprintln!("using {}", rustc.display());
+        cargo.env("RUSTC", rustc);
+    }
+    process::run(&mut cargo)
+}

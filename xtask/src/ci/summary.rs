@@ -1,0 +1,89 @@
+//! The table at the end: what ran, how long, and why something did not.
+
+use std::fmt;
+
+use anyhow::Result;
+
+/// How a part ended that did not fail.
+#[derive(Debug, PartialEq)]
+pub enum Outcome {
+    /// It ran and all is well.
+    Done,
+    /// It could not run here, and why. Never the same as well.
+    Skipped(String),
+}
+
+/// One part in the table.
+#[derive(Debug)]
+pub struct Line {
+    pub name: String,
+    pub result: Result<Outcome>,
+    pub seconds: f64,
+}
+
+/// All parts that ran.
+#[derive(Debug, Default)]
+pub struct Summary {
+    lines: Vec<Line>,
+}
+
+impl Summary {
+    pub fn push(&mut self, line: Line) {
+        self.lines.push(line);
+    }
+
+    /// Whether no part failed.
+    pub fn holds(&self) -> bool {
+        self.lines.iter().all(|line| line.result.is_ok())
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.lines.iter().map(|line| line.name.len()).max().unwrap_or(0);
+        for Line { name, result, seconds } in &self.lines {
+            let words = words(result);
+            writeln!(f, "{name:width$}  {seconds:7.1} s  {words}")?;
+        }
+        Ok(())
+    }
+}
+
+fn words(result: &Result<Outcome>) -> String {
+    match result {
+        Ok(Outcome::Done) => "ok".to_owned(),
+        Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
+        Err(error) => format!("FAILED: {}", first_line(&format!("{error:#}"))),
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str, result: Result<Outcome>) -> Line {
+        Line { name: name.to_owned(), result, seconds: 1.25 }
+    }
+
+    #[test]
+    fn a_skipped_part_says_why_and_does_not_fail_the_run() {
+        let mut summary = Summary::default();
+        summary.push(line("fmt", Ok(Outcome::Done)));
+        summary.push(line("lab", Ok(Outcome::Skipped("no QEMU".to_owned()))));
+        assert!(summary.holds());
+        assert_eq!(summary.to_string(), "fmt      1.2 s  ok\nlab      1.2 s  skipped: no QEMU\n");
+    }
+
+    #[test]
+    fn one_failure_fails_the_run() {
+        let mut summary = Summary::default();
+        summary.push(line("fmt", Ok(Outcome::Done)));
+        summary.push(line("tidy", Err(anyhow::anyhow!("3 violations\nmore"))));
+        assert!(!summary.holds());
+        assert!(summary.to_string().ends_with("FAILED: 3 violations\n"));
+    }
+}

@@ -1,0 +1,58 @@
+//! The programs that run inside the lab, built without shared libraries: a guest has none.
+//!
+//! They are all programs of the workspace but those of the host: the chores and the lab's command.
+//! `--target` is given although it is the host's own, because only then cargo keeps `crt-static`
+//! away from procedural macros, which cannot be static.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+
+use crate::process;
+use crate::workspace::Workspace;
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Programs that no guest starts.
+const HOST_ONLY: [&str; 2] = ["xtask", "nodeward-lab"];
+
+/// Builds the programs and prints their paths.
+pub fn run() -> Result<()> {
+    for path in build()? {
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+/// Builds the programs and returns their paths.
+pub fn build() -> Result<Vec<PathBuf>> {
+    let workspace = Workspace::load()?;
+    let programs = programs(&workspace);
+    let mut cargo = process::cargo();
+    cargo.args(["build", "--release", "--target", TARGET]);
+    for (package, program) in &programs {
+        cargo.args(["-p", package, "--bin", program]);
+    }
+    process::run(cargo.env("RUSTFLAGS", static_flags()))?;
+    let dir = dir(&workspace);
+    let paths: Vec<PathBuf> = programs.iter().map(|(_, program)| dir.join(program)).collect();
+    for path in &paths {
+        ensure!(path.is_file(), "cargo built no {}; is its name in Cargo.toml?", path.display());
+    }
+    Ok(paths)
+}
+
+/// Where the programs are put.
+pub fn dir(workspace: &Workspace) -> PathBuf {
+    workspace.target_directory.join(TARGET).join("release")
+}
+
+fn programs(workspace: &Workspace) -> Vec<(&str, &str)> {
+    workspace.targets("bin").filter(|(_, program)| !HOST_ONLY.contains(program)).collect()
+}
+
+fn static_flags() -> String {
+    let given = env::var("RUSTFLAGS").unwrap_or_default();
+    format!("{given} -C target-feature=+crt-static").trim_start().to_owned()
+}

@@ -1,0 +1,50 @@
+//! The demo and the benchmark are scripts of the repository. This module builds what they use and
+//! tells them where it is, so that a script never guesses a path:
+//!
+//! - `NODEWARD`: the command for this machine
+//! - `NODEWARD_LAB`: the lab's command for this machine
+//! - `NODEWARD_GUEST_DIR`: the static programs for inside the lab
+
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Result, ensure};
+
+use crate::workspace::{self, Workspace};
+use crate::{guest, process};
+
+/// What the script is to be told.
+#[derive(clap::Args)]
+pub struct Args {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+/// Builds everything and runs a script given by its path in the repository.
+pub fn run(script: &str, args: &Args) -> Result<ExitCode> {
+    let path = workspace::root().join(script);
+    ensure!(path.is_file(), "this checkout has no {script}; `git status` tells if it was removed");
+    build()?;
+    let mut command = Command::new(path);
+    tell(&mut command)?;
+    process::hand_over(command.args(&args.words))
+}
+
+/// Builds the programs of both worlds: this machine and the lab's guest.
+pub fn build() -> Result<()> {
+    let mut cargo = process::cargo();
+    cargo.args(["build", "--release", "-p", "nodeward-cli", "-p", "nodeward-lab"]);
+    process::run(&mut cargo)?;
+    guest::build().map(drop)
+}
+
+/// Adds the variables that lead to the programs, and starts in the root of the repository.
+pub fn tell(command: &mut Command) -> Result<()> {
+    let workspace = Workspace::load()?;
+    let host = workspace.target_directory.join("release");
+    command.current_dir(workspace::root());
+    command.env("NODEWARD", host.join("nodeward"));
+    command.env("NODEWARD_LAB", host.join("nodeward-lab"));
+    command.env("NODEWARD_GUEST_DIR", guest::dir(&workspace));
+    Ok(())
+}

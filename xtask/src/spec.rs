@@ -1,0 +1,95 @@
+//! `cargo xtask spec`: SPEC.md says what nodeward promises, and this measures it.
+//!
+//! SPEC.md explains the convention to its readers. In short: a row is `id | promise | bound |
+//! command`; the last stdout line of the command is `{"measured": NUMBER, "unit": "..."}`; exit
+//! code 77 means that it could not run here, with the reason as the last line of stderr.
+
+mod bound;
+mod measure;
+mod report;
+mod table;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::ci::Outcome;
+use crate::{script, workspace};
+use measure::{Effort, Finding, measure};
+use report::Judged;
+use table::Promise;
+pub use table::parse;
+
+/// Which promises, and how to show them.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only promises whose id starts with this, such as `move.`
+    #[arg(long, value_name = "ID-PREFIX")]
+    only: Option<String>,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Run every command at its smallest size and do not judge the numbers
+    #[arg(long)]
+    smoke: bool,
+}
+
+/// Measures and reports; success only if every promise holds.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let effort = if args.smoke { Effort::Smoke } else { Effort::Full };
+    let judged = judge_all(&chosen(args.only.as_deref())?, effort)?;
+    if args.json {
+        println!("{}", report::json(&judged)?);
+    } else {
+        print!("{}", report::text(&judged));
+    }
+    let good = judged.iter().all(|j| j.finding.is_good());
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The part of `ci`: the commands run and measure something; how much is not judged.
+pub fn smoke() -> Result<Outcome> {
+    let judged = judge_all(&chosen(None)?, Effort::Smoke)?;
+    print!("{}", report::text(&judged));
+    let skipped = judged.iter().filter(|j| matches!(j.finding, Finding::Skipped { .. })).count();
+    let good = judged.iter().filter(|j| j.finding.is_good()).count();
+    let bad = judged.len() - good - skipped;
+    ensure!(bad == 0, "{bad} commands of SPEC.md did not measure; see the table above");
+    match judged.len() {
+        0 => Ok(Outcome::Skipped("SPEC.md promises nothing yet".to_owned())),
+        all if skipped > 0 => {
+            Ok(Outcome::Skipped(format!("{skipped} of {all} could not run here")))
+        }
+        _ => Ok(Outcome::Done),
+    }
+}
+
+fn chosen(prefix: Option<&str>) -> Result<Vec<Promise>> {
+    let path = workspace::root().join("SPEC.md");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let all = parse(&text).map_err(|faults| anyhow::anyhow!(faults.join("\n")))?;
+    let Some(prefix) = prefix else { return Ok(all) };
+    let areas: BTreeSet<String> = all.iter().map(|promise| promise.area().to_owned()).collect();
+    let chosen: Vec<_> = all.into_iter().filter(|p| p.id.starts_with(prefix)).collect();
+    if chosen.is_empty() {
+        let known = areas.into_iter().collect::<Vec<_>>().join(", ");
+        bail!("no id in SPEC.md starts with `{prefix}`; its areas are: {known}");
+    }
+    Ok(chosen)
+}
+
+fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<Judged>> {
+    if promises.is_empty() {
+        return Ok(Vec::new());
+    }
+    let judge = |promise: &Promise| {
+        let mut shell = Command::new("timeout");
+        script::tell(&mut shell)?;
+        let finding = measure(shell, promise, effort)?;
+        Ok(Judged { promise: promise.clone(), finding })
+    };
+    script::build()?;
+    promises.iter().map(judge).collect()
+}

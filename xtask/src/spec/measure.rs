@@ -1,0 +1,205 @@
+//! Running the command of a promise and reading its number.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Number, Value};
+
+use super::table::Promise;
+
+/// The command ends with this when it cannot run on this machine.
+const EXIT_SKIPPED: i32 = 77;
+/// `timeout` ends with this when it had to stop the command.
+const EXIT_STOPPED: i32 = 124;
+/// No command may take longer.
+const SECONDS_MAX: u32 = 900;
+
+/// How much a command is asked to do. `Smoke` sets `NODEWARD_SPEC_SMOKE=1` and judges no number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Effort {
+    Full,
+    Smoke,
+}
+
+/// What came of a promise.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// The command printed a number, and all else that it recorded.
+    Measured { verdict: Verdict, number: Number, record: Map<String, Value> },
+    /// It cannot run on this machine. Not shown, hence not held.
+    Skipped { why: String },
+    /// It ran and measured nothing.
+    Failed { why: String },
+}
+
+/// The number beside its bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    Holds,
+    Broken,
+    /// A smoke run, where the bound does not count.
+    NotJudged,
+}
+
+impl Finding {
+    /// Whether this is what the run was to show.
+    pub fn is_good(&self) -> bool {
+        match self {
+            Finding::Measured { verdict, .. } => *verdict != Verdict::Broken,
+            Finding::Skipped { .. } | Finding::Failed { .. } => false,
+        }
+    }
+}
+
+/// Runs the command; `timeout` is that program, already told its directory and variables.
+pub fn measure(mut timeout: Command, promise: &Promise, effort: Effort) -> Result<Finding> {
+    eprintln!("\n== {}\n$ {}", promise.id, promise.command);
+    let limit = SECONDS_MAX.to_string();
+    timeout.args(["--kill-after=10", &limit, "sh", "-c", &promise.command]);
+    if effort == Effort::Smoke {
+        timeout.env("NODEWARD_SPEC_SMOKE", "1");
+    }
+    timeout.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = timeout.spawn().context("failed to start `timeout`; install coreutils")?;
+    let said = listen(child)?;
+    Ok(judge(&said, promise, effort))
+}
+
+/// What a command left behind.
+struct Said {
+    status: ExitStatus,
+    stdout: String,
+    stderr_last: String,
+}
+
+/// Collects stdout while stderr is shown as it comes.
+fn listen(mut child: Child) -> Result<Said> {
+    let talk =
+        child.stderr.take().map(|stderr| thread::spawn(move || echo(BufReader::new(stderr))));
+    let mut stdout = String::new();
+    if let Some(mut pipe) = child.stdout.take() {
+        pipe.read_to_string(&mut stdout).context("the command's stdout is not UTF-8")?;
+    }
+    let status = child.wait().context("waiting for the command")?;
+    let stderr_last = talk.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    Ok(Said { status, stdout, stderr_last })
+}
+
+/// Copies lines to stderr; returns the last one that says something.
+fn echo(lines: impl BufRead) -> String {
+    let mut last = String::new();
+    for line in lines.split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).into_owned();
+        // Our own stderr may be gone; the command's number still counts.
+        let _ = writeln!(std::io::stderr(), "{line}");
+        if !line.trim().is_empty() {
+            line.trim().clone_into(&mut last);
+        }
+    }
+    last
+}
+
+fn judge(said: &Said, promise: &Promise, effort: Effort) -> Finding {
+    let last = |otherwise: &str| match said.stderr_last.as_str() {
+        "" => otherwise.to_owned(),
+        words => words.to_owned(),
+    };
+    match said.status.code() {
+        Some(0) => number_of(&said.stdout, promise, effort),
+        Some(EXIT_SKIPPED) => Finding::Skipped { why: last("the command gave no reason") },
+        Some(EXIT_STOPPED) => Finding::Failed { why: format!("not done in {SECONDS_MAX} s") },
+        _ => Finding::Failed { why: format!("{}: {}", said.status, last("no word on stderr")) },
+    }
+}
+
+fn number_of(stdout: &str, promise: &Promise, effort: Effort) -> Finding {
+    let (number, record) = match read(stdout, promise.bound.unit.as_deref()) {
+        Ok(read) => read,
+        Err(why) => return Finding::Failed { why },
+    };
+    let verdict = match effort {
+        Effort::Smoke => Verdict::NotJudged,
+        Effort::Full if promise.bound.holds(&number) => Verdict::Holds,
+        Effort::Full => Verdict::Broken,
+    };
+    Finding::Measured { verdict, number, record }
+}
+
+/// The last line of stdout: an object with `measured`, in the unit of the bound.
+fn read(stdout: &str, unit: Option<&str>) -> Result<(Number, Map<String, Value>), String> {
+    let line = stdout.trim_end().lines().last().unwrap_or_default();
+    let record: Map<String, Value> = serde_json::from_str(line)
+        .map_err(|error| format!("the last line of stdout is not a JSON object: {error}"))?;
+    let Some(Value::Number(measured)) = record.get("measured") else {
+        return Err("the JSON on stdout has no number `measured`".to_owned());
+    };
+    let given = record.get("unit").and_then(Value::as_str);
+    if given != unit {
+        let (given, unit) = (given.unwrap_or("no unit"), unit.unwrap_or("none"));
+        return Err(format!("measured in {given}, but the bound's unit is {unit}"));
+    }
+    Ok((measured.clone(), record))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::table::parse;
+
+    /// Runs a real shell: the goal is the whole road from the row to the finding.
+    fn find(bound: &str, command: &str, effort: Effort) -> Finding {
+        let row = format!("| id | promise | bound | command |\n| a.b | p | {bound} | {command} |");
+        let promise = parse(&row).unwrap().remove(0);
+        measure(Command::new("timeout"), &promise, effort).unwrap()
+    }
+
+    fn why(finding: Finding) -> String {
+        match finding {
+            Finding::Skipped { why } => format!("skipped: {why}"),
+            Finding::Failed { why } => format!("failed: {why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn measured(finding: &Finding) -> (Verdict, Option<u64>) {
+        match finding {
+            Finding::Measured { verdict, number, .. } => (*verdict, number.as_u64()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_last_line_counts_and_the_bound_decides() {
+        let command = r#"echo noise; echo '{"measured": 2, "unit": "ms", "n": 3}'"#;
+        let verdict = |bound, effort| measured(&find(bound, command, effort));
+        assert_eq!(verdict("< 3 ms", Effort::Full), (Verdict::Holds, Some(2)));
+        assert_eq!(verdict("< 2 ms", Effort::Full), (Verdict::Broken, Some(2)));
+        assert_eq!(verdict("< 2 ms", Effort::Smoke), (Verdict::NotJudged, Some(2)));
+    }
+
+    #[test]
+    fn smoke_is_told_to_the_command() {
+        let command = r#"echo "{\"measured\": ${NODEWARD_SPEC_SMOKE:-0}}""#;
+        let number = |effort| measured(&find("> 0", command, effort)).1;
+        assert_eq!((number(Effort::Smoke), number(Effort::Full)), (Some(1), Some(0)));
+    }
+
+    #[test]
+    fn a_command_that_cannot_run_is_skipped_with_its_reason() {
+        let finding = find("> 0", "echo 'no second node' >&2; exit 77", Effort::Full);
+        assert!(!finding.is_good());
+        assert_eq!(why(finding), "skipped: no second node");
+    }
+
+    #[test]
+    fn what_does_not_measure_failed() {
+        let full = |command| why(find("> 0", command, Effort::Full));
+        assert!(full("true").starts_with("failed: the last line of stdout is not a JSON object"));
+        assert!(full("echo '{}'").ends_with("no number `measured`"));
+        assert!(full("echo gone >&2; exit 3").ends_with(": gone"));
+        let unit = full(r#"echo '{"measured": 1, "unit": "s"}'"#);
+        assert_eq!(unit, "failed: measured in s, but the bound's unit is none");
+    }
+}

@@ -1,0 +1,136 @@
+//! Promised, measured, held or not: as a table for people and as JSON for programs.
+
+use anyhow::Result;
+use serde_json::{Map, Number, Value, json};
+
+use super::measure::{Finding, Verdict};
+use super::table::Promise;
+
+/// Names the shape of the JSON; a change that readers would notice changes the number.
+const SCHEMA: &str = "nodeward.spec/1";
+
+/// A promise and what came of it.
+pub struct Judged {
+    pub promise: Promise,
+    pub finding: Finding,
+}
+
+/// One line for each promise and a closing count.
+pub fn text(all: &[Judged]) -> String {
+    let header = ["id", "promised", "measured", "result"].map(str::to_owned);
+    let rows: Vec<[String; 4]> = std::iter::once(header).chain(all.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let (a, b, c) = (width(0), width(1), width(2));
+    let mut text = String::new();
+    for [id, promised, measured, result] in &rows {
+        text.push_str(&format!("{id:a$}  {promised:b$}  {measured:c$}  {result}\n"));
+    }
+    let good = all.iter().filter(|judged| judged.finding.is_good()).count();
+    text.push_str(&format!("{good} of {} promises shown\n", all.len()));
+    text
+}
+
+/// The same for programs, one object with the schema and the rows.
+pub fn json(all: &[Judged]) -> Result<String> {
+    let rows: Vec<Value> = all.iter().map(object).collect();
+    Ok(serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "promises": rows }))?)
+}
+
+fn row(Judged { promise, finding }: &Judged) -> [String; 4] {
+    let measured = match (measured(finding), &promise.bound.unit) {
+        (Some(number), Some(unit)) => format!("{number} {unit}"),
+        (Some(number), None) => number.to_string(),
+        (None, _) => "-".to_owned(),
+    };
+    let result = match why(finding) {
+        Some(why) => format!("{}: {why}", word(finding)),
+        None => word(finding).to_owned(),
+    };
+    [promise.id.clone(), promise.bound.to_string(), measured, result]
+}
+
+fn object(Judged { promise, finding }: &Judged) -> Value {
+    json!({
+        "id": promise.id,
+        "promise": promise.promise,
+        "bound": promise.bound.to_string(),
+        "unit": promise.bound.unit,
+        "command": promise.command,
+        "result": word(finding),
+        "holds": matches!(finding, Finding::Measured { verdict: Verdict::Holds, .. }),
+        "measured": measured(finding),
+        "why": why(finding),
+        "record": record(finding),
+    })
+}
+
+fn word(finding: &Finding) -> &'static str {
+    match finding {
+        Finding::Measured { verdict: Verdict::Holds, .. } => "holds",
+        Finding::Measured { verdict: Verdict::Broken, .. } => "broken",
+        Finding::Measured { verdict: Verdict::NotJudged, .. } => "not-judged",
+        Finding::Skipped { .. } => "skipped",
+        Finding::Failed { .. } => "failed",
+    }
+}
+
+fn measured(finding: &Finding) -> Option<&Number> {
+    match finding {
+        Finding::Measured { number, .. } => Some(number),
+        Finding::Skipped { .. } | Finding::Failed { .. } => None,
+    }
+}
+
+fn record(finding: &Finding) -> Option<&Map<String, Value>> {
+    match finding {
+        Finding::Measured { record, .. } => Some(record),
+        Finding::Skipped { .. } | Finding::Failed { .. } => None,
+    }
+}
+
+fn why(finding: &Finding) -> Option<&str> {
+    match finding {
+        Finding::Skipped { why } | Finding::Failed { why } => Some(why),
+        Finding::Measured { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::table::parse;
+
+    /// One promise measured at 2 ms against `< 3 ms`, and one that could not run.
+    fn judged() -> Vec<Judged> {
+        let text =
+            "| id | promise | bound | command |\n| a.b | p | < 3 ms | c |\n| a.c | q | > 1 | d |";
+        let measured = Finding::Measured {
+            verdict: Verdict::Holds,
+            number: Number::from(2),
+            record: Map::new(),
+        };
+        let skipped = Finding::Skipped { why: "one node".to_owned() };
+        let promises = parse(text).unwrap().into_iter();
+        let pair = |(promise, finding)| Judged { promise, finding };
+        promises.zip([measured, skipped]).map(pair).collect()
+    }
+
+    #[test]
+    fn people_see_promised_beside_measured() {
+        let want = "id   promised  measured  result\n\
+                    a.b  < 3 ms    2 ms      holds\n\
+                    a.c  > 1       -         skipped: one node\n\
+                    1 of 2 promises shown\n";
+        assert_eq!(text(&judged()), want);
+    }
+
+    #[test]
+    fn programs_see_the_schema_and_the_same_results() {
+        let value: Value = serde_json::from_str(&json(&judged()).unwrap()).unwrap();
+        assert_eq!(value["schema"], SCHEMA);
+        assert_eq!(value["promises"][0]["measured"], 2);
+        assert_eq!(value["promises"][0]["holds"], true);
+        assert_eq!(value["promises"][1]["result"], "skipped");
+        assert_eq!(value["promises"][1]["why"], "one node");
+    }
+}

@@ -1,0 +1,114 @@
+//! The house's rules as a test. Each rule is one module that looks at text and returns violations;
+//! reading files and asking cargo happens here, so that rules are tested on small strings.
+
+mod arrows;
+mod changelog;
+mod documents;
+mod figures;
+mod functions;
+mod mask;
+mod rooms;
+mod source;
+mod words;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::{self, Workspace};
+use crate::{process, spec};
+use source::Source;
+
+/// One place that breaks a rule, and what to do about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    path: PathBuf,
+    /// Counted from one; zero when the whole file is meant.
+    line: usize,
+    advice: String,
+}
+
+impl Violation {
+    fn new(path: &Path, line: usize, advice: impl Into<String>) -> Violation {
+        Violation { path: path.to_path_buf(), line, advice: advice.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path.display(), self.advice),
+            line => write!(f, "{}:{line}: {}", self.path.display(), self.advice),
+        }
+    }
+}
+
+/// Checks every rule, prints all violations and the figures.
+pub fn run() -> Result<()> {
+    let files = text_files()?;
+    let sources: Vec<Source> = files.iter().filter_map(Source::of).collect();
+    let mut violations: Vec<Violation> = sources.iter().flat_map(check_source).collect();
+    violations.extend(files.iter().flat_map(|(path, text)| words::check_text(path, text)));
+    violations.extend(check_workspace(&Workspace::load()?, &files));
+    for violation in &violations {
+        eprintln!("{violation}");
+    }
+    eprint!("{}", figures::Figures::of(&sources));
+    match violations.len() {
+        0 => Ok(()),
+        1 => bail!("1 place breaks a rule of the house; see above"),
+        count => bail!("{count} places break a rule of the house; see above"),
+    }
+}
+
+fn check_source(source: &Source) -> Vec<Violation> {
+    let rules = [source::check, functions::check, words::check_source, rooms::check];
+    rules.iter().flat_map(|rule| rule(source)).collect()
+}
+
+fn check_workspace(workspace: &Workspace, files: &[(PathBuf, String)]) -> Vec<Violation> {
+    let text = |name: &str| files.iter().find(|(p, _)| p == Path::new(name)).map(|(_, t)| &**t);
+    let mut violations = arrows::check(workspace);
+    let dirs: Vec<&Path> = workspace.packages.iter().map(|package| package.dir()).collect();
+    violations.extend(documents::check_map(text("ARCHITECTURE.md"), &dirs));
+    violations.extend(documents::check_readme(text("README.md")));
+    violations.extend(changelog::check(text("CHANGELOG.md")));
+    violations.extend(check_spec(text("SPEC.md")));
+    violations
+}
+
+fn check_spec(text: Option<&str>) -> Vec<Violation> {
+    let path = Path::new("SPEC.md");
+    let Some(text) = text else {
+        return vec![Violation::new(path, 0, "is missing; it holds the numbers that we promise")];
+    };
+    let faults = spec::parse(text).err().unwrap_or_default();
+    let violation = |fault: String| {
+        let rest = fault.strip_prefix("SPEC.md:").unwrap_or(&fault);
+        let (line, advice) = rest.split_once(": ").unwrap_or(("0", rest));
+        Violation::new(path, line.parse().unwrap_or(0), advice)
+    };
+    faults.into_iter().map(violation).collect()
+}
+
+/// Every file of the repository that is text: tracked, or new and not ignored.
+fn text_files() -> Result<Vec<(PathBuf, String)>> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let list = process::read(git.current_dir(workspace::root()))?;
+    let mut files = Vec::new();
+    for name in list.split('\0').filter(|name| !name.is_empty()) {
+        let path = workspace::root().join(name);
+        if !path.is_file() {
+            continue; // removed but not yet committed, or a link to a directory
+        }
+        let bytes = fs::read(&path).with_context(|| format!("reading {name}"))?;
+        if let Ok(text) = String::from_utf8(bytes) {
+            files.push((PathBuf::from(name), text));
+        }
+    }
+    Ok(files)
+}

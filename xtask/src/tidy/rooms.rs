@@ -1,0 +1,130 @@
+//! What may stand in which room: unsafe code, the world outside of decisions, and /proc.
+
+use super::Violation;
+use super::source::Source;
+use super::words::stands_in;
+
+/// The only places for unsafe code.
+const UNSAFE_ROOMS: &[&str] = &["crates/linux/src/sys", "crates/linux/src/sys.rs"];
+
+/// Crates that decide. What they compute depends on their arguments alone.
+const PURE: &[&str] = &["crates/policy/src", "crates/migrate/src"];
+
+/// What decisions may not use, and why.
+const IMPURE: &[(&str, &str)] = &[
+    ("std::time", "take the time as an argument"),
+    ("Instant", "take the time as an argument"),
+    ("SystemTime", "take the time as an argument"),
+    ("HashMap", "its order changes from run to run; use BTreeMap"),
+    ("HashSet", "its order changes from run to run; use BTreeSet"),
+    ("std::fs", "take what was read as an argument"),
+    ("std::env", "take the setting as an argument"),
+    ("std::net", "decisions do no IO"),
+    ("std::process", "decisions do no IO"),
+    ("std::thread", "decisions run where they are called"),
+    ("std::io", "decisions do no IO"),
+    ("println!", "return a Reason"),
+    ("print!", "return a Reason"),
+    ("eprintln!", "return a Reason"),
+    ("eprint!", "return a Reason"),
+    ("tracing", "return a Reason"),
+    ("rand", "take the choice as an argument"),
+    ("f32", "decide with integers or fixed point"),
+    ("f64", "decide with integers or fixed point"),
+];
+
+/// The verbs, which ask the readers of `linux`.
+const VERBS: &str = "crates/cli/src";
+
+/// All rules about rooms.
+pub fn check(source: &Source) -> Vec<Violation> {
+    let mut violations = check_unsafe(source);
+    violations.extend(check_pure(source));
+    violations.extend(check_verbs(source));
+    violations
+}
+
+fn check_unsafe(source: &Source) -> Vec<Violation> {
+    if UNSAFE_ROOMS.iter().any(|room| source.is_in(room)) {
+        return Vec::new();
+    }
+    let lines = source.layers.code.lines().enumerate();
+    let found = lines.filter(|(_, line)| has_word(line, "unsafe"));
+    let advice = "unsafe code stands only in crates/linux/src/sys; put the call there";
+    found.map(|(index, _)| source.violation(index + 1, advice)).collect()
+}
+
+fn check_pure(source: &Source) -> Vec<Violation> {
+    if !PURE.iter().any(|room| source.is_in(room)) {
+        return Vec::new();
+    }
+    let mut violations = Vec::new();
+    for (line, text) in source.shipped(&source.layers.code) {
+        for (word, advice) in IMPURE.iter().filter(|(word, _)| has_word(text, word)) {
+            let advice = format!("`{word}` in a crate that decides: {advice}");
+            violations.push(source.violation(line, advice));
+        }
+    }
+    violations
+}
+
+fn check_verbs(source: &Source) -> Vec<Violation> {
+    if !source.is_in(VERBS) {
+        return Vec::new();
+    }
+    let opens = |line: &str| ["\"/proc", "\"/sys/"].iter().any(|start| line.contains(start));
+    let found = source.shipped(&source.layers.literals).filter(|(_, line)| opens(line));
+    let advice = "a verb reads no kernel file itself; ask a reader of crates/linux";
+    found.map(|(line, _)| source.violation(line, advice)).collect()
+}
+
+/// Whether the word stands in the line with no letter on either side.
+fn has_word(line: &str, word: &str) -> bool {
+    let whole = |at: usize| {
+        let after = line[at + word.len()..].chars().next();
+        after.is_none_or(|c| !c.is_alphanumeric() && c != '_')
+    };
+    stands_in(line, word) && line.match_indices(word).any(|(at, _)| whole(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn count(path: &str, text: &str) -> usize {
+        check(&Source::new(Path::new(path), text)).len()
+    }
+
+    #[test]
+    fn unsafe_code_stays_in_its_room() {
+        let text = "#![forbid(unsafe_code)]\nfn f() { unsafe { g() } } // unsafe\n";
+        assert_eq!(count("crates/model/src/lib.rs", text), 1);
+        assert_eq!(count("crates/linux/src/procfs.rs", text), 1);
+        assert_eq!(count("crates/linux/src/sys/calls.rs", text), 0);
+        assert_eq!(count("crates/linux/src/sys.rs", text), 0);
+    }
+
+    #[test]
+    fn decisions_do_not_see_the_world() {
+        let text = "use std::time::Instant;\nlet a: f64 = 1.0;\nlet strand = 1;\n";
+        assert_eq!(count("crates/policy/src/plan.rs", text), 3);
+        assert_eq!(count("crates/engine/src/round.rs", text), 0);
+    }
+
+    #[test]
+    fn the_tests_of_decisions_may_see_the_world() {
+        let text = "#[cfg(test)]\nmod tests {\n    use std::time::Instant;\n}\n";
+        assert_eq!(count("crates/policy/src/plan.rs", text), 0);
+    }
+
+    #[test]
+    fn verbs_open_no_kernel_file_but_may_speak_of_one() {
+        let opens = "let a = open(\"/proc/1/stat\");\n";
+        assert_eq!(count("crates/cli/src/verbs.rs", opens), 1);
+        assert_eq!(count("crates/linux/src/procfs.rs", opens), 0);
+        let speaks = "/// Reads \"/proc\".\nlet a = \"is /proc mounted?\";\n";
+        assert_eq!(count("crates/cli/src/verbs.rs", speaks), 0);
+    }
+}

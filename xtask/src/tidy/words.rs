@@ -1,0 +1,86 @@
+//! Words that must not stand in the repository: unfinished work, and traces of the machine on which
+//! something was written. Such words are assembled here, so that this file does not break its rule.
+
+use std::path::Path;
+
+use super::Violation;
+use super::source::Source;
+
+/// In code: macros and attributes of unfinished work.
+const IN_CODE: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[ignore"];
+/// In comments: notes of unfinished work.
+const IN_COMMENTS: &[&str] = &["FIXME", "XXX", "TODO"];
+/// Anywhere: places and hosts that only one machine has.
+const OF_ONE_MACHINE: &[&str] = &[
+    concat!("/wo", "rk/"),
+    concat!("/tmp/", "wt"),
+    concat!("/ho", "me/"),
+    concat!("deb.deb", "ian.org"),
+    concat!("helper ses", "sion"),
+];
+
+/// Unfinished work in a Rust file.
+pub fn check_source(source: &Source) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (layer, words) in [(&source.layers.code, IN_CODE), (&source.layers.comments, IN_COMMENTS)] {
+        for (line, word) in hits(layer, words) {
+            violations.push(source.violation(line, format!("`{word}`: finish it or leave it out")));
+        }
+    }
+    violations
+}
+
+/// Traces of one machine in any text.
+pub fn check_text(path: &Path, text: &str) -> Vec<Violation> {
+    let advice = |word| format!("`{word}` means something on one machine only; say it in general");
+    let hits = hits(text, OF_ONE_MACHINE).into_iter();
+    hits.map(|(line, word)| Violation::new(path, line, advice(word))).collect()
+}
+
+fn hits<'a>(text: &str, words: &'a [&str]) -> Vec<(usize, &'a str)> {
+    let mut hits = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let found = words.iter().filter(|word| stands_in(line, word));
+        hits.extend(found.map(|word| (index + 1, *word)));
+    }
+    hits
+}
+
+/// Whether the word stands in the line on its own: not as the tail of a longer word or path.
+pub fn stands_in(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        before.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '_' | '.' | '-' | '}'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Vec<String> {
+        let found = check_source(&Source::new(Path::new("a.rs"), text));
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn unfinished_work_is_told_with_its_line() {
+        assert_eq!(source("\ntodo!()"), ["a.rs:2: `todo!`: finish it or leave it out"]);
+        assert_eq!(source("#[ignore = \"slow\"]").len(), 1);
+        assert_eq!(source(concat!("// FIX", "ME later")).len(), 1);
+    }
+
+    #[test]
+    fn words_about_unfinished_work_are_free_where_they_do_no_harm() {
+        assert_eq!(source("let a = \"todo!\"; // a todo! in prose\nmy_todo!();"), [""; 0]);
+    }
+
+    #[test]
+    fn a_path_of_one_machine_is_a_trace_and_a_longer_path_is_none() {
+        let path = Path::new("a.md");
+        let trace = format!("see {}x", OF_ONE_MACHINE[0]);
+        assert_eq!(check_text(path, &trace).len(), 1);
+        let longer = format!("see target{}x and $HOME{}x", OF_ONE_MACHINE[0], OF_ONE_MACHINE[0]);
+        assert_eq!(check_text(path, &longer), []);
+    }
+}
