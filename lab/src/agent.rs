@@ -25,7 +25,8 @@ pub fn locate() -> Result<PathBuf> {
     }
 }
 
-/// Builds it, statically linked, in a target directory of its own: the outer build may hold its lock.
+/// Builds it, statically linked, in a target directory of its own: the outer build may hold its
+/// lock.
 fn build(sources: &Path) -> Result<PathBuf> {
     let target_dir = sources.join("../../target/lab-init");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -34,8 +34,8 @@ impl Content {
     }
 }
 
-/// Writes entries in their order, so that a directory must stand before what is in it; paths have no
-/// leading slash. Fails when a file has 4 GiB or more.
+/// Writes entries in their order, so that a directory must stand before what is in it; paths have
+/// no leading slash. Fails when a file has 4 GiB or more.
 pub fn write(out: &mut impl Write, entries: &[(String, Content)]) -> Result<()> {
     for (number, (path, content)) in (1u32..).zip(entries) {
         entry(out, number, path, content.mode(), content.bytes())?;
@@ -46,7 +46,8 @@ pub fn write(out: &mut impl Write, entries: &[(String, Content)]) -> Result<()> 
 fn entry(out: &mut impl Write, number: u32, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
     let size = u32::try_from(bytes.len()).map_err(std::io::Error::other)?;
     let name_size = u32::try_from(path.len() + 1).map_err(std::io::Error::other)?;
-    // inode, mode, uid, gid, links, mtime, size, device (2), special device (2), name size, checksum
+    // inode, mode, uid, gid, links, mtime, size, device (2), special device (2), name size,
+    // checksum
     let fields = [number, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
     write!(out, "{MAGIC}")?;
     for field in fields {

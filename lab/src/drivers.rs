@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 /// What the serial port needs where it is not built in.
 const WANTED: [&str; 2] = ["virtio_pci", "virtio_console"];
 
-/// The modules in loading order: name and uncompressed content. A module that the tree lacks is taken
-/// to be built in; if it is not, the guest says that it has no port.
+/// The modules in loading order: name and uncompressed content. A module that the tree lacks is
+/// taken to be built in; if it is not, the guest says that it has no port.
 pub fn load_order(tree: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = BTreeMap::new();
     list(tree, &mut files).with_context(|| format!("cannot list {}", tree.display()))?;

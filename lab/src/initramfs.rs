@@ -14,6 +14,8 @@ use crate::{agent, drivers, libraries};
 
 /// Programs of the tools' packages that go to the guest.
 const TOOLS: [&str; 3] = ["numactl", "numastat", "migratepages"];
+/// Changes when archives that older labs made no longer fit.
+const FORMAT: u32 = 1;
 /// Where the tools' packages keep their libraries.
 const TOOL_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
@@ -21,8 +23,9 @@ const TOOL_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 pub fn path(cache: &Cache, kernel: &Image) -> Result<PathBuf> {
     let tools = store::tools(cache)?;
     let init = agent::locate()?;
-    let key = [identity(&init)?, identity(&kernel.file)?, identity(&tools.join("bin/busybox"))?];
-    let path = cache.dir("initramfs")?.join(short_name(&key.join("\n")));
+    let parts = [identity(&init)?, identity(&kernel.file)?, identity(&tools.join("bin/busybox"))?];
+    let key = format!("{FORMAT}\n{}", parts.join("\n"));
+    let path = cache.dir("initramfs")?.join(short_name(&key));
     if !path.exists() {
         make(&path, &init, &tools, kernel).context("cannot make the guest's root file system")?;
     }

@@ -1,4 +1,5 @@
-//! Where a scenario's CPUs go in a machine, such that Linux gives the nodes the ids of the scenario.
+//! Where a scenario's CPUs go in a machine, such that Linux gives the nodes the ids of the
+//! scenario.
 //!
 //! Linux numbers nodes in the order in which the firmware's table names them, CPUs before memory. A
 //! node without CPUs, or a hole in the ids, would let later nodes slip down. So each such node gets
@@ -66,6 +67,12 @@ impl Layout {
         self.slots.iter().all(|slot| slot.filled)
     }
 
+    /// Whether an empty slot stands before a filled one.
+    pub fn has_gap(&self) -> bool {
+        let first_empty = self.slots.iter().position(|slot| !slot.filled);
+        first_empty.is_some_and(|empty| self.slots[empty..].iter().any(|slot| slot.filled))
+    }
+
     /// How many sockets the slots fill.
     pub fn sockets(&self) -> usize {
         self.slots.len() / self.cores_per_socket as usize
@@ -120,6 +127,13 @@ mod tests {
         assert_eq!(drawn(&built_in("cpuless")), "0 1 -2");
         assert_eq!(drawn(&built_in("memoryless")), "0 1 2");
         assert_eq!(drawn(&built_in("asymmetric")), "0 1 2 0 1 2");
+    }
+
+    #[test]
+    fn only_an_empty_slot_between_others_is_a_gap() {
+        assert!(built_in("four-nodes-hole").has_gap());
+        assert!(!built_in("cpuless").has_gap());
+        assert!(!built_in("two-nodes").has_gap());
     }
 
     #[test]

@@ -20,8 +20,8 @@ const PIECE_BYTES: usize = 256 << 10;
 pub struct GuestFile {
     /// Where it is on the host.
     pub host: PathBuf,
-    /// Its absolute path in the guest. By default a program goes to `/bin`, anything else to `/root`,
-    /// where commands start.
+    /// Its absolute path in the guest. By default a program goes to `/bin`, anything else to
+    /// `/root`, where commands start.
     pub guest: Option<String>,
 }
 

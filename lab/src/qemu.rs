@@ -17,7 +17,8 @@ pub const PROGRAM: &str = "qemu-system-x86_64";
 const CPU: &str = "max,-la57,-cx16";
 /// The name of that CPU as a device, for slots that are filled one by one.
 const CPU_DEVICE: &str = "max-x86_64-cpu";
-/// What every guest kernel is told: report on the serial line, only of trouble, and end when it ends.
+/// What every guest kernel is told: report on the serial line, only of trouble, and end when it
+/// ends.
 const KERNEL_ARGUMENTS: &str =
     "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable nokaslr rdinit=/init";
 /// Above this many CPUs a thread each costs more than it gains: they wait for each other.
@@ -93,7 +94,8 @@ fn accelerator(scenario: &Scenario) -> &'static str {
     if scenario.cpu_count() > CPU_THREADS_MAX { "tcg,thread=single" } else { "tcg,thread=multi" }
 }
 
-/// With empty slots only the first CPU is there from the start, the others are plugged where they go.
+/// With empty slots only the first CPU is there from the start, the others are plugged where they
+/// go.
 fn processors(line: &mut Line, layout: &Layout) {
     let (slots, cores) = (layout.slots.len(), layout.cores_per_socket);
     let present = if layout.is_full() { slots } else { 1 };

@@ -1,8 +1,8 @@
 //! Keeps the memory files of a snapshot at the size they were made with.
 //!
-//! A page that a restored guest touches for the first time is read from the file before it is copied,
-//! and a read fills a hole of a file in shared memory. What was a hole when the snapshot was made holds
-//! zeros still, so it can be emptied again at any time, even under a running guest.
+//! A page that a restored guest touches for the first time is read from the file before it is
+//! copied, and a read fills a hole of a file in shared memory. What was a hole when the snapshot
+//! was made holds zeros still, so it can be emptied again at any time, even under a running guest.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

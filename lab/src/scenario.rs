@@ -1,7 +1,7 @@
 //! A machine as a TOML file: its nodes, their CPUs and memory, the distances between them.
 //!
-//! Parsing checks everything that can be checked without a hypervisor, so that a [`Scenario`] in hand
-//! is a machine that makes sense.
+//! Parsing checks everything that can be checked without a hypervisor, so that a [`Scenario`] in
+//! hand is a machine that makes sense.
 
 use std::path::Path;
 

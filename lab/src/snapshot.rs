@@ -1,7 +1,8 @@
 //! Booted machines, kept so that a run starts where booting ends.
 //!
-//! A snapshot is a directory with the machine's memory in files and the rest of its state in another.
-//! It is made once under a lock, then only read; every run copies the pages that it writes.
+//! A snapshot is a directory with the machine's memory in files and the rest of its state in
+//! another. It is made once under a lock, then only read; every run copies the pages that it
+//! writes.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

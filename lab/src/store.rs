@@ -11,7 +11,8 @@ use crate::cache::Cache;
 use crate::kernel::{Kernel, latest, numbers};
 use crate::unpack;
 
-/// The package that depends on the current kernel of its suite, of the flavour for virtual machines.
+/// The package that depends on the current kernel of its suite, of the flavour for virtual
+/// machines.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 /// The parts of a kernel, which may be one package or several.
 const KERNEL_PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
@@ -136,7 +137,8 @@ fn first_of(tree: &Path, places: &[String]) -> Option<PathBuf> {
 
 /// The tree of tools for the guest, fetched if it is not there yet.
 ///
-/// Of each tool the oldest version is taken: it asks least of the host's C library, which it runs with.
+/// Of each tool the oldest version is taken: it asks least of the host's C library, which it runs
+/// with.
 pub fn tools(cache: &Cache) -> Result<PathBuf> {
     let dir = cache.root().join("tools");
     if dir.exists() {

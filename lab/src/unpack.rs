@@ -1,4 +1,5 @@
-//! Takes the kernel proper out of its boot image, so that the guest need not unpack it at every boot.
+//! Takes the kernel proper out of its boot image, so that the guest need not unpack it at every
+//! boot.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};

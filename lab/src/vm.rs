@@ -1,24 +1,25 @@
 //! A running machine. It ends when this value is dropped, or when the thread that started it ends.
 //!
-//! Its three standard descriptors are its wires: 0 the serial port to the guest, 1 the monitor, 2 the
-//! log. So no machine leaves anything in any directory, whatever becomes of the lab.
+//! Its three standard descriptors are its wires: 0 the serial port to the guest, 1 the monitor, 2
+//! the log. So no machine leaves anything in any directory, whatever becomes of the lab.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use nodeward_lab_agent::wire::{Frame, VERSION};
 
 use crate::monitor::Monitor;
 use crate::qemu::{self, Machine};
 
-/// How long a kernel has to boot, on a slow machine that does much else.
-const BOOT: Duration = Duration::from_secs(240);
+/// How long a kernel has to boot: twenty times what it takes on a machine that does little else.
+const BOOT: Duration = Duration::from_secs(90);
 const LOG_LINES: usize = 12;
+const NO_BOOT: &str = "the guest did not boot";
 
 /// A running machine.
 #[derive(Debug)]
@@ -61,7 +62,10 @@ impl Vm {
     pub fn await_ready(&mut self) -> Result<()> {
         self.port.set_read_timeout(Some(BOOT))?;
         let frame = Frame::read_from(&mut self.port);
-        let frame = frame.map_err(|why| self.explain(why.into(), "the guest did not boot"))?;
+        let frame = frame.map_err(|why| match why.kind() {
+            ErrorKind::WouldBlock => self.explain(anyhow!("no word in {BOOT:?}"), NO_BOOT),
+            _ => self.explain(why.into(), NO_BOOT),
+        })?;
         let known = frame == Frame::Ready(VERSION);
         ensure!(known, "the guest's first process is of another version of the lab: {frame:?}");
         Ok(())

@@ -101,7 +101,8 @@ impl Frame {
         out.write_all(&bytes)
     }
 
-    /// Reads one frame. Fails with `UnexpectedEof` when the stream ends, with `InvalidData` on garbage.
+    /// Reads one frame. Fails with `UnexpectedEof` when the stream ends, with `InvalidData` on
+    /// garbage.
     pub fn read_from(input: &mut impl Read) -> Result<Self> {
         let mut header = [0; HEADER_BYTES];
         input.read_exact(&mut header)?;
