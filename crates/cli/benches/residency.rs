@@ -1,11 +1,11 @@
 //! What `nodeward show PID` costs: against `numastat -p PID`, and as the process grows.
 //!
-//! `cargo bench -p nodeward-cli --bench residency -- speed` runs both commands in alternating pairs on
-//! a process of 8 GiB in base pages; `-- growth` compares 1 GiB with 16 GiB. Whole commands are timed,
-//! from spawn to exit, and the median counts (of the ratios of pairs, so that other load falls on both). `nodeward` samples 2401 pages of each kind here: what
-//! the worst layout on two nodes calls for, where one node alone would need 256. The last line is
-//! JSON for SPEC. Without `--bench` (as `cargo test` runs it) everything is small and only checked
-//! to work.
+//! `cargo bench -p nodeward-cli --bench residency -- speed` runs both commands in alternating pairs
+//! on a process of 8 GiB in base pages; `-- growth` compares 1 GiB with 16 GiB. Whole commands are
+//! timed, from spawn to exit, and the median counts (of the ratios of pairs, so that other load
+//! falls on both). `nodeward` samples 2401 pages of each kind here: what the worst layout on two
+//! nodes calls for, where one node alone would need 256. The last line is JSON for SPEC. Without
+//! `--bench` (as `cargo test` runs it) everything is small and only checked to work.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,5 @@
-//! What must hold of a survey of any memory whatever: it ends, looks only where it was told to, never
-//! twice at a page within one line, and knows small memory exactly.
+//! What must hold of a survey of any memory whatever: it ends, looks only where it was told to,
+//! never twice at a page within one line, and knows small memory exactly.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! `nodeward show`: where the memory of processes is, or which processes have it in the wrong place.
+//! `nodeward show`: where the memory of processes is, or which processes have it in the wrong
+//! place.
 
 use std::path::Path;
 
@@ -12,7 +13,8 @@ use serde_json::json;
 
 use crate::args::ShowArgs;
 use crate::exit::Exit;
-use crate::output::{self, topology};
+use crate::output;
+use crate::output::topology::{self, Charset};
 
 /// Smaller processes are not ranked: moving them gains nothing that anybody would notice.
 const RANKED_BYTES_MIN: u64 = 16 << 20;
@@ -50,15 +52,27 @@ fn processes(args: &ShowArgs) -> Result<Exit> {
 fn machine(args: &ShowArgs) -> Result<Exit> {
     let root = Path::new("/");
     let topology = sysfs::read_topology(root)?;
+    if args.hardware {
+        output::print(&topology::hardware(&topology))?;
+        return Ok(Exit::Done);
+    }
     let ranking = rank(root, &topology, args.window)?;
     output::print(&match args.output.json {
         true => both_json(&topology, &ranking)?,
         false => {
-            let machine = topology::text(&topology, topology::Charset::Ascii);
+            let machine = topology::text(&topology, charset());
             format!("{machine}\n{}", output::ranking::text(&ranking, LINES))
         }
     })?;
     Ok(Exit::Done)
+}
+
+/// Shades where the locale says UTF-8.
+fn charset() -> Charset {
+    let value = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value).unwrap_or_default();
+    let is_utf8 = locale.to_ascii_lowercase().replace('-', "").ends_with("utf8");
+    if is_utf8 { Charset::Unicode } else { Charset::Ascii }
 }
 
 fn both_json(topology: &Topology, ranking: &Ranking) -> Result<String> {
