@@ -114,6 +114,9 @@ pub struct ShowArgs {
     /// Decide by this number which pages are sampled, to look at the same ones again
     #[arg(long, value_name = "N", requires = "pids")]
     pub seed: Option<u64>,
+    /// Print what `numactl -H` prints and nothing else
+    #[arg(long, short = 'H', conflicts_with_all = ["pids", "window", "json"])]
+    pub hardware: bool,
     /// Watch CPU time for this long before ranking, such as 1s [default: 100ms]
     #[arg(long, value_parser = units::parse_duration_ns, value_name = "TIME",
           conflicts_with = "pids")]
