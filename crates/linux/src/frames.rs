@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use nodeward_model::NodeId;
 
@@ -20,6 +21,26 @@ enum Block {
     Unknown,
     Of(NodeId),
     SharedByNodes,
+}
+
+/// Knowledge about page frames, gathered when it is first asked for: looking at a few pages needs
+/// none.
+#[derive(Debug)]
+pub struct LazyFrames {
+    page_bytes: u64,
+    known: OnceLock<Option<Frames>>,
+}
+
+impl LazyFrames {
+    /// Nothing is known yet.
+    pub fn new(page_bytes: u64) -> Self {
+        Self { page_bytes, known: OnceLock::new() }
+    }
+
+    /// What is known; `None` if frames are hidden from us.
+    pub fn get(&self) -> Option<&Frames> {
+        self.known.get_or_init(|| Frames::open(Path::new("/"), self.page_bytes)).as_ref()
+    }
 }
 
 /// Knowledge about page frames.
