@@ -16,8 +16,8 @@ pub struct Args {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes of `run`: that of the command, 128 plus the signal that ended it, 124 if its time was over,
-125 if the lab itself failed. The other verbs: 0, or 125.
+Exit codes of `run`: that of the command, 128 plus the signal that ended it, 124 if its time was
+over, 125 if the lab itself failed. The other verbs: 0, or 125.
 
 Environment: NODEWARD_LAB_CACHE (where kernels and snapshots are kept, else nodeward/lab in the
 user's cache directory).";

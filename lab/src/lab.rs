@@ -112,8 +112,8 @@ impl Lab {
     }
 }
 
-/// QEMU 7.2 loses interrupts in logical mode for CPUs behind an empty slot. Linux 6.1 addresses small
-/// machines so and hangs at boot; from 6.12 on it addresses CPUs one by one.
+/// QEMU 7.2 loses interrupts in logical mode for CPUs behind an empty slot. Linux 6.1 addresses
+/// small machines so and hangs at boot; from 6.12 on it addresses CPUs one by one.
 fn check_together(run: &Run) -> Result<()> {
     let lost = run.kernel == Kernel::V6_1 && Layout::of(&run.scenario)?.has_gap();
     let name = &run.scenario.name;

@@ -9,7 +9,8 @@ use nodeward_lab::{Kernel, Run, for_test, scenario};
 const SURVEY: &str = "cd /sys/devices/system/node; echo online $(cat online); \
     for id in $(ls | sed -n 's/^node\\([0-9]*\\)$/\\1/p' | sort -n); do \
     kb=$(sed -n 's/.*MemTotal: *\\([0-9]*\\) kB/\\1/p' node$id/meminfo); \
-    echo $id cpus $(cat node$id/cpulist) distances $(cat node$id/distance) memory $((kb > 0)); done";
+    echo $id cpus $(cat node$id/cpulist) distances $(cat node$id/distance) \
+    memory $((kb > 0)); done";
 
 /// What the survey of a scenario's machine prints.
 fn expected(scenario: &Scenario) -> String {

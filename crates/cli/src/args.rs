@@ -45,8 +45,8 @@ pub struct OutputArgs {
 /// Moves the memory of running processes from nodes to nodes.
 ///
 /// FROM and TO are node strings as numactl takes them: 0,2 or 0-3 or all or !1 or +0. Several nodes
-/// keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. The process keeps running; every
-/// page ends as moved, already there, or skipped with a reason.
+/// keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. The process keeps running;
+/// every page ends as moved, already there, or skipped with a reason.
 #[derive(Debug, Args)]
 pub struct MoveArgs {
     /// Process ids (none with --name or --cgroup), then the nodes to leave, then those to go to
@@ -85,8 +85,8 @@ pub struct MoveArgs {
 /// Shows where the memory of processes is, by kind of mapping.
 ///
 /// Without a PID: the machine, and its processes ranked by memory away from the CPUs they run on.
-/// Pages are sampled until every share is known to 2 points, which takes a few milliseconds whatever
-/// the size of the process.
+/// Pages are sampled until every share is known to 2 points, which takes a few milliseconds
+/// whatever the size of the process.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// Processes to look at
@@ -114,6 +114,9 @@ pub struct ShowArgs {
     /// Decide by this number which pages are sampled, to look at the same ones again
     #[arg(long, value_name = "N", requires = "pids")]
     pub seed: Option<u64>,
+    /// Print what `numactl -H` prints and nothing else
+    #[arg(long, short = 'H', conflicts_with_all = ["pids", "window", "json"])]
+    pub hardware: bool,
     /// Watch CPU time for this long before ranking, such as 1s [default: 100ms]
     #[arg(long, value_parser = units::parse_duration_ns, value_name = "TIME",
           conflicts_with = "pids")]

@@ -14,8 +14,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 /// How often the bar is drawn anew.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Runs `work` with a progress bar on stderr, unless `quiet`. The first Ctrl-C asks the work to stop
-/// between batches, the second ends the program at once.
+/// Runs `work` with a progress bar on stderr, unless `quiet`. The first Ctrl-C asks the work to
+/// stop between batches, the second ends the program at once.
 pub fn watch<T: Send>(live: &Live, quiet: bool, work: impl FnOnce() -> T + Send) -> Result<T> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

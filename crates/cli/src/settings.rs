@@ -207,8 +207,8 @@ mod tests {
     /// Goal: the flag beats the variable, which beats the usual place.
     #[test]
     fn files_are_found_where_users_put_them() {
-        let home = ("HOME", "/home/u");
-        let usual = "/home/u/.config/nodeward/config.toml".to_owned();
+        let home = ("HOME", "/users/u");
+        let usual = "/users/u/.config/nodeward/config.toml".to_owned();
         assert_eq!(places(None, &[home]), (usual.clone(), false));
         assert_eq!(places(None, &[home, ("XDG_CONFIG_HOME", "not/absolute")]), (usual, false));
         let xdg = [home, ("XDG_CONFIG_HOME", "/x")];

@@ -2,7 +2,8 @@
 //!
 //! move_pages(2) leaves gaps in what it tells: the first folio that cannot be moved ends the call,
 //! the run that it stood in has no status, and what stood behind was not tried. Some refusals mean
-//! several things. Every gap is closed by asking again where the page is now, and retries are bounded.
+//! several things. Every gap is closed by asking again where the page is now, and retries are
+//! bounded.
 
 use nodeward_machine::{
     CallEnd, EntryStatus, Error, Machine, MoveBatch, MoveOutcome, Process, Refusal, SEPARATOR,
@@ -16,8 +17,9 @@ use crate::pace::Pace;
 
 /// Waits before each further attempt at folios that were refused: short I/O ends within these.
 const RETRY_PAUSES_NS: [u64; 2] = [1_000_000, 10_000_000];
-/// Up to so many folios get a last attempt one by one, each at the price of a call. In a run, the kernel stops taking pages at the
-/// first that it may not move, so a good page behind it could share its fate.
+/// Up to so many folios get a last attempt one by one, each at the price of a call. In a run, the
+/// kernel stops taking pages at the first that it may not move, so a good page behind it could
+/// share its fate.
 const SINGLES_MAX: usize = 8;
 
 /// What is needed to move folios of one process.
@@ -227,8 +229,8 @@ impl Driver<'_> {
     }
 }
 
-/// The entries that a call took hold of and then failed to move: from the first without status up to
-/// the end of its run.
+/// The entries that a call took hold of and then failed to move: from the first without status up
+/// to the end of its run.
 fn failed_run(batch: &MoveBatch, outcome: &MoveOutcome) -> std::ops::Range<usize> {
     let unwritten = |status: &EntryStatus| *status == EntryStatus::Unwritten;
     let start = outcome.status.iter().position(unwritten).unwrap_or(batch.len());

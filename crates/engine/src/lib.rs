@@ -1,8 +1,8 @@
 //! The round: observe, decide, migrate, verify.
 //!
-//! A move is cut into units of work ([`survey`]); a crew of workers takes them one by one ([`crew`]);
-//! each unit is looked at, decided about, moved and accounted for ([`migrate`], [`drive`]); at the end
-//! everything is looked at once more ([`verify`]).
+//! A move is cut into units of work (`survey`); a crew of workers takes them one by one
+//! (`crew`); each unit is looked at, decided about, moved and accounted for (`migrate`,
+//! `drive`); at the end everything is looked at once more (`verify`).
 
 #![forbid(unsafe_code)]
 

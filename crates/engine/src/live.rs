@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Counters that a progress bar reads, and the wish to stop. Relaxed throughout: each counter stands
-/// for itself.
+/// Counters that a progress bar reads, and the wish to stop. Relaxed throughout: each counter
+/// stands for itself.
 #[derive(Debug, Default)]
 pub struct Live {
     total_bytes: AtomicU64,

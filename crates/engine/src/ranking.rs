@@ -116,7 +116,8 @@ mod tests {
         let ranking = rank(&paper, &before, &now, &places).unwrap();
         assert_eq!((ranking.processes.len(), ranking.denied), (1, 0));
         let first = &ranking.processes[0];
-        // 300 of 400 pages lie on node 1, all CPU time is on node 0. Now (1 x 10 + 3 x 20) / 4 = 17.5.
+        // 300 of 400 pages lie on node 1, all CPU time is on node 0. Now (1 x 10 + 3 x 20) / 4 =
+        // 17.5.
         assert_eq!((first.pid, first.misplaced_bytes), (ours, 300 * 4096));
         assert_eq!((first.distance_milli, first.gain_ppm), (17_500, 428_571)); // 7.5 / 17.5
         assert!(first.active);

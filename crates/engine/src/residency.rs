@@ -1,7 +1,7 @@
 //! Residency of a process: sampled until it is sure, or counted page by page.
 //!
-//! Both ways ask the process in bounded pieces and look at the clock between them, so that neither a
-//! process of any size nor the one who asks is held up for long.
+//! Both ways ask the process in bounded pieces and look at the clock between them, so that neither
+//! a process of any size nor the one who asks is held up for long.
 
 use std::collections::BTreeMap;
 

@@ -7,13 +7,13 @@ use nodeward_model::{Mapping, Range};
 
 use crate::{Live, Selection};
 
-/// A page table of the kernel maps this much; workers that stay within different ones do not wait for
-/// each other's page table lock.
+/// A page table of the kernel maps this much; workers that stay within different ones do not wait
+/// for each other's page table lock.
 const PAGE_TABLE_BYTES: u64 = 2 << 20;
 
-/// Base pages in a unit. Each call drains the per-CPU LRU lists of the whole machine under one mutex
-/// (20-200 us, `lru_cache_disable` in mm/swap.c), so it must carry enough pages to be worth it: 4096
-/// pages take the kernel 3-10 ms.
+/// Base pages in a unit. Each call drains the per-CPU LRU lists of the whole machine under one
+/// mutex (20-200 us, `lru_cache_disable` in mm/swap.c), so it must carry enough pages to be worth
+/// it: 4096 pages take the kernel 3-10 ms.
 const UNIT_PAGES: u64 = 4096;
 
 /// Memory that one worker looks at and moves in one go.
@@ -99,8 +99,8 @@ mod tests {
         let process = machine.hold(pid).unwrap();
         let live = Live::default();
         let units = units(&*process, 0, &Selection::default(), 4096, &live).unwrap();
-        // Starts 16 pages after a page table: 496 pages, then whole tables of 512; seven of those fit
-        // with the first piece into 4096 pages.
+        // Starts 16 pages after a page table: 496 pages, then whole tables of 512; seven of those
+        // fit with the first piece into 4096 pages.
         let pages: Vec<u64> = units.iter().map(|unit| unit.bytes() / 4096).collect();
         assert_eq!(pages, [496 + 7 * 512, 4096, 10_000 - 4080 - 4096]);
         assert_eq!(live.total_bytes(), 10_000 * 4096);

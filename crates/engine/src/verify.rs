@@ -10,8 +10,8 @@ use crate::report::Residue;
 use crate::survey::{Unit, units};
 use crate::{Live, Selection};
 
-/// Base pages by node in the selected memory of a process, looked at afresh: mappings that came or went
-/// since are seen as they are now. Empty if the process is gone.
+/// Base pages by node in the selected memory of a process, looked at afresh: mappings that came or
+/// went since are seen as they are now. Empty if the process is gone.
 pub fn residency(
     crew: &Crew<'_>,
     process: &dyn Process,

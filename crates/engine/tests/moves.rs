@@ -65,8 +65,8 @@ fn pinned_pages_stay_and_their_neighbours_do_not() {
     assert_eq!(report.processes[0].residue.seen, 3);
 }
 
-/// A page that the kernel may not take stands behind a pinned one: the run ends there again and again,
-/// and only the last attempt, one by one, tells them apart.
+/// A page that the kernel may not take stands behind a pinned one: the run ends there again and
+/// again, and only the last attempt, one by one, tells them apart.
 #[test]
 fn good_pages_behind_bad_ones_do_not_share_their_fate() {
     let shared = Page { shared: false, ..on(0) };
@@ -221,7 +221,8 @@ proptest! {
     #[test]
     fn accounts_are_exact(sheet in any_sheet(), everyones: bool, paced: bool) {
         let before = sheet.residency();
-        let count = |map: &BTreeMap<NodeId, u64>, node| map.get(&NodeId(node)).copied().unwrap_or(0);
+        let count =
+            |map: &BTreeMap<NodeId, u64>, node| map.get(&NodeId(node)).copied().unwrap_or(0);
         let stall_ns = paced.then_some(100_000);
         let request = MoveRequest { stall_ns, jobs: Jobs::Auto, ..request("0", "1") };
         let (report, sheet) = run(sheet, &request, everyones);

@@ -1,5 +1,5 @@
-//! Why the kernel said no, and what would help: a privilege, a seccomp filter, a user namespace, or a
-//! security module. They all end in EPERM; which one it was is found by trying.
+//! Why the kernel said no, and what would help: a privilege, a seccomp filter, a user namespace, or
+//! a security module. They all end in EPERM; which one it was is found by trying.
 
 use std::fmt;
 use std::fs;
@@ -142,8 +142,8 @@ impl Situation {
 }
 
 /// Whether an answer to a call with nonsense for arguments came from a filter: the kernel itself
-/// would have said EINVAL. (ENOSYS also comes from kernels without the call, but those have no filter
-/// to blame, which the caller has checked.)
+/// would have said EINVAL. (ENOSYS also comes from kernels without the call, but those have no
+/// filter to blame, which the caller has checked.)
 fn is_filtered(answer: &io::Error) -> bool {
     answer.raw_os_error() != Some(libc::EINVAL)
 }

@@ -1,14 +1,15 @@
 //! From page frame numbers to nodes and folios: the fastest way to look at many pages.
 //!
-//! The kernel shows frame numbers in pagemap to CAP_SYS_ADMIN only. Which node a frame belongs to is
-//! read from the memory blocks in sysfs; a block that two nodes share tells nothing, and such pages
-//! are asked for one by one.
+//! The kernel shows frame numbers in pagemap to CAP_SYS_ADMIN only. Which node a frame belongs to
+//! is read from the memory blocks in sysfs; a block that two nodes share tells nothing, and such
+//! pages are asked for one by one.
 
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use nodeward_model::NodeId;
 
@@ -22,6 +23,26 @@ enum Block {
     SharedByNodes,
 }
 
+/// Knowledge about page frames, gathered when it is first asked for: looking at a few pages needs
+/// none.
+#[derive(Debug)]
+pub struct LazyFrames {
+    page_bytes: u64,
+    known: OnceLock<Option<Frames>>,
+}
+
+impl LazyFrames {
+    /// Nothing is known yet.
+    pub fn new(page_bytes: u64) -> Self {
+        Self { page_bytes, known: OnceLock::new() }
+    }
+
+    /// What is known; `None` if frames are hidden from us.
+    pub fn get(&self) -> Option<&Frames> {
+        self.known.get_or_init(|| Frames::open(Path::new("/"), self.page_bytes)).as_ref()
+    }
+}
+
 /// Knowledge about page frames.
 #[derive(Debug)]
 pub struct Frames {
@@ -32,8 +53,8 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Reads the memory blocks under `root`. `None` if frame numbers are hidden from us or the kernel
-    /// has no memory blocks.
+    /// Reads the memory blocks under `root`. `None` if frame numbers are hidden from us or the
+    /// kernel has no memory blocks.
     pub fn open(root: &Path, page_bytes: u64) -> Option<Self> {
         let zero_frame = zero_frame(page_bytes)?;
         let system = root.join("sys/devices/system");

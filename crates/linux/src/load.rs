@@ -14,8 +14,8 @@ use crate::procfs::{stat, status};
 /// Threads read of one process; of more, every n-th. Reading one costs about 10 us.
 const THREADS_MAX: usize = 256;
 
-/// The `processes_max` processes with most memory of their own, at least `own_bytes_min` bytes each,
-/// and the CPU time of their threads now; in ascending order of pids.
+/// The `processes_max` processes with most memory of their own, at least `own_bytes_min` bytes
+/// each, and the CPU time of their threads now; in ascending order of pids.
 ///
 /// # Errors
 /// Only if /proc itself cannot be listed.
@@ -35,7 +35,8 @@ pub fn observe_again(root: &Path, loads: &[ProcessLoad]) -> Vec<ProcessLoad> {
 }
 
 /// Every process with memory of its own of at least `own_bytes_min` bytes (kernel threads have
-/// none), in ascending order of pids, without their threads. `root` is the folder that holds `proc`.
+/// none), in ascending order of pids, without their threads. `root` is the folder that holds
+/// `proc`.
 ///
 /// # Errors
 /// Only if /proc itself cannot be listed.

@@ -12,7 +12,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::advice::{Attempt, Situation};
-use crate::frames::Frames;
+use crate::frames::LazyFrames;
 use crate::populated;
 use crate::process::{LinuxProcess, has_exited};
 use crate::procfs::privileges::Privileges;
@@ -25,7 +25,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 #[derive(Debug)]
 pub struct Linux {
     page_bytes: u64,
-    frames: Option<Arc<Frames>>,
+    frames: Arc<LazyFrames>,
     move_everyones: bool,
     pagemap_scan: bool,
     started: Instant,
@@ -37,7 +37,7 @@ impl Linux {
         let page_bytes = rustix::param::page_size() as u64;
         Self {
             page_bytes,
-            frames: Frames::open(Path::new("/"), page_bytes).map(Arc::new),
+            frames: Arc::new(LazyFrames::new(page_bytes)),
             move_everyones: may_move_everyones(),
             pagemap_scan: populated::is_available(Path::new("/")),
             started: Instant::now(),
@@ -58,7 +58,7 @@ impl Machine for Linux {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             move_everyones: self.move_everyones,
-            frame_numbers: self.frames.is_some(),
+            frame_numbers: self.frames.get().is_some(),
             pagemap_scan: self.pagemap_scan,
         }
     }
@@ -100,7 +100,7 @@ impl Machine for Linux {
             pagemap: open(pid, folder.join("pagemap"))?,
             folder,
             pidfd,
-            frames: self.frames.clone(),
+            frames: Arc::clone(&self.frames),
             pagemap_scan: self.pagemap_scan,
             page_bytes: self.page_bytes,
         };

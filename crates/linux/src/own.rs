@@ -33,8 +33,8 @@ impl Interruptions {
     }
 }
 
-/// Starts a child that shares our memory copy-on-write and only sleeps, for so many seconds at most;
-/// it ends when the calling thread ends.
+/// Starts a child that shares our memory copy-on-write and only sleeps, for so many seconds at
+/// most; it ends when the calling thread ends.
 pub fn fork_idle(seconds: u32) -> io::Result<Pid> {
     Pid::new(sys::fork_idle(seconds)?).map_err(io::Error::other)
 }
@@ -44,8 +44,8 @@ pub fn disable_huge_pages() -> io::Result<()> {
     sys::disable_huge_pages()
 }
 
-/// Makes a pipe refer to the pages behind `words` until it is closed, so that the kernel cannot move
-/// them. Returns how many bytes the pipe took; it does not wait for room.
+/// Makes a pipe refer to the pages behind `words` until it is closed, so that the kernel cannot
+/// move them. Returns how many bytes the pipe took; it does not wait for room.
 pub fn hold_in_pipe(pipe: BorrowedFd<'_>, words: &[AtomicU64]) -> io::Result<usize> {
     sys::vmsplice(pipe, words)
 }

@@ -13,8 +13,8 @@ use crate::sys::{PageRegion, scan_populated};
 /// memory (about 10 ns a page) 0.2 ms, and with one page per page table at worst (512 entries of
 /// about 1 ns for each page found) 8 ms.
 const PAGES_PER_CALL: u64 = 16_384;
-/// Addresses that the first call covers, in bytes; twice as many after each call that found nothing,
-/// so that terabytes of reserved addresses take a handful of calls.
+/// Addresses that the first call covers, in bytes; twice as many after each call that found
+/// nothing, so that terabytes of reserved addresses take a handful of calls.
 const STEP_BYTES_MIN: u64 = 256 << 20;
 /// Addresses that a call covers at most, in bytes.
 const STEP_BYTES_MAX: u64 = 64 << 30;

@@ -13,7 +13,7 @@ use nodeward_machine::{Error, Life, MoveBatch, MoveOutcome, Process, Result};
 use nodeward_model::{Mapping, MappingKind, NodeId, Page, Pid, Place, Range};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::frames::Frames;
+use crate::frames::LazyFrames;
 use crate::pagemap::{self, Entry};
 use crate::populated;
 use crate::procfs::{maps, smaps};
@@ -34,7 +34,7 @@ pub struct LinuxProcess {
     pub(crate) pidfd: OwnedFd,
     pub(crate) maps: Mutex<File>,
     pub(crate) pagemap: File,
-    pub(crate) frames: Option<Arc<Frames>>,
+    pub(crate) frames: Arc<LazyFrames>,
     pub(crate) pagemap_scan: bool,
     pub(crate) page_bytes: u64,
 }
@@ -146,7 +146,7 @@ impl LinuxProcess {
         if !entry.is_present() {
             return Some(if entry.is_swapped() { Place::Swapped } else { Place::Absent });
         }
-        let frames = self.frames.as_ref()?;
+        let frames = self.frames.get()?;
         let frame = entry.frame()?;
         if frames.is_zero(frame) { Some(Place::Fixed) } else { frames.node(frame).map(Place::On) }
     }
@@ -179,11 +179,11 @@ impl LinuxProcess {
         }
     }
 
-    /// Marks folios: runs of consecutive frames whose flags say that they hang together. One frame of
-    /// each window is asked first, because the kernel takes as long to show flags as to show entries;
-    /// folios that are missed so are moved all the same, a little slower.
+    /// Marks folios: runs of consecutive frames whose flags say that they hang together. One frame
+    /// of each window is asked first, because the kernel takes as long to show flags as to show
+    /// entries; folios that are missed so are moved all the same, a little slower.
     fn mark_folios(&self, start: u64, entries: &[Entry], pages: &mut [Page]) {
-        let Some(frames) = &self.frames else { return };
+        let Some(frames) = self.frames.get() else { return };
         let before_table = (start / self.page_bytes) as usize % WINDOW_PAGES;
         let first = (WINDOW_PAGES - before_table).min(entries.len());
         let (first_entries, entries) = entries.split_at(first);

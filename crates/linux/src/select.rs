@@ -25,8 +25,8 @@ pub fn by_name(root: &Path, name: &str) -> Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// Processes in a control group (version 2) and the groups below it, in ascending order. The group is
-/// named by its folder, or relative to the mount point of the hierarchy.
+/// Processes in a control group (version 2) and the groups below it, in ascending order. The group
+/// is named by its folder, or relative to the mount point of the hierarchy.
 pub fn by_cgroup(root: &Path, group: &Path) -> Result<Vec<Pid>> {
     let mounted = root.join("sys/fs/cgroup");
     let relative = group.strip_prefix("/sys/fs/cgroup").unwrap_or(group);

@@ -54,7 +54,8 @@ proptest! {
     #[test]
     fn any_machine_survives_the_way_through_files(
         nodes in 1u32..5, first in 0u32..100, cores in 1u32..20, threads in 1u32..3,
-        mib in 1u64..10_000, tier in any::<bool>(), memoryless in any::<bool>(), split in any::<bool>(),
+        mib in 1u64..10_000, tier in any::<bool>(), memoryless in any::<bool>(),
+        split in any::<bool>(),
         cache in 0usize..4, distances in 0usize..4,
     ) {
         let ids: Vec<_> = (0..nodes).map(|n| (first + 3 * n).to_string()).collect();
@@ -150,7 +151,8 @@ fn a_kernel_without_numa_is_one_node() {
 #[test]
 fn what_a_kernel_lacks_is_unknown_and_no_error() {
     let root = unpacked(
-        "sys/devices/system/cpu/online\t0-1\nsys/devices/system/node/online\t0\nsys/devices/system/node/node0/cpulist\t0-1\n",
+        "sys/devices/system/cpu/online\t0-1\nsys/devices/system/node/online\t0\n\
+         sys/devices/system/node/node0/cpulist\t0-1\n",
     );
     let machine = read(root.path());
     assert_eq!(machine.nodes[&NodeId(0)].memory_bytes, None);

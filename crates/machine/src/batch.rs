@@ -2,8 +2,9 @@
 
 use nodeward_model::NodeId;
 
-/// An address that no process maps. As an entry of a batch it ends a run: the machine finishes moving
-/// what stands before it (and lets go of those pages) before it takes hold of what stands behind it.
+/// An address that no process maps. As an entry of a batch it ends a run: the machine finishes
+/// moving what stands before it (and lets go of those pages) before it takes hold of what stands
+/// behind it.
 pub const SEPARATOR: u64 = 0;
 
 /// Pages to move, in order. Unbroken runs of entries with one destination are moved together.
@@ -89,7 +90,8 @@ pub enum EntryStatus {
 pub enum CallEnd {
     /// Every entry was attempted and has a status.
     Complete,
-    /// A folio could not be moved: its run has no status and what stood behind it was not attempted.
+    /// A folio could not be moved: its run has no status and what stood behind it was not
+    /// attempted.
     Aborted,
     /// The destination ran out of memory; as `Aborted` otherwise.
     NoMemory,

@@ -12,7 +12,8 @@ use crate::{MoveBatch, MoveOutcome, Result};
 pub struct Capabilities {
     /// Pages that other processes map can be moved (CAP_SYS_NICE).
     pub move_everyones: bool,
-    /// The node of a page can be read from its frame number (CAP_SYS_ADMIN): the fastest way to look.
+    /// The node of a page can be read from its frame number (CAP_SYS_ADMIN): the fastest way to
+    /// look.
     pub frame_numbers: bool,
     /// Populated ranges can be listed without walking holes (PAGEMAP_SCAN, Linux 6.7).
     pub pagemap_scan: bool,

@@ -1,9 +1,11 @@
-//! The nouns of nodeward. No IO, no clock, no randomness: plain values that every other crate shares.
+//! The nouns of nodeward. No IO, no clock, no randomness: plain values that every other crate
+//! shares.
 //!
-//! Vocabulary: a *node* is a memory node (NUMA node); node ids may have holes. A *page* is a base page
-//! (its size is read at run time), a *folio* is the unit that the kernel moves, a *huge page* is always
-//! named with its size. *Residency* is pages per node. *Migration* is from node to node. A *stall* is
-//! the time that a thread waited for a page in flight. Units stand last in names: `stall_us_max`.
+//! Vocabulary: a *node* is a memory node (NUMA node); node ids may have holes. A *page* is a base
+//! page (its size is read at run time), a *folio* is the unit that the kernel moves, a *huge page*
+//! is always named with its size. *Residency* is pages per node. *Migration* is from node to node.
+//! A *stall* is the time that a thread waited for a page in flight. Units stand last in names:
+//! `stall_us_max`.
 
 #![forbid(unsafe_code)]
 

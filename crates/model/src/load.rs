@@ -22,7 +22,8 @@ pub struct ProcessLoad {
     pub pid: Pid,
     /// Its name, as the kernel keeps it (15 bytes).
     pub name: String,
-    /// Memory in use that is not a mapped file: anonymous and shared memory and huge pages, in bytes.
+    /// Memory in use that is not a mapped file: anonymous and shared memory and huge pages, in
+    /// bytes.
     pub own_bytes: u64,
     /// Its threads in ascending order of their numbers; of very many, an even selection.
     pub threads: Vec<ThreadTime>,

@@ -54,7 +54,8 @@ id!(
     65536 // eight times the largest NR_CPUS in use (8192)
 );
 
-/// A set of ids, kept as bits; ids may have holes. Prints and parses as the kernel's lists: `0-3,8`.
+/// A set of ids, kept as bits; ids may have holes. Prints and parses as the kernel's lists:
+/// `0-3,8`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Mask<T> {
     words: Vec<u64>, // no trailing zero words, so that equal sets compare equal
@@ -226,7 +227,8 @@ pub struct ListError {
 impl<T: Id> FromStr for Mask<T> {
     type Err = ListError;
 
-    /// Reads a list as sysfs prints it; white space around it is ignored and an empty list is the empty set.
+    /// Reads a list as sysfs prints it; white space around it is ignored and an empty list is the
+    /// empty set.
     fn from_str(text: &str) -> Result<Self, ListError> {
         let wrong = || ListError { text: text.trim().to_owned(), limit: T::LIMIT };
         let mut mask = Self::new();

@@ -12,9 +12,9 @@ pub struct NodePairs {
 
 impl NodePairs {
     /// Pairs the nodes of `from` with those of `to` by relative position, as migrate_pages(2) does:
-    /// the n-th node of `from` goes to the n-th node of `to`, counted round if `to` has fewer. A node
-    /// that stands in both sets stays when the sets differ in size (so `0-2` to `0` gathers, and moves
-    /// nothing away from node 0). Nodes that would go to themselves are left out.
+    /// the n-th node of `from` goes to the n-th node of `to`, counted round if `to` has fewer. A
+    /// node that stands in both sets stays when the sets differ in size (so `0-2` to `0` gathers,
+    /// and moves nothing away from node 0). Nodes that would go to themselves are left out.
     pub fn new(from: &Nodemask, to: &Nodemask) -> Self {
         let destinations: Vec<NodeId> = to.iter().collect();
         if destinations.is_empty() {

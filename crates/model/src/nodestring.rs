@@ -7,15 +7,16 @@
 //! !+0      every allowed node except the first
 //! ```
 //!
-//! Signs stand only in front, `!` before `+`. Numbers are C numbers: `0x1` is node 1 and `010` node 8.
-//! White space may stand before a number and nowhere else. The empty string is the empty set. A
+//! Signs stand only in front, `!` before `+`. Numbers are C numbers: `0x1` is node 1 and `010` node
+//! 8. White space may stand before a number and nowhere else. The empty string is the empty set. A
 //! range that runs backwards is its first node. `all` replaces what stands before it and ends the
 //! string. Every node that is named must be allowed, and a range skips the nodes between its ends
 //! that are not.
 //!
 //! We differ in four points on purpose:
-//! - `!` takes nodes away from the allowed ones; libnuma counts ids up to the *number* of nodes with
-//!   memory, which with holes in the ids yields nodes that do not exist and misses some that do;
+//! - `!` takes nodes away from the allowed ones; libnuma counts ids up to the *number* of nodes
+//!   with memory, which with holes in the ids yields nodes that do not exist and misses some that
+//!   do;
 //! - numbers beyond 32 bits are refused; libnuma cuts them, so that 4294967297 is node 1;
 //! - a minus is refused except before zero; libnuma wraps it round, so that -4294967295 is node 1;
 //! - device names (`netdev:eth0`, `file:/path` ...) are refused; name the node instead.

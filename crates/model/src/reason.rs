@@ -4,12 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a selected page stayed where it was. The set is documented and closed: every page of a move is
-/// moved, already there, or skipped for exactly one of these.
+/// Why a selected page stayed where it was. The set is documented and closed: every page of a move
+/// is moved, already there, or skipped for exactly one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkipReason {
-    /// Somebody else holds a reference: direct I/O, RDMA, vfio, io_uring, or writeback that did not end.
+    /// Somebody else holds a reference: direct I/O, RDMA, vfio, io_uring, or writeback that did not
+    /// end.
     Pinned,
     /// Other processes map the page too, and moving it needs CAP_SYS_NICE.
     Shared,

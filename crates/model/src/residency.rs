@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{MappingKind, NodeId, Pid};
 
-/// Pages on one node, and which share of all pages on nodes they are. Shares are in millionths; if the
-/// pages were counted, the bounds equal the share.
+/// Pages on one node, and which share of all pages on nodes they are. Shares are in millionths; if
+/// the pages were counted, the bounds equal the share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeShare {
     /// Base pages on the node.

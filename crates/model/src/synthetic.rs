@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Groups of equal nodes are joined by `+`, and the words of a group may stand in any order. What
-//! follows for the whole machine (`dist:`, caches, `snc:`, `split`) may stand behind any group. Node
-//! ids that are not given continue behind the group before.
+//! follows for the whole machine (`dist:`, caches, `snc:`, `split`) may stand behind any group.
+//! Node ids that are not given continue behind the group before.
 
 use std::fmt;
 

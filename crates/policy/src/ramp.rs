@@ -3,8 +3,8 @@
 //! The 2017 patches copied every page with eight threads and were six to eight times slower for
 //! 4 KiB pages (`mt_page_copy`); so more workers must show their worth before they stay.
 
-/// A doubling must bring at least this much more speed to stay, in percent. Two workers that share a
-/// bottleneck gain nothing; noise between two measurements is below this.
+/// A doubling must bring at least this much more speed to stay, in percent. Two workers that share
+/// a bottleneck gain nothing; noise between two measurements is below this.
 const GAIN_PERCENT_MIN: u64 = 15;
 
 /// The search for the number of workers that pays. Feed it finished work; read [`Ramp::workers`].
@@ -70,7 +70,8 @@ impl Ramp {
         }
     }
 
-    /// The first unit of more workers than before may have been begun by fewer, so it takes two each.
+    /// The first unit of more workers than before may have been begun by fewer, so it takes two
+    /// each.
     fn units_to_judge(&self) -> u32 {
         if self.workers == 1 { 1 } else { self.workers * 2 }
     }

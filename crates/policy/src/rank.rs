@@ -1,13 +1,14 @@
 //! Which processes have memory away from the CPUs that use it, and what moving it would gain.
 //!
-//! The model: every thread touches the memory of its process evenly, and as often as it has CPU time.
-//! The *distance* of a node is then the mean of the firmware's distances from it to the nodes of the
-//! CPU time, weighed with that time; the distance of a process is the mean over its bytes. The
-//! *destination* is the node with the smallest distance (of equals the one with most of the memory).
-//! A byte elsewhere is *misplaced* as far as the destination has more of the CPU time than its own
-//! node: all of it if the threads run on the destination alone, 2 % of it if they run 51 to 49.
-//! The *gain* is the part of the mean distance that goes away when everything lies on the destination.
-//! A process that is spread over the nodes as evenly as its threads thus ranks low, as it should.
+//! The model: every thread touches the memory of its process evenly, and as often as it has CPU
+//! time. The *distance* of a node is then the mean of the firmware's distances from it to the nodes
+//! of the CPU time, weighed with that time; the distance of a process is the mean over its bytes.
+//! The *destination* is the node with the smallest distance (of equals the one with most of the
+//! memory). A byte elsewhere is *misplaced* as far as the destination has more of the CPU time than
+//! its own node: all of it if the threads run on the destination alone, 2 % of it if they run 51 to
+//! 49. The *gain* is the part of the mean distance that goes away when everything lies on the
+//! destination. A process that is spread over the nodes as evenly as its threads thus ranks low, as
+//! it should.
 
 use std::collections::BTreeMap;
 
@@ -61,9 +62,9 @@ pub struct Ranked {
     pub gain_ppm: u64,
 }
 
-/// The CPU time of a process by CPU between two looks, in nanoseconds, each thread's on the CPU where
-/// it ran last. A thread that was not there before counts from its start. If nothing ran in between,
-/// the time since the start stands in, and the flag says so by being false.
+/// The CPU time of a process by CPU between two looks, in nanoseconds, each thread's on the CPU
+/// where it ran last. A thread that was not there before counts from its start. If nothing ran in
+/// between, the time since the start stands in, and the flag says so by being false.
 pub fn cpu_time(before: Option<&ProcessLoad>, now: &ProcessLoad) -> (BTreeMap<CpuId, u64>, bool) {
     let known = before.map_or(&[][..], |load| &load.threads);
     let earlier: BTreeMap<_, _> = known.iter().map(|t| (t.tid, t.cpu_time_ns)).collect();

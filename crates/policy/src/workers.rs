@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 
 use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask, Topology};
 
-/// More workers than this are not tried by themselves: page tables, LRU locks and the link are shared.
+/// More workers than this are not tried by themselves: page tables, LRU locks and the link are
+/// shared.
 pub const WORKERS_MAX: usize = 16;
 
-/// One CPU of each usable core, best place for a worker first: the cores of the destinations in turn,
-/// then those of ever more distant nodes.
+/// One CPU of each usable core, best place for a worker first: the cores of the destinations in
+/// turn, then those of ever more distant nodes.
 pub fn cpus(topology: &Topology, destinations: &Nodemask, usable: &Cpumask) -> Vec<CpuId> {
     let near = interleave(
         &destinations.iter().map(|node| cores(topology, node, usable)).collect::<Vec<_>>(),

@@ -1,8 +1,8 @@
-//! Does a survey keep its word? On layouts made to mislead it, its answer must lie within two points
-//! of the truth, for every node, in at least 94 % of 1000 seeds.
+//! Does a survey keep its word? On layouts made to mislead it, its answer must lie within two
+//! points of the truth, for every node, in at least 94 % of 1000 seeds.
 //!
-//! The truth is known because the layouts are formulas. The last line printed is the smallest share of
-//! seeds that kept the promise, as JSON, for SPEC.
+//! The truth is known because the layouts are formulas. The last line printed is the smallest share
+//! of seeds that kept the promise, as JSON, for SPEC.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,6 @@ const IN_COMMENTS: &[&str] = &["FIXME", "XXX", "TODO"];
 const OF_ONE_MACHINE: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/tmp/", "wt"),
-    concat!("/ho", "me/"),
     concat!("deb.deb", "ian.org"),
     concat!("helper ses", "sion"),
 ];

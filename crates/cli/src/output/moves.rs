@@ -70,7 +70,7 @@ fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
         let bytes = show_bytes(appeared * page_bytes);
         let _ = writeln!(
             text,
-            "  {appeared} pages ({bytes}) appeared on the source since: allocated there, or moved back"
+            "  {appeared} pages ({bytes}) appeared on the source since: allocated, or moved back"
         );
     }
     text
@@ -170,8 +170,8 @@ fn report_json(report: &MoveReport, page_bytes: u64) -> Value {
 
 fn plan_json(report: &PlanReport, page_bytes: u64) -> Value {
     let moves = |plan: &ProcessPlan| -> Vec<Value> {
-        let pair = |(&(from, to), pages): (&(NodeId, NodeId), &u64)| json!({ "from": from, "to": to, "pages": pages });
-        plan.moves.iter().map(pair).collect()
+        let moves = plan.moves.iter();
+        moves.map(|((from, to), pages)| json!({ "from": from, "to": to, "pages": pages })).collect()
     };
     let process = |(pid, plan): &(nodeward_model::Pid, ProcessPlan)| {
         json!({
@@ -194,5 +194,74 @@ fn life_name(life: Life) -> &'static str {
         Life::Running => "running",
         Life::Exited => "exited",
         Life::Replaced => "replaced",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_engine::Residue;
+    use nodeward_model::{Pid, SkipReason};
+
+    use super::*;
+
+    /// A process of 1 GiB on node 0, of which 3 pages were pinned and 2 appeared meanwhile.
+    fn report() -> MoveReport {
+        let account = Account {
+            moved: 262_141,
+            already_there: 256,
+            skipped: [(SkipReason::Pinned, 3)].into(),
+        };
+        MoveReport {
+            processes: vec![ProcessReport {
+                pid: Pid::new(4711).unwrap(),
+                account,
+                before: [(NodeId(0), 262_144), (NodeId(1), 256)].into(),
+                after: [(NodeId(0), 5), (NodeId(1), 262_397)].into(),
+                residue: Residue { expected: 3, seen: 5 },
+                life: Life::Running,
+            }],
+            moving_ns: 1_000_000_000,
+            verifying_ns: 20_000_000,
+            workers: 2,
+            interrupted: false,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn the_account_as_text() {
+        insta::assert_snapshot!(report_text(&report(), 4096));
+    }
+
+    #[test]
+    fn the_account_as_json() {
+        let value = report_json(&report(), 4096);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
+    }
+
+    #[test]
+    fn what_ended_early_is_said() {
+        let mut report = report();
+        report.interrupted = true;
+        report.processes[0].life = Life::Replaced;
+        let text = report_text(&report, 4096);
+        assert!(text.contains("it called exec meanwhile"), "{text}");
+        assert!(text.contains("interrupted: the same command moves the rest"), "{text}");
+    }
+
+    #[test]
+    fn a_plan_as_text() {
+        let plan = ProcessPlan {
+            moves: [((NodeId(0), NodeId(1)), 1536)].into(),
+            folios: [(1, 512), (512, 2)].into(),
+            account: Account {
+                moved: 0,
+                already_there: 7,
+                skipped: [(SkipReason::Shared, 9)].into(),
+            },
+            residency: [(NodeId(0), 1545), (NodeId(1), 7)].into(),
+        };
+        let report = PlanReport { processes: vec![(Pid::new(4711).unwrap(), plan)] };
+        insta::assert_snapshot!(plan_text(&report, 4096));
     }
 }

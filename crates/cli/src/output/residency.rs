@@ -60,9 +60,9 @@ fn method(residency: &Residency, total: &KindResidency) -> String {
 fn head(nodes: &[NodeId]) -> String {
     let mut text = format!("  {:<10}{:>12}", "MiB", "all nodes");
     for node in nodes {
-        let _ = write!(text, "{:>26}", format!("node {node}"));
+        let _ = write!(text, "{:>13}{:15}", format!("node {node}"), "");
     }
-    text + "\n"
+    format!("{}\n", text.trim_end())
 }
 
 fn row(name: &str, found: &KindResidency, nodes: &[NodeId], page_bytes: u64) -> String {
@@ -70,12 +70,10 @@ fn row(name: &str, found: &KindResidency, nodes: &[NodeId], page_bytes: u64) -> 
     for node in nodes {
         let share = found.nodes.get(node).copied().unwrap_or_default();
         let reach = if found.exact { String::new() } else { format!(" ±{}", points(&share)) };
-        let share_text = format!("{:>7}{reach:<6}", percent(share.share_ppm));
+        let share_text = format!("{:>9}{reach:<6}", percent(share.share_ppm));
         let _ = write!(text, "{:>13}{share_text}", mebibytes(share.pages, page_bytes));
     }
-    let trimmed = text.trim_end().len();
-    text.truncate(trimmed);
-    text + "\n"
+    format!("{}\n", text.trim_end())
 }
 
 fn rest(residency: &Residency, total: &KindResidency) -> String {

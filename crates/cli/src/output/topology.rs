@@ -29,6 +29,11 @@ pub fn text(topology: &Topology, charset: Charset) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
+/// The lines of `numactl -H` and nothing else.
+pub fn hardware(topology: &Topology) -> String {
+    numactl::hardware(topology)
+}
+
 /// A machine as one line of JSON. Sizes are in bytes, and what is not
 /// known is null.
 pub fn json(topology: &Topology) -> String {

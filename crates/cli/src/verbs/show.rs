@@ -1,4 +1,5 @@
-//! `nodeward show`: where the memory of processes is, or which processes have it in the wrong place.
+//! `nodeward show`: where the memory of processes is, or which processes have it in the wrong
+//! place.
 
 use std::fs;
 use std::path::Path;
@@ -58,6 +59,10 @@ pub fn capture() -> Result<Exit> {
 fn machine(args: &ShowArgs) -> Result<Exit> {
     let elsewhere = args.root.is_some() || args.hwloc.is_some() || args.synthetic.is_some();
     let topology = described(args)?;
+    if args.hardware {
+        output::print(&topology::hardware(&topology))?;
+        return Ok(Exit::Done);
+    }
     if args.topology || elsewhere {
         output::print(&match args.output.json {
             true => topology::json(&topology),
@@ -89,17 +94,12 @@ fn described(args: &ShowArgs) -> Result<Topology> {
     Ok(sysfs::read_topology(args.root.as_deref().unwrap_or(Path::new("/")))?)
 }
 
-/// Drawings use more than ASCII where the locale says that it can be shown.
+/// Shades where the locale says UTF-8.
 fn charset() -> Charset {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-    let locale = locale.unwrap_or_default().to_ascii_lowercase();
-    if locale.contains("utf-8") || locale.contains("utf8") {
-        Charset::Unicode
-    } else {
-        Charset::Ascii
-    }
+    let value = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value).unwrap_or_default();
+    let is_utf8 = locale.to_ascii_lowercase().replace('-', "").ends_with("utf8");
+    if is_utf8 { Charset::Unicode } else { Charset::Ascii }
 }
 
 fn both_json(topology: &Topology, ranking: &Ranking) -> Result<String> {

@@ -1,4 +1,5 @@
-//! Readers of /proc. Each takes the root under which `proc` lies, so that captured trees can be read.
+//! Readers of /proc. Each takes the root under which `proc` lies, so that captured trees can be
+//! read.
 
 pub mod maps;
 pub mod privileges;

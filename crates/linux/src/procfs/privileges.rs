@@ -40,8 +40,8 @@ impl Privileges {
         }
     }
 
-    /// Whether a capability is effective. Inside a user namespace that does not mean that the kernel
-    /// honours it.
+    /// Whether a capability is effective. Inside a user namespace that does not mean that the
+    /// kernel honours it.
     pub fn holds(&self, capability: Capability) -> bool {
         self.effective >> capability as u32 & 1 == 1
     }
@@ -100,7 +100,8 @@ mod tests {
         assert_eq!(privileges.memory_nodes.unwrap().to_string(), "0-1,3");
     }
 
-    /// Goal: what a kernel leaves out is unknown, what it writes wrongly is an error with its place.
+    /// Goal: what a kernel leaves out is unknown, what it writes wrongly is an error with its
+    /// place.
     #[test]
     fn gaps_and_errors_differ() {
         let bare = parse("CapEff:\t0\n", Path::new("status")).unwrap();

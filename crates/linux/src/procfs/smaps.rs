@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-/// The page size in bytes of each mapping, by its first address. Lines of other kinds are passed over.
+/// The page size in bytes of each mapping, by its first address. Lines of other kinds are passed
+/// over.
 pub fn page_sizes(text: &str) -> BTreeMap<u64, u64> {
     let mut sizes = BTreeMap::new();
     let mut start = None;

@@ -16,7 +16,8 @@ pub struct Status {
 }
 
 impl Status {
-    /// Memory that is not a mapped file, in bytes; all of it on kernels that do not tell (before 4.5).
+    /// Memory that is not a mapped file, in bytes; all of it on kernels that do not tell (before
+    /// 4.5).
     pub fn own_bytes(&self) -> u64 {
         let own = self.rss_anon_bytes.map(|anon| anon + self.rss_shmem_bytes.unwrap_or(0));
         own.or(self.rss_bytes).unwrap_or(0) + self.hugetlb_bytes.unwrap_or(0)

@@ -1,4 +1,5 @@
-//! Memory of our own that is mapped, advised and unmapped: mmap(2), munmap(2), madvise(2), mlock(2).
+//! Memory of our own that is mapped, advised and unmapped: mmap(2), munmap(2), madvise(2),
+//! mlock(2).
 
 use std::ffi::c_void;
 use std::io;
@@ -32,7 +33,8 @@ pub enum Usage {
     BasePages,
     /// Equal pages may be merged (KSM).
     Mergeable,
-    /// The content is no longer needed: the pages are freed and read as zero (or as the file) again.
+    /// The content is no longer needed: the pages are freed and read as zero (or as the file)
+    /// again.
     Discard,
 }
 
@@ -50,7 +52,8 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// Maps memory. `bytes` must be a multiple of the page size that stands behind it and above zero.
+    /// Maps memory. `bytes` must be a multiple of the page size that stands behind it and above
+    /// zero.
     pub fn map(bytes: usize, backing: Backing<'_>) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let (flags, file) = match backing {
@@ -63,7 +66,8 @@ impl Area {
         let start = match file {
             // SAFETY: without MAP_FIXED the kernel chooses addresses that nothing uses.
             None => unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, access, flags) },
-            // SAFETY: as above; the descriptor is borrowed for the call, and the mapping outlives it.
+            // SAFETY: as above; the descriptor is borrowed for the call, and the mapping outlives
+            // it.
             Some(fd) => unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, access, flags, fd, 0) },
         }?;
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -97,8 +101,8 @@ impl Area {
             Usage::Mergeable => Advice::LinuxMergeable,
             Usage::Discard => Advice::LinuxDontNeed,
         };
-        // SAFETY: the range is this mapping; at worst its pages read as zero afterwards, which users
-        // of atomics must expect from any other thread as well.
+        // SAFETY: the range is this mapping; at worst its pages read as zero afterwards, which
+        // users of atomics must expect from any other thread as well.
         Ok(unsafe { rustix::mm::madvise(self.start.as_ptr(), self.bytes, advice) }?)
     }
 

@@ -11,8 +11,8 @@ pub const BIND: libc::c_int = libc::MPOL_BIND;
 /// mask's words stands for node n.
 pub fn set_mempolicy(mode: libc::c_int, mask: &[u64]) -> io::Result<()> {
     let bits = mask.len() * 64 + 1; // the kernel counts one less
-    // SAFETY: the kernel reads `bits - 1` bits, that is the whole slice and nothing behind it, before
-    // the call returns; it writes nothing.
+    // SAFETY: the kernel reads `bits - 1` bits, that is the whole slice and nothing behind it,
+    // before the call returns; it writes nothing.
     let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask.as_ptr(), bits) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

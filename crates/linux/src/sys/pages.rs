@@ -19,8 +19,8 @@ pub fn move_pages(
         "one node and status a page"
     );
     let flags = if everyones { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
-    // SAFETY: the three arrays are as long as the count says; the kernel reads the first two, writes
-    // the third, keeps none, and never dereferences the addresses in `pages` on our behalf.
+    // SAFETY: the three arrays are as long as the count says; the kernel reads the first two,
+    // writes the third, keeps none, and never dereferences the addresses in `pages` on our behalf.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -38,8 +38,8 @@ pub fn move_pages(
 /// Asks where pages are: a node, or a negative error number, for each.
 pub fn query_pages(pid: u32, pages: &[u64], status: &mut [i32]) -> io::Result<()> {
     assert!(pages.len() == status.len(), "one status a page");
-    // SAFETY: both arrays are as long as the count says; with a null node array the kernel only reads
-    // the first, writes the second and moves nothing.
+    // SAFETY: both arrays are as long as the count says; with a null node array the kernel only
+    // reads the first, writes the second and moves nothing.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,

@@ -29,8 +29,8 @@ pub fn userfaultfd(user_mode_only: bool) -> io::Result<OwnedFd> {
 pub fn pagemap_scan_without_size(pagemap: &File) -> io::Error {
     const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610; // _IOWR('f', 16, struct pm_scan_arg)
     let mut argument = [0u64; 12]; // struct pm_scan_arg; its first field is its size
-    // SAFETY: the request is encoded with the 96 bytes that the argument has; the kernel reads them,
-    // may write them, and keeps no pointer.
+    // SAFETY: the request is encoded with the 96 bytes that the argument has; the kernel reads
+    // them, may write them, and keeps no pointer.
     unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, argument.as_mut_ptr()) };
     io::Error::last_os_error()
 }

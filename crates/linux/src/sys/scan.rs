@@ -62,8 +62,8 @@ pub fn scan_populated(
         return_mask: PAGE_IS_PRESENT,
     };
     let pointer: *mut ScanArgument = &raw mut argument;
-    // SAFETY: the argument is as large as it says, and `vec` points at `vec_len` regions that live as
-    // long as the call; the kernel writes only those and `walk_end`, and keeps neither.
+    // SAFETY: the argument is as large as it says, and `vec` points at `vec_len` regions that live
+    // as long as the call; the kernel writes only those and `walk_end`, and keeps neither.
     let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, pointer) };
     let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
     Ok((count, argument.walk_end))

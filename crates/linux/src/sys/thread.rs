@@ -15,8 +15,8 @@ pub fn thread_usage() -> io::Result<libc::rusage> {
     Ok(unsafe { usage.assume_init() })
 }
 
-/// Starts a child that shares our memory copy-on-write, lives for so many seconds at most, ends when
-/// the calling thread does, and runs none of our code meanwhile. Returns its pid.
+/// Starts a child that shares our memory copy-on-write, lives for so many seconds at most, ends
+/// when the calling thread does, and runs none of our code meanwhile. Returns its pid.
 pub fn fork_idle(seconds: u32) -> io::Result<u32> {
     // SAFETY: the child calls only functions that are safe after a fork of many threads (system
     // calls without locks) and never returns from here.

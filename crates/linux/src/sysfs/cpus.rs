@@ -181,8 +181,8 @@ impl<'a> Reader<'a> {
         Ok(Some(Cache { level, kind, size_bytes, cpus }))
     }
 
-    /// Level and kind. Caches of one index and one size are alike, so a machine whose cores are alike
-    /// is asked once, and one with several kinds of cores whenever the size changes.
+    /// Level and kind. Caches of one index and one size are alike, so a machine whose cores are
+    /// alike is asked once, and one with several kinds of cores whenever the size changes.
     fn shape(
         &mut self,
         cpu: CpuId,

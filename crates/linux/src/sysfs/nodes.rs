@@ -45,7 +45,8 @@ fn node(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Node> {
     Ok(Node { cpus, memory_bytes, free_bytes, huge_pools: huge_pools(dir, id, buffer)? })
 }
 
-/// Total and free bytes from lines such as `Node 0 MemTotal:  4680484 kB`, with or without the node.
+/// Total and free bytes from lines such as `Node 0 MemTotal:  4680484 kB`, with or without the
+/// node.
 fn memory(file: &File<'_>) -> Result<(Option<u64>, Option<u64>)> {
     Ok((memory_field(file, "MemTotal:")?, memory_field(file, "MemFree:")?))
 }

@@ -131,7 +131,8 @@ proptest! {
         let text = ALL[file];
         let start = at.index(text.len());
         let end = (start + cut).min(text.len());
-        let mutilated = [&text.as_bytes()[..start], put.as_bytes(), &text.as_bytes()[end..]].concat();
+        let text = text.as_bytes();
+        let mutilated = [&text[..start], put.as_bytes(), &text[end..]].concat();
         let _ = parse(&String::from_utf8_lossy(&mutilated));
     }
 }

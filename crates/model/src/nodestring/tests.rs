@@ -1,7 +1,7 @@
 //! Goal: the decisions of the real library, line by line, and errors that say what to do.
 //!
-//! The table was captured from libnuma itself; its header says how. Accepting or refusing must agree
-//! everywhere, and so must the nodes, except at the four points that the module header names.
+//! The table was captured from libnuma itself; its header says how. Accepting or refusing must
+//! agree everywhere, and so must the nodes, except at the four points that the module header names.
 
 use super::*;
 
@@ -110,8 +110,8 @@ proptest::proptest! {
     #[test]
     fn only_allowed_nodes_come_out(text in "[0-9a-fx,!+ alé-]{0,12}", bits in 1u32..256) {
         let allowed: Nodemask = (0..8).filter(|b| bits >> b & 1 == 1).map(NodeId).collect();
-        let context =
-            Context { existing: mask("0-7"), allowed: allowed.clone(), highest_possible: NodeId(63) };
+        let (existing, highest_possible) = (mask("0-7"), NodeId(63));
+        let context = Context { existing, allowed: allowed.clone(), highest_possible };
         if let Ok(nodes) = parse_nodestring(&text, &context) {
             proptest::prop_assert!(nodes.is_subset(&allowed));
         }

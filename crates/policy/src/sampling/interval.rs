@@ -7,8 +7,8 @@
 /// One whole, in millionths.
 pub const WHOLE_PPM: u64 = 1_000_000;
 
-/// z², in millionths, such that the intervals of so many nodes all hold with 95 % probability: 1.96²
-/// for up to two (what one node has the other has not), Bonferroni's correction above.
+/// z², in millionths, such that the intervals of so many nodes all hold with 95 % probability:
+/// 1.96² for up to two (what one node has the other has not), Bonferroni's correction above.
 pub fn z2_ppm(nodes: usize) -> u64 {
     match nodes {
         0..=2 => 3_841_459,
@@ -44,8 +44,8 @@ impl Interval {
     }
 }
 
-/// Wilson's interval of a share of `milli_samples` thousandths of a sample (an effective sample size
-/// need not be whole). Nothing is known of no samples.
+/// Wilson's interval of a share of `milli_samples` thousandths of a sample (an effective sample
+/// size need not be whole). Nothing is known of no samples.
 pub fn wilson(ppm: u64, milli_samples: u64, z2_ppm: u64) -> Interval {
     if milli_samples == 0 {
         return Interval { low_ppm: 0, ppm, high_ppm: WHOLE_PPM };

@@ -1,10 +1,10 @@
 //! How to learn where the pages of a process are without looking at each of them.
 //!
-//! The pages of one mapping kind are laid end to end as a [`Line`], cut into [`STRATA`] strata of equal
-//! length. In every stratum addresses are drawn at random *without replacement*, so that each page
-//! can be seen at most once, a finished stratum is known exactly, and no layout (blocks, interleave)
-//! can hide behind a pattern of the draw. A [`Survey`] says what to look at next until the interval
-//! of every node's share is within the goal:
+//! The pages of one mapping kind are laid end to end as a [`Line`], cut into [`STRATA`] strata of
+//! equal length. In every stratum addresses are drawn at random *without replacement*, so that each
+//! page can be seen at most once, a finished stratum is known exactly, and no layout (blocks,
+//! interleave) can hide behind a pattern of the draw. A [`Survey`] says what to look at next until
+//! the interval of every node's share is within the goal:
 //!
 //! 1. *pilot*: [`PILOT_PROBES`] probes tell the density (how many addresses hold a page at all);
 //! 2. *scan*, where the kernel can list populated ranges and that costs less than missing so often:
@@ -16,11 +16,11 @@
 //!
 //! Cost is per sample: it does not depend on how much memory there is.
 //!
-//! The interval is Wilson's (see [`interval`]): unlike the normal one it does not collapse when every
-//! sample lies on one node, which is the usual case. Its sample size is corrected for unequal
-//! probes per stratum and for the share of the population that was seen. Nodes are several
-//! answers at once, so that from three nodes on the confidence of each is raised (Bonferroni) until
-//! all of them hold together at 95 %.
+//! The interval is Wilson's (see [`interval`]): unlike the normal one it does not collapse when
+//! every sample lies on one node, which is the usual case. Its sample size is corrected for unequal
+//! probes per stratum and for the share of the population that was seen. Nodes are several answers
+//! at once, so that from three nodes on the confidence of each is raised (Bonferroni) until all of
+//! them hold together at 95 %.
 //!
 //! Everything is integers: shares in millionths (ppm), and the draw comes from the caller's seed.
 

@@ -216,8 +216,9 @@ impl Survey {
         2 * self.hits() < self.drawn()
     }
 
-    /// Listing costs a little per present page, rejection a lot per miss: with density d of V pages,
-    /// V d against n / d probes for n hits. Little found means that d is small, not what it is.
+    /// Listing costs a little per present page, rejection a lot per miss: with density d of V
+    /// pages, V d against n / d probes for n hits. Little found means that d is small, not what it
+    /// is.
     fn should_scan(&self) -> bool {
         if !self.goal.can_scan || self.scans >= SCANS_MAX || !self.is_sparse() {
             return false;
@@ -377,8 +378,8 @@ impl Survey {
         }
     }
 
-    /// Weight² times the sum of squared residuals, scaled up for few probes; a residual is 1 - p for
-    /// a page on the node, -p for one on another, 0 for none.
+    /// Weight² times the sum of squared residuals, scaled up for few probes; a residual is 1 - p
+    /// for a page on the node, -p for one on another, 0 for none.
     fn variance(&self, stratum: &Stratum, on: u64, p: u128) -> u128 {
         let drawn = u128::from(stratum.drawn());
         if drawn < 2 || stratum.on_nodes() == 0 {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use nodeward_linux::sysfs;
 use nodeward_model::Synthetic;
 
-use super::numactl::hardware;
 use super::*;
 
 fn machine(line: &str) -> Topology {

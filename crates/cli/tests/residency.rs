@@ -1,0 +1,55 @@
+//! Residency where there are two nodes: what sampling says, what counting says, and what we did.
+
+use nodeward_lab::{GuestFile, Kernel, Run, for_test, scenario};
+use serde_json::Value;
+
+/// Starts a shell that holds 64 MiB in a variable, on the nodes of `policy`, and shows it by both
+/// ways, a JSON line each.
+fn script(policy: &str) -> String {
+    format!(
+        "numactl {policy} sh -c 'x=$(head -c 67108864 /dev/zero | tr \"\\0\" x); \
+         echo ready > /tmp/ready; sleep 1000; echo $x' & pid=$!; \
+         while ! [ -e /tmp/ready ]; do sleep 0.1; done; \
+         nodeward show $pid --json --samples 2401; nodeward show $pid --json --exact; kill $pid"
+    )
+}
+
+/// Sampled and counted residency of all kinds, as (pages on node 0, on node 1, ppm on node 1).
+fn shown(kernel: Kernel, policy: &str) -> Option<[(u64, u64, u64); 2]> {
+    let lab = for_test(&kernel)?;
+    let mut run = Run::shell(scenario("two-nodes"), &script(policy));
+    run.kernel = kernel;
+    run.files.push(GuestFile::new(env!("CARGO_BIN_EXE_nodeward")));
+    let finished = lab.run(&run).expect("the guest to run");
+    let lines = String::from_utf8_lossy(&finished.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&finished.stderr).into_owned();
+    let totals: Vec<_> = lines.lines().map(total).collect();
+    Some(totals.try_into().unwrap_or_else(|_| panic!("two lines expected: {lines}{errors}")))
+}
+
+fn total(line: &str) -> (u64, u64, u64) {
+    let document: Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(document["schema"], "nodeward.residency/1");
+    let nodes = &document["processes"][0]["total"]["nodes"];
+    let number = |node: &str, field: &str| nodes[node][field].as_u64().unwrap_or(0);
+    (number("0", "pages"), number("1", "pages"), number("1", "share_ppm"))
+}
+
+#[test]
+fn memory_bound_to_a_node_is_seen_there() {
+    // 6.1 cannot list populated ranges (PAGEMAP_SCAN), 6.12 can.
+    for kernel in [Kernel::V6_1, Kernel::V6_12] {
+        let Some([sampled, counted]) = shown(kernel, "--membind=1") else { return };
+        // 64 MiB are 16384 pages; of the files of the shell some were in memory before, on node 0.
+        assert!(counted.1 >= 16_384 && counted.0 < 1_000, "{counted:?}");
+        assert!(sampled.2.abs_diff(counted.2) <= 40_000, "{sampled:?} {counted:?}");
+    }
+}
+
+#[test]
+fn interleaved_memory_is_half_and_half() {
+    let Some([sampled, counted]) = shown(Kernel::V6_12, "--interleave=all") else { return };
+    assert!(counted.2.abs_diff(500_000) <= 40_000, "{counted:?}");
+    // Twice the promise: this looks at random pages, and must not fail once in twenty runs.
+    assert!(sampled.2.abs_diff(counted.2) <= 40_000, "{sampled:?} {counted:?}");
+}

@@ -1,0 +1,86 @@
+//! What must hold of a survey of any memory whatever: it ends, looks only where it was told to,
+//! never twice at a page within one line, and knows small memory exactly.
+
+use std::collections::BTreeSet;
+
+use nodeward_model::{NodeId, Place, Range};
+use nodeward_policy::sampling::{End, Goal, Step, Stream, Survey};
+use proptest::prelude::*;
+
+const PAGE: u64 = 4096;
+
+/// Ranges of up to `pages_max` pages with holes between them.
+fn ranges(pages_max: u64) -> impl Strategy<Value = Vec<Range>> {
+    prop::collection::vec((0..50_u64, 0..pages_max), 0..6).prop_map(|parts| {
+        let mut at = 16;
+        let lay = |(hole, pages)| {
+            let start = at + hole;
+            at = start + pages;
+            Range::new(start * PAGE, at * PAGE)
+        };
+        parts.into_iter().map(lay).collect()
+    })
+}
+
+/// Page `page` is there in `permille` of cases, and on one of `nodes` nodes.
+fn place(page: u64, permille: u64, nodes: u32) -> Place {
+    let value = Stream::new(page).next_value();
+    let node = u32::try_from((value >> 32) % u64::from(nodes)).unwrap();
+    if value % 1000 < permille { Place::On(NodeId(node)) } else { Place::Absent }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn it_ends_within_its_means_and_looks_only_where_told(
+        ranges in ranges(3000), permille in 0..=1000_u64, nodes in 1..5_u32, seed: u64,
+    ) {
+        let goal = Goal { probes_max: 4096, ..Goal::default() };
+        let mut survey = Survey::new(ranges.clone(), PAGE, goal, seed);
+        loop {
+            match survey.next_step() {
+                Step::Probe(addresses) => {
+                    let unique: BTreeSet<_> = addresses.iter().collect();
+                    prop_assert_eq!(unique.len(), addresses.len());
+                    prop_assert!(!addresses.is_empty());
+                    for at in &addresses {
+                        prop_assert!(ranges.iter().any(|r| (r.start..r.end).contains(at)));
+                    }
+                    let places: Vec<_> =
+                        addresses.iter().map(|at| place(at / PAGE, permille, nodes)).collect();
+                    survey.note(&places);
+                }
+                Step::Scan(_) => prop_assert!(false, "the machine cannot scan"),
+                Step::Done(_) => break,
+            }
+        }
+        // A round never goes beyond the means; exploring may once be followed by 256 in vain.
+        prop_assert!(survey.probes() <= 2 * goal.probes_max);
+        let estimate = survey.estimate();
+        for known in estimate.nodes.values() {
+            let share = known.share;
+            prop_assert!(share.low_ppm <= share.ppm && share.ppm <= share.high_ppm);
+        }
+        let sum: u64 = estimate.nodes.values().map(|known| known.share.ppm).sum();
+        prop_assert!(estimate.nodes.is_empty() || sum.abs_diff(1_000_000) <= 4, "sum {}", sum);
+    }
+
+    #[test]
+    fn small_memory_is_known_exactly(
+        ranges in ranges(100), permille in 0..=1000_u64, seed: u64,
+    ) {
+        let pages = || ranges.iter().flat_map(|r| r.start / PAGE..r.end / PAGE);
+        prop_assume!(pages().count() <= 512);
+        let mut survey = Survey::new(ranges.clone(), PAGE, Goal::default(), seed);
+        if let Step::Probe(addresses) = survey.next_step() {
+            let places: Vec<_> = addresses.iter().map(|at| place(at / PAGE, permille, 3)).collect();
+            survey.note(&places);
+        }
+        prop_assert_eq!(survey.next_step(), Step::Done(End::Census));
+        let there = pages().filter(|&page| place(page, permille, 3) != Place::Absent).count();
+        let estimate = survey.estimate();
+        prop_assert_eq!((estimate.on_nodes, estimate.exact), (there as u64, true));
+        prop_assert!(estimate.nodes.values().all(|known| known.share.reach_ppm() == 0));
+    }
+}
