@@ -79,6 +79,19 @@ fn good_pages_behind_bad_ones_do_not_share_their_fate() {
     assert_eq!(skipped(&report), expected.into());
 }
 
+/// Pages that somebody else is moving are neither in swap nor gone: they land, and then their turn
+/// comes like that of any other.
+#[test]
+fn pages_in_flight_are_waited_for() {
+    let mut sheet = Sheet::of(&[on(0); 100]);
+    let there = |pages: std::ops::Range<u64>, node| pages.map(move |n| (FIRST + n, NodeId(node)));
+    sheet.landing = there(10..20, 0).chain(there(50..53, 1)).collect();
+    let (report, sheet) = run(sheet, &request("0", "1"), false);
+    let account = report.account();
+    assert_eq!((account.moved, account.already_there, account.skipped_total()), (97, 3, 0));
+    assert_eq!(sheet.residency(), [(NodeId(1), 100)].into());
+}
+
 #[test]
 fn a_full_destination_takes_what_it_can() {
     let mut sheet = Sheet::of(&[on(0); 1000]);
