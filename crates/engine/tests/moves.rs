@@ -110,6 +110,17 @@ fn a_forbidden_destination_is_told() {
     assert_eq!(skipped(&report), [(SkipReason::NotAllowed, 100)].into());
 }
 
+/// What goes to the node that is allowed goes there, though the move names a forbidden one too.
+#[test]
+fn a_forbidden_destination_is_no_harm_to_others() {
+    let mut sheet = Sheet::of(&[[on(0); 50], [on(1); 50]].concat());
+    sheet.forbidden = [NodeId(3)].into();
+    let (report, sheet) = run(sheet, &request("0,1", "2,3"), false);
+    assert_eq!(report.account().moved, 50);
+    assert_eq!(skipped(&report), [(SkipReason::NotAllowed, 50)].into());
+    assert_eq!(sheet.residency(), [(NodeId(1), 50), (NodeId(2), 50)].into());
+}
+
 #[test]
 fn shared_pages_move_only_with_the_privilege() {
     let shared = Page { shared: true, ..on(0) };

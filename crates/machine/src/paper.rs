@@ -238,11 +238,12 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn carry_out(&mut self) -> CallEnd {
-        if self.batch.nodes().iter().any(|node| self.sheet.forbidden.contains(node)) {
-            return CallEnd::NotAllowed;
-        }
         for entry in 0..self.batch.len() {
             let (address, node) = (self.batch.addresses()[entry], self.batch.nodes()[entry]);
+            if self.sheet.forbidden.contains(&node) {
+                self.finish_run(entry);
+                return CallEnd::NotAllowed;
+            }
             let same_node = entry == 0 || self.batch.nodes()[entry - 1] == node;
             let end = if same_node { None } else { self.finish_run(entry) };
             let end = end.or_else(|| match self.verdict(address, node) {
