@@ -5,7 +5,7 @@ use std::time::Duration;
 use nodeward_model::SkipReason;
 use rustix::process::Signal;
 
-use crate::guest::{Cpuset, SOMEBODY};
+use crate::guest::{Cpuset, SOMEBODY, write};
 use crate::load::Load;
 use crate::nodeward::{Underway, move_load, move_load_as, reasons};
 use crate::{Body, Ran};
@@ -16,7 +16,7 @@ pub const CASES: [(&str, Body); 8] = [
     ("shared_without_privilege", shared_without_privilege),
     ("shared_with_privilege", shared_with_privilege),
     ("cpuset_forbids", cpuset_forbids),
-    ("cpuset_of_ours_is_not_the_targets", cpuset_of_ours),
+    ("outside_our_cpuset", outside_our_cpuset),
     ("stopped_target", stopped_target),
     ("interrupted", interrupted),
 ];
@@ -86,15 +86,14 @@ fn cpuset_forbids() -> Ran {
     Ok(())
 }
 
-/// Goal: it is the target's cpuset that counts, not that of nodeward.
-fn cpuset_of_ours() -> Ran {
-    let load = Load::start("--node 0 --size 8MiB");
+/// Goal: node strings mean nodes of our own cpuset, as they do to numactl; another one is bad input.
+fn outside_our_cpuset() -> Ran {
+    let load = Load::start("--node 0 --size 2MiB");
     let ours = Cpuset::new("ours-is-node-0", "0")?;
-    let root = "/sys/fs/cgroup/cgroup.procs";
     ours.take(std::process::id());
     let finished = move_load(&load, "0 1");
-    crate::guest::write(root, "0");
-    println!("outside our own cpuset: {finished:?}");
+    write("/sys/fs/cgroup/cgroup.procs", "0");
+    finished.refused(2, &["TO is '1'", "cpuset.mems"]);
     load.done();
     Ok(())
 }
@@ -117,7 +116,8 @@ fn interrupted() -> Ran {
     for signal in [Signal::INT, Signal::TERM] {
         let load = Load::start("--node 0 --size 32MiB");
         let before = load.nodes_of_memory();
-        let underway = Underway::start(&load, "0 1 --only anonymous --rate 16MiB/s");
+        let words = format!("0 1 --range {} --rate 16MiB/s", load.ready.range);
+        let underway = Underway::start(&load, &words);
         std::thread::sleep(Duration::from_millis(500));
         underway.signal(signal);
         let report = underway.finish().report(130);
@@ -125,8 +125,8 @@ fn interrupted() -> Ran {
         let left = report.account.skipped_for(SkipReason::Interrupted);
         assert_eq!(report.account.skipped, reasons([(SkipReason::Interrupted, left)]));
         assert!(report.account.moved > 0 && left > 0, "{report:?}");
-        let nodes = load.nodes_of_memory();
-        assert_eq!(nodes[&0], left, "{report:?} of {before:?}");
+        assert_eq!(report.account.selected(), load.ready.pages);
+        assert_eq!(load.nodes_of_memory()[&0], left + before[&0] - load.ready.pages);
         load.done();
     }
     Ok(())

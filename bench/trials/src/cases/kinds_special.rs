@@ -170,6 +170,7 @@ fn run(program: &str, argument: &str) {
 
 /// Goal: memory that nobody touched is nobody's business, however much of it there is.
 fn never_touched() -> Ran {
+    write("/proc/sys/vm/overcommit_memory", "1");
     let area = Area::map(1 << 40, Backing::Anonymous).expect("address space is free");
     area.advise(Usage::BasePages).expect("madvise");
     area.words()[0].store(1, Relaxed);

@@ -18,11 +18,13 @@ pub const CASES: [(&str, Body); 6] = [
     ("race_without_privilege", race_without_privilege),
 ];
 
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 4;
 
 /// Goal: no write is lost, and every page ends with a reason that can be true.
 fn race(how: &str) -> Ran {
-    let load = Load::start(&format!("--node 0 --size 8MiB --race-size 1MiB --race {how} --unbind"));
+    let load = Load::start(&format!(
+        "--node 0 --size 8MiB --race-size 1MiB --race {how} --pause 1ms --unbind"
+    ));
     let busy = [SkipReason::NotPresent, SkipReason::Pinned];
     rounds(&load, &busy.into(), |words| move_load(&load, words));
     let done = load.done();
@@ -32,7 +34,8 @@ fn race(how: &str) -> Ran {
 
 /// Goal: so it is for a process's own user; pages that a child shares may stay.
 fn race_without_privilege() -> Ran {
-    let how = "--node 0 --size 8MiB --race-size 1MiB --race unmap,discard,fork --unbind";
+    let how =
+        "--node 0 --size 8MiB --race-size 1MiB --race unmap,discard,fork --pause 1ms --unbind";
     let load = Load::start_as(SOMEBODY, how);
     let busy = [SkipReason::NotPresent, SkipReason::Pinned, SkipReason::Shared];
     rounds(&load, &busy.into(), |words| move_load_as(SOMEBODY, &load, words));
