@@ -252,6 +252,7 @@ fn now_at(place: Place, folio: FolioMove, fate: Fate) -> Fate {
             Fate::Stuck(SkipReason::NotPresent) => Fate::Stuck(SkipReason::Pinned),
             _ => fate,
         },
+        Place::InFlight => Fate::Stuck(SkipReason::Pinned),
         Place::Absent => Fate::Stays(SkipReason::NotPresent),
         Place::Swapped => Fate::Stays(SkipReason::Swapped),
         Place::Fixed => Fate::Stays(SkipReason::Unmovable),

@@ -1,10 +1,10 @@
 //! One move from beginning to end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
-use nodeward_model::{Account, NodeId};
+use nodeward_model::{Account, Mapping, NodeId, Page, Range, SkipReason};
 use nodeward_policy::plan::{Plan, Rules};
 
 use crate::crew::Crew;
@@ -13,6 +13,9 @@ use crate::pace::Pace;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use crate::survey::{Unit, units};
 use crate::{Live, MoveRequest, verify};
+
+/// Waits before pages that somebody else is moving are looked at again.
+const LANDING_PAUSES_NS: [u64; 3] = [1_000_000, 10_000_000, 50_000_000];
 
 /// Moves the selected memory of processes that are held.
 ///
@@ -130,16 +133,52 @@ impl Work<'_> {
             everyones: self.machine.capabilities().move_everyones,
             folio_pages_max: self.pace.folio_pages_max(),
         };
-        let page_bytes = self.machine.page_bytes();
         let mut plan = Plan::default();
-        let mut pages = Vec::new();
-        for (mapping, range) in &unit.pieces {
-            pages.clear();
-            self.processes[unit.process].pages(mapping, *range, &mut pages)?;
-            plan.consider(&pages, range.start, page_bytes, &rules);
+        for piece in &unit.pieces {
+            self.consider(unit, piece, |_| true, &rules, &mut plan)?;
         }
+        for pause_ns in LANDING_PAUSES_NS {
+            self.look_again(unit, pause_ns, &rules, &mut plan)?;
+        }
+        // Whoever is moving them has still not let go.
+        plan.account.skip(SkipReason::Pinned, plan.in_flight.len() as u64);
         plan.sort();
         Ok(plan)
+    }
+
+    /// Waits for the pages that were in flight, and considers them where they landed.
+    fn look_again(&self, unit: &Unit, pause_ns: u64, rules: &Rules, plan: &mut Plan) -> Result<()> {
+        if plan.in_flight.is_empty() {
+            return Ok(());
+        }
+        self.machine.sleep_ns(pause_ns);
+        let flown: BTreeSet<u64> = std::mem::take(&mut plan.in_flight).into_iter().collect();
+        let holds_some = |range: Range| flown.range(range.start..range.end).next().is_some();
+        for piece in unit.pieces.iter().filter(|(_, range)| holds_some(*range)) {
+            self.consider(unit, piece, |address| flown.contains(&address), rules, plan)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at a piece and decides about those of its pages that are wanted.
+    fn consider(
+        &self,
+        unit: &Unit,
+        (mapping, range): &(Arc<Mapping>, Range),
+        is_wanted: impl Fn(u64) -> bool,
+        rules: &Rules,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        let page_bytes = self.machine.page_bytes();
+        let mut pages = Vec::new();
+        self.processes[unit.process].pages(mapping, *range, &mut pages)?;
+        for (address, page) in (range.start..).step_by(page_bytes as usize).zip(&mut pages) {
+            if !is_wanted(address) {
+                *page = Page::ABSENT;
+            }
+        }
+        plan.consider(&pages, range.start, page_bytes, rules);
+        Ok(())
     }
 
     fn carry_out(&self, unit: &Unit, mut plan: Plan) -> UnitResult {

@@ -24,13 +24,16 @@ impl Pace {
     }
 
     /// How many of these folios to give to the next call, and how many base pages may stand in one
-    /// run of it. Folios beyond the stall budget must have been taken out.
+    /// run of it. Folios beyond the stall budget must have been taken out. A call has one destination:
+    /// if the cpuset forbids that, the kernel says so of the call, not of the pages.
     pub fn next_call(&self, folios: &[FolioMove], page_bytes: u64) -> (usize, u32) {
         let run_pages = self.run_pages();
+        let together = |folio: &&FolioMove| {
+            folio.to == folios[0].to && (run_pages.is_none() || !is_large(**folio))
+        };
         let count = match run_pages {
             Some(_) if is_large(folios[0]) => 1,
-            Some(_) => folios.iter().take_while(|folio| !is_large(**folio)).count(),
-            None => folios.len(),
+            _ => folios.iter().take_while(together).count(),
         };
         let stretch = self.stretch_pages(page_bytes);
         let mut pages = 0;

@@ -29,7 +29,7 @@ impl Default for Selection {
 }
 
 impl Selection {
-    /// The selected parts of a mapping, cut to whole pages.
+    /// The selected parts of a mapping, cut to whole pages; each page is in at most one of them.
     pub fn parts(&self, mapping: &Mapping, page_bytes: u64) -> Vec<Range> {
         if !self.kinds.contains(&mapping.kind) {
             return Vec::new();
@@ -42,8 +42,22 @@ impl Selection {
             let end = range.end.checked_next_multiple_of(step).unwrap_or(range.end);
             Range::new(range.start / step * step, end)
         };
-        self.ranges.iter().filter_map(|range| mapping.range.and(whole(range))).collect()
+        let parts = self.ranges.iter().filter_map(|range| mapping.range.and(whole(range)));
+        joined(parts.collect())
     }
+}
+
+/// Ranges in ascending order, those that meet or overlap made one.
+fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.sort_unstable();
+    let mut joined: Vec<Range> = Vec::new();
+    for range in ranges {
+        match joined.last_mut().filter(|last| last.end >= range.start) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => joined.push(range),
+        }
+    }
+    joined
 }
 
 /// A move.
@@ -83,6 +97,18 @@ mod tests {
         let parts = selection.parts(&mapping(Some(0x20_0000)), 4096);
         let expected = [Range::new(0x20_0000, 0x40_0000), Range::new(0x60_0000, 0x80_0000)];
         assert_eq!(parts, expected, "a huge page is moved whole or not at all");
+    }
+
+    #[test]
+    fn no_page_is_in_two_parts() {
+        let page =
+            |first: u64, last: u64| Range::new(0x20_0000 + first * 4096, 0x20_0000 + last * 4096);
+        let ranges = vec![page(150, 300), page(100, 200), page(300, 301), page(120, 130)];
+        let selection = Selection { ranges, ..Selection::default() };
+        assert_eq!(selection.parts(&mapping(None), 4096), [page(100, 301)]);
+        let within = |a: u64, b: u64| Range::new(0x20_0000 + a, 0x20_0000 + b);
+        let selection = Selection { ranges: vec![within(0, 8), within(8, 16)], ..selection };
+        assert_eq!(selection.parts(&mapping(None), 4096), [page(0, 1)], "both widen to one page");
     }
 
     #[test]

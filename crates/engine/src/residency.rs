@@ -183,7 +183,7 @@ impl Tally {
             let count = run.len() as u64;
             match run[0].place {
                 Place::Absent => {}
-                Place::Swapped => self.swapped += count,
+                Place::Swapped | Place::InFlight => self.swapped += count,
                 Place::Fixed => self.fixed += count,
                 Place::On(node) => *self.nodes.entry(node).or_default() += count,
             }

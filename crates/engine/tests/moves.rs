@@ -79,6 +79,19 @@ fn good_pages_behind_bad_ones_do_not_share_their_fate() {
     assert_eq!(skipped(&report), expected.into());
 }
 
+/// Pages that somebody else is moving are neither in swap nor gone: they land, and then their turn
+/// comes like that of any other.
+#[test]
+fn pages_in_flight_are_waited_for() {
+    let mut sheet = Sheet::of(&[on(0); 100]);
+    let there = |pages: std::ops::Range<u64>, node| pages.map(move |n| (FIRST + n, NodeId(node)));
+    sheet.landing = there(10..20, 0).chain(there(50..53, 1)).collect();
+    let (report, sheet) = run(sheet, &request("0", "1"), false);
+    let account = report.account();
+    assert_eq!((account.moved, account.already_there, account.skipped_total()), (97, 3, 0));
+    assert_eq!(sheet.residency(), [(NodeId(1), 100)].into());
+}
+
 #[test]
 fn a_full_destination_takes_what_it_can() {
     let mut sheet = Sheet::of(&[on(0); 1000]);
@@ -95,6 +108,17 @@ fn a_forbidden_destination_is_told() {
     sheet.forbidden = [NodeId(1)].into();
     let (report, _) = run(sheet, &request("0", "1"), false);
     assert_eq!(skipped(&report), [(SkipReason::NotAllowed, 100)].into());
+}
+
+/// What goes to the node that is allowed goes there, though the move names a forbidden one too.
+#[test]
+fn a_forbidden_destination_is_no_harm_to_others() {
+    let mut sheet = Sheet::of(&[[on(0); 50], [on(1); 50]].concat());
+    sheet.forbidden = [NodeId(3)].into();
+    let (report, sheet) = run(sheet, &request("0,1", "2,3"), false);
+    assert_eq!(report.account().moved, 50);
+    assert_eq!(skipped(&report), [(SkipReason::NotAllowed, 50)].into());
+    assert_eq!(sheet.residency(), [(NodeId(1), 50), (NodeId(2), 50)].into());
 }
 
 #[test]

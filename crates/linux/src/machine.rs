@@ -16,10 +16,9 @@ use crate::frames::LazyFrames;
 use crate::populated;
 use crate::process::{LinuxProcess, has_exited};
 use crate::procfs::privileges::Privileges;
+use crate::procfs::stat::Flags;
+use crate::procfs::swaps;
 use crate::{sys, sysfs};
-
-/// The bit in the flags of /proc/PID/stat that marks a kernel thread (PF_KTHREAD).
-const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// This kernel.
 #[derive(Debug)]
@@ -102,6 +101,7 @@ impl Machine for Linux {
             pidfd,
             frames: Arc::clone(&self.frames),
             pagemap_scan: self.pagemap_scan,
+            has_swap: swaps::has_areas(Path::new("/")),
             page_bytes: self.page_bytes,
         };
         // The pid was ours while the files were opened, so they are of the process that we hold.
@@ -114,7 +114,8 @@ fn open_pidfd(pid: Pid) -> Result<std::os::fd::OwnedFd> {
     let number = number.ok_or(Error::Gone(pid))?;
     pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
         rustix::io::Errno::SRCH => Error::Gone(pid),
-        rustix::io::Errno::INVAL => Error::Unsupported {
+        // Linux 6.15 and later say NOENT.
+        rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => Error::Unsupported {
             what: "taking hold of a single thread",
             why: format!("{pid} is a thread; name its process (Tgid in /proc/{pid}/status)"),
         },
@@ -124,11 +125,8 @@ fn open_pidfd(pid: Pid) -> Result<std::os::fd::OwnedFd> {
 
 fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
     let stat = fs::read_to_string(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
-    // The name in brackets may hold anything, so fields are counted from its last bracket on.
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let flags = after_name.split_whitespace().nth(6).and_then(|flags| flags.parse::<u64>().ok());
-    match flags {
-        Some(flags) if flags & KERNEL_THREAD != 0 => Err(Error::KernelThread(pid)),
+    match Flags::parse(&stat) {
+        Some(flags) if flags.is_kernel_thread() => Err(Error::KernelThread(pid)),
         Some(_) => Ok(()),
         None => Err(Error::Parse {
             path: folder.join("stat"),

@@ -14,6 +14,9 @@ use crate::sys;
 /// What a status holds before the kernel writes it: no node and no error number.
 const UNWRITTEN: i32 = i32::MIN;
 
+/// What the call says of a process that is on its way out and has let go of its memory already.
+const NO_ADDRESS_SPACE: i32 = libc::EINVAL;
+
 /// Makes the call for a batch.
 pub fn move_pages(pid: Pid, batch: &MoveBatch) -> Result<MoveOutcome> {
     let nodes: Vec<i32> =
@@ -62,7 +65,7 @@ fn refusal(errno: i32) -> Refusal {
 fn call_end(pid: Pid, everyones: bool, source: io::Error) -> Result<CallEnd> {
     let attempt = if everyones { Attempt::EveryonesPages } else { Attempt::Pages };
     match source.raw_os_error() {
-        Some(libc::ESRCH) => Ok(CallEnd::Gone),
+        Some(libc::ESRCH | NO_ADDRESS_SPACE) => Ok(CallEnd::Gone),
         Some(libc::ENOMEM) => Ok(CallEnd::NoMemory),
         Some(libc::EACCES) => Ok(CallEnd::NotAllowed),
         _ => Err(denied("moving pages", attempt, pid, source)),
@@ -72,7 +75,7 @@ fn call_end(pid: Pid, everyones: bool, source: io::Error) -> Result<CallEnd> {
 /// Why a query failed.
 pub fn query_error(pid: Pid, source: io::Error) -> Error {
     match source.raw_os_error() {
-        Some(libc::ESRCH) => Error::Gone(pid),
+        Some(libc::ESRCH | NO_ADDRESS_SPACE) => Error::Gone(pid),
         _ => denied("asking where pages are", Attempt::Pages, pid, source),
     }
 }
@@ -83,5 +86,23 @@ fn denied(what: &str, attempt: Attempt, pid: Pid, source: io::Error) -> Error {
             Situation::find(Path::new("/")).denied(format!("{what} of process {pid}"), attempt)
         }
         _ => Error::Syscall { call: "move_pages", source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a process in the middle of its exit is gone, not a call that failed.
+    #[test]
+    fn no_process_and_no_memory_are_both_gone() {
+        let pid = Pid::new(7).unwrap();
+        for errno in [libc::ESRCH, libc::EINVAL] {
+            let error = || io::Error::from_raw_os_error(errno);
+            assert!(query_error(pid, error()).is_gone());
+            assert_eq!(call_end(pid, false, error()).unwrap(), CallEnd::Gone);
+        }
+        let other = io::Error::from_raw_os_error(libc::ENODEV);
+        assert!(call_end(pid, false, other).is_err());
     }
 }

@@ -6,6 +6,23 @@ use std::os::unix::fs::FileExt;
 
 use nodeward_model::Range;
 
+/// What the kernel put in place of a page. All of these show as swap in pagemap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StandIn {
+    /// The page is in swap; or in flight, where that is hidden from us.
+    Swap,
+    /// The page is in flight between two places (for good, if it belongs to a device or is broken).
+    Migration,
+    /// There is no page: a guard region, or a note of userfaultfd.
+    Marker,
+}
+
+/// Types of entries from here on are no swap areas (`MAX_SWAPFILES` in include/linux/swap.h, the
+/// least that any configuration leaves).
+const SWAP_AREAS_MAX: u64 = 23;
+/// The last type is that of markers (`SWP_PTE_MARKER` there).
+const MARKER: u64 = 31;
+
 /// One entry (`Documentation/admin-guide/mm/pagemap.rst` of the kernel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry(u64);
@@ -21,9 +38,17 @@ impl Entry {
         self.0 >> 63 & 1 == 1
     }
 
-    /// In swap, or for a moment in flight between two places.
-    pub fn is_swapped(self) -> bool {
-        self.0 >> 62 & 1 == 1
+    /// What stands in place of a page that is not present; `None` if nothing does.
+    pub fn stand_in(self) -> Option<StandIn> {
+        let (swap_bit, guard_bit) = (self.0 >> 62 & 1 == 1, self.0 >> 58 & 1 == 1);
+        // Hidden, and so zero, without the privilege to see frame numbers.
+        let kind = self.0 & 31;
+        match () {
+            () if self.is_present() || !swap_bit => None,
+            () if guard_bit || kind == MARKER => Some(StandIn::Marker),
+            () if kind >= SWAP_AREAS_MAX => Some(StandIn::Migration),
+            () => Some(StandIn::Swap),
+        }
     }
 
     /// Mapped by this process only.
@@ -57,12 +82,27 @@ mod tests {
     #[test]
     fn bits_mean_what_the_kernel_documents() {
         let present = Entry(1 << 63 | 1 << 56 | 0x1234);
-        assert!(present.is_present() && present.is_exclusive() && !present.is_swapped());
+        assert!(present.is_present() && present.is_exclusive());
+        assert_eq!((present.stand_in(), Entry(0).stand_in()), (None, None));
         assert_eq!(present.frame(), Some(0x1234));
         let hidden = Entry(1 << 63);
         assert_eq!(hidden.frame(), None);
-        let swapped = Entry(1 << 62 | 0x55);
-        assert!(swapped.is_swapped());
-        assert_eq!(swapped.frame(), None, "a swap offset is not a frame");
+    }
+
+    /// Goal: only what is in swap counts as in swap.
+    #[test]
+    fn stand_ins_are_told_apart() {
+        let entry = |kind: u64| Entry(1 << 62 | 0x55 << 5 | kind);
+        assert_eq!(entry(0).frame(), None, "a swap offset is not a frame");
+        for (kind, expected) in [
+            (0, StandIn::Swap),
+            (22, StandIn::Swap),
+            (24, StandIn::Migration),
+            (31, StandIn::Marker),
+        ] {
+            assert_eq!(entry(kind).stand_in(), Some(expected), "{kind}");
+        }
+        assert_eq!(Entry(1 << 62 | 1 << 58).stand_in(), Some(StandIn::Marker), "a guard region");
+        assert_eq!(Entry(1 << 62).stand_in(), Some(StandIn::Swap), "without privilege");
     }
 }

@@ -14,8 +14,9 @@ use nodeward_model::{Mapping, MappingKind, NodeId, Page, Pid, Place, Range};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::frames::LazyFrames;
-use crate::pagemap::{self, Entry};
+use crate::pagemap::{self, Entry, StandIn};
 use crate::populated;
+use crate::procfs::stat::Flags;
 use crate::procfs::{maps, smaps};
 use crate::{moving, sys};
 
@@ -36,6 +37,7 @@ pub struct LinuxProcess {
     pub(crate) pagemap: File,
     pub(crate) frames: Arc<LazyFrames>,
     pub(crate) pagemap_scan: bool,
+    pub(crate) has_swap: bool,
     pub(crate) page_bytes: u64,
 }
 
@@ -49,7 +51,7 @@ impl Process for LinuxProcess {
             return Life::Exited;
         }
         match pagemap::entries(&self.pagemap, Range::new(0, self.page_bytes), self.page_bytes) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Life::Replaced,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.without_memory(),
             Ok(_) | Err(_) => Life::Running,
         }
     }
@@ -117,6 +119,16 @@ impl Process for LinuxProcess {
 }
 
 impl LinuxProcess {
+    /// The memory that was held is gone: by exec, or because the process is on its way out, which
+    /// takes it long when there is much to free.
+    fn without_memory(&self) -> Life {
+        let stat = std::fs::read_to_string(self.folder.join("stat")).unwrap_or_default();
+        match Flags::parse(&stat) {
+            Some(flags) if !flags.is_exiting() && !has_exited(&self.pidfd) => Life::Replaced,
+            _ => Life::Exited,
+        }
+    }
+
     fn read_maps(&self) -> io::Result<String> {
         let mut file = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         file.rewind()?;
@@ -144,7 +156,7 @@ impl LinuxProcess {
     /// Where the page of an entry is; `None` if only the kernel can tell.
     fn place_of(&self, entry: Entry) -> Option<Place> {
         if !entry.is_present() {
-            return Some(if entry.is_swapped() { Place::Swapped } else { Place::Absent });
+            return Some(self.place_if_absent(entry));
         }
         let frames = self.frames.get()?;
         let frame = entry.frame()?;
@@ -173,9 +185,19 @@ impl LinuxProcess {
         let range = Range::new(start, start + self.page_bytes);
         let entry = pagemap::entries(&self.pagemap, range, self.page_bytes);
         match entry.as_deref() {
-            Ok([entry]) if entry.is_swapped() => Place::Swapped,
             Ok([entry]) if entry.is_present() => Place::Fixed,
+            Ok([entry]) => self.place_if_absent(*entry),
             Ok(_) | Err(_) => Place::Absent,
+        }
+    }
+
+    /// What stands in place of a page that is not present.
+    fn place_if_absent(&self, entry: Entry) -> Place {
+        match entry.stand_in() {
+            None | Some(StandIn::Marker) => Place::Absent,
+            Some(StandIn::Migration) => Place::InFlight,
+            Some(StandIn::Swap) if !self.has_swap => Place::InFlight,
+            Some(StandIn::Swap) => Place::Swapped,
         }
     }
 

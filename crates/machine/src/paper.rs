@@ -35,6 +35,9 @@ pub struct Sheet {
     pub forbidden: BTreeSet<NodeId>,
     /// Pages that vanish as soon as a call has begun, by page number.
     pub vanishing: BTreeSet<u64>,
+    /// Pages that are in flight when they are first looked at, and where they land right afterwards,
+    /// by page number.
+    pub landing: BTreeMap<u64, NodeId>,
     /// What becomes of the process, and before which call (counted from 0).
     pub fate: Option<(u64, Life)>,
     /// Calls of `move_pages` so far.
@@ -77,6 +80,17 @@ impl Sheet {
 
     fn page(&self, address: u64) -> Page {
         self.pages.get(&(address / PAGE_BYTES)).copied().unwrap_or(Page::ABSENT)
+    }
+
+    /// A page as the page table shows it; what is in flight lands behind our back.
+    fn see(&mut self, number: u64) -> Page {
+        match self.landing.remove(&number) {
+            Some(node) => {
+                self.pages.insert(number, Page::on(node));
+                Page { place: Place::InFlight, ..Page::ABSENT }
+            }
+            None => self.page(number * PAGE_BYTES),
+        }
     }
 
     /// The page numbers of the folio around an address.
@@ -187,9 +201,9 @@ impl Process for Held {
     }
 
     fn pages(&self, _mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
-        let sheet = self.running()?;
+        let mut sheet = self.running()?;
         let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
-        into.extend(numbers.map(|number| sheet.page(number * PAGE_BYTES)));
+        into.extend(numbers.map(|number| sheet.see(number)));
         Ok(())
     }
 
@@ -224,11 +238,12 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn carry_out(&mut self) -> CallEnd {
-        if self.batch.nodes().iter().any(|node| self.sheet.forbidden.contains(node)) {
-            return CallEnd::NotAllowed;
-        }
         for entry in 0..self.batch.len() {
             let (address, node) = (self.batch.addresses()[entry], self.batch.nodes()[entry]);
+            if self.sheet.forbidden.contains(&node) {
+                self.finish_run(entry);
+                return CallEnd::NotAllowed;
+            }
             let same_node = entry == 0 || self.batch.nodes()[entry - 1] == node;
             let end = if same_node { None } else { self.finish_run(entry) };
             let end = end.or_else(|| match self.verdict(address, node) {
@@ -255,7 +270,7 @@ impl Call<'_> {
         let refused = |refusal| Some(EntryStatus::Refused(refusal));
         match page.place {
             _ if address == SEPARATOR => refused(Refusal::Fault),
-            Place::Absent | Place::Swapped => refused(Refusal::Absent),
+            Place::Absent | Place::Swapped | Place::InFlight => refused(Refusal::Absent),
             Place::Fixed => refused(Refusal::Fault),
             Place::On(node) if node == to => Some(EntryStatus::On(node)),
             Place::On(_) if page.shared && !self.batch.everyones => refused(Refusal::Shared),

@@ -9,6 +9,8 @@ pub enum Place {
     Absent,
     /// In swap, on no node.
     Swapped,
+    /// Between two places for a moment: somebody is moving it.
+    InFlight,
     /// In memory, but the kernel never moves it: the zero page, device memory.
     Fixed,
     /// In memory on a node.

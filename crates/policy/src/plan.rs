@@ -43,6 +43,8 @@ pub struct Plan {
     pub account: Account,
     /// Pages by node, as they were seen.
     pub residency: BTreeMap<NodeId, u64>,
+    /// The addresses of pages that somebody is moving: they must be looked at again.
+    pub in_flight: Vec<u64>,
 }
 
 impl Plan {
@@ -69,6 +71,7 @@ impl Plan {
         let node = match page.place {
             Place::On(node) => node,
             Place::Swapped => return self.account.skip(SkipReason::Swapped, pages),
+            Place::InFlight => return self.in_flight.push(address),
             Place::Absent | Place::Fixed => return,
         };
         *self.residency.entry(node).or_default() += pages;
@@ -166,6 +169,7 @@ mod tests {
         let place = prop_oneof![
             Just(Place::Absent),
             Just(Place::Swapped),
+            Just(Place::InFlight),
             Just(Place::Fixed),
             (0..4_u32).prop_map(|n| Place::On(NodeId(n))),
         ];
@@ -192,6 +196,8 @@ mod tests {
             let concerned = count(&|p| matches!(p.place, Place::On(n) if n.0 <= 2));
             let swapped = count(&|p| p.place == Place::Swapped);
             prop_assert_eq!(plan.pages_to_move() + plan.account.selected(), concerned + swapped);
+            let heads = |p: &&Page| p.place == Place::InFlight && p.folio_pages > 0;
+            prop_assert_eq!(plan.in_flight.len(), pages.iter().filter(heads).count());
         }
     }
 }

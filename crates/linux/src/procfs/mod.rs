@@ -6,3 +6,4 @@ pub mod privileges;
 pub mod smaps;
 pub mod stat;
 pub mod status;
+pub mod swaps;

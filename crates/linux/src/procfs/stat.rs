@@ -1,4 +1,5 @@
-//! /proc/PID/task/TID/stat: CPU time of a thread and the CPU it ran on last.
+//! /proc/PID/stat and /proc/PID/task/TID/stat: what the kernel notes about a thread, its CPU time and
+//! the CPU it ran on last.
 
 use nodeward_model::CpuId;
 
@@ -13,13 +14,36 @@ pub struct Stat {
 
 /// Reads the text of a stat file; `None` if it does not look like one.
 pub fn parse(text: &str) -> Option<Stat> {
-    // The name in brackets may hold anything, so fields are counted from its last bracket on; the
-    // first one behind it is field 3 of proc_pid_stat(5).
+    let cpu = u32::try_from(field(text, 39)?).ok()?;
+    Some(Stat { cpu_time_ticks: field(text, 14)? + field(text, 15)?, cpu: CpuId(cpu) })
+}
+
+/// The kernel's flags of a thread (`PF_*` in include/linux/sched.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(u64);
+
+impl Flags {
+    /// From the text of a stat file; `None` if it does not look like one.
+    pub fn parse(text: &str) -> Option<Self> {
+        field(text, 9).map(Self)
+    }
+
+    /// It belongs to the kernel and has no memory of its own.
+    pub fn is_kernel_thread(self) -> bool {
+        self.0 & 0x0020_0000 != 0
+    }
+
+    /// It is on its way out, and may have let go of its memory already.
+    pub fn is_exiting(self) -> bool {
+        self.0 & 0x4 != 0
+    }
+}
+
+/// A field by its number in proc_pid_stat(5). The name in brackets may hold anything, so fields are
+/// counted from its last bracket on; the first one behind it is field 3.
+fn field(text: &str, number: usize) -> Option<u64> {
     let (_, rest) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    let cpu = u32::try_from(field(39)?).ok()?;
-    Some(Stat { cpu_time_ticks: field(14)? + field(15)?, cpu: CpuId(cpu) })
+    rest.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
 /// CPU time in nanoseconds from the text of a schedstat file, which kernels without scheduler
@@ -39,6 +63,18 @@ mod tests {
         let text = format!("77 (a) R (b) S {}\n", fields.join(" "));
         assert_eq!(parse(&text), Some(Stat { cpu_time_ticks: 14 + 15, cpu: CpuId(39) }));
         assert_eq!(parse("77 (a) S 1 2"), None);
+    }
+
+    #[test]
+    fn flags_are_those_of_the_kernel() {
+        let flags = |number: u64| Flags::parse(&format!("2 (a ) b) S 0 0 0 0 -1 {number} 0 0"));
+        assert!(flags(0x0020_8040).unwrap().is_kernel_thread());
+        assert!(flags(0x0040_0004).unwrap().is_exiting());
+        let plain = flags(0x0040_0100).unwrap();
+        assert!(!plain.is_kernel_thread() && !plain.is_exiting());
+        for odd in ["", "2 (x)", "2 (x) S 0", "2 x S 0 0 0 0 -1 4", "2 (x) S 0 0 0 0 -1 four"] {
+            assert_eq!(Flags::parse(odd), None, "{odd}");
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Stratum {
     pub fn note(&mut self, place: Place) {
         match place {
             Place::Absent => {}
-            Place::Swapped => self.swapped += 1,
+            Place::Swapped | Place::InFlight => self.swapped += 1,
             Place::Fixed => self.fixed += 1,
             Place::On(node) => {
                 self.on_nodes += 1;

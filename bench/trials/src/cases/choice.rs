@@ -1,0 +1,146 @@
+//! What is chosen is moved and nothing else; how it is done is as it was asked.
+
+use nodeward_model::SkipReason;
+use serde_json::Value;
+
+use crate::guest::vmstat;
+use crate::load::Load;
+use crate::nodeward::{move_load, nodeward, reasons};
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 10] = [
+    ("dry_run", dry_run),
+    ("only", only),
+    ("exclude", exclude),
+    ("range", range),
+    ("rate", || paced("--rate 1GB/s")),
+    ("stall", || paced("--stall 1ms")),
+    ("stall_huge", stall_huge),
+    ("family", family),
+    ("by_name", by_name),
+    ("several_nodes", several_nodes),
+];
+
+/// Goal: a plan says what would move, and moves nothing.
+fn dry_run() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB");
+    let before = load.nodes();
+    let migrated = vmstat("pgmigrate_success");
+    let finished = move_load(&load, "0 1 --dry-run");
+    assert_eq!(finished.code, 0, "{finished:?}");
+    let plan: Value = finished.json();
+    let moves = &plan["processes"][0]["moves"];
+    assert_eq!(*moves, serde_json::json!([{ "from": 0, "to": 1, "pages": before[&0] }]), "{plan}");
+    assert_eq!(load.nodes(), before);
+    assert_eq!(vmstat("pgmigrate_success"), migrated);
+    load.done();
+    Ok(())
+}
+
+/// Goal: only the kinds that are named move.
+fn only() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB");
+    let before = load.nodes_of_memory();
+    let report = move_load(&load, "0 1 --only heap,stack").report(0);
+    assert!((1..load.ready.pages).contains(&report.account.moved), "{report:?}");
+    assert_eq!(load.nodes_of_memory(), before);
+    load.done();
+    Ok(())
+}
+
+/// Goal: all but the kinds that are named move.
+fn exclude() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB --kind heap");
+    let heap = load.nodes_of_memory();
+    let report = move_load(&load, "0 1 --exclude anonymous,file,stack").report(0);
+    assert!(report.account.moved >= load.ready.pages, "{report:?}");
+    assert_eq!(load.nodes_of_memory().get(&0), None, "{heap:?}");
+    load.done();
+    Ok(())
+}
+
+/// Goal: exactly the pages of a range move, each once, also where ranges overlap.
+fn range() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB");
+    let memory = load.range();
+    let part = |from: u64, to: u64| {
+        format!("--range {:x}-{:x}", memory.start + from * 4096, memory.start + to * 4096)
+    };
+    let words = format!("0 1 {} {} {}", part(100, 200), part(150, 300), part(1000, 1001));
+    let report = move_load(&load, &words).report(0);
+    assert_eq!((report.account.moved, report.account.selected()), (201, 201), "{report:?}");
+    assert_eq!(load.nodes_of_memory()[&1], 201);
+    load.done();
+    Ok(())
+}
+
+/// Goal: a budget changes when pages move, not which.
+fn paced(how: &str) -> Ran {
+    let load = Load::start("--node 0 --size 16MiB --probe");
+    let before = load.nodes();
+    let report = move_load(&load, &format!("0 1 {how}")).report(0);
+    assert_eq!(report.account.moved, before[&0], "{report:?}");
+    assert_eq!(load.nodes().get(&0), None);
+    load.done();
+    Ok(())
+}
+
+/// Goal: huge pages are moved one at a time or skipped for the budget, never anything else.
+fn stall_huge() -> Ran {
+    let load = Load::start("--node 0 --size 16MiB --kind thp");
+    let finished = move_load(&load, &format!("0 1 --stall 50us --range {}", load.ready.range));
+    let account = finished.json::<crate::nodeward::Report>().account;
+    println!("huge pages within 50 us: {account:?}");
+    let skipped = account.skipped_for(SkipReason::StallBudget);
+    assert_eq!(account.skipped_total(), skipped, "{account:?}");
+    assert_eq!(account.selected(), load.ready.pages);
+    assert_eq!(load.nodes_of_memory().get(&0).copied().unwrap_or(0), skipped);
+    load.done();
+    Ok(())
+}
+
+/// Goal: of processes that share pages each page is moved once, and each process has its account.
+fn family() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB --fork 2 --threads 0");
+    let pids: Vec<String> = load.ready.children.iter().map(u32::to_string).collect();
+    let migrated = vmstat("pgmigrate_success");
+    let words = format!("move --json --quiet {} {} 0 1", load.pid(), pids.join(" "));
+    let report = nodeward(&words).report(0);
+    println!("family: {:?}", report.account);
+    let moved = vmstat("pgmigrate_success") - migrated;
+    assert!(moved < load.ready.pages * 3 / 2, "{moved} moves in the kernel: each page once");
+    for process in &report.processes {
+        let account = &process.account;
+        assert!(account.selected() >= load.ready.pages, "{report:?}");
+        assert_eq!(account.skipped, reasons([]), "{report:?}");
+        assert_eq!(process.after_pages.get(&0), None, "{report:?}");
+    }
+    load.done();
+    Ok(())
+}
+
+/// Goal: processes are found by their name.
+fn by_name() -> Ran {
+    let loads = [(); 2].map(|()| Load::start("--node 0 --size 2MiB"));
+    let report = nodeward("move --json --quiet --name nodeward-load 0 1").report(0);
+    assert_eq!(report.processes.len(), 2);
+    for load in loads {
+        assert_eq!(load.nodes().get(&0), None);
+        load.done();
+    }
+    Ok(())
+}
+
+/// Goal: several nodes keep their relative position. (There are nodes 0, 1, 3 and 4 there.)
+fn several_nodes() -> Ran {
+    let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 4MiB")));
+    for (load, (from, to)) in loads.iter().zip([(0, 3), (1, 4)]) {
+        let before = load.nodes_of_memory();
+        move_load(load, "0,1 3,4").report(0);
+        let after = load.nodes_of_memory();
+        assert_eq!(after[&to], before[&from], "{before:?} {after:?}");
+        assert!(!after.contains_key(&from), "{after:?}");
+    }
+    loads.into_iter().for_each(|load| drop(load.done()));
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! Targets that end, or become another program, in the middle of a move.
+
+use std::time::Duration;
+
+use nodeward_model::SkipReason;
+use rustix::process::Signal;
+
+use crate::load::Load;
+use crate::nodeward::{Finished, Report, Underway, move_load};
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 5] = [
+    ("killed_between_calls", killed_between_calls),
+    ("killed_at_any_time", killed_at_any_time),
+    ("exits", exits),
+    ("exec", exec),
+    ("zombie", zombie),
+];
+
+/// A process that is gone: what did not move is told as gone, or as freed before, and nothing else.
+fn gone(finished: &Finished, life: &str) -> Report {
+    let report = finished.report(5);
+    let process = &report.processes[0];
+    assert_eq!((process.life.as_str(), &report.error), (life, &None), "{report:?}");
+    let told = |reason: &SkipReason| [SkipReason::Gone, SkipReason::NotPresent].contains(reason);
+    assert!(process.account.skipped.keys().all(told), "{report:?}");
+    report
+}
+
+/// Goal: a process that is killed while we wait is gone, and what had moved is told.
+fn killed_between_calls() -> Ran {
+    let load = Load::start("--node 0 --size 32MiB");
+    let underway = Underway::start(&load, "0 1 --rate 16MiB/s");
+    std::thread::sleep(Duration::from_millis(500));
+    load.signal(Signal::KILL);
+    let report = gone(&underway.finish(), "exited");
+    assert!(report.account.moved > 0, "{report:?}");
+    assert!(report.account.skipped_total() > 0, "{report:?}");
+    Ok(())
+}
+
+/// Goal: whatever instant it is killed at, nodeward says either that it is gone or that all was done.
+fn killed_at_any_time() -> Ran {
+    for delay_ms in (0..8).map(|round| round * 6) {
+        let load = Load::start("--node 0 --size 32MiB --threads 0");
+        let underway = Underway::start(&load, "0 1");
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        load.signal(Signal::KILL);
+        let finished = underway.finish();
+        match finished.code {
+            // Before it was held there is nothing to account for.
+            5 if finished.stdout.is_empty() => finished.refused(5, &["gone"]),
+            _ => drop(gone(&finished, "exited")),
+        }
+    }
+    Ok(())
+}
+
+/// Goal: so it is when the process ends by itself.
+fn exits() -> Ran {
+    let load = Load::start("--node 0 --size 32MiB --seconds 0.5");
+    let report = gone(&Underway::start(&load, "0 1 --rate 16MiB/s").finish(), "exited");
+    assert!(report.account.moved > 0, "{report:?}");
+    Ok(())
+}
+
+/// Goal: another program under the same pid is not touched.
+fn exec() -> Ran {
+    let load = Load::start("--node 0 --size 32MiB --exec-after 1 --seconds 20");
+    let report = gone(&Underway::start(&load, "0 1 --rate 16MiB/s").finish(), "replaced");
+    assert!(report.account.moved > 0, "{report:?}");
+    assert!(report.account.skipped_total() > 0, "{report:?}");
+    // The new program sits on the node of its CPU, as the old one's pages did not.
+    let again = move_load(&load, "0 1").report(0);
+    assert_eq!(again.processes[0].life, "running");
+    Ok(())
+}
+
+/// Goal: a process that has ended and was not yet waited for is gone.
+fn zombie() -> Ran {
+    let load = Load::start("--node 0 --size 1MiB");
+    load.signal(Signal::KILL);
+    crate::guest::wait_until("it is a zombie", || {
+        crate::guest::read(&format!("/proc/{}/status", load.pid())).contains("State:\tZ")
+    });
+    move_load(&load, "0 1").refused(5, &["gone"]);
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! Pages that cannot go where they were sent.
+
+use std::time::Duration;
+
+use nodeward_model::SkipReason;
+use rustix::process::Signal;
+
+use crate::guest::{Cpuset, SOMEBODY, write};
+use crate::load::Load;
+use crate::nodeward::{Underway, move_load, move_load_as, reasons};
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 8] = [
+    ("destination_full", destination_full),
+    ("pinned", pinned),
+    ("shared_without_privilege", shared_without_privilege),
+    ("shared_with_privilege", shared_with_privilege),
+    ("cpuset_forbids", cpuset_forbids),
+    ("outside_our_cpuset", outside_our_cpuset),
+    ("stopped_target", stopped_target),
+    ("interrupted", interrupted),
+];
+
+/// Goal: a node that fills up takes what it can, and the rest is told. (Node 1 is small there.)
+fn destination_full() -> Ran {
+    let load = Load::start("--node 0 --size 128MiB --pause 1ms");
+    let report = move_load(&load, "0 1 --only anonymous").report(1);
+    println!("destination full: {:?}", report.account);
+    let nodes = load.nodes_of_memory();
+    let left = report.account.skipped_for(SkipReason::NoMemory);
+    assert_eq!(report.account.skipped_total(), left, "{report:?}");
+    assert!(left > 0 && report.account.moved > 0, "{report:?}");
+    assert_eq!(nodes[&0], left, "{nodes:?}");
+    assert_eq!(report.processes[0].after_pages[&0], left, "{report:?}");
+    load.done();
+    Ok(())
+}
+
+/// Goal: exactly the pages that somebody holds stay, however many, and nobody else suffers.
+fn pinned() -> Ran {
+    let load = Load::start("--node 0 --size 64MiB --pin 300");
+    assert_eq!(load.ready.pinned, 300);
+    let before = load.nodes_of_memory();
+    let report = move_load(&load, "0 1 --only anonymous").report(1);
+    assert_eq!(report.account.skipped, reasons([(SkipReason::Pinned, 300)]));
+    let moved = before[&0] - 300;
+    assert!(report.account.moved >= moved, "{report:?} of {before:?}");
+    assert_eq!(load.nodes_of_memory(), [(0, 300), (1, moved)].into());
+    load.done();
+    Ok(())
+}
+
+/// Goal: pages that a child maps too stay without the privilege, each told as shared.
+fn shared_without_privilege() -> Ran {
+    let load = Load::start_as(SOMEBODY, "--node 0 --size 8MiB --fork 1 --threads 0");
+    let before = load.nodes_of_memory();
+    let words = format!("0 1 --range {}", load.ready.range);
+    let report = move_load_as(SOMEBODY, &load, &words).report(3);
+    assert_eq!(report.account.skipped, reasons([(SkipReason::Shared, load.ready.pages)]));
+    assert_eq!(load.nodes_of_memory(), before);
+    load.done();
+    Ok(())
+}
+
+/// Goal: with the privilege they move, for the child as well.
+fn shared_with_privilege() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB --fork 1 --threads 0");
+    let report = move_load(&load, &format!("0 1 --range {}", load.ready.range)).report(0);
+    assert_eq!(report.account.moved, load.ready.pages);
+    let child = crate::numa_maps::nodes_within(load.ready.children[0], &load.range());
+    assert!(child.get(&1).is_some_and(|&pages| pages >= load.ready.pages), "{child:?}");
+    assert_eq!(child.get(&0), None, "{child:?}");
+    load.done();
+    Ok(())
+}
+
+/// Goal: a destination outside the target's cpuset is told as such, and nothing moves.
+fn cpuset_forbids() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB");
+    Cpuset::new("only-node-0", "0")?.take(load.pid());
+    let before = load.nodes();
+    let report = move_load(&load, "0 1").report(3);
+    assert_eq!(report.account.skipped, reasons([(SkipReason::NotAllowed, before[&0])]));
+    assert_eq!(load.nodes(), before);
+    load.done();
+    Ok(())
+}
+
+/// Goal: node strings mean nodes of our own cpuset, as they do to numactl; another one is bad input.
+fn outside_our_cpuset() -> Ran {
+    let load = Load::start("--node 0 --size 2MiB");
+    let ours = Cpuset::new("ours-is-node-0", "0")?;
+    ours.take(std::process::id());
+    let finished = move_load(&load, "0 1");
+    write("/sys/fs/cgroup/cgroup.procs", "0");
+    finished.refused(2, &["TO is '1'", "cpuset.mems"]);
+    load.done();
+    Ok(())
+}
+
+/// Goal: a process that is stopped is moved like any other, and goes on afterwards.
+fn stopped_target() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB");
+    let before = load.nodes();
+    load.signal(Signal::STOP);
+    let report = move_load(&load, "0 1").report(0);
+    assert_eq!(report.account.moved, before[&0]);
+    assert_eq!(load.nodes().get(&0), None);
+    load.signal(Signal::CONT);
+    load.done();
+    Ok(())
+}
+
+/// Goal: Ctrl-C ends the move between two calls; what was done and what was not is all accounted for.
+fn interrupted() -> Ran {
+    for signal in [Signal::INT, Signal::TERM] {
+        let load = Load::start("--node 0 --size 32MiB");
+        let before = load.nodes_of_memory();
+        let words = format!("0 1 --range {} --rate 16MiB/s", load.ready.range);
+        let underway = Underway::start(&load, &words);
+        std::thread::sleep(Duration::from_millis(500));
+        underway.signal(signal);
+        let report = underway.finish().report(130);
+        assert!(report.interrupted);
+        let left = report.account.skipped_for(SkipReason::Interrupted);
+        assert_eq!(report.account.skipped, reasons([(SkipReason::Interrupted, left)]));
+        assert!(report.account.moved > 0 && left > 0, "{report:?}");
+        assert_eq!(report.account.selected(), load.ready.pages);
+        assert_eq!(load.nodes_of_memory()[&0], left + before[&0] - load.ready.pages);
+        load.done();
+    }
+    Ok(())
+}

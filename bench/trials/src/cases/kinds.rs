@@ -1,0 +1,106 @@
+//! Each kind of memory moves whole, and the account agrees with numa_maps.
+
+use crate::guest::{SOMEBODY, kib, vmstat};
+use crate::load::Load;
+use crate::nodeward::{Report, move_load, move_load_as};
+use crate::numa_maps::Nodes;
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 10] = [
+    ("heap", || kind("heap")),
+    ("anonymous", || kind("anonymous")),
+    ("shared", || kind("shared")),
+    ("file", || kind("file")),
+    ("page_cache", || kind("page-cache")),
+    ("stack", || kind("stack")),
+    ("mlocked", mlocked),
+    ("thp", thp),
+    ("anonymous_without_privilege", anonymous_without_privilege),
+    ("thp_without_privilege", thp_without_privilege),
+];
+
+/// Moves everything there and back while the load writes, and compares with numa_maps each time.
+fn kind(name: &str) -> Ran {
+    let load = Load::start(&format!("--node 0 --size 8MiB --kind {name}"));
+    there_and_back(&load);
+    load.done();
+    Ok(())
+}
+
+fn there_and_back(load: &Load) {
+    for (from, to) in [(0, 1), (1, 0)] {
+        let before = load.nodes();
+        let report = move_load(load, &format!("{from} {to}")).report(0);
+        check_whole(load, &before, &report, (from, to));
+    }
+}
+
+/// That all pages moved, and that before and after are what numa_maps says.
+pub fn check_whole(load: &Load, before: &Nodes, report: &Report, (from, to): (u32, u32)) {
+    let count = |nodes: &Nodes, node| nodes.get(&node).copied().unwrap_or(0);
+    let account = &report.account;
+    assert_eq!(account.skipped_total(), 0, "{account:?}");
+    assert!(account.moved >= load.ready.pages, "{account:?} of {:?}", load.ready);
+    assert_eq!(account.moved, count(before, from), "moved is what was there: {before:?}");
+    assert_eq!(account.already_there, count(before, to), "{before:?}");
+    assert_eq!(report.processes[0].before_pages, *before);
+    let after = load.nodes();
+    assert_eq!(report.processes[0].after_pages, after, "{account:?}");
+    assert_eq!(count(&after, from), 0, "{after:?}");
+}
+
+/// Goal: memory that is locked moves and is locked afterwards.
+fn mlocked() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB --kind mlocked");
+    let locked = || kib(&format!("/proc/{}/status", load.pid()), "VmLck");
+    let before = locked();
+    assert!(before >= 8 << 10, "{before} kB");
+    there_and_back(&load);
+    assert_eq!(locked(), before);
+    load.done();
+    Ok(())
+}
+
+/// Goal: a transparent huge page moves as one folio, by one address, and is not split.
+fn thp() -> Ran {
+    let load = Load::start("--node 0 --size 16MiB --kind thp");
+    assert_eq!(load.ready.huge_bytes, Some(16 << 20));
+    let huge = || kib(&format!("/proc/{}/smaps_rollup", load.pid()), "AnonHugePages");
+    let plan: serde_json::Value = move_load(&load, "0 1 --dry-run").json();
+    assert_eq!(plan["processes"][0]["folios_by_pages"]["512"], 8, "{plan}");
+    let counters =
+        || ["thp_migration_success", "thp_migration_fail", "thp_migration_split"].map(vmstat);
+    let before = counters();
+    there_and_back(&load);
+    let [whole, failed, split] = counters();
+    assert_eq!(whole - before[0], 16, "eight folios, there and back");
+    assert_eq!((failed - before[1], split - before[2]), (0, 0));
+    assert_eq!(huge(), 16 << 10);
+    load.done();
+    Ok(())
+}
+
+/// Goal: whose process it is may move its private pages without any privilege.
+fn anonymous_without_privilege() -> Ran {
+    let load = Load::start_as(SOMEBODY, "--node 0 --size 8MiB");
+    let before = load.nodes_of_memory();
+    let report = move_load_as(SOMEBODY, &load, "0 1 --only anonymous").report(0);
+    assert!(report.account.moved >= before[&0], "{report:?} of {before:?}");
+    assert_eq!(load.nodes_of_memory(), [(1, before[&0])].into());
+    load.done();
+    Ok(())
+}
+
+/// Goal: where folios cannot be seen, each still moves whole and every page is counted once.
+fn thp_without_privilege() -> Ran {
+    let load = Load::start_as(SOMEBODY, "--node 0 --size 16MiB --kind thp");
+    let before = load.nodes_of_memory();
+    let whole = vmstat("thp_migration_success");
+    let range = &load.ready.range;
+    let report = move_load_as(SOMEBODY, &load, &format!("0 1 --range {range}")).report(0);
+    assert_eq!(report.account.moved, load.ready.pages, "{report:?}");
+    assert_eq!(vmstat("thp_migration_success") - whole, 8);
+    assert_eq!(load.nodes_of_memory(), [(1, before[&0])].into());
+    load.done();
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! Kinds of memory with rules of their own: pools of huge pages, merged, swapped and untouched pages.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+
+use nodeward_linux::own::{Area, Backing, Usage};
+use nodeward_model::SkipReason;
+use rustix::process::Signal;
+
+use super::kinds::check_whole;
+use crate::guest::{SOMEBODY, free_huge_pages, huge_pages, kib, read, set, wait_until, write};
+use crate::load::Load;
+use crate::nodeward::{Report, move_load, move_load_as, nodeward, reasons};
+use crate::{Body, Ran, Skipped};
+
+pub const CASES: [(&str, Body); 7] = [
+    ("hugetlb", hugetlb),
+    ("hugetlb_without_a_pool", hugetlb_without_a_pool),
+    ("ksm", ksm),
+    ("swapped", swapped),
+    ("never_touched", never_touched),
+    ("zero_pages", zero_pages),
+    ("huge_zero_page", huge_zero_page),
+];
+
+const HUGE_PAGES: u64 = 4;
+const PAGES: u64 = HUGE_PAGES * 512;
+
+fn hugetlb_load() -> Result<Load, Skipped> {
+    let got = huge_pages(0, HUGE_PAGES);
+    if got < HUGE_PAGES {
+        return Err(Skipped(format!("node 0 yields only {got} huge pages")));
+    }
+    Ok(Load::start("--node 0 --size 8MiB --kind hugetlb"))
+}
+
+/// Goal: pages of the pool move to the pool of the other node.
+fn hugetlb() -> Ran {
+    let load = hugetlb_load()?;
+    assert_eq!(huge_pages(1, HUGE_PAGES), HUGE_PAGES);
+    for (from, to) in [(0, 1), (1, 0)] {
+        let before = load.nodes();
+        let report = move_load(&load, &format!("{from} {to}")).report(0);
+        check_whole(&load, &before, &report, (from, to));
+    }
+    load.done();
+    huge_pages(0, 0);
+    huge_pages(1, 0);
+    Ok(())
+}
+
+/// Goal: without a free page in the destination's pool the kernel makes one from free memory; the
+/// pool of the node that was left shrinks by it.
+fn hugetlb_without_a_pool() -> Ran {
+    let load = hugetlb_load()?;
+    assert_eq!(huge_pages(1, 0), 0);
+    let report = move_load(&load, "0 1 --only huge").report(0);
+    println!(
+        "hugetlb without a pool: {:?}, free on node 1: {}",
+        report.account,
+        free_huge_pages(1)
+    );
+    assert_eq!(report.account.moved, PAGES);
+    assert_eq!(load.nodes_of_memory(), [(1, PAGES)].into());
+    load.done();
+    huge_pages(0, 0);
+    huge_pages(1, 0);
+    Ok(())
+}
+
+/// Goal: a merged page belongs to everybody who maps it: it stays without the privilege, and moves
+/// once with it, for all of its addresses.
+fn ksm() -> Ran {
+    set("/sys/kernel/mm/ksm/pages_to_scan", "100000")?;
+    write("/sys/kernel/mm/ksm/sleep_millisecs", "1");
+    write("/sys/kernel/mm/ksm/run", "1");
+    let load = Load::start_as(SOMEBODY, "--node 0 --size 8MiB --kind ksm --threads 0");
+    let merged = || read("/sys/kernel/mm/ksm/pages_sharing").trim().parse::<u64>().unwrap_or(0);
+    wait_until("equal pages are merged", || merged() > load.ready.pages * 9 / 10);
+    write("/sys/kernel/mm/ksm/run", "0");
+    let range = &load.ready.range;
+    let before = load.nodes_of_memory();
+    let report = move_load_as(SOMEBODY, &load, &format!("0 1 --range {range}")).report(3);
+    assert_eq!(report.account.skipped, reasons([(SkipReason::Shared, load.ready.pages)]));
+    assert_eq!(load.nodes_of_memory(), before);
+    let report = move_load(&load, &format!("0 1 --range {range}")).report(0);
+    assert_eq!(report.account.moved, load.ready.pages);
+    assert_eq!(load.nodes_of_memory(), [(1, before[&0])].into());
+    load.done();
+    write("/sys/kernel/mm/ksm/run", "2");
+    Ok(())
+}
+
+/// Goal: what is in swap is told and left there; the rest moves.
+fn swapped() -> Ran {
+    let swap = Swap::on()?;
+    let group = Group::new("swapped");
+    let load = group.with_us_inside(|| Load::start("--node 0 --size 8MiB --threads 0"));
+    let swapped_kib = || kib(&format!("/proc/{}/smaps_rollup", load.pid()), "Swap");
+    write("/proc/sys/vm/swappiness", "200");
+    // The kernel says EAGAIN when it found less than that; what it found is what we go by.
+    wait_until("pages are in swap", || {
+        let _ = fs::write(group.file("memory.reclaim"), "2M");
+        swapped_kib() >= 1 << 10
+    });
+    load.signal(Signal::STOP);
+    let in_swap = swapped_kib() / 4;
+    let present: u64 = load.nodes_of_memory().values().sum();
+    let report = move_load(&load, "0 1 --only anonymous").report(1);
+    println!("swapped: {in_swap} of {present} + {in_swap} pages: {:?}", report.account);
+    let told = report.account.skipped_for(SkipReason::Swapped);
+    assert!((1..=in_swap).contains(&told), "{told} of {in_swap}");
+    assert_eq!(report.account.skipped_total(), told, "{report:?}");
+    load.signal(Signal::CONT);
+    load.done();
+    swap.off();
+    Ok(())
+}
+
+/// A swap device of compressed memory.
+struct Swap;
+
+impl Swap {
+    const DEVICE: &str = "/dev/zram0";
+
+    fn on() -> Result<Self, Skipped> {
+        for driver in fs::read_dir("/lib/trial-drivers").into_iter().flatten().flatten() {
+            run("insmod", &driver.path().to_string_lossy());
+        }
+        set("/sys/block/zram0/disksize", "64M")?;
+        run("mkswap", Self::DEVICE);
+        run("swapon", Self::DEVICE);
+        Ok(Self)
+    }
+
+    fn off(self) {
+        run("swapoff", Self::DEVICE);
+    }
+}
+
+/// A control group that can be reclaimed from.
+struct Group(String);
+
+impl Group {
+    fn new(name: &str) -> Self {
+        write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+        let folder = format!("/sys/fs/cgroup/{name}");
+        fs::create_dir_all(&folder).expect("a control group can be made");
+        Self(folder)
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.0)
+    }
+
+    /// Memory is charged to the group in which it is touched first.
+    fn with_us_inside<R>(&self, work: impl FnOnce() -> R) -> R {
+        write(&self.file("cgroup.procs"), "0");
+        let result = work();
+        write("/sys/fs/cgroup/cgroup.procs", "0");
+        result
+    }
+}
+
+fn run(program: &str, argument: &str) {
+    let status = Command::new(program).arg(argument).stdout(Stdio::null()).status();
+    assert!(status.is_ok_and(|status| status.success()), "{program} {argument}");
+}
+
+/// Goal: memory that nobody touched is nobody's business, however much of it there is.
+fn never_touched() -> Ran {
+    write("/proc/sys/vm/overcommit_memory", "1");
+    let area = Area::map(1 << 40, Backing::Anonymous).expect("address space is free");
+    area.advise(Usage::BasePages).expect("madvise");
+    area.words()[0].store(1, Relaxed);
+    let report = move_area(&area);
+    assert_eq!(report.account.selected(), 1, "{report:?}");
+    Ok(())
+}
+
+/// Goal: pages that were only read are the kernel's page of zeros, which is not selected.
+fn zero_pages() -> Ran {
+    only_read(Usage::BasePages)
+}
+
+/// Goal: so is the huge page of zeros.
+fn huge_zero_page() -> Ran {
+    only_read(Usage::HugePages)
+}
+
+fn only_read(usage: Usage) -> Ran {
+    let area = Area::map(8 << 20, Backing::Anonymous).expect("address space is free");
+    area.advise(usage).expect("madvise");
+    assert!(area.words().iter().all(|word| word.load(Relaxed) == 0));
+    let report = move_area(&area);
+    assert_eq!(report.account.selected(), 0, "{report:?}");
+    Ok(())
+}
+
+/// Moves memory of our own from node 0 and from node 1; which of them it is on does not matter here.
+fn move_area(area: &Area) -> Report {
+    let range = format!("{:x}-{:x}", area.address(), area.address() + area.bytes() as u64);
+    let words = format!("move --json --quiet {} 0 1 --range {range}", std::process::id());
+    nodeward(&words).report(0)
+}

@@ -1,0 +1,28 @@
+//! The cases, by name.
+
+mod choice;
+mod conformance;
+mod ends;
+mod faults;
+mod input;
+mod kinds;
+mod kinds_special;
+mod races;
+
+use crate::Body;
+
+const ALL: [&[(&str, Body)]; 8] = [
+    &conformance::CASES,
+    &kinds::CASES,
+    &kinds_special::CASES,
+    &faults::CASES,
+    &ends::CASES,
+    &races::CASES,
+    &choice::CASES,
+    &input::CASES,
+];
+
+/// The case of a name.
+pub fn find(name: &str) -> Option<Body> {
+    ALL.into_iter().flatten().find(|(known, _)| *known == name).map(|&(_, body)| body)
+}

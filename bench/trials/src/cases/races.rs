@@ -1,0 +1,57 @@
+//! Moves while the target changes its address space, and every word is checked.
+
+use std::collections::BTreeSet;
+
+use nodeward_model::SkipReason;
+
+use crate::guest::SOMEBODY;
+use crate::load::Load;
+use crate::nodeward::{Finished, Report, move_load, move_load_as};
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 6] = [
+    ("race_unmap", || race("unmap")),
+    ("race_discard", || race("discard")),
+    ("race_grow", || race("grow")),
+    ("race_fork", || race("fork")),
+    ("race_all", || race("unmap,discard,grow,fork")),
+    ("race_without_privilege", race_without_privilege),
+];
+
+const ROUNDS: usize = 4;
+
+/// Goal: no write is lost, and every page ends with a reason that can be true.
+fn race(how: &str) -> Ran {
+    let load = Load::start(&format!(
+        "--node 0 --size 8MiB --race-size 1MiB --race {how} --pause 1ms --unbind"
+    ));
+    let busy = [SkipReason::NotPresent, SkipReason::Pinned];
+    rounds(&load, &busy.into(), |words| move_load(&load, words));
+    let done = load.done();
+    assert!(done.races > 0 && done.writes > 0, "{done:?}");
+    Ok(())
+}
+
+/// Goal: so it is for a process's own user; pages that a child shares may stay.
+fn race_without_privilege() -> Ran {
+    let how =
+        "--node 0 --size 8MiB --race-size 1MiB --race unmap,discard,fork --pause 1ms --unbind";
+    let load = Load::start_as(SOMEBODY, how);
+    let busy = [SkipReason::NotPresent, SkipReason::Pinned, SkipReason::Shared];
+    rounds(&load, &busy.into(), |words| move_load_as(SOMEBODY, &load, words));
+    assert!(load.done().races > 0);
+    Ok(())
+}
+
+fn rounds(load: &Load, allowed: &BTreeSet<SkipReason>, run: impl Fn(&str) -> Finished) {
+    for round in 0..ROUNDS {
+        let finished = run(if round % 2 == 0 { "0 1" } else { "1 0" });
+        assert!([0, 1, 3].contains(&finished.code), "{finished:?}");
+        let report: Report = finished.json();
+        println!("round {round}: {:?}", report.account);
+        let seen: BTreeSet<SkipReason> = report.account.skipped.keys().copied().collect();
+        assert!(seen.is_subset(allowed), "{report:?}");
+        assert!(report.account.selected() >= load.ready.pages, "{report:?}");
+        assert_eq!(report.error, None);
+    }
+}

@@ -1,0 +1,94 @@
+//! The guest's own files: counters, switches, control groups.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Skipped;
+
+/// The user without privileges that cases run programs as.
+pub const SOMEBODY: u32 = 1000;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The text of a file that must be there.
+pub fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Writes a file of the kernel's that must be there.
+pub fn write(path: &str, text: &str) {
+    fs::write(path, text).unwrap_or_else(|error| panic!("{text} to {path}: {error}"));
+}
+
+/// Writes a switch that this kernel may lack.
+pub fn set(path: &str, text: &str) -> Result<(), Skipped> {
+    fs::write(path, text).map_err(|error| Skipped(format!("{path}: {error}")))
+}
+
+/// A counter of /proc/vmstat.
+pub fn vmstat(name: &str) -> u64 {
+    let text = read("/proc/vmstat");
+    let value =
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in /proc/vmstat"))
+}
+
+/// A field in kB of a file such as /proc/PID/status.
+pub fn kib(path: &str, field: &str) -> u64 {
+    let text = read(path);
+    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let value = value.and_then(|value| value.trim().strip_suffix(" kB")?.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("no {field} in {path}"))
+}
+
+/// Waits until something is so, which it is to be soon.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sets the size of a node's pool of 2 MiB pages; how many it has then.
+pub fn huge_pages(node: u32, wanted: u64) -> u64 {
+    let path = pool(node, "nr_hugepages");
+    write(&path, &wanted.to_string());
+    read(&path).trim().parse().expect("a number")
+}
+
+/// Free pages in a node's pool of 2 MiB pages.
+pub fn free_huge_pages(node: u32) -> u64 {
+    read(&pool(node, "free_hugepages")).trim().parse().expect("a number")
+}
+
+fn pool(node: u32, file: &str) -> String {
+    format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/{file}")
+}
+
+/// A control group that allows memory from some nodes only.
+#[derive(Debug)]
+pub struct Cpuset {
+    folder: String,
+}
+
+impl Cpuset {
+    /// Makes a group below the root.
+    pub fn new(name: &str, nodes: &str) -> Result<Self, Skipped> {
+        let root = "/sys/fs/cgroup";
+        if !Path::new(root).join("cgroup.controllers").exists() {
+            return Err(Skipped("control groups of version 2 are not mounted".to_owned()));
+        }
+        write(&format!("{root}/cgroup.subtree_control"), "+cpuset");
+        let folder = format!("{root}/{name}");
+        fs::create_dir_all(&folder).expect("a control group can be made");
+        write(&format!("{folder}/cpuset.mems"), nodes);
+        Ok(Self { folder })
+    }
+
+    /// Puts a process into it.
+    pub fn take(&self, pid: u32) {
+        write(&format!("{}/cgroup.procs", self.folder), &pid.to_string());
+    }
+}

@@ -1,0 +1,127 @@
+//! Targets: `nodeward-load` as a child of ours.
+
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use crate::numa_maps::{Nodes, nodes_of, nodes_within};
+
+/// What the load says when everything is in place.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Ready {
+    pub range: String,
+    pub pages: u64,
+    pub pinned: u64,
+    pub huge_bytes: Option<u64>,
+    pub children: Vec<u32>,
+}
+
+/// What the load says at its end.
+#[derive(Debug, Deserialize)]
+pub struct Done {
+    pub writes: u64,
+    pub checks: u64,
+    pub mismatches: u64,
+    pub races: u64,
+}
+
+/// A load that runs. It is killed with the value.
+#[derive(Debug)]
+pub struct Load {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    pub ready: Ready,
+}
+
+impl Load {
+    /// Starts a load with these arguments and waits until its memory is in place.
+    pub fn start(arguments: &str) -> Self {
+        Self::spawn(&mut command(arguments))
+    }
+
+    /// As [`Load::start`], for another user.
+    pub fn start_as(user: u32, arguments: &str) -> Self {
+        Self::spawn(command(arguments).uid(user).gid(user))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("nodeward-load starts");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let ready = line(&mut output);
+        Self { child, output, ready }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The addresses of its memory.
+    pub fn range(&self) -> Range<u64> {
+        let number = |text| u64::from_str_radix(text, 16).expect("a hexadecimal number");
+        let (start, end) = self.ready.range.split_once('-').expect("START-END");
+        number(start)..number(end)
+    }
+
+    /// Where its pages are, as /proc/PID/numa_maps tells, once two looks agree.
+    pub fn nodes(&self) -> Nodes {
+        settled(|| nodes_of(self.pid()))
+    }
+
+    /// As [`Load::nodes`], of the mappings that hold the load's memory.
+    pub fn nodes_of_memory(&self) -> Nodes {
+        settled(|| nodes_within(self.pid(), &self.range()))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("our child can be signalled");
+    }
+
+    /// Ends it, and checks that its memory held what was written.
+    pub fn done(mut self) -> Done {
+        self.signal(Signal::TERM);
+        let done: Done = line(&mut self.output);
+        let status = self.child.wait().expect("our child can be waited for");
+        assert_eq!((done.mismatches, status.code()), (0, Some(0)), "memory was lost: {done:?}");
+        assert!(done.checks > 0, "nothing was checked: {done:?}");
+        done
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // It may have ended by itself, as some cases want it to.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(arguments: &str) -> Command {
+    let mut command = Command::new("nodeward-load");
+    command.args(arguments.split_whitespace());
+    command
+}
+
+fn line<T: for<'de> Deserialize<'de>>(output: &mut impl BufRead) -> T {
+    let mut line = String::new();
+    output.read_line(&mut line).expect("the load's output can be read");
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("the load said '{line}': {error}"))
+}
+
+/// A process faults its last pages in some time after it said that it is ready.
+fn settled(look: impl Fn() -> Nodes) -> Nodes {
+    let mut last = look();
+    crate::guest::wait_until("the process has all its pages", || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let now = look();
+        let same = now == last;
+        last = now;
+        same
+    });
+    last
+}

@@ -1,0 +1,49 @@
+//! `nodeward-trials CASE...`: runs cases inside a guest of the lab, one after another, as root.
+//!
+//! For each case a line on standard output says `ok NAME: time`, `skipped NAME: why` or `FAILED NAME`;
+//! what was expected stands on standard error. Exit codes: 0 none failed, 1 some did, 2 an unknown name.
+
+#![forbid(unsafe_code)]
+
+mod cases;
+mod guest;
+mod load;
+mod nodeward;
+mod numa_maps;
+
+use std::panic;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// How a case ended that did not fail; failing is panicking.
+pub type Ran = Result<(), Skipped>;
+/// A case.
+pub type Body = fn() -> Ran;
+
+/// Why a case cannot run on this kernel.
+#[derive(Debug)]
+pub struct Skipped(pub String);
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let mut failed = false;
+    for name in &names {
+        let Some(body) = cases::find(name) else {
+            eprintln!("nodeward-trials: no case is called '{name}'");
+            return ExitCode::from(2);
+        };
+        failed |= !run(name, body);
+    }
+    ExitCode::from(u8::from(failed))
+}
+
+fn run(name: &str, body: Body) -> bool {
+    let start = Instant::now();
+    let ran = panic::catch_unwind(body);
+    match &ran {
+        Ok(Ok(())) => println!("ok {name}: {:.1} s", start.elapsed().as_secs_f64()),
+        Ok(Err(Skipped(why))) => println!("skipped {name}: {why}"),
+        Err(_) => println!("FAILED {name}"),
+    }
+    ran.is_ok()
+}

@@ -1,0 +1,127 @@
+//! `nodeward` as a child of ours, and what it said.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+
+use nodeward_model::{Account, SkipReason};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use crate::load::Load;
+use crate::numa_maps::Nodes;
+
+/// The report of a move, as `--json` prints it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Report {
+    pub processes: Vec<ProcessReport>,
+    pub account: Account,
+    pub interrupted: bool,
+    pub error: Option<String>,
+}
+
+/// The part of a report about one process.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ProcessReport {
+    pub account: Account,
+    pub before_pages: Nodes,
+    pub after_pages: Nodes,
+    pub life: String,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Finished {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+        Self {
+            code: output.status.code().expect("nodeward is not ended by a signal"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
+    /// What it printed on standard output.
+    pub fn json<T: for<'de> Deserialize<'de>>(&self) -> T {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The report of a move that ended with this code.
+    pub fn report(&self, code: i32) -> Report {
+        assert_eq!(self.code, code, "{self:?}");
+        self.json()
+    }
+
+    /// That it was refused with this code and one line that has these words in it.
+    pub fn refused(&self, code: i32, words: &[&str]) {
+        assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{self:?}");
+        assert_eq!(self.stderr.lines().count(), 1, "one clear line: {self:?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "'{word}' is missing: {self:?}");
+        }
+    }
+}
+
+/// Runs nodeward with these words to its end.
+pub fn nodeward(words: &str) -> Finished {
+    finish(&mut command(words))
+}
+
+/// As [`nodeward`], for another user.
+pub fn nodeward_as(user: u32, words: &str) -> Finished {
+    finish(command(words).uid(user).gid(user))
+}
+
+/// Moves the memory of a load.
+pub fn move_load(load: &Load, words: &str) -> Finished {
+    nodeward(&format!("move --json --quiet {} {words}", load.pid()))
+}
+
+/// As [`move_load`], for another user.
+pub fn move_load_as(user: u32, load: &Load, words: &str) -> Finished {
+    nodeward_as(user, &format!("move --json --quiet {} {words}", load.pid()))
+}
+
+/// A move that runs.
+#[derive(Debug)]
+pub struct Underway(Child);
+
+impl Underway {
+    /// Starts moving the memory of a load.
+    pub fn start(load: &Load, words: &str) -> Self {
+        let mut command = command(&format!("move --json --quiet {} {words}", load.pid()));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn().expect("nodeward starts"))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("our child can be signalled");
+    }
+
+    /// Waits for its end.
+    pub fn finish(self) -> Finished {
+        Finished::of(self.0.wait_with_output().expect("nodeward can be waited for"))
+    }
+}
+
+/// Reasons and counts as a case expects them.
+pub fn reasons<const N: usize>(expected: [(SkipReason, u64); N]) -> BTreeMap<SkipReason, u64> {
+    expected.into()
+}
+
+fn finish(command: &mut Command) -> Finished {
+    Finished::of(command.output().expect("nodeward starts"))
+}
+
+fn command(words: &str) -> Command {
+    let mut command = Command::new("nodeward");
+    command.args(words.split_whitespace()).stdin(Stdio::null());
+    command
+}

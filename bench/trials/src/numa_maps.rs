@@ -1,0 +1,64 @@
+//! Where pages are by /proc/PID/numa_maps: a look that shares no code with nodeward's own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+
+/// Base pages by node.
+pub type Nodes = BTreeMap<u32, u64>;
+
+const BASE_KIB: u64 = 4;
+
+/// The pages of a process; none if it is gone.
+pub fn nodes_of(pid: u32) -> Nodes {
+    nodes_within(pid, &(0..u64::MAX))
+}
+
+/// The pages of a process in mappings that begin in a range, or hold its beginning.
+pub fn nodes_within(pid: u32, range: &Range<u64>) -> Nodes {
+    let text = fs::read_to_string(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
+    let mappings: Vec<(u64, &str)> = text.lines().filter_map(mapping).collect();
+    let first = mappings.iter().rposition(|&(start, _)| start <= range.start).unwrap_or(0);
+    let mut nodes = Nodes::new();
+    let inside =
+        mappings[first.min(mappings.len())..].iter().filter(|(start, _)| *start < range.end);
+    for (_, fields) in inside {
+        add(&mut nodes, fields);
+    }
+    nodes
+}
+
+fn mapping(line: &str) -> Option<(u64, &str)> {
+    let (start, fields) = line.split_once(' ')?;
+    Some((u64::from_str_radix(start, 16).ok()?, fields))
+}
+
+fn add(nodes: &mut Nodes, fields: &str) {
+    let value = |field: &str, name: &str| field.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
+    let page_kib = fields.split(' ').find_map(|field| value(field, "kernelpagesize_kB"));
+    let base_pages = page_kib.unwrap_or(BASE_KIB) / BASE_KIB;
+    for field in fields.split(' ') {
+        let Some((node, pages)) = field.strip_prefix('N').and_then(|field| field.split_once('='))
+        else {
+            continue;
+        };
+        if let (Ok(node), Ok(pages)) = (node.parse(), pages.parse::<u64>()) {
+            *nodes.entry(node).or_default() += pages * base_pages;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: counts are in base pages, whatever the page size; names that begin with N are no nodes.
+    #[test]
+    fn pages_are_added_up() {
+        let mut nodes = Nodes::new();
+        add(&mut nodes, "default anon=3 dirty=3 N0=2 N3=1 kernelpagesize_kB=4");
+        add(&mut nodes, "bind:1 huge anon=2 N3=2 kernelpagesize_kB=2048");
+        add(&mut nodes, "default file=/tmp/N0=7x Name=1");
+        assert_eq!(nodes, [(0, 2), (3, 1025)].into());
+    }
+}

@@ -1,0 +1,27 @@
+//! /proc/swaps: whether a page can be in swap at all.
+
+use std::fs;
+use std::path::Path;
+
+/// Whether there is a swap area. Where the file cannot be read we must expect one.
+pub fn has_areas(root: &Path) -> bool {
+    fs::read_to_string(root.join("proc/swaps")).map_or(true, |text| text.lines().count() > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_is_a_heading() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(has_areas(root.path()), "nobody says that there is none");
+        fs::create_dir(root.path().join("proc")).unwrap();
+        let heading = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n";
+        for (text, expected) in [(heading.to_owned(), false), (format!("{heading}/dev/x\n"), true)]
+        {
+            fs::write(root.path().join("proc/swaps"), text).unwrap();
+            assert_eq!(has_areas(root.path()), expected);
+        }
+    }
+}
