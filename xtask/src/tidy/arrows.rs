@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("nodeward-load", &["nodeward-model", "nodeward-linux"]),
+    ("nodeward-bench", &["nodeward-model", "nodeward-linux"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent"]),
     ("xtask", &[]),
