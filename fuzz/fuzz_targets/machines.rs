@@ -1,4 +1,5 @@
-//! Machines as text: hwloc's XML and the one-line description. What is accepted prints and reads back.
+//! Machines as text: hwloc's XML and the one-line description. What is accepted prints and reads
+//! back.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Texts of /proc/PID/maps, smaps and status: any text is read or refused, never a panic, and what was
-//! read of maps has an order.
+//! Texts of /proc/PID/maps, smaps and status: any text is read or refused, never a panic, and what
+//! was read of maps has an order.
 
 #![no_main]
 
