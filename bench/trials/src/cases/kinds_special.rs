@@ -4,7 +4,9 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 
+use nodeward_linux::Linux;
 use nodeward_linux::own::{Area, Backing, Usage};
+use nodeward_machine::Machine;
 use nodeward_model::SkipReason;
 use rustix::process::Signal;
 
@@ -168,10 +170,12 @@ fn run(program: &str, argument: &str) {
     assert!(status.is_ok_and(|status| status.success()), "{program} {argument}");
 }
 
-/// Goal: memory that nobody touched is nobody's business, however much of it there is.
+/// Goal: memory that nobody touched is nobody's business, however much of it there is. (Kernels that
+/// cannot list what is populated walk all of it.)
 fn never_touched() -> Ran {
     write("/proc/sys/vm/overcommit_memory", "1");
-    let area = Area::map(1 << 40, Backing::Anonymous).expect("address space is free");
+    let bytes = if Linux::open().capabilities().pagemap_scan { 1 << 40 } else { 1 << 32 };
+    let area = Area::map(bytes, Backing::Anonymous).expect("address space is free");
     area.advise(Usage::BasePages).expect("madvise");
     area.words()[0].store(1, Relaxed);
     let report = move_area(&area);
