@@ -49,6 +49,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = interval_ns)]
     pub probe_interval: u64,
 
+    /// How many pages the probe touches each time
+    #[arg(long, value_name = "PAGES", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub probe_burst: u32,
+
     /// Start this many children that share the memory copy-on-write
     #[arg(long, value_name = "CHILDREN", default_value_t = 0, num_args = 0..=1,
           default_missing_value = "1")]

@@ -29,6 +29,7 @@ use args::{Args, Kind};
 use memory::Page;
 use pattern::Written;
 use pins::Pins;
+use probe::Rhythm;
 use report::{Done, ProbeReport, Ready, Tally};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -174,7 +175,8 @@ impl<'scope> Workers<'scope> {
         let (step, most) = (args.race_size as usize, args.size as usize);
         let race = |&race| scope.spawn(move || race::run(race, step, most, stop));
         let rest = Duration::from_nanos(args.probe_interval);
-        let probe = || scope.spawn(move || probe::keep_touching(pages, rest, stop));
+        let rhythm = Rhythm { rest, burst: args.probe_burst };
+        let probe = || scope.spawn(move || probe::keep_touching(pages, rhythm, stop));
         Self {
             writers: (1..).zip(written.chunks_mut(share)).map(writer).collect(),
             races: args.race.iter().map(race).collect(),

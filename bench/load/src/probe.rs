@@ -80,17 +80,28 @@ impl Probe {
     }
 }
 
+/// How often pages are touched.
+#[derive(Clone, Copy, Debug)]
+pub struct Rhythm {
+    /// The time between two bursts.
+    pub rest: Duration,
+    /// Pages in a burst.
+    pub burst: u32,
+}
+
 /// Touches random pages until told to stop.
-pub fn keep_touching(pages: &[Page], rest: Duration, stop: &AtomicBool) -> io::Result<ProbeReport> {
+pub fn keep_touching(pages: &[Page], rhythm: Rhythm, stop: &AtomicBool) -> io::Result<ProbeReport> {
     // Timers may be late by 50 us otherwise; where that cannot be changed the probe is only slower.
     let _ = std::fs::write("/proc/thread-self/timerslack_ns", "1");
     let mut probe = Probe::new();
     let mut dice = Dice::new(u64::MAX);
     while !stop.load(Relaxed) {
-        if !rest.is_zero() {
-            std::thread::sleep(rest);
+        if !rhythm.rest.is_zero() {
+            std::thread::sleep(rhythm.rest);
         }
-        probe.touch(pages[dice.below(pages.len())])?;
+        for _ in 0..rhythm.burst {
+            probe.touch(pages[dice.below(pages.len())])?;
+        }
     }
     Ok(probe.report())
 }

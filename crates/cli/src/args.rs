@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
 use nodeward_model::{MappingKind, Pid, Range, Synthetic, units};
 
 use crate::exit::Exit;
@@ -24,9 +25,17 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Move the memory of running processes from nodes to nodes
+    /// Move the memory of running processes from nodes to nodes.
+    ///
+    /// FROM and TO are node strings as numactl takes them: 0,2 or 0-3 or all or !1 or +0. Several
+    /// nodes keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. The process keeps
+    /// running; every page ends as moved, already there, or skipped with a reason.
     Move(MoveArgs),
-    /// Show where memory is, and which processes have it in the wrong place
+    /// Show where the memory of processes is, by kind of mapping.
+    ///
+    /// Without a PID: the machine, and its processes ranked by memory away from the CPUs they run
+    /// on. Pages are sampled until every share is known to 2 points, which takes a few milliseconds
+    /// whatever the size of the process.
     Show(ShowArgs),
     /// Print this machine's topology files as one text, for a bug report or a test
     Capture,
@@ -42,12 +51,9 @@ pub struct OutputArgs {
     pub json: bool,
 }
 
-/// Moves the memory of running processes from nodes to nodes.
-///
-/// FROM and TO are node strings as numactl takes them: 0,2 or 0-3 or all or !1 or +0. Several nodes
-/// keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. The process keeps running;
-/// every page ends as moved, already there, or skipped with a reason.
+/// What `move` is told.
 #[derive(Debug, Args)]
+#[command(override_usage = "nodeward move [OPTIONS] PID... FROM TO")]
 pub struct MoveArgs {
     /// Process ids (none with --name or --cgroup), then the nodes to leave, then those to go to
     #[arg(required = true, num_args = 2.., allow_negative_numbers = true,
@@ -63,11 +69,12 @@ pub struct MoveArgs {
     #[command(flatten)]
     pub how: MoveLayer,
     /// Only these kinds of memory
-    #[arg(long, value_delimiter = ',', value_name = "KIND")]
-    pub only: Vec<Kind>,
+    #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = kind())]
+    pub only: Vec<MappingKind>,
     /// All but these kinds of memory
-    #[arg(long, value_delimiter = ',', value_name = "KIND", conflicts_with = "only")]
-    pub exclude: Vec<Kind>,
+    #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = kind(),
+          conflicts_with = "only")]
+    pub exclude: Vec<MappingKind>,
     /// Only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
     #[arg(long, value_parser = parse_range, value_name = "START-END")]
     pub range: Vec<Range>,
@@ -82,11 +89,7 @@ pub struct MoveArgs {
     pub output: OutputArgs,
 }
 
-/// Shows where the memory of processes is, by kind of mapping.
-///
-/// Without a PID: the machine, and its processes ranked by memory away from the CPUs they run on.
-/// Pages are sampled until every share is known to 2 points, which takes a few milliseconds
-/// whatever the size of the process.
+/// What `show` is told.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// Processes to look at
@@ -126,34 +129,12 @@ pub struct ShowArgs {
     pub output: OutputArgs,
 }
 
-/// A kind of memory on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// The brk heap
-    Heap,
-    /// The main thread's stack
-    Stack,
-    /// Private anonymous memory
-    Anonymous,
-    /// Private mappings of files
-    File,
-    /// Shared mappings: files, tmpfs, System V, memfd
-    Shared,
-    /// Pages of a hugetlb pool
-    Huge,
-}
-
-impl From<Kind> for MappingKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Heap => Self::Heap,
-            Kind::Stack => Self::Stack,
-            Kind::Anonymous => Self::Anonymous,
-            Kind::File => Self::File,
-            Kind::Shared => Self::Shared,
-            Kind::Huge => Self::Huge,
-        }
-    }
+/// Reads the name of a kind of memory; `--help` lists them.
+fn kind() -> impl TypedValueParser<Value = MappingKind> {
+    PossibleValuesParser::new(MappingKind::ALL.map(MappingKind::name)).map(|name| {
+        let named = |kind: &MappingKind| kind.name() == name;
+        MappingKind::ALL.into_iter().find(named).unwrap_or(MappingKind::Anonymous)
+    })
 }
 
 fn parse_range(text: &str) -> Result<Range, String> {

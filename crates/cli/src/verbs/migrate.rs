@@ -12,7 +12,7 @@ use nodeward_machine::{Error, Life, Machine, Process};
 use nodeward_model::{MappingKind, Pid};
 use nodeward_policy::workers;
 
-use crate::args::{Kind, MoveArgs};
+use crate::args::MoveArgs;
 use crate::exit::Exit;
 use crate::nodes;
 use crate::output::moves;
@@ -94,12 +94,10 @@ fn hold(machine: &Linux, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {
 }
 
 fn kinds(args: &MoveArgs) -> BTreeSet<MappingKind> {
-    let named = |kinds: &[Kind]| kinds.iter().map(|&kind| kind.into()).collect::<BTreeSet<_>>();
     if !args.only.is_empty() {
-        return named(&args.only);
+        return args.only.iter().copied().collect();
     }
-    let excluded = named(&args.exclude);
-    MappingKind::ALL.into_iter().filter(|kind| !excluded.contains(kind)).collect()
+    MappingKind::ALL.into_iter().filter(|kind| !args.exclude.contains(kind)).collect()
 }
 
 fn exit(report: &MoveReport) -> Exit {

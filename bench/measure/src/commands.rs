@@ -1,0 +1,91 @@
+//! The commands that are compared, each run and timed as a whole.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+/// Two nodes; a process is moved from one to the other, and back.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// From node 0 to node 1.
+    There,
+    /// From node 1 to node 0.
+    Back,
+}
+
+impl Way {
+    /// There at first, back at the second time, and so on.
+    pub fn of_turn(turn: u32) -> Self {
+        if turn.is_multiple_of(2) { Self::There } else { Self::Back }
+    }
+
+    fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::There => ["0", "1"],
+            Self::Back => ["1", "0"],
+        }
+    }
+}
+
+/// A command that moves a process.
+#[derive(Clone, Debug)]
+pub enum Mover {
+    /// What people use today; one thread, no account.
+    Migratepages,
+    /// Ours, with options.
+    Nodeward(Vec<String>),
+}
+
+impl Mover {
+    /// Moves a process; the time from the start of the command to its end.
+    pub fn run(&self, pid: u32, way: Way) -> Result<Duration> {
+        let pid = pid.to_string();
+        let mut command = match self {
+            Self::Migratepages => Command::new("migratepages"),
+            Self::Nodeward(_) => Command::new("nodeward"),
+        };
+        if let Self::Nodeward(options) = self {
+            command.args(["move", "--json"]).args(options);
+        }
+        timed(command.arg(pid).args(way.words()))
+    }
+
+    /// Its name for readers.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Migratepages => "migratepages".to_owned(),
+            Self::Nodeward(options) => ["nodeward move"]
+                .into_iter()
+                .chain(options.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join(" "),
+        }
+    }
+}
+
+/// Runs a command without showing what it prints; it must succeed.
+pub fn timed(command: &mut Command) -> Result<Duration> {
+    command.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
+    let program = command.get_program().to_string_lossy().into_owned();
+    let begin = Instant::now();
+    let output = command.output().with_context(|| format!("cannot run {program}"))?;
+    let took = begin.elapsed();
+    let words = || String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{program}: {}: {}", output.status, words());
+    Ok(took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a command that fails is no measurement, and its own words are told.
+    #[test]
+    fn only_success_is_timed() {
+        assert!(timed(Command::new("sleep").arg("0.02")).unwrap() >= Duration::from_millis(20));
+        let error = timed(Command::new("sh").args(["-c", "echo why >&2; exit 3"])).unwrap_err();
+        assert!(error.to_string().contains("why"), "{error}");
+        assert!(timed(&mut Command::new("/no/such/program")).is_err());
+    }
+}

@@ -1,0 +1,44 @@
+//! `nodeward-bench`: measures whole commands, from start to exit, against the commands that people
+//! use today. It is one static program, so that it runs in the lab's guest as it does here.
+//!
+//! What is compared takes turns within one run, and the ratio of neighbours counts, because other
+//! load on the machine falls on both. Every sample is printed.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod numbers;
+mod speed;
+mod stall;
+mod target;
+mod topology;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use serde_json::Value;
+
+use args::{Args, What};
+
+fn main() -> ExitCode {
+    match run(&Args::parse().what) {
+        Ok(record) => {
+            println!("{record}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("nodeward-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(what: &What) -> Result<Value> {
+    match what {
+        What::Speed(options) => speed::measure(options),
+        What::Stall(options) => stall::measure(options),
+        What::Topology(options) => topology::measure(options),
+    }
+}

@@ -1,0 +1,64 @@
+//! Medians and ratios of what was measured.
+
+use std::time::Duration;
+
+/// The value in the middle; of two in the middle, the mean. Zero if there is none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        odd if odd % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+/// How many times as long each of the first took as its neighbour among the second.
+pub fn ratios(first: &[Duration], second: &[Duration]) -> Vec<f64> {
+    let ratio = |(a, b): (&Duration, &Duration)| a.as_secs_f64() / b.as_secs_f64();
+    first.iter().zip(second).map(ratio).collect()
+}
+
+/// In milliseconds.
+pub fn ms(times: &[Duration]) -> Vec<f64> {
+    times.iter().map(|time| time.as_secs_f64() * 1e3).collect()
+}
+
+/// With three digits behind the point, which is more than any of this is worth.
+pub fn short(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+/// All of them short.
+pub fn all_short(values: &[f64]) -> Vec<f64> {
+    values.iter().map(|&value| short(value)).collect()
+}
+
+/// Bytes per second, for moves of so many bytes that took so many milliseconds each.
+pub fn rate(bytes: u64, times_ms: &[f64]) -> u64 {
+    (bytes as f64 / median(times_ms).max(1e-3) * 1e3) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(&[]), 0.0);
+        assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), 3.0);
+    }
+
+    #[test]
+    fn ratios_are_of_neighbours() {
+        let of = |ms: &[u64]| ms.iter().map(|&ms| Duration::from_millis(ms)).collect::<Vec<_>>();
+        assert_eq!(ratios(&of(&[10, 30]), &of(&[5, 60])), [2.0, 0.5]);
+    }
+
+    #[test]
+    fn a_rate_is_that_of_the_median() {
+        assert_eq!(rate(1000, &[1.0, 2.0, 50.0]), 500_000);
+    }
+}

@@ -1,0 +1,154 @@
+//! How long a thread of the moved process waits for pages in flight, and at what speed.
+//!
+//! A thread of the process touches random pages. When a touch takes long, its counters tell whether
+//! it met a page in flight, lost its CPU, or neither; only the first is a wait. Its time includes
+//! all that a program would see: the fault, the page, and getting a CPU again.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::args::{Promise, Stall};
+use crate::commands::{Mover, Way};
+use crate::numbers::{all_short, median, ms, rate, ratios, short};
+use crate::target::{Probe, Target};
+
+/// Each command moves a process of its own there and back, in turns: one that began later did not
+/// meet a different machine.
+pub fn measure(options: &Stall) -> Result<Value> {
+    let plain = Mover::Nodeward(options.options.clone());
+    let budget = ["--stall".to_owned(), options.stall.clone()];
+    let paced = Mover::Nodeward([&options.options[..], &budget[..]].concat());
+    let mut rows = [paced, plain, Mover::Migratepages].map(Row::new);
+    warm_up(options)?;
+    for turn in 0..options.turns {
+        let in_turn: Vec<usize> = if turn % 2 == 0 { vec![0, 1, 2] } else { vec![2, 1, 0] };
+        in_turn.into_iter().try_for_each(|row| rows[row].turn(options))?;
+    }
+    record(options, &rows)
+}
+
+/// A guest's memory is given to it by its host at the first touch; this touches it on both nodes.
+fn warm_up(options: &Stall) -> Result<()> {
+    let target = Target::start(&options.memory, None)?;
+    let mover = Mover::Nodeward(options.options.clone());
+    mover.run(target.pid(), Way::There)?;
+    mover.run(target.pid(), Way::Back)?;
+    target.stop().map(drop)
+}
+
+/// A command, and what was seen of it.
+struct Row {
+    mover: Mover,
+    took: Vec<Duration>,
+    waits: Vec<Waits>,
+}
+
+/// What the thread of one process saw.
+struct Waits {
+    count: u64,
+    p50_ms: f64,
+    p99_ms: f64,
+    max_ms: f64,
+}
+
+impl Row {
+    fn new(mover: Mover) -> Self {
+        Self { mover, took: Vec::new(), waits: Vec::new() }
+    }
+
+    fn turn(&mut self, options: &Stall) -> Result<()> {
+        let probe = Probe { interval: &options.interval, burst: options.burst };
+        let target = Target::start(&options.memory, Some(probe))?;
+        for turn in 0..options.moves {
+            self.took.push(self.mover.run(target.pid(), Way::of_turn(turn))?);
+        }
+        let waits = Waits::read(&target.stop()?)?;
+        eprintln!(
+            "{}: {} waits, median {:.3} ms, 99 % within {:.3} ms, longest {:.3} ms",
+            self.mover.name(),
+            waits.count,
+            waits.p50_ms,
+            waits.p99_ms,
+            waits.max_ms
+        );
+        self.waits.push(waits);
+        Ok(())
+    }
+
+    /// Of the process that was held up most.
+    fn worst_p99_ms(&self) -> f64 {
+        self.waits.iter().map(|waits| waits.p99_ms).fold(0.0, f64::max)
+    }
+
+    fn record(&self, bytes: u64) -> Value {
+        let waits = |waits: &Waits| {
+            json!({
+                "waits": waits.count,
+                "p50_ms": short(waits.p50_ms),
+                "p99_ms": short(waits.p99_ms),
+                "max_ms": short(waits.max_ms),
+            })
+        };
+        let took_ms = ms(&self.took);
+        json!({
+            "command": self.mover.name(),
+            "bytes_per_s": rate(bytes, &took_ms),
+            "ms": all_short(&took_ms),
+            "processes": self.waits.iter().map(waits).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Waits {
+    fn read(done: &Value) -> Result<Self> {
+        let number = |name: &str| {
+            done.pointer(&format!("/probe/waits/{name}"))
+                .and_then(Value::as_u64)
+                .with_context(|| format!("the load tells no {name} of waits"))
+        };
+        let ms = |name: &str| number(name).map(|ns| ns as f64 / 1e6);
+        Ok(Self {
+            count: number("count")?,
+            p50_ms: ms("p50_ns")?,
+            p99_ms: ms("p99_ns")?,
+            max_ms: ms("max_ns")?,
+        })
+    }
+}
+
+fn record(options: &Stall, rows: &[Row; 3]) -> Result<Value> {
+    let [paced, _, theirs] = rows;
+    let ratio = median(&ratios(&theirs.took, &paced.took));
+    let (measured, unit) = match options.promise {
+        Promise::P99 => (paced.worst_p99_ms(), json!("ms")),
+        Promise::Throughput => (ratio, Value::Null),
+    };
+    let bytes = options.memory.size;
+    Ok(json!({
+        "measured": short(measured),
+        "unit": unit,
+        "times_as_fast_as_migratepages": short(ratio),
+        "kind": options.memory.kind,
+        "size_bytes": bytes,
+        "commands": rows.iter().map(|row| row.record(bytes)).collect::<Vec<_>>(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the numbers come from the waits, not from another distribution of the probe.
+    #[test]
+    fn waits_are_read_from_the_load() {
+        let times =
+            |ns: u64| json!({"count": ns, "p50_ns": ns, "p99_ns": 2 * ns, "max_ns": 3 * ns});
+        let done = json!({"probe": {"touches": times(1), "waits": times(1_000_000)}});
+        let waits = Waits::read(&done).unwrap();
+        assert_eq!(waits.count, 1_000_000);
+        assert_eq!((waits.p50_ms, waits.p99_ms, waits.max_ms), (1.0, 2.0, 3.0));
+        assert!(Waits::read(&json!({"probe": null})).is_err());
+    }
+}

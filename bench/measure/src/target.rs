@@ -1,0 +1,78 @@
+//! The process whose memory is moved: a `nodeward-load`.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::args::Memory;
+
+/// How often a thread of the load touches pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe<'a> {
+    /// The time between two bursts.
+    pub interval: &'a str,
+    /// Pages in a burst.
+    pub burst: u32,
+}
+
+/// A load that runs, with all its memory in place on node 0. Ends when dropped.
+#[derive(Debug)]
+pub struct Target {
+    child: Child,
+    says: BufReader<ChildStdout>,
+}
+
+impl Target {
+    /// Starts a load that leaves its memory alone until its end, when it checks every word. With a
+    /// probe, one thread touches random pages meanwhile and measures how long that takes.
+    pub fn start(memory: &Memory, probe: Option<Probe>) -> Result<Self> {
+        let mut command = Command::new("nodeward-load");
+        command.args(["--node", "0", "--threads", "0", "--kind", &memory.kind]);
+        command.args(["--size", &memory.size.to_string()]);
+        if let Some(Probe { interval, burst }) = probe {
+            command.args(["--probe", "--probe-interval", interval]);
+            command.args(["--probe-burst", &burst.to_string()]);
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn().context("nodeward-load")?;
+        let out = child.stdout.take().context("the load has no output")?;
+        let mut target = Self { child, says: BufReader::new(out) };
+        target.line().context("the load did not begin")?;
+        Ok(target)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it; what it says at its end. Fails if its memory does not hold what was written.
+    pub fn stop(mut self) -> Result<Value> {
+        self.end()?;
+        let done = self.line().context("the load did not end well")?;
+        let lost = done.get("mismatches").and_then(Value::as_u64);
+        ensure!(lost == Some(0), "the load's memory changed while it was moved: {done}");
+        Ok(done)
+    }
+
+    fn end(&self) -> Result<()> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).context("cannot end the load")
+    }
+
+    fn line(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        self.says.read_line(&mut line)?;
+        serde_json::from_str(&line).context("a line that is not JSON")
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing left to do.
+        let _ = self.end();
+        let _ = self.child.wait();
+    }
+}
