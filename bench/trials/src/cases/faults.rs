@@ -22,14 +22,26 @@ pub const CASES: [(&str, Body); 8] = [
 /// Goal: a node that fills up takes what it can, and the rest is told. (Node 1 is small there.)
 fn destination_full() -> Ran {
     let load = Load::start("--node 0 --size 128MiB --pause 1ms");
-    let report = move_load(&load, "0 1 --only anonymous").report(1);
+    let report = move_load(&load, &format!("0 1 --range {}", load.ready.range)).report(1);
     println!("destination full: {:?}", report.account);
-    let nodes = load.nodes_of_memory();
     let left = report.account.skipped_for(SkipReason::NoMemory);
-    assert_eq!(report.account.skipped_total(), left, "{report:?}");
+    assert_eq!(report.account.skipped, reasons([(SkipReason::NoMemory, left)]));
     assert!(left > 0 && report.account.moved > 0, "{report:?}");
-    assert_eq!(nodes[&0], left, "{nodes:?}");
+    assert_eq!(report.account.selected(), load.ready.pages);
     assert_eq!(report.processes[0].after_pages[&0], left, "{report:?}");
+    assert!(load.nodes_of_memory()[&0] >= left);
+    huge_pages_have_no_room()?;
+    load.done();
+    Ok(())
+}
+
+/// On the node that is full now there is neither a pool nor memory to make a huge page from.
+fn huge_pages_have_no_room() -> Ran {
+    let pages = super::kinds_special::HUGE_PAGES;
+    let load = super::kinds_special::hugetlb_load()?;
+    let report = move_load(&load, "0 1 --only huge").report(3);
+    assert_eq!(report.account.skipped, reasons([(SkipReason::NoHugePage, pages * 512)]));
+    assert_eq!(load.nodes_of_memory(), [(0, pages * 512)].into());
     load.done();
     Ok(())
 }

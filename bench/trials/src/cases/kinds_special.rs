@@ -26,10 +26,10 @@ pub const CASES: [(&str, Body); 7] = [
     ("huge_zero_page", huge_zero_page),
 ];
 
-const HUGE_PAGES: u64 = 4;
+pub const HUGE_PAGES: u64 = 4;
 const PAGES: u64 = HUGE_PAGES * 512;
 
-fn hugetlb_load() -> Result<Load, Skipped> {
+pub fn hugetlb_load() -> Result<Load, Skipped> {
     let got = huge_pages(0, HUGE_PAGES);
     if got < HUGE_PAGES {
         return Err(Skipped(format!("node 0 yields only {got} huge pages")));
