@@ -10,7 +10,7 @@ use nodeward_machine::Machine;
 use nodeward_model::SkipReason;
 use rustix::process::Signal;
 
-use super::kinds::check_whole;
+use super::kinds::there_and_back;
 use crate::guest::{SOMEBODY, free_huge_pages, huge_pages, kib, read, set, wait_until, write};
 use crate::load::Load;
 use crate::nodeward::{Report, move_load, move_load_as, nodeward, reasons};
@@ -26,10 +26,10 @@ pub const CASES: [(&str, Body); 7] = [
     ("huge_zero_page", huge_zero_page),
 ];
 
-const HUGE_PAGES: u64 = 4;
+pub const HUGE_PAGES: u64 = 4;
 const PAGES: u64 = HUGE_PAGES * 512;
 
-fn hugetlb_load() -> Result<Load, Skipped> {
+pub fn hugetlb_load() -> Result<Load, Skipped> {
     let got = huge_pages(0, HUGE_PAGES);
     if got < HUGE_PAGES {
         return Err(Skipped(format!("node 0 yields only {got} huge pages")));
@@ -41,11 +41,7 @@ fn hugetlb_load() -> Result<Load, Skipped> {
 fn hugetlb() -> Ran {
     let load = hugetlb_load()?;
     assert_eq!(huge_pages(1, HUGE_PAGES), HUGE_PAGES);
-    for (from, to) in [(0, 1), (1, 0)] {
-        let before = load.nodes();
-        let report = move_load(&load, &format!("{from} {to}")).report(0);
-        check_whole(&load, &before, &report, (from, to));
-    }
+    there_and_back(&load);
     load.done();
     huge_pages(0, 0);
     huge_pages(1, 0);
@@ -127,9 +123,10 @@ impl Swap {
     const DEVICE: &str = "/dev/zram0";
 
     fn on() -> Result<Self, Skipped> {
-        for driver in fs::read_dir("/lib/trial-drivers").into_iter().flatten().flatten() {
-            run("insmod", &driver.path().to_string_lossy());
-        }
+        let drivers = fs::read_dir("/lib/trial-drivers").into_iter().flatten().flatten();
+        let mut drivers: Vec<_> = drivers.map(|driver| driver.path()).collect();
+        drivers.sort();
+        drivers.iter().for_each(|driver| run("insmod", &driver.to_string_lossy()));
         set("/sys/block/zram0/disksize", "64M")?;
         run("mkswap", Self::DEVICE);
         run("swapon", Self::DEVICE);

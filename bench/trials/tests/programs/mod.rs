@@ -27,7 +27,8 @@ pub fn find(lab: &Lab, kernel: &Kernel) -> Option<Programs> {
         return None;
     };
     let drivers = tempfile::tempdir().expect("a directory for drivers");
-    lab.modules(kernel, &["zram"], drivers.path()).expect("the kernel's modules can be read");
+    lab.modules(kernel, &["lzo_rle", "zram"], drivers.path())
+        .expect("the kernel's modules can be read");
     Some(Programs { programs, drivers })
 }
 
