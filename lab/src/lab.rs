@@ -49,8 +49,8 @@ impl Lab {
     }
 
     /// Writes the kernel's modules of these names, and those that they depend on, to a directory;
-    /// insmod(8) can load them in the order of the files' names. A kernel may lack one, or come without
-    /// modules at all.
+    /// insmod(8) can load them in the order of the files' names. A kernel may lack one, or come
+    /// without modules at all.
     pub fn modules(&self, kernel: &Kernel, names: &[&str], into: &Path) -> Result<()> {
         let Some(tree) = store::kernel(&self.cache, kernel)?.modules else { return Ok(()) };
         for (number, (name, bytes)) in drivers::load_order(&tree, names)?.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! What cannot be understood, or names nobody, ends with its code and one clear line, on any machine.
+//! What cannot be understood, or names nobody, ends with its code and one clear line, on any
+//! machine.
 
 use std::process::{Command, Output};
 

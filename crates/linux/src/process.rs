@@ -191,8 +191,8 @@ impl LinuxProcess {
         }
     }
 
-    /// A page that is present though the kernel did not place it: it never moves, or it has come (by
-    /// another mapping at the same address, for one) after we asked.
+    /// A page that is present though the kernel did not place it: it never moves, or it has come
+    /// (by another mapping at the same address, for one) after we asked.
     fn place_of_odd(&self, address: u64, entry: Entry) -> Place {
         self.place_of(entry).unwrap_or_else(|| {
             let mut status = [-1];
