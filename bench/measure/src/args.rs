@@ -45,6 +45,9 @@ pub struct Speed {
     /// The process.
     #[command(flatten)]
     pub memory: Memory,
+    /// Move this process, which lies on node 0 and has --size, instead of one that is started
+    #[arg(long)]
+    pub pid: Option<u32>,
     /// How many pairs of commands are compared
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: u32,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use nodeward_model::units::show_bytes;
 use serde_json::{Value, json};
 
 use crate::args::Speed;
@@ -12,24 +13,44 @@ use crate::target::Target;
 
 /// Both take turns on one process, each in both directions and each first as often as second.
 pub fn measure(options: &Speed) -> Result<Value> {
-    let target = Target::start(&options.memory, None)?;
+    let started = match options.pid {
+        Some(_) => None,
+        None => Some(Target::start(&options.memory, None)?),
+    };
+    let pid = started.as_ref().map(Target::pid).or(options.pid).unwrap_or_default();
     let ours = Mover::Nodeward(options.options.clone());
-    warm_up(&ours, target.pid())?;
-    let (mut theirs_took, mut ours_took) = (Vec::new(), Vec::new());
+    warm_up(&ours, pid)?;
+    let mut took = Took::default();
     for pair in 0..options.pairs {
-        let (first, second) = (Way::There, Way::Back);
-        let theirs_first = pair.is_multiple_of(2);
-        let (a, b) = match theirs_first {
-            true => both(&Mover::Migratepages, &ours, target.pid(), [first, second])?,
-            false => both(&ours, &Mover::Migratepages, target.pid(), [first, second])?,
-        };
-        let (theirs, ours) = if theirs_first { (a, b) } else { (b, a) };
-        eprintln!("pair {}: migratepages {theirs:.2?}, nodeward {ours:.2?}", pair + 1);
-        theirs_took.push(theirs);
-        ours_took.push(ours);
+        took.pair(pair, &ours, pid)?;
     }
-    target.stop()?;
-    Ok(record(options, &ours, &theirs_took, &ours_took))
+    if let Some(target) = started {
+        target.stop()?;
+    }
+    Ok(record(options, &ours, &took))
+}
+
+/// How long each command took, pair by pair.
+#[derive(Default)]
+struct Took {
+    theirs: Vec<Duration>,
+    ours: Vec<Duration>,
+}
+
+impl Took {
+    fn pair(&mut self, number: u32, ours: &Mover, pid: u32) -> Result<()> {
+        let theirs = &Mover::Migratepages;
+        let (theirs, ours) = if number.is_multiple_of(2) {
+            (theirs.run(pid, Way::There)?, ours.run(pid, Way::Back)?)
+        } else {
+            let ours = ours.run(pid, Way::There)?;
+            (theirs.run(pid, Way::Back)?, ours)
+        };
+        eprintln!("  pair {}: migratepages {theirs:.2?}, nodeward {ours:.2?}", number + 1);
+        self.theirs.push(theirs);
+        self.ours.push(ours);
+        Ok(())
+    }
 }
 
 /// There and back once, unmeasured: a guest's memory is given to it by its host at the first touch.
@@ -38,25 +59,25 @@ fn warm_up(mover: &Mover, pid: u32) -> Result<()> {
     mover.run(pid, Way::Back).map(drop)
 }
 
-fn both(first: &Mover, second: &Mover, pid: u32, ways: [Way; 2]) -> Result<(Duration, Duration)> {
-    Ok((first.run(pid, ways[0])?, second.run(pid, ways[1])?))
-}
-
-fn record(
-    options: &Speed,
-    ours: &Mover,
-    theirs_took: &[Duration],
-    ours_took: &[Duration],
-) -> Value {
-    let ratios = ratios(theirs_took, ours_took);
-    let (theirs_ms, ours_ms) = (ms(theirs_took), ms(ours_took));
+fn record(options: &Speed, ours: &Mover, took: &Took) -> Value {
+    let ratios = ratios(&took.theirs, &took.ours);
+    let measured = short(median(&ratios));
+    let (theirs_ms, ours_ms) = (ms(&took.theirs), ms(&took.ours));
+    let size = options.memory.size;
+    let (theirs_rate, ours_rate) = (rate(size, &theirs_ms), rate(size, &ours_ms));
+    eprintln!(
+        "  {}: {}/s; migratepages: {}/s; {measured:.2} times as fast (median)",
+        ours.name(),
+        show_bytes(ours_rate),
+        show_bytes(theirs_rate)
+    );
     json!({
-        "measured": short(median(&ratios)),
+        "measured": measured,
         "command": ours.name(),
         "kind": options.memory.kind,
-        "size_bytes": options.memory.size,
-        "migratepages_bytes_per_s": rate(options.memory.size, &theirs_ms),
-        "nodeward_bytes_per_s": rate(options.memory.size, &ours_ms),
+        "size_bytes": size,
+        "migratepages_bytes_per_s": theirs_rate,
+        "nodeward_bytes_per_s": ours_rate,
         "ratios": all_short(&ratios),
         "migratepages_ms": all_short(&theirs_ms),
         "nodeward_ms": all_short(&ours_ms),

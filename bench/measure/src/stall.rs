@@ -66,7 +66,7 @@ impl Row {
         }
         let waits = Waits::read(&target.stop()?)?;
         eprintln!(
-            "{}: {} waits, median {:.3} ms, 99 % within {:.3} ms, longest {:.3} ms",
+            "  {:<38} {:>5} waits: median {:.3} ms, 99 % within {:.3} ms, longest {:.3} ms",
             self.mover.name(),
             waits.count,
             waits.p50_ms,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use nodeward_model::{MappingKind, Pid, Range, Synthetic, units};
 
 use crate::exit::Exit;
@@ -81,8 +81,11 @@ pub struct MoveArgs {
     /// Say what would be done and why, and do nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// No progress bar
-    #[arg(long, short)]
+    /// When to show progress on standard error; without a terminal it is shown line by line
+    #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
+    pub progress: When,
+    /// The same as --progress never
+    #[arg(long, short, conflicts_with = "progress")]
     pub quiet: bool,
     /// How to print the result.
     #[command(flatten)]
@@ -127,6 +130,24 @@ pub struct ShowArgs {
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// When something is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// Also where nobody may be watching
+    Always,
+    /// On a terminal
+    Auto,
+    /// Not at all
+    Never,
+}
+
+impl MoveArgs {
+    /// When to show progress.
+    pub fn progress(&self) -> When {
+        if self.quiet { When::Never } else { self.progress }
+    }
 }
 
 /// Reads the name of a kind of memory; `--help` lists them.

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,31 +11,84 @@ use nodeward_engine::Live;
 use nodeward_model::units::show_bytes;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::args::When;
+
 /// How often the bar is drawn anew.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Runs `work` with a progress bar on stderr, unless `quiet`. The first Ctrl-C asks the work to
-/// stop between batches, the second ends the program at once.
-pub fn watch<T: Send>(live: &Live, quiet: bool, work: impl FnOnce() -> T + Send) -> Result<T> {
+/// Runs `work` and shows its progress on stderr. The first Ctrl-C asks the work to stop between
+/// batches, the second ends the program at once.
+pub fn watch<T: Send>(live: &Live, when: When, work: impl FnOnce() -> T + Send) -> Result<T> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupted))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupted)))
             .context("cannot catch Ctrl-C")?;
     }
-    let bar = if quiet || !io::stderr().is_terminal() { ProgressBar::hidden() } else { bar() };
+    let mut display = Display::new(when, io::stderr().is_terminal());
     std::thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {
-            draw(&bar, live);
+            display.draw(live);
             if interrupted.load(Ordering::Relaxed) {
                 live.stop();
             }
-            std::thread::park_timeout(if bar.is_hidden() { REDRAW / 10 } else { REDRAW });
+            std::thread::park_timeout(display.interval());
         }
-        bar.finish_and_clear();
+        display.finish(live);
         worker.join().map_err(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+/// How progress is shown.
+enum Display {
+    Nothing,
+    /// A bar that is drawn anew in its place.
+    Bar(ProgressBar),
+    /// A line for each tenth of the work, where nothing can be drawn anew.
+    Lines {
+        tenths: u64,
+        began: Instant,
+    },
+}
+
+impl Display {
+    fn new(when: When, on_terminal: bool) -> Self {
+        match (when, on_terminal) {
+            (When::Never, _) | (When::Auto, false) => Self::Nothing,
+            (_, true) => Self::Bar(bar()),
+            (When::Always, false) => Self::Lines { tenths: 0, began: Instant::now() },
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        if matches!(self, Self::Bar(_)) { REDRAW } else { REDRAW / 10 }
+    }
+
+    fn draw(&mut self, live: &Live) {
+        match self {
+            Self::Nothing => {}
+            Self::Bar(bar) => {
+                bar.set_length(live.total_bytes());
+                bar.set_position(live.examined_bytes());
+                bar.set_message(format!("{}, left", words(live, bar.elapsed())));
+            }
+            Self::Lines { tenths, began } => {
+                let done = live.examined_bytes() * 10 / live.total_bytes().max(1);
+                if done > *tenths {
+                    *tenths = done;
+                    eprintln!("{}", line(done, &words(live, began.elapsed())));
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, live: &Live) {
+        match self {
+            Self::Bar(bar) => bar.finish_and_clear(),
+            Self::Nothing | Self::Lines { .. } => self.draw(live),
+        }
+    }
 }
 
 fn bar() -> ProgressBar {
@@ -43,12 +96,37 @@ fn bar() -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn draw(bar: &ProgressBar, live: &Live) {
-    bar.set_length(live.total_bytes());
-    bar.set_position(live.examined_bytes());
+/// The bar as plain text.
+fn line(tenths: u64, words: &str) -> String {
+    let done = usize::try_from(tenths.min(10)).unwrap_or(10);
+    format!("[{:-<20}] {:>3}% {words}", "#".repeat(done * 2), done * 10)
+}
+
+fn words(live: &Live, elapsed: Duration) -> String {
     let moved = live.moved_bytes();
-    let ms = u64::try_from(bar.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+    let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     let rate = show_bytes(moved.saturating_mul(1000) / ms);
     let workers = live.workers();
-    bar.set_message(format!("{} moved, {rate}/s, {workers} workers, left", show_bytes(moved)));
+    let plural = if workers == 1 { "" } else { "s" };
+    format!("{} moved, {rate}/s, {workers} worker{plural}", show_bytes(moved))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: who asked for progress gets it without a terminal too; who did not is left in peace.
+    #[test]
+    fn progress_is_shown_where_it_is_wanted() {
+        assert!(matches!(Display::new(When::Always, false), Display::Lines { .. }));
+        assert!(matches!(Display::new(When::Auto, true), Display::Bar(_)));
+        assert!(matches!(Display::new(When::Auto, false), Display::Nothing));
+        assert!(matches!(Display::new(When::Never, true), Display::Nothing));
+    }
+
+    #[test]
+    fn a_line_is_a_bar() {
+        assert_eq!(line(3, "so far"), "[######--------------]  30% so far");
+        assert_eq!(line(10, "all"), "[####################] 100% all");
+    }
 }

@@ -18,6 +18,7 @@ pub struct Crew<'a> {
     pub live: &'a Live,
     cpus: &'a [CpuId],
     workers_max: u32,
+    gives_way: bool,
     ramp: Mutex<Ramp>,
 }
 
@@ -41,7 +42,8 @@ impl<'a> Crew<'a> {
                 (most, Ramp::up_to(most))
             }
         };
-        Self { machine, live, cpus, workers_max, ramp: Mutex::new(ramp) }
+        let gives_way = request.stall_ns.is_some();
+        Self { machine, live, cpus, workers_max, gives_way, ramp: Mutex::new(ramp) }
     }
 
     /// Does the work of every item; results come in the order of the items. `work` tells with each
@@ -91,6 +93,9 @@ impl<T, R, F: Fn(&T) -> (R, u64)> Shift<'_, T, R, F> {
         let crew = self.crew;
         if crew.workers_max > 1 && !crew.cpus.is_empty() {
             crew.machine.stay_on(crew.cpus[worker as usize % crew.cpus.len()]);
+        }
+        if crew.gives_way {
+            crew.machine.give_way();
         }
         while self.queue.load(Ordering::Relaxed) < self.items.len() {
             if !crew.is_needed(worker) {

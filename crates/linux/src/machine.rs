@@ -79,6 +79,11 @@ impl Machine for Linux {
         std::thread::sleep(Duration::from_nanos(ns));
     }
 
+    fn give_way(&self) {
+        // Where that is not known or not allowed, threads of the target wait a little longer.
+        sys::ask_for_long_slices().ok();
+    }
+
     fn stay_on(&self, cpu: CpuId) {
         let number = cpu.0 as usize;
         if number < CpuSet::MAX_CPU {

@@ -42,6 +42,10 @@ pub trait Machine: Send + Sync {
     /// Keeps the calling thread on one CPU; the thread stays where it is if that is not allowed.
     fn stay_on(&self, cpu: CpuId);
 
+    /// Lets threads that wake up have the calling thread's CPU at once, as far as the machine can.
+    /// The thread keeps its share of the CPU.
+    fn give_way(&self);
+
     /// Takes hold of a process, so that its pid cannot come to mean another one.
     ///
     /// # Errors

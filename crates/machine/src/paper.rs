@@ -163,6 +163,8 @@ impl Machine for Paper {
 
     fn stay_on(&self, _cpu: CpuId) {}
 
+    fn give_way(&self) {}
+
     fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>> {
         let sheet = lock(&self.sheets).get(&pid).cloned().ok_or(Error::Gone(pid))?;
         Ok(Arc::new(Held { pid, sheet, clock_ns: Arc::clone(&self.clock_ns) }))

@@ -41,7 +41,7 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let work = || migrate(&machine, &processes, &request, &live);
-    let report = progress::watch(&live, args.quiet, work)??;
+    let report = progress::watch(&live, args.progress(), work)??;
     moves::print_report(&report, machine.page_bytes(), args.output.json)?;
     Ok(exit(&report))
 }
