@@ -1,7 +1,7 @@
 #!/bin/sh
 # The demo inside the guest: one idea a step, every command shown before it runs.
 
-SIZE=384MiB
+SIZE=256MiB
 
 title() {
     printf '\n-- %s\n\n' "$*"
