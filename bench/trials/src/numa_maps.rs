@@ -64,8 +64,7 @@ fn add(nodes: &mut Nodes, fields: &str) {
 mod tests {
     use super::*;
 
-    /// Goal: counts are in base pages, whatever the page size; names that begin with N are no
-    /// nodes.
+    /// Goal: counts are in base pages, whatever the page size; not every N is a node.
     #[test]
     fn pages_are_added_up() {
         let mut nodes = Nodes::new();

@@ -1,4 +1,4 @@
-//! What cannot be understood, or names nobody, ends with its code and one clear line, on any
+//! What cannot be understood, or names nobody, ends with its code and one clear line: on any
 //! machine.
 
 use std::process::{Command, Output};

@@ -39,8 +39,7 @@ fn killed_between_calls() -> Ran {
     Ok(())
 }
 
-/// Goal: whatever instant it is killed at, nodeward says either that it is gone or that all was
-/// done.
+/// Goal: whatever instant it is killed at, nodeward says that it is gone or that all was done.
 fn killed_at_any_time() -> Ran {
     for delay_ms in (0..8).map(|round| round * 6) {
         let load = Load::start("--node 0 --size 32MiB --threads 0");

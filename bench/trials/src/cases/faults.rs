@@ -98,8 +98,7 @@ fn cpuset_forbids() -> Ran {
     Ok(())
 }
 
-/// Goal: node strings mean nodes of our own cpuset, as they do to numactl; another one is bad
-/// input.
+/// Goal: node strings mean nodes of our own cpuset, as to numactl; another one is bad input.
 fn outside_our_cpuset() -> Ran {
     let load = Load::start("--node 0 --size 2MiB");
     let ours = Cpuset::new("ours-is-node-0", "0")?;
@@ -124,8 +123,7 @@ fn stopped_target() -> Ran {
     Ok(())
 }
 
-/// Goal: Ctrl-C ends the move between two calls; what was done and what was not is all accounted
-/// for.
+/// Goal: Ctrl-C ends the move between two calls; done or not, every page is accounted for.
 fn interrupted() -> Ran {
     for signal in [Signal::INT, Signal::TERM] {
         let load = Load::start("--node 0 --size 32MiB");

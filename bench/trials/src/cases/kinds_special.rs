@@ -1,5 +1,4 @@
-//! Kinds of memory with rules of their own: pools of huge pages, merged, swapped and untouched
-//! pages.
+//! Kinds of memory with rules of their own: huge pages of the pool, merged, swapped, never written.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -168,8 +167,8 @@ fn run(program: &str, argument: &str) {
     assert!(status.is_ok_and(|status| status.success()), "{program} {argument}");
 }
 
-/// Goal: memory that nobody touched is nobody's business, however much of it there is. (Kernels
-/// that cannot list what is populated walk all of it.)
+/// Goal: memory that nobody touched is nobody's business, however much of it there is.
+/// (Kernels that cannot list what is populated walk all of it.)
 fn never_touched() -> Ran {
     write("/proc/sys/vm/overcommit_memory", "1");
     let bytes = if Linux::open().capabilities().pagemap_scan { 1 << 40 } else { 1 << 32 };
@@ -200,8 +199,7 @@ fn only_read(usage: Usage) -> Ran {
     Ok(())
 }
 
-/// Moves memory of our own from node 0 and from node 1; which of them it is on does not matter
-/// here.
+/// Moves memory of our own; on which of the two nodes it is does not matter here.
 fn move_area(area: &Area) -> Report {
     let range = format!("{:x}-{:x}", area.address(), area.address() + area.bytes() as u64);
     let words = format!("move --json --quiet {} 0 1 --range {range}", std::process::id());
