@@ -1,4 +1,4 @@
-//! Which of a kernel's modules a guest loads before it can hear the host, and in which order.
+//! Which of a kernel's modules a guest loads, and in which order.
 //!
 //! A kernel package has no dependency table before it is installed, so the modules are asked: each
 //! names what it depends on in its own `depends=` record.
@@ -10,16 +10,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// What the serial port needs where it is not built in.
-const WANTED: [&str; 2] = ["virtio_pci", "virtio_console"];
+/// What the serial port needs where it is not built in: without it a guest cannot hear the host.
+pub const SERIAL_PORT: [&str; 2] = ["virtio_pci", "virtio_console"];
 
-/// The modules in loading order: name and uncompressed content. A module that the tree lacks is
-/// taken to be built in; if it is not, the guest says that it has no port.
-pub fn load_order(tree: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+/// Modules and what they depend on, in loading order: name and uncompressed content. A module that
+/// the tree lacks is taken to be built in; if it is not, the guest finds out.
+pub fn load_order(tree: &Path, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = BTreeMap::new();
     list(tree, &mut files).with_context(|| format!("cannot list {}", tree.display()))?;
     let mut order = Vec::new();
-    for name in WANTED {
+    for name in wanted {
         add(name, &files, &mut order)?;
     }
     Ok(order)
@@ -103,7 +103,7 @@ mod tests {
         put("virtio_pci.ko", "virtio,virtio-ring");
         put("virtio_console.ko", "virtio_ring,virtio");
         put("unrelated.ko", "virtio_pci");
-        let order = load_order(dir.path()).unwrap();
+        let order = load_order(dir.path(), &SERIAL_PORT).unwrap();
         let names: Vec<&str> = order.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["virtio", "virtio_ring", "virtio_pci", "virtio_console"]);
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_kernel_with_all_built_in_needs_none() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(load_order(dir.path()).unwrap(), []);
+        assert_eq!(load_order(dir.path(), &SERIAL_PORT).unwrap(), []);
     }
 
     #[test]

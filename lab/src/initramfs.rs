@@ -69,7 +69,9 @@ fn add_tool(tree: &mut Tree, tools: &Path, name: &str) -> Result<()> {
 /// Numbered, because the guest loads them in the order of their names.
 fn add_drivers(tree: &mut Tree, kernel: &Image) -> Result<()> {
     let Some(modules) = &kernel.modules else { return Ok(()) };
-    for (number, (name, bytes)) in drivers::load_order(modules)?.into_iter().enumerate() {
+    for (number, (name, bytes)) in
+        drivers::load_order(modules, &drivers::SERIAL_PORT)?.into_iter().enumerate()
+    {
         let path = format!("lib/lab-drivers/{number:02}-{name}.ko");
         tree.put(&path, Content::Program(bytes));
     }

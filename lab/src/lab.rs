@@ -1,10 +1,13 @@
 //! The lab itself: finds what it needs on the host, and runs commands in guests.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::cache::Cache;
+use crate::drivers;
 use crate::initramfs;
 use crate::kernel::Kernel;
 use crate::layout::Layout;
@@ -43,6 +46,17 @@ impl Lab {
         let image = store::kernel(&self.cache, kernel)?;
         initramfs::path(&self.cache, &image)?;
         Ok(image.release)
+    }
+
+    /// Writes the kernel's modules of these names, and those that they depend on, to a directory;
+    /// insmod(8) can load them in the order of the files' names. A kernel may lack one, or come
+    /// without modules at all.
+    pub fn modules(&self, kernel: &Kernel, names: &[&str], into: &Path) -> Result<()> {
+        let Some(tree) = store::kernel(&self.cache, kernel)?.modules else { return Ok(()) };
+        for (number, (name, bytes)) in drivers::load_order(&tree, names)?.iter().enumerate() {
+            fs::write(into.join(format!("{number:02}-{name}.ko")), bytes)?;
+        }
+        Ok(())
     }
 
     /// The release of a kernel that is already on disk.

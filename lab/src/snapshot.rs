@@ -17,7 +17,7 @@ use crate::ram;
 use crate::vm::Vm;
 
 /// How many snapshots are kept; of more, those go that were not used for longest.
-const KEPT: usize = 6;
+const KEPT: usize = 12;
 /// Between the guest's word and the snapshot: what the kernel does late in its boot shall be done.
 const SETTLE: Duration = Duration::from_millis(300);
 /// How often a snapshot is looked for that vanishes between making and use.

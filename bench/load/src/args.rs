@@ -71,7 +71,7 @@ pub struct Args {
     #[arg(long, default_value = "4MiB", value_name = "SIZE", value_parser = parse_bytes)]
     pub race_size: u64,
 
-    /// Replace the program (by exec, with a plain load) after so many seconds
+    /// Replace the program (by exec, with a plain load) after so many seconds, or on SIGHUP
     #[arg(long, value_name = "SECONDS")]
     pub exec_after: Option<f64>,
 

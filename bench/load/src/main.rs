@@ -71,8 +71,9 @@ fn load(args: &Args, pages: &[Page], stop: &AtomicBool) -> Result<u64> {
     let children: Vec<u32> = children?.into_iter().map(nodeward_model::Pid::number).collect();
     let done = thread::scope(|scope| {
         let workers = Workers::start(scope, args, pages, &mut written, stop);
+        let replacing = on_hang_up()?;
         report::print(&ready(pages, pins.held, &children))?;
-        wait(args, stop)?;
+        wait(args, stop, &replacing)?;
         stop.store(true, Relaxed);
         workers.join()
     });
@@ -108,12 +109,19 @@ fn huge_bytes() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
+/// Becomes true on SIGHUP.
+fn on_hang_up() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&flag))?;
+    Ok(flag)
+}
+
 /// Waits for the end, or replaces the program when its time has come.
-fn wait(args: &Args, stop: &AtomicBool) -> Result<()> {
+fn wait(args: &Args, stop: &AtomicBool, replacing: &AtomicBool) -> Result<()> {
     let start = Instant::now();
     let passed = |seconds: Option<f64>| seconds.is_some_and(|s| start.elapsed().as_secs_f64() >= s);
     while !stop.load(Relaxed) && !passed(args.seconds) {
-        if passed(args.exec_after) {
+        if passed(args.exec_after) || replacing.load(Relaxed) {
             return Err(replace(args)).context("exec failed");
         }
         thread::sleep(LOOK_INTERVAL);

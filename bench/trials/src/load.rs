@@ -77,6 +77,13 @@ impl Load {
         settled(|| nodes_within(self.pid(), &self.range()))
     }
 
+    /// Waits until some of its memory has come to node 1: a move is on its way.
+    pub fn wait_for_arrivals(&self) {
+        crate::guest::wait_until("pages arrive", || {
+            nodes_within(self.pid(), &self.range()).get(&1).is_some_and(|&pages| pages > 100)
+        });
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("our child can be signalled");

@@ -1,7 +1,8 @@
 //! `nodeward-trials CASE...`: runs cases inside a guest of the lab, one after another, as root.
 //!
-//! For each case a line on standard output says `ok NAME: time`, `skipped NAME: why` or `FAILED NAME`;
-//! what was expected stands on standard error. Exit codes: 0 none failed, 1 some did, 2 an unknown name.
+//! For each case a line on standard output says `ok NAME: time`, `skipped NAME: why` or
+//! `FAILED NAME`; what was expected stands on standard error. Exit codes: 0 none failed, 1 some
+//! did, 2 a name is unknown.
 
 #![forbid(unsafe_code)]
 

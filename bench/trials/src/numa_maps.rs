@@ -1,6 +1,6 @@
 //! Where pages are by /proc/PID/numa_maps: a look that shares no code with nodeward's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
 
@@ -17,7 +17,13 @@ pub fn nodes_of(pid: u32) -> Nodes {
 /// The pages of a process in mappings that begin in a range, or hold its beginning.
 pub fn nodes_within(pid: u32, range: &Range<u64>) -> Nodes {
     let text = fs::read_to_string(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
-    let mappings: Vec<(u64, &str)> = text.lines().filter_map(mapping).collect();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let kernels_own = kernels_own(&maps);
+    let mappings: Vec<(u64, &str)> = text
+        .lines()
+        .filter_map(mapping)
+        .filter(|(start, _)| !kernels_own.contains(start))
+        .collect();
     let first = mappings.iter().rposition(|&(start, _)| start <= range.start).unwrap_or(0);
     let mut nodes = Nodes::new();
     let inside =
@@ -26,6 +32,12 @@ pub fn nodes_within(pid: u32, range: &Range<u64>) -> Nodes {
         add(&mut nodes, fields);
     }
     nodes
+}
+
+/// Where mappings begin whose pages belong to the kernel; newer kernels count those pages too.
+fn kernels_own(maps: &str) -> BTreeSet<u64> {
+    let own = maps.lines().filter(|line| line.contains("[v"));
+    own.filter_map(|line| u64::from_str_radix(line.split_once('-')?.0, 16).ok()).collect()
 }
 
 fn mapping(line: &str) -> Option<(u64, &str)> {
@@ -52,7 +64,7 @@ fn add(nodes: &mut Nodes, fields: &str) {
 mod tests {
     use super::*;
 
-    /// Goal: counts are in base pages, whatever the page size; names that begin with N are no nodes.
+    /// Goal: counts are in base pages, whatever the page size; not every N is a node.
     #[test]
     fn pages_are_added_up() {
         let mut nodes = Nodes::new();

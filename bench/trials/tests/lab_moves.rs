@@ -1,18 +1,23 @@
-//! `nodeward move` on real kernels: each test is one guest that runs a group of cases.
+//! `nodeward move` on real kernels: each test is one guest that runs a group of cases of
+//! `nodeward-trials`, which state their goals.
 
-use nodeward_lab::{Finished, GuestFile, Kernel, Run, Scenario, for_test, scenario};
+use std::time::Duration;
+
+use nodeward_lab::{Finished, Kernel, Run, Scenario, for_test, scenario};
 
 mod programs;
 
 /// Runs cases in one guest, prints what they say, and fails if one of them did.
 fn cases(kernel: &Kernel, scenario: Scenario, names: &[&str]) {
     let Some(lab) = for_test(kernel) else { return };
-    let Some(files) = programs::find() else { return };
+    let Some(programs) = programs::find(&lab, kernel) else { return };
     let mut command = vec!["nodeward-trials"];
     command.extend(names);
-    let run = Run { kernel: kernel.clone(), files, ..Run::new(scenario, command) };
+    let timeout = Duration::from_secs(300);
+    let files = programs.files();
+    let run = Run { kernel: kernel.clone(), files, timeout, ..Run::new(scenario, command) };
     let finished = lab.run(&run).expect("the lab runs");
-    print!("{}", text(&finished.stdout));
+    print!("on {kernel}:\n{}", text(&finished.stdout));
     assert_eq!(finished.code, 0, "on {kernel}: {}", told(&finished));
     for name in names {
         let ended = ["ok", "skipped"].map(|how| format!("{how} {name}:"));
@@ -29,11 +34,117 @@ fn told(finished: &Finished) -> String {
     format!("timed out: {}\n{}", finished.timed_out, text(&finished.stderr))
 }
 
-fn on_two_nodes(kernel: &Kernel, names: &[&str]) {
-    cases(kernel, scenario("two-nodes"), names);
+fn on_two_nodes(names: &[&str]) {
+    cases(&Kernel::V6_12, scenario("two-nodes"), names);
+}
+
+/// What a kernel may do in its own way: how it answers, what it refuses, how processes end.
+const ON_EVERY_KERNEL: [&str; 19] = [
+    "conformance",
+    "conformance_without_privilege",
+    "anonymous",
+    "page_cache",
+    "thp",
+    "thp_without_privilege",
+    "hugetlb",
+    "hugetlb_without_a_pool",
+    "ksm",
+    "swapped",
+    "never_touched",
+    "huge_zero_page",
+    "pinned",
+    "shared_without_privilege",
+    "cpuset_forbids",
+    "killed_at_any_time",
+    "exec",
+    "race_all",
+    "thread_id",
+];
+
+#[test]
+fn on_6_1() {
+    cases(&Kernel::V6_1, scenario("two-nodes"), &ON_EVERY_KERNEL);
 }
 
 #[test]
-fn it_works() {
-    on_two_nodes(&Kernel::V6_12, &["conformance"]);
+fn on_6_12() {
+    on_two_nodes(&ON_EVERY_KERNEL);
+}
+
+#[test]
+fn on_the_newest_kernel() {
+    cases(&Kernel::Newest, scenario("two-nodes"), &ON_EVERY_KERNEL);
+}
+
+#[test]
+fn kinds_of_memory() {
+    on_two_nodes(&[
+        "heap",
+        "shared",
+        "file",
+        "stack",
+        "mlocked",
+        "anonymous_without_privilege",
+        "zero_pages",
+    ]);
+}
+
+#[test]
+fn faults() {
+    on_two_nodes(&["shared_with_privilege", "outside_our_cpuset", "stopped_target", "interrupted"]);
+}
+
+#[test]
+fn targets_that_end() {
+    on_two_nodes(&["killed_between_calls", "exits", "zombie"]);
+}
+
+#[test]
+fn races() {
+    on_two_nodes(&[
+        "race_unmap",
+        "race_discard",
+        "race_grow",
+        "race_fork",
+        "race_without_privilege",
+    ]);
+}
+
+#[test]
+fn what_is_chosen_moves() {
+    on_two_nodes(&[
+        "dry_run",
+        "only",
+        "exclude",
+        "range",
+        "rate",
+        "stall",
+        "stall_huge",
+        "family",
+        "by_name",
+    ]);
+}
+
+#[test]
+fn bad_input() {
+    on_two_nodes(&["kernel_thread", "another_users_process", "unequal_nodes"]);
+}
+
+#[test]
+fn a_full_destination() {
+    let text = "about = \"A second node too small for what comes\"\n\
+        [[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
+        [[node]]\nid = 1\ncpus = 1\nmemory = \"128MiB\"\n";
+    let small = Scenario::parse("small-node", text).expect("a scenario");
+    cases(&Kernel::V6_12, small, &["destination_full"]);
+}
+
+#[test]
+fn several_nodes_with_a_hole() {
+    cases(&Kernel::V6_12, scenario("four-nodes-hole"), &["several_nodes"]);
+}
+
+#[test]
+fn a_node_without_memory() {
+    cases(&Kernel::V6_12, scenario("memoryless"), &["memoryless_node"]);
 }

@@ -24,8 +24,8 @@ impl Pace {
     }
 
     /// How many of these folios to give to the next call, and how many base pages may stand in one
-    /// run of it. Folios beyond the stall budget must have been taken out. A call has one destination:
-    /// if the cpuset forbids that, the kernel says so of the call, not of the pages.
+    /// run of it. Folios beyond the stall budget must have been taken out. A call has one
+    /// destination: if the cpuset forbids that, the kernel says so of the call, not of the pages.
     pub fn next_call(&self, folios: &[FolioMove], page_bytes: u64) -> (usize, u32) {
         let run_pages = self.run_pages();
         let together = |folio: &&FolioMove| {

@@ -185,10 +185,21 @@ impl LinuxProcess {
         let range = Range::new(start, start + self.page_bytes);
         let entry = pagemap::entries(&self.pagemap, range, self.page_bytes);
         match entry.as_deref() {
-            Ok([entry]) if entry.is_present() => Place::Fixed,
+            Ok([entry]) if entry.is_present() => self.place_of_odd(start, *entry),
             Ok([entry]) => self.place_if_absent(*entry),
             Ok(_) | Err(_) => Place::Absent,
         }
+    }
+
+    /// A page that is present though the kernel did not place it: it never moves, or it has come
+    /// (by another mapping at the same address, for one) after we asked.
+    fn place_of_odd(&self, address: u64, entry: Entry) -> Place {
+        self.place_of(entry).unwrap_or_else(|| {
+            let mut status = [-1];
+            let asked = sys::query_pages(self.pid.number(), &[address], &mut status);
+            let node = asked.ok().and_then(|()| u32::try_from(status[0]).ok());
+            node.map_or(Place::Fixed, |node| Place::On(NodeId(node)))
+        })
     }
 
     /// What stands in place of a page that is not present.

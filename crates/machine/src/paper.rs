@@ -35,8 +35,8 @@ pub struct Sheet {
     pub forbidden: BTreeSet<NodeId>,
     /// Pages that vanish as soon as a call has begun, by page number.
     pub vanishing: BTreeSet<u64>,
-    /// Pages that are in flight when they are first looked at, and where they land right afterwards,
-    /// by page number.
+    /// Pages that are in flight when they are first looked at, and where they land right
+    /// afterwards, by page number.
     pub landing: BTreeMap<u64, NodeId>,
     /// What becomes of the process, and before which call (counted from 0).
     pub fate: Option<(u64, Life)>,

@@ -20,7 +20,7 @@ pub enum SkipReason {
     Swapped,
     /// The destination node had no free memory.
     NoMemory,
-    /// The destination's pool had no free huge page of that size.
+    /// The destination's pool had no free huge page of that size, nor its memory room to make one.
     NoHugePage,
     /// The target's cpuset does not allow the destination node.
     NotAllowed,

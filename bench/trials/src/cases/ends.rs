@@ -31,7 +31,7 @@ fn gone(finished: &Finished, life: &str) -> Report {
 fn killed_between_calls() -> Ran {
     let load = Load::start("--node 0 --size 32MiB");
     let underway = Underway::start(&load, "0 1 --rate 16MiB/s");
-    std::thread::sleep(Duration::from_millis(500));
+    load.wait_for_arrivals();
     load.signal(Signal::KILL);
     let report = gone(&underway.finish(), "exited");
     assert!(report.account.moved > 0, "{report:?}");
@@ -39,7 +39,7 @@ fn killed_between_calls() -> Ran {
     Ok(())
 }
 
-/// Goal: whatever instant it is killed at, nodeward says either that it is gone or that all was done.
+/// Goal: whatever instant it is killed at, nodeward says that it is gone or that all was done.
 fn killed_at_any_time() -> Ran {
     for delay_ms in (0..8).map(|round| round * 6) {
         let load = Load::start("--node 0 --size 32MiB --threads 0");
@@ -58,21 +58,26 @@ fn killed_at_any_time() -> Ran {
 
 /// Goal: so it is when the process ends by itself.
 fn exits() -> Ran {
-    let load = Load::start("--node 0 --size 32MiB --seconds 0.5");
-    let report = gone(&Underway::start(&load, "0 1 --rate 16MiB/s").finish(), "exited");
+    let load = Load::start("--node 0 --size 32MiB");
+    let underway = Underway::start(&load, "0 1 --rate 16MiB/s");
+    load.wait_for_arrivals();
+    load.done();
+    let report = gone(&underway.finish(), "exited");
     assert!(report.account.moved > 0, "{report:?}");
     Ok(())
 }
 
 /// Goal: another program under the same pid is not touched.
 fn exec() -> Ran {
-    let load = Load::start("--node 0 --size 32MiB --exec-after 1 --seconds 20");
-    let report = gone(&Underway::start(&load, "0 1 --rate 16MiB/s").finish(), "replaced");
+    let load = Load::start("--node 0 --size 32MiB");
+    let underway = Underway::start(&load, "0 1 --rate 16MiB/s");
+    load.wait_for_arrivals();
+    load.signal(Signal::HUP);
+    let report = gone(&underway.finish(), "replaced");
     assert!(report.account.moved > 0, "{report:?}");
     assert!(report.account.skipped_total() > 0, "{report:?}");
-    // The new program sits on the node of its CPU, as the old one's pages did not.
-    let again = move_load(&load, "0 1").report(0);
-    assert_eq!(again.processes[0].life, "running");
+    let again: Report = move_load(&load, "0 1").json();
+    assert_eq!(again.processes[0].life, "running", "{again:?}");
     Ok(())
 }
 

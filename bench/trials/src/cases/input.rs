@@ -32,7 +32,7 @@ fn thread_id() -> Ran {
 
 /// Goal: what belongs to somebody else needs a privilege, which is named.
 fn another_users_process() -> Ran {
-    let load = Load::start("--node 0 --size 1MiB");
+    let load = Load::start("--node 0 --size 1MiB --threads 0");
     let before = load.nodes();
     move_load_as(SOMEBODY, &load, "0 1").refused(4, &["CAP_SYS_PTRACE", "root"]);
     assert_eq!(load.nodes(), before);
@@ -42,7 +42,7 @@ fn another_users_process() -> Ran {
 
 /// Goal: FROM and TO of different length are paired as migrate_pages(2) does, and that is said.
 fn unequal_nodes() -> Ran {
-    let load = Load::start("--node 0 --size 2MiB");
+    let load = Load::start("--node 0 --size 2MiB --threads 0");
     let before = load.nodes();
     let finished = move_load(&load, "0,1 1");
     finished.report(0);
@@ -57,7 +57,7 @@ fn unequal_nodes() -> Ran {
 
 /// Goal: nobody is sent to a node without memory. (Node 1 has none there, and there is no node 5.)
 fn memoryless_node() -> Ran {
-    let load = Load::start("--node 0 --size 2MiB");
+    let load = Load::start("--node 0 --size 2MiB --threads 0");
     let before = load.nodes();
     move_load(&load, "0 1").refused(2, &["TO", "no memory", "0,2"]);
     move_load(&load, "0 5").refused(2, &["TO", "5"]);

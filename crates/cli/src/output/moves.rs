@@ -70,7 +70,8 @@ fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
         let bytes = show_bytes(appeared * page_bytes);
         let _ = writeln!(
             text,
-            "  {appeared} pages ({bytes}) appeared on the source since: allocated, or moved back"
+            "  {appeared} pages ({bytes}) appeared on the source since: allocated, or moved back\n\
+             \x20 (nodeward doctor tells who might)"
         );
     }
     text

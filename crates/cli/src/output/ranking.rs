@@ -60,7 +60,7 @@ fn footer(ranking: &Ranking, lines: usize) -> String {
     if ranking.denied > 0 {
         let _ = writeln!(text, "{} processes of other users left out: run as root", ranking.denied);
     }
-    if let Some(first) = ranking.processes.iter().find(|p| p.misplaced_bytes > 0) {
+    if let Some(first) = ranking.processes.iter().find(|p| p.gain_ppm >= WORTH_PPM) {
         let from: Vec<_> = first.node_bytes.keys().filter(|&&n| n != first.destination).collect();
         let from: Vec<_> = from.iter().map(ToString::to_string).collect();
         let _ = writeln!(
@@ -89,6 +89,9 @@ fn nodes(shares_ppm: &BTreeMap<NodeId, u64>) -> String {
 fn share(part: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(part) * 1_000_000 / u128::from(whole.max(1))).unwrap_or(0)
 }
+
+/// A gain that is worth a suggestion: one percent.
+const WORTH_PPM: u64 = 10_000;
 
 fn rounded(ppm: u64) -> u64 {
     (ppm + 5_000) / 10_000

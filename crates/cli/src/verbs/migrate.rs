@@ -1,13 +1,14 @@
 //! `nodeward move`.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use nodeward_engine::{Live, MoveReport, MoveRequest, Selection, migrate, plan};
 use nodeward_linux::{Linux, select};
-use nodeward_machine::{Life, Machine, Process};
+use nodeward_machine::{Error, Life, Machine, Process};
 use nodeward_model::{MappingKind, Pid};
 use nodeward_policy::workers;
 
@@ -67,8 +68,7 @@ fn find(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {
         pids.extend(found);
     }
     for group in &args.cgroup {
-        let found = select::by_cgroup(root, group)
-            .with_context(|| format!("'{}' is not a control group here", group.display()))?;
+        let found = select::by_cgroup(root, group).map_err(|error| no_group(group, error))?;
         if found.is_empty() {
             bail!("no process is in the control group '{}'", group.display());
         }
@@ -77,6 +77,16 @@ fn find(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {
     let mut seen = BTreeSet::new();
     pids.retain(|pid| seen.insert(*pid));
     Ok(pids)
+}
+
+/// A group that is not there was mistyped; one that cannot be read is the machine's matter.
+fn no_group(group: &Path, error: Error) -> anyhow::Error {
+    match error {
+        Error::Read { source, .. } if source.kind() == ErrorKind::NotFound => {
+            anyhow!("'{}' is not a control group here", group.display())
+        }
+        error => error.into(),
+    }
 }
 
 fn hold(machine: &Linux, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {

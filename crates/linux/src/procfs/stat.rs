@@ -1,5 +1,5 @@
-//! /proc/PID/stat and /proc/PID/task/TID/stat: what the kernel notes about a thread, its CPU time and
-//! the CPU it ran on last.
+//! /proc/PID/stat and /proc/PID/task/TID/stat: what the kernel notes about a thread, its CPU time
+//! and the CPU it ran on last.
 
 use nodeward_model::CpuId;
 

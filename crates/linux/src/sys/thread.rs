@@ -41,8 +41,8 @@ fn idle(seconds: u32) -> ! {
 const SLICE_NS_MAX: u64 = 100_000_000;
 
 /// Asks the scheduler to give the calling thread long turns on its CPU. Threads with shorter turns,
-/// which is all others, then may interrupt it when they wake up (Linux 6.12; without effect before).
-/// Its share of the CPU stays the same.
+/// which is all others, then may interrupt it when they wake up (Linux 6.12; without effect
+/// before). Its share of the CPU stays the same.
 pub fn ask_for_long_slices() -> io::Result<()> {
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,

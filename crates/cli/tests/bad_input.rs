@@ -1,0 +1,119 @@
+//! What cannot be understood, or names nobody, ends with its code and one clear line: on any
+//! machine.
+
+use std::process::{Command, Output};
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+/// A pid that Linux does not give away: they end below it.
+const NOBODY: &str = "4194304";
+
+fn run(words: &[&str]) -> Output {
+    Command::new(NODEWARD).arg("move").args(words).output().unwrap()
+}
+
+/// Checks the code, that standard output is empty, and that one line on stderr has these words.
+fn refused(words: &[&str], code: i32, told: &[&str]) {
+    let output = run(words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
+    assert!(output.stdout.is_empty(), "{words:?}");
+    assert_eq!(stderr.lines().count(), 1, "{words:?}: {stderr}");
+    for word in told {
+        assert!(stderr.contains(word), "{words:?}: '{word}' is missing in: {stderr}");
+    }
+}
+
+/// Checks that the command line itself is refused, with usage.
+fn misused(words: &[&str], told: &str) {
+    let output = run(words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+    assert!(stderr.contains(told), "{words:?}: '{told}' is missing in: {stderr}");
+}
+
+/// Goal: nothing but a number from 1 to the limit is a process.
+#[test]
+fn what_is_no_process_id() {
+    for pid in ["0", "-1", "-17", "abc", "1.5", "0x10", "4194305", "99999999999999999999", ""] {
+        refused(&[pid, "0", "0"], 2, &["is not a process id", "1 to 4194304"]);
+    }
+}
+
+/// Goal: a process that is not there is gone, among others that are there, too.
+#[test]
+fn a_process_that_is_not_there() {
+    refused(&[NOBODY, "0", "0"], 5, &["process 4194304 is gone"]);
+    let us = std::process::id().to_string();
+    refused(&[&us, NOBODY, "0", "0"], 5, &["process 4194304 is gone"]);
+}
+
+/// Goal: a process that has ended is gone, even if nobody has waited for it yet.
+#[test]
+fn a_process_that_was_not_waited_for() {
+    let mut child = Command::new("true").spawn().unwrap();
+    let pid = child.id().to_string();
+    let stat = format!("/proc/{pid}/stat");
+    while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        std::thread::yield_now();
+    }
+    refused(&[&pid, "0", "0"], 5, &["is gone"]);
+    child.wait().unwrap();
+}
+
+/// Goal: a thread is not taken for its process; the message says what to name instead.
+#[test]
+fn a_thread_is_no_process() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        ended.recv().unwrap_err();
+    });
+    let tid = told.recv().unwrap().to_string();
+    refused(&[&tid, "0", "0"], 3, &["is a thread", "Tgid"]);
+    drop(end);
+    thread.join().unwrap();
+}
+
+/// Goal: node strings that libnuma refuses are refused, and it is said which of the two it was.
+#[test]
+fn malformed_node_strings() {
+    let us = std::process::id().to_string();
+    for odd in ["x", "0-", "0--1", "0,x", "!x", "0;1", "1e3"] {
+        refused(&[&us, odd, "0"], 2, &[&format!("FROM is '{odd}'")]);
+        refused(&[&us, "0", odd], 2, &[&format!("TO is '{odd}'")]);
+    }
+}
+
+/// Goal: a node that no machine has is not here either.
+#[test]
+fn a_node_that_is_not_there() {
+    let us = std::process::id().to_string();
+    refused(&[&us, "1000000", "0"], 2, &["FROM is '1000000'"]);
+    refused(&[&us, "0", "0,1000000"], 2, &["TO is '0,1000000'"]);
+}
+
+/// Goal: names and groups that mean nobody are told as typed.
+#[test]
+fn nobody_of_that_name() {
+    refused(&["--name", "no-such-process", "0", "0"], 2, &["'no-such-process'"]);
+    refused(&["--cgroup", "/no/such/group", "0", "0"], 2, &["/no/such/group"]);
+}
+
+/// Goal: a command line that is not complete, or contradicts itself, is refused before anything.
+#[test]
+fn misuse() {
+    misused(&[], "PID... FROM TO");
+    misused(&["1"], "FROM");
+    misused(&["0", "1"], "no process is named");
+    misused(&["1", "0", "0", "--only", "nonsense"], "nonsense");
+    misused(&["1", "0", "0", "--only", "heap", "--exclude", "stack"], "--exclude");
+    for range in ["10", "20-10", "x-y", "10-10"] {
+        misused(&["1", "0", "0", "--range", range], "START-END");
+    }
+    for (flag, value) in
+        [("--jobs", "0"), ("--jobs", "-1"), ("--rate", "fast"), ("--rate", "0"), ("--stall", "1")]
+    {
+        misused(&["1", "0", "0", &format!("{flag}={value}")], flag);
+    }
+}
