@@ -1,7 +1,7 @@
 #!/bin/sh
 # The demo inside the guest: one idea a step, every command shown before it runs.
 
-SIZE=384MiB
+SIZE=256MiB
 
 title() {
     printf '\n-- %s\n\n' "$*"
@@ -19,8 +19,8 @@ run nodeward show --topology
 title "2. A process runs on node 1, but its memory is on node 0"
 echo "It keeps writing to its $SIZE, and checks every word that it wrote."
 echo
-echo "\$ numactl --cpunodebind=1 nodeward-load --node 0 --unbind --size $SIZE --pause 5ms &"
-numactl --cpunodebind=1 nodeward-load --node 0 --unbind --size $SIZE --pause 5ms >load.json &
+echo "\$ numactl --cpunodebind=1 nodeward-load --node 0 --size $SIZE --pause 5ms &"
+numactl --cpunodebind=1 nodeward-load --node 0 --size $SIZE --pause 5ms >load.json &
 pid=$!
 until grep -q ready load.json; do
     kill -0 $pid || exit 1

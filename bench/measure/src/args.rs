@@ -75,16 +75,16 @@ pub struct Stall {
     #[arg(long, value_enum, default_value_t = Promise::P99)]
     pub promise: Promise,
     /// How many processes each command moves, in turns
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub turns: u32,
     /// How often each of them is moved
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub moves: u32,
     /// The time between two touches of the thread that measures
     #[arg(long, default_value = "50us", value_name = "TIME")]
     pub interval: String,
     /// How many pages it touches each time
-    #[arg(long, default_value_t = 16, value_name = "PAGES")]
+    #[arg(long, default_value_t = 32, value_name = "PAGES")]
     pub burst: u32,
     /// The budget
     #[arg(long, default_value = "1ms", value_name = "TIME")]

@@ -213,9 +213,12 @@ fn broken_files_are_named_with_line_and_what_was_wanted() {
 #[test]
 fn a_tree_that_is_no_machine_says_what_is_missing() {
     let root = tempfile::tempdir().unwrap();
-    let error = sysfs::read_topology(root.path()).unwrap_err().to_string();
-    assert!(error.contains("sys/devices/system/cpu: No such file"), "{error}");
-    assert!(error.ends_with("check that /sys is mounted and readable here"), "{error}");
+    let error = sysfs::read_topology(root.path()).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("sys/devices/system/cpu;"), "{said}");
+    assert!(said.ends_with("check that /proc and /sys are mounted and readable here"), "{said}");
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("No such file"), "{cause}");
 }
 
 #[test]

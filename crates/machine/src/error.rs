@@ -43,7 +43,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A file of /proc or /sys could not be read.
-    #[error("cannot read {}", path.display())]
+    #[error(
+        "cannot read {}; check that /proc and /sys are mounted and readable here",
+        path.display()
+    )]
     Read {
         /// The file.
         path: PathBuf,
