@@ -32,15 +32,10 @@ impl<'a> Crew<'a> {
     ) -> Self {
         let cpus = &request.cpus;
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
-        let (workers_max, ramp) = match request.jobs {
-            Jobs::Fixed(jobs) => {
-                let workers = jobs.clamp(1, count(units));
-                (workers, Ramp::fixed(workers))
-            }
-            Jobs::Auto => {
-                let most = count(cpus.len()).min(count(units));
-                (most, Ramp::up_to(most))
-            }
+        let workers_max = request.workers_max().min(count(units));
+        let ramp = match request.jobs {
+            Jobs::Fixed(_) => Ramp::fixed(workers_max),
+            Jobs::Auto => Ramp::up_to(workers_max),
         };
         let gives_way = request.stall_ns.is_some();
         Self { machine, live, cpus, workers_max, gives_way, ramp: Mutex::new(ramp) }
@@ -68,6 +63,11 @@ impl<'a> Crew<'a> {
         done.sort_by_key(|&(index, _)| index);
         let results = done.into_iter().map(|(_, result)| result).collect();
         (results, self.ramp().workers())
+    }
+
+    /// The most workers that this crew may have.
+    pub fn workers_max(&self) -> u32 {
+        self.workers_max
     }
 
     fn ramp(&self) -> MutexGuard<'_, Ramp> {

@@ -84,13 +84,14 @@ fn survey(
     let mut all = Vec::new();
     for (index, process) in processes.iter().enumerate() {
         let page_bytes = machine.page_bytes();
-        match units(&**process, index, &request.selection, page_bytes, live) {
+        match units(&**process, index, &request.selection, page_bytes, request.workers_max()) {
             Ok(units) => all.extend(units),
             // One of several that ended meanwhile is told in the report.
             Err(error) if error.is_gone() && processes.len() > 1 => {}
             Err(error) => return Err(error),
         }
     }
+    live.expect(all.iter().map(|unit| unit.bytes).sum());
     Ok(all)
 }
 
@@ -122,7 +123,7 @@ impl Work<'_> {
         if result.1.is_some() {
             self.live.stop();
         }
-        self.live.examined(unit.bytes());
+        self.live.examined(unit.bytes);
         let bytes = result.0.account.moved * self.machine.page_bytes();
         (result, bytes)
     }

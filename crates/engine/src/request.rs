@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use nodeward_model::{CpuId, Mapping, MappingKind, NodePairs, Range};
+use nodeward_policy::workers::WORKERS_MAX;
 
 /// How many workers move pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +76,16 @@ pub struct MoveRequest {
     pub rate_bytes_per_s: Option<u64>,
     /// Pages are held for no longer than this at a time, in nanoseconds.
     pub stall_ns: Option<u64>,
+}
+
+impl MoveRequest {
+    /// The most workers that the request allows.
+    pub fn workers_max(&self) -> u32 {
+        match self.jobs {
+            Jobs::Fixed(jobs) => jobs.max(1),
+            Jobs::Auto => u32::try_from(self.cpus.len().clamp(1, WORKERS_MAX)).unwrap_or(1),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use nodeward_machine::Process;
 use nodeward_model::{Account, NodeId, NodePairs, SkipReason};
 
+use crate::Selection;
 use crate::crew::Crew;
 use crate::report::Residue;
 use crate::survey::{Unit, units};
-use crate::{Live, Selection};
 
 /// Base pages by node in the selected memory of a process, looked at afresh: mappings that came or
 /// went since are seen as they are now. Empty if the process is gone.
@@ -18,7 +18,7 @@ pub fn residency(
     selection: &Selection,
 ) -> BTreeMap<NodeId, u64> {
     let page_bytes = crew.machine.page_bytes();
-    let units = units(process, 0, selection, page_bytes, &Live::default()).unwrap_or_default();
+    let units = units(process, 0, selection, page_bytes, crew.workers_max()).unwrap_or_default();
     let (counts, _) = crew.each(&units, |unit| (count(process, unit), 0));
     let mut total = BTreeMap::new();
     for (node, pages) in counts.into_iter().flatten() {

@@ -12,6 +12,17 @@ use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask, Topology};
 /// shared.
 pub const WORKERS_MAX: usize = 16;
 
+/// Fewest pages in a unit of work. Each call drains the per-CPU LRU lists of the whole machine under
+/// one mutex (20-200 us, `lru_cache_disable` in mm/swap.c), so it must carry enough to be worth it.
+const UNIT_PAGES_MIN: u64 = 4096;
+/// Most pages in a unit: some 64 ms of work, after which Ctrl-C is heard and progress is seen.
+const UNIT_PAGES_MAX: u64 = 32_768;
+
+/// How many pages a worker takes at a time: four turns each, so that all end at about the same time.
+pub fn unit_pages(pages: u64, workers: u32) -> u64 {
+    (pages / (4 * u64::from(workers.max(1)))).clamp(UNIT_PAGES_MIN, UNIT_PAGES_MAX)
+}
+
 /// One CPU of each usable core, best place for a worker first: the cores of the destinations in
 /// turn, then those of ever more distant nodes.
 pub fn cpus(topology: &Topology, destinations: &Nodemask, usable: &Cpumask) -> Vec<CpuId> {
@@ -61,6 +72,14 @@ mod tests {
         let cpus = cpus(&topology, &destinations.parse().unwrap(), &usable.parse().unwrap());
         let cpus: Vec<u32> = cpus.into_iter().map(|cpu| cpu.0).collect();
         assert_eq!(cpus, expected, "{machine} to {destinations} on {usable}");
+    }
+
+    #[test]
+    fn units_are_large_and_every_worker_has_several() {
+        assert_eq!(unit_pages(131_072, 2), 16_384); // 512 MiB: 8 units of 64 MiB
+        assert_eq!(unit_pages(131_072, 1), 32_768);
+        assert_eq!(unit_pages(1000, 1), UNIT_PAGES_MIN);
+        assert_eq!(unit_pages(u64::MAX, 8), UNIT_PAGES_MAX);
     }
 
     #[test]
