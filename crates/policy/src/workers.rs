@@ -12,13 +12,15 @@ use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask, Topology};
 /// shared.
 pub const WORKERS_MAX: usize = 16;
 
-/// Fewest pages in a unit of work. Each call drains the per-CPU LRU lists of the whole machine under
-/// one mutex (20-200 us, `lru_cache_disable` in mm/swap.c), so it must carry enough to be worth it.
+/// Fewest pages in a unit of work. Each call drains the per-CPU LRU lists of the whole machine
+/// under one mutex (20-200 us, `lru_cache_disable` in mm/swap.c), so it must carry enough to be
+/// worth it.
 const UNIT_PAGES_MIN: u64 = 4096;
 /// Most pages in a unit: some 64 ms of work, after which Ctrl-C is heard and progress is seen.
 const UNIT_PAGES_MAX: u64 = 32_768;
 
-/// How many pages a worker takes at a time: four turns each, so that all end at about the same time.
+/// How many pages a worker takes at a time: four turns each, so that all end at about the same
+/// time.
 pub fn unit_pages(pages: u64, workers: u32) -> u64 {
     (pages / (4 * u64::from(workers.max(1)))).clamp(UNIT_PAGES_MIN, UNIT_PAGES_MAX)
 }
