@@ -21,11 +21,16 @@ use crate::settings::Places;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
+    log();
     run(&cli).unwrap_or_else(|error| report(&error)).into()
+}
+
+/// Logs to stderr if $RUST_LOG asks for it; otherwise even the set-up is spared.
+fn log() {
+    if std::env::var_os("RUST_LOG").is_some() {
+        let format = tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env());
+        format.with_writer(std::io::stderr).init();
+    }
 }
 
 fn run(cli: &Cli) -> anyhow::Result<Exit> {
