@@ -14,7 +14,7 @@ pub const PROGRAM: &str = "qemu-system-x86_64";
 /// Features of a CPU: all, less five-level page tables, which only make walks longer here, and less
 /// cmpxchg16b: after it QEMU 7.2 now and then shows an interrupt garbage for flags, and the kernel,
 /// whose allocator uses it all the time, dies (2 of 8 boots of six CPUs; none of 6 without).
-const CPU: &str = "max,-la57,-cx16";
+const CPU: &str = "max,-la57,-cx16,-erms,-fsrm";
 /// The name of that CPU as a device, for slots that are filled one by one.
 const CPU_DEVICE: &str = "max-x86_64-cpu";
 /// What every guest kernel is told: report on the serial line, only of trouble, and end when it

@@ -54,5 +54,7 @@ fn programs(workspace: &Workspace) -> Vec<(&str, &str)> {
 
 fn static_flags() -> String {
     let given = env::var("RUSTFLAGS").unwrap_or_default();
-    format!("{given} -C target-feature=+crt-static").trim_start().to_owned()
+    format!("{given} -C target-feature=+crt-static -C relocation-model=static")
+        .trim_start()
+        .to_owned()
 }

@@ -32,7 +32,7 @@ use pins::Pins;
 use probe::Rhythm;
 use report::{Done, ProbeReport, Ready, Tally};
 
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {

@@ -8,14 +8,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use nodeward_linux::own::Interruptions;
+use nodeward_linux::own::{Interruptions, QueueTime};
 
 use crate::memory::Page;
 use crate::pattern::Dice;
 use crate::report::{ProbeReport, Times};
 
-/// A touch that takes no longer than this met neither a page in flight nor another thread.
-const SLOW_NS: u64 = 1_000;
+/// A touch that takes no longer than this met neither a page in flight nor another thread: a fault
+/// with two switches of threads takes longer.
+const SLOW_NS: u64 = 5_000;
 
 /// Longer times count as this one.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -42,27 +43,63 @@ fn cause(before: Interruptions, after: Interruptions) -> Cause {
 }
 
 struct Probe {
+    /// As they were before the next touch.
+    before: Counters,
+    queue: QueueTime,
     touches: Histogram<u64>,
     waits: Histogram<u64>,
+    waits_with_queue: Histogram<u64>,
     preemptions: Histogram<u64>,
     noise: Histogram<u64>,
 }
 
+/// What the kernel counts of the thread.
+#[derive(Clone, Copy, Default)]
+struct Counters {
+    interruptions: Interruptions,
+    queued_ns: u64,
+}
+
 impl Probe {
-    fn new() -> Self {
+    /// Of the calling thread.
+    fn new() -> io::Result<Self> {
         let empty = || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("valid bounds");
-        Self { touches: empty(), waits: empty(), preemptions: empty(), noise: empty() }
+        Ok(Self {
+            before: Counters::default(),
+            queue: QueueTime::of_this_thread()?,
+            touches: empty(),
+            waits: empty(),
+            waits_with_queue: empty(),
+            preemptions: empty(),
+            noise: empty(),
+        })
+    }
+
+    /// The counters are read only at the start and after slow touches: they cost more than a touch.
+    fn burst<'a>(&mut self, mut pages: impl Iterator<Item = Page<'a>>) -> io::Result<()> {
+        self.before = self.counters()?;
+        pages.try_for_each(|page| self.touch(page))
+    }
+
+    fn counters(&self) -> io::Result<Counters> {
+        let interruptions = Interruptions::of_this_thread()?;
+        Ok(Counters { interruptions, queued_ns: self.queue.total_ns()? })
     }
 
     fn touch(&mut self, page: Page) -> io::Result<()> {
-        let before = Interruptions::of_this_thread()?;
         let start = Instant::now();
         black_box(page[0].load(Relaxed));
         let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.touches.saturating_record(ns);
         if ns > SLOW_NS {
-            match cause(before, Interruptions::of_this_thread()?) {
-                Cause::Wait => self.waits.saturating_record(ns),
+            let after = self.counters()?;
+            let before = std::mem::replace(&mut self.before, after);
+            match cause(before.interruptions, after.interruptions) {
+                Cause::Wait => {
+                    self.waits
+                        .saturating_record(ns.saturating_sub(after.queued_ns - before.queued_ns));
+                    self.waits_with_queue.saturating_record(ns);
+                }
                 Cause::Preemption => self.preemptions.saturating_record(ns),
                 Cause::Noise => self.noise.saturating_record(ns),
             }
@@ -74,6 +111,7 @@ impl Probe {
         ProbeReport {
             touches: Times::of(&self.touches),
             waits: Times::of(&self.waits),
+            waits_with_queue: Times::of(&self.waits_with_queue),
             preemptions: Times::of(&self.preemptions),
             noise: Times::of(&self.noise),
         }
@@ -93,15 +131,13 @@ pub struct Rhythm {
 pub fn keep_touching(pages: &[Page], rhythm: Rhythm, stop: &AtomicBool) -> io::Result<ProbeReport> {
     // Timers may be late by 50 us otherwise; where that cannot be changed the probe is only slower.
     let _ = std::fs::write("/proc/thread-self/timerslack_ns", "1");
-    let mut probe = Probe::new();
+    let mut probe = Probe::new()?;
     let mut dice = Dice::new(u64::MAX);
     while !stop.load(Relaxed) {
         if !rhythm.rest.is_zero() {
             std::thread::sleep(rhythm.rest);
         }
-        for _ in 0..rhythm.burst {
-            probe.touch(pages[dice.below(pages.len())])?;
-        }
+        probe.burst((0..rhythm.burst).map(|_| pages[dice.below(pages.len())]))?;
     }
     Ok(probe.report())
 }
@@ -113,7 +149,7 @@ mod tests {
     /// Goal: times of any length are kept, within the three digits of the histogram.
     #[test]
     fn long_times_are_kept() {
-        let mut probe = Probe::new();
+        let mut probe = Probe::new().unwrap();
         probe.waits.saturating_record(5_000_000_000);
         probe.noise.saturating_record(u64::MAX);
         let report = probe.report();

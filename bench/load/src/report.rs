@@ -91,8 +91,10 @@ impl Tally {
 pub struct ProbeReport {
     /// All of them.
     pub touches: Times,
-    /// Those where the thread faulted or slept: the page was in flight.
+    /// Those where the thread faulted or slept: how long the page was in flight.
     pub waits: Times,
+    /// The same touches with the time that the thread, its page back, stood in line for a CPU.
+    pub waits_with_queue: Times,
     /// Those where the thread lost its CPU without a fault.
     pub preemptions: Times,
     /// Other slow ones: interrupts, a hypervisor that took the CPU away.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use clap::{Args as Group, Parser, Subcommand};
 use nodeward_model::Synthetic;
 use nodeward_model::units::parse_bytes;
 
@@ -56,24 +56,12 @@ pub struct Speed {
     pub options: Vec<String>,
 }
 
-/// Which number of `stall` is the one that is promised.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Promise {
-    /// The time within which 99 of 100 waits ended, in ms
-    P99,
-    /// How many times as fast as migratepages
-    Throughput,
-}
-
 /// Options of `stall`.
 #[derive(Clone, Debug, Group)]
 pub struct Stall {
     /// The process.
     #[command(flatten)]
     pub memory: Memory,
-    /// Which number is `measured`
-    #[arg(long, value_enum, default_value_t = Promise::P99)]
-    pub promise: Promise,
     /// How many processes each command moves, in turns
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub turns: u32,

@@ -1,15 +1,15 @@
 //! How long a thread of the moved process waits for pages in flight, and at what speed.
 //!
 //! A thread of the process touches random pages. When a touch takes long, its counters tell whether
-//! it met a page in flight, lost its CPU, or neither; only the first is a wait. Its time includes
-//! all that a program would see: the fault, the page, and getting a CPU again.
+//! it met a page in flight, lost its CPU, or neither; only the first is a wait. It lasts from the
+//! fault until the page is back; standing in line for a CPU after that is told apart.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::args::{Promise, Stall};
+use crate::args::Stall;
 use crate::commands::{Mover, Way};
 use crate::numbers::{all_short, median, ms, rate, ratios, short};
 use crate::target::{Probe, Target};
@@ -51,6 +51,7 @@ struct Waits {
     p50_ms: f64,
     p99_ms: f64,
     max_ms: f64,
+    p99_with_queue_ms: f64,
 }
 
 impl Row {
@@ -89,6 +90,7 @@ impl Row {
                 "p50_ms": short(waits.p50_ms),
                 "p99_ms": short(waits.p99_ms),
                 "max_ms": short(waits.max_ms),
+                "p99_with_queue_ms": short(waits.p99_with_queue_ms),
             })
         };
         let took_ms = ms(&self.took);
@@ -104,16 +106,17 @@ impl Row {
 impl Waits {
     fn read(done: &Value) -> Result<Self> {
         let number = |name: &str| {
-            done.pointer(&format!("/probe/waits/{name}"))
+            done.pointer(&format!("/probe/{name}"))
                 .and_then(Value::as_u64)
-                .with_context(|| format!("the load tells no {name} of waits"))
+                .with_context(|| format!("the load tells no {name}"))
         };
         let ms = |name: &str| number(name).map(|ns| ns as f64 / 1e6);
         Ok(Self {
-            count: number("count")?,
-            p50_ms: ms("p50_ns")?,
-            p99_ms: ms("p99_ns")?,
-            max_ms: ms("max_ns")?,
+            count: number("waits/count")?,
+            p50_ms: ms("waits/p50_ns")?,
+            p99_ms: ms("waits/p99_ns")?,
+            max_ms: ms("waits/max_ns")?,
+            p99_with_queue_ms: ms("waits_with_queue/p99_ns")?,
         })
     }
 }
@@ -121,14 +124,10 @@ impl Waits {
 fn record(options: &Stall, rows: &[Row; 3]) -> Result<Value> {
     let [paced, _, theirs] = rows;
     let ratio = median(&ratios(&theirs.took, &paced.took));
-    let (measured, unit) = match options.promise {
-        Promise::P99 => (paced.worst_p99_ms(), json!("ms")),
-        Promise::Throughput => (ratio, Value::Null),
-    };
     let bytes = options.memory.size;
     Ok(json!({
-        "measured": short(measured),
-        "unit": unit,
+        "measured": short(paced.worst_p99_ms()),
+        "unit": "ms",
         "times_as_fast_as_migratepages": short(ratio),
         "kind": options.memory.kind,
         "size_bytes": bytes,
@@ -145,7 +144,9 @@ mod tests {
     fn waits_are_read_from_the_load() {
         let times =
             |ns: u64| json!({"count": ns, "p50_ns": ns, "p99_ns": 2 * ns, "max_ns": 3 * ns});
-        let done = json!({"probe": {"touches": times(1), "waits": times(1_000_000)}});
+        let waits = times(1_000_000);
+        let done =
+            json!({"probe": {"touches": times(1), "waits": waits, "waits_with_queue": times(9)}});
         let waits = Waits::read(&done).unwrap();
         assert_eq!(waits.count, 1_000_000);
         assert_eq!((waits.p50_ms, waits.p99_ms, waits.max_ms), (1.0, 2.0, 3.0));

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::When;
 
-/// How often the bar is drawn anew.
+/// How often the bar is drawn anew, and how soon a signal is noticed.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Runs `work` and shows its progress on stderr. The first Ctrl-C asks the work to stop between
@@ -27,13 +27,18 @@ pub fn watch<T: Send>(live: &Live, when: When, work: impl FnOnce() -> T + Send) 
     }
     let mut display = Display::new(when, io::stderr().is_terminal());
     std::thread::scope(|scope| {
-        let worker = scope.spawn(work);
+        let watcher = std::thread::current();
+        let worker = scope.spawn(move || {
+            let done = work();
+            watcher.unpark();
+            done
+        });
         while !worker.is_finished() {
             display.draw(live);
             if interrupted.load(Ordering::Relaxed) {
                 live.stop();
             }
-            std::thread::park_timeout(display.interval());
+            std::thread::park_timeout(REDRAW);
         }
         display.finish(live);
         worker.join().map_err(|panic| std::panic::resume_unwind(panic))
@@ -59,10 +64,6 @@ impl Display {
             (_, true) => Self::Bar(bar()),
             (When::Always, false) => Self::Lines { tenths: 0, began: Instant::now() },
         }
-    }
-
-    fn interval(&self) -> Duration {
-        if matches!(self, Self::Bar(_)) { REDRAW } else { REDRAW / 10 }
     }
 
     fn draw(&mut self, live: &Live) {

@@ -150,7 +150,7 @@ impl Driver<'_> {
         let outcome = self.process.move_pages(&batch)?;
         let took_ns = self.machine.now_ns() - began_ns;
         tracing::debug!(entries = batch.len(), pages, took_ns, end = ?outcome.end, "moved");
-        self.pace.learn(folios, took_ns);
+        self.pace.learn(folios, run_pages, took_ns);
         let mut fates = self.read(&batch, &outcome, folios);
         self.ask_again(folios, &mut fates)?;
         Ok(fates)

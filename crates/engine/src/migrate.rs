@@ -45,6 +45,7 @@ pub fn migrate(
     report.moving_ns = moved_ns - began_ns;
     report.verifying_ns = machine.now_ns() - moved_ns;
     report.workers = workers;
+    report.longest_hold_ns = pace.longest_hold_ns();
     Ok(report)
 }
 
@@ -203,6 +204,7 @@ impl Work<'_> {
             moving_ns: 0,
             verifying_ns: 0,
             workers: 0,
+            longest_hold_ns: None,
             interrupted: self.live.is_stopped() && error.is_none(),
             error,
         }

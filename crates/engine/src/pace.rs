@@ -1,5 +1,6 @@
 //! The budget of a move, shared by its workers.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nodeward_machine::Machine;
@@ -13,6 +14,7 @@ use crate::MoveRequest;
 pub struct Pace {
     rate: Option<Mutex<RateLimit>>,
     stall: Option<Mutex<StallBudget>>,
+    longest_hold_ns: AtomicU64,
 }
 
 impl Pace {
@@ -20,6 +22,7 @@ impl Pace {
         Self {
             rate: request.rate_bytes_per_s.map(|rate| Mutex::new(RateLimit::new(rate))),
             stall: request.stall_ns.map(|budget| Mutex::new(StallBudget::new(budget))),
+            longest_hold_ns: AtomicU64::new(0),
         }
     }
 
@@ -35,7 +38,7 @@ impl Pace {
             Some(_) if is_large(folios[0]) => 1,
             _ => folios.iter().take_while(together).count(),
         };
-        let stretch = self.stretch_pages(page_bytes);
+        let stretch = self.call_pages_max(page_bytes);
         let mut pages = 0;
         let fits = |folio: &&FolioMove| {
             pages += u64::from(folio.pages);
@@ -54,14 +57,22 @@ impl Pace {
         }
     }
 
-    /// Learns what a call cost.
-    pub fn learn(&self, folios: &[FolioMove], took_ns: u64) {
+    /// Learns what a call cost that held so many pages at a time.
+    pub fn learn(&self, folios: &[FolioMove], run_pages: u32, took_ns: u64) {
         let Some(stall) = &self.stall else { return };
-        let pages = folios.iter().map(|folio| u64::from(folio.pages)).sum();
+        let pages: u64 = folios.iter().map(|folio| u64::from(folio.pages)).sum();
+        let run_pages = u64::from(run_pages).max(u64::from(folios[0].pages)).min(pages);
+        self.longest_hold_ns.fetch_max(took_ns / pages.max(1) * run_pages, Ordering::Relaxed);
         match folios.first() {
             Some(folio) if is_large(*folio) => lock(stall).learn_huge(pages, took_ns),
             _ => lock(stall).learn(pages, took_ns),
         }
+    }
+
+    /// How long a run of pages was held at most, going by what its call took a page: the kernel
+    /// tells no times within a call. `None` without a budget.
+    pub fn longest_hold_ns(&self) -> Option<u64> {
+        self.stall.as_ref().map(|_| self.longest_hold_ns.load(Ordering::Relaxed))
     }
 
     /// The largest folio that may be moved, in base pages.
@@ -74,8 +85,11 @@ impl Pace {
         self.stall.as_ref().map(|stall| lock(stall).run_pages())
     }
 
-    fn stretch_pages(&self, page_bytes: u64) -> u64 {
-        self.rate.as_ref().map_or(u64::MAX, |rate| lock(rate).stretch_bytes() / page_bytes)
+    /// Base pages that one call may move, by the rate limit and by the budget.
+    fn call_pages_max(&self, page_bytes: u64) -> u64 {
+        let by_rate = self.rate.as_ref().map(|rate| lock(rate).stretch_bytes() / page_bytes);
+        let by_stall = self.stall.as_ref().map(|stall| lock(stall).call_pages());
+        by_rate.into_iter().chain(by_stall).min().unwrap_or(u64::MAX)
     }
 }
 

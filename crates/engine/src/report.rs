@@ -82,6 +82,9 @@ pub struct MoveReport {
     pub verifying_ns: u64,
     /// The number of workers in use at the end.
     pub workers: u32,
+    /// How long a run of pages was held at most under a stall budget, in nanoseconds, going by what
+    /// its call took a page; `None` without a budget.
+    pub longest_hold_ns: Option<u64>,
     /// Whether it was asked to stop.
     pub interrupted: bool,
     /// The first error that ended the work on some pages early.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{
-    KindResidency, Mapping, MappingKind, NodeId, NodeShare, Page, Place, Range, Residency,
+    KindResidency, Mapping, MappingKind, NodeId, NodeShare, Place, Range, Residency,
 };
 use nodeward_policy::sampling::{Estimate, Goal, NodeEstimate, Step, Survey};
 
@@ -106,16 +106,16 @@ impl Look<'_> {
 
     fn count_mapping(&self, mapping: &Mapping, tally: &mut Tally) -> Result<bool> {
         let piece_bytes = PAGES_PER_LOOK as u64 * self.machine.page_bytes();
-        let mut pages = Vec::new();
+        let mut places = Vec::new();
         for part in mapping.range.aligned_pieces(SCAN_PIECE_BYTES) {
             for populated in self.process.populated(part)? {
                 for piece in populated.aligned_pieces(piece_bytes) {
                     if self.is_late() {
                         return Ok(false);
                     }
-                    pages.clear();
-                    self.process.pages(mapping, piece, &mut pages)?;
-                    tally.add(&pages);
+                    places.clear();
+                    self.process.places(piece, &mut places)?;
+                    tally.add(&places);
                 }
             }
         }
@@ -177,11 +177,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, pages: &[Page]) {
-        self.pages += pages.len() as u64;
-        for run in pages.chunk_by(|a, b| a.place == b.place) {
+    fn add(&mut self, places: &[Place]) {
+        self.pages += places.len() as u64;
+        for run in places.chunk_by(|a, b| a == b) {
             let count = run.len() as u64;
-            match run[0].place {
+            match run[0] {
                 Place::Absent => {}
                 Place::Swapped | Place::InFlight => self.swapped += count,
                 Place::Fixed => self.fixed += count,
@@ -212,7 +212,7 @@ fn residency(estimate: Estimate, probes: u64) -> KindResidency {
 mod tests {
     use super::*;
     use nodeward_machine::paper::{Paper, Sheet};
-    use nodeward_model::Pid;
+    use nodeward_model::{Page, Pid};
 
     /// `pages` pages of which every third is on node 1, with a hole of as many behind every 100.
     fn layout(pages: u64) -> Vec<Page> {

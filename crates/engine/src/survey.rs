@@ -37,51 +37,53 @@ pub fn units(
     workers: u32,
 ) -> Result<Vec<Unit>> {
     let pieces = pieces(process, selection, page_bytes)?;
-    let bytes: u64 = pieces.iter().map(|(_, range)| range.bytes()).sum();
-    let unit_bytes = unit_pages(bytes / page_bytes, workers) * page_bytes;
-    let mut units = Vec::new();
+    let mut left = bytes(&pieces);
+    let mut size = 0;
+    let mut units: Vec<Unit> = Vec::new();
     for (mapping, range) in pieces {
+        let hugetlb = mapping.huge_page_bytes.is_some();
         let step = mapping.huge_page_bytes.unwrap_or(0).max(PAGE_TABLE_BYTES);
         for piece in range.aligned_pieces(step) {
-            add(&mut units, index, &mapping, piece, unit_bytes);
+            let fits = |unit: &Unit| unit.hugetlb == hugetlb && unit.bytes + piece.bytes() <= size;
+            let mut unit = match units.pop() {
+                Some(unit) if fits(&unit) => unit,
+                full => {
+                    units.extend(full);
+                    size = unit_pages(left / page_bytes, workers) * page_bytes;
+                    Unit { process: index, pieces: Vec::new(), bytes: 0, hugetlb }
+                }
+            };
+            unit.bytes += piece.bytes();
+            append(&mut unit.pieces, &mapping, piece);
+            units.push(unit);
+            left -= piece.bytes();
         }
     }
     Ok(units)
 }
 
-/// What is selected and may hold pages.
+/// What is selected and may hold pages. Where pages fill at least half of the selected addresses,
+/// it takes longer to list them than to look at all.
 fn pieces(process: &dyn Process, selection: &Selection, page_bytes: u64) -> Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
+    let mut selected = Vec::new();
     for mapping in process.mappings()? {
         let parts = selection.parts(&mapping, page_bytes);
         let mapping = Arc::new(mapping);
-        for part in parts {
-            let populated = process.populated(part)?.into_iter();
-            pieces.extend(populated.map(|range| (Arc::clone(&mapping), range)));
-        }
+        selected.extend(parts.into_iter().map(|part| (Arc::clone(&mapping), part)));
+    }
+    if bytes(&selected) <= 2 * process.resident_bytes()? {
+        return Ok(selected);
+    }
+    let mut pieces = Vec::new();
+    for (mapping, part) in selected {
+        let populated = process.populated(part)?.into_iter();
+        pieces.extend(populated.map(|range| (Arc::clone(&mapping), range)));
     }
     Ok(pieces)
 }
 
-/// Adds a piece to the last unit if it belongs there and there is room.
-fn add(units: &mut Vec<Unit>, process: usize, mapping: &Arc<Mapping>, piece: Range, most: u64) {
-    let hugetlb = mapping.huge_page_bytes.is_some();
-    let bytes = piece.bytes();
-    let has_room = |unit: &&mut Unit| unit.hugetlb == hugetlb && unit.bytes + bytes <= most;
-    match units.last_mut().filter(has_room) {
-        Some(unit) => {
-            unit.bytes += bytes;
-            append(&mut unit.pieces, mapping, piece);
-        }
-        None => {
-            units.push(Unit {
-                process,
-                pieces: vec![(Arc::clone(mapping), piece)],
-                bytes,
-                hugetlb,
-            });
-        }
-    }
+fn bytes(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(|(_, range)| range.bytes()).sum()
 }
 
 /// Adjacent pieces of one mapping become one.
@@ -108,11 +110,11 @@ mod tests {
         let pid = Pid::new(7).unwrap();
         machine.start(pid, Sheet::of(&vec![Page::on(NodeId(0)); 10_000]));
         let process = machine.hold(pid).unwrap();
-        let units = units(&*process, 0, &Selection::default(), 4096, 1).unwrap();
-        // Starts 16 pages after a page table: 496 pages, then whole tables of 512; seven of those
-        // fit with the first piece into 4096 pages.
+        let units = units(&*process, 0, &Selection::default(), 4096, 2).unwrap();
+        // Starts 16 pages after a page table: 496 pages, then whole tables of 512. A quarter of
+        // 10,000 holds the first piece and three tables; then the least, four tables, and so on.
         let pages: Vec<u64> = units.iter().map(|unit| unit.bytes / 4096).collect();
-        assert_eq!(pages, [496 + 7 * 512, 4096, 10_000 - 4080 - 4096]);
+        assert_eq!(pages, [496 + 3 * 512, 2048, 2048, 2048, 10_000 - 2032 - 3 * 2048]);
         let starts = units[1..].iter().map(|unit| unit.pieces[0].1.start);
         assert!(starts.into_iter().all(|start| start.is_multiple_of(PAGE_TABLE_BYTES)));
     }

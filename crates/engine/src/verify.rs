@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::Process;
-use nodeward_model::{Account, NodeId, NodePairs, SkipReason};
+use nodeward_model::{Account, NodeId, NodePairs, Place, SkipReason};
 
 use crate::Selection;
 use crate::crew::Crew;
 use crate::report::Residue;
 use crate::survey::{Unit, units};
+
+/// Bytes looked at in one go, so that what is known of them stays in the cache.
+const PIECE_BYTES: u64 = 8 << 20;
 
 /// Base pages by node in the selected memory of a process, looked at afresh: mappings that came or
 /// went since are seen as they are now. Empty if the process is gone.
@@ -28,15 +31,16 @@ pub fn residency(
 }
 
 fn count(process: &dyn Process, unit: &Unit) -> BTreeMap<NodeId, u64> {
-    let mut pages = Vec::new();
+    let mut places = Vec::new();
     let mut counts = BTreeMap::new();
-    for (mapping, range) in &unit.pieces {
+    for range in unit.pieces.iter().flat_map(|(_, range)| range.aligned_pieces(PIECE_BYTES)) {
+        places.clear();
         // What went away since is on no node.
-        process.pages(mapping, *range, &mut pages).unwrap_or_default();
-    }
-    for page in pages {
-        if let Some(node) = page.node() {
-            *counts.entry(node).or_default() += u64::from(page.folio_pages);
+        process.places(range, &mut places).unwrap_or_default();
+        for run in places.chunk_by(|a, b| a == b) {
+            if let Place::On(node) = run[0] {
+                *counts.entry(node).or_default() += run.len() as u64;
+            }
         }
     }
     counts

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use nodeward_model::NodeId;
 
-use crate::pagemap::Entry;
+use crate::pagemap::{Entry, WINDOW_PAGES};
 
 /// What a memory block says about its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +47,14 @@ impl LazyFrames {
 #[derive(Debug)]
 pub struct Frames {
     blocks: Vec<Block>,
-    frames_per_block: u64,
+    block_shift: u32,
     zero_frame: u64,
     flags: Option<File>,
 }
 
 impl Frames {
-    /// Reads the memory blocks under `root`. `None` if frame numbers are hidden from us or the
-    /// kernel has no memory blocks.
+    /// Reads the memory blocks (a power of two in size) under `root`. `None` if frame numbers are
+    /// hidden from us or the kernel has no memory blocks.
     pub fn open(root: &Path, page_bytes: u64) -> Option<Self> {
         let zero_frame = zero_frame(page_bytes)?;
         let system = root.join("sys/devices/system");
@@ -62,17 +62,13 @@ impl Frames {
         let block_bytes = u64::from_str_radix(block_bytes.trim(), 16).ok()?;
         let blocks = blocks(&system.join("node")).ok()?;
         let flags = File::open(root.join("proc/kpageflags")).ok();
-        (!blocks.is_empty() && block_bytes >= page_bytes).then(|| Self {
-            blocks,
-            frames_per_block: block_bytes / page_bytes,
-            zero_frame,
-            flags,
-        })
+        let block_shift = (block_bytes / page_bytes).checked_ilog2()?;
+        (!blocks.is_empty()).then_some(Self { blocks, block_shift, zero_frame, flags })
     }
 
     /// The node of a frame; `None` if only the kernel can tell.
     pub fn node(&self, frame: u64) -> Option<NodeId> {
-        let block = usize::try_from(frame / self.frames_per_block).ok()?;
+        let block = usize::try_from(frame >> self.block_shift).ok()?;
         match self.blocks.get(block)? {
             Block::Of(node) => Some(*node),
             Block::Unknown | Block::SharedByNodes => None,
@@ -87,6 +83,17 @@ impl Frames {
     /// Whether a frame is inside a folio, behind its first page, or a page of zeros.
     pub fn is_in_folio(&self, frame: u64) -> bool {
         self.flags(frame, 1).first().is_some_and(|flags| flags.is_tail() || flags.is_zero())
+    }
+
+    /// Whether the frames of a whole page table, from this one on, are one folio. A folio begins at
+    /// a multiple of its size, so one that holds the middle and does not begin there holds all.
+    pub fn fills_window(&self, first: u64) -> bool {
+        let middle = first + WINDOW_PAGES as u64 / 2;
+        first.is_multiple_of(WINDOW_PAGES as u64)
+            && self
+                .flags(middle, 1)
+                .first()
+                .is_some_and(|flags| flags.is_tail() && !flags.is_zero())
     }
 
     /// The kernel's flags of `count` frames from `first` on; empty if they are hidden.
@@ -177,7 +184,7 @@ mod tests {
         for (block, node) in [(0, 0), (1, 0), (2, 0), (2, 1), (3, 1), (5, 1)] {
             claim(&mut blocks, block, NodeId(node));
         }
-        Frames { blocks, frames_per_block: 32768, zero_frame: 7, flags: None }
+        Frames { blocks, block_shift: 15, zero_frame: 7, flags: None }
     }
 
     #[test]

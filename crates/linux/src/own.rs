@@ -1,8 +1,10 @@
 //! Our own process as a target: memory of every kind, children that share it, pages that are held,
 //! and what a thread has waited for. Load programs, probes and tests are made of this.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicU64;
 
 use nodeward_model::Pid;
@@ -30,6 +32,30 @@ impl Interruptions {
             preemptions: usage.ru_nivcsw.cast_unsigned(),
             minor_faults: usage.ru_minflt.cast_unsigned(),
         })
+    }
+}
+
+/// The time that one thread stood in line for a CPU, as the scheduler counts it.
+#[derive(Debug)]
+pub struct QueueTime(File);
+
+impl QueueTime {
+    /// Of the calling thread, whichever thread asks later.
+    ///
+    /// # Errors
+    /// `NotFound` where the kernel does not count it (`CONFIG_SCHED_INFO`).
+    pub fn of_this_thread() -> io::Result<Self> {
+        File::open("/proc/thread-self/schedstat").map(Self)
+    }
+
+    /// Nanoseconds until now. Cost: one system call.
+    pub fn total_ns(&self) -> io::Result<u64> {
+        let mut text = [0; 64];
+        let length = self.0.read_at(&mut text, 0)?;
+        let words = std::str::from_utf8(&text[..length]).unwrap_or_default();
+        // Nanoseconds on a CPU, in line for one, and turns.
+        let queued = words.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
+        queued.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "schedstat is odd"))
     }
 }
 

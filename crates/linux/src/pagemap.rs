@@ -63,16 +63,45 @@ impl Entry {
     }
 }
 
-/// Reads the entries of a page-aligned range.
+/// Pages in one page table: the largest folio that is not hugetlb.
+pub const WINDOW_PAGES: usize = 512;
+
+/// The entries of up to [`WINDOW_PAGES`] pages, in a buffer that is used again.
+pub struct Window {
+    bytes: [u8; WINDOW_PAGES * 8],
+    len: usize,
+}
+
+impl Window {
+    /// Looks at nothing yet.
+    pub fn new() -> Self {
+        Self { bytes: [0; WINDOW_PAGES * 8], len: 0 }
+    }
+
+    /// Reads the entries of a page-aligned range, which must not be longer than a window.
+    ///
+    /// # Errors
+    /// As read(2); an early end of the file (the address space is gone) is `UnexpectedEof`.
+    pub fn read(&mut self, pagemap: &File, range: Range, page_bytes: u64) -> io::Result<()> {
+        self.len = usize::try_from(range.bytes() / page_bytes * 8).map_err(io::Error::other)?;
+        pagemap.read_exact_at(&mut self.bytes[..self.len], range.start / page_bytes * 8)
+    }
+
+    /// What was read.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry> + '_ {
+        let entry = |chunk: &[u8]| Entry::from_bytes(chunk.try_into().unwrap_or_default());
+        self.bytes[..self.len].chunks_exact(8).map(entry)
+    }
+}
+
+/// The entry of the page that begins at an address.
 ///
 /// # Errors
-/// As read(2); an early end of the file (the address space is gone) is `UnexpectedEof`.
-pub fn entries(pagemap: &File, range: Range, page_bytes: u64) -> io::Result<Vec<Entry>> {
-    let pages = usize::try_from(range.bytes() / page_bytes).map_err(io::Error::other)?;
-    let mut bytes = vec![0; pages * 8];
-    pagemap.read_exact_at(&mut bytes, range.start / page_bytes * 8)?;
-    let entry = |chunk: &[u8]| Entry::from_bytes(chunk.try_into().unwrap_or_default());
-    Ok(bytes.chunks_exact(8).map(entry).collect())
+/// As [`Window::read`].
+pub fn entry(pagemap: &File, address: u64, page_bytes: u64) -> io::Result<Entry> {
+    let mut bytes = [0; 8];
+    pagemap.read_exact_at(&mut bytes, address / page_bytes * 8)?;
+    Ok(Entry::from_bytes(bytes))
 }
 
 #[cfg(test)]

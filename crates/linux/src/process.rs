@@ -13,8 +13,8 @@ use nodeward_machine::{Error, Life, MoveBatch, MoveOutcome, Process, Result};
 use nodeward_model::{Mapping, MappingKind, NodeId, Page, Pid, Place, Range};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::frames::LazyFrames;
-use crate::pagemap::{self, Entry, StandIn};
+use crate::frames::{Frames, LazyFrames};
+use crate::pagemap::{self, Entry, StandIn, WINDOW_PAGES, Window};
 use crate::populated;
 use crate::procfs::stat::Flags;
 use crate::procfs::{maps, smaps};
@@ -24,8 +24,6 @@ use crate::{moving, sys};
 const QUERY_PAGES_MAX: usize = 4096;
 /// Consecutive frames from which on it pays to ask for their flags.
 const FOLIO_PAGES_MIN: usize = 16;
-/// Pages in one page table: the largest folio that is not hugetlb.
-const WINDOW_PAGES: usize = 512;
 
 /// A held process.
 #[derive(Debug)]
@@ -50,7 +48,7 @@ impl Process for LinuxProcess {
         if has_exited(&self.pidfd) {
             return Life::Exited;
         }
-        match pagemap::entries(&self.pagemap, Range::new(0, self.page_bytes), self.page_bytes) {
+        match pagemap::entry(&self.pagemap, 0, self.page_bytes) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.without_memory(),
             Ok(_) | Err(_) => Life::Running,
         }
@@ -67,6 +65,13 @@ impl Process for LinuxProcess {
         }
     }
 
+    fn resident_bytes(&self) -> Result<u64> {
+        let path = self.folder.join("statm");
+        let text = std::fs::read_to_string(&path).map_err(|source| self.failed(path, source))?;
+        let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok());
+        Ok(pages.unwrap_or(0_u64).saturating_mul(self.page_bytes))
+    }
+
     fn populated(&self, range: Range) -> Result<Vec<Range>> {
         if !self.pagemap_scan {
             return Ok(vec![range]);
@@ -76,23 +81,25 @@ impl Process for LinuxProcess {
     }
 
     fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
-        let entries = pagemap::entries(&self.pagemap, range, self.page_bytes)
-            .map_err(|source| self.failed(self.folder.join("pagemap"), source))?;
-        let first = into.len();
-        let mut unknown = Vec::new();
-        for (index, &entry) in entries.iter().enumerate() {
-            let place = self.place_of(entry);
-            unknown.extend(place.is_none().then_some(index));
-            let shared = entry.is_present() && !entry.is_exclusive();
-            into.push(Page { place: place.unwrap_or(Place::Absent), shared, folio_pages: 1 });
-        }
-        let pages = &mut into[first..];
-        self.locate_unknown(range, &unknown, pages)?;
-        match mapping.huge_page_bytes {
-            Some(bytes) => mark_hugetlb(pages, range, self.page_bytes, bytes),
-            None => self.mark_folios(range.start, &entries, pages),
-        }
-        Ok(())
+        let mut places = Vec::with_capacity(WINDOW_PAGES);
+        self.each_window(range, |piece, window| {
+            places.clear();
+            self.window_places(piece, window, &mut places)?;
+            let first = into.len();
+            into.extend(window.entries().zip(&places).map(|(entry, &place)| {
+                let shared = entry.is_present() && !entry.is_exclusive();
+                Page { place, shared, folio_pages: 1 }
+            }));
+            match mapping.huge_page_bytes {
+                Some(bytes) => mark_hugetlb(&mut into[first..], piece, self.page_bytes, bytes),
+                None => self.mark_folios(window, &mut into[first..]),
+            }
+            Ok(())
+        })
+    }
+
+    fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {
+        self.each_window(range, |piece, window| self.window_places(piece, window, into))
     }
 
     fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
@@ -153,27 +160,54 @@ impl LinuxProcess {
         }
     }
 
-    /// Where the page of an entry is; `None` if only the kernel can tell.
-    fn place_of(&self, entry: Entry) -> Option<Place> {
-        if !entry.is_present() {
-            return Some(self.place_if_absent(entry));
+    /// Reads the entries of a range, one page table at a time.
+    fn each_window(
+        &self,
+        range: Range,
+        mut look: impl FnMut(Range, &Window) -> Result<()>,
+    ) -> Result<()> {
+        let mut window = Window::new();
+        for piece in range.aligned_pieces(WINDOW_PAGES as u64 * self.page_bytes) {
+            window
+                .read(&self.pagemap, piece, self.page_bytes)
+                .map_err(|source| self.failed(self.folder.join("pagemap"), source))?;
+            look(piece, &window)?;
         }
-        let frames = self.frames.get()?;
-        let frame = entry.frame()?;
-        if frames.is_zero(frame) { Some(Place::Fixed) } else { frames.node(frame).map(Place::On) }
+        Ok(())
     }
 
-    /// Asks the kernel for the pages that their frame numbers did not place.
-    fn locate_unknown(&self, range: Range, unknown: &[usize], pages: &mut [Page]) -> Result<()> {
+    /// Where the pages of a window are; the kernel is asked for those that their frame numbers do
+    /// not place.
+    fn window_places(&self, range: Range, window: &Window, into: &mut Vec<Place>) -> Result<()> {
+        let frames = self.frames.get();
+        let first = into.len();
+        let mut unknown = Vec::new();
+        for (index, entry) in window.entries().enumerate() {
+            let place = self.place_of(entry, frames);
+            unknown.extend(place.is_none().then_some(index));
+            into.push(place.unwrap_or(Place::Absent));
+        }
         if unknown.is_empty() {
             return Ok(());
         }
         let address = |&i: &usize| range.start + i as u64 * self.page_bytes;
         let addresses: Vec<u64> = unknown.iter().map(address).collect();
         for (&i, place) in unknown.iter().zip(self.locate(&addresses)?) {
-            pages[i].place = place;
+            into[first + i] = place;
         }
         Ok(())
+    }
+
+    /// Where the page of an entry is; `None` if only the kernel can tell.
+    fn place_of(&self, entry: Entry, frames: Option<&Frames>) -> Option<Place> {
+        if !entry.is_present() {
+            return Some(self.place_if_absent(entry));
+        }
+        let frame = entry.frame()?;
+        match frames? {
+            frames if frames.is_zero(frame) => Some(Place::Fixed),
+            frames => frames.node(frame).map(Place::On),
+        }
     }
 
     /// Where a page is by the kernel's answer; what the answer leaves open is read from its entry.
@@ -182,19 +216,17 @@ impl LinuxProcess {
             return Place::On(NodeId(node));
         }
         let start = address - address % self.page_bytes;
-        let range = Range::new(start, start + self.page_bytes);
-        let entry = pagemap::entries(&self.pagemap, range, self.page_bytes);
-        match entry.as_deref() {
-            Ok([entry]) if entry.is_present() => self.place_of_odd(start, *entry),
-            Ok([entry]) => self.place_if_absent(*entry),
-            Ok(_) | Err(_) => Place::Absent,
+        match pagemap::entry(&self.pagemap, start, self.page_bytes) {
+            Ok(entry) if entry.is_present() => self.place_of_odd(start, entry),
+            Ok(entry) => self.place_if_absent(entry),
+            Err(_) => Place::Absent,
         }
     }
 
     /// A page that is present though the kernel did not place it: it never moves, or it has come
     /// (by another mapping at the same address, for one) after we asked.
     fn place_of_odd(&self, address: u64, entry: Entry) -> Place {
-        self.place_of(entry).unwrap_or_else(|| {
+        self.place_of(entry, self.frames.get()).unwrap_or_else(|| {
             let mut status = [-1];
             let asked = sys::query_pages(self.pid.number(), &[address], &mut status);
             let node = asked.ok().and_then(|()| u32::try_from(status[0]).ok());
@@ -215,22 +247,14 @@ impl LinuxProcess {
     /// Marks folios: runs of consecutive frames whose flags say that they hang together. One frame
     /// of each window is asked first, because the kernel takes as long to show flags as to show
     /// entries; folios that are missed so are moved all the same, a little slower.
-    fn mark_folios(&self, start: u64, entries: &[Entry], pages: &mut [Page]) {
+    fn mark_folios(&self, window: &Window, pages: &mut [Page]) {
         let Some(frames) = self.frames.get() else { return };
-        let before_table = (start / self.page_bytes) as usize % WINDOW_PAGES;
-        let first = (WINDOW_PAGES - before_table).min(entries.len());
-        let (first_entries, entries) = entries.split_at(first);
-        let (first_pages, pages) = pages.split_at_mut(first);
-        let windows = entries.chunks(WINDOW_PAGES).zip(pages.chunks_mut(WINDOW_PAGES));
-        for (entries, pages) in std::iter::once((first_entries, first_pages)).chain(windows) {
-            let mut at = 0;
-            for run in entries.chunk_by(|a, b| consecutive(*a, *b)) {
-                let pages = &mut pages[at..at + run.len()];
-                at += run.len();
-                let first = run[0].frame().filter(|_| run.len() >= FOLIO_PAGES_MIN);
-                if let Some(first) = first.filter(|first| frames.is_in_folio(first + 1)) {
-                    mark_run(pages, &frames.flags(first, run.len()));
-                }
+        for (at, first, length) in runs_of_frames(window.entries(), FOLIO_PAGES_MIN) {
+            let pages = &mut pages[at..at + length];
+            if length == WINDOW_PAGES && frames.fills_window(first) {
+                mark_whole(pages);
+            } else if frames.is_in_folio(first + 1) {
+                mark_run(pages, &frames.flags(first, length));
             }
         }
     }
@@ -244,8 +268,24 @@ impl LinuxProcess {
     }
 }
 
-fn consecutive(a: Entry, b: Entry) -> bool {
-    a.frame().zip(b.frame()).is_some_and(|(a, b)| a + 1 == b)
+/// Runs of at least so many consecutive frames: the index of the first entry, its frame, and how
+/// many there are.
+fn runs_of_frames(
+    entries: impl Iterator<Item = Entry>,
+    length_min: usize,
+) -> Vec<(usize, u64, usize)> {
+    let mut runs = Vec::new();
+    let mut run = (0, 0, 0);
+    for (index, frame) in entries.map(Entry::frame).chain([None]).enumerate() {
+        let (_, first, length) = run;
+        if frame == Some(first + length as u64) && length > 0 {
+            run.2 += 1;
+            continue;
+        }
+        runs.extend((length >= length_min).then_some(run));
+        run = (index, frame.unwrap_or(0), usize::from(frame.is_some()));
+    }
+    runs
 }
 
 fn mark_run(pages: &mut [Page], flags: &[crate::frames::FrameFlags]) {
@@ -261,6 +301,12 @@ fn mark_run(pages: &mut [Page], flags: &[crate::frames::FrameFlags]) {
             head = i;
         }
     }
+}
+
+/// All of these pages are one folio.
+fn mark_whole(pages: &mut [Page]) {
+    pages.iter_mut().for_each(|page| page.folio_pages = 0);
+    pages[0].folio_pages = u32::try_from(pages.len()).unwrap_or(u32::MAX);
 }
 
 /// In a hugetlb mapping every aligned `huge_bytes` are one folio.
@@ -282,6 +328,15 @@ pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_that_follow_each_other_are_one_run() {
+        let present = |frame: u64| Entry::from_bytes((1 << 63 | frame).to_ne_bytes());
+        let absent = Entry::from_bytes([0; 8]);
+        let entries = [present(7), present(8), absent, present(9), present(10), present(3)];
+        assert_eq!(runs_of_frames(entries.into_iter(), 1), [(0, 7, 2), (3, 9, 2), (5, 3, 1)]);
+        assert_eq!(runs_of_frames(entries.into_iter(), 2), [(0, 7, 2), (3, 9, 2)]);
+    }
 
     #[test]
     fn a_hugetlb_page_counts_once_at_its_head() {

@@ -75,6 +75,9 @@ pub trait Process: Send + Sync {
     /// Its mappings in ascending order, without those that hold no memory (vdso and the like).
     fn mappings(&self) -> Result<Vec<Mapping>>;
 
+    /// Bytes of its memory that are in RAM, roughly. Cost: one system call.
+    fn resident_bytes(&self) -> Result<u64>;
+
     /// The parts of `range` that may hold pages, in ascending order; a superset. Costs time per
     /// populated page table where the kernel can list them, nothing (and `range` itself) elsewhere.
     fn populated(&self, range: Range) -> Result<Vec<Range>>;
@@ -82,6 +85,10 @@ pub trait Process: Send + Sync {
     /// Appends what each base page of a range is now; the range is page-aligned and inside one
     /// mapping. Walks at most 2 MiB of the target at a time, so that it is never held up for long.
     fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()>;
+
+    /// Appends where each base page of a range is now, as [`Process::pages`] does, at less cost:
+    /// without folios and sharers.
+    fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()>;
 
     /// Where single pages are now, in the order of the addresses.
     fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>>;

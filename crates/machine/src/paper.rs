@@ -198,6 +198,10 @@ impl Process for Held {
         Ok(self.running()?.mappings.clone())
     }
 
+    fn resident_bytes(&self) -> Result<u64> {
+        Ok(self.running()?.residency().values().sum::<u64>() * PAGE_BYTES)
+    }
+
     fn populated(&self, range: Range) -> Result<Vec<Range>> {
         self.running().map(|_| vec![range])
     }
@@ -206,6 +210,13 @@ impl Process for Held {
         let mut sheet = self.running()?;
         let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
         into.extend(numbers.map(|number| sheet.see(number)));
+        Ok(())
+    }
+
+    fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {
+        let mut sheet = self.running()?;
+        let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
+        into.extend(numbers.map(|number| sheet.see(number).place));
         Ok(())
     }
 

@@ -36,29 +36,35 @@ pub const RUN_PAGES_MAX: u32 = 512;
 const RUN_PAGES_MIN: u32 = 4;
 /// A guess at the cost of a page until one was measured.
 const PAGE_NS_GUESS: u64 = 4_000;
+/// Pages of the first call, from which the cost of a page is learned; few, because their runs go by
+/// the guess, but enough that the fixed cost of a call (about 1 ms at worst) does not hide it.
+const FIRST_CALL_PAGES: u64 = 512;
+/// Pages of later calls: the length of runs is set for a whole call, and the cost may change.
+const CALL_PAGES_MAX: u64 = 4096;
 /// A run may take this part of the budget. The rest is for what a waiting thread sees beside the
 /// run itself: its fault, its wake-up, and a mover that loses its CPU for a moment.
-const SHARE_OF_BUDGET: u64 = 4;
+const SHARE_OF_BUDGET: u64 = 6;
 
 /// Keeps the time for which pages are held within a budget, by learning what a page costs.
 #[derive(Clone, Copy, Debug)]
 pub struct StallBudget {
     budget_ns: u64,
-    page_ns: u64,
+    page_ns: Option<u64>,
     huge_page_ns: Option<u64>,
 }
 
 impl StallBudget {
     /// A budget in nanoseconds.
     pub fn new(budget_ns: u64) -> Self {
-        Self { budget_ns, page_ns: PAGE_NS_GUESS, huge_page_ns: None }
+        Self { budget_ns, page_ns: None, huge_page_ns: None }
     }
 
     /// Learns from a call that moved base pages. Follows a rise at once and a fall slowly: a run
     /// that is too short costs a little speed, one that is too long breaks the promise.
     pub fn learn(&mut self, pages: u64, took_ns: u64) {
         if let Some(page_ns) = took_ns.checked_div(pages) {
-            self.page_ns = page_ns.max((self.page_ns * 7 + page_ns) / 8).max(1);
+            let before = self.page_ns.unwrap_or(page_ns);
+            self.page_ns = Some(page_ns.max((before * 7 + page_ns) / 8).max(1));
         }
     }
 
@@ -68,9 +74,14 @@ impl StallBudget {
         self.huge_page_ns = page_ns.map(|ns| ns.max(1)).or(self.huge_page_ns);
     }
 
+    /// Base pages to give to the next call.
+    pub fn call_pages(&self) -> u64 {
+        if self.page_ns.is_none() { FIRST_CALL_PAGES } else { CALL_PAGES_MAX }
+    }
+
     /// Base pages that may be held together.
     pub fn run_pages(&self) -> u32 {
-        let pages = self.budget_ns / SHARE_OF_BUDGET / self.page_ns;
+        let pages = self.budget_ns / SHARE_OF_BUDGET / self.page_ns.unwrap_or(PAGE_NS_GUESS);
         u32::try_from(pages).unwrap_or(u32::MAX).clamp(RUN_PAGES_MIN, RUN_PAGES_MAX)
     }
 
@@ -123,10 +134,13 @@ mod tests {
     #[test]
     fn runs_shrink_at_once_when_pages_get_dearer() {
         let mut budget = StallBudget::new(1_000_000);
-        budget.learn(100, 200_000); // 2 us a page, down from the guess of 4
-        assert_eq!(budget.run_pages(), 66); // 250 us / ((4*7 + 2) / 8 = 3.75 us)
+        assert_eq!((budget.run_pages(), budget.call_pages()), (41, 512)); // 166 us / 4 us
+        budget.learn(100, 200_000);
+        assert_eq!((budget.run_pages(), budget.call_pages()), (83, 4096)); // 166 us / 2 us
+        budget.learn(100, 100_000);
+        assert_eq!(budget.run_pages(), 88); // 166 us / ((2*7 + 1) / 8 = 1.875 us)
         budget.learn(100, 1_000_000);
-        assert_eq!(budget.run_pages(), 25); // 250 us / 10 us
+        assert_eq!(budget.run_pages(), 16); // 166 us / 10 us
         budget.learn(1, 1_000_000_000);
         assert_eq!(budget.run_pages(), RUN_PAGES_MIN);
     }

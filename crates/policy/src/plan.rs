@@ -51,8 +51,10 @@ impl Plan {
     /// Decides about consecutive pages that begin at `start`.
     pub fn consider(&mut self, pages: &[Page], start: u64, page_bytes: u64, rules: &Rules) {
         let arrivals = rules.pairs.destinations();
-        for (index, page) in pages.iter().enumerate().filter(|(_, page)| page.folio_pages > 0) {
-            self.folio(*page, start + index as u64 * page_bytes, rules, &arrivals);
+        let mut address = start;
+        for run in pages.chunk_by(|a, b| a.place == b.place) {
+            self.run(run, address, page_bytes, rules, &arrivals);
+            address += run.len() as u64 * page_bytes;
         }
     }
 
@@ -66,30 +68,30 @@ impl Plan {
         self.moves.iter().map(|folio| u64::from(folio.pages)).sum()
     }
 
-    fn folio(&mut self, page: Page, address: u64, rules: &Rules, arrivals: &Nodemask) {
-        let pages = u64::from(page.folio_pages);
-        let node = match page.place {
+    /// Decides about pages that are all in the same place.
+    fn run(&mut self, run: &[Page], start: u64, step: u64, rules: &Rules, arrivals: &Nodemask) {
+        let heads =
+            (start..).step_by(step as usize).zip(run).filter(|(_, page)| page.folio_pages > 0);
+        let pages = run.iter().map(|page| u64::from(page.folio_pages)).sum();
+        let from = match run[0].place {
             Place::On(node) => node,
             Place::Swapped => return self.account.skip(SkipReason::Swapped, pages),
-            Place::InFlight => return self.in_flight.push(address),
+            Place::InFlight => return self.in_flight.extend(heads.map(|(address, _)| address)),
             Place::Absent | Place::Fixed => return,
         };
-        *self.residency.entry(node).or_default() += pages;
-        match rules.pairs.destination(node) {
-            Some(to) => self.leave(
-                page,
-                FolioMove { address, pages: page.folio_pages, from: node, to },
-                rules,
-            ),
-            None if arrivals.contains(node) => self.account.already_there += pages,
+        *self.residency.entry(from).or_default() += pages;
+        match rules.pairs.destination(from) {
+            Some(to) => {
+                for (address, page) in heads {
+                    let folio = FolioMove { address, pages: page.folio_pages, from, to };
+                    match refusal(*page, rules) {
+                        Some(reason) => self.account.skip(reason, u64::from(folio.pages)),
+                        None => self.moves.push(folio),
+                    }
+                }
+            }
+            None if arrivals.contains(from) => self.account.already_there += pages,
             None => {}
-        }
-    }
-
-    fn leave(&mut self, page: Page, folio: FolioMove, rules: &Rules) {
-        match refusal(page, rules) {
-            Some(reason) => self.account.skip(reason, u64::from(folio.pages)),
-            None => self.moves.push(folio),
         }
     }
 }

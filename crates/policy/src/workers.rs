@@ -15,14 +15,16 @@ pub const WORKERS_MAX: usize = 16;
 /// Fewest pages in a unit of work. Each call drains the per-CPU LRU lists of the whole machine
 /// under one mutex (20-200 us, `lru_cache_disable` in mm/swap.c), so it must carry enough to be
 /// worth it.
-const UNIT_PAGES_MIN: u64 = 4096;
+const UNIT_PAGES_MIN: u64 = 2048;
 /// Most pages in a unit: some 64 ms of work, after which Ctrl-C is heard and progress is seen.
 const UNIT_PAGES_MAX: u64 = 32_768;
 
-/// How many pages a worker takes at a time: four turns each, so that all end at about the same
-/// time.
-pub fn unit_pages(pages: u64, workers: u32) -> u64 {
-    (pages / (4 * u64::from(workers.max(1)))).clamp(UNIT_PAGES_MIN, UNIT_PAGES_MAX)
+/// How many of the pages that are left a worker takes next: half of its share, so that units are
+/// large at first and small in the end, and all workers end at about the same time (guided
+/// self-scheduling, Polychronopoulos and Kuck 1987). One worker waits for nobody.
+pub fn unit_pages(left: u64, workers: u32) -> u64 {
+    let share = left / if workers <= 1 { 1 } else { 2 * u64::from(workers) };
+    share.clamp(UNIT_PAGES_MIN, UNIT_PAGES_MAX)
 }
 
 /// One CPU of each usable core, best place for a worker first: the cores of the destinations in
@@ -77,10 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn units_are_large_and_every_worker_has_several() {
-        assert_eq!(unit_pages(131_072, 2), 16_384); // 512 MiB: 8 units of 64 MiB
-        assert_eq!(unit_pages(131_072, 1), 32_768);
-        assert_eq!(unit_pages(1000, 1), UNIT_PAGES_MIN);
+    fn units_are_large_at_first_and_small_in_the_end() {
+        assert_eq!(unit_pages(131_072, 2), 32_768); // 512 MiB: a quarter
+        assert_eq!(unit_pages(98_304, 2), 24_576); // then a quarter of what is left
+        assert_eq!(unit_pages(1000, 2), UNIT_PAGES_MIN);
+        assert_eq!(unit_pages(20_000, 1), 20_000);
         assert_eq!(unit_pages(u64::MAX, 8), UNIT_PAGES_MAX);
     }
 

@@ -48,6 +48,9 @@ fn report_text(report: &MoveReport, page_bytes: u64) -> String {
         report.workers,
         show_ns(report.verifying_ns),
     );
+    if let Some(ns) = report.longest_hold_ns {
+        let _ = writeln!(text, "pages were held for about {} at most", show_ns(ns));
+    }
     if report.interrupted {
         text += "interrupted: the same command moves the rest\n";
     }
@@ -164,6 +167,7 @@ fn report_json(report: &MoveReport, page_bytes: u64) -> Value {
         "moving_ns": report.moving_ns,
         "verifying_ns": report.verifying_ns,
         "workers": report.workers,
+        "longest_hold_ns": report.longest_hold_ns,
         "interrupted": report.interrupted,
         "error": report.error.as_ref().map(ToString::to_string),
     })
@@ -224,6 +228,7 @@ mod tests {
             moving_ns: 1_000_000_000,
             verifying_ns: 20_000_000,
             workers: 2,
+            longest_hold_ns: Some(310_000),
             interrupted: false,
             error: None,
         }
