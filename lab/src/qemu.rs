@@ -14,8 +14,9 @@ pub const PROGRAM: &str = "qemu-system-x86_64";
 /// Features of a CPU: all, less five-level page tables, which only make walks longer here, and less
 /// cmpxchg16b: after it QEMU 7.2 now and then shows an interrupt garbage for flags, and the kernel,
 /// whose allocator uses it all the time, dies (2 of 8 boots of six CPUs; none of 6 without). Less
-/// fast string instructions (erms, fsrm): with them the kernel clears pages by the byte, which is
-/// emulated by the byte: a move of 4 KiB pages took twice as long, and some of huge pages ten times.
+/// fast string instructions (erms, fsrm), too: with them the kernel clears pages by the byte, which
+/// is emulated by the byte: a move of 4 KiB pages took twice as long, one of huge pages up to ten
+/// times.
 const CPU: &str = "max,-la57,-cx16,-erms,-fsrm";
 /// The name of that CPU as a device, for slots that are filled one by one.
 const CPU_DEVICE: &str = "max-x86_64-cpu";
