@@ -84,6 +84,19 @@ impl Load {
         });
     }
 
+    /// Stops all its threads, and waits until they stand still.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        crate::guest::wait_until("every thread is stopped", || {
+            let threads = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let stat = |thread: std::fs::DirEntry| {
+                std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default()
+            };
+            threads.map(stat).all(|stat| stat.contains(") T "))
+        });
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("our child can be signalled");

@@ -88,7 +88,7 @@ fn shared_with_privilege() -> Ran {
 fn cpuset_forbids() -> Ran {
     let load = Load::start("--node 0 --size 8MiB");
     Cpuset::new("only-node-0", "0")?.take(load.pid());
-    load.signal(Signal::STOP);
+    load.stop();
     let before = load.nodes();
     let report = move_load(&load, "0 1").report(3);
     assert_eq!(report.account.skipped, reasons([(SkipReason::NotAllowed, before[&0])]));
@@ -113,7 +113,7 @@ fn outside_our_cpuset() -> Ran {
 /// Goal: a process that is stopped is moved like any other, and goes on afterwards.
 fn stopped_target() -> Ran {
     let load = Load::start("--node 0 --size 8MiB");
-    load.signal(Signal::STOP);
+    load.stop();
     let before = load.nodes();
     let report = move_load(&load, "0 1").report(0);
     assert_eq!(report.account.moved, before[&0]);

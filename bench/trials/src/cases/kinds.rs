@@ -33,7 +33,7 @@ fn kind(name: &str) -> Ran {
 pub fn there_and_back(load: &Load) {
     let account = move_load(load, "0 1").report(0).account;
     assert!(account.moved >= load.ready.pages, "{account:?} of {:?}", load.ready);
-    load.signal(Signal::STOP);
+    load.stop();
     for (from, to) in [(1, 0), (0, 1)] {
         let before = load.nodes();
         let report = move_load(load, &format!("{from} {to}")).report(0);

@@ -104,7 +104,7 @@ fn swapped() -> Ran {
         let _ = fs::write(group.file("memory.reclaim"), "2M");
         swapped_kib() >= 1 << 10
     });
-    load.signal(Signal::STOP);
+    load.stop();
     let in_swap = swapped_kib() / 4;
     let present: u64 = load.nodes().values().sum();
     let report = move_load(&load, "0 1").report(1);
