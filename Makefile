@@ -26,9 +26,15 @@ bench: setup ## Measure, as ratios within one run
 spec: setup ## Measure every promise of SPEC.md
 	$(CARGO) xtask spec
 
-install: ## Install the command below PREFIX (default /usr/local)
+install: ## Install command, manual and completions below PREFIX (default /usr/local)
 	$(CARGO) build --release --package nodeward-cli
 	install -D -m 755 "$(TARGET_DIR)/release/nodeward" "$(DESTDIR)$(PREFIX)/bin/nodeward"
+	"$(TARGET_DIR)/release/nodeward" man "$(DESTDIR)$(PREFIX)/share/man/man1"
+	for to in bash:bash-completion/completions/nodeward zsh:zsh/site-functions/_nodeward \
+	    fish:fish/vendor_completions.d/nodeward.fish; do \
+	    file="$(DESTDIR)$(PREFIX)/share/$${to#*:}" && mkdir -p "$${file%/*}" && \
+	    "$(TARGET_DIR)/release/nodeward" completions "$${to%%:*}" >"$$file" || exit 1; \
+	done
 
 setup: ## Install the programs that the checks start, where that is allowed
 	@$(CARGO) xtask setup

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nodeward_model::{MappingKind, Pid, Range, Synthetic, units};
+use clap_complete::Shell;
+use nodeward_model::{MappingKind, Pid, Range, SkipReason, Synthetic, units};
 
 use crate::exit::Exit;
 use crate::settings::MoveLayer;
@@ -41,6 +42,30 @@ pub enum Verb {
     Capture,
     /// Say what works here, what is missing, and what would fix it
     Doctor(OutputArgs),
+    /// Explain why pages stayed behind: what a reason means, why the kernel does it, what to do
+    Explain(ExplainArgs),
+    /// Write the manual pages into a directory
+    Man {
+        /// Where to; it is made if it is missing
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Print completions for a shell, to be sourced by it
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// What `explain` is told.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Reasons as the account of a move names them; all of them if none is given
+    #[arg(value_name = "REASON", value_parser = reason())]
+    pub reasons: Vec<SkipReason>,
+    /// How to print them.
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// How results are printed.
@@ -155,6 +180,13 @@ fn kind() -> impl TypedValueParser<Value = MappingKind> {
     PossibleValuesParser::new(MappingKind::ALL.map(MappingKind::name)).map(|name| {
         let named = |kind: &MappingKind| kind.name() == name;
         MappingKind::ALL.into_iter().find(named).unwrap_or(MappingKind::Anonymous)
+    })
+}
+
+fn reason() -> impl TypedValueParser<Value = SkipReason> {
+    PossibleValuesParser::new(SkipReason::ALL.map(SkipReason::name)).map(|name| {
+        let named = |reason: &SkipReason| reason.name() == name;
+        SkipReason::ALL.into_iter().find(named).unwrap_or(SkipReason::Refused)
     })
 }
 

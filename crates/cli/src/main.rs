@@ -41,6 +41,9 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         }
         Verb::Show(args) => verbs::show::run(args),
         Verb::Capture => verbs::show::capture(),
+        Verb::Explain(args) => verbs::manual::explain(args),
+        Verb::Man { directory } => verbs::manual::pages(directory),
+        Verb::Completions { shell } => verbs::manual::completions(*shell),
         Verb::Doctor(args) => verbs::doctor::run(*args, &mut std::io::stdout().lock()),
     }
 }

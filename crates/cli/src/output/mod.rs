@@ -1,6 +1,7 @@
 //! Results as text and as JSON.
 
 pub mod doctor;
+pub mod explain;
 pub mod moves;
 pub mod ranking;
 pub mod residency;

@@ -111,6 +111,9 @@ fn account_text(account: &Account, page_bytes: u64) -> String {
         let bytes = show_bytes(pages * page_bytes);
         let _ = writeln!(text, "    {reason:<14}{pages:>10} ({bytes}): {}", reason.advice());
     }
+    if !account.skipped.is_empty() {
+        text += "    (nodeward explain REASON tells more)\n";
+    }
     text
 }
 

@@ -1,5 +1,6 @@
 //! What each verb does: settle what was asked, ask the engine, print.
 
 pub mod doctor;
+pub mod manual;
 pub mod migrate;
 pub mod show;

@@ -1,0 +1,66 @@
+//! What people read: explanations, manual pages, completions. All come from the command line's own
+//! definition, so they cannot disagree with it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+use clap_complete::Shell;
+use nodeward_model::SkipReason;
+
+use crate::args::{Cli, ExplainArgs};
+use crate::exit::Exit;
+use crate::output::{explain, print};
+
+/// Explains the named reasons, or all.
+pub fn explain(args: &ExplainArgs) -> Result<Exit> {
+    let all = &SkipReason::ALL[..];
+    let reasons = if args.reasons.is_empty() { all } else { &args.reasons };
+    print(&match args.output.json {
+        true => format!("{}\n", explain::json(reasons)),
+        false => explain::text(reasons),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Writes one page for the command and one for each verb: nodeward.1, nodeward-move.1 and so on.
+pub fn pages(directory: &Path) -> Result<Exit> {
+    let cannot = || format!("cannot write manual pages to {}", directory.display());
+    std::fs::create_dir_all(directory).with_context(cannot)?;
+    clap_mangen::generate_to(Cli::command(), directory).with_context(cannot)?;
+    Ok(Exit::Done)
+}
+
+/// Prints the completions for a shell.
+pub fn completions(shell: Shell) -> Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "nodeward", &mut script);
+    print(&String::from_utf8(script)?)?;
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every verb that --help shows has its page, and no page is empty.
+    #[test]
+    fn every_verb_has_a_page() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(pages(directory.path()).unwrap(), Exit::Done);
+        let command = Cli::command();
+        let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let names = verbs.map(|verb| format!("nodeward-{}.1", verb.get_name()));
+        for name in names.chain(["nodeward.1".to_owned()]) {
+            let page = std::fs::read_to_string(directory.path().join(&name)).unwrap();
+            assert!(page.contains(".SH NAME"), "{name}: {page}");
+        }
+    }
+
+    /// Goal: a place where nothing can be written is named in the error.
+    #[test]
+    fn a_directory_that_cannot_be_made_is_named() {
+        let error = pages(Path::new("/proc/no/such/place")).unwrap_err();
+        assert!(error.to_string().contains("/proc/no/such/place"), "{error}");
+    }
+}
