@@ -4,9 +4,9 @@
 //! on a process of 8 GiB in base pages; `-- growth` compares 1 GiB with 16 GiB. Whole commands are
 //! timed, from spawn to exit, and the median counts (of the ratios of pairs, so that other load
 //! falls on both). Beside the command as it is by default, with 256 samples of a kind that lies on
-//! one node, it is measured with 2401: what the worst layout on two nodes calls for. The last line is
-//! JSON for SPEC. Without `--bench` (as `cargo test` runs it) everything is small and only checked
-//! to work.
+//! one node, it is measured with 2401: what the worst layout on two nodes calls for. The last line
+//! is JSON for SPEC. Without `--bench` (as `cargo test` runs it) everything is small and only
+//! checked to work.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
