@@ -6,10 +6,10 @@ CARGO ?= cargo
 TARGET_DIR = $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench spec install setup
+.PHONY: help demo test lab bench spec install install-migratepages setup
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## Show the main job on a machine with two memory nodes
 	$(CARGO) xtask demo
@@ -35,6 +35,13 @@ install: ## Install command, manual and completions below PREFIX (default /usr/l
 	    file="$(DESTDIR)$(PREFIX)/share/$${to#*:}" && mkdir -p "$${file%/*}" && \
 	    "$(TARGET_DIR)/release/nodeward" completions "$${to%%:*}" >"$$file" || exit 1; \
 	done
+
+install-migratepages: install ## Also answer to the name migratepages, beside numactl's program
+	@at="$(DESTDIR)$(PREFIX)/bin/migratepages"; \
+	if [ -e "$$at" ] && [ "$$(readlink "$$at")" != nodeward ]; then \
+	    echo "$$at is somebody else's; choose another PREFIX" >&2; exit 1; \
+	fi; \
+	ln -sfn nodeward "$$at" && echo "$$at is nodeward"
 
 setup: ## Install the programs that the checks start, where that is allowed
 	@$(CARGO) xtask setup

@@ -60,6 +60,13 @@ impl Load {
         self.child.id()
     }
 
+    /// The id of a thread that is not its first.
+    pub fn other_thread(&self) -> String {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("threads");
+        let ids = tasks.flatten().map(|entry| entry.file_name().into_string().expect("a number"));
+        ids.filter(|id| *id != self.pid().to_string()).max().expect("a second thread")
+    }
+
     /// The addresses of its memory.
     pub fn range(&self) -> Range<u64> {
         let number = |text| u64::from_str_radix(text, 16).expect("a hexadecimal number");

@@ -116,8 +116,9 @@ pub fn reasons<const N: usize>(expected: [(SkipReason, u64); N]) -> BTreeMap<Ski
     expected.into()
 }
 
-fn finish(command: &mut Command) -> Finished {
-    Finished::of(command.output().expect("nodeward starts"))
+/// Runs a command to its end.
+pub fn finish(command: &mut Command) -> Finished {
+    Finished::of(command.output().expect("the program starts"))
 }
 
 fn command(words: &str) -> Command {

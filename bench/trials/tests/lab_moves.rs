@@ -131,6 +131,11 @@ fn bad_input() {
 }
 
 #[test]
+fn under_the_name_of_migratepages() {
+    on_two_nodes(&["drop_in_agrees", "drop_in_tells_what_stayed"]);
+}
+
+#[test]
 fn a_full_destination() {
     let text = "about = \"A second node too small for what comes\"\n\
         [[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\

@@ -10,6 +10,7 @@ mod progress;
 mod settings;
 mod verbs;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -18,11 +19,23 @@ use tracing_subscriber::EnvFilter;
 use crate::args::{Cli, Verb};
 use crate::exit::Exit;
 use crate::settings::Places;
+use crate::verbs::migratepages;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
     log();
+    if let Some(exit) = as_migratepages() {
+        return exit;
+    }
+    let cli = Cli::parse();
     run(&cli).unwrap_or_else(|error| report(&error)).into()
+}
+
+/// Called by numactl's name, we are numactl's program.
+fn as_migratepages() -> Option<ExitCode> {
+    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let program = words.next()?;
+    let name = Path::new(&program).file_name()?;
+    (name == migratepages::NAME).then(|| migratepages::run(&program, &words.collect::<Vec<_>>()))
 }
 
 /// Logs to stderr if $RUST_LOG asks for it; otherwise even the set-up is spared.

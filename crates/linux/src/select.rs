@@ -1,4 +1,4 @@
-//! Finding processes by name or by control group.
+//! Finding processes by name, by control group, or by one of their threads.
 
 use std::fs;
 use std::io;
@@ -23,6 +23,12 @@ pub fn by_name(root: &Path, name: &str) -> Result<Vec<Pid>> {
         .collect();
     found.sort_unstable();
     Ok(found)
+}
+
+/// The process that a thread belongs to; `None` if there is no such thread.
+pub fn by_thread(root: &Path, thread: Pid) -> Option<Pid> {
+    let status = fs::read_to_string(root.join(format!("proc/{thread}/status"))).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 /// Processes in a control group (version 2) and the groups below it, in ascending order. The group
@@ -57,6 +63,19 @@ fn collect(group: &Path, found: &mut Vec<Pid>) -> std::result::Result<(), (PathB
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: any thread leads to its process, and an id that nobody has to none.
+    #[test]
+    fn a_thread_leads_to_its_process() {
+        let us = Pid::new(std::process::id()).unwrap();
+        let thread = std::thread::spawn(move || {
+            let id = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+            assert_ne!(id, us.number(), "a thread beside the first");
+            by_thread(Path::new("/"), Pid::new(id).unwrap())
+        });
+        assert_eq!(thread.join().unwrap(), Some(us));
+        assert_eq!(by_thread(Path::new("/"), Pid::new(Pid::LIMIT).unwrap()), None);
+    }
 
     fn numbers(pids: &[Pid]) -> Vec<u32> {
         pids.iter().map(|pid| pid.number()).collect()

@@ -22,9 +22,7 @@ fn kernel_thread() -> Ran {
 /// Goal: the id of a thread is not taken for a process; the message says what to name instead.
 fn thread_id() -> Ran {
     let load = Load::start("--node 0 --size 1MiB");
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", load.pid())).expect("threads");
-    let tid = tasks.flatten().map(|entry| entry.file_name().into_string().expect("a number"));
-    let tid = tid.filter(|tid| *tid != load.pid().to_string()).max().expect("a second thread");
+    let tid = load.other_thread();
     nodeward(&format!("move {tid} 0 1")).refused(3, &[&tid, "thread", "Tgid"]);
     load.done();
     Ok(())

@@ -2,6 +2,7 @@
 
 mod choice;
 mod conformance;
+mod drop_in;
 mod ends;
 mod faults;
 mod input;
@@ -11,7 +12,7 @@ mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 8] = [
+const ALL: [&[(&str, Body)]; 9] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -20,6 +21,7 @@ const ALL: [&[(&str, Body)]; 8] = [
     &races::CASES,
     &choice::CASES,
     &input::CASES,
+    &drop_in::CASES,
 ];
 
 /// The case of a name.

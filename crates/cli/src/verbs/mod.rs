@@ -3,4 +3,5 @@
 pub mod doctor;
 pub mod manual;
 pub mod migrate;
+pub mod migratepages;
 pub mod show;

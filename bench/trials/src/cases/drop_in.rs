@@ -1,0 +1,119 @@
+//! Called as `migratepages`, nodeward is numactl's program: both are run on the same cases.
+
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::guest::SOMEBODY;
+use crate::load::Load;
+use crate::nodeward::{Finished, finish, move_load};
+use crate::numa_maps::Nodes;
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 2] =
+    [("drop_in_agrees", agrees), ("drop_in_tells_what_stayed", tells_what_stayed)];
+
+const THEIRS: &str = "migratepages";
+const OURS: &str = "/tmp/drop-in/migratepages";
+const ROOT: u32 = 0;
+
+/// Arguments; `PID` and `TID` stand for the load and one of its threads,
+/// `-` for an empty word.
+const ROWS: [&str; 26] = [
+    "PID 0 1",
+    "TID 0 1",
+    "PID 0,1 1",
+    "PID all 1",
+    "PID 0-1 1,0",
+    "PID !1 1",
+    "PID +0 +1",
+    "PID 0 0",
+    "PID - 1",
+    "PID 0 -",
+    "PID 0 7",
+    "PID 0-64 1",
+    "PID x 1",
+    "PID 0 1x",
+    "PIDx 0 1",
+    "abc 0 1",
+    "- 0 1",
+    "4000000 0 1",
+    "2 0 1",
+    "-- -5 0 1",
+    "-5 0 1",
+    "PID 0",
+    "PID 0 1 1",
+    "PID 0 1 -x",
+    "--help",
+    "--version",
+];
+
+/// What can be seen of a run.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    code: i32,
+    stdout: String,
+    stderr: Vec<String>,
+    nodes: Nodes,
+}
+
+/// Goal: exit code, both outputs and where the pages are then are the same, for root and for
+/// others. What libnuma adds of its own, and what nodeward adds, is left out.
+fn agrees() -> Ran {
+    install();
+    for user in [ROOT, SOMEBODY] {
+        for owner in [ROOT, SOMEBODY] {
+            let load = Load::start_as(owner, "--node 0 --size 2MiB --threads 0");
+            for row in ROWS {
+                let theirs = seen(&call(THEIRS, row, &load, user), &load);
+                let ours = seen(&call(OURS, row, &load, user), &load);
+                assert_eq!(ours, theirs, "{row} by {user} on a process of {owner}");
+            }
+            load.done();
+        }
+    }
+    Ok(())
+}
+
+/// Goal: where numactl is silent about pages that stayed, we are not, and end with the same code.
+fn tells_what_stayed() -> Ran {
+    install();
+    let load = Load::start("--node 0 --size 2MiB --threads 0 --pin 4");
+    let theirs = call(THEIRS, "PID 0 1", &load, ROOT);
+    assert_eq!((theirs.code, theirs.stderr.as_str()), (0, ""), "{theirs:?}");
+    let theirs = seen(&theirs, &load);
+    let ours = call(OURS, "PID 0 1", &load, ROOT);
+    assert!(ours.stderr.contains("stayed behind: 4 pinned"), "{ours:?}");
+    assert_eq!(seen(&ours, &load), theirs);
+    load.done();
+    Ok(())
+}
+
+fn install() {
+    std::fs::create_dir_all("/tmp/drop-in").expect("a directory can be made");
+    // A second case finds it there.
+    let _ = symlink("/bin/nodeward", OURS);
+}
+
+fn call(program: &str, row: &str, load: &Load, user: u32) -> Finished {
+    let pid = load.pid().to_string();
+    let words = row.split(' ').map(|word| match word {
+        "-" => String::new(),
+        word => word.replace("PID", &pid).replace("TID", &load.other_thread()),
+    });
+    finish(Command::new(program).arg0(THEIRS).args(words).uid(user).gid(user))
+}
+
+/// Looks, and brings the memory back to node 0 for the next.
+fn seen(finished: &Finished, load: &Load) -> Seen {
+    let added = |line: &str| line.starts_with("nodeward: ") || line.starts_with("libnuma: ");
+    let own = |line: &&str| !line.is_empty() && !added(line);
+    let nodes = load.nodes_of_memory();
+    move_load(load, "1 0");
+    Seen {
+        code: finished.code,
+        stdout: finished.stdout.clone(),
+        stderr: finished.stderr.lines().filter(own).map(str::to_owned).collect(),
+        nodes,
+    }
+}

@@ -1,0 +1,161 @@
+//! nodeward under the name of numactl's `migratepages`: the same arguments, silence and exit codes,
+//! with our mover behind them.
+//!
+//! One thing is said that numactl keeps to itself: pages that stayed behind, on standard error.
+//! Node strings are read by `nodeward_model::nodestring`, whose differences from libnuma stand
+//! there.
+
+mod words;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_engine::{Live, MoveRequest, Selection, migrate};
+use nodeward_linux::{Linux, nodes, select};
+use nodeward_machine::{Error, Machine, Process};
+use nodeward_model::nodestring::parse_nodestring;
+use nodeward_model::{Account, NodePairs, Nodemask, Pid, SkipReason, Topology};
+use nodeward_policy::workers;
+
+use crate::settings::{MoveLayer, Places};
+use words::Words;
+
+/// The name under which a link to nodeward acts like this.
+pub const NAME: &str = "migratepages";
+
+const USAGE: &str = "usage: migratepages pid from-nodes to-nodes\n\n\
+    nodes is a comma delimited list of node numbers or A-B ranges or all.";
+
+/// How numactl's program ends early: always with 1.
+enum Refusal {
+    /// The arguments are not a pid and two node strings.
+    Usage(Option<String>),
+    /// A node string.
+    Node(String, String),
+    /// What migrate_pages(2) would have said, and why if we know more.
+    Call(&'static str, Option<String>),
+}
+
+const NO_PROCESS: &str = "No such process";
+const NOT_PERMITTED: &str = "Operation not permitted";
+const INVALID: &str = "Invalid argument";
+
+/// Runs as `program` with the arguments behind it.
+pub fn run(program: &str, arguments: &[String]) -> ExitCode {
+    match Words::read(program, arguments).and_then(|words| carry_out(&words)) {
+        Ok(account) => {
+            if let Some(warning) = warning(&account) {
+                eprintln!("nodeward: {warning}");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(refusal) => {
+            refusal.print();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn carry_out(words: &Words) -> Result<Account, Refusal> {
+    let machine = Linux::open();
+    let topology = machine.topology().map_err(Refusal::of)?;
+    let from = node_set(&words.from, &topology)?;
+    let to = node_set(&words.to, &topology)?;
+    let process = hold(&machine, words.pid)?;
+    let to = to.and(&topology.nodes_with_memory());
+    if to.is_empty() {
+        return Err(Refusal::Call(INVALID, Some("TO names no node with memory".to_owned())));
+    }
+    let settings = Places::find(None, |name| std::env::var_os(name)).read(MoveLayer::default());
+    let settings = settings.map_err(|error| Refusal::Call(INVALID, Some(error.to_string())))?;
+    let pairs = NodePairs::new(&from, &to);
+    let usable = machine.usable_cpus().map_err(Refusal::of)?;
+    let request = MoveRequest {
+        cpus: workers::cpus(&topology, &pairs.destinations(), &usable),
+        pairs,
+        selection: Selection::default(),
+        jobs: settings.jobs,
+        rate_bytes_per_s: settings.rate_bytes_per_s,
+        stall_ns: settings.stall_ns,
+    };
+    let report = migrate(&machine, &[process], &request, &Live::default()).map_err(Refusal::of)?;
+    Ok(report.account())
+}
+
+fn node_set(text: &str, topology: &Topology) -> Result<Nodemask, Refusal> {
+    let context = nodes::context(Path::new("/"), topology).map_err(Refusal::of)?;
+    parse_nodestring(text, &context)
+        .map_err(|error| Refusal::Node(text.to_owned(), error.to_string()))
+}
+
+/// Takes hold of a process; the kernel takes the id of any of its threads.
+fn hold(machine: &Linux, pid: i64) -> Result<Arc<dyn Process>, Refusal> {
+    let number = if pid == 0 { std::process::id() } else { u32::try_from(pid).unwrap_or(0) };
+    let pid = Pid::new(number).map_err(|_| Refusal::Call(NO_PROCESS, None))?;
+    match machine.hold(pid) {
+        Err(Error::Unsupported { .. }) => {
+            let process = select::by_thread(Path::new("/"), pid);
+            machine.hold(process.ok_or(Refusal::Call(NO_PROCESS, None))?).map_err(Refusal::of)
+        }
+        // The kernel looks at privileges before it finds that there is no memory.
+        Err(Error::KernelThread(_)) if !machine.capabilities().move_everyones => {
+            Err(Refusal::Call(NOT_PERMITTED, None))
+        }
+        held => held.map_err(Refusal::of),
+    }
+}
+
+/// What is left behind, if anything. What went away meanwhile was not left.
+fn warning(account: &Account) -> Option<String> {
+    let gone = [SkipReason::NotPresent, SkipReason::Gone];
+    let left = account.skipped.iter().filter(|(reason, _)| !gone.contains(reason));
+    let reasons: Vec<_> = left.map(|(reason, pages)| format!("{pages} {reason}")).collect();
+    (!reasons.is_empty()).then(|| {
+        format!("pages stayed behind: {} (nodeward explain REASON tells more)", reasons.join(", "))
+    })
+}
+
+impl Refusal {
+    fn of(error: Error) -> Self {
+        match error {
+            error if error.is_gone() => Self::Call(NO_PROCESS, None),
+            error if error.is_permission() => Self::Call(NOT_PERMITTED, Some(error.to_string())),
+            error => Self::Call(INVALID, Some(error.to_string())),
+        }
+    }
+
+    fn print(&self) {
+        match self {
+            Self::Usage(complaint) => {
+                complaint.iter().for_each(|complaint| eprintln!("{complaint}"));
+                eprintln!("{USAGE}");
+            }
+            Self::Node(text, why) => {
+                eprintln!("nodeward: {why}");
+                println!("<{text}> is invalid");
+            }
+            Self::Call(message, why) => {
+                eprintln!("migrate_pages: {message}");
+                why.iter().for_each(|why| eprintln!("nodeward: {why}"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what stayed is told with its reasons; what vanished is not called left behind.
+    #[test]
+    fn only_what_stayed_is_warned_of() {
+        let mut account = Account { moved: 5, ..Account::default() };
+        account.skip(SkipReason::NotPresent, 2);
+        assert_eq!(warning(&account), None);
+        account.skip(SkipReason::Pinned, 3);
+        let expected = "pages stayed behind: 3 pinned (nodeward explain REASON tells more)";
+        assert_eq!(warning(&account).as_deref(), Some(expected));
+    }
+}
