@@ -61,7 +61,7 @@ pub enum Verb {
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// Reasons as the account of a move names them; all of them if none is given
-    #[arg(value_name = "REASON", value_parser = reason())]
+    #[arg(value_name = "REASON", value_parser = named(SkipReason::ALL, SkipReason::name))]
     pub reasons: Vec<SkipReason>,
     /// How to print them.
     #[command(flatten)]
@@ -94,10 +94,12 @@ pub struct MoveArgs {
     #[command(flatten)]
     pub how: MoveLayer,
     /// Only these kinds of memory
-    #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = kind())]
+    #[arg(long, value_delimiter = ',', value_name = "KIND",
+          value_parser = named(MappingKind::ALL, MappingKind::name))]
     pub only: Vec<MappingKind>,
     /// All but these kinds of memory
-    #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = kind(),
+    #[arg(long, value_delimiter = ',', value_name = "KIND",
+          value_parser = named(MappingKind::ALL, MappingKind::name),
           conflicts_with = "only")]
     pub exclude: Vec<MappingKind>,
     /// Only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
@@ -175,19 +177,13 @@ impl MoveArgs {
     }
 }
 
-/// Reads the name of a kind of memory; `--help` lists them.
-fn kind() -> impl TypedValueParser<Value = MappingKind> {
-    PossibleValuesParser::new(MappingKind::ALL.map(MappingKind::name)).map(|name| {
-        let named = |kind: &MappingKind| kind.name() == name;
-        MappingKind::ALL.into_iter().find(named).unwrap_or(MappingKind::Anonymous)
-    })
-}
-
-fn reason() -> impl TypedValueParser<Value = SkipReason> {
-    PossibleValuesParser::new(SkipReason::ALL.map(SkipReason::name)).map(|name| {
-        let named = |reason: &SkipReason| reason.name() == name;
-        SkipReason::ALL.into_iter().find(named).unwrap_or(SkipReason::Refused)
-    })
+/// Reads one of `all` by its name; `--help` lists the names.
+fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.map(name))
+        .map(move |word| all.into_iter().find(|&value| name(value) == word).unwrap_or(all[0]))
 }
 
 fn parse_range(text: &str) -> Result<Range, String> {

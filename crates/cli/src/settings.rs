@@ -10,7 +10,10 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use nodeward_engine::Jobs;
+use nodeward_engine::{Jobs, MoveRequest, Selection};
+use nodeward_machine::{Error, Machine};
+use nodeward_model::{NodePairs, Topology};
+use nodeward_policy::workers;
 use serde::Deserialize;
 
 use values::{JobsChoice, RateChoice, StallChoice};
@@ -75,6 +78,27 @@ impl MoveSettings {
             rate_bytes_per_s: layer.rate.unwrap_or_default().0,
             stall_ns: layer.stall.unwrap_or_default().0,
         }
+    }
+
+    /// The move of a selection between nodes, by workers near the destinations.
+    ///
+    /// # Errors
+    /// If the machine does not tell on which CPUs we may run.
+    pub fn request(
+        &self,
+        machine: &dyn Machine,
+        topology: &Topology,
+        pairs: NodePairs,
+        selection: Selection,
+    ) -> Result<MoveRequest, Error> {
+        Ok(MoveRequest {
+            cpus: workers::cpus(topology, &pairs.destinations(), &machine.usable_cpus()?),
+            pairs,
+            selection,
+            jobs: self.jobs,
+            rate_bytes_per_s: self.rate_bytes_per_s,
+            stall_ns: self.stall_ns,
+        })
     }
 }
 

@@ -59,13 +59,13 @@ impl Pace {
 
     /// Learns what a call cost that held so many pages at a time.
     pub fn learn(&self, folios: &[FolioMove], run_pages: u32, took_ns: u64) {
-        let Some(stall) = &self.stall else { return };
+        let (Some(stall), Some(first)) = (&self.stall, folios.first()) else { return };
         let pages: u64 = folios.iter().map(|folio| u64::from(folio.pages)).sum();
-        let run_pages = u64::from(run_pages).max(u64::from(folios[0].pages)).min(pages);
+        let run_pages = u64::from(run_pages.max(first.pages)).min(pages);
         self.longest_hold_ns.fetch_max(took_ns / pages.max(1) * run_pages, Ordering::Relaxed);
-        match folios.first() {
-            Some(folio) if is_large(*folio) => lock(stall).learn_huge(pages, took_ns),
-            _ => lock(stall).learn(pages, took_ns),
+        match is_large(*first) {
+            true => lock(stall).learn_huge(pages, took_ns),
+            false => lock(stall).learn(pages, took_ns),
         }
     }
 

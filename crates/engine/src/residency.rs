@@ -169,15 +169,15 @@ impl Look<'_> {
 
 /// Counts of pages.
 #[derive(Default)]
-struct Tally {
-    nodes: BTreeMap<NodeId, u64>,
+pub(crate) struct Tally {
+    pub(crate) nodes: BTreeMap<NodeId, u64>,
     swapped: u64,
     fixed: u64,
     pages: u64,
 }
 
 impl Tally {
-    fn add(&mut self, places: &[Place]) {
+    pub(crate) fn add(&mut self, places: &[Place]) {
         self.pages += places.len() as u64;
         for run in places.chunk_by(|a, b| a == b) {
             let count = run.len() as u64;

@@ -45,25 +45,25 @@ pub fn units(
         let step = mapping.huge_page_bytes.unwrap_or(0).max(PAGE_TABLE_BYTES);
         for piece in range.aligned_pieces(step) {
             let fits = |unit: &Unit| unit.hugetlb == hugetlb && unit.bytes + piece.bytes() <= size;
-            let mut unit = match units.pop() {
-                Some(unit) if fits(&unit) => unit,
-                full => {
-                    units.extend(full);
-                    size = unit_pages(left / page_bytes, workers) * page_bytes;
-                    Unit { process: index, pieces: Vec::new(), bytes: 0, hugetlb }
+            match units.last_mut().filter(|unit| fits(unit)) {
+                Some(unit) => {
+                    unit.bytes += piece.bytes();
+                    append(&mut unit.pieces, &mapping, piece);
                 }
-            };
-            unit.bytes += piece.bytes();
-            append(&mut unit.pieces, &mapping, piece);
-            units.push(unit);
+                None => {
+                    size = unit_pages(left / page_bytes, workers) * page_bytes;
+                    let pieces = vec![(Arc::clone(&mapping), piece)];
+                    units.push(Unit { process: index, pieces, bytes: piece.bytes(), hugetlb });
+                }
+            }
             left -= piece.bytes();
         }
     }
     Ok(units)
 }
 
-/// What is selected and may hold pages. Where pages fill at least half of the selected addresses,
-/// it takes longer to list them than to look at all.
+/// What is selected and may hold pages. Where the pages of the process could fill half of the
+/// selected addresses, it takes longer to list them than to look at all.
 fn pieces(process: &dyn Process, selection: &Selection, page_bytes: u64) -> Result<Vec<Piece>> {
     let mut selected = Vec::new();
     for mapping in process.mappings()? {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::Process;
-use nodeward_model::{Account, NodeId, NodePairs, Place, SkipReason};
+use nodeward_model::{Account, NodeId, NodePairs, SkipReason};
 
 use crate::Selection;
 use crate::crew::Crew;
 use crate::report::Residue;
+use crate::residency::Tally;
 use crate::survey::{Unit, units};
 
 /// Bytes looked at in one go, so that what is known of them stays in the cache.
@@ -32,18 +33,14 @@ pub fn residency(
 
 fn count(process: &dyn Process, unit: &Unit) -> BTreeMap<NodeId, u64> {
     let mut places = Vec::new();
-    let mut counts = BTreeMap::new();
+    let mut tally = Tally::default();
     for range in unit.pieces.iter().flat_map(|(_, range)| range.aligned_pieces(PIECE_BYTES)) {
         places.clear();
         // What went away since is on no node.
         process.places(range, &mut places).unwrap_or_default();
-        for run in places.chunk_by(|a, b| a == b) {
-            if let Place::On(node) = run[0] {
-                *counts.entry(node).or_default() += run.len() as u64;
-            }
-        }
+        tally.add(&places);
     }
-    counts
+    tally.nodes
 }
 
 /// Compares what is on the source nodes with what the account says stayed there.

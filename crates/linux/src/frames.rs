@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use nodeward_model::NodeId;
 
-use crate::pagemap::{Entry, WINDOW_PAGES};
+use crate::pagemap::{self, WINDOW_PAGES};
 
 /// What a memory block says about its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,10 +168,9 @@ fn zero_frame(page_bytes: u64) -> Option<u64> {
     let untouched = black_box(vec![0_u8; 1 << 20]);
     let middle = &untouched[untouched.len() / 2];
     black_box(*middle); // a read of untouched memory maps the zero page
-    let page = std::ptr::from_ref(middle).addr() as u64 / page_bytes;
-    let mut bytes = [0; 8];
-    File::open("/proc/self/pagemap").ok()?.read_exact_at(&mut bytes, page * 8).ok()?;
-    Some(Entry::from_bytes(bytes).frame()?).filter(|&frame| frame != 0)
+    let address = std::ptr::from_ref(middle).addr() as u64;
+    let pagemap = File::open("/proc/self/pagemap").ok()?;
+    pagemap::entry(&pagemap, address, page_bytes).ok()?.frame()
 }
 
 #[cfg(test)]

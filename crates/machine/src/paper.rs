@@ -179,6 +179,12 @@ struct Held {
 }
 
 impl Held {
+    fn look(&self, range: Range) -> Result<Vec<Page>> {
+        let mut sheet = self.running()?;
+        let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
+        Ok(numbers.map(|number| sheet.see(number)).collect())
+    }
+
     fn running(&self) -> Result<MutexGuard<'_, Sheet>> {
         let sheet = lock(&self.sheet);
         if sheet.life() == Life::Running { Ok(sheet) } else { Err(Error::Gone(self.pid)) }
@@ -207,16 +213,12 @@ impl Process for Held {
     }
 
     fn pages(&self, _mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
-        let mut sheet = self.running()?;
-        let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
-        into.extend(numbers.map(|number| sheet.see(number)));
+        into.extend(self.look(range)?);
         Ok(())
     }
 
     fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {
-        let mut sheet = self.running()?;
-        let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
-        into.extend(numbers.map(|number| sheet.see(number).place));
+        into.extend(self.look(range)?.iter().map(|page| page.place));
         Ok(())
     }
 

@@ -17,8 +17,7 @@ const THEIRS: &str = "migratepages";
 const OURS: &str = "/tmp/drop-in/migratepages";
 const ROOT: u32 = 0;
 
-/// Arguments; `PID` and `TID` stand for the load and one of its threads,
-/// `-` for an empty word.
+/// Arguments; `PID` and `TID` stand for the load and one of its threads, `-` for an empty word.
 const ROWS: [&str; 26] = [
     "PID 0 1",
     "TID 0 1",
@@ -96,10 +95,10 @@ fn install() {
 }
 
 fn call(program: &str, row: &str, load: &Load, user: u32) -> Finished {
-    let pid = load.pid().to_string();
+    let (pid, tid) = (load.pid().to_string(), load.other_thread());
     let words = row.split(' ').map(|word| match word {
         "-" => String::new(),
-        word => word.replace("PID", &pid).replace("TID", &load.other_thread()),
+        word => word.replace("PID", &pid).replace("TID", &tid),
     });
     finish(Command::new(program).arg0(THEIRS).args(words).uid(user).gid(user))
 }
@@ -109,7 +108,9 @@ fn seen(finished: &Finished, load: &Load) -> Seen {
     let added = |line: &str| line.starts_with("nodeward: ") || line.starts_with("libnuma: ");
     let own = |line: &&str| !line.is_empty() && !added(line);
     let nodes = load.nodes_of_memory();
-    move_load(load, "1 0");
+    if nodes.contains_key(&1) {
+        move_load(load, "1 0");
+    }
     Seen {
         code: finished.code,
         stdout: finished.stdout.clone(),

@@ -6,11 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use nodeward_engine::{Live, MoveReport, MoveRequest, Selection, migrate, plan};
+use nodeward_engine::{Live, MoveReport, Selection, migrate, plan};
 use nodeward_linux::{Linux, select};
 use nodeward_machine::{Error, Life, Machine, Process};
 use nodeward_model::{MappingKind, Pid};
-use nodeward_policy::workers;
 
 use crate::args::MoveArgs;
 use crate::exit::Exit;
@@ -26,14 +25,8 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     let topology = machine.topology()?;
     let pairs = nodes::pairs(from, to, &topology)?;
     let processes = hold(&machine, &find(args, pids)?)?;
-    let request = MoveRequest {
-        cpus: workers::cpus(&topology, &pairs.destinations(), &machine.usable_cpus()?),
-        pairs,
-        selection: Selection { kinds: kinds(args), ranges: args.range.clone() },
-        jobs: settings.jobs,
-        rate_bytes_per_s: settings.rate_bytes_per_s,
-        stall_ns: settings.stall_ns,
-    };
+    let selection = Selection { kinds: kinds(args), ranges: args.range.clone() };
+    let request = settings.request(&machine, &topology, pairs, selection)?;
     let live = Live::default();
     if args.dry_run {
         let report = plan(&machine, &processes, &request, &live)?;

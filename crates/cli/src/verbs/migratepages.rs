@@ -12,12 +12,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::{Live, MoveRequest, Selection, migrate};
+use nodeward_engine::{Live, Selection, migrate};
 use nodeward_linux::{Linux, nodes, select};
 use nodeward_machine::{Error, Machine, Process};
-use nodeward_model::nodestring::parse_nodestring;
-use nodeward_model::{Account, NodePairs, Nodemask, Pid, SkipReason, Topology};
-use nodeward_policy::workers;
+use nodeward_model::nodestring::{Context, parse_nodestring};
+use nodeward_model::{Account, NodePairs, Nodemask, Pid, SkipReason};
 
 use crate::settings::{MoveLayer, Places};
 use words::Words;
@@ -61,8 +60,9 @@ pub fn run(program: &str, arguments: &[String]) -> ExitCode {
 fn carry_out(words: &Words) -> Result<Account, Refusal> {
     let machine = Linux::open();
     let topology = machine.topology().map_err(Refusal::of)?;
-    let from = node_set(&words.from, &topology)?;
-    let to = node_set(&words.to, &topology)?;
+    let context = nodes::context(Path::new("/"), &topology).map_err(Refusal::of)?;
+    let from = node_set(&words.from, &context)?;
+    let to = node_set(&words.to, &context)?;
     let process = hold(&machine, words.pid)?;
     let to = to.and(&topology.nodes_with_memory());
     if to.is_empty() {
@@ -71,22 +71,14 @@ fn carry_out(words: &Words) -> Result<Account, Refusal> {
     let settings = Places::find(None, |name| std::env::var_os(name)).read(MoveLayer::default());
     let settings = settings.map_err(|error| Refusal::Call(INVALID, Some(error.to_string())))?;
     let pairs = NodePairs::new(&from, &to);
-    let usable = machine.usable_cpus().map_err(Refusal::of)?;
-    let request = MoveRequest {
-        cpus: workers::cpus(&topology, &pairs.destinations(), &usable),
-        pairs,
-        selection: Selection::default(),
-        jobs: settings.jobs,
-        rate_bytes_per_s: settings.rate_bytes_per_s,
-        stall_ns: settings.stall_ns,
-    };
+    let request = settings.request(&machine, &topology, pairs, Selection::default());
+    let request = request.map_err(Refusal::of)?;
     let report = migrate(&machine, &[process], &request, &Live::default()).map_err(Refusal::of)?;
     Ok(report.account())
 }
 
-fn node_set(text: &str, topology: &Topology) -> Result<Nodemask, Refusal> {
-    let context = nodes::context(Path::new("/"), topology).map_err(Refusal::of)?;
-    parse_nodestring(text, &context)
+fn node_set(text: &str, context: &Context) -> Result<Nodemask, Refusal> {
+    parse_nodestring(text, context)
         .map_err(|error| Refusal::Node(text.to_owned(), error.to_string()))
 }
 
