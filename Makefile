@@ -38,7 +38,7 @@ install: ## Install command, manual and completions below PREFIX (default /usr/l
 
 install-migratepages: install ## Also answer to the name migratepages, beside numactl's program
 	@at="$(DESTDIR)$(PREFIX)/bin/migratepages"; \
-	if [ -e "$$at" ] && [ "$$(readlink "$$at")" != nodeward ]; then \
+	if { [ -e "$$at" ] || [ -L "$$at" ]; } && [ "$$(readlink "$$at")" != nodeward ]; then \
 	    echo "$$at is somebody else's; choose another PREFIX" >&2; exit 1; \
 	fi; \
 	ln -sfn nodeward "$$at" && echo "$$at is nodeward"
