@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod account;
 pub mod hwloc;
 pub mod load;
@@ -17,6 +18,7 @@ pub mod mask;
 pub mod nodes;
 pub mod nodestring;
 pub mod page;
+pub mod pages;
 pub mod process;
 pub mod reason;
 pub mod residency;
@@ -24,6 +26,7 @@ pub mod synthetic;
 pub mod topology;
 pub mod units;
 
+pub use access::{Access, Accessor};
 pub use account::Account;
 pub use load::{ProcessLoad, ThreadTime};
 pub use mapping::{Mapping, MappingKind, Range};
@@ -31,7 +34,8 @@ pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
 pub use nodes::NodePairs;
 pub use nodestring::{NodestringError, parse_nodestring};
 pub use page::{Page, Place};
-pub use process::Pid;
+pub use pages::PageSet;
+pub use process::{Identity, Pid};
 pub use reason::SkipReason;
 pub use residency::{KindResidency, NodeShare, Residency};
 pub use synthetic::{Synthetic, SyntheticError};

@@ -45,6 +45,31 @@ impl fmt::Display for Pid {
     }
 }
 
+/// What tells a process from every other that may have its pid, before or after it, and from itself
+/// after it called exec.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its pid.
+    pub pid: Pid,
+    /// Its name at the time, as the kernel keeps it (15 bytes).
+    pub name: String,
+    /// The boot of the machine, as /proc/sys/kernel/random/boot_id names it.
+    pub boot: String,
+    /// When it began, in clock ticks after the boot.
+    pub started_ticks: u64,
+    /// A checksum of what the kernel gave its program at exec (addresses that it draws at random
+    /// among it).
+    pub program: u32,
+}
+
+impl Identity {
+    /// Whether both are one process running one program. Names may change.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.pid, &self.boot, self.started_ticks, self.program)
+            == (other.pid, &other.boot, other.started_ticks, other.program)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

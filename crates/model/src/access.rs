@@ -1,0 +1,25 @@
+//! Accesses to memory, as counters, samples and trackers report them.
+
+use crate::{CpuId, NodeId};
+
+/// Who accessed a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Accessor {
+    /// Some CPU of this node.
+    Node(NodeId),
+    /// This CPU.
+    Cpu(CpuId),
+    /// The source cannot tell.
+    Unknown,
+}
+
+/// Accesses to one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The virtual address, anywhere within its page.
+    pub address: u64,
+    /// Who accessed it.
+    pub by: Accessor,
+    /// How often, as counted by the source. A sample counts as often as its period says.
+    pub count: u64,
+}
