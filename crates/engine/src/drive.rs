@@ -44,45 +44,60 @@ enum Fate {
     NotTried,
 }
 
-impl Driver<'_> {
-    /// Moves the folios. The account holds every page of them.
-    ///
-    /// # Errors
+/// What became of folios. Each is in `moved`, in `no_room`, or its pages are in `account`.
+#[derive(Debug, Default)]
+pub struct Driven {
+    pub moved: Vec<FolioMove>,
+    /// Those for which the destination had no room, and what of.
+    pub no_room: Vec<(FolioMove, SkipReason)>,
+    /// Those that stay for another reason.
+    pub account: Account,
     /// The machine's, if it refused to do anything for a reason other than the process being gone;
     /// pages that were not tried are then accounted as `Refused`.
-    pub fn drive(&self, folios: &[FolioMove]) -> (Account, Option<Error>) {
-        let mut account = Account::default();
-        let mut stuck = Vec::new();
-        let mut error = self.attempt(folios, u32::MAX, &mut account, &mut stuck);
+    pub error: Option<Error>,
+}
+
+impl Driven {
+    fn skip(&mut self, folios: &[FolioMove], reason: SkipReason) {
+        self.account.skip(reason, folios.iter().map(|folio| u64::from(folio.pages)).sum());
+    }
+}
+
+/// Folios to try again, and why.
+type Stuck = Vec<(FolioMove, SkipReason)>;
+
+impl Driver<'_> {
+    /// Moves the folios.
+    pub fn drive(&self, folios: &[FolioMove]) -> Driven {
+        let mut driven = Driven::default();
+        let mut stuck = Stuck::new();
+        self.attempt(folios, u32::MAX, &mut driven, &mut stuck);
         for (retry, pause_ns) in RETRY_PAUSES_NS.into_iter().enumerate() {
             let full = retry > 0 && stuck.iter().all(|&(_, reason)| is_no_room(reason));
-            if self.should_retry(&stuck) && error.is_none() && !full {
+            if self.should_retry(&stuck, &driven) && !full {
                 self.machine.sleep_ns(pause_ns);
-                error = self.again(&mut stuck, u32::MAX, &mut account);
+                self.again(&mut stuck, u32::MAX, &mut driven);
             }
         }
-        let singles = stuck.len() <= SINGLES_MAX && error.is_none();
-        if singles && self.should_retry(&stuck) {
-            error = self.again(&mut stuck, 1, &mut account);
+        if stuck.len() <= SINGLES_MAX && self.should_retry(&stuck, &driven) {
+            self.again(&mut stuck, 1, &mut driven);
         }
         for (folio, reason) in stuck {
-            account.skip(reason, u64::from(folio.pages));
+            match is_no_room(reason) {
+                true => driven.no_room.push((folio, reason)),
+                false => driven.skip(&[folio], reason),
+            }
         }
-        (account, error)
+        driven
     }
 
-    fn should_retry(&self, stuck: &[(FolioMove, SkipReason)]) -> bool {
-        !stuck.is_empty() && !self.live.is_stopped()
+    fn should_retry(&self, stuck: &Stuck, driven: &Driven) -> bool {
+        !stuck.is_empty() && driven.error.is_none() && !self.live.is_stopped()
     }
 
-    fn again(
-        &self,
-        stuck: &mut Vec<(FolioMove, SkipReason)>,
-        run_pages_max: u32,
-        account: &mut Account,
-    ) -> Option<Error> {
+    fn again(&self, stuck: &mut Stuck, run_pages_max: u32, driven: &mut Driven) {
         let folios: Vec<FolioMove> = stuck.drain(..).map(|(folio, _)| folio).collect();
-        self.attempt(&folios, run_pages_max, account, stuck)
+        self.attempt(&folios, run_pages_max, driven, stuck);
     }
 
     /// One attempt at each folio, in as many calls as it takes.
@@ -90,55 +105,49 @@ impl Driver<'_> {
         &self,
         folios: &[FolioMove],
         run_pages_max: u32,
-        account: &mut Account,
-        stuck: &mut Vec<(FolioMove, SkipReason)>,
-    ) -> Option<Error> {
+        driven: &mut Driven,
+        stuck: &mut Stuck,
+    ) {
         let mut rest = folios;
         while let Some(first) = rest.first() {
             if self.live.is_stopped() {
-                skip(account, rest, SkipReason::Interrupted);
-                return None;
+                return driven.skip(rest, SkipReason::Interrupted);
             }
             if first.pages > self.pace.folio_pages_max() {
-                account.skip(SkipReason::StallBudget, u64::from(first.pages));
+                driven.skip(&[*first], SkipReason::StallBudget);
                 rest = &rest[1..];
                 continue;
             }
             let (count, run_pages) = self.pace.next_call(rest, self.machine.page_bytes());
             let fates = match self.call(&rest[..count], run_pages.min(run_pages_max)) {
                 Ok(fates) => fates,
+                Err(error) if error.is_gone() => return driven.skip(rest, SkipReason::Gone),
                 Err(error) => {
-                    let gone = error.is_gone();
-                    let reason = if gone { SkipReason::Gone } else { SkipReason::Refused };
-                    skip(account, rest, reason);
-                    return (!gone).then_some(error);
+                    driven.error = Some(error);
+                    return driven.skip(rest, SkipReason::Refused);
                 }
             };
             let tried = fates.iter().take_while(|fate| **fate != Fate::NotTried).count();
-            self.enter(&rest[..tried], &fates, account, stuck);
+            self.enter(&rest[..tried], &fates, driven, stuck);
             rest = &rest[tried..];
         }
-        None
     }
 
-    /// Writes what became of folios into the account, or onto the list of those to try again.
-    fn enter(
-        &self,
-        folios: &[FolioMove],
-        fates: &[Fate],
-        account: &mut Account,
-        stuck: &mut Vec<(FolioMove, SkipReason)>,
-    ) {
-        let before = account.moved;
+    /// Notes what became of folios, or puts them on the list of those to try again.
+    fn enter(&self, folios: &[FolioMove], fates: &[Fate], driven: &mut Driven, stuck: &mut Stuck) {
+        let mut moved = 0;
         for (folio, fate) in folios.iter().zip(fates) {
             match *fate {
-                Fate::Moved => account.moved += u64::from(folio.pages),
-                Fate::Stays(reason) => account.skip(reason, u64::from(folio.pages)),
+                Fate::Moved => {
+                    driven.moved.push(*folio);
+                    moved += u64::from(folio.pages);
+                }
+                Fate::Stays(reason) => driven.skip(&[*folio], reason),
                 Fate::Stuck(reason) => stuck.push((*folio, reason)),
                 Fate::NotTried => {}
             }
         }
-        self.live.moved((account.moved - before) * self.machine.page_bytes());
+        self.live.moved(moved * self.machine.page_bytes());
     }
 
     /// One call, and what became of each of its folios. At least the first has been tried.
@@ -261,8 +270,4 @@ fn now_at(place: Place, folio: FolioMove, fate: Fate) -> Fate {
 
 fn is_no_room(reason: SkipReason) -> bool {
     matches!(reason, SkipReason::NoMemory | SkipReason::NoHugePage)
-}
-
-fn skip(account: &mut Account, folios: &[FolioMove], reason: SkipReason) {
-    account.skip(reason, folios.iter().map(|folio| u64::from(folio.pages)).sum());
 }

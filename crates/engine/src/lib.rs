@@ -1,13 +1,15 @@
 //! The round: observe, decide, migrate, verify.
 //!
-//! A move is cut into units of work (`survey`); a crew of workers takes them one by one
-//! (`crew`); each unit is looked at, decided about, moved and accounted for (`migrate`,
-//! `drive`); at the end everything is looked at once more (`verify`).
+//! A move (`migrate`) is cut into units of work (`survey`); a crew of workers takes them one by one
+//! (`crew`); each unit is looked at, decided about, moved and accounted for (`work`, `drive`,
+//! `tally`); at the end everything is looked at once more (`verify`). Nodes that change places take
+//! turns (`exchange`).
 
 #![forbid(unsafe_code)]
 
 mod crew;
 mod drive;
+mod exchange;
 mod live;
 mod migrate;
 mod pace;
@@ -16,9 +18,12 @@ mod report;
 mod request;
 pub mod residency;
 mod survey;
+mod tally;
 mod verify;
+mod work;
 
 pub use live::Live;
 pub use migrate::{migrate, plan};
+pub use nodeward_policy::plan::Order;
 pub use report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
 pub use request::{Jobs, MoveRequest, Selection};

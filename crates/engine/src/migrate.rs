@@ -1,21 +1,18 @@
 //! One move from beginning to end.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nodeward_machine::{Error, Machine, Process, Result};
-use nodeward_model::{Account, Mapping, NodeId, Page, Range, SkipReason};
-use nodeward_policy::plan::{Plan, Rules};
+use nodeward_machine::{Machine, Process, Result};
+use nodeward_model::{Nodemask, SkipReason};
 
 use crate::crew::Crew;
-use crate::drive::Driver;
+use crate::exchange;
 use crate::pace::Pace;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
-use crate::survey::{Unit, units};
+use crate::survey::{Scope, Unit, units};
+use crate::tally::{Tallies, Tally, add_counts};
+use crate::work::Work;
 use crate::{Live, MoveRequest, verify};
-
-/// Waits before pages that somebody else is moving are looked at again.
-const LANDING_PAUSES_NS: [u64; 3] = [1_000_000, 10_000_000, 50_000_000];
 
 /// Moves the selected memory of processes that are held.
 ///
@@ -31,22 +28,34 @@ pub fn migrate(
     let began_ns = machine.now_ns();
     let units = survey(machine, processes, request, live)?;
     let pace = Pace::new(request);
-    let crew = Crew::new(machine, live, request, units.len());
     let work = Work { machine, processes, request, live, pace: &pace };
-    let (results, workers) = crew.each(&units, |unit| work.unit(unit));
-    let moved_ns = machine.now_ns();
-    let (tallies, error) = collect(&units, results, processes.len());
-    let moved: u64 = tallies.iter().map(|tally| tally.account.moved).sum();
-    let error = match error {
-        Some(error) if moved == 0 => return Err(error),
-        error => error,
+    let is_exchange = exchange::is_asked_for(request);
+    let crew =
+        Crew::new(machine, live, request, if is_exchange { usize::MAX } else { units.len() });
+    let (mut tallies, workers) = match is_exchange {
+        true => exchange::carry_out(&work, &crew, &units),
+        false => carry_out(&work, &crew, &units),
     };
-    let mut report = work.report(tallies, &crew, error);
-    report.moving_ns = moved_ns - began_ns;
-    report.verifying_ns = machine.now_ns() - moved_ns;
-    report.workers = workers;
-    report.longest_hold_ns = pace.longest_hold_ns();
-    Ok(report)
+    enter_unseen(&mut tallies, processes, request, &units);
+    let moved_ns = machine.now_ns();
+    if tallies.moved() == 0
+        && let Some(error) = tallies.error.take()
+    {
+        return Err(error);
+    }
+    let reports = processes.iter().zip(tallies.of_processes).enumerate();
+    let scopes = |index| scope(machine, processes, request, index);
+    Ok(MoveReport {
+        processes: reports
+            .map(|(index, (_, tally))| process_report(&crew, &scopes(index), tally))
+            .collect(),
+        moving_ns: moved_ns - began_ns,
+        verifying_ns: machine.now_ns() - moved_ns,
+        workers,
+        longest_hold_ns: pace.longest_hold_ns(),
+        interrupted: live.is_stopped() && tallies.error.is_none(),
+        error: tallies.error,
+    })
 }
 
 /// Tells what [`migrate`] would do, and does nothing.
@@ -73,7 +82,27 @@ pub fn plan(
         total.account.add(&plan.account);
         add_counts(&mut total.residency, &plan.residency);
     }
+    let unseen = unseen(processes, request, &units);
+    for ((_, plan), (reason, pages)) in report.processes.iter_mut().zip(unseen) {
+        plan.account.skip(reason, pages);
+    }
     Ok(report)
+}
+
+fn scope<'a>(
+    machine: &dyn Machine,
+    processes: &'a [Arc<dyn Process>],
+    request: &'a MoveRequest,
+    index: usize,
+) -> Scope<'a> {
+    Scope {
+        process: &*processes[index],
+        index,
+        selection: &request.selection,
+        orders: &request.orders[index],
+        page_bytes: machine.page_bytes(),
+        workers: request.workers_max(),
+    }
 }
 
 fn survey(
@@ -83,9 +112,8 @@ fn survey(
     live: &Live,
 ) -> Result<Vec<Unit>> {
     let mut all = Vec::new();
-    for (index, process) in processes.iter().enumerate() {
-        let page_bytes = machine.page_bytes();
-        match units(&**process, index, &request.selection, page_bytes, request.workers_max()) {
+    for index in 0..processes.len() {
+        match units(&scope(machine, processes, request, index)) {
             Ok(units) => all.extend(units),
             // One of several that ended meanwhile is told in the report.
             Err(error) if error.is_gone() && processes.len() > 1 => {}
@@ -96,152 +124,67 @@ fn survey(
     Ok(all)
 }
 
-/// What one unit, or all units of a process, came to.
-#[derive(Debug, Default)]
-struct Tally {
-    account: Account,
-    before: BTreeMap<NodeId, u64>,
-}
-
-type UnitResult = (Tally, Option<Error>);
-
-struct Work<'a> {
-    machine: &'a dyn Machine,
-    processes: &'a [Arc<dyn Process>],
-    request: &'a MoveRequest,
-    live: &'a Live,
-    pace: &'a Pace,
-}
-
-impl Work<'_> {
-    /// Looks at a unit and moves what is to be moved.
-    fn unit(&self, unit: &Unit) -> (UnitResult, u64) {
-        let result = match self.look(unit) {
-            Ok(plan) => self.carry_out(unit, plan),
-            Err(error) if error.is_gone() => (Tally::default(), None),
-            Err(error) => (Tally::default(), Some(error)),
-        };
-        if result.1.is_some() {
-            self.live.stop();
+/// Moves unit by unit. Also returns the largest number of workers that was in use.
+fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, u32) {
+    let (results, workers) = crew.each(units, |unit| {
+        let (mut tally, driven) = work.unit(unit);
+        for (folio, reason) in driven.no_room {
+            tally.account.skip(reason, u64::from(folio.pages));
         }
-        self.live.examined(unit.bytes);
-        let bytes = result.0.account.moved * self.machine.page_bytes();
-        (result, bytes)
-    }
-
-    fn look(&self, unit: &Unit) -> Result<Plan> {
-        let rules = Rules {
-            pairs: self.request.pairs.clone(),
-            everyones: self.machine.capabilities().move_everyones,
-            folio_pages_max: self.pace.folio_pages_max(),
-        };
-        let mut plan = Plan::default();
-        for piece in &unit.pieces {
-            self.consider(unit, piece, |_| true, &rules, &mut plan)?;
-        }
-        for pause_ns in LANDING_PAUSES_NS {
-            self.look_again(unit, pause_ns, &rules, &mut plan)?;
-        }
-        // Whoever is moving them has still not let go.
-        plan.account.skip(SkipReason::Pinned, plan.in_flight.len() as u64);
-        plan.sort();
-        Ok(plan)
-    }
-
-    /// Waits for the pages that were in flight, and considers them where they landed.
-    fn look_again(&self, unit: &Unit, pause_ns: u64, rules: &Rules, plan: &mut Plan) -> Result<()> {
-        if plan.in_flight.is_empty() {
-            return Ok(());
-        }
-        self.machine.sleep_ns(pause_ns);
-        let flown: BTreeSet<u64> = std::mem::take(&mut plan.in_flight).into_iter().collect();
-        let holds_some = |range: Range| flown.range(range.start..range.end).next().is_some();
-        for piece in unit.pieces.iter().filter(|(_, range)| holds_some(*range)) {
-            self.consider(unit, piece, |address| flown.contains(&address), rules, plan)?;
-        }
-        Ok(())
-    }
-
-    /// Looks at a piece and decides about those of its pages that are wanted.
-    fn consider(
-        &self,
-        unit: &Unit,
-        (mapping, range): &(Arc<Mapping>, Range),
-        is_wanted: impl Fn(u64) -> bool,
-        rules: &Rules,
-        plan: &mut Plan,
-    ) -> Result<()> {
-        let page_bytes = self.machine.page_bytes();
-        let mut pages = Vec::new();
-        self.processes[unit.process].pages(mapping, *range, &mut pages)?;
-        for (address, page) in (range.start..).step_by(page_bytes as usize).zip(&mut pages) {
-            if !is_wanted(address) {
-                *page = Page::ABSENT;
-            }
-        }
-        plan.consider(&pages, range.start, page_bytes, rules);
-        Ok(())
-    }
-
-    fn carry_out(&self, unit: &Unit, mut plan: Plan) -> UnitResult {
-        let driver = Driver {
-            machine: self.machine,
-            process: &*self.processes[unit.process],
-            live: self.live,
-            pace: self.pace,
-            everyones: self.machine.capabilities().move_everyones,
-            hugetlb: unit.hugetlb,
-        };
-        let (account, error) = driver.drive(&plan.moves);
-        plan.account.add(&account);
-        (Tally { account: plan.account, before: plan.residency }, error)
-    }
-
-    fn report(&self, tallies: Vec<Tally>, crew: &Crew<'_>, error: Option<Error>) -> MoveReport {
-        let reports = self.processes.iter().zip(tallies);
-        MoveReport {
-            processes: reports.map(|(p, tally)| self.process(&**p, tally, crew)).collect(),
-            moving_ns: 0,
-            verifying_ns: 0,
-            workers: 0,
-            longest_hold_ns: None,
-            interrupted: self.live.is_stopped() && error.is_none(),
-            error,
-        }
-    }
-
-    fn process(&self, process: &dyn Process, tally: Tally, crew: &Crew<'_>) -> ProcessReport {
-        let after = verify::residency(crew, process, &self.request.selection);
-        ProcessReport {
-            pid: process.pid(),
-            residue: verify::residue(&tally.account, &after, &self.request.pairs),
-            account: tally.account,
-            before: tally.before,
-            after,
-            life: process.life(),
-        }
-    }
-}
-
-/// Adds up the units of each process; also returns the first error.
-fn collect(
-    units: &[Unit],
-    results: Vec<UnitResult>,
-    processes: usize,
-) -> (Vec<Tally>, Option<Error>) {
-    let mut tallies: Vec<Tally> = (0..processes).map(|_| Tally::default()).collect();
-    let mut first_error = None;
+        work.live.examined(unit.bytes);
+        let bytes = tally.account.moved * work.machine.page_bytes();
+        ((tally, driven.error), bytes)
+    });
+    let mut tallies = Tallies::new(work.processes.len());
     for (unit, (tally, error)) in units.iter().zip(results) {
-        let total = &mut tallies[unit.process];
-        total.account.add(&tally.account);
-        add_counts(&mut total.before, &tally.before);
-        first_error = first_error.or(error);
+        tallies.add(unit.process, &tally, error);
     }
-    (tallies, first_error)
+    (tallies, workers)
 }
 
-fn add_counts(total: &mut BTreeMap<NodeId, u64>, counts: &BTreeMap<NodeId, u64>) {
-    for (&node, &pages) in counts {
-        *total.entry(node).or_default() += pages;
+/// Accounts for pages that were named and that no unit holds.
+fn enter_unseen(
+    tallies: &mut Tallies,
+    processes: &[Arc<dyn Process>],
+    request: &MoveRequest,
+    units: &[Unit],
+) {
+    let unseen = unseen(processes, request, units);
+    for (tally, (reason, pages)) in tallies.of_processes.iter_mut().zip(unseen) {
+        tally.account.skip(reason, pages);
+    }
+}
+
+/// For each process, the pages that were named and lie in no mapping that could be looked at.
+fn unseen(
+    processes: &[Arc<dyn Process>],
+    request: &MoveRequest,
+    units: &[Unit],
+) -> Vec<(SkipReason, u64)> {
+    let of_process = |(index, process): (usize, &Arc<dyn Process>)| {
+        let sets = || request.orders[index].iter().filter_map(|order| order.pages.as_ref());
+        let pieces = units.iter().filter(|unit| unit.process == index).flat_map(|u| &u.pieces);
+        let seen: u64 =
+            pieces.map(|(_, range)| sets().map(|set| set.count_in(*range)).sum::<u64>()).sum();
+        let reason = match process.life() {
+            nodeward_machine::Life::Running => SkipReason::NotPresent,
+            _ => SkipReason::Gone,
+        };
+        (reason, sets().map(|set| set.len()).sum::<u64>() - seen)
+    };
+    processes.iter().enumerate().map(of_process).collect()
+}
+
+fn process_report(crew: &Crew<'_>, scope: &Scope<'_>, tally: Tally) -> ProcessReport {
+    let after = verify::residency(crew, scope);
+    let sources: Nodemask =
+        scope.orders.iter().flat_map(|order| order.pairs.iter()).map(|(from, _)| from).collect();
+    ProcessReport {
+        pid: scope.process.pid(),
+        residue: verify::residue(&tally.account, &tally.at_home, &after, &sources),
+        account: tally.account,
+        before: tally.before,
+        after,
+        life: scope.process.life(),
     }
 }

@@ -1,8 +1,10 @@
 //! What a move is asked to do.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use nodeward_model::{CpuId, Mapping, MappingKind, NodePairs, Range};
+use nodeward_model::{CpuId, Mapping, MappingKind, Range};
+use nodeward_policy::plan::Order;
 use nodeward_policy::workers::WORKERS_MAX;
 
 /// How many workers move pages.
@@ -38,14 +40,18 @@ impl Selection {
         if self.ranges.is_empty() {
             return vec![mapping.range];
         }
-        let step = mapping.huge_page_bytes.unwrap_or(page_bytes);
-        let whole = |range: &Range| {
-            let end = range.end.checked_next_multiple_of(step).unwrap_or(range.end);
-            Range::new(range.start / step * step, end)
-        };
-        let parts = self.ranges.iter().filter_map(|range| mapping.range.and(whole(range)));
-        joined(parts.collect())
+        whole_pages(&self.ranges, mapping, page_bytes)
     }
+}
+
+/// Ranges widened to whole pages of a mapping and cut to it; each page is in at most one of them.
+pub(crate) fn whole_pages(ranges: &[Range], mapping: &Mapping, page_bytes: u64) -> Vec<Range> {
+    let step = mapping.huge_page_bytes.unwrap_or(page_bytes);
+    let whole = |range: &Range| {
+        let end = range.end.checked_next_multiple_of(step).unwrap_or(range.end);
+        Range::new(range.start / step * step, end)
+    };
+    joined(ranges.iter().filter_map(|range| mapping.range.and(whole(range))).collect())
 }
 
 /// Ranges in ascending order, those that meet or overlap made one.
@@ -64,8 +70,8 @@ fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
 /// A move.
 #[derive(Clone, Debug)]
 pub struct MoveRequest {
-    /// Where each node's pages go.
-    pub pairs: NodePairs,
+    /// What is to be done with the pages of each process, in the order of the processes.
+    pub orders: Vec<Arc<[Order]>>,
     /// What is meant.
     pub selection: Selection,
     /// How many workers.

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use nodeward_machine::{Process, Result};
 use nodeward_model::{Mapping, Range};
+use nodeward_policy::plan::Order;
 use nodeward_policy::workers::unit_pages;
 
 use crate::Selection;
+use crate::request::whole_pages;
 
 /// A page table of the kernel maps this much; workers that stay within different ones do not wait
 /// for each other's page table lock.
@@ -23,20 +25,28 @@ pub struct Unit {
     pub bytes: u64,
     /// Whether they are hugetlb memory; a unit never mixes.
     pub hugetlb: bool,
+    /// What is to be done with its pages.
+    pub orders: Arc<[Order]>,
 }
 
 /// A stretch of address space and the mapping that it lies in.
-type Piece = (Arc<Mapping>, Range);
+pub type Piece = (Arc<Mapping>, Range);
 
-/// Lists the units of one process for so many workers.
-pub fn units(
-    process: &dyn Process,
-    index: usize,
-    selection: &Selection,
-    page_bytes: u64,
-    workers: u32,
-) -> Result<Vec<Unit>> {
-    let pieces = pieces(process, selection, page_bytes)?;
+/// What is surveyed, and for whom.
+pub struct Scope<'a> {
+    pub process: &'a dyn Process,
+    /// Index of the process among those of the move.
+    pub index: usize,
+    pub selection: &'a Selection,
+    pub orders: &'a Arc<[Order]>,
+    pub page_bytes: u64,
+    pub workers: u32,
+}
+
+/// Lists the units of one process.
+pub fn units(scope: &Scope<'_>) -> Result<Vec<Unit>> {
+    let page_bytes = scope.page_bytes;
+    let pieces = pieces(scope)?;
     let mut left = bytes(&pieces);
     let mut size = 0;
     let mut units: Vec<Unit> = Vec::new();
@@ -51,9 +61,14 @@ pub fn units(
                     append(&mut unit.pieces, &mapping, piece);
                 }
                 None => {
-                    size = unit_pages(left / page_bytes, workers) * page_bytes;
-                    let pieces = vec![(Arc::clone(&mapping), piece)];
-                    units.push(Unit { process: index, pieces, bytes: piece.bytes(), hugetlb });
+                    size = unit_pages(left / page_bytes, scope.workers) * page_bytes;
+                    units.push(Unit {
+                        process: scope.index,
+                        pieces: vec![(Arc::clone(&mapping), piece)],
+                        bytes: piece.bytes(),
+                        hugetlb,
+                        orders: Arc::clone(scope.orders),
+                    });
                 }
             }
             left -= piece.bytes();
@@ -64,10 +79,12 @@ pub fn units(
 
 /// What is selected and may hold pages. Where the pages of the process could fill half of the
 /// selected addresses, it takes longer to list them than to look at all.
-fn pieces(process: &dyn Process, selection: &Selection, page_bytes: u64) -> Result<Vec<Piece>> {
+fn pieces(scope: &Scope<'_>) -> Result<Vec<Piece>> {
+    let process = scope.process;
     let mut selected = Vec::new();
     for mapping in process.mappings()? {
-        let parts = selection.parts(&mapping, page_bytes);
+        let parts = scope.selection.parts(&mapping, scope.page_bytes);
+        let parts = named_parts(parts, &mapping, scope.orders, scope.page_bytes);
         let mapping = Arc::new(mapping);
         selected.extend(parts.into_iter().map(|part| (Arc::clone(&mapping), part)));
     }
@@ -80,6 +97,22 @@ fn pieces(process: &dyn Process, selection: &Selection, page_bytes: u64) -> Resu
         pieces.extend(populated.map(|range| (Arc::clone(&mapping), range)));
     }
     Ok(pieces)
+}
+
+/// The parts in which pages are named one by one; all of them if an order is for all pages.
+fn named_parts(
+    parts: Vec<Range>,
+    mapping: &Mapping,
+    orders: &[Order],
+    page_bytes: u64,
+) -> Vec<Range> {
+    let Some(sets) = orders.iter().map(|order| order.pages.as_ref()).collect::<Option<Vec<_>>>()
+    else {
+        return parts;
+    };
+    let named = |part: Range| sets.iter().flat_map(move |set| set.parts(part));
+    let named: Vec<Range> = parts.into_iter().flat_map(named).collect();
+    whole_pages(&named, mapping, page_bytes)
 }
 
 fn bytes(pieces: &[Piece]) -> u64 {
@@ -110,7 +143,15 @@ mod tests {
         let pid = Pid::new(7).unwrap();
         machine.start(pid, Sheet::of(&vec![Page::on(NodeId(0)); 10_000]));
         let process = machine.hold(pid).unwrap();
-        let units = units(&*process, 0, &Selection::default(), 4096, 2).unwrap();
+        let scope = Scope {
+            process: &*process,
+            index: 0,
+            selection: &Selection::default(),
+            orders: &[Order::default()].into(),
+            page_bytes: 4096,
+            workers: 2,
+        };
+        let units = units(&scope).unwrap();
         // Starts 16 pages after a page table: 496 pages, then whole tables of 512. A quarter of
         // 10,000 holds the first piece and three tables; then the least, four tables, and so on.
         let pages: Vec<u64> = units.iter().map(|unit| unit.bytes / 4096).collect();

@@ -2,49 +2,62 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_machine::Process;
-use nodeward_model::{Account, NodeId, NodePairs, SkipReason};
+use nodeward_model::{Account, NodeId, Nodemask, Place, Range, SkipReason};
 
-use crate::Selection;
 use crate::crew::Crew;
 use crate::report::Residue;
 use crate::residency::Tally;
-use crate::survey::{Unit, units};
+use crate::survey::{Scope, Unit, units};
+use crate::tally::add_counts;
 
 /// Bytes looked at in one go, so that what is known of them stays in the cache.
 const PIECE_BYTES: u64 = 8 << 20;
 
 /// Base pages by node in the selected memory of a process, looked at afresh: mappings that came or
-/// went since are seen as they are now. Empty if the process is gone.
-pub fn residency(
-    crew: &Crew<'_>,
-    process: &dyn Process,
-    selection: &Selection,
-) -> BTreeMap<NodeId, u64> {
-    let page_bytes = crew.machine.page_bytes();
-    let units = units(process, 0, selection, page_bytes, crew.workers_max()).unwrap_or_default();
-    let (counts, _) = crew.each(&units, |unit| (count(process, unit), 0));
+/// went since are seen as they are now. Of pages that were named one by one only those are counted.
+/// Empty if the process is gone.
+pub fn residency(crew: &Crew<'_>, scope: &Scope<'_>) -> BTreeMap<NodeId, u64> {
+    let units = units(scope).unwrap_or_default();
+    let (counts, _) = crew.each(&units, |unit| (count(scope, unit), 0));
     let mut total = BTreeMap::new();
-    for (node, pages) in counts.into_iter().flatten() {
-        *total.entry(node).or_default() += pages;
-    }
+    counts.iter().for_each(|counts| add_counts(&mut total, counts));
     total
 }
 
-fn count(process: &dyn Process, unit: &Unit) -> BTreeMap<NodeId, u64> {
+fn count(scope: &Scope<'_>, unit: &Unit) -> BTreeMap<NodeId, u64> {
     let mut places = Vec::new();
     let mut tally = Tally::default();
     for range in unit.pieces.iter().flat_map(|(_, range)| range.aligned_pieces(PIECE_BYTES)) {
         places.clear();
         // What went away since is on no node.
-        process.places(range, &mut places).unwrap_or_default();
+        scope.process.places(range, &mut places).unwrap_or_default();
+        forget_others(&mut places, range, scope);
         tally.add(&places);
     }
     tally.nodes
 }
 
-/// Compares what is on the source nodes with what the account says stayed there.
-pub fn residue(account: &Account, after: &BTreeMap<NodeId, u64>, pairs: &NodePairs) -> Residue {
+/// Keeps the places of pages that an order is for.
+fn forget_others(places: &mut [Place], range: Range, scope: &Scope<'_>) {
+    if scope.orders.iter().any(|order| order.pages.is_none()) {
+        return;
+    }
+    let sets = || scope.orders.iter().filter_map(|order| order.pages.as_ref());
+    for (address, place) in (range.start..).step_by(scope.page_bytes as usize).zip(places) {
+        if !sets().any(|set| set.contains(address)) {
+            *place = Place::Absent;
+        }
+    }
+}
+
+/// Compares what is on the source nodes with what the account says stayed there, and what belongs
+/// there: a node may be a source and a destination.
+pub fn residue(
+    account: &Account,
+    at_home: &BTreeMap<NodeId, u64>,
+    after: &BTreeMap<NodeId, u64>,
+    sources: &Nodemask,
+) -> Residue {
     let stayed = |reason: &SkipReason| {
         !matches!(
             reason,
@@ -52,8 +65,11 @@ pub fn residue(account: &Account, after: &BTreeMap<NodeId, u64>, pairs: &NodePai
         )
     };
     let skipped = account.skipped.iter().filter(|(reason, _)| stayed(reason));
+    let on_sources = |counts: &BTreeMap<NodeId, u64>| -> u64 {
+        sources.iter().filter_map(|node| counts.get(&node)).sum()
+    };
     Residue {
-        expected: skipped.map(|(_, pages)| pages).sum(),
-        seen: pairs.sources().iter().filter_map(|node| after.get(&node)).sum(),
+        expected: skipped.map(|(_, pages)| pages).sum::<u64>() + on_sources(at_home),
+        seen: on_sources(after),
     }
 }

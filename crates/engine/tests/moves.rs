@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Selection, migrate, plan};
+use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Order, Selection, migrate, plan};
 use nodeward_machine::paper::{Paper, Sheet};
 use nodeward_machine::{Life, Machine};
-use nodeward_model::{NodeId, NodePairs, Page, Pid, SkipReason};
+use nodeward_model::{NodeId, NodePairs, Page, PageSet, Pid, SkipReason};
 use proptest::prelude::*;
 
 const FIRST: u64 = 16; // the number of the first page of a sheet
@@ -14,9 +14,15 @@ fn pid() -> Pid {
     Pid::new(7).unwrap()
 }
 
+fn order(from: &str, to: &str, pages: Option<PageSet>) -> Order {
+    let nodes =
+        |text: &str| text.split(',').map(|n| NodeId(n.parse().unwrap())).collect::<Vec<_>>();
+    Order { pairs: NodePairs::in_order(&nodes(from), &nodes(to)), pages }
+}
+
 fn request(from: &str, to: &str) -> MoveRequest {
     MoveRequest {
-        pairs: NodePairs::new(&from.parse().unwrap(), &to.parse().unwrap()),
+        orders: vec![[order(from, to, None)].into()],
         selection: Selection::default(),
         jobs: Jobs::Fixed(2),
         cpus: Vec::new(),
@@ -211,6 +217,45 @@ fn a_plan_says_what_a_move_would_do_and_does_nothing() {
     assert_eq!(planned.account.skipped, [(SkipReason::Shared, 1)].into());
     assert_eq!(planned.account.already_there, 1);
     assert_eq!(machine.sheet(pid()).unwrap().calls, 0);
+}
+
+/// Pages by their position behind the first.
+fn named(positions: impl IntoIterator<Item = u64>) -> PageSet {
+    let mut set = PageSet::new(4096);
+    positions.into_iter().for_each(|page| _ = set.insert((FIRST + page) * 4096));
+    set
+}
+
+/// Only pages that were named move; those that are nowhere are told.
+#[test]
+fn named_pages_move_and_no_others() {
+    let sheet = Sheet::of(&[[on(0); 3000], [on(1); 3000]].concat());
+    // 500 on node 0, 500 on node 1, and 7 behind the end of the only mapping.
+    let pages = named((0..6000).step_by(6).chain(10_000..10_007));
+    let orders = vec![[order("0", "1", Some(pages))].into()];
+    let (report, after) = run(sheet, &MoveRequest { orders, ..request("0", "1") }, false);
+    let account = report.account();
+    assert_eq!((account.moved, account.already_there), (500, 500));
+    assert_eq!(account.skipped, [(SkipReason::NotPresent, 7)].into());
+    assert_eq!(after.residency(), [(NodeId(0), 2500), (NodeId(1), 3500)].into());
+    assert_eq!(report.processes[0].before, [(NodeId(0), 500), (NodeId(1), 500)].into());
+    assert_eq!(report.processes[0].after, [(NodeId(1), 1000)].into());
+    assert_eq!(report.processes[0].residue.appeared(), 0);
+}
+
+/// Two lists with a destination each are one move.
+#[test]
+fn each_list_has_its_own_destination() {
+    let sheet = Sheet::of(&[[on(0); 1000], [on(1); 1000]].concat());
+    let orders = [
+        order("0,1", "1", Some(named(0..100))),
+        order("0,1", "0", Some(named((1000..1050).chain(500..510)))),
+    ];
+    let orders = vec![orders.into()];
+    let (report, after) = run(sheet, &MoveRequest { orders, ..request("0", "1") }, false);
+    assert_eq!((report.account().moved, report.account().already_there), (150, 10));
+    assert_eq!(after.residency(), [(NodeId(0), 950), (NodeId(1), 1050)].into());
+    assert_eq!(report.processes[0].residue.appeared(), 0);
 }
 
 /// A layout with folios of several sizes and everything that can be wrong with a page.

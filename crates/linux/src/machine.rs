@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nodeward_machine::{Capabilities, Error, Machine, Process, Result};
-use nodeward_model::{CpuId, Cpumask, Pid, Topology};
+use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Topology};
 use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -64,6 +64,10 @@ impl Machine for Linux {
 
     fn topology(&self) -> Result<Topology> {
         sysfs::read_topology(Path::new("/"))
+    }
+
+    fn free_bytes(&self, node: NodeId) -> Result<u64> {
+        sysfs::free_bytes(Path::new("/"), node)
     }
 
     fn usable_cpus(&self) -> Result<Cpumask> {

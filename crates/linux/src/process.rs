@@ -6,18 +6,19 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward_machine::{Error, Life, MoveBatch, MoveOutcome, Process, Result};
-use nodeward_model::{Mapping, MappingKind, NodeId, Page, Pid, Place, Range};
+use nodeward_model::{Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Range};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::advice::{Attempt, Situation};
 use crate::frames::{Frames, LazyFrames};
 use crate::pagemap::{self, Entry, StandIn, WINDOW_PAGES, Window};
 use crate::populated;
 use crate::procfs::stat::Flags;
-use crate::procfs::{maps, smaps};
+use crate::procfs::{identity, maps, smaps};
 use crate::{moving, sys};
 
 /// Pages asked for in one query; the kernel lets go of the target's lock after every 16.
@@ -42,6 +43,15 @@ pub struct LinuxProcess {
 impl Process for LinuxProcess {
     fn pid(&self) -> Pid {
         self.pid
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        let identity = identity::read(Path::new("/"), self.pid)?;
+        // Files that were read by their path are those of the process that we hold, if it lives.
+        match self.life() {
+            Life::Running => Ok(identity),
+            Life::Exited | Life::Replaced => Err(Error::Gone(self.pid)),
+        }
     }
 
     fn life(&self) -> Life {
@@ -100,6 +110,17 @@ impl Process for LinuxProcess {
 
     fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {
         self.each_window(range, |piece, window| self.window_places(piece, window, into))
+    }
+
+    fn frames(&self, range: Range, into: &mut Vec<Option<u64>>) -> Result<()> {
+        if self.frames.get().is_none() {
+            let situation = Situation::find(Path::new("/"));
+            return Err(situation.denied("seeing page frame numbers", Attempt::FrameNumbers));
+        }
+        self.each_window(range, |_, window| {
+            into.extend(window.entries().map(Entry::frame));
+            Ok(())
+        })
     }
 
     fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {

@@ -13,7 +13,7 @@ mod tree;
 use std::path::Path;
 
 use nodeward_machine::Result;
-use nodeward_model::{Cpumask, Topology};
+use nodeward_model::{Cpumask, NodeId, Topology};
 
 pub use capture::{CaptureError, capture, unpack};
 pub use tree::as_capture;
@@ -40,4 +40,13 @@ pub fn read_topology(root: &Path) -> Result<Topology> {
     let mut topology = Topology { page_bytes, cpus, nodes, cores, caches, distances };
     topology.sort();
     Ok(topology)
+}
+
+/// Bytes that are free on a node now.
+///
+/// # Errors
+/// If the node has no file that tells.
+pub fn free_bytes(root: &Path, node: NodeId) -> Result<u64> {
+    let dir = Dir::open(root.join(NODE_DIR))?;
+    nodes::free_bytes(&dir, node, &mut Buffer::default())
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use nodeward_model::{CpuId, Cpumask, Mapping, Page, Pid, Place, Range, Topology};
+use nodeward_model::{
+    CpuId, Cpumask, Identity, Mapping, NodeId, Page, Pid, Place, Range, Topology,
+};
 use serde::Serialize;
 
 use crate::{MoveBatch, MoveOutcome, Result};
@@ -29,6 +31,9 @@ pub trait Machine: Send + Sync {
 
     /// Nodes, CPUs, caches and distances as they are now. Cost: a few milliseconds.
     fn topology(&self) -> Result<Topology>;
+
+    /// Bytes of memory that are free on a node now. Cost: one file.
+    fn free_bytes(&self, node: NodeId) -> Result<u64>;
 
     /// The CPUs that we may run on.
     fn usable_cpus(&self) -> Result<Cpumask>;
@@ -69,6 +74,9 @@ pub trait Process: Send + Sync {
     /// Its pid.
     fn pid(&self) -> Pid;
 
+    /// What tells it from every other process. Cost: a few files.
+    fn identity(&self) -> Result<Identity>;
+
     /// Whether it still runs. Cost: one system call.
     fn life(&self) -> Life;
 
@@ -89,6 +97,13 @@ pub trait Process: Send + Sync {
     /// Appends where each base page of a range is now, as [`Process::pages`] does, at less cost:
     /// without folios and sharers.
     fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()>;
+
+    /// Appends the page frame number of each base page of a range, as [`Process::pages`] walks it;
+    /// `None` for what is not in memory.
+    ///
+    /// # Errors
+    /// `Denied` if frame numbers are hidden from us ([`Capabilities::frame_numbers`]).
+    fn frames(&self, range: Range, into: &mut Vec<Option<u64>>) -> Result<()>;
 
     /// Where single pages are now, in the order of the addresses.
     fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>>;

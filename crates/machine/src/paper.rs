@@ -9,7 +9,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_model::{
-    CpuId, Cpumask, Mapping, MappingKind, NodeId, Page, Pid, Place, Range, Synthetic, Topology,
+    CpuId, Cpumask, Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Range, Synthetic,
+    Topology,
 };
 
 use crate::{
@@ -44,6 +45,8 @@ pub struct Sheet {
     pub calls: u64,
     /// The longest run of base pages that was held at once so far.
     pub run_pages_max: u64,
+    /// The fewest free pages that each node had so far.
+    pub free_pages_min: BTreeMap<NodeId, u64>,
 }
 
 impl Sheet {
@@ -149,6 +152,12 @@ impl Machine for Paper {
         })
     }
 
+    fn free_bytes(&self, node: NodeId) -> Result<u64> {
+        let free = |sheet: &Arc<Mutex<Sheet>>| lock(sheet).free.get(&node).copied();
+        let pages = lock(&self.sheets).values().filter_map(free).min();
+        Ok(pages.map_or(u64::MAX, |pages| pages * PAGE_BYTES))
+    }
+
     fn usable_cpus(&self) -> Result<Cpumask> {
         Ok(self.topology()?.cpus)
     }
@@ -196,6 +205,16 @@ impl Process for Held {
         self.pid
     }
 
+    fn identity(&self) -> Result<Identity> {
+        self.running().map(|_| Identity {
+            pid: self.pid,
+            name: "paper".to_owned(),
+            boot: "paper".to_owned(),
+            started_ticks: 0,
+            program: 0,
+        })
+    }
+
     fn life(&self) -> Life {
         lock(&self.sheet).life()
     }
@@ -219,6 +238,13 @@ impl Process for Held {
 
     fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {
         into.extend(self.look(range)?.iter().map(|page| page.place));
+        Ok(())
+    }
+
+    /// On paper, the frame of a page has the page's own number.
+    fn frames(&self, range: Range, into: &mut Vec<Option<u64>>) -> Result<()> {
+        let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
+        into.extend(numbers.zip(self.look(range)?).map(|(n, page)| page.node().map(|_| n)));
         Ok(())
     }
 
@@ -336,6 +362,8 @@ impl Sheet {
         let from = self.page(folio.start * PAGE_BYTES).node();
         if let Some(free) = self.free.get_mut(&to) {
             *free = free.checked_sub(pages).ok_or(Refusal::NoMemory)?;
+            let least = self.free_pages_min.entry(to).or_insert(*free);
+            *least = (*least).min(*free);
         }
         if let Some(free) = from.and_then(|from| self.free.get_mut(&from)) {
             *free += pages;

@@ -16,18 +16,28 @@ impl NodePairs {
     /// node that stands in both sets stays when the sets differ in size (so `0-2` to `0` gathers,
     /// and moves nothing away from node 0). Nodes that would go to themselves are left out.
     pub fn new(from: &Nodemask, to: &Nodemask) -> Self {
-        let destinations: Vec<NodeId> = to.iter().collect();
-        if destinations.is_empty() {
+        Self::in_order(&from.iter().collect::<Vec<_>>(), &to.iter().collect::<Vec<_>>())
+    }
+
+    /// Pairs nodes as [`NodePairs::new`] does, by the positions that they are given in, so that
+    /// `0,1` to `1,0` exchanges two nodes. Each list names a node once at most.
+    pub fn in_order(from: &[NodeId], to: &[NodeId]) -> Self {
+        if to.is_empty() {
             return Self::default();
         }
-        let stays = |node| from.len() != to.len() && to.contains(node);
+        let stays = |node: &NodeId| from.len() != to.len() && to.contains(node);
         let pairs = from
             .iter()
             .enumerate()
-            .map(|(position, node)| (node, destinations[position % destinations.len()]))
-            .filter(|&(node, destination)| node != destination && !stays(node))
+            .map(|(position, &node)| (node, to[position % to.len()]))
+            .filter(|&(node, destination)| node != destination && !stays(&node))
             .collect();
         Self { pairs }
+    }
+
+    /// From every node of `nodes` to one.
+    pub fn gathering(nodes: &Nodemask, to: NodeId) -> Self {
+        Self::new(nodes, &Nodemask::from_iter([to]))
     }
 
     /// Where pages of a node go; `None` if they stay.
@@ -76,5 +86,11 @@ mod tests {
         check("0-2", "0", &[(1, 0), (2, 0)]);
         check("0", "0-1", &[]); // node 0 is in both sets, which differ in size
         check("0", "", &[]);
+    }
+
+    #[test]
+    fn lists_have_an_order_that_masks_have_not() {
+        let pairs = NodePairs::in_order(&[NodeId(0), NodeId(1)], &[NodeId(1), NodeId(0)]);
+        assert_eq!(pairs.iter().map(|(f, t)| (f.0, t.0)).collect::<Vec<_>>(), [(0, 1), (1, 0)]);
     }
 }

@@ -108,13 +108,22 @@ pub enum NodestringError {
 
 /// Reads a node string.
 pub fn parse_nodestring(text: &str, context: &Context) -> Result<Nodemask, NodestringError> {
+    Ok(parse_nodelist(text, context)?.into_iter().collect())
+}
+
+/// Reads a node string, its nodes in the order in which they are written, each once; those of a
+/// range, of `all` and of `!` ascending.
+pub fn parse_nodelist(text: &str, context: &Context) -> Result<Vec<NodeId>, NodestringError> {
     if text.is_empty() {
-        return Ok(Nodemask::new());
+        return Ok(Vec::new());
     }
     let (inverted, rest) = strip(text, '!');
     let (relative, rest) = strip(rest, '+');
     let list = Reader { context, relative }.list(rest)?;
-    Ok(if inverted { context.allowed.without(&list) } else { list })
+    if !inverted {
+        return Ok(list);
+    }
+    Ok(context.allowed.without(&list.into_iter().collect()).iter().collect())
 }
 
 fn strip(text: &str, sign: char) -> (bool, &str) {
@@ -127,15 +136,16 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn list(&self, text: &str) -> Result<Nodemask, NodestringError> {
-        let mut nodes = Nodemask::new();
+    fn list(&self, text: &str) -> Result<Vec<NodeId>, NodestringError> {
+        let mut nodes = Vec::new();
         let mut rest = text;
         loop {
             if rest == "all" {
-                return Ok(self.context.allowed.clone());
+                return Ok(self.context.allowed.iter().collect());
             }
             let (part, behind) = self.part(rest, text)?;
-            nodes.extend(part.iter());
+            let new: Vec<_> = part.iter().filter(|node| !nodes.contains(node)).collect();
+            nodes.extend(new);
             match behind.strip_prefix(',') {
                 Some(next) => rest = next,
                 None if behind.is_empty() => return Ok(nodes),

@@ -52,6 +52,17 @@ impl PageSet {
         self.windows.get(&window).is_some_and(|words| words[word] & bit != 0)
     }
 
+    /// Pages of the set that lie in a range.
+    pub fn count_in(&self, range: Range) -> u64 {
+        if range.is_empty() {
+            return 0;
+        }
+        let first = range.start / self.page_bytes;
+        let last = (range.end - 1) / self.page_bytes;
+        let windows = self.windows.range(first / WINDOW_PAGES..=last / WINDOW_PAGES);
+        windows.map(|(&window, words)| count(words, window * WINDOW_PAGES, first, last)).sum()
+    }
+
     /// Pages in the set.
     pub fn len(&self) -> u64 {
         self.pages
@@ -106,6 +117,19 @@ impl PageSet {
     }
 }
 
+/// The bits of a window that stand for pages from `first` to `last`. Page `base` is its first bit.
+fn count(words: &Window, base: u64, first: u64, last: u64) -> u64 {
+    let in_word = |(index, &word): (usize, &u64)| {
+        let base = base + index as u64 * 64;
+        let (below, above) = (first.saturating_sub(base), (base + 63).saturating_sub(last));
+        match below + above {
+            0..64 => u64::from((word >> below << below << above).count_ones()),
+            _ => 0,
+        }
+    };
+    words.iter().enumerate().map(in_word).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -151,10 +175,12 @@ mod tests {
             prop_assert_eq!(listed, expected.iter().copied().collect::<Vec<_>>());
             let range = Range::new(from * PAGE, to * PAGE);
             let parts = set.parts(range);
-            for address in expected.range(range.start..range.end) {
+            for address in expected.range(range.start..range.end.max(range.start)) {
                 let holds = |part: &Range| part.start <= *address && *address < part.end;
                 prop_assert_eq!(parts.iter().filter(|part| holds(part)).count(), 1);
             }
+            let within = expected.range(range.start..range.end).count() as u64;
+            prop_assert_eq!(set.count_in(range), within);
             prop_assert!(parts.iter().all(|&part| range.and(part) == Some(part)));
             prop_assert!(parts.windows(2).all(|pair| pair[0].end < pair[1].start));
         }

@@ -7,13 +7,26 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{Account, NodeId, NodePairs, Nodemask, Page, Place, SkipReason};
+use nodeward_model::{
+    Account, NodeId, NodePairs, Nodemask, Page, PageSet, Place, Range, SkipReason,
+};
 
-/// What a move may touch.
-#[derive(Clone, Debug)]
-pub struct Rules {
+/// Pages that go from nodes to nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
     /// Where each node's pages go.
     pub pairs: NodePairs,
+    /// The pages that are meant; all of them if `None`. A folio is meant if one of its pages is.
+    pub pages: Option<PageSet>,
+}
+
+/// What a move may touch.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// What is wanted.
+    pub order: &'a Order,
+    /// Of that, only these pages; all if `None`.
+    pub only: Option<&'a PageSet>,
     /// Whether pages that other processes map may be moved.
     pub everyones: bool,
     /// The largest folio that fits the stall budget, in base pages.
@@ -34,7 +47,8 @@ pub struct FolioMove {
 }
 
 /// What was decided about a stretch of pages. Every page on a source or destination node is in
-/// `moves` or in `account`; pages elsewhere are counted in `residency` only.
+/// `moves` or in `account`; pages elsewhere are counted in `residency` only. Pages that were named
+/// one by one are accounted for though they are not there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The folios to move, sorted by destination, then address.
@@ -43,18 +57,21 @@ pub struct Plan {
     pub account: Account,
     /// Pages by node, as they were seen.
     pub residency: BTreeMap<NodeId, u64>,
+    /// Pages on their destination already, by node.
+    pub at_home: BTreeMap<NodeId, u64>,
     /// The addresses of pages that somebody is moving: they must be looked at again.
     pub in_flight: Vec<u64>,
 }
 
 impl Plan {
     /// Decides about consecutive pages that begin at `start`.
-    pub fn consider(&mut self, pages: &[Page], start: u64, page_bytes: u64, rules: &Rules) {
-        let arrivals = rules.pairs.destinations();
+    pub fn consider(&mut self, pages: &[Page], start: u64, page_bytes: u64, rules: &Rules<'_>) {
+        let arrivals = rules.order.pairs.destinations();
         let mut address = start;
         for run in pages.chunk_by(|a, b| a.place == b.place) {
-            self.run(run, address, page_bytes, rules, &arrivals);
-            address += run.len() as u64 * page_bytes;
+            let run = Run { pages: run, start: address, page_bytes };
+            self.run(&run, rules, &arrivals);
+            address = run.end();
         }
     }
 
@@ -69,35 +86,83 @@ impl Plan {
     }
 
     /// Decides about pages that are all in the same place.
-    fn run(&mut self, run: &[Page], start: u64, step: u64, rules: &Rules, arrivals: &Nodemask) {
-        let heads =
-            (start..).step_by(step as usize).zip(run).filter(|(_, page)| page.folio_pages > 0);
-        let pages = run.iter().map(|page| u64::from(page.folio_pages)).sum();
-        let from = match run[0].place {
+    fn run(&mut self, run: &Run<'_>, rules: &Rules<'_>, arrivals: &Nodemask) {
+        let folios = run.folios().filter(|&(address, page)| rules.want(address, page, run));
+        let named = rules.order.pages.as_ref();
+        let named_here = || named.map_or(0, |set| set.count_in(run.range()));
+        let from = match run.pages[0].place {
             Place::On(node) => node,
-            Place::Swapped => return self.account.skip(SkipReason::Swapped, pages),
-            Place::InFlight => return self.in_flight.extend(heads.map(|(address, _)| address)),
-            Place::Absent | Place::Fixed => return,
+            Place::Swapped => return self.account.skip(SkipReason::Swapped, pages_of(folios)),
+            Place::InFlight => return self.in_flight.extend(folios.map(|(address, _)| address)),
+            Place::Absent => return self.account.skip(SkipReason::NotPresent, named_here()),
+            Place::Fixed => return self.account.skip(SkipReason::Unmovable, named_here()),
         };
-        *self.residency.entry(from).or_default() += pages;
-        match rules.pairs.destination(from) {
-            Some(to) => {
-                for (address, page) in heads {
-                    let folio = FolioMove { address, pages: page.folio_pages, from, to };
-                    match refusal(*page, rules) {
-                        Some(reason) => self.account.skip(reason, u64::from(folio.pages)),
-                        None => self.moves.push(folio),
-                    }
+        let seen = match (named, rules.only) {
+            (Some(_), None) => named_here(),
+            _ => pages_of(folios.clone()),
+        };
+        if seen > 0 {
+            *self.residency.entry(from).or_default() += seen;
+        }
+        match rules.order.pairs.destination(from) {
+            Some(to) => folios.for_each(|(address, page)| {
+                let folio = FolioMove { address, pages: page.folio_pages, from, to };
+                match refusal(page, rules) {
+                    Some(reason) => self.account.skip(reason, u64::from(folio.pages)),
+                    None => self.moves.push(folio),
                 }
+            }),
+            None if arrivals.contains(from) => {
+                let pages = pages_of(folios);
+                self.account.already_there += pages;
+                *self.at_home.entry(from).or_default() += pages;
             }
-            None if arrivals.contains(from) => self.account.already_there += pages,
             None => {}
         }
     }
 }
 
+impl Rules<'_> {
+    /// Whether a folio is meant.
+    fn want(&self, address: u64, page: Page, run: &Run<'_>) -> bool {
+        let range = Range::new(address, address + u64::from(page.folio_pages) * run.page_bytes);
+        let holds_some = |set: &PageSet| match page.folio_pages {
+            1 => set.contains(address),
+            _ => set.count_in(range) > 0,
+        };
+        [self.order.pages.as_ref(), self.only].into_iter().flatten().all(holds_some)
+    }
+}
+
+/// Consecutive pages in the same place.
+struct Run<'a> {
+    pages: &'a [Page],
+    start: u64,
+    page_bytes: u64,
+}
+
+impl Run<'_> {
+    fn end(&self) -> u64 {
+        self.start + self.pages.len() as u64 * self.page_bytes
+    }
+
+    fn range(&self) -> Range {
+        Range::new(self.start, self.end())
+    }
+
+    /// The folios that begin here, and their addresses.
+    fn folios(&self) -> impl Iterator<Item = (u64, Page)> + Clone + '_ {
+        let addresses = (self.start..).step_by(self.page_bytes as usize);
+        addresses.zip(self.pages.iter().copied()).filter(|(_, page)| page.folio_pages > 0)
+    }
+}
+
+fn pages_of(folios: impl Iterator<Item = (u64, Page)>) -> u64 {
+    folios.map(|(_, page)| u64::from(page.folio_pages)).sum()
+}
+
 /// Why a page on a source node is not even tried.
-fn refusal(page: Page, rules: &Rules) -> Option<SkipReason> {
+fn refusal(page: Page, rules: &Rules<'_>) -> Option<SkipReason> {
     if page.shared && !rules.everyones {
         Some(SkipReason::Shared)
     } else if page.folio_pages > rules.folio_pages_max {
@@ -113,22 +178,35 @@ mod tests {
 
     use super::*;
 
-    fn rules(from: &str, to: &str) -> Rules {
+    const START: u64 = 0x10000;
+
+    fn order(from: &str, to: &str) -> Order {
         let pairs = NodePairs::new(&from.parse().unwrap(), &to.parse().unwrap());
-        Rules { pairs, everyones: false, folio_pages_max: u32::MAX }
+        Order { pairs, pages: None }
     }
 
-    fn decide(pages: &[Page], rules: &Rules) -> Plan {
+    fn rules(order: &Order) -> Rules<'_> {
+        Rules { order, only: None, everyones: false, folio_pages_max: u32::MAX }
+    }
+
+    fn decide(pages: &[Page], rules: &Rules<'_>) -> Plan {
         let mut plan = Plan::default();
-        plan.consider(pages, 0x10000, 4096, rules);
+        plan.consider(pages, START, 4096, rules);
         plan.sort();
         plan
+    }
+
+    /// Pages by their position behind the first.
+    fn named(positions: &[u64]) -> PageSet {
+        let mut set = PageSet::new(4096);
+        positions.iter().for_each(|position| _ = set.insert(START + position * 4096));
+        set
     }
 
     #[test]
     fn only_pages_on_a_source_node_move() {
         let pages = [Page::on(NodeId(0)), Page::on(NodeId(1)), Page::on(NodeId(2)), Page::ABSENT];
-        let plan = decide(&pages, &rules("0", "1"));
+        let plan = decide(&pages, &rules(&order("0", "1")));
         let expected = FolioMove { address: 0x10000, pages: 1, from: NodeId(0), to: NodeId(1) };
         assert_eq!(plan.moves, [expected]);
         assert_eq!(plan.account.already_there, 1, "the page on node 1");
@@ -140,7 +218,7 @@ mod tests {
     fn a_folio_is_named_once_and_counted_whole() {
         let head = Page { folio_pages: 4, ..Page::on(NodeId(0)) };
         let tail = Page { folio_pages: 0, ..Page::on(NodeId(0)) };
-        let plan = decide(&[head, tail, tail, tail, Page::on(NodeId(0))], &rules("0", "1"));
+        let plan = decide(&[head, tail, tail, tail, Page::on(NodeId(0))], &rules(&order("0", "1")));
         assert_eq!(plan.moves.len(), 2);
         assert_eq!(plan.pages_to_move(), 5);
         assert_eq!(plan.moves[1].address, 0x10000 + 4 * 4096);
@@ -149,7 +227,7 @@ mod tests {
     #[test]
     fn moves_are_sorted_so_that_runs_stay_unbroken() {
         let on = |n| Page::on(NodeId(n));
-        let plan = decide(&[on(0), on(1), on(0), on(1)], &rules("0-1", "2-3"));
+        let plan = decide(&[on(0), on(1), on(0), on(1)], &rules(&order("0-1", "2-3")));
         let targets: Vec<u32> = plan.moves.iter().map(|m| m.to.0).collect();
         assert_eq!(targets, [2, 2, 3, 3]);
     }
@@ -159,12 +237,40 @@ mod tests {
         let shared = Page { shared: true, ..Page::on(NodeId(0)) };
         let huge = Page { folio_pages: 512, ..Page::on(NodeId(0)) };
         let swapped = Page { place: Place::Swapped, ..Page::ABSENT };
-        let rules = Rules { folio_pages_max: 511, ..rules("0", "1") };
+        let order = order("0", "1");
+        let rules = Rules { folio_pages_max: 511, ..rules(&order) };
         let plan = decide(&[shared, huge, swapped], &rules);
         assert!(plan.moves.is_empty());
         assert_eq!(plan.account.skipped_for(SkipReason::Shared), 1);
         assert_eq!(plan.account.skipped_for(SkipReason::StallBudget), 512);
         assert_eq!(plan.account.skipped_for(SkipReason::Swapped), 1);
+    }
+
+    /// Pages that were named and are not there are told; others are nobody's business.
+    #[test]
+    fn named_pages_are_accounted_for_wherever_they_are() {
+        let fixed = Page { place: Place::Fixed, ..Page::ABSENT };
+        let on = |n| Page::on(NodeId(n));
+        let pages = [on(0), on(0), Page::ABSENT, Page::ABSENT, fixed, on(1)];
+        let order = Order { pages: Some(named(&[1, 2, 4, 5])), ..order("0", "1") };
+        let plan = decide(&pages, &rules(&order));
+        assert_eq!(plan.moves.iter().map(|m| m.address).collect::<Vec<_>>(), [START + 4096]);
+        let skipped = [(SkipReason::NotPresent, 1), (SkipReason::Unmovable, 1)];
+        assert_eq!(plan.account.skipped, skipped.into());
+        assert_eq!(plan.account.already_there, 1);
+        assert_eq!(plan.residency, [(NodeId(0), 1), (NodeId(1), 1)].into());
+    }
+
+    /// The kernel moves a folio whole, so one page names all of it.
+    #[test]
+    fn a_page_within_a_folio_names_the_folio() {
+        let head = Page { folio_pages: 4, ..Page::on(NodeId(0)) };
+        let tail = Page { folio_pages: 0, ..Page::on(NodeId(0)) };
+        let pages = [head, tail, tail, tail, Page::on(NodeId(0))];
+        let order = Order { pages: Some(named(&[2])), ..order("0", "1") };
+        let plan = decide(&pages, &rules(&order));
+        assert_eq!((plan.moves.len(), plan.pages_to_move()), (1, 4));
+        assert_eq!(plan.residency[&NodeId(0)], 1, "of the pages that were named");
     }
 
     fn any_page() -> impl Strategy<Value = Page> {
@@ -190,7 +296,8 @@ mod tests {
             everyones: bool,
             folio_pages_max in 1..9_u32,
         ) {
-            let rules = Rules { everyones, folio_pages_max, ..rules("0,1", "2") };
+            let order = order("0,1", "2");
+            let rules = Rules { everyones, folio_pages_max, ..rules(&order) };
             let plan = decide(&pages, &rules);
             let count = |wanted: &dyn Fn(&Page) -> bool| -> u64 {
                 pages.iter().filter(|p| wanted(p)).map(|p| u64::from(p.folio_pages)).sum()

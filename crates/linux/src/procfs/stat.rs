@@ -39,6 +39,11 @@ impl Flags {
     }
 }
 
+/// When a process began, in clock ticks after the boot, from the text of its stat file.
+pub fn parse_start(text: &str) -> Option<u64> {
+    field(text, 22)
+}
+
 /// A field by its number in proc_pid_stat(5). The name in brackets may hold anything, so fields are
 /// counted from its last bracket on; the first one behind it is field 3.
 fn field(text: &str, number: usize) -> Option<u64> {
@@ -62,6 +67,7 @@ mod tests {
         let fields: Vec<String> = (4..=39).map(|n| n.to_string()).collect();
         let text = format!("77 (a) R (b) S {}\n", fields.join(" "));
         assert_eq!(parse(&text), Some(Stat { cpu_time_ticks: 14 + 15, cpu: CpuId(39) }));
+        assert_eq!(parse_start(&text), Some(22));
         assert_eq!(parse("77 (a) S 1 2"), None);
     }
 

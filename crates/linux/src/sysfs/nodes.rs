@@ -45,6 +45,13 @@ fn node(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Node> {
     Ok(Node { cpus, memory_bytes, free_bytes, huge_pools: huge_pools(dir, id, buffer)? })
 }
 
+/// Bytes that are free on a node.
+pub(super) fn free_bytes(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<u64> {
+    let name = format!("node{id}/meminfo");
+    let file = dir.require(&name, buffer)?;
+    memory(&file)?.1.ok_or_else(|| file.unexpected_at(1, "a line with MemFree:"))
+}
+
 /// Total and free bytes from lines such as `Node 0 MemTotal:  4680484 kB`, with or without the
 /// node.
 fn memory(file: &File<'_>) -> Result<(Option<u64>, Option<u64>)> {

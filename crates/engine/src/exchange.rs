@@ -1,0 +1,222 @@
+//! Nodes that exchange pages, though none has room for all that comes.
+//!
+//! Everything is looked at first. What is to move is cut into parcels, which go in turns
+//! (`policy::exchange`), each looked at again when its turn comes. What finds no room waits for the
+//! next round; when a round moves nothing, no page is left to borrow.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason};
+use nodeward_policy::exchange::{Parcel, parcel_bytes, sequence};
+use nodeward_policy::plan::{FolioMove, Order, Plan};
+
+use crate::MoveRequest;
+use crate::crew::Crew;
+use crate::drive::Driven;
+use crate::request::whole_pages;
+use crate::survey::Unit;
+use crate::tally::{Tallies, Tally};
+use crate::work::Work;
+
+/// When so many parcels for each worker found no room one after the other, the others wait for the
+/// next round: the kernel looks long for a page where there is none.
+const FRUITLESS_PER_WORKER: u32 = 4;
+
+/// Whether pages come to a node that others leave.
+pub fn is_asked_for(request: &MoveRequest) -> bool {
+    let sources: Nodemask = pairs(request).map(|(from, _)| from).collect();
+    pairs(request).any(|(_, to)| sources.contains(to))
+}
+
+/// Moves all units. Also returns the largest number of workers that was in use.
+pub fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, u32) {
+    let cutter = Cutter::new(work, crew.workers_max());
+    let mut tallies = Tallies::new(work.processes.len());
+    let mut parcels = cutter.parcels(crew, units, &mut tallies);
+    let mut workers = 1;
+    while !parcels.is_empty() {
+        let moved_before = tallies.moved();
+        let turns = in_turns(parcels, &cutter.free());
+        let round = Round::new(work, crew.workers_max());
+        let (results, used) = crew.each(&turns, |load| round.parcel(load));
+        workers = workers.max(used);
+        let outcomes = turns.into_iter().zip(results);
+        parcels = outcomes.filter_map(|(load, r)| cutter.enter(load, r, &mut tallies)).collect();
+        if tallies.moved() == moved_before || work.live.is_stopped() {
+            parcels.drain(..).for_each(|load| give_up(work, &load, &mut tallies));
+        }
+    }
+    (tallies, workers)
+}
+
+/// A parcel, and where its pages are.
+type Load = (Parcel, Unit);
+
+/// What became of a parcel; `None` if it was not even tried.
+type Result = Option<(Tally, Driven)>;
+
+fn pairs(request: &MoveRequest) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+    request.orders.iter().flat_map(|orders| orders.iter()).flat_map(|order| order.pairs.iter())
+}
+
+/// Parcels in the order of their turns.
+fn in_turns(parcels: Vec<Load>, free: &BTreeMap<NodeId, u64>) -> Vec<Load> {
+    let described: Vec<Parcel> = parcels.iter().map(|(parcel, _)| *parcel).collect();
+    let mut waiting: Vec<Option<Load>> = parcels.into_iter().map(Some).collect();
+    sequence(&described, free).into_iter().filter_map(|index| waiting[index].take()).collect()
+}
+
+/// Accounts for a parcel for which there is no room.
+fn give_up(work: &Work<'_>, (parcel, unit): &Load, tallies: &mut Tallies) {
+    let reason = match (work.live.is_stopped(), unit.hugetlb) {
+        (true, _) => SkipReason::Interrupted,
+        (false, true) => SkipReason::NoHugePage,
+        (false, false) => SkipReason::NoMemory,
+    };
+    let mut tally = Tally::default();
+    tally.account.skip(reason, parcel.bytes / work.machine.page_bytes());
+    tallies.add(unit.process, &tally, None);
+    work.live.examined(parcel.bytes);
+}
+
+/// Cuts plans into parcels.
+struct Cutter<'a> {
+    work: &'a Work<'a>,
+    /// Nodes that pages may be on.
+    nodes: Nodemask,
+    parcel_bytes: u64,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(work: &'a Work<'a>, workers: u32) -> Self {
+        let known = work.machine.topology().map(|topology| topology.nodes_with_memory());
+        let named = pairs(work.request).flat_map(|(from, to)| [from, to]);
+        let nodes = known.unwrap_or_default().iter().chain(named).collect();
+        let mut cutter = Self { work, nodes, parcel_bytes: 0 };
+        let least = cutter.free().values().copied().min().unwrap_or(0);
+        cutter.parcel_bytes = parcel_bytes(least, workers);
+        cutter
+    }
+
+    /// Free bytes on the nodes that pages go to; those that do not tell are left out.
+    fn free(&self) -> BTreeMap<NodeId, u64> {
+        let free = |(_, to)| Some((to, self.work.machine.free_bytes(to).ok()?));
+        pairs(self.work.request).filter_map(free).collect()
+    }
+
+    /// Looks at all units, enters what stays where it is, and cuts the rest into parcels.
+    fn parcels(&self, crew: &Crew<'_>, units: &[Unit], tallies: &mut Tallies) -> Vec<Load> {
+        let (looks, _) = crew.each(units, |unit| {
+            let look = self.work.look(unit);
+            (look.map(|plan| (Tally::of(&plan), self.cut(unit, &plan))), 0)
+        });
+        let mut parcels = Vec::new();
+        for (unit, look) in units.iter().zip(looks) {
+            let (tally, error, found) = match look {
+                Ok((tally, found)) => (tally, None, found),
+                Err(error) if error.is_gone() => (Tally::default(), None, Vec::new()),
+                Err(error) => (Tally::default(), Some(error), Vec::new()),
+            };
+            tallies.add(unit.process, &tally, error);
+            let to_move: u64 = found.iter().map(|(parcel, _)| parcel.bytes).sum();
+            self.work.live.examined(unit.bytes.saturating_sub(to_move));
+            parcels.extend(found);
+        }
+        parcels
+    }
+
+    fn cut(&self, unit: &Unit, plan: &Plan) -> Vec<Load> {
+        let mut moves = plan.moves.clone();
+        moves.sort_by_key(|folio| (folio.from, folio.to, folio.address));
+        let same = |a: &FolioMove, b: &FolioMove| (a.from, a.to) == (b.from, b.to);
+        let mut parcels = Vec::new();
+        for mut rest in moves.chunk_by(same) {
+            while !rest.is_empty() {
+                let mut bytes = 0;
+                let fits = |folio: &&FolioMove| {
+                    bytes += u64::from(folio.pages) * self.work.machine.page_bytes();
+                    bytes <= self.parcel_bytes
+                };
+                let count = rest.iter().take_while(fits).count().max(1);
+                parcels.push(self.load(unit, &rest[..count]));
+                rest = &rest[count..];
+            }
+        }
+        parcels
+    }
+
+    /// A parcel of folios that have one source and one destination. Wherever they are when its turn
+    /// comes, they are to be at the destination.
+    fn load(&self, unit: &Unit, folios: &[FolioMove]) -> Load {
+        let page_bytes = self.work.machine.page_bytes();
+        let FolioMove { from, to, .. } = folios[0];
+        let mut pages = PageSet::new(page_bytes);
+        for folio in folios {
+            let end = folio.address + u64::from(folio.pages) * page_bytes;
+            pages.insert_range(Range::new(folio.address, end));
+        }
+        let bytes = pages.len() * page_bytes;
+        let pieces = unit.pieces.iter().flat_map(|(mapping, range)| {
+            let parts = whole_pages(&pages.parts(*range), mapping, page_bytes);
+            parts.into_iter().map(|part| (Arc::clone(mapping), part))
+        });
+        let pieces = pieces.collect();
+        let order = Order { pairs: NodePairs::gathering(&self.nodes, to), pages: Some(pages) };
+        let (process, hugetlb, orders) = (unit.process, unit.hugetlb, [order].into());
+        (Parcel { from, to, bytes }, Unit { process, pieces, bytes, hugetlb, orders })
+    }
+
+    /// Enters what became of a parcel; returns what is left of it for the next round.
+    fn enter(&self, load: Load, result: Result, tallies: &mut Tallies) -> Option<Load> {
+        let Some((mut tally, driven)) = result else {
+            return Some(load);
+        };
+        let (parcel, unit) = load;
+        // Counted in the first look already.
+        tally.before.clear();
+        tallies.add(unit.process, &tally, driven.error);
+        let folios: Vec<FolioMove> = driven.no_room.iter().map(|(folio, _)| *folio).collect();
+        let left = (!folios.is_empty()).then(|| self.load(&unit, &folios));
+        let left_bytes = left.as_ref().map_or(0, |(left, _)| left.bytes);
+        self.work.live.examined(parcel.bytes.saturating_sub(left_bytes));
+        left
+    }
+}
+
+/// One turn for each parcel.
+struct Round<'a> {
+    work: &'a Work<'a>,
+    fruitless: AtomicU32,
+    fruitless_max: u32,
+}
+
+impl<'a> Round<'a> {
+    fn new(work: &'a Work<'a>, workers: u32) -> Self {
+        let fruitless_max = FRUITLESS_PER_WORKER * workers;
+        Self { work, fruitless: AtomicU32::new(0), fruitless_max }
+    }
+
+    fn parcel(&self, (parcel, unit): &Load) -> (Result, u64) {
+        if !self.work.live.is_stopped() && !self.may_have_room(parcel, unit) {
+            return (None, 0);
+        }
+        let (tally, driven) = self.work.unit(unit);
+        match driven.moved.is_empty() && !driven.no_room.is_empty() {
+            true => _ = self.fruitless.fetch_add(1, Ordering::Relaxed),
+            false => self.fruitless.store(0, Ordering::Relaxed),
+        }
+        let bytes = tally.account.moved * self.work.machine.page_bytes();
+        (Some((tally, driven)), bytes)
+    }
+
+    fn may_have_room(&self, parcel: &Parcel, unit: &Unit) -> bool {
+        if self.fruitless.load(Ordering::Relaxed) >= self.fruitless_max {
+            return false;
+        }
+        // Huge pages come from pools of their own.
+        unit.hugetlb
+            || self.work.machine.free_bytes(parcel.to).map_or(true, |free| free >= parcel.bytes)
+    }
+}

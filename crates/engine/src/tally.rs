@@ -1,0 +1,79 @@
+//! What units of work came to.
+
+use std::collections::BTreeMap;
+
+use nodeward_machine::Error;
+use nodeward_model::{Account, NodeId};
+use nodeward_policy::plan::Plan;
+
+use crate::drive::Driven;
+
+/// What one unit, or all units of a process, came to.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub account: Account,
+    /// Pages by node, each counted just before its turn.
+    pub before: BTreeMap<NodeId, u64>,
+    /// Pages that are on their destination, by node.
+    pub at_home: BTreeMap<NodeId, u64>,
+}
+
+impl Tally {
+    /// What a look came to: the pages that are not to move.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            account: plan.account.clone(),
+            before: plan.residency.clone(),
+            at_home: plan.at_home.clone(),
+        }
+    }
+
+    /// Adds what became of the pages that were to move.
+    pub fn enter(&mut self, driven: &Driven) {
+        self.account.add(&driven.account);
+        for folio in &driven.moved {
+            let pages = u64::from(folio.pages);
+            self.account.moved += pages;
+            *self.at_home.entry(folio.to).or_default() += pages;
+        }
+    }
+
+    /// Adds the counts of another tally.
+    pub fn add(&mut self, other: &Self) {
+        self.account.add(&other.account);
+        add_counts(&mut self.before, &other.before);
+        add_counts(&mut self.at_home, &other.at_home);
+    }
+}
+
+/// The tallies of all processes, and the first error that ended work on a unit.
+#[derive(Debug)]
+pub struct Tallies {
+    pub of_processes: Vec<Tally>,
+    pub error: Option<Error>,
+}
+
+impl Tallies {
+    /// Nothing has come to anything yet.
+    pub fn new(processes: usize) -> Self {
+        Self { of_processes: (0..processes).map(|_| Tally::default()).collect(), error: None }
+    }
+
+    /// Adds what a unit of a process came to.
+    pub fn add(&mut self, process: usize, tally: &Tally, error: Option<Error>) {
+        self.of_processes[process].add(tally);
+        self.error = self.error.take().or(error);
+    }
+
+    /// Base pages moved.
+    pub fn moved(&self) -> u64 {
+        self.of_processes.iter().map(|tally| tally.account.moved).sum()
+    }
+}
+
+/// Adds counts by node.
+pub fn add_counts(total: &mut BTreeMap<NodeId, u64>, counts: &BTreeMap<NodeId, u64>) {
+    for (&node, &pages) in counts {
+        *total.entry(node).or_default() += pages;
+    }
+}

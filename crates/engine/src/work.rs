@@ -1,0 +1,128 @@
+//! The work on one unit: look, decide, move, account.
+
+use std::sync::Arc;
+
+use nodeward_machine::{Machine, Process, Result};
+use nodeward_model::{Page, PageSet, Range, SkipReason};
+use nodeward_policy::plan::{Order, Plan, Rules};
+
+use crate::drive::{Driven, Driver};
+use crate::pace::Pace;
+use crate::survey::{Piece, Unit};
+use crate::tally::Tally;
+use crate::{Live, MoveRequest};
+
+/// Waits before pages that somebody else is moving are looked at again.
+const LANDING_PAUSES_NS: [u64; 3] = [1_000_000, 10_000_000, 50_000_000];
+
+/// What all work on a move needs.
+pub struct Work<'a> {
+    pub machine: &'a dyn Machine,
+    pub processes: &'a [Arc<dyn Process>],
+    pub request: &'a MoveRequest,
+    pub live: &'a Live,
+    pub pace: &'a Pace,
+}
+
+impl Work<'_> {
+    /// Looks at a unit and moves what is to be moved. What had no room is left to the caller.
+    pub fn unit(&self, unit: &Unit) -> (Tally, Driven) {
+        let mut tally = Tally::default();
+        let driven = match self.look(unit) {
+            Ok(plan) => {
+                tally = Tally::of(&plan);
+                self.drive(unit, &plan)
+            }
+            Err(error) if error.is_gone() => Driven::default(),
+            Err(error) => Driven { error: Some(error), ..Driven::default() },
+        };
+        tally.enter(&driven);
+        if driven.error.is_some() {
+            self.live.stop();
+        }
+        (tally, driven)
+    }
+
+    /// Looks at a unit and decides.
+    ///
+    /// # Errors
+    /// If the process is gone or cannot be looked into.
+    pub fn look(&self, unit: &Unit) -> Result<Plan> {
+        let mut plan = Plan::default();
+        for order in &*unit.orders {
+            let flown = self.consider(unit, order, None, &mut plan)?;
+            self.wait_for(unit, order, flown, &mut plan)?;
+        }
+        plan.sort();
+        Ok(plan)
+    }
+
+    /// Waits for pages that are in flight, and considers them where they landed.
+    fn wait_for(
+        &self,
+        unit: &Unit,
+        order: &Order,
+        mut flown: PageSet,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        for pause_ns in LANDING_PAUSES_NS {
+            if flown.is_empty() {
+                return Ok(());
+            }
+            self.machine.sleep_ns(pause_ns);
+            flown = self.consider(unit, order, Some(&flown), plan)?;
+        }
+        // Whoever is moving them has still not let go.
+        plan.account.skip(SkipReason::Pinned, flown.len());
+        Ok(())
+    }
+
+    /// Looks at a unit and decides about its pages, or `only` about some of them. Returns those
+    /// that are in flight.
+    fn consider(
+        &self,
+        unit: &Unit,
+        order: &Order,
+        only: Option<&PageSet>,
+        plan: &mut Plan,
+    ) -> Result<PageSet> {
+        let rules = Rules {
+            order,
+            only,
+            everyones: self.machine.capabilities().move_everyones,
+            folio_pages_max: self.pace.folio_pages_max(),
+        };
+        let concerns = |range: Range| only.is_none_or(|only| only.count_in(range) > 0);
+        for piece in unit.pieces.iter().filter(|(_, range)| concerns(*range)) {
+            self.consider_piece(unit, piece, &rules, plan)?;
+        }
+        let mut flown = PageSet::new(self.machine.page_bytes());
+        plan.in_flight.drain(..).for_each(|address| _ = flown.insert(address));
+        Ok(flown)
+    }
+
+    fn consider_piece(
+        &self,
+        unit: &Unit,
+        (mapping, range): &Piece,
+        rules: &Rules<'_>,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        let mut pages: Vec<Page> = Vec::new();
+        self.processes[unit.process].pages(mapping, *range, &mut pages)?;
+        plan.consider(&pages, range.start, self.machine.page_bytes(), rules);
+        Ok(())
+    }
+
+    fn drive(&self, unit: &Unit, plan: &Plan) -> Driven {
+        let driver = Driver {
+            machine: self.machine,
+            process: &*self.processes[unit.process],
+            live: self.live,
+            pace: self.pace,
+            everyones: self.machine.capabilities().move_everyones,
+            hugetlb: unit.hugetlb,
+        };
+        driver.drive(&plan.moves)
+    }
+}

@@ -1,0 +1,118 @@
+//! Nodes that exchange pages on a machine on paper, with little room or none.
+
+use std::collections::BTreeMap;
+
+use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Order, Selection, migrate};
+use nodeward_machine::Machine;
+use nodeward_machine::paper::{Paper, Sheet};
+use nodeward_model::{NodeId, NodePairs, Page, Pid, SkipReason};
+use proptest::prelude::*;
+
+fn on(node: u32) -> Page {
+    Page::on(NodeId(node))
+}
+
+/// A sheet with so many pages free on nodes 0 and 1.
+fn sheet(pages: &[Page], free: u64) -> Sheet {
+    Sheet { free: [(NodeId(0), free), (NodeId(1), free)].into(), ..Sheet::of(pages) }
+}
+
+/// Sends pages round: each node to the next, the last to the first.
+fn rotate(sheet: Sheet, nodes: &[u32]) -> (MoveReport, Sheet) {
+    let from: Vec<NodeId> = nodes.iter().map(|&node| NodeId(node)).collect();
+    let mut to = from.clone();
+    to.rotate_left(1);
+    let order = Order { pairs: NodePairs::in_order(&from, &to), pages: None };
+    let request = MoveRequest {
+        orders: vec![[order].into()],
+        selection: Selection::default(),
+        jobs: Jobs::Fixed(2),
+        cpus: Vec::new(),
+        rate_bytes_per_s: None,
+        stall_ns: None,
+    };
+    let machine = Paper::new(false);
+    let pid = Pid::new(7).unwrap();
+    machine.start(pid, sheet);
+    let process = machine.hold(pid).unwrap();
+    let report = migrate(&machine, &[process], &request, &Live::default()).unwrap();
+    (report, machine.sheet(pid).unwrap())
+}
+
+/// Goal: two nodes change places though only a twentieth of what comes would fit, and no more room
+/// is used than was there. Also where pages of both lie side by side.
+#[test]
+fn two_full_nodes_change_places() {
+    let halves = [vec![on(0); 4000], vec![on(1); 4000]].concat();
+    let mixed: Vec<Page> = (0..8000).map(|page| on(page % 2)).collect();
+    for pages in [halves, mixed] {
+        let (report, after) = rotate(sheet(&pages, 200), &[0, 1]);
+        assert_eq!((report.account().moved, report.account().selected()), (8000, 8000));
+        for (number, page) in after.pages.values().enumerate() {
+            assert_ne!(page.place, pages[number].place, "page {number}");
+        }
+        assert_eq!(report.processes[0].before, [(NodeId(0), 4000), (NodeId(1), 4000)].into());
+        assert_eq!(report.processes[0].after, report.processes[0].before);
+        assert_eq!(report.processes[0].residue.appeared(), 0);
+        // Two workers, 200 pages: parcels of 200 / 8 = 25 pages, of which two may be on their way.
+        let least = after.free_pages_min.values().min().copied().unwrap();
+        assert!(least >= 200 - 4 * 25, "{least} pages free");
+    }
+}
+
+/// Goal: one that has more to give than it gets stops truly when the other is full.
+#[test]
+fn an_uneven_exchange_uses_the_room_there_is() {
+    let pages = [vec![on(0); 1000], vec![on(1); 300]].concat();
+    let (report, after) = rotate(sheet(&pages, 160), &[0, 1]);
+    // 300 there and back, and 160 more to where room is left.
+    assert_eq!(report.account().moved, 300 + 300 + 160);
+    assert_eq!(report.account().skipped, [(SkipReason::NoMemory, 540)].into());
+    assert_eq!(after.residency(), [(NodeId(0), 540 + 300), (NodeId(1), 460)].into());
+    assert_eq!(report.processes[0].residue.appeared(), 0);
+}
+
+/// Goal: without a single free page nothing moves, and it ends at once.
+#[test]
+fn nothing_can_be_borrowed_from_nobody() {
+    let pages = [vec![on(0); 500], vec![on(1); 500]].concat();
+    let (report, after) = rotate(sheet(&pages, 0), &[0, 1]);
+    assert_eq!(report.account().skipped, [(SkipReason::NoMemory, 1000)].into());
+    assert!(after.calls <= 16, "{} calls", after.calls);
+}
+
+/// Goal: a chain and a ring of three are exchanges too.
+#[test]
+fn three_nodes_pass_pages_round() {
+    let pages: Vec<Page> = (0..3000).map(|page| on(page / 1000)).collect();
+    let mut sheet = sheet(&pages, 100);
+    sheet.free.insert(NodeId(2), 100);
+    let (report, after) = rotate(sheet, &[0, 1, 2]);
+    assert_eq!(report.account().moved, 3000);
+    for (number, page) in after.pages.values().enumerate() {
+        assert_eq!(*page, on((number as u32 / 1000 + 1) % 3), "page {number}");
+    }
+}
+
+proptest! {
+    /// Goal: whatever lies where and however little room there is, each page is accounted for once,
+    /// and no page that moved is moved back.
+    #[test]
+    fn accounts_of_exchanges_are_exact(
+        nodes in proptest::collection::vec(0..3_u32, 1..1500),
+        free in 0..300_u64,
+        pinned in proptest::collection::btree_set(16..1516_u64, 0..5),
+    ) {
+        let pages: Vec<Page> = nodes.iter().map(|&node| on(node)).collect();
+        let before = Sheet { pinned: pinned.clone(), ..sheet(&pages, free) };
+        let (report, after) = rotate(before, &[0, 1]);
+        let account = report.account();
+        let concerned = nodes.iter().filter(|&&node| node < 2).count() as u64;
+        prop_assert_eq!(account.selected(), concerned);
+        let changed = after.pages.values().zip(&pages).filter(|(a, b)| a.place != b.place).count();
+        prop_assert_eq!(account.moved, changed as u64);
+        let expected: BTreeMap<NodeId, u64> = after.residency();
+        prop_assert_eq!(&report.processes[0].after, &expected);
+        prop_assert_eq!(report.processes[0].residue.appeared(), 0);
+    }
+}

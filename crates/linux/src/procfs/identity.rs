@@ -1,0 +1,92 @@
+//! What tells a process from all others: its start, and what its program was given at exec.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nodeward_machine::{Error, Result};
+use nodeward_model::{Identity, Pid};
+
+use super::stat;
+
+/// Reads the identity of the process that has a pid now, under `root`.
+///
+/// # Errors
+/// `Gone` if it ended; `Read` if its files may not be read.
+pub fn read(root: &Path, pid: Pid) -> Result<Identity> {
+    let folder = root.join("proc").join(pid.to_string());
+    let file = |name: &str| {
+        let path = folder.join(name);
+        fs::read(&path).map_err(|source| failed(pid, path, source))
+    };
+    let text = |name: &str| Ok(String::from_utf8_lossy(&file(name)?).trim_end().to_owned());
+    let started_ticks = stat::parse_start(&text("stat")?).ok_or_else(|| Error::Parse {
+        path: folder.join("stat"),
+        line: 1,
+        wanted: "PID (NAME) STATE and numbers".to_owned(),
+    })?;
+    let boot = root.join("proc/sys/kernel/random/boot_id");
+    let boot_id = fs::read_to_string(&boot).map_err(|source| failed(pid, boot, source))?;
+    Ok(Identity {
+        pid,
+        name: text("comm")?,
+        boot: boot_id.trim_end().to_owned(),
+        started_ticks,
+        // Addresses of the stack, the program and the vdso, drawn anew by each exec.
+        program: crc32fast::hash(&file("auxv")?),
+    })
+}
+
+fn failed(pid: Pid, path: PathBuf, source: std::io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) => Error::Gone(pid),
+        _ => Error::Read { path, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn identity(pid: u32) -> Identity {
+        read(Path::new("/"), Pid::new(pid).unwrap()).unwrap()
+    }
+
+    /// Goal: a process is itself whenever one looks, and nobody else.
+    #[test]
+    fn a_process_is_only_itself() {
+        let us = identity(std::process::id());
+        assert!(us.is_same(&identity(std::process::id())));
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let other = identity(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!us.is_same(&Identity { pid: us.pid, ..other }), "the same pid is not enough");
+        let gone = read(Path::new("/"), Pid::new(Pid::LIMIT).unwrap());
+        assert!(gone.is_err_and(|error| error.is_gone()));
+    }
+
+    /// Goal: the same process is another one after exec, though pid and start are the same.
+    #[test]
+    fn exec_makes_another_program_of_it() {
+        let mut child = Command::new("sh")
+            .args(["-c", "read go; exec sleep 60"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let before = identity(child.id());
+        drop(child.stdin.take());
+        let is_sleeping = || identity(child.id()).name == "sleep";
+        let changed = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            is_sleeping()
+        });
+        let after = identity(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(changed);
+        assert_eq!(before.started_ticks, after.started_ticks);
+        assert!(!before.is_same(&after));
+    }
+}
