@@ -4,28 +4,47 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nodeward_linux::nodes;
-use nodeward_model::nodestring::parse_nodestring;
-use nodeward_model::{NodePairs, Topology};
+use nodeward_model::nodestring::parse_nodelist;
+use nodeward_model::{NodeId, NodePairs, Nodemask, Topology};
 
-/// Reads FROM and TO and pairs their nodes. Tells on stderr how they were paired if that is not
-/// obvious.
+/// Reads FROM and TO and pairs their nodes, in the order in which they are written. Tells on stderr
+/// how they were paired if that is not obvious.
 pub fn pairs(from: &str, to: &str, topology: &Topology) -> Result<NodePairs> {
-    let context = nodes::context(Path::new("/"), topology)?;
-    let from = parse_nodestring(from, &context).with_context(|| format!("FROM is '{from}'"))?;
-    let to = parse_nodestring(to, &context).with_context(|| format!("TO is '{to}'"))?;
-    if from.is_empty() || to.is_empty() {
-        bail!("FROM and TO must each name a node; nodes here are {}", context.existing);
-    }
-    let with_memory = topology.nodes_with_memory();
-    let bare = to.without(&with_memory);
-    if !bare.is_empty() {
-        bail!("TO names {bare}, which has no memory; nodes with memory are {with_memory}");
-    }
-    let pairs = NodePairs::new(&from, &to);
+    let from = list("FROM", from, topology)?;
+    let to = destinations(to, topology)?;
+    let pairs = NodePairs::in_order(&from, &to);
     if from.len() != to.len() {
         eprintln!("nodeward: FROM and TO differ in length; moving {}", described(&pairs));
     }
     Ok(pairs)
+}
+
+/// Reads a TO that stands without FROM: from all other nodes to one.
+pub fn pairs_to(to: &str, topology: &Topology) -> Result<NodePairs> {
+    match destinations(to, topology)?[..] {
+        [to] => Ok(NodePairs::gathering(&topology.nodes_with_memory(), to)),
+        _ => bail!("TO is '{to}'; without FROM it must be one node"),
+    }
+}
+
+/// Reads TO, whose nodes must have memory.
+fn destinations(text: &str, topology: &Topology) -> Result<Vec<NodeId>> {
+    let to = list("TO", text, topology)?;
+    let with_memory = topology.nodes_with_memory();
+    let bare: Nodemask = to.iter().copied().filter(|node| !with_memory.contains(*node)).collect();
+    if !bare.is_empty() {
+        bail!("TO names {bare}, which has no memory; nodes with memory are {with_memory}");
+    }
+    Ok(to)
+}
+
+fn list(name: &str, text: &str, topology: &Topology) -> Result<Vec<NodeId>> {
+    let context = nodes::context(Path::new("/"), topology)?;
+    let list = parse_nodelist(text, &context).with_context(|| format!("{name} is '{text}'"))?;
+    if list.is_empty() {
+        bail!("{name} must name a node; nodes here are {}", context.existing);
+    }
+    Ok(list)
 }
 
 fn described(pairs: &NodePairs) -> String {

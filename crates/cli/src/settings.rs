@@ -9,10 +9,11 @@ mod values;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use nodeward_engine::{Jobs, MoveRequest, Selection};
+use nodeward_engine::{Jobs, MoveRequest, Order, Selection};
 use nodeward_machine::{Error, Machine};
-use nodeward_model::{NodePairs, Topology};
+use nodeward_model::{Nodemask, Topology};
 use nodeward_policy::workers;
 use serde::Deserialize;
 
@@ -80,7 +81,7 @@ impl MoveSettings {
         }
     }
 
-    /// The move of a selection between nodes, by workers near the destinations.
+    /// A move by workers near the destinations; `orders` are those of each process.
     ///
     /// # Errors
     /// If the machine does not tell on which CPUs we may run.
@@ -88,12 +89,14 @@ impl MoveSettings {
         &self,
         machine: &dyn Machine,
         topology: &Topology,
-        pairs: NodePairs,
+        orders: Vec<Arc<[Order]>>,
         selection: Selection,
     ) -> Result<MoveRequest, Error> {
+        let all = orders.iter().flat_map(|orders| orders.iter());
+        let to: Nodemask = all.flat_map(|order| order.pairs.iter()).map(|(_, to)| to).collect();
         Ok(MoveRequest {
-            cpus: workers::cpus(topology, &pairs.destinations(), &machine.usable_cpus()?),
-            pairs,
+            cpus: workers::cpus(topology, &to, &machine.usable_cpus()?),
+            orders,
             selection,
             jobs: self.jobs,
             rate_bytes_per_s: self.rate_bytes_per_s,

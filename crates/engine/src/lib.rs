@@ -10,6 +10,7 @@
 mod crew;
 mod drive;
 mod exchange;
+pub mod list;
 mod live;
 mod migrate;
 mod pace;

@@ -75,6 +75,11 @@ impl Frames {
         }
     }
 
+    /// One past the last frame of the last memory block.
+    pub fn end(&self) -> u64 {
+        (self.blocks.len() as u64) << self.block_shift
+    }
+
     /// Whether this is the page of zeros that all untouched memory shares.
     pub fn is_zero(&self, frame: u64) -> bool {
         frame == self.zero_frame

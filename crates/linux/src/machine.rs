@@ -70,6 +70,10 @@ impl Machine for Linux {
         sysfs::free_bytes(Path::new("/"), node)
     }
 
+    fn frames_end(&self) -> Option<u64> {
+        Some(self.frames.get()?.end())
+    }
+
     fn usable_cpus(&self) -> Result<Cpumask> {
         let cpus = Privileges::of_this_thread(Path::new("/"))?.cpus;
         cpus.map_or_else(|| Ok(self.topology()?.cpus), Ok)

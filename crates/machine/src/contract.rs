@@ -35,6 +35,10 @@ pub trait Machine: Send + Sync {
     /// Bytes of memory that are free on a node now. Cost: one file.
     fn free_bytes(&self, node: NodeId) -> Result<u64>;
 
+    /// One past the highest page frame that the machine can have; `None` if frame numbers are hidden
+    /// from us.
+    fn frames_end(&self) -> Option<u64>;
+
     /// The CPUs that we may run on.
     fn usable_cpus(&self) -> Result<Cpumask>;
 

@@ -158,6 +158,10 @@ impl Machine for Paper {
         Ok(pages.map_or(u64::MAX, |pages| pages * PAGE_BYTES))
     }
 
+    fn frames_end(&self) -> Option<u64> {
+        Some(1 << 20)
+    }
+
     fn usable_cpus(&self) -> Result<Cpumask> {
         Ok(self.topology()?.cpus)
     }

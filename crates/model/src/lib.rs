@@ -11,6 +11,7 @@
 
 pub mod access;
 pub mod account;
+pub mod frames;
 pub mod hwloc;
 pub mod load;
 pub mod mapping;
@@ -28,6 +29,7 @@ pub mod units;
 
 pub use access::{Access, Accessor};
 pub use account::Account;
+pub use frames::FrameSet;
 pub use load::{ProcessLoad, ThreadTime};
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use nodeward_engine::{Live, MoveReport, Selection, migrate, plan};
+use nodeward_engine::{Live, MoveReport, Order, Selection, migrate, plan};
 use nodeward_linux::{Linux, select};
 use nodeward_machine::{Error, Life, Machine, Process};
 use nodeward_model::{MappingKind, Pid};
@@ -26,7 +26,9 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     let pairs = nodes::pairs(from, to, &topology)?;
     let processes = hold(&machine, &find(args, pids)?)?;
     let selection = Selection { kinds: kinds(args), ranges: args.range.clone() };
-    let request = settings.request(&machine, &topology, pairs, selection)?;
+    let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
+    let orders = vec![orders; processes.len()];
+    let request = settings.request(&machine, &topology, orders, selection)?;
     let live = Live::default();
     if args.dry_run {
         let report = plan(&machine, &processes, &request, &live)?;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use nodeward_engine::{Live, Selection, migrate};
+use nodeward_engine::{Live, Order, Selection, migrate};
 use nodeward_linux::{Linux, nodes, select};
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::nodestring::{Context, parse_nodestring};
@@ -70,8 +70,9 @@ fn carry_out(words: &Words) -> Result<Account, Refusal> {
     }
     let settings = Places::find(None, |name| std::env::var_os(name)).read(MoveLayer::default());
     let settings = settings.map_err(|error| Refusal::Call(INVALID, Some(error.to_string())))?;
-    let pairs = NodePairs::new(&from, &to);
-    let request = settings.request(&machine, &topology, pairs, Selection::default());
+    let order = Order { pairs: NodePairs::new(&from, &to), pages: None };
+    let orders = vec![[order].into()];
+    let request = settings.request(&machine, &topology, orders, Selection::default());
     let request = request.map_err(Refusal::of)?;
     let report = migrate(&machine, &[process], &request, &Live::default()).map_err(Refusal::of)?;
     Ok(report.account())
