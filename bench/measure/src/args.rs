@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as Group, Parser, Subcommand};
+use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use nodeward_model::Synthetic;
 use nodeward_model::units::parse_bytes;
 
@@ -26,6 +26,15 @@ pub enum What {
     Stall(Stall),
     /// How long `nodeward show --topology` takes on a large machine, in ms
     Topology(Topology),
+    /// How much memory beyond their own two nodes need that exchange all pages of two processes, in
+    /// MiB
+    Exchange(Exchange),
+    /// How many times as fast a list of scattered addresses moves as the same memory as a range
+    List(List),
+    /// How many times as fast physical addresses are found as by the loops of 2004
+    Loops(Loops),
+    /// What the ledger costs a move, in percent of its time, and how far off an undo ends
+    Ledger(Ledger),
 }
 
 /// The process whose memory is moved.
@@ -94,6 +103,83 @@ pub struct Topology {
     /// How often
     #[arg(long, default_value_t = 41, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
+}
+
+/// Options of `exchange`.
+#[derive(Clone, Debug, Group)]
+pub struct Exchange {
+    /// How much memory each of the two processes has
+    #[arg(long, default_value = "512MiB", value_parser = parse_bytes)]
+    pub size: u64,
+    /// How much memory is free on each node; pools of huge pages take the rest
+    #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
+    pub free: u64,
+    /// How often
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Options for `nodeward move`, such as --jobs 2
+    #[arg(last = true)]
+    pub options: Vec<String>,
+}
+
+/// Options of `list`.
+#[derive(Clone, Debug, Group)]
+pub struct List {
+    /// How much memory the process has
+    #[arg(long, default_value = "4GiB", value_parser = parse_bytes)]
+    pub size: u64,
+    /// How many of its pages are named, in no order
+    #[arg(long, default_value_t = 1_000_000)]
+    pub addresses: usize,
+    /// Name them by physical addresses
+    #[arg(long)]
+    pub physical: bool,
+    /// How many pairs of commands are compared
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub pairs: u32,
+    /// Options for `nodeward move`, such as --jobs 2
+    #[arg(last = true)]
+    pub options: Vec<String>,
+}
+
+/// Options of `loops`.
+#[derive(Clone, Debug, Group)]
+pub struct Loops {
+    /// Pages that the process has mapped: 1 GiB of them at first
+    #[arg(long, default_value_t = 262_144)]
+    pub pages: usize,
+    /// Addresses in the list: as many as one call took then
+    #[arg(long, default_value_t = 2048)]
+    pub addresses: usize,
+    /// How often
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+}
+
+/// Options of `ledger`.
+#[derive(Clone, Debug, Group)]
+pub struct Ledger {
+    /// The process.
+    #[command(flatten)]
+    pub memory: Memory,
+    /// What to judge by
+    #[arg(long, value_enum, default_value_t = LedgerFigure::Cost)]
+    pub figure: LedgerFigure,
+    /// How often it is moved, and the move undone
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    pub moves: u32,
+    /// Options for `nodeward move`, such as --jobs 2
+    #[arg(last = true)]
+    pub options: Vec<String>,
+}
+
+/// A figure of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LedgerFigure {
+    /// Time spent on the ledger, in percent of the move's time
+    Cost,
+    /// Pages that are not where they were before the move, in percent
+    Undo,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 /// Two nodes; a process is moved from one to the other, and back.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,16 @@ impl Mover {
 
 /// Runs a command without showing what it prints; it must succeed.
 pub fn timed(command: &mut Command) -> Result<Duration> {
+    Ok(timed_output(command)?.0)
+}
+
+/// As [`timed`], with what it printed, which must be JSON.
+pub fn timed_json(command: &mut Command) -> Result<(Duration, Value)> {
+    let (took, output) = timed_output(command)?;
+    Ok((took, serde_json::from_slice(&output).context("a command did not print JSON")?))
+}
+
+fn timed_output(command: &mut Command) -> Result<(Duration, Vec<u8>)> {
     command.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
     let program = command.get_program().to_string_lossy().into_owned();
     let begin = Instant::now();
@@ -73,7 +84,7 @@ pub fn timed(command: &mut Command) -> Result<Duration> {
     let took = begin.elapsed();
     let words = || String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "{program}: {}: {}", output.status, words());
-    Ok(took)
+    Ok((took, output.stdout))
 }
 
 #[cfg(test)]

@@ -8,7 +8,12 @@
 
 mod args;
 mod commands;
+mod exchange;
+mod ledger;
+mod list;
+mod loops;
 mod numbers;
+mod shuffle;
 mod speed;
 mod stall;
 mod target;
@@ -40,5 +45,9 @@ fn run(what: &What) -> Result<Value> {
         What::Speed(options) => speed::measure(options),
         What::Stall(options) => stall::measure(options),
         What::Topology(options) => topology::measure(options),
+        What::Exchange(options) => exchange::measure(options),
+        What::List(options) => list::measure(options),
+        What::Loops(options) => loops::measure(options),
+        What::Ledger(options) => ledger::measure(options),
     }
 }

@@ -18,19 +18,26 @@ pub struct Probe<'a> {
     pub burst: u32,
 }
 
-/// A load that runs, with all its memory in place on node 0. Ends when dropped.
+/// A load that runs, with all its memory in place on one node. Ends when dropped.
 #[derive(Debug)]
 pub struct Target {
     child: Child,
     says: BufReader<ChildStdout>,
+    range: String,
 }
 
 impl Target {
-    /// Starts a load that leaves its memory alone until its end, when it checks every word. With a
-    /// probe, one thread touches random pages meanwhile and measures how long that takes.
+    /// Starts a load on node 0 that leaves its memory alone until its end, when it checks every
+    /// word. With a probe, one thread touches random pages meanwhile and measures how long that
+    /// takes.
     pub fn start(memory: &Memory, probe: Option<Probe>) -> Result<Self> {
+        Self::start_on(0, memory, probe)
+    }
+
+    /// As [`Target::start`], on any node.
+    pub fn start_on(node: u32, memory: &Memory, probe: Option<Probe>) -> Result<Self> {
         let mut command = Command::new("nodeward-load");
-        command.args(["--node", "0", "--threads", "0", "--kind", &memory.kind]);
+        command.args(["--node", &node.to_string(), "--threads", "0", "--kind", &memory.kind]);
         command.args(["--size", &memory.size.to_string()]);
         if let Some(Probe { interval, burst }) = probe {
             command.args(["--probe", "--probe-interval", interval]);
@@ -38,9 +45,16 @@ impl Target {
         }
         let mut child = command.stdout(Stdio::piped()).spawn().context("nodeward-load")?;
         let out = child.stdout.take().context("the load has no output")?;
-        let mut target = Self { child, says: BufReader::new(out) };
-        target.line().context("the load did not begin")?;
+        let mut target = Self { child, says: BufReader::new(out), range: String::new() };
+        let ready = target.line().context("the load did not begin")?;
+        let range = ready.get("range").and_then(Value::as_str);
+        target.range = range.context("the load does not tell its range")?.to_owned();
         Ok(target)
+    }
+
+    /// The addresses of its memory, as START-END.
+    pub fn range(&self) -> &str {
+        &self.range
     }
 
     /// Its process id.

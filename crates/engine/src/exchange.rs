@@ -4,7 +4,7 @@
 //! (`policy::exchange`), each looked at again when its turn comes. What finds no room waits for the
 //! next round; when a round moves nothing, no page is left to borrow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -38,11 +38,11 @@ pub fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, 
     let mut workers = 1;
     while !parcels.is_empty() {
         let moved_before = tallies.moved();
-        let turns = in_turns(parcels, &cutter.free());
+        let turns = in_turns(parcels, &cutter.room());
         let round = Round::new(work, crew.workers_max());
-        let (results, used) = crew.each(&turns, |load| round.parcel(load));
+        let (results, used) = crew.each(&turns, |loads| round.parcels(loads));
         workers = workers.max(used);
-        let outcomes = turns.into_iter().zip(results);
+        let outcomes = turns.into_iter().flatten().zip(results.into_iter().flatten());
         parcels = outcomes.filter_map(|(load, r)| cutter.enter(load, r, &mut tallies)).collect();
         if tallies.moved() == moved_before || work.live.is_stopped() {
             parcels.drain(..).for_each(|load| give_up(work, &load, &mut tallies));
@@ -61,11 +61,16 @@ fn pairs(request: &MoveRequest) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
     request.orders.iter().flat_map(|orders| orders.iter()).flat_map(|order| order.pairs.iter())
 }
 
-/// Parcels in the order of their turns.
-fn in_turns(parcels: Vec<Load>, free: &BTreeMap<NodeId, u64>) -> Vec<Load> {
+/// Parcels in the order of their turns, put together as one worker is to take them: one of each
+/// direction. What leaves a node goes to the page lists of the CPU that moves it, out of reach of
+/// others; there the worker's next parcel finds it.
+fn in_turns(parcels: Vec<Load>, room: &BTreeMap<NodeId, u64>) -> Vec<Vec<Load>> {
     let described: Vec<Parcel> = parcels.iter().map(|(parcel, _)| *parcel).collect();
+    let directions: BTreeSet<_> = described.iter().map(|p| (p.from, p.to)).collect();
     let mut waiting: Vec<Option<Load>> = parcels.into_iter().map(Some).collect();
-    sequence(&described, free).into_iter().filter_map(|index| waiting[index].take()).collect()
+    let turns = sequence(&described, room);
+    let together = |turns: &[usize]| turns.iter().filter_map(|&i| waiting[i].take()).collect();
+    turns.chunks(directions.len().max(1)).map(together).collect()
 }
 
 /// Accounts for a parcel for which there is no room.
@@ -95,15 +100,17 @@ impl<'a> Cutter<'a> {
         let named = pairs(work.request).flat_map(|(from, to)| [from, to]);
         let nodes = known.unwrap_or_default().iter().chain(named).collect();
         let mut cutter = Self { work, nodes, parcel_bytes: 0 };
-        let least = cutter.free().values().copied().min().unwrap_or(0);
+        let least = cutter.room().values().copied().min().unwrap_or(0);
         cutter.parcel_bytes = parcel_bytes(least, workers);
         cutter
     }
 
-    /// Free bytes on the nodes that pages go to; those that do not tell are left out.
-    fn free(&self) -> BTreeMap<NodeId, u64> {
-        let free = |(_, to)| Some((to, self.work.machine.free_bytes(to).ok()?));
-        pairs(self.work.request).filter_map(free).collect()
+    /// Room in bytes on the nodes that pages go to. Where the machine does not tell, there is none
+    /// that may be relied upon.
+    fn room(&self) -> BTreeMap<NodeId, u64> {
+        let known = self.work.machine.room_bytes();
+        let of = |to| known.as_ref().map_or(0, |room| room.get(&to).copied().unwrap_or(u64::MAX));
+        pairs(self.work.request).map(|(_, to)| (to, of(to))).collect()
     }
 
     /// Looks at all units, enters what stays where it is, and cuts the rest into parcels.
@@ -198,17 +205,22 @@ impl<'a> Round<'a> {
         Self { work, fruitless: AtomicU32::new(0), fruitless_max }
     }
 
-    fn parcel(&self, (parcel, unit): &Load) -> (Result, u64) {
+    fn parcels(&self, loads: &[Load]) -> (Vec<Result>, u64) {
+        let results: Vec<Result> = loads.iter().map(|load| self.parcel(load)).collect();
+        let moved = results.iter().flatten().map(|(tally, _)| tally.account.moved).sum::<u64>();
+        (results, moved * self.work.machine.page_bytes())
+    }
+
+    fn parcel(&self, (parcel, unit): &Load) -> Result {
         if !self.work.live.is_stopped() && !self.may_have_room(parcel, unit) {
-            return (None, 0);
+            return None;
         }
         let (tally, driven) = self.work.unit(unit);
         match driven.moved.is_empty() && !driven.no_room.is_empty() {
             true => _ = self.fruitless.fetch_add(1, Ordering::Relaxed),
             false => self.fruitless.store(0, Ordering::Relaxed),
         }
-        let bytes = tally.account.moved * self.work.machine.page_bytes();
-        (Some((tally, driven)), bytes)
+        Some((tally, driven))
     }
 
     fn may_have_room(&self, parcel: &Parcel, unit: &Unit) -> bool {
@@ -216,7 +228,7 @@ impl<'a> Round<'a> {
             return false;
         }
         // Huge pages come from pools of their own.
-        unit.hugetlb
-            || self.work.machine.free_bytes(parcel.to).map_or(true, |free| free >= parcel.bytes)
+        let room = || self.work.machine.room_bytes().unwrap_or_default();
+        unit.hugetlb || room().get(&parcel.to).is_none_or(|&room| room >= parcel.bytes)
     }
 }

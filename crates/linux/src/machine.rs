@@ -1,5 +1,6 @@
 //! This kernel as a machine.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::populated;
 use crate::process::{LinuxProcess, has_exited};
 use crate::procfs::privileges::Privileges;
 use crate::procfs::stat::Flags;
-use crate::procfs::swaps;
+use crate::procfs::{swaps, zoneinfo};
 use crate::{sys, sysfs};
 
 /// This kernel.
@@ -66,8 +67,11 @@ impl Machine for Linux {
         sysfs::read_topology(Path::new("/"))
     }
 
-    fn free_bytes(&self, node: NodeId) -> Result<u64> {
-        sysfs::free_bytes(Path::new("/"), node)
+    fn room_bytes(&self) -> Result<BTreeMap<NodeId, u64>> {
+        let path = PathBuf::from("/proc/zoneinfo");
+        let text = fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
+        let bytes = |(node, pages)| (node, pages * self.page_bytes);
+        Ok(zoneinfo::room_pages(&text).into_iter().map(bytes).collect())
     }
 
     fn frames_end(&self) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! What a machine must provide.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_model::{
@@ -32,8 +33,9 @@ pub trait Machine: Send + Sync {
     /// Nodes, CPUs, caches and distances as they are now. Cost: a few milliseconds.
     fn topology(&self) -> Result<Topology>;
 
-    /// Bytes of memory that are free on a node now. Cost: one file.
-    fn free_bytes(&self, node: NodeId) -> Result<u64>;
+    /// Bytes that nodes can give now before the machine begins to reclaim memory; nodes that are
+    /// missing have no end of it. Cost: one file, which grows with the number of CPUs.
+    fn room_bytes(&self) -> Result<BTreeMap<NodeId, u64>>;
 
     /// One past the highest page frame that the machine can have; `None` if frame numbers are hidden
     /// from us.

@@ -152,10 +152,12 @@ impl Machine for Paper {
         })
     }
 
-    fn free_bytes(&self, node: NodeId) -> Result<u64> {
-        let free = |sheet: &Arc<Mutex<Sheet>>| lock(sheet).free.get(&node).copied();
-        let pages = lock(&self.sheets).values().filter_map(free).min();
-        Ok(pages.map_or(u64::MAX, |pages| pages * PAGE_BYTES))
+    fn room_bytes(&self) -> Result<BTreeMap<NodeId, u64>> {
+        let mut room = BTreeMap::new();
+        for sheet in lock(&self.sheets).values() {
+            room.extend(lock(sheet).free.iter().map(|(&node, pages)| (node, pages * PAGE_BYTES)));
+        }
+        Ok(room)
     }
 
     fn frames_end(&self) -> Option<u64> {

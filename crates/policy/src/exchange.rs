@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use nodeward_model::NodeId;
 
-/// Bytes in a parcel at least: calls cost a fixed price.
-const PARCEL_BYTES_MIN: u64 = 64 << 10;
+/// Bytes in a parcel at least: a call costs as much as moving a hundred pages.
+const PARCEL_BYTES_MIN: u64 = 256 << 10;
 /// Bytes in a parcel at most: where there is room, larger ones gain nothing.
 const PARCEL_BYTES_MAX: u64 = 16 << 20;
 /// Each worker may have a parcel on its way that nothing has made room for yet, and another that is
@@ -92,7 +92,7 @@ mod tests {
     fn parcels_fit_the_room() {
         assert_eq!(parcel_bytes(64 * MIB, 2), 8 * MIB);
         assert_eq!(parcel_bytes(u64::MAX, 1), 16 * MIB);
-        assert_eq!(parcel_bytes(0, 8), 64 << 10);
+        assert_eq!(parcel_bytes(0, 8), 256 << 10);
     }
 
     proptest! {

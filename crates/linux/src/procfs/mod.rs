@@ -8,3 +8,4 @@ pub mod smaps;
 pub mod stat;
 pub mod status;
 pub mod swaps;
+pub mod zoneinfo;
