@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward-model", &[]),
     ("nodeward-policy", &["nodeward-model"]),
     ("nodeward-machine", &["nodeward-model"]),
+    ("nodeward-samples", &["nodeward-model"]),
     ("nodeward-linux", &["nodeward-model", "nodeward-machine"]),
     ("nodeward-engine", &["nodeward-model", "nodeward-policy", "nodeward-machine"]),
     (
@@ -19,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-model",
             "nodeward-policy",
             "nodeward-machine",
+            "nodeward-samples",
             "nodeward-linux",
             "nodeward-engine",
         ],
