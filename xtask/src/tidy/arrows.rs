@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward-model", &[]),
     ("nodeward-policy", &["nodeward-model"]),
     ("nodeward-machine", &["nodeward-model"]),
+    ("nodeward-samples", &["nodeward-model"]),
     ("nodeward-linux", &["nodeward-model", "nodeward-machine"]),
     ("nodeward-wire", &["nodeward-model"]),
     (
@@ -23,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-model",
             "nodeward-policy",
             "nodeward-machine",
+            "nodeward-samples",
             "nodeward-linux",
             "nodeward-wire",
             "nodeward-engine",

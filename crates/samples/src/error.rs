@@ -1,0 +1,101 @@
+//! What may be wrong with a file, where, and what was expected there.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::lines::LINE_BYTES_MAX;
+
+/// Why a file could not be read, or not be read on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be opened.
+    #[error(
+        "cannot open {}; name a file that you may read, or - for standard input",
+        path.display()
+    )]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The system could not read on.
+    #[error("reading failed; check the disk, or the program that writes this")]
+    Read(#[from] io::Error),
+    /// A line of text is not what it should be.
+    #[error("line {line}: expected {expected}, found '{found}'")]
+    Line {
+        /// Counted from 1.
+        line: u64,
+        /// What should have stood there.
+        expected: &'static str,
+        /// What stood there, cut to a few words.
+        found: String,
+    },
+    /// A line of text is too long to be what it should be.
+    #[error("line {line}: longer than {LINE_BYTES_MAX} bytes, expected {expected}")]
+    LongLine {
+        /// Counted from 1.
+        line: u64,
+        /// What should have stood there.
+        expected: &'static str,
+    },
+    /// A binary file is not what it should be.
+    #[error("byte {at}: expected {expected}")]
+    Byte {
+        /// The offset, counted from 0.
+        at: u64,
+        /// What should have stood there.
+        expected: &'static str,
+    },
+    /// It is neither text nor a file of perf.
+    #[error(
+        "neither text nor a file of perf record; expected lines of ADDRESS NODE [COUNT], the \
+         output of perf script, or a perf.data"
+    )]
+    Unknown,
+    /// A perf.data in the format of before 2010.
+    #[error("a perf.data of format 1; record it again with a perf of this kernel")]
+    PerfVersion,
+    /// A perf.data whose records are compressed.
+    #[error(
+        "byte {at}: compressed records (perf record -z); record without -z, or hand over what \
+         `perf script -F pid,tid,cpu,time,period,event,addr` prints"
+    )]
+    PerfCompressed {
+        /// The offset, counted from 0.
+        at: u64,
+    },
+    /// A perf.data whose samples are still in what the hardware traced.
+    #[error(
+        "its samples are in a trace of the hardware (Arm SPE); hand over what \
+         `perf script -F pid,tid,cpu,time,period,event,addr` prints, which decodes it"
+    )]
+    PerfTrace,
+    /// There is no sample in the file.
+    #[error(
+        "no sample of perf in it; record with `perf mem record` (or `perf record -d --sample-cpu`) \
+         and give perf.data, or what `perf script -F pid,tid,cpu,time,period,event,addr` prints"
+    )]
+    NoSamples,
+    /// No sample has the address of data.
+    #[error(
+        "none of its {samples} samples has the address of data; record with `perf mem record` or \
+         `perf record -d --sample-cpu`, and print with \
+         `perf script -F pid,tid,cpu,time,period,event,addr`"
+    )]
+    NoAddresses {
+        /// How many samples there are.
+        samples: u64,
+    },
+    /// No sample tells the CPU.
+    #[error(
+        "none of its {samples} samples tells the CPU; record with `perf mem record` or \
+         `perf record -d --sample-cpu`"
+    )]
+    NoCpus {
+        /// How many samples there are.
+        samples: u64,
+    },
+}

@@ -1,0 +1,24 @@
+//! Files that name pages: lists of addresses, counts of accesses, samples of perf.
+//!
+//! All of it is untrusted. A reader takes any `BufRead`, streams, and holds a bounded amount of
+//! memory however long the input is; what does not fit is one error that names the line or the byte
+//! and what was expected there. Nothing here knows a machine: addresses are numbers, CPUs are ids.
+
+#![forbid(unsafe_code)]
+
+pub mod addresses;
+pub mod counts;
+pub mod perf_data;
+pub mod perf_text;
+pub mod source;
+
+mod error;
+mod fields;
+mod head;
+mod lines;
+mod sample;
+
+pub use error::Error;
+pub use head::Head;
+pub use sample::{Sample, Unusable};
+pub use source::{Source, open};

@@ -1,0 +1,146 @@
+//! What the samples of each event hold.
+
+use std::collections::BTreeMap;
+
+use byteorder::{BigEndian, LittleEndian};
+use linux_perf_event_reader::{
+    Endianness, PerfEventAttr, RawData, RecordParseInfo, SampleFormat, SampleRecord, SamplingPolicy,
+};
+
+use crate::Error;
+use crate::sample::Fields;
+
+/// Different forms of samples in one file; perf itself makes two or three.
+const FORMATS_MAX: usize = 64;
+/// Identifiers of events, one for each event on each CPU or thread: about 50 MB of them.
+const IDS_MAX: usize = 1 << 20;
+
+/// The fields of a sample up to its period. Behind them come those of which length depends on the
+/// sample, and newer kernels have some that the decoder does not know.
+const DECODED: SampleFormat = SampleFormat::IDENTIFIER
+    .union(SampleFormat::IP)
+    .union(SampleFormat::TID)
+    .union(SampleFormat::TIME)
+    .union(SampleFormat::ADDR)
+    .union(SampleFormat::ID)
+    .union(SampleFormat::STREAM_ID)
+    .union(SampleFormat::CPU)
+    .union(SampleFormat::PERIOD);
+
+/// The form of the samples of some events.
+#[derive(Debug)]
+struct Format {
+    info: RecordParseInfo,
+    /// The period, for samples that do not tell it.
+    period: Option<u64>,
+}
+
+/// The forms of all events of a file.
+#[derive(Debug)]
+pub struct Formats {
+    order: Endianness,
+    formats: Vec<Format>,
+    by_id: BTreeMap<u64, usize>,
+}
+
+impl Formats {
+    /// None yet.
+    pub fn new(order: Endianness) -> Self {
+        Self { order, formats: Vec::new(), by_id: BTreeMap::new() }
+    }
+
+    /// The order of bytes in the file.
+    pub fn order(&self) -> Endianness {
+        self.order
+    }
+
+    /// Adds the event of a record that names one, which stands at an offset.
+    pub fn add_record(&mut self, body: &[u8], at: u64) -> Result<(), Error> {
+        let ids = u32_at(body, 4, self.order).and_then(|size| body.get(size as usize..));
+        self.add(body, ids.unwrap_or_default(), at)
+    }
+
+    /// Adds an event: its attributes (struct perf_event_attr) and its identifiers.
+    pub fn add(&mut self, attributes: &[u8], ids: &[u8], at: u64) -> Result<(), Error> {
+        let attributes = match self.order {
+            Endianness::LittleEndian => PerfEventAttr::parse::<_, LittleEndian>(attributes),
+            Endianness::BigEndian => PerfEventAttr::parse::<_, BigEndian>(attributes),
+        };
+        let expected = "an event that this version knows; hand over what perf script prints";
+        let (attributes, _) = attributes.map_err(|_| Error::Byte { at, expected })?;
+        let format = self.position(&attributes);
+        let is_too_much =
+            format >= FORMATS_MAX || self.by_id.len() + ids.len() / size_of::<u64>() > IDS_MAX;
+        if is_too_much {
+            let expected = "fewer events; record one at a time";
+            return Err(Error::Byte { at, expected });
+        }
+        let ids = ids.chunks_exact(size_of::<u64>()).filter_map(|id| u64_at(id, 0, self.order));
+        self.by_id.extend(ids.map(|id| (id, format)));
+        Ok(())
+    }
+
+    /// The position of a form, which is added if it is new.
+    fn position(&mut self, attributes: &PerfEventAttr) -> usize {
+        let mut info = RecordParseInfo::new(attributes, self.order);
+        info.sample_format &= DECODED;
+        let period = match attributes.sampling_policy {
+            SamplingPolicy::Period(period) => Some(period.get()),
+            _ => None,
+        };
+        let is_same = |f: &Format| f.info.sample_format == info.sample_format && f.period == period;
+        self.formats.iter().position(is_same).unwrap_or_else(|| {
+            self.formats.push(Format { info, period });
+            self.formats.len() - 1
+        })
+    }
+
+    /// What a sample says, which stands at an offset.
+    pub fn decode(&self, body: &[u8], at: u64) -> Result<Fields, Error> {
+        let expected = "a sample of a known event, with all its fields; copy the file whole";
+        let wrong = || Error::Byte { at, expected };
+        let format = self.format_of(body).ok_or_else(wrong)?;
+        let data = RawData::Single(body);
+        let sample = match self.order {
+            Endianness::LittleEndian => SampleRecord::parse::<LittleEndian>(data, 0, &format.info),
+            Endianness::BigEndian => SampleRecord::parse::<BigEndian>(data, 0, &format.info),
+        };
+        let sample = sample.map_err(|_| wrong())?;
+        let task = |id: Option<i32>| id.and_then(|id| u32::try_from(id).ok());
+        Ok(Fields {
+            pid: task(sample.pid),
+            tid: task(sample.tid),
+            cpu: sample.cpu,
+            address: sample.addr,
+            period: sample.period.or(format.period),
+        })
+    }
+
+    /// Where forms differ, the sample begins with the identifier of its event.
+    fn format_of(&self, body: &[u8]) -> Option<&Format> {
+        match &self.formats[..] {
+            [only] => Some(only),
+            formats => {
+                let format = &formats[*self.by_id.get(&u64_at(body, 0, self.order)?)?];
+                format.info.sample_format.contains(SampleFormat::IDENTIFIER).then_some(format)
+            }
+        }
+    }
+}
+
+macro_rules! number_at {
+    ($name:ident, $number:ty) => {
+        /// A number in some bytes, if they reach so far.
+        pub fn $name(bytes: &[u8], at: usize, order: Endianness) -> Option<$number> {
+            let bytes = *bytes.get(at..)?.first_chunk()?;
+            Some(match order {
+                Endianness::LittleEndian => <$number>::from_le_bytes(bytes),
+                Endianness::BigEndian => <$number>::from_be_bytes(bytes),
+            })
+        }
+    };
+}
+
+number_at!(u16_at, u16);
+number_at!(u32_at, u32);
+number_at!(u64_at, u64);

@@ -1,0 +1,80 @@
+//! One sample of perf, and the samples that are of no use.
+
+use nodeward_model::{Access, Accessor, CpuId, Id};
+
+use crate::Error;
+
+/// One access to memory that was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The process, where the file names it.
+    pub pid: Option<u32>,
+    /// The thread.
+    pub tid: u32,
+    /// What it accessed and from which CPU, as often as the period of the sample says.
+    pub access: Access,
+}
+
+/// Samples that were left out, by what they lack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unusable {
+    /// No address of data, or address zero: the event does not sample memory, or this access had
+    /// none.
+    pub without_address: u64,
+    /// No CPU.
+    pub without_cpu: u64,
+    /// No thread: it was ending.
+    pub without_thread: u64,
+}
+
+/// What a sample says, before it is known whether that is enough.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fields {
+    pub pid: Option<u32>,
+    pub tid: Option<u32>,
+    pub cpu: Option<u32>,
+    pub address: Option<u64>,
+    pub period: Option<u64>,
+}
+
+/// The count of samples by use.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    used: u64,
+    pub unusable: Unusable,
+}
+
+impl Tally {
+    /// Enters a sample, and hands it back if it has all it needs.
+    pub fn enter(&mut self, fields: Fields) -> Option<Sample> {
+        let unusable = &mut self.unusable;
+        let Some(address) = fields.address.filter(|&address| address != 0) else {
+            unusable.without_address += 1;
+            return None;
+        };
+        let Some(cpu) = fields.cpu.filter(|&cpu| cpu < CpuId::LIMIT) else {
+            unusable.without_cpu += 1;
+            return None;
+        };
+        let Some(tid) = fields.tid else {
+            unusable.without_thread += 1;
+            return None;
+        };
+        self.used += 1;
+        let count = fields.period.unwrap_or(1).max(1); // a sample is one access at least
+        let access = Access { address, by: Accessor::Cpu(CpuId(cpu)), count };
+        Some(Sample { pid: fields.pid, tid, access })
+    }
+
+    /// The error of a file that was read to its end without one sample of use.
+    pub fn verdict(&self) -> Option<Error> {
+        let Unusable { without_address, without_cpu, without_thread } = self.unusable;
+        let samples = without_address + without_cpu + without_thread;
+        match (self.used, without_address, without_cpu) {
+            (1.., ..) => None,
+            (0, 1.., _) => Some(Error::NoAddresses { samples }),
+            (0, 0, 1..) => Some(Error::NoCpus { samples }),
+            (0, 0, 0) => Some(Error::NoSamples),
+        }
+    }
+}
