@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use nodeward_model::{MappingKind, Pid, Range, SkipReason, Synthetic, units};
+use nodeward_wire::ledger::Id;
 
 use crate::exit::Exit;
 use crate::settings::MoveLayer;
@@ -30,8 +31,21 @@ pub enum Verb {
     ///
     /// FROM and TO are node strings as numactl takes them: 0,2 or 0-3 or all or !1 or +0. Several
     /// nodes keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. The process keeps
-    /// running; every page ends as moved, already there, or skipped with a reason.
+    /// running; every page ends as moved, already there, or skipped with a reason. 0,1 to 1,0
+    /// exchanges two nodes, even if both are nearly full.
     Move(MoveArgs),
+    /// Take a move back: pages that are still where it put them return to where they were.
+    ///
+    /// A page that was freed and came back since cannot be told from one that stayed: if it is on
+    /// the node that the move went to, it is moved, too. An undo is a move, and can be undone.
+    Undo(UndoArgs),
+    /// List the moves that were made, the latest first, or show one of them.
+    ///
+    /// Each move writes what it is about to do before it does it. One that was killed is listed as
+    /// interrupted, and can be undone like any other. The last 100 moves are kept, in
+    /// /var/lib/nodeward for root, in ~/.local/state/nodeward for others, or where
+    /// $NODEWARD_STATE_DIR says.
+    Ledger(LedgerArgs),
     /// Show where the memory of processes is, by kind of mapping.
     ///
     /// Without a PID: the machine, and its processes ranked by memory away from the CPUs they run
@@ -105,15 +119,75 @@ pub struct MoveArgs {
     /// Only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
     #[arg(long, value_parser = parse_range, value_name = "START-END")]
     pub range: Vec<Range>,
+    /// Only the pages that this file names, one address each (in hexadecimal, or binary: 8 bytes,
+    /// little-endian); - is standard input. FROM may be left out
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range"])]
+    pub addresses: Option<PathBuf>,
+    /// The addresses are physical
+    #[arg(long, requires = "addresses")]
+    pub physical: bool,
     /// Say what would be done and why, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Write no ledger: the move cannot be undone
+    #[arg(long)]
+    pub no_ledger: bool,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// When progress is shown.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ProgressArgs {
     /// When to show progress on standard error; without a terminal it is shown line by line
     #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
-    pub progress: When,
+    progress: When,
     /// The same as --progress never
     #[arg(long, short, conflicts_with = "progress")]
-    pub quiet: bool,
+    quiet: bool,
+}
+
+impl ProgressArgs {
+    /// When to show it.
+    pub fn when(self) -> When {
+        if self.quiet { When::Never } else { self.progress }
+    }
+}
+
+/// What `ledger` is told.
+#[derive(Debug, Args)]
+pub struct LedgerArgs {
+    /// The operation to show; all of them, in short, if none is given
+    #[arg(value_name = "ID")]
+    pub id: Option<Id>,
+    /// List every run of pages, too
+    #[arg(long, requires = "id")]
+    pub runs: bool,
+    /// How to print it.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What `undo` is told.
+#[derive(Debug, Args)]
+pub struct UndoArgs {
+    /// The operation to take back, as `nodeward ledger` numbers it
+    #[arg(value_name = "ID")]
+    pub id: Id,
+    /// How pages are moved.
+    #[command(flatten)]
+    pub how: MoveLayer,
+    /// Say what would be done and why, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -168,13 +242,6 @@ pub enum When {
     Auto,
     /// Not at all
     Never,
-}
-
-impl MoveArgs {
-    /// When to show progress.
-    pub fn progress(&self) -> When {
-        if self.quiet { When::Never } else { self.progress }
-    }
 }
 
 /// Reads one of `all` by its name; `--help` lists the names.

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use nodeward_machine::Error;
+use nodeward_wire::ledger;
 
 /// How a command ended. Numbers never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,17 @@ impl Exit {
 }
 
 fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    of_machine(cause).or_else(|| of_ledger(cause))
+}
+
+fn of_ledger(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    cause.downcast_ref::<ledger::Error>().map(|error| match error {
+        ledger::Error::NoSuchId { .. } => Exit::BadInput,
+        _ => Exit::Failed,
+    })
+}
+
+fn of_machine(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     cause.downcast_ref::<Error>().map(|error| match error {
         error if error.is_gone() => Exit::Gone,
         error if error.is_permission() => Exit::NoPermission,

@@ -8,6 +8,8 @@ mod nodes;
 mod output;
 mod progress;
 mod settings;
+mod state;
+mod task;
 mod verbs;
 
 use std::path::Path;
@@ -18,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Verb};
 use crate::exit::Exit;
-use crate::settings::Places;
+use crate::settings::{MoveLayer, MoveSettings, Places, SettingsError};
 use crate::verbs::migratepages;
 
 fn main() -> ExitCode {
@@ -48,10 +50,9 @@ fn log() {
 
 fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.verb {
-        Verb::Move(args) => {
-            let places = Places::find(cli.config.as_deref(), |name| std::env::var_os(name));
-            verbs::migrate::run(args, &places.read(args.how)?)
-        }
+        Verb::Move(args) => verbs::migrate::run(args, &settings(cli, args.how)?),
+        Verb::Undo(args) => verbs::undo::run(args, settings(cli, args.how)?),
+        Verb::Ledger(args) => verbs::ledger::run(args),
         Verb::Show(args) => verbs::show::run(args),
         Verb::Capture => verbs::show::capture(),
         Verb::Explain(args) => verbs::manual::explain(args),
@@ -59,6 +60,11 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Completions { shell } => verbs::manual::completions(*shell),
         Verb::Doctor(args) => verbs::doctor::run(*args, &mut std::io::stdout().lock()),
     }
+}
+
+/// What was typed, over the settings files.
+fn settings(cli: &Cli, typed: MoveLayer) -> Result<MoveSettings, SettingsError> {
+    Places::find(cli.config.as_deref(), |name| std::env::var_os(name)).read(typed)
 }
 
 fn report(error: &anyhow::Error) -> Exit {

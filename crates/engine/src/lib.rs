@@ -10,6 +10,7 @@
 mod crew;
 mod drive;
 mod exchange;
+mod journal;
 pub mod list;
 mod live;
 mod migrate;
@@ -20,9 +21,11 @@ mod request;
 pub mod residency;
 mod survey;
 mod tally;
+pub mod undo;
 mod verify;
 mod work;
 
+pub use journal::{Journal, JournalReport};
 pub use live::Live;
 pub use migrate::{migrate, plan};
 pub use nodeward_policy::plan::Order;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use nodeward_machine::{Machine, Process, Result};
+use nodeward_machine::{Life, Machine, Process, Result};
 use nodeward_model::{Nodemask, SkipReason};
 
 use crate::crew::Crew;
 use crate::exchange;
+use crate::journal::Journal;
 use crate::pace::Pace;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use crate::survey::{Scope, Unit, units};
@@ -14,7 +15,7 @@ use crate::tally::{Tallies, Tally, add_counts};
 use crate::work::Work;
 use crate::{Live, MoveRequest, verify};
 
-/// Moves the selected memory of processes that are held.
+/// Moves the selected memory of processes that are held, and keeps a ledger if there is one.
 ///
 /// # Errors
 /// Only if nothing was done. A process that ended, a destination that filled up or a privilege that
@@ -24,11 +25,12 @@ pub fn migrate(
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,
     live: &Live,
+    journal: Option<&Journal>,
 ) -> Result<MoveReport> {
     let began_ns = machine.now_ns();
     let units = survey(machine, processes, request, live)?;
     let pace = Pace::new(request);
-    let work = Work { machine, processes, request, live, pace: &pace };
+    let work = Work { machine, processes, request, live, pace: &pace, journal };
     let is_exchange = exchange::is_asked_for(request);
     let crew =
         Crew::new(machine, live, request, if is_exchange { usize::MAX } else { units.len() });
@@ -43,12 +45,10 @@ pub fn migrate(
     {
         return Err(error);
     }
-    let reports = processes.iter().zip(tallies.of_processes).enumerate();
-    let scopes = |index| scope(machine, processes, request, index);
+    let report =
+        |(index, tally)| process_report(&crew, &scope(machine, processes, request, index), tally);
     Ok(MoveReport {
-        processes: reports
-            .map(|(index, (_, tally))| process_report(&crew, &scopes(index), tally))
-            .collect(),
+        processes: tallies.of_processes.into_iter().enumerate().map(report).collect(),
         moving_ns: moved_ns - began_ns,
         verifying_ns: machine.now_ns() - moved_ns,
         workers,
@@ -70,7 +70,7 @@ pub fn plan(
 ) -> Result<PlanReport> {
     let units = survey(machine, processes, request, live)?;
     let pace = Pace::new(request);
-    let work = Work { machine, processes, request, live, pace: &pace };
+    let work = Work { machine, processes, request, live, pace: &pace, journal: None };
     let crew = Crew::new(machine, live, request, units.len());
     let (plans, _) = crew.each(&units, |unit| (work.look(unit), 0));
     let mut report = PlanReport::default();
@@ -167,7 +167,7 @@ fn unseen(
         let seen: u64 =
             pieces.map(|(_, range)| sets().map(|set| set.count_in(*range)).sum::<u64>()).sum();
         let reason = match process.life() {
-            nodeward_machine::Life::Running => SkipReason::NotPresent,
+            Life::Running => SkipReason::NotPresent,
             _ => SkipReason::Gone,
         };
         (reason, sets().map(|set| set.len()).sum::<u64>() - seen)

@@ -7,6 +7,7 @@ use nodeward_model::{Page, PageSet, Range, SkipReason};
 use nodeward_policy::plan::{Order, Plan, Rules};
 
 use crate::drive::{Driven, Driver};
+use crate::journal::Journal;
 use crate::pace::Pace;
 use crate::survey::{Piece, Unit};
 use crate::tally::Tally;
@@ -22,6 +23,7 @@ pub struct Work<'a> {
     pub request: &'a MoveRequest,
     pub live: &'a Live,
     pub pace: &'a Pace,
+    pub journal: Option<&'a Journal>,
 }
 
 impl Work<'_> {
@@ -114,7 +116,10 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Moves what was planned. It stands in the ledger before, and what came of it afterwards.
     fn drive(&self, unit: &Unit, plan: &Plan) -> Driven {
+        let journal = self.journal.filter(|_| !plan.moves.is_empty());
+        let intended = journal.and_then(|j| j.intend(self.machine, unit.process, &plan.moves));
         let driver = Driver {
             machine: self.machine,
             process: &*self.processes[unit.process],
@@ -123,6 +128,10 @@ impl Work<'_> {
             everyones: self.machine.capabilities().move_everyones,
             hugetlb: unit.hugetlb,
         };
-        driver.drive(&plan.moves)
+        let driven = driver.drive(&plan.moves);
+        if let (Some(journal), Some(ticket)) = (journal, intended) {
+            journal.settle(self.machine, ticket, &driven.moved);
+        }
+        driven
     }
 }

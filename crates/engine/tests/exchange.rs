@@ -35,7 +35,7 @@ fn rotate(sheet: Sheet, nodes: &[u32]) -> (MoveReport, Sheet) {
     let pid = Pid::new(7).unwrap();
     machine.start(pid, sheet);
     let process = machine.hold(pid).unwrap();
-    let report = migrate(&machine, &[process], &request, &Live::default()).unwrap();
+    let report = migrate(&machine, &[process], &request, &Live::default(), None).unwrap();
     (report, machine.sheet(pid).unwrap())
 }
 

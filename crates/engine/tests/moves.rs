@@ -36,7 +36,7 @@ fn run(sheet: Sheet, request: &MoveRequest, everyones: bool) -> (MoveReport, She
     let machine = Paper::new(everyones);
     machine.start(pid(), sheet);
     let process = machine.hold(pid()).unwrap();
-    let report = migrate(&machine, &[process], request, &Live::default()).unwrap();
+    let report = migrate(&machine, &[process], request, &Live::default(), None).unwrap();
     (report, machine.sheet(pid()).unwrap())
 }
 
@@ -160,7 +160,7 @@ fn a_move_that_is_stopped_accounts_for_the_rest() {
     let process = machine.hold(pid()).unwrap();
     let live = Live::default();
     live.stop();
-    let report = migrate(&machine, &[process], &request("0", "1"), &live).unwrap();
+    let report = migrate(&machine, &[process], &request("0", "1"), &live, None).unwrap();
     assert!(report.interrupted);
     assert_eq!(skipped(&report), [(SkipReason::Interrupted, 5000)].into());
 }
@@ -198,7 +198,7 @@ fn the_rate_is_kept() {
     machine.start(pid(), Sheet::of(&[on(0); 25_600])); // 100 MiB
     let process = machine.hold(pid()).unwrap();
     let slow = MoveRequest { rate_bytes_per_s: Some(50 << 20), ..request("0", "1") };
-    let report = migrate(&machine, &[process], &slow, &Live::default()).unwrap();
+    let report = migrate(&machine, &[process], &slow, &Live::default(), None).unwrap();
     // 100 MiB at 50 MiB/s are 2 s; the last stretch of 50 ms need not be waited out.
     let ms = report.moving_ns / 1_000_000;
     assert!((1950..2200).contains(&ms), "{ms} ms of the machine's own time");

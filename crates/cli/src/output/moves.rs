@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nodeward_engine::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
+use nodeward_engine::list::ListCounts;
+use nodeward_engine::{JournalReport, MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use nodeward_machine::Life;
 use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_model::{Account, NodeId};
@@ -12,13 +13,22 @@ use serde_json::{Value, json};
 
 use super::print;
 
+/// A move, and what belongs to it.
+#[derive(Clone, Copy)]
+pub struct Told<'a> {
+    /// What it did.
+    pub report: &'a MoveReport,
+    /// Bytes in a base page.
+    pub page_bytes: u64,
+    /// The list that pages were named by, if they were.
+    pub list: Option<ListCounts>,
+    /// Its ledger, if there is one.
+    pub ledger: Option<&'a JournalReport>,
+}
+
 /// Prints the result of a move on stdout.
-pub fn print_report(report: &MoveReport, page_bytes: u64, as_json: bool) -> Result<()> {
-    print(&if as_json {
-        format!("{}\n", report_json(report, page_bytes))
-    } else {
-        report_text(report, page_bytes)
-    })
+pub fn print_report(told: &Told<'_>, as_json: bool) -> Result<()> {
+    print(&if as_json { format!("{}\n", report_json(told)) } else { report_text(told) })
 }
 
 /// Prints a plan on stdout.
@@ -30,12 +40,16 @@ pub fn print_plan(report: &PlanReport, page_bytes: u64, as_json: bool) -> Result
     })
 }
 
-fn report_text(report: &MoveReport, page_bytes: u64) -> String {
+fn report_text(told: &Told<'_>) -> String {
+    let Told { report, page_bytes, .. } = *told;
     let mut text = String::new();
     for process in &report.processes {
         text += &process_text(process, page_bytes);
     }
     let account = report.account();
+    if let Some(list) = told.list {
+        text += &list_text(list, &account);
+    }
     let bytes = account.moved * page_bytes;
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(report.moving_ns.max(1));
     let plural = if report.workers == 1 { "" } else { "s" };
@@ -57,7 +71,33 @@ fn report_text(report: &MoveReport, page_bytes: u64) -> String {
     if let Some(error) = &report.error {
         let _ = writeln!(text, "ended early: {error}");
     }
-    text
+    text + &ledger_text(told)
+}
+
+/// What became of the entries of a list.
+fn list_text(list: ListCounts, account: &Account) -> String {
+    format!(
+        "list: {} addresses = {} pages + {} named again + {} that the process does not have\n\
+         moved {}, failed {}\n",
+        list.read(),
+        list.pages,
+        list.duplicates,
+        list.outside,
+        account.moved,
+        account.skipped_total() + list.outside,
+    )
+}
+
+fn ledger_text(told: &Told<'_>) -> String {
+    match told.ledger {
+        Some(JournalReport { id, error: Some(error), .. }) => {
+            format!("ledger {id} does not tell of everything: {error}\n")
+        }
+        Some(JournalReport { id, .. }) if told.report.account().moved > 0 => {
+            format!("nodeward undo {id} takes this back\n")
+        }
+        Some(_) | None => String::new(),
+    }
 }
 
 fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
@@ -148,7 +188,9 @@ fn moves_text(plan: &ProcessPlan, page_bytes: u64) -> String {
     text
 }
 
-fn report_json(report: &MoveReport, page_bytes: u64) -> Value {
+fn report_json(told: &Told<'_>) -> Value {
+    let report = told.report;
+    let account = report.account();
     let process = |process: &ProcessReport| {
         json!({
             "pid": process.pid,
@@ -164,15 +206,36 @@ fn report_json(report: &MoveReport, page_bytes: u64) -> Value {
     };
     json!({
         "schema": "nodeward.move/1",
-        "page_bytes": page_bytes,
+        "page_bytes": told.page_bytes,
         "processes": report.processes.iter().map(process).collect::<Vec<_>>(),
-        "account": report.account(),
+        "list": told.list.map(|list| list_json(list, &account)),
+        "account": account,
+        "ledger": told.ledger.map(ledger_json),
         "moving_ns": report.moving_ns,
         "verifying_ns": report.verifying_ns,
         "workers": report.workers,
         "longest_hold_ns": report.longest_hold_ns,
         "interrupted": report.interrupted,
         "error": report.error.as_ref().map(ToString::to_string),
+    })
+}
+
+fn list_json(list: ListCounts, account: &Account) -> Value {
+    json!({
+        "read": list.read(),
+        "pages": list.pages,
+        "duplicates": list.duplicates,
+        "outside": list.outside,
+        "moved": account.moved,
+        "failed": account.skipped_total() + list.outside,
+    })
+}
+
+fn ledger_json(ledger: &JournalReport) -> Value {
+    json!({
+        "id": ledger.id,
+        "writing_ns": ledger.writing_ns,
+        "error": ledger.error.as_ref().map(ToString::to_string),
     })
 }
 
@@ -237,14 +300,29 @@ mod tests {
         }
     }
 
+    fn told(report: &MoveReport) -> Told<'_> {
+        Told { report, page_bytes: 4096, list: None, ledger: None }
+    }
+
     #[test]
     fn the_account_as_text() {
-        insta::assert_snapshot!(report_text(&report(), 4096));
+        insta::assert_snapshot!(report_text(&told(&report())));
+    }
+
+    #[test]
+    fn a_list_and_a_ledger_as_text() {
+        let report = report();
+        let list = Some(ListCounts { pages: 262_400, duplicates: 7, outside: 2 });
+        let id = "42".parse().unwrap();
+        let ledger = JournalReport { id, writing_ns: 5_000_000, error: None };
+        let told = Told { list, ledger: Some(&ledger), ..told(&report) };
+        insta::assert_snapshot!(report_text(&told));
+        insta::assert_snapshot!(serde_json::to_string_pretty(&report_json(&told)).unwrap());
     }
 
     #[test]
     fn the_account_as_json() {
-        let value = report_json(&report(), 4096);
+        let value = report_json(&told(&report()));
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
     }
 
@@ -253,7 +331,7 @@ mod tests {
         let mut report = report();
         report.interrupted = true;
         report.processes[0].life = Life::Replaced;
-        let text = report_text(&report, 4096);
+        let text = report_text(&told(&report));
         assert!(text.contains("it called exec meanwhile"), "{text}");
         assert!(text.contains("interrupted: the same command moves the rest"), "{text}");
     }

@@ -74,7 +74,8 @@ fn carry_out(words: &Words) -> Result<Account, Refusal> {
     let orders = vec![[order].into()];
     let request = settings.request(&machine, &topology, orders, Selection::default());
     let request = request.map_err(Refusal::of)?;
-    let report = migrate(&machine, &[process], &request, &Live::default()).map_err(Refusal::of)?;
+    let report =
+        migrate(&machine, &[process], &request, &Live::default(), None).map_err(Refusal::of)?;
     Ok(report.account())
 }
 

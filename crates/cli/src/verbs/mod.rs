@@ -1,7 +1,9 @@
 //! What each verb does: settle what was asked, ask the engine, print.
 
 pub mod doctor;
+pub mod ledger;
 pub mod manual;
 pub mod migrate;
 pub mod migratepages;
 pub mod show;
+pub mod undo;

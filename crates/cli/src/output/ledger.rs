@@ -1,0 +1,209 @@
+//! The ledger of moves: all of them, or one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use nodeward_model::units::show_bytes;
+use nodeward_model::{Identity, NodeId};
+use nodeward_wire::ledger::{Header, Operation, Outline, Run, Runs, State, Summary};
+use serde_json::{Value, json};
+
+/// All operations, a line each.
+pub fn list_text(list: &[Summary]) -> String {
+    if list.is_empty() {
+        return "no move is recorded\n".to_owned();
+    }
+    let mut text =
+        format!("{:>6}  {:<20}  {:<11} {:>10}  {}\n", "ID", "BEGAN", "STATE", "MOVED", "COMMAND");
+    for summary in list {
+        let _ = match &summary.outline {
+            Ok(outline) => writeln!(text, "{:>6}  {}", summary.id, outline_text(outline)),
+            Err(error) => writeln!(text, "{:>6}  {error}", summary.id),
+        };
+    }
+    text + "nodeward ledger ID shows one of them, nodeward undo ID takes it back\n"
+}
+
+/// All operations for programs.
+pub fn list_json(list: &[Summary]) -> Value {
+    let operation = |summary: &Summary| match &summary.outline {
+        Ok(outline) => {
+            let mut value = header_json(&outline.header);
+            value["id"] = json!(summary.id);
+            value["bytes"] = json!(summary.bytes);
+            value["state"] = state_json(&outline.state);
+            value["is_complete"] = json!(outline.is_complete);
+            value["damage"] = json!(outline.damage.as_ref().map(ToString::to_string));
+            value["moved_pages"] = json!(outline.moved_pages);
+            value["open_pages"] = json!(outline.open_pages);
+            value
+        }
+        Err(error) => json!({
+            "id": summary.id,
+            "bytes": summary.bytes,
+            "error": error.to_string(),
+        }),
+    };
+    let operations: Vec<Value> = list.iter().map(operation).collect();
+    json!({ "schema": "nodeward.ledger/1", "operations": operations })
+}
+
+/// One operation; every run of it if `runs`.
+pub fn operation_text(operation: &Operation, runs: bool) -> String {
+    let header = &operation.header;
+    let mut text = format!("operation {}: {}\n", operation.id, state_words(&operation.state));
+    let _ = writeln!(text, "  began    {}", time(header.began_unix_ms));
+    if let State::Ended(end) = &operation.state {
+        let _ = writeln!(text, "  ended    {}", time(end.ended_unix_ms));
+    }
+    let _ = writeln!(text, "  command  {}", header.command.join(" "));
+    if let Some(id) = header.undoes {
+        let _ = writeln!(text, "  undoes   {id}");
+    }
+    for (identity, moved) in header.processes.iter().zip(&operation.processes) {
+        let _ = writeln!(text, "process {} ({})", identity.pid, identity.name);
+        text += &runs_text("moved", &moved.moved, runs);
+        text += &runs_text("may have moved", &moved.open, runs);
+    }
+    if let State::Ended(end) = &operation.state {
+        for (reason, pages) in &end.account.skipped {
+            let _ = writeln!(text, "  {pages} pages stayed: {reason}");
+        }
+    }
+    if let Some(damage) = &operation.damage {
+        let _ = writeln!(text, "damaged: {damage}; what stood behind is not known");
+    }
+    if !operation.is_complete {
+        text += "incomplete: more was moved than the ledger holds\n";
+    }
+    text
+}
+
+/// One operation for programs; with every run of it if `runs`.
+pub fn operation_json(operation: &Operation, runs: bool) -> Value {
+    let mut value = header_json(&operation.header);
+    value["schema"] = json!("nodeward.operation/1");
+    value["id"] = json!(operation.id);
+    value["state"] = state_json(&operation.state);
+    value["is_complete"] = json!(operation.is_complete);
+    value["damage"] = json!(operation.damage.as_ref().map(ToString::to_string));
+    for (index, moved) in operation.processes.iter().enumerate() {
+        let process = &mut value["processes"][index];
+        process["moved"] = runs_json(&moved.moved, runs);
+        process["may_have_moved"] = runs_json(&moved.open, runs);
+    }
+    value
+}
+
+fn outline_text(outline: &Outline) -> String {
+    let state = match outline.damage {
+        Some(_) => "damaged",
+        None => state_name(&outline.state),
+    };
+    let bytes = (outline.moved_pages + outline.open_pages) * outline.header.page_bytes;
+    format!(
+        "{:<20}  {state:<11} {:>10}  {}",
+        time(outline.header.began_unix_ms),
+        show_bytes(bytes),
+        outline.header.command.join(" ")
+    )
+}
+
+fn header_json(header: &Header) -> Value {
+    let process = |identity: &Identity| {
+        json!({
+            "pid": identity.pid,
+            "name": identity.name,
+            "started_ticks": identity.started_ticks,
+        })
+    };
+    json!({
+        "page_bytes": header.page_bytes,
+        "began_unix_ms": header.began_unix_ms,
+        "command": header.command,
+        "undoes": header.undoes,
+        "processes": header.processes.iter().map(process).collect::<Vec<_>>(),
+    })
+}
+
+fn state_name(state: &State) -> &'static str {
+    match state {
+        State::Running => "running",
+        State::Ended(end) if end.interrupted => "stopped",
+        State::Ended(_) => "ended",
+        State::Interrupted => "interrupted",
+    }
+}
+
+fn state_words(state: &State) -> &'static str {
+    match state {
+        State::Running => "it is running",
+        State::Ended(end) if end.interrupted => "it was stopped before its end",
+        State::Ended(_) => "it came to its end",
+        State::Interrupted => "it was interrupted: killed, or out of disk space",
+    }
+}
+
+fn state_json(state: &State) -> Value {
+    let mut value = json!({ "name": state_name(state) });
+    if let State::Ended(end) = state {
+        value["ended_unix_ms"] = json!(end.ended_unix_ms);
+        value["account"] = json!(end.account);
+    }
+    value
+}
+
+/// Pages, runs and where they went, by pair of nodes.
+fn by_pair(runs: &Runs) -> BTreeMap<(NodeId, NodeId), (u64, u64)> {
+    let mut pairs = BTreeMap::new();
+    for run in runs.iter() {
+        let (pages, count): &mut (u64, u64) = pairs.entry((run.from, run.to)).or_default();
+        *pages += run.pages;
+        *count += 1;
+    }
+    pairs
+}
+
+fn runs_text(what: &str, runs: &Runs, all: bool) -> String {
+    let mut text = String::new();
+    for ((from, to), (pages, count)) in by_pair(runs) {
+        let bytes = show_bytes(pages * runs.page_bytes());
+        let _ = writeln!(
+            text,
+            "  {what}: node {from} -> node {to}: {pages} pages ({bytes}) in {count} runs"
+        );
+    }
+    let lines = runs.iter().filter(|_| all).map(|run| {
+        let end = end_of(&run, runs.page_bytes());
+        format!("    {:x}-{end:x} {} -> {}\n", run.start, run.from, run.to)
+    });
+    text + &lines.collect::<String>()
+}
+
+fn runs_json(runs: &Runs, all: bool) -> Value {
+    let pair = |((from, to), (pages, count)): ((NodeId, NodeId), (u64, u64))| json!({ "from": from, "to": to, "pages": pages, "runs": count });
+    let run = |run: Run| {
+        json!({
+            "start": format!("{:x}", run.start),
+            "end": format!("{:x}", end_of(&run, runs.page_bytes())),
+            "from": run.from,
+            "to": run.to,
+        })
+    };
+    let mut value = json!({ "by_nodes": by_pair(runs).into_iter().map(pair).collect::<Vec<_>>() });
+    if all {
+        value["runs"] = runs.iter().map(run).collect();
+    }
+    value
+}
+
+fn end_of(run: &Run, page_bytes: u64) -> u64 {
+    run.start.saturating_add(run.pages.saturating_mul(page_bytes))
+}
+
+/// A time of day, universal, such as 2026-11-21T19:52:20Z.
+fn time(unix_ms: u64) -> String {
+    let seconds = i64::try_from(unix_ms / 1000).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds)
+        .map_or_else(|_| "an odd time".to_owned(), |time| time.to_string())
+}

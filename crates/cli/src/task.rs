@@ -1,0 +1,113 @@
+//! A move that is settled: which pages of which processes go where. It is planned or carried out,
+//! written into the ledger, and told.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_engine::list::ListCounts;
+use nodeward_engine::{Journal, Live, MoveReport, Order, Selection, migrate, plan};
+use nodeward_linux::Linux;
+use nodeward_machine::{Life, Machine, Process};
+use nodeward_model::Topology;
+use nodeward_wire::ledger::{Header, Id, Store};
+
+use crate::args::When;
+use crate::exit::Exit;
+use crate::output::moves::{self, Told};
+use crate::progress;
+use crate::settings::MoveSettings;
+use crate::state::{self, now_unix_ms};
+
+/// What is to be done.
+pub struct Task {
+    /// The processes, held.
+    pub processes: Vec<Arc<dyn Process>>,
+    /// What is to be done with the pages of each.
+    pub orders: Vec<Arc<[Order]>>,
+    /// Which memory is meant.
+    pub selection: Selection,
+    /// The list that the pages were named by, if they were.
+    pub list: Option<ListCounts>,
+    /// The operation that is taken back, if one is.
+    pub undoes: Option<Id>,
+}
+
+/// How it is done.
+pub struct How {
+    /// Workers, rate and stall budget.
+    pub settings: MoveSettings,
+    /// Only tell what would be done.
+    pub dry_run: bool,
+    /// When to show progress.
+    pub progress: When,
+    /// Print JSON.
+    pub json: bool,
+    /// Write a ledger, so that the move can be undone.
+    pub ledger: bool,
+}
+
+impl Task {
+    /// Plans or moves, and prints what came of it.
+    pub fn carry_out(&self, machine: &Linux, topology: &Topology, how: &How) -> Result<Exit> {
+        let (orders, selection) = (self.orders.clone(), self.selection.clone());
+        let request = how.settings.request(machine, topology, orders, selection)?;
+        let live = Live::default();
+        if how.dry_run {
+            let report = plan(machine, &self.processes, &request, &live)?;
+            moves::print_plan(&report, machine.page_bytes(), how.json)?;
+            return Ok(Exit::Done);
+        }
+        let journal = how.ledger.then(|| self.begin(machine)).flatten();
+        let work = || migrate(machine, &self.processes, &request, &live, journal.as_ref());
+        let report = progress::watch(&live, how.progress, work)??;
+        let end =
+            |journal: Journal| journal.end(report.account(), report.interrupted, now_unix_ms());
+        let ledger = journal.map(end);
+        let told = Told {
+            report: &report,
+            page_bytes: machine.page_bytes(),
+            list: self.list,
+            ledger: ledger.as_ref(),
+        };
+        moves::print_report(&told, how.json)?;
+        Ok(exit(&report, self.list.map_or(0, |list| list.outside)))
+    }
+
+    /// Begins a ledger. A move that cannot have one is made all the same, and told about.
+    fn begin(&self, machine: &Linux) -> Option<Journal> {
+        self.try_to_begin(machine)
+            .inspect_err(|error| {
+                eprintln!("nodeward: this move cannot be undone later: {error:#}");
+            })
+            .ok()
+    }
+
+    fn try_to_begin(&self, machine: &Linux) -> Result<Journal> {
+        let identities = self.processes.iter().map(|process| process.identity());
+        let header = Header {
+            page_bytes: machine.page_bytes(),
+            began_unix_ms: now_unix_ms(),
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            processes: identities.collect::<Result<_, _>>()?,
+            undoes: self.undoes,
+        };
+        let store: Store = state::ledgers()?;
+        Ok(Journal::new(store.begin(&header)?))
+    }
+}
+
+/// The code for a move; `outside` entries of its list named nothing.
+fn exit(report: &MoveReport, outside: u64) -> Exit {
+    let account = report.account();
+    if report.interrupted {
+        Exit::Interrupted
+    } else if report.processes.iter().all(|process| process.life != Life::Running) {
+        Exit::Gone
+    } else if account.skipped_total() + outside == 0 {
+        Exit::Done
+    } else if account.moved == 0 && account.already_there == 0 {
+        Exit::NothingDone
+    } else {
+        Exit::SomeSkipped
+    }
+}

@@ -1,0 +1,93 @@
+//! `nodeward undo`.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use nodeward_engine::{Order, Selection, undo};
+use nodeward_linux::Linux;
+use nodeward_machine::{Error, Machine, Process};
+use nodeward_model::{Identity, Range};
+use nodeward_wire::ledger::{Moved, Operation, State};
+
+use crate::args::UndoArgs;
+use crate::exit::Exit;
+use crate::settings::MoveSettings;
+use crate::state;
+use crate::task::{How, Task};
+
+/// Takes an operation back.
+pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
+    let operation = state::ledgers()?.read(args.id)?;
+    if operation.state == State::Running {
+        bail!("operation {} is still running; stop it (Ctrl-C), or wait for its end", args.id);
+    }
+    warn(&operation);
+    let machine = Linux::open();
+    let topology = machine.topology()?;
+    let task = task(&operation, &machine)?;
+    let how = How {
+        settings,
+        dry_run: args.dry_run,
+        progress: args.progress.when(),
+        json: args.output.json,
+        ledger: true,
+    };
+    task.carry_out(&machine, &topology, &how)
+}
+
+/// Tells what the ledger does not know.
+fn warn(operation: &Operation) {
+    let id = operation.id;
+    if let Some(damage) = &operation.damage {
+        eprintln!(
+            "nodeward: the ledger of operation {id} is damaged ({damage}); what it tells \
+                   before that is taken back"
+        );
+    }
+    if !operation.is_complete {
+        eprintln!("nodeward: operation {id} moved more than its ledger holds; the rest stays");
+    }
+}
+
+fn task(operation: &Operation, machine: &Linux) -> Result<Task> {
+    let (mut processes, mut orders) = (Vec::new(), Vec::new());
+    let mut last_gone = None;
+    for (identity, moved) in operation.header.processes.iter().zip(&operation.processes) {
+        match hold(machine, identity) {
+            Ok(process) => {
+                orders.push(back(&*process, moved, machine.page_bytes())?);
+                processes.push(process);
+            }
+            Err(error) if error.is_gone() => {
+                let (pid, name) = (identity.pid, &identity.name);
+                eprintln!(
+                    "nodeward: process {pid} ({name}) is gone; nothing of it is left to undo"
+                );
+                last_gone = Some(error);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let (true, Some(gone)) = (processes.is_empty(), last_gone) {
+        return Err(gone).context(format!("operation {} cannot be undone", operation.id));
+    }
+    let undoes = Some(operation.id);
+    Ok(Task { processes, orders, selection: Selection::default(), list: None, undoes })
+}
+
+/// Takes hold of the process that was moved; another one under its pid, or another program in it,
+/// is not that.
+fn hold(machine: &Linux, identity: &Identity) -> Result<Arc<dyn Process>, Error> {
+    let process = machine.hold(identity.pid)?;
+    match process.identity()?.is_same(identity) {
+        true => Ok(process),
+        false => Err(Error::Gone(identity.pid)),
+    }
+}
+
+/// What brings pages back that moved, or may have.
+fn back(process: &dyn Process, moved: &Moved, page_bytes: u64) -> Result<Arc<[Order]>> {
+    let mapped: Vec<Range> = process.mappings()?.iter().map(|mapping| mapping.range).collect();
+    let runs = moved.moved.iter().chain(moved.open.iter());
+    Ok(undo::orders(runs, &mapped, page_bytes).into())
+}

@@ -1,0 +1,93 @@
+//! The ledger of a move while it is written: what a unit is about to move, and what of it moved.
+//!
+//! A ledger that cannot be written on does not end the move; what went wrong is told at its end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use nodeward_machine::Machine;
+use nodeward_model::Account;
+use nodeward_policy::plan::FolioMove;
+use nodeward_wire::ledger::{End, Error, Id, Runs, Ticket, Writer};
+
+/// The ledger of one move, shared by its workers.
+pub struct Journal {
+    id: Id,
+    state: Mutex<State>,
+    writing_ns: AtomicU64,
+}
+
+struct State {
+    writer: Writer,
+    /// What went wrong first. No intents are written after that; those that are open are settled,
+    /// as far as there is room.
+    error: Option<Error>,
+}
+
+/// What became of a ledger.
+#[derive(Debug)]
+pub struct JournalReport {
+    /// The number of the operation.
+    pub id: Id,
+    /// The time that writing took, of all workers together, in nanoseconds.
+    pub writing_ns: u64,
+    /// Why it does not tell of everything, if so.
+    pub error: Option<Error>,
+}
+
+impl Journal {
+    /// Goes on with a ledger that has begun. Its header names the processes of the move, in order.
+    pub fn new(writer: Writer) -> Self {
+        let id = writer.id();
+        Self { id, state: Mutex::new(State { writer, error: None }), writing_ns: AtomicU64::new(0) }
+    }
+
+    /// Ends the ledger.
+    pub fn end(self, account: Account, interrupted: bool, ended_unix_ms: u64) -> JournalReport {
+        let State { writer, error } =
+            self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ended = writer.end(&End { account, interrupted, ended_unix_ms });
+        let error = error.or(ended.err());
+        JournalReport { id: self.id, writing_ns: self.writing_ns.into_inner(), error }
+    }
+
+    /// Notes what is about to move; `None` if the ledger cannot be written on.
+    pub(crate) fn intend(
+        &self,
+        machine: &dyn Machine,
+        process: usize,
+        folios: &[FolioMove],
+    ) -> Option<Ticket> {
+        let runs = || runs(folios, machine.page_bytes());
+        self.write(machine, |state| match &state.error {
+            None => state.writer.intend(process, runs()),
+            Some(error) => Err(error.clone()),
+        })
+    }
+
+    /// Notes what of an intent moved.
+    pub(crate) fn settle(&self, machine: &dyn Machine, ticket: Ticket, moved: &[FolioMove]) {
+        let runs = || runs(moved, machine.page_bytes());
+        self.write(machine, |state| state.writer.settle(ticket, runs()));
+    }
+
+    fn write<T>(
+        &self,
+        machine: &dyn Machine,
+        write: impl FnOnce(&mut State) -> Result<T, Error>,
+    ) -> Option<T> {
+        let began_ns = machine.now_ns();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = write(&mut state);
+        self.writing_ns.fetch_add(machine.now_ns() - began_ns, Ordering::Relaxed);
+        written.map_err(|error| state.error.get_or_insert(error)).ok()
+    }
+}
+
+fn runs(folios: &[FolioMove], page_bytes: u64) -> Runs {
+    let mut runs = Runs::new(page_bytes);
+    for folio in folios {
+        runs.push(folio.address, u64::from(folio.pages), folio.from, folio.to);
+    }
+    runs
+}

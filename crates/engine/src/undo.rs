@@ -1,0 +1,57 @@
+//! Taking a move back: pages that a ledger tells of, and that are still where it says they went,
+//! return to where they were. A page that was freed and faulted in anew since lies at the same
+//! address and cannot be told apart.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range};
+use nodeward_policy::plan::Order;
+use nodeward_wire::ledger::Run;
+
+/// The orders that take runs back, one for each pair of nodes. Only what still lies within a mapping
+/// is named; `mapped` are the mappings, ascending.
+pub fn orders(runs: impl Iterator<Item = Run>, mapped: &[Range], page_bytes: u64) -> Vec<Order> {
+    let mut sets: BTreeMap<(NodeId, NodeId), PageSet> = BTreeMap::new();
+    for run in runs {
+        let set = sets.entry((run.to, run.from)).or_insert_with(|| PageSet::new(page_bytes));
+        let end = run.start.saturating_add(run.pages.saturating_mul(page_bytes));
+        let range = Range::new(run.start, end);
+        let behind = mapped.partition_point(|mapping| mapping.end <= range.start);
+        let meets = mapped[behind..].iter().take_while(|mapping| mapping.start < range.end);
+        meets.filter_map(|mapping| mapping.and(range)).for_each(|part| set.insert_range(part));
+    }
+    let order = |((from, to), pages)| Order {
+        pairs: NodePairs::gathering(&Nodemask::from_iter([from]), to),
+        pages: Some(pages),
+    };
+    sets.into_iter().map(order).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    fn run(first: u64, pages: u64, from: u32, to: u32) -> Run {
+        Run { start: first * PAGE, pages, from: NodeId(from), to: NodeId(to) }
+    }
+
+    fn pages(order: &Order) -> Vec<u64> {
+        order.pages.iter().flat_map(PageSet::iter).map(|address| address / PAGE).collect()
+    }
+
+    /// Goal: what went from 0 to 1 goes from 1 to 0, and nothing outside the mappings is named,
+    /// however long a run claims to be.
+    #[test]
+    fn runs_go_back_where_they_came_from() {
+        let mapped = [Range::new(10 * PAGE, 20 * PAGE), Range::new(30 * PAGE, 33 * PAGE)];
+        let runs =
+            [run(18, 100, 0, 1), run(12, 2, 1, 0), run(15, 1, 0, 1), run(40, u64::MAX, 0, 1)];
+        let orders = orders(runs.into_iter(), &mapped, PAGE);
+        let directions: Vec<_> = orders.iter().flat_map(|order| order.pairs.iter()).collect();
+        assert_eq!(directions, [(NodeId(0), NodeId(1)), (NodeId(1), NodeId(0))]);
+        assert_eq!(pages(&orders[0]), [12, 13]);
+        assert_eq!(pages(&orders[1]), [15, 18, 19, 30, 31, 32]);
+    }
+}
