@@ -105,6 +105,12 @@ impl Underway {
         kill_process(Pid::from_child(&self.0), signal).expect("our child can be signalled");
     }
 
+    /// Kills it, so that it cannot do anything about it.
+    pub fn kill(mut self) {
+        self.0.kill().expect("our child can be killed");
+        self.0.wait().expect("our child can be waited for");
+    }
+
     /// Waits for its end.
     pub fn finish(self) -> Finished {
         Finished::of(self.0.wait_with_output().expect("nodeward can be waited for"))

@@ -136,6 +136,36 @@ fn under_the_name_of_migratepages() {
 }
 
 #[test]
+fn lists_of_addresses() {
+    on_two_nodes(&[
+        "list_as_text",
+        "list_as_binary",
+        "list_of_physical_addresses",
+        "list_of_huge_pages",
+        "list_that_is_wrong",
+        "list_without_end",
+    ]);
+}
+
+#[test]
+fn nodes_that_change_places() {
+    on_two_nodes(&["exchange_full_nodes", "exchange_without_room"]);
+}
+
+#[test]
+fn ledger_and_undo() {
+    on_two_nodes(&[
+        "undo_a_move",
+        "undo_what_is_still_there",
+        "undo_after_kill",
+        "undo_of_the_gone",
+        "undo_of_a_running_move",
+        "ledger_that_cannot_be_written",
+        "ledger_of_two_at_once",
+    ]);
+}
+
+#[test]
 fn a_full_destination() {
     let text = "about = \"A second node too small for what comes\"\n\
         [[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\

@@ -4,15 +4,18 @@ mod choice;
 mod conformance;
 mod drop_in;
 mod ends;
+mod exchange;
 mod faults;
 mod input;
 mod kinds;
 mod kinds_special;
+mod ledger;
+mod lists;
 mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 9] = [
+const ALL: [&[(&str, Body)]; 12] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -22,6 +25,9 @@ const ALL: [&[(&str, Body)]; 9] = [
     &choice::CASES,
     &input::CASES,
     &drop_in::CASES,
+    &lists::CASES,
+    &exchange::CASES,
+    &ledger::CASES,
 ];
 
 /// The case of a name.

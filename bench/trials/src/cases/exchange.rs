@@ -1,0 +1,71 @@
+//! Two nodes change places.
+
+use nodeward_model::SkipReason;
+
+use crate::guest::{huge_pages, kib, write};
+use crate::load::Load;
+use crate::nodeward::{Finished, nodeward, reasons};
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 2] =
+    [("exchange_full_nodes", full_nodes), ("exchange_without_room", without_room)];
+
+const HUGE_PAGE_KIB: u64 = 2048;
+
+/// Goal: the memory of two processes changes places though a node has room for a fraction of it.
+fn full_nodes() -> Ran {
+    let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 128MiB")));
+    leave_free(48 << 10);
+    let report = exchange(&loads).report(0);
+    assert_eq!(report.account.skipped, reasons([]), "{report:?}");
+    for (load, node) in loads.iter().zip([1, 0]) {
+        assert_eq!(load.nodes_of_memory(), [(node, load.ready.pages)].into());
+    }
+    loads.into_iter().for_each(|load| drop(load.done()));
+    give_back();
+    Ok(())
+}
+
+/// Goal: where hardly a page is left to borrow it ends with a true account, and nobody is killed.
+fn without_room() -> Ran {
+    let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 64MiB")));
+    // What is above the watermarks is given to loads, so that the nodes have nothing left to give.
+    write(RESERVE, "65536");
+    leave_free(40 << 10);
+    let report = exchange(&loads).json::<crate::nodeward::Report>();
+    let left = report.account.skipped_for(SkipReason::NoMemory);
+    assert_eq!(report.account.skipped, reasons([(SkipReason::NoMemory, left)]), "{report:?}");
+    assert!(left > 0, "{report:?}");
+    for (load, node) in loads.iter().zip([0, 1]) {
+        let nodes = load.nodes_of_memory();
+        assert_eq!(nodes.values().sum::<u64>(), load.ready.pages, "{nodes:?} of node {node}");
+    }
+    loads.into_iter().for_each(|load| drop(load.done()));
+    give_back();
+    Ok(())
+}
+
+const RESERVE: &str = "/proc/sys/vm/min_free_kbytes";
+
+/// Pools of huge pages take what is free but so many kB on each node.
+fn leave_free(kib_free: u64) {
+    if kib_free > 40 << 10 {
+        // By itself the kernel keeps 66 MiB in a guest with transparent huge pages.
+        write(RESERVE, "8192");
+    }
+    write("/proc/sys/vm/drop_caches", "3");
+    for node in [0, 1] {
+        let path = format!("/sys/devices/system/node/node{node}/meminfo");
+        let free = kib(&path, &format!("Node {node} MemFree"));
+        huge_pages(node, free.saturating_sub(kib_free) / HUGE_PAGE_KIB);
+    }
+}
+
+fn give_back() {
+    [0, 1].into_iter().for_each(|node| _ = huge_pages(node, 0));
+}
+
+fn exchange(loads: &[Load; 2]) -> Finished {
+    let [first, second] = loads.each_ref().map(Load::pid);
+    nodeward(&format!("move --json --quiet --only anonymous {first} {second} 0,1 1,0"))
+}

@@ -1,0 +1,225 @@
+//! What was moved stands in the ledger, and can be taken back.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use nodeward_model::SkipReason;
+use rustix::process::Signal;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::guest::SOMEBODY;
+use crate::load::Load;
+use crate::nodeward::{Finished, Underway, finish, move_load, nodeward, reasons};
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 7] = [
+    ("undo_a_move", undo_a_move),
+    ("undo_what_is_still_there", undo_what_is_still_there),
+    ("undo_after_kill", undo_after_kill),
+    ("undo_of_the_gone", undo_of_the_gone),
+    ("undo_of_a_running_move", undo_of_a_running_move),
+    ("ledger_that_cannot_be_written", cannot_be_written),
+    ("ledger_of_two_at_once", two_at_once),
+];
+
+/// The number of the operation that a report names.
+fn id(finished: &Finished) -> u64 {
+    #[derive(Deserialize)]
+    struct Ledger {
+        id: u64,
+        error: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Report {
+        ledger: Ledger,
+    }
+    let report: Report = finished.json();
+    assert_eq!(report.ledger.error, None, "{finished:?}");
+    report.ledger.id
+}
+
+fn undo(id: u64) -> Finished {
+    nodeward(&format!("undo --json --quiet {id}"))
+}
+
+fn shown(id: u64) -> Value {
+    nodeward(&format!("ledger --json {id}")).json()
+}
+
+/// Goal: an undo leaves the memory where it was, page by page; an undo of the undo takes it there
+/// again; and the ledger tells of all three.
+fn undo_a_move() -> Ran {
+    let load = Load::start("--node 0 --size 64MiB");
+    // Not all on one node: a third of the pages is on node 1 before.
+    let third = load.range().start + (64 << 20) / 3 / 4096 * 4096;
+    let part = format!("0 1 --range {:x}-{third:x}", load.range().start);
+    assert_eq!(move_load(&load, &part).code, 0);
+    let before = load.nodes();
+    let moved = move_load(&load, "0 1");
+    let after = load.nodes();
+    let first = id(&moved);
+    let undone = undo(first);
+    assert_eq!(undone.report(0).account.skipped, reasons([]));
+    assert_eq!(load.nodes(), before);
+    let again = undo(id(&undone));
+    assert_eq!(again.report(0).account.skipped, reasons([]));
+    assert_eq!(load.nodes(), after);
+    let story = shown(id(&again));
+    assert_eq!((&story["undoes"], &story["state"]["name"]), (&id(&undone).into(), &"ended".into()));
+    let list = nodeward("ledger").stdout;
+    assert!(list.contains(&format!("undo --json --quiet {first}")), "{list}");
+    load.done();
+    Ok(())
+}
+
+/// Goal: only pages that are still on the destination go back.
+fn undo_what_is_still_there() -> Ran {
+    let load = Load::start("--node 0 --size 16MiB --threads 0");
+    let moved = id(&move_load(&load, &format!("0 1 --range {}", load.ready.range)));
+    let half = load.range().start + (8 << 20);
+    let part = format!("1 0 --range {:x}-{half:x}", load.range().start);
+    assert_eq!(move_load(&load, &part).code, 0);
+    let report = undo(moved).report(0);
+    // 8 MiB are back already, 8 MiB go back: 2048 pages each.
+    assert_eq!((report.account.moved, report.account.already_there), (2048, 2048), "{report:?}");
+    assert_eq!(load.nodes_of_memory().get(&1), None);
+    load.done();
+    Ok(())
+}
+
+/// Goal: a move that is killed at any instant is listed as interrupted, and what it moved goes
+/// back, all of it.
+fn undo_after_kill() -> Ran {
+    for rate in ["16MiB/s", "64MiB/s", "unlimited"] {
+        let load = Load::start("--node 0 --size 32MiB");
+        let before = load.nodes();
+        let underway = Underway::start(&load, &format!("0 1 --rate {rate}"));
+        load.wait_for_arrivals();
+        underway.kill();
+        let there = load.nodes();
+        let list: Value = nodeward("ledger --json").json();
+        let last = &list["operations"][0];
+        let state = last["state"]["name"].as_str().expect("a state");
+        println!("killed at {rate}: {state}, {there:?}");
+        assert!(state == "interrupted" || there.get(&0).is_none_or(|&left| left < 64), "{last}");
+        let report = undo(last["id"].as_u64().expect("an id")).report(0);
+        assert_eq!(report.account.skipped, reasons([]));
+        assert_eq!(load.nodes(), before, "{report:?}");
+        load.done();
+    }
+    Ok(())
+}
+
+/// Goal: a process that ended, another one under its pid, and another program in it are not
+/// touched; the message says so.
+fn undo_of_the_gone() -> Ran {
+    let load = Load::start("--node 0 --size 4MiB");
+    let moved = id(&move_load(&load, "0 1"));
+    load.signal(Signal::HUP); // it calls exec
+    crate::guest::wait_until("it runs another program", || undo(moved).code == 5);
+    undo(moved).gone(moved, load.pid());
+    let pid = load.pid();
+    drop(load);
+    undo(moved).gone(moved, pid);
+    let mut another = reuse(pid);
+    undo(moved).gone(moved, pid);
+    another.kill().expect("our child can be killed");
+    another.wait().expect("our child can be waited for");
+    undo(moved + 100).refused(2, &["no operation", &moved.to_string()]);
+    Ok(())
+}
+
+/// Starts a process that has this pid, if the kernel lets us choose; it sleeps.
+fn reuse(pid: u32) -> Child {
+    std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).expect("we are root");
+    let child = Command::new("sleep").arg("60").spawn().expect("sleep starts");
+    assert_eq!(child.id(), pid, "the pid is used again");
+    child
+}
+
+impl Finished {
+    /// That an undo said that there is nothing left to undo.
+    fn gone(&self, id: u64, pid: u32) {
+        assert_eq!((self.code, self.stdout.as_str()), (5, ""), "{self:?}");
+        for words in [format!("process {pid}"), format!("operation {id} cannot be undone")] {
+            assert!(self.stderr.contains(&words), "{words}: {self:?}");
+        }
+    }
+}
+
+/// Goal: what is still moving is not taken back.
+fn undo_of_a_running_move() -> Ran {
+    let load = Load::start("--node 0 --size 32MiB");
+    let underway = Underway::start(&load, "0 1 --rate 16MiB/s");
+    load.wait_for_arrivals();
+    let list: Value = nodeward("ledger --json").json();
+    let last = &list["operations"][0];
+    assert_eq!(last["state"]["name"], "running");
+    undo(last["id"].as_u64().expect("an id")).refused(2, &["still running"]);
+    underway.signal(Signal::INT);
+    let report = underway.finish().report(130);
+    let stayed = report.account.skipped_for(SkipReason::Interrupted);
+    assert_eq!(shown(last["id"].as_u64().expect("an id"))["state"]["name"], "stopped");
+    assert!(stayed > 0);
+    load.done();
+    Ok(())
+}
+
+/// Goal: without a place for the ledger, or when the disk fills up in the middle, the move is made
+/// all the same, and it is said that it cannot be undone, or not wholly.
+fn cannot_be_written() -> Ran {
+    let load = Load::start("--node 0 --size 16MiB --threads 0");
+    let with_state = |dir: &str, to: &str| {
+        let mut command = Command::new("nodeward");
+        command.args(["move", "--json", &load.pid().to_string()]).args(to.split(' '));
+        finish(command.env("NODEWARD_STATE_DIR", dir).stdin(Stdio::null()))
+    };
+    // Nothing can be made below /proc, whoever one is.
+    let finished = with_state("/proc/nodeward", "0 1");
+    finished.report(0);
+    assert!(finished.stderr.contains("cannot be undone later"), "{finished:?}");
+    // Every second page stands alone: 2048 runs take more than the page that this disk has.
+    let full = Path::new("/tmp/full");
+    std::fs::create_dir_all(full).expect("a directory");
+    mount_small(full);
+    std::fs::write(full.join("filler"), vec![0; 3 * 4096]).expect("room for a filler");
+    let pages = load.range().step_by(2 * 4096).map(|address| format!("{address:x}\n"));
+    std::fs::write("/tmp/list", pages.collect::<String>()).expect("a list");
+    let finished = with_state("/tmp/full", "0 --addresses /tmp/list");
+    finished.report(0);
+    let report: Value = finished.json();
+    println!("full disk: {} {}", report["ledger"], finished.stderr.trim());
+    let told = report["ledger"]["error"].is_string() || finished.stderr.contains("undone later");
+    assert!(told, "{finished:?}");
+    assert_eq!(load.nodes_of_memory(), [(0, 2048), (1, 2048)].into());
+    load.done();
+    Ok(())
+}
+
+/// A file system of 16 KiB.
+fn mount_small(at: &Path) {
+    let mut command = Command::new("mount");
+    command.args(["-t", "tmpfs", "-o", "size=16k", "none"]).arg(at);
+    assert_eq!(finish(&mut command).code, 0);
+}
+
+/// Goal: two commands at once have a ledger each, and both can be taken back.
+fn two_at_once() -> Ran {
+    let loads = [(); 2].map(|()| Load::start("--node 0 --size 16MiB"));
+    let before = loads.each_ref().map(Load::nodes);
+    let underway = loads.each_ref().map(|load| Underway::start(load, "0 1 --rate 64MiB/s"));
+    let ids = underway.map(|underway| id(&underway.finish()));
+    assert_ne!(ids[0], ids[1]);
+    for moved in ids {
+        undo(moved).report(0);
+    }
+    assert_eq!(loads.each_ref().map(Load::nodes), before);
+    // Users have ledgers of their own.
+    let mut command = Command::new("nodeward");
+    let theirs = finish(command.args(["ledger"]).uid(SOMEBODY).env("HOME", "/tmp"));
+    assert_eq!((theirs.code, theirs.stdout.as_str()), (0, "no move is recorded\n"), "{theirs:?}");
+    loads.into_iter().for_each(|load| drop(load.done()));
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Pages named by lists of addresses.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nodeward_linux::Linux;
+use nodeward_machine::Machine;
+use nodeward_model::{Pid, Range};
+use rustix::process::{Signal, kill_process};
+use serde::Deserialize;
+
+use crate::guest::{SOMEBODY, kib};
+use crate::load::Load;
+use crate::nodeward::{Finished, move_load, move_load_as, reasons};
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 6] = [
+    ("list_as_text", as_text),
+    ("list_as_binary", as_binary),
+    ("list_of_physical_addresses", of_physical_addresses),
+    ("list_of_huge_pages", of_huge_pages),
+    ("list_that_is_wrong", that_is_wrong),
+    ("list_without_end", without_end),
+];
+
+const PAGE: u64 = 4096;
+const LIST: &str = "/tmp/list";
+
+/// What is said of the entries of a list.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Counts {
+    read: u64,
+    pages: u64,
+    duplicates: u64,
+    outside: u64,
+    moved: u64,
+    failed: u64,
+}
+
+fn counts(finished: &Finished) -> Counts {
+    #[derive(Deserialize)]
+    struct Report {
+        list: Counts,
+    }
+    finished.json::<Report>().list
+}
+
+/// Every third page of a load, from the last to the first.
+fn every_third(load: &Load) -> Vec<u64> {
+    let pages = load.range().step_by(3 * PAGE as usize);
+    pages.collect::<Vec<_>>().into_iter().rev().collect()
+}
+
+fn as_lines(addresses: &[u64]) -> String {
+    addresses.iter().map(|address| format!("{address:x}\n")).collect()
+}
+
+/// Goal: what is named moves and nothing else; every entry is counted, whatever it names.
+fn as_text() -> Ran {
+    let load = Load::start("--node 0 --size 32MiB");
+    let named = every_third(&load);
+    let pages = named.len() as u64;
+    let again = as_lines(&named[..5]).replace('\n', " # the same page again\n");
+    let nowhere = "0x0\n\n10000\nffffffffffffffff\n";
+    std::fs::write(LIST, as_lines(&named) + &again + nowhere).expect("a list");
+    let finished = move_load(&load, &format!("1 --addresses {LIST}"));
+    let report = finished.report(1);
+    assert_eq!((report.account.moved, report.account.skipped_total()), (pages, 0), "{report:?}");
+    let expected =
+        Counts { read: pages + 8, pages, duplicates: 5, outside: 3, moved: pages, failed: 3 };
+    assert_eq!(counts(&finished), expected);
+    assert_eq!(load.nodes_of_memory()[&1], pages);
+    let only = format!("0 1 --addresses {LIST}");
+    assert_eq!(move_load(&load, &only).report(1).account.already_there, pages);
+    load.done();
+    Ok(())
+}
+
+/// Goal: the same list as binary on standard input.
+fn as_binary() -> Ran {
+    let load = Load::start("--node 0 --size 8MiB");
+    let named = every_third(&load);
+    let bytes: Vec<u8> = named.iter().flat_map(|address| address.to_le_bytes()).collect();
+    std::fs::write(LIST, bytes).expect("a list");
+    let mut command = Command::new("nodeward");
+    command.args(["move", "--json", &load.pid().to_string(), "1", "--addresses", "-"]);
+    let finished = crate::nodeward::finish(command.stdin(File::open(LIST).expect("the list")));
+    assert_eq!(finished.report(0).account.moved, named.len() as u64);
+    assert_eq!(load.nodes_of_memory()[&1], named.len() as u64);
+    load.done();
+    Ok(())
+}
+
+/// Goal: frames are found at their addresses, those of others and of nobody are told.
+fn of_physical_addresses() -> Ran {
+    let load = Load::start("--node 0 --size 32MiB --threads 0");
+    let other = Load::start("--node 0 --size 1MiB --threads 0");
+    let named: Vec<u64> = frames(&load).into_iter().step_by(2).collect();
+    let foreign = frames(&other)[0];
+    let pages = named.len() as u64;
+    let list = as_lines(&named) + &as_lines(&[named[0] + 5, foreign, 1 << 60]);
+    std::fs::write(LIST, list).expect("a list");
+    let finished = move_load(&load, &format!("1 --addresses {LIST} --physical"));
+    assert_eq!(finished.report(1).account.moved, pages);
+    let expected =
+        Counts { read: pages + 3, pages, duplicates: 1, outside: 2, moved: pages, failed: 2 };
+    assert_eq!(counts(&finished), expected);
+    assert_eq!(load.nodes_of_memory()[&1], pages);
+    assert_eq!(other.nodes_of_memory().get(&1), None);
+    let unprivileged = Load::start_as(SOMEBODY, "--node 0 --size 1MiB --threads 0");
+    let words = format!("1 --addresses {LIST} --physical");
+    move_load_as(SOMEBODY, &unprivileged, &words).refused(3, &["physical", "CAP_SYS_ADMIN"]);
+    for load in [load, other, unprivileged] {
+        load.done();
+    }
+    Ok(())
+}
+
+/// The physical addresses of a load's pages.
+fn frames(load: &Load) -> Vec<u64> {
+    let process = Linux::open().hold(Pid::new(load.pid()).expect("a pid")).expect("our child");
+    let range = load.range();
+    let mut frames = Vec::new();
+    process.frames(Range::new(range.start, range.end), &mut frames).expect("we are root");
+    frames.into_iter().map(|frame| frame.expect("present") * PAGE).collect()
+}
+
+/// Goal: one address of a huge page names all of it, and a page that was never touched is told.
+fn of_huge_pages() -> Ran {
+    let load = Load::start("--node 0 --size 16MiB --kind thp");
+    let start = load.range().start;
+    let inside = [start + 7 * PAGE, start + (4 << 20) + 511 * PAGE];
+    std::fs::write(LIST, as_lines(&inside)).expect("a list");
+    let report = move_load(&load, &format!("1 --addresses {LIST}")).report(0);
+    assert_eq!(report.account.moved, 2 * 512, "{report:?}");
+    assert_eq!(load.nodes_of_memory()[&1], 2 * 512);
+    load.done();
+    Ok(())
+}
+
+/// Goal: a list that is wrong anywhere moves nothing, and the place is named.
+fn that_is_wrong() -> Ran {
+    let load = Load::start("--node 0 --size 4MiB --threads 0");
+    let before = load.nodes();
+    let good = as_lines(&every_third(&load));
+    let long = "7".repeat(100_000);
+    for (list, words) in [
+        (good.clone() + "7f00 what\n", ["line 342", "hexadecimal"]),
+        (good.clone() + &long, ["line 342", "longer"]),
+        (good.clone() + "12345678123456781\n", ["line 342", "hexadecimal"]),
+        ("\0\0\0\0\0\0\0\0\0\0\0".to_owned(), ["byte 8", "8 bytes"]),
+        (String::new(), ["names no address", "7f0000001000"]),
+    ] {
+        std::fs::write(LIST, list).expect("a list");
+        move_load(&load, &format!("1 --addresses {LIST}")).refused(2, &words);
+    }
+    move_load(&load, "1 --addresses /no/such/list").refused(2, &["/no/such/list"]);
+    move_load(&load, "0,1 --addresses /tmp/list").refused(2, &["TO", "one node"]);
+    assert_eq!(load.nodes(), before);
+    std::fs::write(LIST, "1000\n2000\n").expect("a list");
+    let report = move_load(&load, &format!("1 --addresses {LIST}")).report(3);
+    assert_eq!(report.account.skipped, reasons([]), "both lie outside: {report:?}");
+    let stack = load.range().end + (1 << 30);
+    std::fs::write(LIST, format!("{stack:x}")).expect("a list");
+    assert_eq!(move_load(&load, &format!("1 --addresses {LIST}")).code, 3);
+    load.done();
+    Ok(())
+}
+
+/// Goal: a list that never ends, or is a terabyte long, takes no more memory than a short one, and
+/// Ctrl-C ends it before anything moved.
+fn without_end() -> Ran {
+    let load = Load::start("--node 0 --size 4MiB --threads 0");
+    let before = load.nodes();
+    let address = format!("{:x}", load.range().start);
+    let mut endless = Command::new("yes").arg(address).stdout(Stdio::piped()).spawn().expect("yes");
+    bounded(reader(&load, "-", endless.stdout.take().expect("a pipe").into()));
+    endless.kill().expect("our child can be killed");
+    endless.wait().expect("our child can be waited for");
+    let huge = Path::new("/tmp/terabyte");
+    let mut file = File::create(huge).expect("a file");
+    file.write_all(&load.range().start.to_le_bytes()).expect("a word");
+    file.set_len(1 << 40).expect("a sparse file");
+    bounded(reader(&load, "/tmp/terabyte", Stdio::null()));
+    std::fs::remove_file(huge).expect("the file");
+    assert_eq!(load.nodes(), before);
+    load.done();
+    Ok(())
+}
+
+fn reader(load: &Load, list: &str, input: Stdio) -> Child {
+    let mut command = Command::new("nodeward");
+    command.args(["move", &load.pid().to_string(), "1", "--addresses", list]);
+    command.stdin(input).stdout(Stdio::piped()).spawn().expect("nodeward starts")
+}
+
+fn bounded(mut reader: Child) {
+    std::thread::sleep(Duration::from_secs(2));
+    let peak = kib(&format!("/proc/{}/status", reader.id()), "VmHWM");
+    assert!(peak < 32 << 10, "{peak} kB");
+    let pid = rustix::process::Pid::from_child(&reader);
+    kill_process(pid, Signal::INT).expect("our child can be signalled");
+    let status = reader.wait().expect("our child can be waited for");
+    assert!(!status.success(), "{status}");
+}
