@@ -12,7 +12,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward-policy", &["nodeward-model"]),
     ("nodeward-machine", &["nodeward-model"]),
     ("nodeward-linux", &["nodeward-model", "nodeward-machine"]),
-    ("nodeward-engine", &["nodeward-model", "nodeward-policy", "nodeward-machine"]),
+    ("nodeward-wire", &["nodeward-model"]),
+    (
+        "nodeward-engine",
+        &["nodeward-model", "nodeward-policy", "nodeward-machine", "nodeward-wire"],
+    ),
     (
         "nodeward-cli",
         &[
@@ -20,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-policy",
             "nodeward-machine",
             "nodeward-linux",
+            "nodeward-wire",
             "nodeward-engine",
         ],
     ),

@@ -1,0 +1,38 @@
+//! The ledger of moves: one file per operation, from which a move can be listed, shown and undone.
+//!
+//! ```text
+//! 12.ledger = "nwledger", version u32, then records
+//! record    = payload length u32, crc32 of the payload u32, crc32 of these 8 bytes u32, payload
+//! payload   = what kind of record (one byte) and its content, as postcard writes them
+//! ```
+//!
+//! Numbers of fixed size are little-endian. The first record is the header. Then come intents
+//! (written before pages are moved) and settlements (what really moved), in any order that keeps
+//! each intent before its settlement; then the end. The head of a record has a checksum of its own
+//! so that a damaged length is told from a record that was cut short.
+//!
+//! - A record is one write, so a command that is killed leaves whole records and at most one that
+//!   is cut short at the end. That one is dropped; what stands before it holds.
+//! - Nothing is flushed to the disk (no fsync). The ledger must outlive its command, not the
+//!   machine: after a power cut the processes and the placement that it tells of are gone too.
+//! - The file is locked while its command lives. A file without an end that nobody locks is the
+//!   operation of a command that was killed: it was interrupted.
+//! - An intent without a settlement may have moved, wholly or in part: where its pages are must be
+//!   looked up before anything is concluded from it.
+
+mod error;
+mod id;
+mod log;
+mod reader;
+mod record;
+mod runs;
+mod store;
+mod writer;
+
+pub use error::{Damage, Error};
+pub use id::{Id, IdError};
+pub use reader::{Moved, Operation, State};
+pub use record::{End, Header, VERSION};
+pub use runs::{Run, Runs};
+pub use store::{Limits, Outline, Store, Summary};
+pub use writer::{Ticket, Writer};

@@ -1,0 +1,98 @@
+//! The number of an operation, and the name of its file.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The number of an operation in its store, from 1; later operations have larger ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Id(u64);
+
+/// Text that numbers no operation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not the number of an operation; write one that `nodeward ledger` lists")]
+pub struct IdError(String);
+
+impl Id {
+    pub(super) const FIRST: Self = Self(1);
+
+    /// The number behind it, if there is one.
+    pub(super) fn next(self) -> Option<Self> {
+        self.0.checked_add(1).map(Self)
+    }
+
+    pub(super) fn file_name(self) -> String {
+        format!("{self}.ledger")
+    }
+
+    /// The operation whose file has this name; one name for each, so `01.ledger` is none.
+    pub(super) fn of_file(name: &OsStr) -> Option<Self> {
+        let id: Self = name.to_str()?.strip_suffix(".ledger")?.parse().ok()?;
+        (id.file_name().as_str() == name).then_some(id)
+    }
+}
+
+impl FromStr for Id {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|&number| digits && number > 0);
+        number.map(Self).ok_or_else(|| IdError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Ascending ids for people: `3-5, 7`.
+pub(super) fn in_words(ids: impl IntoIterator<Item = Id>) -> String {
+    let mut ids = ids.into_iter().peekable();
+    let mut parts = Vec::new();
+    while let Some(first) = ids.next() {
+        let mut last = first;
+        while let Some(id) = ids.next_if(|&id| last.next() == Some(id)) {
+            last = id;
+        }
+        parts.push(if first == last { first.to_string() } else { format!("{first}-{last}") });
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what a person types is a plain decimal number from 1 on.
+    #[test]
+    fn ids_are_plain_numbers() {
+        assert_eq!("17".parse(), Ok(Id(17)));
+        for text in ["", "0", "+1", "-1", "1.ledger", " 1", "18446744073709551616"] {
+            assert!(text.parse::<Id>().is_err(), "{text}");
+        }
+    }
+
+    /// Goal: each operation has one file, and other files are none.
+    #[test]
+    fn one_name_for_each() {
+        assert_eq!(Id::of_file(OsStr::new("17.ledger")), Some(Id(17)));
+        assert_eq!(Id::of_file(OsStr::new(&Id(17).file_name())), Some(Id(17)));
+        for name in ["017.ledger", "0.ledger", "17", "17.ledger~", "lock", ".ledger"] {
+            assert_eq!(Id::of_file(OsStr::new(name)), None, "{name}");
+        }
+    }
+
+    /// Goal: many numbers are told in few words.
+    #[test]
+    fn neighbours_are_put_together() {
+        assert_eq!(in_words([3, 4, 5, 7, 9, 10].map(Id)), "3-5, 7, 9-10");
+        assert_eq!(in_words([Id(u64::MAX)]), u64::MAX.to_string());
+        assert_eq!(in_words([]), "");
+    }
+}

@@ -1,0 +1,206 @@
+//! The records of a ledger and their bytes.
+//!
+//! The bytes follow from the order of variants and fields here, in `End`'s account and its reasons,
+//! and in the identity of a process: whoever changes one raises [`VERSION`]. A test holds them.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use nodeward_model::{Account, Identity, SkipReason};
+use serde::{Deserialize, Serialize};
+
+use super::runs::Packed;
+use super::{Damage, Error, Id};
+
+/// The version of the format that is written and read.
+pub const VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"nwledger";
+const PREAMBLE_BYTES: u64 = 12;
+const HEAD_BYTES: u64 = 12;
+
+/// Room for the largest record of each kind that must still fit when a ledger is full: the head,
+/// the kind, then up to 10 bytes for each u64 and 1 for each flag, reason or short count.
+pub(super) const SETTLED_ROOM: u64 = HEAD_BYTES + 1 + 10 + 1;
+pub(super) const INCOMPLETE_ROOM: u64 = HEAD_BYTES + 1;
+pub(super) const END_ROOM: u64 =
+    HEAD_BYTES + 1 + 2 * 10 + 1 + SkipReason::ALL.len() as u64 * 11 + 1 + 10;
+
+/// What an operation is about. Written before anything is moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The size of a base page in bytes (a power of two).
+    pub page_bytes: u64,
+    /// When it began, in milliseconds after 1970 by the machine's clock.
+    pub began_unix_ms: u64,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// The processes whose pages it moves, which intents name by their place in this list.
+    pub processes: Vec<Identity>,
+    /// The operation that it takes back, if it does.
+    pub undoes: Option<Id>,
+}
+
+/// How an operation ended that was not killed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Where every selected page ended.
+    pub account: Account,
+    /// Whether it was asked to stop before its end.
+    pub interrupted: bool,
+    /// When it ended, in milliseconds after 1970 by the machine's clock.
+    pub ended_unix_ms: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Record {
+    Header(Header),
+    /// Pages that are about to be moved.
+    Intent {
+        ticket: u64,
+        process: usize,
+        runs: Packed,
+    },
+    /// What of an intent moved; `None` stands for all of it.
+    Settled {
+        ticket: u64,
+        moved: Option<Packed>,
+    },
+    /// The ledger may lack what moved from here on.
+    Incomplete,
+    End(End),
+}
+
+impl Record {
+    /// The record as it stands in the file.
+    pub(super) fn framed(&self) -> Vec<u8> {
+        let payload = postcard::to_allocvec(self);
+        framed(&payload.expect("a record has nothing that cannot be told"))
+    }
+}
+
+/// A payload behind its head. A length of 4 GiB or more does not fit its field, but is beyond every
+/// limit, so such a record is refused before it is written.
+fn framed(payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+    let mut frame = Vec::with_capacity(payload.len() + HEAD_BYTES as usize);
+    frame.extend(length.to_le_bytes());
+    frame.extend(crc32fast::hash(payload).to_le_bytes());
+    frame.extend(crc32fast::hash(&frame).to_le_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// The first bytes of a file, up to and with its header.
+pub(super) fn beginning(header: &Header) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(Record::Header(header.clone()).framed());
+    bytes
+}
+
+/// Reads records one after the other. What is held is bounded by what the input has, never by a
+/// length that it claims.
+pub(super) struct Records<R> {
+    input: R,
+    at_byte: u64,
+    buffer: Vec<u8>,
+}
+
+impl<R: Read> Records<R> {
+    /// Checks what the file says it is.
+    pub(super) fn open(input: R, path: &Path) -> Result<Self, Error> {
+        let mut records = Self { input, at_byte: 0, buffer: Vec::new() };
+        let whole = records.fill(PREAMBLE_BYTES).map_err(|error| Error::read(path, error))?;
+        let (magic, version) = records.buffer.split_at(records.buffer.len().min(MAGIC.len()));
+        if !MAGIC.starts_with(magic) {
+            return Err(Error::NotALedger { path: path.to_owned() });
+        }
+        if !whole {
+            let damage = damage(0, "it is cut short");
+            return Err(Error::NoHeader { path: path.to_owned(), damage });
+        }
+        let found = number(version);
+        if found != VERSION {
+            return Err(Error::OtherVersion { path: path.to_owned(), found, known: VERSION });
+        }
+        records.at_byte = PREAMBLE_BYTES;
+        Ok(records)
+    }
+
+    /// The next record, and where it begins; `None` at the end, and where a record is cut short.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Record)>, Damage> {
+        let at = self.at_byte;
+        let unreadable = |error: io::Error| damage(at, &format!("the disk fails ({error})"));
+        if !self.fill(HEAD_BYTES).map_err(unreadable)? {
+            return Ok(None);
+        }
+        let head: Vec<u32> = self.buffer.chunks(4).map(number).collect();
+        let [length, checksum, own] = head[..] else { return Ok(None) };
+        if crc32fast::hash(&self.buffer[..8]) != own {
+            return Err(damage(at, "the head of a record is damaged"));
+        }
+        if !self.fill(length.into()).map_err(unreadable)? {
+            return Ok(None);
+        }
+        if crc32fast::hash(&self.buffer) != checksum {
+            return Err(damage(at, "a record is damaged"));
+        }
+        self.at_byte = at + HEAD_BYTES + u64::from(length);
+        match postcard::take_from_bytes(&self.buffer) {
+            Ok((record, [])) => Ok(Some((at, record))),
+            Ok(_) | Err(_) => Err(damage(at, "a record says nothing that we know")),
+        }
+    }
+
+    /// Reads so many bytes into the buffer; whether there were as many.
+    fn fill(&mut self, bytes: u64) -> io::Result<bool> {
+        self.buffer.clear();
+        let read = self.input.by_ref().take(bytes).read_to_end(&mut self.buffer)?;
+        Ok(read as u64 == bytes)
+    }
+}
+
+pub(super) fn damage(at_byte: u64, what: &str) -> Damage {
+    Damage { at_byte, what: what.to_owned() }
+}
+
+/// A little-endian number; missing bytes are zero.
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the room that is kept is enough for the largest records, to the byte.
+    #[test]
+    fn the_last_records_have_room() {
+        let bytes = |record: Record| record.framed().len() as u64;
+        assert_eq!(bytes(Record::Settled { ticket: u64::MAX, moved: None }), SETTLED_ROOM);
+        let skipped = SkipReason::ALL.map(|reason| (reason, u64::MAX)).into();
+        let account = Account { moved: u64::MAX, already_there: u64::MAX, skipped };
+        let end = End { account, interrupted: true, ended_unix_ms: u64::MAX };
+        assert_eq!(bytes(Record::End(end)), END_ROOM);
+        assert_eq!(bytes(Record::Incomplete), INCOMPLETE_ROOM);
+    }
+
+    /// Goal: right checksums alone make no record.
+    #[test]
+    fn payloads_that_no_writer_writes() {
+        let settled = [2, 9, 0]; // kind, ticket, all of it
+        let read = |payload: &[u8]| {
+            let file = [&MAGIC[..], &VERSION.to_le_bytes(), &framed(payload)].concat();
+            Records::open(&file[..], Path::new("1.ledger")).unwrap().next()
+        };
+        let record = read(&settled).unwrap().unwrap();
+        assert!(matches!(record, (12, Record::Settled { ticket: 9, moved: None })));
+        for wrong in [&settled[..2], &[2, 9, 0, 0], &[9, 9, 0], &[]] {
+            assert_eq!(read(wrong).unwrap_err().at_byte, 12, "{wrong:?}");
+        }
+        // A list that claims 2^62 runs: serde believes no more than 1 MiB of it.
+        let claim = [1, 0, 0, 1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f];
+        assert_eq!(read(&claim).unwrap_err().at_byte, 12);
+    }
+}

@@ -1,0 +1,133 @@
+//! Writing the ledger of one operation.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use super::log::Log;
+use super::record::{self, END_ROOM, INCOMPLETE_ROOM, Record, SETTLED_ROOM};
+use super::{End, Error, Header, Id, Runs};
+
+/// The ledger of an operation that is under way. Its file is locked until this is dropped; dropped
+/// without [`Writer::end`], the operation counts as interrupted.
+pub struct Writer {
+    id: Id,
+    log: Log<File>,
+    page_bytes: u64,
+    processes: usize,
+    limit: u64,
+    /// Intents so far.
+    tickets: u64,
+    /// Those of them that may still be settled.
+    open: u64,
+    is_full: bool,
+}
+
+/// An intent that was written and is to be settled. If it never is, its pages count as open: they
+/// may have moved.
+#[derive(Debug)]
+#[must_use = "what moved is known only once the intent is settled"]
+pub struct Ticket {
+    number: u64,
+    intended: Runs,
+}
+
+impl Writer {
+    /// Begins the ledger in an empty file.
+    pub(super) fn begin(
+        file: File,
+        (id, path): (Id, PathBuf),
+        header: &Header,
+        limit: u64,
+    ) -> Result<Self, Error> {
+        let mut writer = Self {
+            id,
+            log: Log::new(file, path),
+            page_bytes: header.page_bytes,
+            processes: header.processes.len(),
+            limit,
+            tickets: 0,
+            open: 0,
+            is_full: false,
+        };
+        let beginning = record::beginning(header);
+        if !writer.fits(&beginning, 0) {
+            return Err(writer.full());
+        }
+        writer.log.append(&beginning)?;
+        Ok(writer)
+    }
+
+    /// The number of the operation.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Writes down which pages of a process (by its place in the header) are about to be moved.
+    /// Call it before they are: what stands in no intent cannot be undone.
+    ///
+    /// # Errors
+    /// `Full` if the operation would outgrow its limit, and ever after; `Write` if the file cannot
+    /// be written, and ever after.
+    ///
+    /// # Panics
+    /// If the header has no such process, or pages of another size.
+    pub fn intend(&mut self, process: usize, mut runs: Runs) -> Result<Ticket, Error> {
+        assert!(process < self.processes, "process {process} of {}", self.processes);
+        assert_eq!(runs.page_bytes(), self.page_bytes, "pages of the header's size");
+        if self.is_full {
+            return Err(self.full());
+        }
+        runs.put_in_order();
+        let number = self.tickets;
+        let record = Record::Intent { ticket: number, process, runs: runs.packed() };
+        self.append(&record, self.open + 1)?;
+        self.tickets += 1;
+        self.open += 1;
+        Ok(Ticket { number, intended: runs })
+    }
+
+    /// Writes down what of an intent really moved, which is all of it or less.
+    ///
+    /// # Errors
+    /// As [`Writer::intend`]; the intent then stays open. `Full` never if all of it moved.
+    pub fn settle(&mut self, ticket: Ticket, mut moved: Runs) -> Result<(), Error> {
+        let Ticket { number, intended } = ticket;
+        moved.put_in_order();
+        let moved = (moved != intended).then(|| moved.packed());
+        let record = Record::Settled { ticket: number, moved };
+        self.append(&record, self.open - 1)?;
+        self.open -= 1;
+        Ok(())
+    }
+
+    /// Writes down that the operation is over.
+    ///
+    /// # Errors
+    /// `Write` if the file cannot be written; the operation then counts as interrupted.
+    pub fn end(mut self, end: &End) -> Result<(), Error> {
+        self.log.append(&Record::End(end.clone()).framed())
+    }
+
+    /// Appends a record after which so many intents are open. Room is kept for settling them in
+    /// short and for the last records.
+    fn append(&mut self, record: &Record, open: u64) -> Result<(), Error> {
+        let framed = record.framed();
+        if self.fits(&framed, open) {
+            return self.log.append(&framed);
+        }
+        if !self.is_full {
+            self.log.append(&Record::Incomplete.framed())?;
+            self.is_full = true;
+        }
+        Err(self.full())
+    }
+
+    fn fits(&self, framed: &[u8], open: u64) -> bool {
+        let last = if self.is_full { END_ROOM } else { INCOMPLETE_ROOM + END_ROOM };
+        self.log.bytes() + framed.len() as u64 + open * SETTLED_ROOM + last <= self.limit
+    }
+
+    fn full(&self) -> Error {
+        Error::Full { path: self.log.path.clone(), limit: self.limit }
+    }
+}

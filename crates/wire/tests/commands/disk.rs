@@ -1,0 +1,110 @@
+//! Goal: a state directory that cannot be written, and a disk that is full, are told with what to
+//! do about them; what was written before holds.
+
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use nodeward_wire::ledger::{Error, Limits, State, Store};
+
+use crate::processes::{RAN_INSIDE, inside_mount};
+use crate::support::{end, header, id, runs, store};
+
+/// The kind of the error below an error of the ledger.
+fn cause(error: &Error) -> Option<ErrorKind> {
+    let source = std::error::Error::source(error)?;
+    source.downcast_ref::<Arc<io::Error>>().map(|source| source.kind())
+}
+
+fn store_in(dir: &Path) -> Store {
+    Store::new(dir.to_owned(), Limits::default())
+}
+
+fn refusal(dir: &Path) -> (ErrorKind, String) {
+    let error = store_in(dir).begin(&header(1)).err().expect("nothing can begin here");
+    assert!(matches!(error, Error::Directory { .. }), "{error}");
+    (cause(&error).unwrap(), error.to_string())
+}
+
+#[test]
+fn a_directory_that_cannot_be_made() {
+    let (dir, _) = store();
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let (kind, error) = refusal(&file.join("ledger"));
+    assert_eq!(kind, ErrorKind::NotADirectory);
+    assert!(error.ends_with("file/ledger; choose another state directory"), "{error}");
+    // Nobody makes files in /proc, not even root.
+    refusal(Path::new("/proc/nodeward"));
+}
+
+#[test]
+fn a_directory_without_permission() {
+    let (dir, store) = store();
+    store.begin(&header(1)).unwrap().end(&end()).unwrap();
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        println!("skipped: permission bits do not bind root");
+        return;
+    }
+    fs::set_permissions(dir.path().join("lock"), Permissions::from_mode(0o400)).unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o500)).unwrap();
+    let (kind, error) = refusal(dir.path());
+    assert_eq!(kind, ErrorKind::PermissionDenied);
+    assert!(error.contains("; make it writable for you, or"), "{error}");
+    assert_eq!(store.read(id(1)).unwrap().state, State::Ended(end()), "reading goes on");
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
+}
+
+/// Goal: on a file system that is mounted read-only, operations are listed and none begins.
+#[test]
+fn a_read_only_file_system() {
+    inside_mount("disk::a_read_only_file_system", |dir, remount| {
+        let store = store_in(dir);
+        store.begin(&header(1)).unwrap().end(&end()).unwrap();
+        remount("ro");
+        let (kind, error) = refusal(dir);
+        assert_eq!(kind, ErrorKind::ReadOnlyFilesystem);
+        assert!(error.contains("; make it writable for you, or"), "{error}");
+        assert_eq!(store.read(id(1)).unwrap().state, State::Ended(end()));
+        assert_eq!(store.list().unwrap().len(), 1);
+        println!("{RAN_INSIDE}");
+    });
+}
+
+/// Goal: on a disk that becomes full in the middle, whole records stay, the operation says that it
+/// is not complete, and the error stays the same when there is room again.
+#[test]
+fn a_full_disk() {
+    inside_mount("disk::a_full_disk", |dir, remount| {
+        let store = store_in(dir);
+        let mut writer = store.begin(&header(1)).unwrap();
+        let run = |number: u64| runs(&[(10 * number, 5, 0, 1)]);
+        let mut written = 0;
+        let error = loop {
+            match writer.intend(0, run(written)) {
+                // If this fails, so does the next intent.
+                Ok(ticket) => drop(writer.settle(ticket, run(written))),
+                Err(error) => break error,
+            }
+            written += 1;
+        };
+        assert_eq!(cause(&error), Some(ErrorKind::StorageFull));
+        assert!(error.to_string().ends_with("1.ledger; free space there"), "{error}");
+        let full = store.begin(&header(1)).err().expect("no room for another one");
+        assert!(full.to_string().ends_with("; free space there"), "{full}");
+
+        remount("size=1m");
+        let again = writer.intend(0, run(0)).unwrap_err();
+        assert_eq!(again.to_string(), error.to_string());
+        let last = writer.end(&end()).unwrap_err();
+        assert_eq!(last.to_string(), error.to_string());
+        let operation = store.read(id(1)).unwrap();
+        assert_eq!((&operation.state, &operation.damage), (&State::Interrupted, &None));
+        assert!(!operation.is_complete);
+        assert_eq!(operation.moved_pages() + operation.open_pages(), 5 * written);
+        assert!(operation.open_pages() <= 5 && written > 500, "{written}");
+        println!("{RAN_INSIDE}");
+    });
+}
