@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A process id, as the kernel numbers it; always above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct Pid(u32);
 
 /// Text or a number that names no process.
@@ -28,6 +28,19 @@ impl Pid {
     /// Its number.
     pub fn number(self) -> u32 {
         self.0
+    }
+}
+
+impl TryFrom<u32> for Pid {
+    type Error = PidError;
+    fn try_from(number: u32) -> Result<Self, PidError> {
+        Self::new(number)
+    }
+}
+
+impl From<Pid> for u32 {
+    fn from(pid: Pid) -> Self {
+        pid.0
     }
 }
 

@@ -21,7 +21,7 @@ fn full_nodes() -> Ran {
     for (load, node) in loads.iter().zip([1, 0]) {
         assert_eq!(load.nodes_of_memory(), [(node, load.ready.pages)].into());
     }
-    loads.into_iter().for_each(|load| drop(load.done()));
+    loads.into_iter().for_each(|load| _ = load.done());
     give_back();
     Ok(())
 }
@@ -40,7 +40,7 @@ fn without_room() -> Ran {
         let nodes = load.nodes_of_memory();
         assert_eq!(nodes.values().sum::<u64>(), load.ready.pages, "{nodes:?} of node {node}");
     }
-    loads.into_iter().for_each(|load| drop(load.done()));
+    loads.into_iter().for_each(|load| _ = load.done());
     give_back();
     Ok(())
 }

@@ -220,6 +220,6 @@ fn two_at_once() -> Ran {
     let mut command = Command::new("nodeward");
     let theirs = finish(command.args(["ledger"]).uid(SOMEBODY).env("HOME", "/tmp"));
     assert_eq!((theirs.code, theirs.stdout.as_str()), (0, "no move is recorded\n"), "{theirs:?}");
-    loads.into_iter().for_each(|load| drop(load.done()));
+    loads.into_iter().for_each(|load| _ = load.done());
     Ok(())
 }

@@ -20,7 +20,8 @@ pub struct Operation {
     /// Whether and how it ended.
     pub state: State,
     /// Whether every move stands here. If not, the ledger was full or the disk was; pages moved
-    /// after that are not told of. A disk that has not even room to say so is not noticed.
+    /// after that are not told of. A disk without room to say even that leaves an interrupted
+    /// operation that seems complete.
     pub is_complete: bool,
     /// Where the file is damaged; what is told here stands before that place.
     pub damage: Option<Damage>,
@@ -92,7 +93,7 @@ impl Story {
             Some((at, _)) => return Err(damage(at, "another record stands before the header")),
             None => return Err(damage(0, "it is cut short in its header")),
         };
-        if !header.page_bytes.is_power_of_two() || header.page_bytes < 4096 {
+        if !header.page_bytes.is_power_of_two() {
             return Err(damage(at, "the header has an impossible size of pages"));
         }
         let moved = vec![Runs::new(header.page_bytes); header.processes.len()];
@@ -111,11 +112,10 @@ impl Story {
             _ if self.end.is_some() => return Err("a record stands behind the end"),
             Record::Header(_) => return Err("a second header stands"),
             Record::Intent { ticket, process, runs } => {
-                let runs = self.unpacked(&runs)?;
-                let known = process < self.moved.len();
-                if !known || self.open.insert(ticket, (process, runs)).is_some() {
+                if process >= self.moved.len() || self.open.contains_key(&ticket) {
                     return Err("an intent of no process, or a second time, stands");
                 }
+                self.open.insert(ticket, (process, self.unpacked(&runs)?));
             }
             Record::Settled { ticket, moved } => {
                 let moved = moved.map(|moved| self.unpacked(&moved)).transpose()?;

@@ -29,7 +29,7 @@ pub(super) const END_ROOM: u64 =
 /// What an operation is about. Written before anything is moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// The size of a base page in bytes (a power of two from 4096 on).
+    /// The size of a base page in bytes (a power of two).
     pub page_bytes: u64,
     /// When it began, in milliseconds after 1970 by the machine's clock.
     pub began_unix_ms: u64,
@@ -72,19 +72,23 @@ pub(super) enum Record {
 }
 
 impl Record {
-    /// The record as it stands in the file. A length of 4 GiB or more does not fit its field, but
-    /// is beyond every limit, so such a record is refused before it is written.
+    /// The record as it stands in the file.
     pub(super) fn framed(&self) -> Vec<u8> {
-        let payload =
-            postcard::to_allocvec(self).expect("a record has nothing that cannot be told");
-        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let mut frame = Vec::with_capacity(payload.len() + HEAD_BYTES as usize);
-        frame.extend(length.to_le_bytes());
-        frame.extend(crc32fast::hash(&payload).to_le_bytes());
-        frame.extend(crc32fast::hash(&frame).to_le_bytes());
-        frame.extend(payload);
-        frame
+        let payload = postcard::to_allocvec(self);
+        framed(&payload.expect("a record has nothing that cannot be told"))
     }
+}
+
+/// A payload behind its head. A length of 4 GiB or more does not fit its field, but is beyond every
+/// limit, so such a record is refused before it is written.
+fn framed(payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+    let mut frame = Vec::with_capacity(payload.len() + HEAD_BYTES as usize);
+    frame.extend(length.to_le_bytes());
+    frame.extend(crc32fast::hash(payload).to_le_bytes());
+    frame.extend(crc32fast::hash(&frame).to_le_bytes());
+    frame.extend(payload);
+    frame
 }
 
 /// The first bytes of a file, up to and with its header.
@@ -180,5 +184,23 @@ mod tests {
         let end = End { account, interrupted: true, ended_unix_ms: u64::MAX };
         assert_eq!(bytes(Record::End(end)), END_ROOM);
         assert_eq!(bytes(Record::Incomplete), INCOMPLETE_ROOM);
+    }
+
+    /// Goal: right checksums alone make no record.
+    #[test]
+    fn payloads_that_no_writer_writes() {
+        let settled = [2, 9, 0]; // kind, ticket, all of it
+        let read = |payload: &[u8]| {
+            let file = [&MAGIC[..], &VERSION.to_le_bytes(), &framed(payload)].concat();
+            Records::open(&file[..], Path::new("1.ledger")).unwrap().next()
+        };
+        let record = read(&settled).unwrap().unwrap();
+        assert!(matches!(record, (12, Record::Settled { ticket: 9, moved: None })));
+        for wrong in [&settled[..2], &[2, 9, 0, 0], &[9, 9, 0], &[]] {
+            assert_eq!(read(wrong).unwrap_err().at_byte, 12, "{wrong:?}");
+        }
+        // A list that claims 2^62 runs: serde believes no more than 1 MiB of it.
+        let claim = [1, 0, 0, 1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f];
+        assert_eq!(read(&claim).unwrap_err().at_byte, 12);
     }
 }

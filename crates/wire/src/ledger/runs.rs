@@ -137,11 +137,12 @@ impl Runs {
     }
 
     /// What was packed. `None` for what [`Runs::packed`] never writes: nodes that no kernel has,
-    /// runs without pages, addresses that do not exist.
+    /// groups without runs, runs without pages, addresses that do not exist.
     pub(super) fn unpacked(packed: &Packed, page_bytes: u64) -> Option<Self> {
         let mut runs = Self::new(page_bytes);
         for group in packed {
-            if group.from.0 >= NodeId::LIMIT || group.to.0 >= NodeId::LIMIT {
+            let impossible = |node: NodeId| node.0 >= NodeId::LIMIT;
+            if impossible(group.from) || impossible(group.to) || group.gaps_and_pages.is_empty() {
                 return None;
             }
             let stretches = runs.pairs.entry((group.from, group.to)).or_default();
@@ -218,6 +219,7 @@ mod tests {
         assert!(!refused(group(1023, 1023, &[(u64::MAX / PAGE - 1, 1)])));
         assert!(refused(group(1024, 0, &[(1, 1)])), "no such node");
         assert!(refused(group(0, 1024, &[(1, 1)])), "no such node");
+        assert!(refused(group(0, 1, &[])), "no runs");
         assert!(refused(group(0, 1, &[(1, 0)])), "no pages");
         assert!(refused(group(0, 1, &[(u64::MAX / PAGE, 1)])), "beyond the last address");
         assert!(refused(group(0, 1, &[(1, 1), (u64::MAX, 1)])), "gap overflows");

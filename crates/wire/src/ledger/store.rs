@@ -238,7 +238,7 @@ impl Store {
     }
 }
 
-/// An empty, locked file; what a killed command left under the name is overwritten.
+/// A new, locked file. Whoever left one under this name was killed: only one begins at a time.
 fn fresh(path: &Path) -> io::Result<File> {
     let _ = fs::remove_file(path);
     let file = File::options().create_new(true).append(true).mode(0o600).open(path)?;

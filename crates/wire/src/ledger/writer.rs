@@ -116,8 +116,8 @@ impl Writer {
             return self.log.append(&framed);
         }
         if !self.is_full {
-            self.is_full = true;
             self.log.append(&Record::Incomplete.framed())?;
+            self.is_full = true;
         }
         Err(self.full())
     }

@@ -1,13 +1,16 @@
 //! Goal: a file that was cut anywhere, or of which any bit changed, tells what stands before that
 //! place, or says what is wrong; never anything else.
 
-use nodeward_wire::ledger::{Error, Operation, State, VERSION};
+use std::fs;
 
-use crate::support::{decode, end, pages, runs, small};
+use nodeward_wire::ledger::{Error, Header, Operation, Runs, State, VERSION};
+
+use crate::small::{decode, file, pages, small};
+use crate::support::{end, header, runs, store};
 
 /// What the small operation is known to be after each of its records, first the header:
 /// the pages moved and those still open, of both processes.
-fn known() -> [[nodeward_wire::ledger::Runs; 4]; 7] {
+fn known() -> [[Runs; 4]; 7] {
     let none = || runs(&[]);
     let first = || runs(&[(1000, 4, 0, 1)]);
     let second = || runs(&[(50, 2, 0, 1), (60, 1, 2, 1)]);
@@ -97,8 +100,24 @@ fn records_out_of_order_are_damage() {
     let operation = decode(&[beginning, record(1), record(1)].concat()).unwrap();
     assert_known(&operation, 1);
     assert!(operation.damage.is_some(), "the same intent twice");
+    let (dir, store) = store();
+    let writer = store.begin(&header(1)).unwrap();
+    let lonely = fs::read(file(&dir, &writer)).unwrap();
+    let operation = decode(&[&lonely, record(2)].concat()).unwrap();
+    assert_eq!((operation.processes.len(), operation.open_pages()), (1, 0));
+    assert!(operation.damage.is_some(), "an intent of the second process of one");
     let headless = decode(&[&bytes[..12], record(1)].concat());
     assert!(matches!(headless, Err(Error::NoHeader { .. })));
+}
+
+#[test]
+fn a_header_of_impossible_pages() {
+    for page_bytes in [0, 4095] {
+        let (dir, store) = store();
+        let writer = store.begin(&Header { page_bytes, ..header(1) }).unwrap();
+        let error = decode(&fs::read(file(&dir, &writer)).unwrap()).unwrap_err();
+        assert!(matches!(error, Error::NoHeader { .. }), "{page_bytes}: {error}");
+    }
 }
 
 /// Goal: zeros, which some file systems leave behind a power cut, are damage.

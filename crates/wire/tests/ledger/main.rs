@@ -1,8 +1,8 @@
-//! The ledger of moves: what is written is read back, whatever happens to file, disk and command.
+//! The ledger of moves: what is written is read back, whatever happens to the file.
 
 mod damage;
-mod disk;
-mod processes;
 mod roundtrip;
+mod small;
 mod store;
+#[path = "../support/mod.rs"]
 mod support;

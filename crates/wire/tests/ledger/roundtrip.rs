@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use nodeward_wire::ledger::{Operation, Runs, State, Ticket};
 use proptest::prelude::*;
 
-use crate::support::{Pages, end, file, header, pages, runs, store};
+use crate::small::{Pages, file, pages};
+use crate::support::{end, header, runs, store};
 
 const PROCESSES: u32 = 3;
 
@@ -63,6 +64,9 @@ fn part(of: &Runs) -> Runs {
 }
 
 proptest! {
+    // Each case makes files and reads them after every step.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn any_operation(steps in prop::collection::vec(step(), 0..30), ends: bool) {
         let (dir, store) = store();

@@ -8,7 +8,8 @@ use std::thread;
 
 use nodeward_wire::ledger::{Error, Id, Limits, State, Store};
 
-use crate::support::{end, file, header, id, runs, size, small, store, store_with};
+use crate::small::{file, size, small};
+use crate::support::{end, header, id, runs, store, store_with};
 
 fn listed(store: &Store) -> Vec<Id> {
     store.list().unwrap().iter().map(|summary| summary.id).collect()
@@ -87,6 +88,7 @@ fn files_that_cannot_be_read_do_not_hide_the_others() {
     fs::create_dir(dir.path().join("8.ledger")).unwrap();
     put("9.ledger~", &good);
     put("README", b"not listed");
+    put("new", &good[..sizes[0] - 1]); // by a command that was killed while it began
 
     let list = store.list().unwrap();
     let told: Vec<(Id, Result<u64, String>)> = list
@@ -112,6 +114,7 @@ fn files_that_cannot_be_read_do_not_hide_the_others() {
     assert_eq!(told[6], (id(2), Ok(4 + 2)));
     assert_eq!(told.len(), 7);
     assert_eq!(operate(&store), id(9), "after the highest, whatever it is");
+    assert_eq!(store.read(id(9)).unwrap().state, State::Ended(end()));
 }
 
 #[test]
@@ -167,7 +170,8 @@ fn an_operation_keeps_its_limit() {
         let mut writer = match store.begin(&header(1)) {
             Ok(writer) => writer,
             Err(Error::Full { limit, .. }) if limit == operation_bytes => {
-                assert_eq!(listed(&store), [], "nothing is left behind");
+                let left = fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name());
+                assert_eq!(left.collect::<Vec<_>>(), ["lock"], "nothing is left behind");
                 continue;
             }
             Err(error) => panic!("{error}"),
@@ -223,6 +227,21 @@ fn room_is_kept_for_what_is_open() {
     let operation = store.read(id(1)).unwrap();
     assert!(!operation.is_complete && count > 10);
     assert_eq!((operation.moved_pages(), operation.open_pages()), (5 * count, 0));
+}
+
+/// Goal: after the first refusal all are refused, also an intent that would fit, so that "not
+/// complete" has one place from which on it holds.
+#[test]
+fn a_full_ledger_stays_full() {
+    let (_dir, store) = store_with(Limits { operation_bytes: 2000, ..Limits::default() });
+    let mut writer = store.begin(&header(1)).unwrap();
+    let scattered: Vec<_> = (0..1000).map(|page| (2 * page, 1, 0, 1)).collect(); // 2 bytes each
+    let error = writer.intend(0, runs(&scattered)).unwrap_err();
+    assert!(error.to_string().contains("1.ledger would outgrow 2000 bytes"), "{error}");
+    assert!(matches!(writer.intend(0, runs(&[(1, 1, 0, 1)])), Err(Error::Full { .. })));
+    writer.end(&end()).unwrap();
+    let operation = store.read(id(1)).unwrap();
+    assert_eq!((operation.is_complete, operation.open_pages()), (false, 0));
 }
 
 /// Goal: commands at once get different numbers and keep their files, while old files are taken

@@ -2,14 +2,21 @@
 //! do about them; what was written before holds.
 
 use std::fs::{self, Permissions};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use nodeward_wire::ledger::{Error, Limits, State, Store};
 
 use crate::processes::{RAN_INSIDE, inside_mount};
-use crate::support::{cause, end, header, id, runs, store};
+use crate::support::{end, header, id, runs, store};
+
+/// The kind of the error below an error of the ledger.
+fn cause(error: &Error) -> Option<ErrorKind> {
+    let source = std::error::Error::source(error)?;
+    source.downcast_ref::<Arc<io::Error>>().map(|source| source.kind())
+}
 
 fn store_in(dir: &Path) -> Store {
     Store::new(dir.to_owned(), Limits::default())

@@ -1,0 +1,53 @@
+//! Stores in directories of their own, and what tests write into them.
+
+use nodeward_model::{Account, Identity, NodeId, Pid, SkipReason};
+use nodeward_wire::ledger::{End, Header, Id, Limits, Runs, Store};
+use tempfile::TempDir;
+
+pub const PAGE: u64 = 4096;
+
+/// An empty store in a directory of its own.
+pub fn store() -> (TempDir, Store) {
+    store_with(Limits::default())
+}
+
+pub fn store_with(limits: Limits) -> (TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path().to_owned(), limits);
+    (dir, store)
+}
+
+pub fn id(number: u64) -> Id {
+    number.to_string().parse().unwrap()
+}
+
+pub fn header(processes: u32) -> Header {
+    let identity = |pid| Identity {
+        pid: Pid::new(pid).unwrap(),
+        name: "db".to_owned(),
+        boot: "b0".to_owned(),
+        started_ticks: 300,
+        program: 7,
+    };
+    Header {
+        page_bytes: PAGE,
+        began_unix_ms: 1000,
+        command: ["nodeward", "move", "1", "0", "1"].map(str::to_owned).into(),
+        processes: (1..=processes).map(identity).collect(),
+        undoes: None,
+    }
+}
+
+pub fn end() -> End {
+    let account = Account { moved: 6, already_there: 1, skipped: [(SkipReason::Pinned, 2)].into() };
+    End { account, interrupted: false, ended_unix_ms: 2000 }
+}
+
+/// Runs of (number of the first page, pages, from, to).
+pub fn runs(of: &[(u64, u64, u32, u32)]) -> Runs {
+    let mut runs = Runs::new(PAGE);
+    for &(first, pages, from, to) in of {
+        runs.push(first * PAGE, pages, NodeId(from), NodeId(to));
+    }
+    runs
+}
