@@ -5,6 +5,7 @@ mod conformance;
 mod drop_in;
 mod ends;
 mod faults;
+mod hot_live;
 mod input;
 mod kinds;
 mod kinds_special;
@@ -12,7 +13,7 @@ mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 9] = [
+const ALL: [&[(&str, Body)]; 10] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -22,6 +23,7 @@ const ALL: [&[(&str, Body)]; 9] = [
     &choice::CASES,
     &input::CASES,
     &drop_in::CASES,
+    &hot_live::CASES,
 ];
 
 /// The case of a name.
