@@ -6,7 +6,8 @@
 //! often a page is accessed within 5 ms, and which pages of a region were. A region is a guess that
 //! gets better with time, so counts of several looks are added up.
 //!
-//! What it costs: a kernel thread, some per cent of one CPU; the process is not held up.
+//! What it costs: a kernel thread, from some per cent of one CPU for a small process to a third for
+//! a large one (in the emulated lab); the process itself is not held up.
 //!
 //! It is set up through files of sysfs
 //! (`Documentation/admin-guide/mm/damon/usage.rst` of the kernel), as one kernel thread with one

@@ -70,8 +70,9 @@ fn wait(until: Instant, process: &dyn Process, stop: &dyn Fn() -> bool) -> Resul
     loop {
         still_there(process)?;
         let left = until.saturating_duration_since(Instant::now());
-        if stop() || left.is_zero() {
-            return Ok(stop());
+        let is_told = stop();
+        if is_told || left.is_zero() {
+            return Ok(is_told);
         }
         thread::sleep(left.min(GLANCE));
     }

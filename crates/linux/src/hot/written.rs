@@ -2,13 +2,13 @@
 //! while the pages are listed whose bits are set again.
 //!
 //! What it sees: writes, by page and exactly; a huge page counts as a whole. What it does not see:
-//! reads; writes to pages of a hugetlb pool, whose bits the kernel never clears; writes by devices
+//! reads; pages of a hugetlb pool, for which the kernel does not keep these bits; writes by devices
 //! into memory that they hold. It sees too much in mappings that were made, or grew, meanwhile, and
 //! in huge pages that the kernel put together meanwhile: all of their pages count as written.
 //!
-//! What it costs the process: clearing keeps it from mapping memory and from page faults for as
-//! long as that takes, and its next write to each page is a page fault. Whoever else uses these
-//! bits (CRIU, to save a process bit by bit) loses them.
+//! What it costs the process: for as long as clearing takes it cannot map memory, and may have to
+//! wait with a page fault; its next write to each page is a page fault. Whoever else uses these
+//! bits (CRIU, to save a process piece by piece) loses them.
 //!
 //! PAGEMAP_SCAN also knows pages that were *written* (PAGE_IS_WRITTEN). Those it tells only of
 //! memory that the process itself has registered with a userfaultfd, which a stranger cannot do
