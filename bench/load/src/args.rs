@@ -29,6 +29,10 @@ pub struct Args {
     #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
     pub size: u64,
 
+    /// Leave all but so much of it, in the middle, alone until the end; default: nothing
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub hot: Option<u64>,
+
     /// What kind of memory
     #[arg(long, value_enum, default_value_t = Kind::Anonymous)]
     pub kind: Kind,

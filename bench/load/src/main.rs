@@ -72,7 +72,7 @@ fn load(args: &Args, pages: &[Page], stop: &AtomicBool) -> Result<u64> {
     let done = thread::scope(|scope| {
         let workers = Workers::start(scope, args, pages, &mut written, stop);
         let replacing = on_hang_up()?;
-        report::print(&ready(pages, pins.held, &children))?;
+        report::print(&ready(args, pages, pins.held, &children))?;
         wait(args, stop, &replacing)?;
         stop.store(true, Relaxed);
         workers.join()
@@ -88,19 +88,25 @@ fn fill<'a>(kind: Kind, pages: &[Page<'a>]) -> Vec<Written<'a>> {
     (0..).zip(pages).map(|(number, page)| Written::fill(page, salt(number))).collect()
 }
 
-fn ready(pages: &[Page], pinned: usize, children: &[u32]) -> Ready {
-    let first = pages.iter().map(|page| page.as_ptr() as usize).min().unwrap_or(0);
-    let last = pages.iter().map(|page| page.as_ptr() as usize).max().unwrap_or(0);
+fn ready(args: &Args, pages: &[Page], pinned: usize, children: &[u32]) -> Ready {
     Ready {
         ready: true,
         pid: std::process::id(),
-        range: format!("{first:x}-{:x}", last + memory::page_bytes()),
+        range: range(pages),
+        hot: range(&pages[memory::hot_pages(args, pages.len())]),
         pages: pages.len(),
         page_bytes: memory::page_bytes(),
         pinned,
         huge_bytes: huge_bytes(),
         children: children.to_vec(),
     }
+}
+
+/// The addresses of the first page and past the last one.
+fn range(pages: &[Page]) -> String {
+    let first = pages.iter().map(|page| page.as_ptr() as usize).min().unwrap_or(0);
+    let last = pages.iter().map(|page| page.as_ptr() as usize).max().unwrap_or(0);
+    format!("{first:x}-{:x}", last + memory::page_bytes())
 }
 
 fn huge_bytes() -> Option<u64> {
@@ -163,7 +169,13 @@ impl<'scope> Workers<'scope> {
         written: &'env mut [Written<'env>],
         stop: &'env AtomicBool,
     ) -> Self {
-        let share = written.len().div_ceil(args.threads.max(1));
+        let hot = memory::hot_pages(args, written.len());
+        let (written, after) = written.split_at_mut(hot.end);
+        let (before, written) = written.split_at_mut(hot.start);
+        let left_alone = |share: &'env mut [Written<'env>]| {
+            (!share.is_empty()).then(|| scope.spawn(move || check_at_the_end(share, stop)))
+        };
+        let share = written.len().div_ceil(args.threads.max(1)).max(1);
         let idle = args.threads == 0;
         let pause = args.pause.map(Duration::from_nanos);
         let writer = |(seed, share): (u64, &'env mut [Written<'env>])| {
@@ -178,7 +190,11 @@ impl<'scope> Workers<'scope> {
         let rhythm = Rhythm { rest, burst: args.probe_burst };
         let probe = || scope.spawn(move || probe::keep_touching(pages, rhythm, stop));
         Self {
-            writers: (1..).zip(written.chunks_mut(share)).map(writer).collect(),
+            writers: (1..)
+                .zip(written.chunks_mut(share))
+                .map(writer)
+                .chain([before, after].into_iter().filter_map(left_alone))
+                .collect(),
             races: args.race.iter().map(race).collect(),
             probe: args.probe.then(probe),
         }

@@ -1,6 +1,7 @@
 //! Memory of the chosen kind, as a list of pages.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU64;
 
@@ -27,6 +28,13 @@ pub fn with<R>(args: &Args, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R
         Kind::File | Kind::PageCache => in_file(args, bytes, then),
         _ => in_area(args.kind, bytes, then),
     }
+}
+
+/// Which of so many pages are written to all the time.
+pub fn hot_pages(args: &Args, pages: usize) -> Range<usize> {
+    let hot = args.hot.map_or(pages, |bytes| bytes.div_ceil(page_bytes() as u64) as usize);
+    let first = pages.saturating_sub(hot) / 2;
+    first..pages.min(first + hot)
 }
 
 /// Bytes in a base page.
@@ -171,6 +179,17 @@ mod tests {
     fn huge_pages_are_aligned() {
         let first = *addresses("thp", "4MiB").first().unwrap();
         assert_eq!(first % HUGE_BYTES, 0);
+    }
+
+    /// Goal: what is hot lies in the middle and is at most everything.
+    #[test]
+    fn hot_pages_lie_in_the_middle() {
+        let hot =
+            |size: &str| hot_pages(&Args::parse_from(["load", "--hot", size]), 100 << 20 >> 12);
+        // 100 MiB less 20 MiB leave 40 MiB, or 10240 pages, on each side.
+        assert_eq!(hot("20MiB"), 10_240..15_360);
+        assert_eq!(hot("1TiB"), 0..25_600);
+        assert_eq!(hot_pages(&Args::parse_from(["load"]), 7), 0..7);
     }
 
     /// Goal: sizes that cannot work are refused in words.

@@ -16,6 +16,8 @@ pub struct Ready {
     pub pid: u32,
     /// The addresses of the first page and past the last one, in hexadecimal.
     pub range: String,
+    /// Those of the pages that are written to all the time.
+    pub hot: String,
     /// Base pages.
     pub pages: usize,
     /// Bytes in a base page.

@@ -40,6 +40,19 @@ fn every_kind_is_written_and_checked() {
 }
 
 #[test]
+fn what_is_not_hot_is_checked_once() {
+    let (ready, done) = check("--size 4MiB --hot 1MiB --seconds 0.1");
+    let addresses = |name: &str| {
+        let (start, end) = ready[name].as_str().unwrap().split_once('-').unwrap();
+        [start, end].map(|text| u64::from_str_radix(text, 16).unwrap())
+    };
+    let ([start, end], [hot, after]) = (addresses("range"), addresses("hot"));
+    // 4 MiB less 1 MiB, half of it on each side.
+    assert_eq!((hot - start, after - hot, end - after), (3 << 19, 1 << 20, 3 << 19));
+    assert!(done["checks"].as_u64().unwrap() >= ready["pages"].as_u64().unwrap());
+}
+
+#[test]
 fn memory_comes_from_the_node_and_is_measured() {
     let (_, done) = check("--node 0 --size 8MiB --threads 2 --probe --seconds 0.5");
     let probe = &done["probe"];

@@ -19,8 +19,8 @@ use crate::target::Target;
 
 const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
-/// What the kernel keeps free for itself. Its own choice in a guest with transparent huge pages is 66
-/// MiB: with 64 MiB free on a node it would be out of memory before anything moves.
+/// What the kernel keeps free for itself. Its own choice in a guest with transparent huge pages is
+/// 66 MiB: with 64 MiB free on a node it would be out of memory before anything moves.
 const RESERVE_FILE: &str = "/proc/sys/vm/min_free_kbytes";
 const RESERVE_KIB: &str = "8192";
 const MIB: f64 = 1_048_576.0;

@@ -94,7 +94,8 @@ impl<'a> Bench<'a> {
         sample(command.args([from.to_string(), to.to_string()]))
     }
 
-    /// Moves what a new list names. Frames change with each move, so it is written anew, unmeasured.
+    /// Moves what a new list names. Frames change with each move, so it is written anew,
+    /// unmeasured.
     fn list(&self, to: u32) -> Result<Sample> {
         let path = self.folder.path().join("addresses");
         self.write(&path)?;

@@ -1,9 +1,9 @@
-//! Finding the pages of a process by a list of physical addresses: the two loops of the 2004 proposal
-//! and the bitmap over frames, on the same list and the same page table.
+//! Finding the pages of a process by a list of physical addresses: the two loops of the 2004
+//! proposal and the bitmap over frames, on the same list and the same page table.
 //!
 //! The proposal walked the page table and compared each entry with the whole list; walking the
-//! table once for each address instead made migration 4 to 5 times slower. The page table here is an
-//! array in memory, so that walking costs all three the same.
+//! table once for each address instead made migration 4 to 5 times slower. The page table here is
+//! an array in memory, so that walking costs all three the same.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

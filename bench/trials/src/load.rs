@@ -14,6 +14,7 @@ use crate::numa_maps::{Nodes, nodes_of, nodes_within};
 #[derive(Clone, Debug, Deserialize)]
 pub struct Ready {
     pub range: String,
+    pub hot: String,
     pub pages: u64,
     pub pinned: u64,
     pub huge_bytes: Option<u64>,
@@ -69,9 +70,12 @@ impl Load {
 
     /// The addresses of its memory.
     pub fn range(&self) -> Range<u64> {
-        let number = |text| u64::from_str_radix(text, 16).expect("a hexadecimal number");
-        let (start, end) = self.ready.range.split_once('-').expect("START-END");
-        number(start)..number(end)
+        addresses(&self.ready.range)
+    }
+
+    /// The addresses of what it writes to all the time.
+    pub fn hot(&self) -> Range<u64> {
+        addresses(&self.ready.hot)
     }
 
     /// Where its pages are, as /proc/PID/numa_maps tells, once two looks agree.
@@ -126,6 +130,12 @@ impl Drop for Load {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn addresses(text: &str) -> Range<u64> {
+    let number = |text| u64::from_str_radix(text, 16).expect("a hexadecimal number");
+    let (start, end) = text.split_once('-').expect("START-END");
+    number(start)..number(end)
 }
 
 fn command(arguments: &str) -> Command {

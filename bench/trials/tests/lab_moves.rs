@@ -76,6 +76,35 @@ fn on_the_newest_kernel() {
     cases(&Kernel::Newest, scenario("two-nodes"), &ON_EVERY_KERNEL);
 }
 
+/// Each kernel has its own DAMON, if any, and its own way to list written pages.
+const HOT: [&str; 10] = [
+    "damon_finds_what_is_hot",
+    "damon_stat_is_left_alone",
+    "damon_of_others_is_left_alone",
+    "damon_target_ends",
+    "damon_after_a_kill",
+    "damon_without_privilege",
+    "written_exactly",
+    "written_kinds",
+    "written_target_ends",
+    "written_without_privilege",
+];
+
+#[test]
+fn hot_on_6_1() {
+    cases(&Kernel::V6_1, scenario("two-nodes"), &HOT);
+}
+
+#[test]
+fn hot_on_6_12() {
+    on_two_nodes(&HOT);
+}
+
+#[test]
+fn hot_on_the_newest_kernel() {
+    cases(&Kernel::Newest, scenario("two-nodes"), &HOT);
+}
+
 #[test]
 fn kinds_of_memory() {
     on_two_nodes(&[

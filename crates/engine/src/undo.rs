@@ -8,8 +8,8 @@ use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range};
 use nodeward_policy::plan::Order;
 use nodeward_wire::ledger::Run;
 
-/// The orders that take runs back, one for each pair of nodes. Only what still lies within a mapping
-/// is named; `mapped` are the mappings, ascending.
+/// The orders that take runs back, one for each pair of nodes. Only what still lies within a
+/// mapping is named; `mapped` are the mappings, ascending.
 pub fn orders(runs: impl Iterator<Item = Run>, mapped: &[Range], page_bytes: u64) -> Vec<Order> {
     let mut sets: BTreeMap<(NodeId, NodeId), PageSet> = BTreeMap::new();
     for run in runs {

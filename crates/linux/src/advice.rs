@@ -24,6 +24,10 @@ pub enum Attempt {
     FrameNumbers,
     /// Setting a memory policy by set_mempolicy(2).
     Policy,
+    /// Writing a file of /proc/PID that belongs to the user of the process.
+    OwnersFile,
+    /// Writing a file of /sys that belongs to root.
+    RootsFile,
 }
 
 /// What runs the container that we are in.
@@ -87,6 +91,11 @@ impl Situation {
             }
             Attempt::Policy if self.set_mempolicy_filtered => self.allow("set_mempolicy"),
             Attempt::Policy => "choose nodes that the cpuset allows".to_owned(),
+            Attempt::OwnersFile => "run as root or as the user of that process".to_owned(),
+            Attempt::RootsFile if self.user_namespace => {
+                "a user namespace has no root of the whole machine; run as root on the host".into()
+            }
+            Attempt::RootsFile => "run as root".to_owned(),
             Attempt::EveryonesPages => self.privilege(Capability::SysNice, "CAP_SYS_NICE", "root"),
             Attempt::FrameNumbers => self.privilege(Capability::SysAdmin, "CAP_SYS_ADMIN", "root"),
             Attempt::Pages | Attempt::Files => {
@@ -206,6 +215,9 @@ mod tests {
         let nobody = Situation { status: Privileges::default(), ..rootless };
         check(&nobody, Attempt::EveryonesPages, "run on the host");
         check(&nobody, Attempt::Pages, "run as root or as the user of that process");
+        check(&nobody, Attempt::RootsFile, "on the host");
+        check(&plain, Attempt::RootsFile, "run as root");
+        check(&plain, Attempt::OwnersFile, "the user of that process");
     }
 
     /// Goal: containers are known by the traces that they leave; a bare machine has none.

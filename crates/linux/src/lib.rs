@@ -5,6 +5,7 @@ mod sys;
 
 pub mod advice;
 mod frames;
+pub mod hot;
 pub mod load;
 mod machine;
 mod moving;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,10 +11,10 @@ use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Topology};
 use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::advice::{Attempt, Situation};
+use crate::advice::Attempt;
 use crate::frames::LazyFrames;
 use crate::populated;
-use crate::process::{LinuxProcess, has_exited};
+use crate::process::{LinuxProcess, has_exited, open};
 use crate::procfs::privileges::Privileges;
 use crate::procfs::stat::Flags;
 use crate::procfs::{swaps, zoneinfo};
@@ -110,10 +109,11 @@ impl Machine for Linux {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let pidfd = open_pidfd(pid)?;
         refuse_kernel_thread(pid, &folder)?;
+        let open = |name| open(pid, folder.join(name), File::options().read(true), Attempt::Files);
         let process = LinuxProcess {
             pid,
-            maps: Mutex::new(open(pid, folder.join("maps"))?),
-            pagemap: open(pid, folder.join("pagemap"))?,
+            maps: Mutex::new(open("maps")?),
+            pagemap: open("pagemap")?,
             folder,
             pidfd,
             frames: Arc::clone(&self.frames),
@@ -151,14 +151,4 @@ fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
             wanted: "PID (NAME) STATE and numbers".to_owned(),
         }),
     }
-}
-
-fn open(pid: Pid, path: PathBuf) -> Result<File> {
-    File::open(&path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Error::Gone(pid),
-        io::ErrorKind::PermissionDenied => Situation::find(Path::new("/"))
-            .denied(format!("looking into process {pid}"), Attempt::Files),
-        _ if source.raw_os_error() == Some(libc::ESRCH) => Error::Gone(pid),
-        _ => Error::Read { path, source },
-    })
 }

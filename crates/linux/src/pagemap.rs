@@ -56,6 +56,11 @@ impl Entry {
         self.0 >> 56 & 1 == 1
     }
 
+    /// Written since soft-dirty bits were cleared, or in a mapping that is newer than that.
+    pub fn is_soft_dirty(self) -> bool {
+        self.0 >> 55 & 1 == 1
+    }
+
     /// The page frame number; `None` if the page is not present or the number is hidden from us.
     pub fn frame(self) -> Option<u64> {
         let frame = self.0 & ((1 << 55) - 1);
@@ -114,6 +119,7 @@ mod tests {
         assert!(present.is_present() && present.is_exclusive());
         assert_eq!((present.stand_in(), Entry(0).stand_in()), (None, None));
         assert_eq!(present.frame(), Some(0x1234));
+        assert!(Entry(1 << 63 | 1 << 55).is_soft_dirty() && !present.is_soft_dirty());
         let hidden = Entry(1 << 63);
         assert_eq!(hidden.frame(), None);
     }

@@ -1,4 +1,5 @@
-//! Which parts of an address range hold pages, listed by the kernel in short pieces.
+//! Which parts of an address range hold pages, or written pages, listed by the kernel in short
+//! pieces.
 
 use std::fs::File;
 use std::io;
@@ -7,16 +8,18 @@ use std::path::Path;
 
 use nodeward_model::Range;
 
-use crate::sys::{PageRegion, scan_populated};
+use crate::sys::{PageRegion, Wanted, scan_pages};
 
 /// Pages that one call may find. The target's memory lock is held in a call, for reading: in dense
 /// memory (about 10 ns a page) 0.2 ms, and with one page per page table at worst (512 entries of
 /// about 1 ns for each page found) 8 ms.
 const PAGES_PER_CALL: u64 = 16_384;
-/// Addresses that the first call covers, in bytes; twice as many after each call that found
-/// nothing, so that terabytes of reserved addresses take a handful of calls.
+/// Addresses that the first call covers, in bytes: 0.7 ms of dense memory in which nothing is
+/// found.
 const STEP_BYTES_MIN: u64 = 256 << 20;
-/// Addresses that a call covers at most, in bytes.
+/// Addresses that a call covers at most, in bytes, where pages themselves are looked for: twice as
+/// many after each call that found nothing, so that terabytes of reserved addresses take a handful
+/// of calls.
 const STEP_BYTES_MAX: u64 = 64 << 30;
 /// Regions taken from one call.
 const REGIONS_PER_CALL: usize = 1024;
@@ -28,7 +31,10 @@ const RANGES_MAX: usize = 1 << 18;
 pub fn is_available(root: &Path) -> bool {
     let pagemap = File::open(root.join("proc/self/pagemap"));
     let mut regions = [PageRegion::default()];
-    pagemap.is_ok_and(|file| scan_populated(file.as_fd(), 0, 1 << 16, 1, &mut regions).is_ok())
+    let mut scan = |file: File| {
+        scan_pages(file.as_fd(), Wanted::Populated, (0, 1 << 16), 1, &mut regions).is_ok()
+    };
+    pagemap.is_ok_and(&mut scan)
 }
 
 /// The parts of a page-aligned range that hold pages in memory or in swap, in ascending order;
@@ -37,26 +43,54 @@ pub fn is_available(root: &Path) -> bool {
 /// # Errors
 /// As ioctl(2): ENOTTY where the kernel cannot list, ESRCH when the address space is gone.
 pub fn populated(pagemap: BorrowedFd<'_>, range: Range) -> io::Result<Vec<Range>> {
-    let mut found: Vec<Range> = Vec::new();
-    let mut regions = vec![PageRegion::default(); REGIONS_PER_CALL];
-    let (mut at, mut step) = (range.start, STEP_BYTES_MIN);
-    while at < range.end {
-        if found.len() >= RANGES_MAX {
-            join(&mut found, Range::new(at, range.end));
-            break;
-        }
-        let end = at.saturating_add(step).min(range.end);
-        let (count, walked) =
-            patiently(|| scan_populated(pagemap, at, end, PAGES_PER_CALL, &mut regions))?;
-        regions[..count].iter().for_each(|r| join(&mut found, Range::new(r.start, r.end)));
-        step = if count == 0 { (step * 2).min(STEP_BYTES_MAX) } else { STEP_BYTES_MIN };
-        at = if walked > at { walked } else { end };
+    let mut found = Vec::new();
+    list(pagemap, range, Wanted::Populated, &mut found)?;
+    Ok(found)
+}
+
+/// The pages of a page-aligned range whose soft-dirty bit is set, in memory or in swap, in
+/// ascending order; neighbours are joined. Looks at populated parts only, so holes cost nothing.
+///
+/// # Errors
+/// As [`populated`]; EINVAL where the kernel lists, but not these.
+pub fn soft_dirty(pagemap: BorrowedFd<'_>, range: Range) -> io::Result<Vec<Range>> {
+    let mut found = Vec::new();
+    for part in populated(pagemap, range)? {
+        list(pagemap, part, Wanted::SoftDirty, &mut found)?;
     }
     Ok(found)
 }
 
+/// Appends the wanted parts of a range.
+fn list(
+    pagemap: BorrowedFd<'_>,
+    range: Range,
+    wanted: Wanted,
+    found: &mut Vec<Range>,
+) -> io::Result<()> {
+    let (ranges_max, step_max) = match wanted {
+        Wanted::Populated => (RANGES_MAX, STEP_BYTES_MAX),
+        Wanted::SoftDirty => (usize::MAX, STEP_BYTES_MIN),
+    };
+    let mut regions = vec![PageRegion::default(); REGIONS_PER_CALL];
+    let (mut at, mut step) = (range.start, STEP_BYTES_MIN);
+    while at < range.end {
+        if found.len() >= ranges_max {
+            join(found, Range::new(at, range.end));
+            break;
+        }
+        let end = at.saturating_add(step).min(range.end);
+        let (count, walked) =
+            patiently(|| scan_pages(pagemap, wanted, (at, end), PAGES_PER_CALL, &mut regions))?;
+        regions[..count].iter().for_each(|r| join(found, Range::new(r.start, r.end)));
+        step = if count == 0 { (step * 2).min(step_max) } else { STEP_BYTES_MIN };
+        at = if walked > at { walked } else { end };
+    }
+    Ok(())
+}
+
 /// Adds a range behind the others, or to the last one if it touches that.
-fn join(ranges: &mut Vec<Range>, next: Range) {
+pub fn join(ranges: &mut Vec<Range>, next: Range) {
     match ranges.last_mut() {
         Some(last) if last.end == next.start => last.end = next.end,
         _ => ranges.push(next),

@@ -3,7 +3,7 @@
 //! The held files belong to one address space: after exec they read as empty, whatever runs under
 //! the pid then.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -280,13 +280,33 @@ impl LinuxProcess {
         }
     }
 
-    pub(crate) fn failed(&self, path: PathBuf, source: io::Error) -> Error {
-        match source.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound => Error::Gone(self.pid),
-            _ if source.raw_os_error() == Some(libc::ESRCH) => Error::Gone(self.pid),
-            _ => Error::Read { path, source },
-        }
+    fn failed(&self, path: PathBuf, source: io::Error) -> Error {
+        failed(self.pid, path, source)
     }
+}
+
+/// What it means that an open file of a process's folder could not be used.
+pub(crate) fn failed(pid: Pid, path: PathBuf, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound => Error::Gone(pid),
+        _ if source.raw_os_error() == Some(libc::ESRCH) => Error::Gone(pid),
+        _ => Error::Read { path, source },
+    }
+}
+
+/// Opens a file of a process's folder. `attempt` is what this is, if it is refused.
+pub(crate) fn open(
+    pid: Pid,
+    path: PathBuf,
+    options: &OpenOptions,
+    attempt: Attempt,
+) -> Result<File> {
+    options.open(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            Situation::find(Path::new("/")).denied(format!("looking into process {pid}"), attempt)
+        }
+        _ => failed(pid, path, source),
+    })
 }
 
 /// Runs of at least so many consecutive frames: the index of the first entry, its frame, and how

@@ -37,8 +37,8 @@ pub trait Machine: Send + Sync {
     /// missing have no end of it. Cost: one file, which grows with the number of CPUs.
     fn room_bytes(&self) -> Result<BTreeMap<NodeId, u64>>;
 
-    /// One past the highest page frame that the machine can have; `None` if frame numbers are hidden
-    /// from us.
+    /// One past the highest page frame that the machine can have; `None` if frame numbers are
+    /// hidden from us.
     fn frames_end(&self) -> Option<u64>;
 
     /// The CPUs that we may run on.

@@ -33,8 +33,9 @@ pub fn parcel_bytes(free_bytes: u64, workers: u32) -> u64 {
     share.clamp(PARCEL_BYTES_MIN, PARCEL_BYTES_MAX)
 }
 
-/// The order in which parcels go, as indices of `parcels`: next is always one for the node that will
-/// then have most room. `free` is the room now, in bytes; nodes that it lacks have no end of it.
+/// The order in which parcels go, as indices of `parcels`: next is always one for the node that
+/// will then have most room. `free` is the room now, in bytes; nodes that it lacks have no end of
+/// it.
 pub fn sequence(parcels: &[Parcel], free: &BTreeMap<NodeId, u64>) -> Vec<usize> {
     let mut free = free.clone();
     let mut waiting: BTreeMap<(NodeId, NodeId), VecDeque<usize>> = BTreeMap::new();

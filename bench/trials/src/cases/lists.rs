@@ -148,9 +148,9 @@ fn that_is_wrong() -> Ran {
     let good = as_lines(&every_third(&load));
     let long = "7".repeat(100_000);
     for (list, words) in [
-        (good.clone() + "7f00 what\n", ["line 342", "hexadecimal"]),
-        (good.clone() + &long, ["line 342", "longer"]),
-        (good.clone() + "12345678123456781\n", ["line 342", "hexadecimal"]),
+        (good.clone() + "7f00 what\n", ["line 343", "hexadecimal"]),
+        (good.clone() + &long, ["line 343", "longer"]),
+        (good.clone() + "12345678123456781\n", ["line 343", "hexadecimal"]),
         ("\0\0\0\0\0\0\0\0\0\0\0".to_owned(), ["byte 8", "8 bytes"]),
         (String::new(), ["names no address", "7f0000001000"]),
     ] {

@@ -6,6 +6,7 @@ mod drop_in;
 mod ends;
 mod exchange;
 mod faults;
+mod hot_live;
 mod input;
 mod kinds;
 mod kinds_special;
@@ -15,7 +16,7 @@ mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 12] = [
+const ALL: [&[(&str, Body)]; 13] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -28,6 +29,7 @@ const ALL: [&[(&str, Body)]; 12] = [
     &lists::CASES,
     &exchange::CASES,
     &ledger::CASES,
+    &hot_live::CASES,
 ];
 
 /// The case of a name.

@@ -181,7 +181,9 @@ fn runs_text(what: &str, runs: &Runs, all: bool) -> String {
 }
 
 fn runs_json(runs: &Runs, all: bool) -> Value {
-    let pair = |((from, to), (pages, count)): ((NodeId, NodeId), (u64, u64))| json!({ "from": from, "to": to, "pages": pages, "runs": count });
+    let pair = |((from, to), (pages, count))| -> Value {
+        json!({ "from": from, "to": to, "pages": pages, "runs": count })
+    };
     let run = |run: Run| {
         json!({
             "start": format!("{:x}", run.start),

@@ -10,6 +10,7 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use super::{Finding, Role, State};
 use crate::advice::{Attempt, Situation};
 use crate::frames::Frames;
+use crate::hot;
 use crate::own::{Area, Backing};
 use crate::procfs::privileges::Capability;
 use crate::sys;
@@ -51,7 +52,27 @@ pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
             "programs can have their own memory managed",
             userfault(),
         ),
+        finding(
+            "damon",
+            Role::Helps,
+            "memory that a process accesses can be found",
+            source(hot::damon::examine(root), "nobody uses it"),
+        ),
+        finding(
+            "soft-dirty",
+            Role::Helps,
+            "pages that a process writes can be found",
+            source(hot::written::examine(root), "found a page that we wrote"),
+        ),
     ]
+}
+
+/// Whether a source of hot pages can be used.
+fn source(answer: Result<(), hot::Obstacle>, seen: &str) -> State {
+    match answer {
+        Ok(()) => State::works(seen),
+        Err(obstacle) => State::missing(obstacle.why, obstacle.fix),
+    }
 }
 
 /// Moves a page of ours to the node where it is.

@@ -1,4 +1,4 @@
-//! PAGEMAP_SCAN, the ioctl of /proc/PID/pagemap that lists populated ranges (Linux 6.7).
+//! PAGEMAP_SCAN, the ioctl of /proc/PID/pagemap that lists ranges of pages (Linux 6.7).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -34,19 +34,33 @@ struct ScanArgument {
 
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
+const PAGE_IS_SOFT_DIRTY: u64 = 1 << 7;
 const PAGEMAP_SCAN: libc::Ioctl =
     (3 << 30 | size_of::<ScanArgument>() << 16 | (b'f' as usize) << 8 | 16) as libc::Ioctl;
 
-/// Lists the runs of pages from `start` to `end` that are in memory or in swap, until `regions` is
-/// full or `pages_max` pages were found. Returns how many regions were written and the address up
-/// to which the kernel looked. An interrupted call is an error (EINTR) and may be repeated.
-pub fn scan_populated(
+/// Which pages are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those in memory or in swap.
+    Populated,
+    /// Of those, the ones whose soft-dirty bit is set, or that of their mapping.
+    SoftDirty,
+}
+
+/// Lists the runs of wanted pages from `start` to `end`, until `regions` is full or `pages_max`
+/// pages were found. Returns how many regions were written and the address up to which the kernel
+/// looked. An interrupted call is an error (EINTR) and may be repeated.
+pub fn scan_pages(
     pagemap: BorrowedFd<'_>,
-    start: u64,
-    end: u64,
+    wanted: Wanted,
+    (start, end): (u64, u64),
     pages_max: u64,
     regions: &mut [PageRegion],
 ) -> io::Result<(usize, u64)> {
+    let all_of = match wanted {
+        Wanted::Populated => 0,
+        Wanted::SoftDirty => PAGE_IS_SOFT_DIRTY,
+    };
     let mut argument = ScanArgument {
         size: size_of::<ScanArgument>() as u64,
         flags: 0,
@@ -57,7 +71,7 @@ pub fn scan_populated(
         vec_len: regions.len() as u64,
         max_pages: pages_max,
         category_inverted: 0,
-        category_mask: 0,
+        category_mask: all_of,
         category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
         return_mask: PAGE_IS_PRESENT,
     };

@@ -1,0 +1,299 @@
+//! Hot pages of a running process: what DAMON and soft-dirty bits tell, and what is left behind.
+
+use std::cell::Cell;
+use std::env;
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nodeward_linux::Linux;
+use nodeward_linux::hot::{RegionAccess, damon, written};
+use nodeward_machine::{Error, Machine, Process};
+use nodeward_model::{Pid, Range};
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::guest::{SOMEBODY, read, wait_until, write};
+use crate::load::Load;
+use crate::{Body, Ran, Skipped};
+
+pub const CASES: [(&str, Body); 12] = [
+    ("damon_finds_what_is_hot", damon_finds_what_is_hot),
+    ("damon_stat_is_left_alone", damon_stat_is_left_alone),
+    ("damon_of_others_is_left_alone", damon_of_others_is_left_alone),
+    ("damon_target_ends", damon_target_ends),
+    ("damon_after_a_kill", damon_after_a_kill),
+    ("damon_killed", damon_killed),
+    ("damon_without_privilege", damon_without_privilege),
+    ("damon_denied", damon_denied),
+    ("written_exactly", written_exactly),
+    ("written_kinds", written_kinds),
+    ("written_target_ends", written_target_ends),
+    ("written_without_privilege", written_without_privilege),
+];
+
+const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+const DAMON_STAT: &str = "/sys/module/damon_stat/parameters/enabled";
+/// Names the target to a case that runs in a process of its own.
+const TARGET: &str = "NODEWARD_TRIAL_TARGET";
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn root() -> &'static Path {
+    Path::new("/")
+}
+
+fn hold(pid: u32) -> Arc<dyn Process> {
+    Linux::open().hold(Pid::new(pid).expect("a pid")).expect("our child can be held")
+}
+
+fn watch_damon(load: &Load, stop: &dyn Fn() -> bool) -> Result<Vec<RegionAccess>, Error> {
+    damon::watch(root(), &*hold(load.pid()), 3 * SECOND_NS, stop)
+}
+
+/// Makes DAMON free: newer kernels use it for themselves unless told not to.
+fn free_damon() -> Result<(), Skipped> {
+    if Path::new(DAMON_STAT).exists() {
+        write(DAMON_STAT, "N");
+    }
+    damon::probe(root()).map_err(|error| Skipped(error.to_string()))
+}
+
+fn assert_nothing_is_set_up() {
+    assert_eq!(read(&format!("{KDAMONDS}/nr_kdamonds")).trim(), "0");
+    let entries = fs::read_dir(KDAMONDS).expect("the folder of DAMON").flatten();
+    assert_eq!(entries.filter(|entry| entry.path().is_dir()).count(), 0);
+}
+
+/// That a source was refused, in these words, and not for want of a privilege.
+fn assert_unsupported(answer: Result<Vec<RegionAccess>, Error>, words: &str) {
+    let error = answer.expect_err("it is refused");
+    println!("refused: {error}");
+    assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
+    assert!(error.to_string().contains(words), "{error}");
+}
+
+/// Accesses in a thousand samples of a page, on average over a range.
+fn heat(seen: &[RegionAccess], range: Range) -> u64 {
+    let weighted = seen.iter().filter_map(|part| {
+        let bytes = part.range.and(range)?.bytes();
+        Some(bytes * part.accesses * 1000 / part.samples)
+    });
+    weighted.sum::<u64>() / range.bytes()
+}
+
+/// Goal: what a process writes to all the time is told to be much hotter than what it leaves alone,
+/// and nothing is left in sysfs.
+fn damon_finds_what_is_hot() -> Ran {
+    free_damon()?;
+    let load = Load::start("--node 0 --size 64MiB --hot 16MiB");
+    let (all, hot) = (load.range(), load.hot());
+    let seen = watch_damon(&load, &|| false).expect("it can be watched");
+    assert_nothing_is_set_up();
+    let [hot, below, above] = [
+        heat(&seen, Range::new(hot.start, hot.end)),
+        heat(&seen, Range::new(all.start, hot.start)),
+        heat(&seen, Range::new(hot.end, all.end)),
+    ];
+    println!("{} parts; accesses in 1000 samples: {below}, {hot}, {above}", seen.len());
+    assert!(hot > 3 * below.max(above), "{seen:?}");
+    load.done();
+    Ok(())
+}
+
+/// Goal: the kernel's own use of DAMON is not disturbed; who wants to watch learns what to do.
+fn damon_stat_is_left_alone() -> Ran {
+    if !Path::new(DAMON_STAT).exists() {
+        return Err(Skipped(format!("this kernel has no {DAMON_STAT}")));
+    }
+    write(DAMON_STAT, "Y");
+    let load = Load::start("--node 0 --size 1MiB");
+    assert_unsupported(watch_damon(&load, &|| false), &format!("echo N > {DAMON_STAT}"));
+    assert_eq!(read(DAMON_STAT).trim(), "Y");
+    assert_nothing_is_set_up();
+    load.done();
+    Ok(())
+}
+
+/// Goal: neither another program nor another nodeward that uses DAMON is disturbed; what a program
+/// left switched off is in nobody's way.
+fn damon_of_others_is_left_alone() -> Ran {
+    free_damon()?;
+    let load = Load::start("--node 0 --size 1MiB");
+    let set = |name: &str, text: &str| write(&format!("{KDAMONDS}/{name}"), text);
+    set("nr_kdamonds", "1");
+    set("0/contexts/nr_contexts", "1");
+    set("0/contexts/0/operations", "vaddr");
+    set("0/contexts/0/targets/nr_targets", "1");
+    set("0/contexts/0/targets/0/pid_target", &load.pid().to_string());
+    set("0/state", "on");
+    assert_unsupported(watch_damon(&load, &|| false), "another program");
+    assert_eq!(read(&format!("{KDAMONDS}/0/state")).trim(), "on");
+    set("0/state", "off");
+    watch_damon(&load, &|| false).expect("what is off is in nobody's way");
+    assert_nothing_is_set_up();
+
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| watch_damon(&load, &|| done.load(Relaxed)));
+        wait_until("the first one watches", || {
+            fs::read_to_string(format!("{KDAMONDS}/0/state")).is_ok_and(|text| text == "on\n")
+        });
+        assert_unsupported(watch_damon(&load, &|| false), "another nodeward");
+        done.store(true, Relaxed);
+        first.join().expect("no panic").expect("the first one is not disturbed");
+    });
+    assert_nothing_is_set_up();
+    load.done();
+    Ok(())
+}
+
+/// Sends a signal when it is asked for the second time, and never says stop.
+fn signal_in_the_middle(load: &Load, signal: Signal) -> impl Fn() -> bool {
+    let asked = Cell::new(0);
+    move || {
+        asked.set(asked.get() + 1);
+        if asked.get() == 2 {
+            load.signal(signal);
+        }
+        false
+    }
+}
+
+/// Goal: a process that ends, or becomes another program, in the middle is gone, and nothing is
+/// left.
+fn damon_target_ends() -> Ran {
+    free_damon()?;
+    for signal in [Signal::KILL, Signal::HUP] {
+        let load = Load::start("--node 0 --size 1MiB");
+        let ended = watch_damon(&load, &signal_in_the_middle(&load, signal));
+        assert!(ended.expect_err("it is gone").is_gone());
+        assert_nothing_is_set_up();
+    }
+    Ok(())
+}
+
+/// Goal: what stays set up when we are killed is known as ours by the next one, which clears it.
+fn damon_after_a_kill() -> Ran {
+    free_damon()?;
+    let load = Load::start("--node 0 --size 1MiB");
+    let mut us = ourselves("damon_killed");
+    let ended = us.env(TARGET, load.pid().to_string()).status().expect("we start ourselves");
+    assert_eq!(ended.signal(), Some(Signal::KILL.as_raw()));
+    assert_eq!(read(&format!("{KDAMONDS}/0/state")).trim(), "on");
+    damon::probe(root()).expect("it is ours");
+    watch_damon(&load, &|| false).expect("it is cleared");
+    assert_nothing_is_set_up();
+    load.done();
+    Ok(())
+}
+
+/// Not a case of its own: is killed while it watches.
+fn damon_killed() -> Ran {
+    let target =
+        env::var(TARGET).map_err(|_| Skipped("a part of damon_after_a_kill".to_owned()))?;
+    let process = hold(target.parse().expect("a pid"));
+    let ended = damon::watch(root(), &*process, SECOND_NS, &|| {
+        kill_process(getpid(), Signal::KILL).is_err()
+    });
+    panic!("we live: {ended:?}");
+}
+
+/// Goal: who may not write the files of DAMON is told so, and what to do.
+fn damon_without_privilege() -> Ran {
+    free_damon()?;
+    assert!(run_as_somebody("damon_denied").success());
+    Ok(())
+}
+
+/// Not a case of its own: runs without privileges.
+fn damon_denied() -> Ran {
+    let error = damon::probe(root()).expect_err("only root may");
+    assert!(error.is_permission() && error.to_string().contains("run as root"), "{error}");
+    Ok(())
+}
+
+fn ourselves(case: &str) -> Command {
+    let mut command = Command::new(env::current_exe().expect("we have a path"));
+    command.arg(case);
+    command
+}
+
+fn run_as_somebody(case: &str) -> ExitStatus {
+    ourselves(case).uid(SOMEBODY).gid(SOMEBODY).status().expect("we start ourselves")
+}
+
+fn soft_dirty() -> Result<(), Skipped> {
+    written::probe(root()).map_err(|error| Skipped(error.to_string()))
+}
+
+/// What a load writes to its memory within a second.
+fn written_by(load: &Load) -> Vec<Range> {
+    let seen = written::watch(&*hold(load.pid()), SECOND_NS, &|| false).expect("it can be watched");
+    let all = Range::new(load.range().start, load.range().end);
+    let inside: Vec<Range> = seen.iter().filter_map(|part| part.range.and(all)).collect();
+    println!("{} ranges, of them in the memory: {inside:x?}", seen.len());
+    inside
+}
+
+/// Goal: every page that is written is found and no other, also when looking twice.
+fn written_exactly() -> Ran {
+    soft_dirty()?;
+    let load = Load::start("--node 0 --size 64MiB --hot 4MiB");
+    let hot = [Range::new(load.hot().start, load.hot().end)];
+    assert_eq!(written_by(&load), hot);
+    assert_eq!(written_by(&load), hot);
+    load.done();
+    let idle = Load::start("--node 0 --size 8MiB --threads 0");
+    assert_eq!(written_by(&idle), []);
+    idle.done();
+    Ok(())
+}
+
+/// Goal: so it is for other kinds of memory; a huge page counts as a whole; of hugetlb pages
+/// nothing is told.
+fn written_kinds() -> Ran {
+    soft_dirty()?;
+    for kind in ["shared", "file", "page-cache", "mlocked", "thp"] {
+        let load = Load::start(&format!("--node 0 --size 8MiB --hot 2MiB --kind {kind}"));
+        println!("{kind}, {:?} bytes in huge pages", load.ready.huge_bytes);
+        let (hot, huge_bytes) = (load.hot(), 2 << 20);
+        // 2 MiB in the middle of 8 MiB touch two huge pages.
+        let expected = match (kind, load.ready.huge_bytes) {
+            ("thp", Some(bytes)) if bytes >= 8 << 20 => Range::new(
+                hot.start / huge_bytes * huge_bytes,
+                hot.end.next_multiple_of(huge_bytes),
+            ),
+            _ => Range::new(hot.start, hot.end),
+        };
+        assert_eq!(written_by(&load), [expected], "{kind}");
+        load.done();
+    }
+    if crate::guest::huge_pages(0, 4) == 4 {
+        let load = Load::start("--node 0 --size 8MiB --kind hugetlb");
+        assert_eq!(written_by(&load), []);
+        load.done();
+    }
+    Ok(())
+}
+
+/// Goal: a process that ends, or becomes another program, in the middle is gone.
+fn written_target_ends() -> Ran {
+    soft_dirty()?;
+    for signal in [Signal::KILL, Signal::HUP] {
+        let load = Load::start("--node 0 --size 1MiB");
+        let stop = signal_in_the_middle(&load, signal);
+        let ended = written::watch(&*hold(load.pid()), 10 * SECOND_NS, &stop);
+        assert!(ended.expect_err("it is gone").is_gone());
+    }
+    Ok(())
+}
+
+/// Goal: for processes of one's own no privilege is needed.
+fn written_without_privilege() -> Ran {
+    soft_dirty()?;
+    assert!(run_as_somebody("written_exactly").success());
+    Ok(())
+}

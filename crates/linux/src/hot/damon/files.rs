@@ -1,0 +1,129 @@
+//! The files through which DAMON is set up and read, by their names below `kdamonds`.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use nodeward_machine::{Error, Result};
+
+use super::setup::COUNT;
+use super::{Obstacle, WHAT};
+use crate::advice::{Attempt, Situation};
+
+/// Where they are, below the root.
+const FOLDER: &str = "sys/kernel/mm/damon/admin/kdamonds";
+/// How often a write is tried again, and the time between: two writes at once make the kernel
+/// refuse one of them.
+const TRIES_MAX: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Files as the kernel offers them, or a stand-in of it.
+pub trait Files {
+    /// The text of a file, trimmed.
+    fn read(&self, name: &str) -> io::Result<String>;
+
+    /// Writes a file that is there.
+    fn write(&self, name: &str, text: &str) -> io::Result<()>;
+
+    /// The names in a folder.
+    fn list(&self, name: &str) -> io::Result<Vec<String>>;
+
+    /// The whole path, for errors.
+    fn path(&self, name: &str) -> PathBuf;
+
+    /// The error that a file could not be read.
+    fn unreadable(&self, name: &str, source: io::Error) -> Error {
+        Error::Read { path: self.path(name), source }
+    }
+
+    /// The error that a file did not take what was written.
+    fn refused(&self, name: &str, source: io::Error) -> Error {
+        let why = format!("{} refuses what must be written: {source}", self.path(name).display());
+        Obstacle::missing(why, "see whether another program uses DAMON").error(WHAT)
+    }
+}
+
+/// A file that holds one number.
+pub fn number(files: &dyn Files, name: &str) -> Result<u64> {
+    let text = files.read(name).map_err(|source| files.unreadable(name, source))?;
+    text.parse().map_err(|_| Error::Parse {
+        path: files.path(name),
+        line: 1,
+        wanted: format!("a number, found '{text}'"),
+    })
+}
+
+/// The files of the kernel.
+#[derive(Debug)]
+pub struct Sysfs(PathBuf);
+
+impl Sysfs {
+    /// Those below a root.
+    pub fn below(root: &Path) -> Self {
+        Self(root.join(FOLDER))
+    }
+
+    /// Opens the file that begins every set-up, and locks it against other nodewards.
+    pub fn lock(&self, root: &Path) -> std::result::Result<File, Obstacle> {
+        let path = self.path(COUNT);
+        let file = File::options().read(true).write(true).open(&path).map_err(|error| {
+            let shown = path.display();
+            match error.kind() {
+                ErrorKind::NotFound => Obstacle::missing(
+                    format!("this kernel has no {shown}"),
+                    "boot a kernel with CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR (Linux 6.2)",
+                ),
+                ErrorKind::PermissionDenied => Obstacle::denied(
+                    format!("{shown} may not be written"),
+                    Situation::find(root).need(Attempt::RootsFile),
+                ),
+                ErrorKind::ReadOnlyFilesystem => Obstacle::denied(
+                    format!("{shown} is read-only here"),
+                    "run on the host, or in a container that may write /sys",
+                ),
+                _ => Obstacle::missing(format!("{shown}: {error}"), "check that /sys is mounted"),
+            }
+        })?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => {
+                Err(Obstacle::missing("another nodeward uses it", "wait until that is done"))
+            }
+            Err(TryLockError::Error(error)) => {
+                let why = format!("{} cannot be locked: {error}", path.display());
+                Err(Obstacle::missing(why, "check that /sys is mounted as sysfs"))
+            }
+        }
+    }
+}
+
+impl Files for Sysfs {
+    fn read(&self, name: &str) -> io::Result<String> {
+        Ok(fs::read_to_string(self.path(name))?.trim().to_owned())
+    }
+
+    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        let once = || {
+            let mut file = File::options().write(true).truncate(true).open(self.path(name))?;
+            file.write_all(text.as_bytes())
+        };
+        for _ in 1..TRIES_MAX {
+            match once() {
+                Err(error) if error.kind() == ErrorKind::ResourceBusy => thread::sleep(PAUSE),
+                result => return result,
+            }
+        }
+        once()
+    }
+
+    fn list(&self, name: &str) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(self.path(name))?;
+        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}

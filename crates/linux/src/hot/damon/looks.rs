@@ -1,0 +1,141 @@
+//! What DAMON saw in several looks, whose regions differ, added up.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::Range;
+
+use crate::hot::RegionAccess;
+
+/// A region as one look shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its addresses.
+    pub range: Range,
+    /// In how many samples it was accessed.
+    pub accesses: u64,
+}
+
+/// By how much the counts change at an address, wrapping: what a region adds at its start it takes
+/// back at its end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    accesses: u64,
+    samples: u64,
+}
+
+/// Looks so far.
+#[derive(Debug, Default)]
+pub struct Looks(BTreeMap<u64, Step>);
+
+impl Looks {
+    /// Adds a look. `samples` are behind each region of it.
+    pub fn add(&mut self, regions: &[Region], samples: u64) {
+        for region in regions {
+            // The kernel smooths its counts, which may take one beyond the samples.
+            let accesses = region.accesses.min(samples);
+            let start = self.0.entry(region.range.start).or_default();
+            start.accesses = start.accesses.wrapping_add(accesses);
+            start.samples = start.samples.wrapping_add(samples);
+            let end = self.0.entry(region.range.end).or_default();
+            end.accesses = end.accesses.wrapping_sub(accesses);
+            end.samples = end.samples.wrapping_sub(samples);
+        }
+    }
+
+    /// The parts that were accessed, in ascending order, as large as counts are equal.
+    pub fn sum(&self) -> Vec<RegionAccess> {
+        let mut parts: Vec<RegionAccess> = Vec::new();
+        let mut now = Step::default();
+        for ((&start, step), &end) in self.0.iter().zip(self.0.keys().skip(1)) {
+            now.accesses = now.accesses.wrapping_add(step.accesses);
+            now.samples = now.samples.wrapping_add(step.samples);
+            let Step { accesses, samples } = now;
+            match parts.last_mut() {
+                Some(last) if joins(last, start, now) => last.range.end = end,
+                _ if accesses == 0 => {}
+                _ => parts.push(RegionAccess { range: Range::new(start, end), accesses, samples }),
+            }
+        }
+        parts
+    }
+}
+
+/// Whether what begins at an address goes on with the part before it.
+fn joins(last: &RegionAccess, start: u64, now: Step) -> bool {
+    last.range.end == start && (last.accesses, last.samples) == (now.accesses, now.samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn region(start: u64, end: u64, accesses: u64) -> Region {
+        Region { range: Range::new(start, end), accesses }
+    }
+
+    fn part(start: u64, end: u64, accesses: u64, samples: u64) -> RegionAccess {
+        RegionAccess { range: Range::new(start, end), accesses, samples }
+    }
+
+    /// Goal: regions that overlap are cut, their counts added; what was never accessed is left out;
+    /// what touches with equal counts is one part.
+    #[test]
+    fn looks_add_up() {
+        let mut looks = Looks::default();
+        looks.add(&[region(0, 10, 5), region(10, 20, 0), region(20, 30, 1)], 20);
+        looks.add(&[region(0, 15, 2), region(15, 30, 0)], 20);
+        let expected = [
+            part(0, 10, 7, 40),  // 5 + 2
+            part(10, 15, 2, 40), // 0 + 2
+            part(20, 30, 1, 40), // 1 + 0; 15 to 20 has none
+        ];
+        assert_eq!(looks.sum(), expected);
+        let mut halves = Looks::default();
+        halves.add(&[region(0, 10, 3), region(10, 20, 3)], 20);
+        assert_eq!(halves.sum(), [part(0, 20, 3, 20)]);
+    }
+
+    /// Goal: a part that only one look covers has the samples of that look; a count is never above
+    /// its samples.
+    #[test]
+    fn samples_are_those_that_covered_a_part() {
+        let mut looks = Looks::default();
+        looks.add(&[region(0, 10, 21)], 20);
+        looks.add(&[region(5, 10, 4), region(30, 40, 4)], 20);
+        let expected = [part(0, 5, 20, 20), part(5, 10, 24, 40), part(30, 40, 4, 20)];
+        assert_eq!(looks.sum(), expected);
+        assert_eq!(Looks::default().sum(), []);
+    }
+
+    proptest! {
+        /// The sum at each address is that of the regions that hold it, whatever the looks.
+        #[test]
+        fn each_address_gets_its_sum(
+            looks in proptest::collection::vec(
+                proptest::collection::vec((0..64_u64, 1..64_u64, 0..20_u64), 0..8), 0..6),
+        ) {
+            let mut sum = Looks::default();
+            let regions: Vec<Region> =
+                looks.iter().flatten().map(|&(at, len, n)| region(at, at + len, n)).collect();
+            looks.iter().for_each(|look| {
+                let look: Vec<Region> =
+                    look.iter().map(|&(at, len, n)| region(at, at + len, n)).collect();
+                sum.add(&look, 20);
+            });
+            let parts = sum.sum();
+            for at in 0..128 {
+                let holds = |range: Range| range.start <= at && at < range.end;
+                let all: Vec<_> = regions.iter().filter(|region| holds(region.range)).collect();
+                let expected: u64 = all.iter().map(|region| region.accesses).sum();
+                let found = parts.iter().find(|part| holds(part.range));
+                prop_assert_eq!(found.map_or(0, |part| part.accesses), expected);
+                if let Some(part) = found {
+                    prop_assert_eq!(part.samples, 20 * all.len() as u64);
+                }
+            }
+            prop_assert!(parts.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start));
+        }
+    }
+}
