@@ -8,15 +8,18 @@ use crate::nodeward::{Finished, nodeward, reasons};
 use crate::{Body, Ran};
 
 pub const CASES: [(&str, Body); 2] =
-    [("exchange_full_nodes", full_nodes), ("exchange_without_room", without_room)];
+    [("exchange_full_nodes", full_nodes), ("exchange_of_unequals", unequals)];
 
 const HUGE_PAGE_KIB: u64 = 2048;
 
 /// Goal: the memory of two processes changes places though a node has room for a fraction of it.
 fn full_nodes() -> Ran {
-    let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 128MiB")));
+    let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 128MiB --pause 1ms")));
+    let t = std::time::Instant::now();
     leave_free(48 << 10);
+    println!("{:?}", t.elapsed());
     let report = exchange(&loads).report(0);
+    println!("{:?}", t.elapsed());
     assert_eq!(report.account.skipped, reasons([]), "{report:?}");
     let nodes = loads.each_ref().map(Load::nodes_of_memory);
     assert!(!nodes[0].contains_key(&0) && !nodes[1].contains_key(&1), "{nodes:?}");
@@ -25,18 +28,20 @@ fn full_nodes() -> Ran {
     Ok(())
 }
 
-/// Goal: where hardly a page is left to borrow it ends with a true account, and nobody is killed.
-fn without_room() -> Ran {
-    let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 64MiB")));
+/// Goal: where one has more to give than the other's node can take, what fits moves, the rest is
+/// told, and nobody is killed for want of memory.
+fn unequals() -> Ran {
+    let loads = [(0, 128), (1, 32)]
+        .map(|(node, mib)| Load::start(&format!("--node {node} --size {mib}MiB --pause 1ms")));
     let total = |load: &Load| load.nodes_of_memory().values().sum::<u64>();
     let before = loads.each_ref().map(total);
-    // What is above the watermarks is given to loads, so that the nodes have nothing left to give.
-    write(RESERVE, "65536");
-    leave_free(40 << 10);
-    let report = exchange(&loads).json::<crate::nodeward::Report>();
+    leave_free(32 << 10);
+    let report = exchange(&loads).report(1);
     let left = report.account.skipped_for(SkipReason::NoMemory);
     assert_eq!(report.account.skipped, reasons([(SkipReason::NoMemory, left)]), "{report:?}");
-    assert!(left > 0, "{report:?}");
+    // At least the 32 MiB that were made free are used. How much more is there besides the 32 MiB
+    // that show as free depends on what CPUs keep on their lists.
+    assert!(0 < left && left <= (128 - 32) << 8, "{report:?}");
     assert_eq!(loads.each_ref().map(total), before);
     loads.into_iter().for_each(|load| _ = load.done());
     give_back();
@@ -47,10 +52,8 @@ const RESERVE: &str = "/proc/sys/vm/min_free_kbytes";
 
 /// Pools of huge pages take what is free but so many kB on each node.
 fn leave_free(kib_free: u64) {
-    if kib_free > 40 << 10 {
-        // By itself the kernel keeps 66 MiB in a guest with transparent huge pages.
-        write(RESERVE, "8192");
-    }
+    // By itself the kernel keeps 66 MiB in a guest with transparent huge pages.
+    write(RESERVE, "8192");
     write("/proc/sys/vm/drop_caches", "3");
     for node in [0, 1] {
         let path = format!("/sys/devices/system/node/node{node}/meminfo");

@@ -151,7 +151,7 @@ fn that_is_wrong() -> Ran {
         (good.clone() + "7f00 what\n", ["line 343", "hexadecimal"]),
         (good.clone() + &long, ["line 343", "longer"]),
         (good.clone() + "12345678123456781\n", ["line 343", "hexadecimal"]),
-        ("\0\0\0\0\0\0\0\0\0\0\0".to_owned(), ["byte 8", "8 bytes"]),
+        ("\0\0\0\0\0\0\0\0\0\0\0".to_owned(), ["byte 11", "8 bytes"]),
         (String::new(), ["names no address", "7f0000001000"]),
     ] {
         std::fs::write(LIST, list).expect("a list");
