@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Read};
 
 use linux_perf_event_reader::RecordType;
 
-use crate::lines::fill;
+use crate::head::fill;
 use crate::sample::Tally;
 use crate::{Error, Sample, Unusable};
 use formats::{Formats, u16_at, u32_at, u64_at};
