@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod hot;
 pub mod pacing;
 pub mod plan;
 pub mod ramp;
