@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use crate::{CpuId, Cpumask, NodeId, Nodemask};
+use crate::{Accessor, CpuId, Cpumask, NodeId, Nodemask};
 
 pub use distances::{DistanceError, Distances};
 
@@ -130,6 +130,15 @@ impl Topology {
         self.nodes.iter().find(|(_, node)| node.cpus.contains(cpu)).map(|(&id, _)| id)
     }
 
+    /// The node of whoever accessed memory, if it is known.
+    pub fn node_of_accessor(&self, by: Accessor) -> Option<NodeId> {
+        match by {
+            Accessor::Node(node) => Some(node),
+            Accessor::Cpu(cpu) => self.node_of_cpu(cpu),
+            Accessor::Unknown => None,
+        }
+    }
+
     /// The cores of a node, each as the set of its hardware threads.
     pub fn cores_of_node(&self, node: NodeId) -> Vec<Cpumask> {
         self.cores.iter().filter(|c| c.node == Some(node)).map(|c| c.cpus.clone()).collect()
@@ -204,6 +213,9 @@ mod tests {
         assert_eq!(machine.node_of_cpu(CpuId(3)), Some(NodeId(0)));
         assert_eq!(machine.node_of_cpu(CpuId(4)), Some(NodeId(5)));
         assert_eq!(machine.node_of_cpu(CpuId(8)), None);
+        assert_eq!(machine.node_of_accessor(Accessor::Cpu(CpuId(4))), Some(NodeId(5)));
+        assert_eq!(machine.node_of_accessor(Accessor::Node(NodeId(5))), Some(NodeId(5)));
+        assert_eq!(machine.node_of_accessor(Accessor::Unknown), None);
         let cores = machine.cores_of_node(NodeId(5));
         assert_eq!(cores, ["4-5".parse().unwrap(), "6-7".parse().unwrap()]);
     }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod exchange;
+pub mod hot;
 pub mod pacing;
 pub mod plan;
 pub mod ramp;

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 const WHOLE_PPM: u128 = 1_000_000;
 
 /// The distance that stands for a missing one: the usual one to another node.
-const DISTANCE_UNKNOWN: u32 = 20;
+pub(crate) const DISTANCE_UNKNOWN: u32 = 20;
 
 /// A process as the ranking sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

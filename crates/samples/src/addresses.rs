@@ -6,8 +6,8 @@
 
 use std::io::{BufRead, Read};
 
-use crate::head::{self, Head};
-use crate::lines::{Lines, fill};
+use crate::head::{self, Head, fill};
+use crate::lines::Lines;
 use crate::{Error, fields};
 
 const EXPECTED: &str = "an address in hexadecimal, as in /proc/PID/maps";
@@ -47,7 +47,7 @@ impl<R: BufRead> Iterator for Addresses<R> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = match &mut self.form {
-            Form::Text(lines) => next_line(lines),
+            Form::Text(lines) => lines.parse_next(EXPECTED, fields::hexadecimal),
             Form::Binary { source, offset } => next_bytes(source, offset),
             Form::Over(error) => return error.take().map(Err),
         };
@@ -56,14 +56,6 @@ impl<R: BufRead> Iterator for Addresses<R> {
         }
         next.transpose()
     }
-}
-
-fn next_line(lines: &mut Lines<impl BufRead>) -> Result<Option<u64>, Error> {
-    if !lines.advance_to_content(EXPECTED)? {
-        return Ok(None);
-    }
-    let address = fields::hexadecimal(lines.content());
-    address.map(Some).ok_or_else(|| lines.wrong(EXPECTED))
 }
 
 fn next_bytes(source: &mut impl BufRead, offset: &mut u64) -> Result<Option<u64>, Error> {

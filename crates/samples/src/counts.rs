@@ -34,19 +34,9 @@ impl<R: BufRead> Iterator for Counts<R> {
         if self.is_over {
             return None;
         }
-        let next = self.next_line();
+        let next = self.lines.parse_next(EXPECTED, access);
         self.is_over = !matches!(next, Ok(Some(_)));
         next.transpose()
-    }
-}
-
-impl<R: BufRead> Counts<R> {
-    fn next_line(&mut self) -> Result<Option<Access>, Error> {
-        if !self.lines.advance_to_content(EXPECTED)? {
-            return Ok(None);
-        }
-        let access = access(self.lines.content());
-        access.map(Some).ok_or_else(|| self.lines.wrong(EXPECTED))
     }
 }
 

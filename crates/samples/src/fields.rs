@@ -9,21 +9,26 @@ pub fn hexadecimal(text: &[u8]) -> Option<u64> {
     if !(1..=16).contains(&digits.len()) {
         return None;
     }
-    let mut number = 0;
+    let (mut number, mut all) = (0, 0);
     for &digit in digits {
-        number = number << 4 | u64::from(value(digit)?);
+        let value = VALUES[usize::from(digit)];
+        number = number << 4 | u64::from(value);
+        all |= value;
     }
-    Some(number)
+    (all < 16).then_some(number)
 }
 
-fn value(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
+/// The value of each digit, and one beyond 15 for what is none: one look and no branch a digit.
+const VALUES: [u8; 256] = {
+    let mut values = [u8::MAX; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[b"0123456789abcdef"[value as usize] as usize] = value;
+        values[b"0123456789ABCDEF"[value as usize] as usize] = value;
+        value += 1;
     }
-}
+    values
+};
 
 /// A number of decimal digits and nothing else.
 pub fn decimal(text: &[u8]) -> Option<u64> {

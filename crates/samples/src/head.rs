@@ -1,6 +1,6 @@
 //! The first bytes of a source, from which its format is told.
 
-use std::io::{self, BufRead, Chain, Cursor, Read};
+use std::io::{self, BufRead, Chain, Cursor, ErrorKind, Read};
 
 /// How much is looked at. A pipe may hand over its first bytes one by one, so they are collected.
 const HEAD_BYTES: usize = 4096;
@@ -13,6 +13,17 @@ pub fn of<R: BufRead>(mut source: R) -> io::Result<Head<R>> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES);
     source.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(Cursor::new(bytes).chain(source))
+}
+
+/// What a source has next, again after a signal; empty at its end.
+pub fn fill(source: &mut impl BufRead) -> io::Result<&[u8]> {
+    // The first answer cannot be returned as it is: the borrow would last into the next turn.
+    while let Err(error) = source.fill_buf() {
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    source.fill_buf()
 }
 
 /// The first bytes of a source that was not read yet.

@@ -1,29 +1,35 @@
 //! Lines of text in bounded memory.
 
-use std::io::{self, BufRead, ErrorKind};
+use std::io::{ErrorKind, Read};
+use std::ops::Range;
 
 use crate::Error;
 
 /// What a line may hold. Longer ones are cut, and the reader is told.
 pub const LINE_BYTES_MAX: usize = 1024;
+/// What is read at once.
+const BUFFER_BYTES: usize = 64 << 10;
 /// What an error shows of a line.
 const FOUND_BYTES_MAX: usize = 48;
 
-/// The lines of a source, one at a time.
+/// The lines of a source, one at a time, where they lie in a buffer: a list has millions of them.
 #[derive(Debug)]
 pub struct Lines<R> {
     source: R,
-    line: Vec<u8>,
+    buffer: Box<[u8]>,
+    /// What is in the buffer and was not seen yet.
+    rest: Range<usize>,
+    line: Range<usize>,
     number: u64,
     is_cut: bool,
     is_held: bool,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: Read> Lines<R> {
     /// The lines of this source.
     pub fn new(source: R) -> Self {
-        let line = Vec::with_capacity(LINE_BYTES_MAX);
-        Self { source, line, number: 0, is_cut: false, is_held: false }
+        let buffer = vec![0; BUFFER_BYTES].into();
+        Self { source, buffer, rest: 0..0, line: 0..0, number: 0, is_cut: false, is_held: false }
     }
 
     /// Reads the next line; false at the end.
@@ -34,24 +40,23 @@ impl<R: BufRead> Lines<R> {
         if std::mem::take(&mut self.is_cut) {
             self.drop_rest()?;
         }
-        self.line.clear();
         loop {
-            let available = fill(&mut self.source)?;
-            if available.is_empty() {
-                self.number += u64::from(!self.line.is_empty());
-                return Ok(!self.line.is_empty());
+            let rest = &self.buffer[self.rest.clone()];
+            let rest = &rest[..rest.len().min(LINE_BYTES_MAX + 1)];
+            match memchr::memchr(b'\n', rest) {
+                Some(length) => self.take(length, 1),
+                None if rest.len() > LINE_BYTES_MAX => {
+                    self.is_cut = true;
+                    self.take(LINE_BYTES_MAX, 0);
+                }
+                None if self.refill()? => continue,
+                None => {
+                    self.take(self.rest.len(), 0);
+                    self.number -= u64::from(self.line.is_empty());
+                    return Ok(!self.line.is_empty());
+                }
             }
-            let end = memchr::memchr(b'\n', available);
-            let part = &available[..end.unwrap_or(available.len())];
-            let taken = part.len().min(LINE_BYTES_MAX - self.line.len());
-            self.is_cut = taken < part.len();
-            self.line.extend_from_slice(&part[..taken]);
-            let is_whole = end.is_some() && !self.is_cut;
-            self.source.consume(taken + usize::from(is_whole));
-            if is_whole || self.is_cut {
-                self.number += 1;
-                return Ok(true);
-            }
+            return Ok(true);
         }
     }
 
@@ -62,69 +67,87 @@ impl<R: BufRead> Lines<R> {
 
     /// The line without its line feed, cut if it is too long.
     pub fn bytes(&self) -> &[u8] {
-        &self.line
+        &self.buffer[self.line.clone()]
     }
 
     /// The line up to a `#`, without blanks and carriage returns at either end.
     pub fn content(&self) -> &[u8] {
-        let end = memchr::memchr(b'#', &self.line).unwrap_or(self.line.len());
-        self.line[..end].trim_ascii()
+        let line = self.bytes();
+        let end = memchr::memchr(b'#', line).unwrap_or(line.len());
+        line[..end].trim_ascii()
     }
 
-    /// Reads on to the next line with content; false at the end. A line that was cut is an error.
-    pub fn advance_to_content(&mut self, expected: &'static str) -> Result<bool, Error> {
+    /// Reads on to the next line with content and what that says; `None` at the end. A line that is
+    /// too long, or says nothing, is an error.
+    pub fn parse_next<T>(
+        &mut self,
+        expected: &'static str,
+        parse: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
         while self.advance()? {
             if self.is_cut {
                 return Err(Error::LongLine { line: self.number, expected });
             }
-            if !self.content().is_empty() {
-                return Ok(true);
+            let content = self.content();
+            if !content.is_empty() {
+                return parse(content).map(Some).ok_or_else(|| self.wrong(expected));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// The error of this line.
-    pub fn wrong(&self, expected: &'static str) -> Error {
-        let shown = &self.line[..self.line.len().min(FOUND_BYTES_MAX)];
+    fn wrong(&self, expected: &'static str) -> Error {
+        let line = self.bytes();
+        let shown = &line[..line.len().min(FOUND_BYTES_MAX)];
         let found = shown.trim_ascii().escape_ascii().to_string();
         Error::Line { line: self.number, expected, found }
     }
 
+    /// Makes a line of what comes next, and passes over what ends it.
+    fn take(&mut self, length: usize, end: usize) {
+        self.line = self.rest.start..self.rest.start + length;
+        self.rest.start = self.line.end + end;
+        self.number += 1;
+    }
+
+    /// Reads more behind what is left; false at the end of the source. There is room, as what is
+    /// left is no longer than a line.
+    fn refill(&mut self) -> Result<bool, Error> {
+        self.buffer.copy_within(self.rest.clone(), 0);
+        self.rest = 0..self.rest.len();
+        loop {
+            match self.source.read(&mut self.buffer[self.rest.end..]) {
+                Ok(read) => {
+                    self.rest.end += read;
+                    return Ok(read > 0);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Passes over what was cut off a line.
     fn drop_rest(&mut self) -> Result<(), Error> {
         loop {
-            let available = fill(&mut self.source)?;
-            let end = memchr::memchr(b'\n', available);
-            let dropped = end.map_or(available.len(), |end| end + 1);
-            let is_over = end.is_some() || available.is_empty();
-            self.source.consume(dropped);
-            if is_over {
+            let end = memchr::memchr(b'\n', &self.buffer[self.rest.clone()]);
+            self.rest.start = end.map_or(self.rest.end, |end| self.rest.start + end + 1);
+            if end.is_some() || !self.refill()? {
                 return Ok(());
             }
         }
     }
 }
 
-/// What the source has next, again after a signal; empty at its end.
-pub fn fill(source: &mut impl BufRead) -> io::Result<&[u8]> {
-    // The first answer cannot be returned as it is: the borrow would last into the next turn.
-    while let Err(error) = source.fill_buf() {
-        if error.kind() != ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
-    source.fill_buf()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::{BufReader, Read};
+    use std::io;
 
     use super::*;
 
     fn lines(text: &[u8]) -> Vec<(Vec<u8>, bool)> {
-        // A buffer of three bytes, so that lines lie across its ends.
-        let mut lines = Lines::new(BufReader::with_capacity(3, text));
+        let mut lines = Lines::new(Trickle(text, false));
         let mut seen = Vec::new();
         while lines.advance().unwrap() {
             seen.push((lines.bytes().to_vec(), lines.is_cut));
@@ -158,26 +181,32 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_refused_in_bounded_memory() {
-        let mut lines = Lines::new(BufReader::new(io::repeat(b'7').take(1 << 40)));
-        let error = lines.advance_to_content("a word").unwrap_err();
+        let mut lines = Lines::new(io::repeat(b'7').take(1 << 40));
+        let error = lines.parse_next("a word", |_| Some(())).unwrap_err();
         assert_eq!(error.to_string(), "line 1: longer than 1024 bytes, expected a word");
-        assert!(lines.line.capacity() < 2 * LINE_BYTES_MAX);
-    }
-
-    /// A source that is interrupted by a signal before each read.
-    struct Interrupted<'a>(&'a [u8], bool);
-
-    impl Read for Interrupted<'_> {
-        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-            self.1 = !self.1;
-            if self.1 { Err(ErrorKind::Interrupted.into()) } else { self.0.read(to) }
-        }
+        assert_eq!(lines.source.limit(), (1 << 40) - BUFFER_BYTES as u64, "one read is enough");
     }
 
     #[test]
-    fn a_signal_is_no_error_and_no_end() {
-        let mut lines = Lines::new(BufReader::with_capacity(1, Interrupted(b"ab\n", false)));
-        assert!(lines.advance().unwrap());
-        assert_eq!(lines.bytes(), b"ab");
+    fn lines_lie_across_the_ends_of_the_buffer() {
+        // 13 bytes a line do not divide 64 KiB.
+        let text: String = (0..20_000).map(|n| format!("{n:012}\n")).collect();
+        let mut lines = Lines::new(text.as_bytes());
+        for n in 0..20_000 {
+            assert!(lines.advance().unwrap());
+            assert_eq!(lines.bytes(), format!("{n:012}").as_bytes());
+        }
+        assert!(!lines.advance().unwrap());
+    }
+
+    /// A source that gives a few bytes at a time and is interrupted by a signal before each.
+    struct Trickle<'a>(&'a [u8], bool);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            let few = to.len().min(3);
+            if self.1 { Err(ErrorKind::Interrupted.into()) } else { self.0.read(&mut to[..few]) }
+        }
     }
 }

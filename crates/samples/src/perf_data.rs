@@ -1,15 +1,15 @@
 //! Samples of memory accesses in a perf.data, as `perf record` writes it to a file or to a pipe.
 //!
 //! Samples are decoded by linux-perf-event-reader. The file around them is read here, because the
-//! crate for that (linux-perf-data) reserves as much memory as the file says that its parts have,
-//! sorts all samples in memory, and seeks. Here a record (64 KiB) is held at a time, and of the
-//! header what the events need.
+//! crate for that (linux-perf-data 0.13) reserves as much memory as the file says that its parts
+//! have, so that 6 KB can end the program; it sorts all samples in memory, and it seeks. Here one
+//! record is held at a time (64 KiB at most), and of the header what tells of the events.
 
 use std::io::{self, BufRead, Read};
 
 use linux_perf_event_reader::RecordType;
 
-use crate::lines::fill;
+use crate::head::fill;
 use crate::sample::Tally;
 use crate::{Error, Sample, Unusable};
 use formats::{Formats, u16_at, u32_at, u64_at};

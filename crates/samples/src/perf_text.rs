@@ -109,16 +109,17 @@ fn start(line: &[u8]) -> Option<Start<'_>> {
 /// The start, if the CPU stands in the bracket that opens here.
 fn start_at(line: &[u8], bracket: usize) -> Option<Start<'_>> {
     let (before, after) = (&line[..bracket], &line[bracket + 1..]);
-    let digits = memchr::memchr(b']', after)?;
-    let (cpu, rest) = (&after[..digits], &after[digits + 1..]);
+    let end = after.iter().position(|byte| !byte.is_ascii_digit())?;
+    let (cpu, rest) = (number(&after[..end])?, after[end..].strip_prefix(b"]")?);
     let is_word =
         before.last()?.is_ascii_whitespace() && rest.first().is_none_or(u8::is_ascii_whitespace);
-    let thread = fields::words(before).last().filter(|_| is_word)?;
+    let mut words = before.trim_ascii_end().rsplit(u8::is_ascii_whitespace);
+    let thread = words.next().filter(|_| is_word)?;
     let (pid, tid) = match memchr::memchr(b'/', thread) {
         Some(slash) => (task(&thread[..slash])?, task(&thread[slash + 1..])?),
         None => (None, task(thread)?),
     };
-    Some(Start { pid, tid, cpu: number(cpu)?, rest })
+    Some(Start { pid, tid, cpu, rest })
 }
 
 /// A process or a thread; `Some(None)` for the -1 of one that was ending.

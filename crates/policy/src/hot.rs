@@ -1,0 +1,211 @@
+//! Which pages of a process go where, when its threads run on several nodes and it was counted who
+//! uses which page.
+//!
+//! The model is that of Menyhart's page migration for Itanium (2004): a page is worth its move if
+//! the misses that get cheaper save more time than the move takes. A miss costs the latency between
+//! the node of the CPU and that of the page; a move costs one transfer of each line over the same
+//! distance, and its administration. The destination is the node from which all counted misses
+//! together are cheapest: where distances are even, the one that uses the page most.
+
+use std::cmp::Reverse;
+
+use nodeward_model::topology::Distances;
+use nodeward_model::{NodeId, Nodemask};
+
+use crate::rank::DISTANCE_UNKNOWN;
+
+pub use counts::Counts;
+
+mod counts;
+
+/// The distance of a node to itself in the firmware's units.
+const DISTANCE_LOCAL: u32 = 10;
+/// Farther than any firmware says (it has 8 bits), so that sums of latencies fit 128 bits.
+const DISTANCE_MAX: u32 = u16::MAX as u32;
+
+/// What misses and moves cost.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    /// The latency of a miss at distance 10, in nanoseconds.
+    pub local_ns: u32,
+    /// The distances between nodes; without them every other node is at distance 20.
+    pub distances: Option<Distances>,
+    /// The time that a folio takes to move beside the copy of its lines, in nanoseconds.
+    pub admin_ns: u64,
+    /// Bytes that one miss brings; 64 on most machines.
+    pub line_bytes: u64,
+}
+
+/// What is chosen from, and how much.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The costs of the machine.
+    pub costs: Costs,
+    /// The nodes that pages may go to.
+    pub destinations: Nodemask,
+    /// How many misses in the time ahead each counted access stands for.
+    pub misses_per_count: u64,
+    /// The most base pages to move.
+    pub pages_max: u64,
+}
+
+/// Where a page is, and the folio that moves with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folio {
+    /// The address of its first page.
+    pub address: u64,
+    /// Its size in base pages.
+    pub pages: u32,
+    /// Where it is.
+    pub node: NodeId,
+}
+
+/// A folio that is worth its move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HotMove {
+    /// The address of its first page.
+    pub address: u64,
+    /// Its size in base pages.
+    pub pages: u32,
+    /// Where it is.
+    pub from: NodeId,
+    /// Where it goes.
+    pub to: NodeId,
+    /// What its misses cost less there, in nanoseconds.
+    pub saved_ns: u64,
+    /// What the move costs, in nanoseconds; less than is saved.
+    pub cost_ns: u64,
+}
+
+impl HotMove {
+    /// What remains of the time saved, in nanoseconds.
+    pub fn gain_ns(&self) -> u64 {
+        self.saved_ns - self.cost_ns
+    }
+}
+
+/// Counted pages that stay, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// They are where they are used best.
+    pub here_already: u64,
+    /// Their move would cost as much as it saves, or more.
+    pub does_not_pay: u64,
+    /// Other moves gain more, and there is no room for these.
+    pub beyond_cap: u64,
+    /// They are on no node.
+    pub not_in_memory: u64,
+}
+
+/// What was decided. Every counted page is within a folio of `moves`, or in `kept`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HotPlan {
+    /// The folios to move: the one that gains most first, of equals that with the lower address.
+    pub moves: Vec<HotMove>,
+    /// The counted pages that stay.
+    pub kept: Kept,
+}
+
+/// Decides about all counted pages. `place_of` tells of the address of a page where it is; it is
+/// asked once for each folio.
+pub fn choose(counts: &Counts, place_of: impl Fn(u64) -> Option<Folio>, rules: &Rules) -> HotPlan {
+    let chooser = Chooser {
+        costs: &rules.costs,
+        destinations: rules.destinations.iter().collect(),
+        page_bytes: counts.page_bytes(),
+    };
+    let mut kept = Kept::default();
+    let mut worthwhile = Vec::new();
+    counts.for_each_folio(place_of, |folio, pages, accesses| {
+        let Some(folio) = folio else {
+            kept.not_in_memory += pages;
+            return;
+        };
+        for access in accesses.iter_mut() {
+            access.1 = access.1.saturating_mul(rules.misses_per_count);
+        }
+        match chooser.best_move(folio, accesses) {
+            None => kept.here_already += pages,
+            Some(best) if best.saved_ns <= best.cost_ns => kept.does_not_pay += pages,
+            Some(best) => worthwhile.push((best, pages)),
+        }
+    });
+    worthwhile.sort_unstable_by_key(|(best, _)| (Reverse(best.gain_ns()), best.address));
+    let (moves, beyond_cap) = within_cap(worthwhile, rules.pages_max);
+    HotPlan { moves, kept: Kept { beyond_cap, ..kept } }
+}
+
+/// The moves that there is room for, the first ones first, and the counted pages of the others. A
+/// small folio may find room behind a large one that does not.
+fn within_cap(worthwhile: Vec<(HotMove, u64)>, pages_max: u64) -> (Vec<HotMove>, u64) {
+    let mut room = pages_max;
+    let mut beyond = 0;
+    let mut moves = Vec::new();
+    for (best, counted) in worthwhile {
+        match room.checked_sub(u64::from(best.pages)) {
+            Some(rest) => {
+                room = rest;
+                moves.push(best);
+            }
+            None => beyond += counted,
+        }
+    }
+    (moves, beyond)
+}
+
+struct Chooser<'a> {
+    costs: &'a Costs,
+    destinations: Vec<NodeId>,
+    page_bytes: u64,
+}
+
+impl Chooser<'_> {
+    /// The move to where the misses cost least; `None` if that is where the folio is. Of equals it
+    /// is where the folio is, or else the lower node.
+    fn best_move(&self, folio: Folio, misses: &[(NodeId, u64)]) -> Option<HotMove> {
+        let here = (self.misses_cost(misses, folio.node), folio.node);
+        let there = self.destinations.iter().map(|&node| (self.misses_cost(misses, node), node));
+        let (cost, to) = there.min().filter(|there| there.0 < here.0)?;
+        let cost_ns = self.move_ns(folio, to);
+        let saved_ns = narrow((here.0 - cost) / 10);
+        Some(HotMove {
+            address: folio.address,
+            pages: folio.pages,
+            from: folio.node,
+            to,
+            saved_ns,
+            cost_ns,
+        })
+    }
+
+    /// What misses of these nodes cost with the page on `memory`, in tenths of nanoseconds. Below
+    /// 2^122: a count has 64 bits, a latency 48, and there are at most 1024 nodes.
+    fn misses_cost(&self, misses: &[(NodeId, u64)], memory: NodeId) -> u128 {
+        let cost = |&(node, misses): &(NodeId, u64)| {
+            u128::from(misses) * u128::from(self.latency(node, memory))
+        };
+        misses.iter().map(cost).sum()
+    }
+
+    /// A miss of a CPU on `node`, in tenths of nanoseconds.
+    fn latency(&self, node: NodeId, memory: NodeId) -> u64 {
+        let unknown = if node == memory { DISTANCE_LOCAL } else { DISTANCE_UNKNOWN };
+        let known = self.costs.distances.as_ref().and_then(|table| table.get(node, memory));
+        u64::from(self.costs.local_ns) * u64::from(known.unwrap_or(unknown).min(DISTANCE_MAX))
+    }
+
+    /// What a move costs: the CPUs that copy are on the destination and read every line from afar.
+    fn move_ns(&self, folio: Folio, to: NodeId) -> u64 {
+        let bytes = u128::from(folio.pages) * u128::from(self.page_bytes);
+        let lines = bytes.div_ceil(u128::from(self.costs.line_bytes.max(1)));
+        let copy = lines.saturating_mul(u128::from(self.latency(to, folio.node)));
+        narrow(copy.div_ceil(10)).saturating_add(self.costs.admin_ns)
+    }
+}
+
+fn narrow(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

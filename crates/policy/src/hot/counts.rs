@@ -1,0 +1,98 @@
+//! Who used which page how often.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use nodeward_model::NodeId;
+
+use super::Folio;
+
+/// Pairs of a page and a node that uses it: below 1 GB of them, at 41 to 47 bytes a pair.
+const PAIRS_MAX: usize = 1 << 24;
+
+/// Accesses to the pages of a process by page and node, in bounded memory.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    page_bytes: u64,
+    pairs: BTreeMap<(u64, NodeId), u64>,
+    pairs_max: usize,
+    overflowed: u64,
+}
+
+impl Counts {
+    /// No counts yet, of pages of this size (a power of two).
+    pub fn new(page_bytes: u64) -> Self {
+        Self::with_room(page_bytes, PAIRS_MAX)
+    }
+
+    pub(super) fn with_room(page_bytes: u64, pairs_max: usize) -> Self {
+        Self { page_bytes, pairs: BTreeMap::new(), pairs_max, overflowed: 0 }
+    }
+
+    /// Counts accesses of a node to the page that holds an address. Where there are too many pages
+    /// for the memory set aside, those that come late are not taken in.
+    pub fn add(&mut self, address: u64, node: NodeId, accesses: u64) {
+        let is_full = self.pairs.len() >= self.pairs_max;
+        let page = address & !(self.page_bytes - 1);
+        match self.pairs.entry((page, node)) {
+            Entry::Occupied(mut known) => *known.get_mut() = known.get().saturating_add(accesses),
+            Entry::Vacant(_) if is_full => {
+                self.overflowed = self.overflowed.saturating_add(accesses);
+            }
+            Entry::Vacant(new) => {
+                new.insert(accesses);
+            }
+        }
+    }
+
+    /// Accesses that were not taken in, because there are too many pages.
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The addresses of the pages that were counted, ascending.
+    pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
+        let mut last = None;
+        let pages = self.pairs.keys().map(|&(page, _)| page);
+        pages.filter(move |&page| last.replace(page) != Some(page))
+    }
+
+    pub(super) fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Visits the folios that were counted with the number of their pages that were, and their
+    /// accesses by node; pages that are nowhere one by one.
+    pub(super) fn for_each_folio(
+        &self,
+        place_of: impl Fn(u64) -> Option<Folio>,
+        mut visit: impl FnMut(Option<Folio>, u64, &mut [(NodeId, u64)]),
+    ) {
+        let mut accesses: Vec<(NodeId, u64)> = Vec::new();
+        let mut pairs = self.pairs.iter().peekable();
+        while let Some(&(&(first, _), _)) = pairs.peek() {
+            let folio = place_of(first);
+            let is_within = |page| page == first || folio.is_some_and(|f| self.holds(f, page));
+            let (mut pages, mut last) = (0, None);
+            accesses.clear();
+            while let Some((&(page, node), &count)) = pairs.next_if(|pair| is_within(pair.0.0)) {
+                pages += u64::from(last.replace(page) != Some(page));
+                match accesses.iter_mut().find(|access| access.0 == node) {
+                    Some(access) => access.1 = access.1.saturating_add(count),
+                    None => accesses.push((node, count)),
+                }
+            }
+            visit(folio, pages, &mut accesses);
+        }
+    }
+
+    fn holds(&self, folio: Folio, page: u64) -> bool {
+        let bytes = u64::from(folio.pages).saturating_mul(self.page_bytes);
+        page.checked_sub(folio.address).is_some_and(|offset| offset < bytes)
+    }
+}
