@@ -165,6 +165,12 @@ fn under_the_name_of_migratepages() {
 }
 
 #[test]
+fn hot_pages() {
+    on_two_nodes(&["hot_by_counts", "hot_by_perf", "hot_by_damon", "hot_by_written_pages"]);
+    on_two_nodes(&["hot_source_that_is_wrong"]);
+}
+
+#[test]
 fn lists_of_addresses() {
     on_two_nodes(&[
         "list_as_text",

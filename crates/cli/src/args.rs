@@ -95,7 +95,7 @@ pub struct OutputArgs {
 #[command(override_usage = "nodeward move [OPTIONS] PID... FROM TO")]
 pub struct MoveArgs {
     /// Process ids (none with --name or --cgroup), then the nodes to leave, then those to go to
-    #[arg(required = true, num_args = 2.., allow_negative_numbers = true,
+    #[arg(required = true, num_args = 1.., allow_negative_numbers = true,
           value_name = "PID... FROM TO")]
     pub words: Vec<String>,
     /// Processes of this name, as ps shows it in its column COMMAND
@@ -127,6 +127,9 @@ pub struct MoveArgs {
     /// The addresses are physical
     #[arg(long, requires = "addresses")]
     pub physical: bool,
+    /// Which hot pages are moved.
+    #[command(flatten)]
+    pub hot: HotArgs,
     /// Say what would be done and why, and do nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -139,6 +142,24 @@ pub struct MoveArgs {
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// Which hot pages `move` moves.
+#[derive(Debug, Args)]
+pub struct HotArgs {
+    /// Only pages that are used so much that moving them pays, each to the node that uses it most.
+    /// SOURCE is a perf.data with addresses, what perf script prints of one, or a file with lines
+    /// ADDRESS NODE COUNT (- is standard input); or damon[:TIME] or written[:TIME], to watch the
+    /// process for 2s or TIME first
+    #[arg(long, value_name = "SOURCE",
+          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses"])]
+    pub hot: Option<String>,
+    /// How many cache misses each counted access stands for [default: 1; damon 64, written 1000]
+    #[arg(long, value_name = "N", requires = "hot")]
+    pub misses_per_count: Option<u64>,
+    /// Move at most this much, of the pages that gain most, such as 1GiB
+    #[arg(long, value_name = "SIZE", requires = "hot", value_parser = units::parse_bytes)]
+    pub hot_max: Option<u64>,
 }
 
 /// When progress is shown.

@@ -4,6 +4,7 @@
 
 mod args;
 mod exit;
+mod hot;
 mod nodes;
 mod output;
 mod progress;

@@ -13,7 +13,8 @@ use nodeward_wire::ledger::{Header, Id, Store};
 
 use crate::args::When;
 use crate::exit::Exit;
-use crate::output::moves::{self, Told};
+use crate::output::hot::HotTold;
+use crate::output::moves::{self, Named, Told};
 use crate::progress;
 use crate::settings::MoveSettings;
 use crate::state::{self, now_unix_ms};
@@ -28,6 +29,8 @@ pub struct Task {
     pub selection: Selection,
     /// The list that the pages were named by, if they were.
     pub list: Option<ListCounts>,
+    /// What was decided about hot pages, if they were asked for.
+    pub hot: Option<HotTold>,
     /// The operation that is taken back, if one is.
     pub undoes: Option<Id>,
 }
@@ -47,6 +50,12 @@ pub struct How {
 }
 
 impl Task {
+    /// Orders for all memory of processes, that no list names.
+    pub fn new(processes: Vec<Arc<dyn Process>>, orders: Vec<Arc<[Order]>>) -> Self {
+        let selection = Selection::default();
+        Self { processes, orders, selection, list: None, hot: None, undoes: None }
+    }
+
     /// Plans or moves, and prints what came of it.
     pub fn carry_out(&self, machine: &Linux, topology: &Topology, how: &How) -> Result<Exit> {
         let (orders, selection) = (self.orders.clone(), self.selection.clone());
@@ -54,7 +63,8 @@ impl Task {
         let live = Live::default();
         if how.dry_run {
             let report = plan(machine, &self.processes, &request, &live)?;
-            moves::print_plan(&report, machine.page_bytes(), how.json)?;
+            let named = self.named();
+            moves::print_plan(&report, named, machine.page_bytes(), how.json)?;
             return Ok(Exit::Done);
         }
         let journal = how.ledger.then(|| self.begin(machine)).flatten();
@@ -66,11 +76,15 @@ impl Task {
         let told = Told {
             report: &report,
             page_bytes: machine.page_bytes(),
-            list: self.list,
+            named: self.named(),
             ledger: ledger.as_ref(),
         };
         moves::print_report(&told, how.json)?;
         Ok(exit(&report, self.list.map_or(0, |list| list.outside)))
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named { list: self.list, hot: self.hot.as_ref() }
     }
 
     /// Begins a ledger. A move that cannot have one is made all the same, and told about.

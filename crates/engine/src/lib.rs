@@ -10,6 +10,7 @@
 mod crew;
 mod drive;
 mod exchange;
+mod folios;
 mod journal;
 pub mod list;
 mod live;
@@ -25,6 +26,7 @@ pub mod undo;
 mod verify;
 mod work;
 
+pub use folios::folios;
 pub use journal::{Journal, JournalReport};
 pub use live::Live;
 pub use migrate::{migrate, plan};

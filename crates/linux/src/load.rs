@@ -63,11 +63,17 @@ fn process(root: &Path, pid: Pid) -> Option<ProcessLoad> {
     })
 }
 
+/// The numbers of a process's threads now, ascending; none if it is gone.
+pub fn thread_ids(root: &Path, pid: Pid) -> Vec<Pid> {
+    let mut tids = numbers(&folder(root, pid).join("task")).unwrap_or_default();
+    tids.sort_unstable();
+    tids
+}
+
 /// Reads the CPU time of a process's threads now; empty if it is gone.
 pub fn threads(root: &Path, pid: Pid) -> Vec<ThreadTime> {
     let tasks = folder(root, pid).join("task");
-    let mut tids: Vec<Pid> = numbers(&tasks).unwrap_or_default();
-    tids.sort_unstable();
+    let tids = thread_ids(root, pid);
     let step = tids.len().div_ceil(THREADS_MAX).max(1);
     tids.iter().step_by(step).filter_map(|&tid| thread(&tasks, tid)).collect()
 }

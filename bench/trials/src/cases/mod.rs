@@ -6,6 +6,7 @@ mod drop_in;
 mod ends;
 mod exchange;
 mod faults;
+mod hot;
 mod hot_live;
 mod input;
 mod kinds;
@@ -16,7 +17,7 @@ mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 13] = [
+const ALL: [&[(&str, Body)]; 14] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -30,6 +31,7 @@ const ALL: [&[(&str, Body)]; 13] = [
     &exchange::CASES,
     &ledger::CASES,
     &hot_live::CASES,
+    &hot::CASES,
 ];
 
 /// The case of a name.

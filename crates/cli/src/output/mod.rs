@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod explain;
+pub mod hot;
 pub mod ledger;
 pub mod moves;
 pub mod ranking;

@@ -11,7 +11,23 @@ use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_model::{Account, NodeId};
 use serde_json::{Value, json};
 
+use super::hot::HotTold;
 use super::print;
+
+/// How pages were named, if they were.
+#[derive(Clone, Copy, Default)]
+pub struct Named<'a> {
+    /// By a list of addresses.
+    pub list: Option<ListCounts>,
+    /// As hot ones.
+    pub hot: Option<&'a HotTold>,
+}
+
+impl Named<'_> {
+    fn text(self, page_bytes: u64) -> String {
+        self.hot.map_or_else(String::new, |hot| hot.text(page_bytes))
+    }
+}
 
 /// A move, and what belongs to it.
 #[derive(Clone, Copy)]
@@ -20,8 +36,8 @@ pub struct Told<'a> {
     pub report: &'a MoveReport,
     /// Bytes in a base page.
     pub page_bytes: u64,
-    /// The list that pages were named by, if they were.
-    pub list: Option<ListCounts>,
+    /// How its pages were named.
+    pub named: Named<'a>,
     /// Its ledger, if there is one.
     pub ledger: Option<&'a JournalReport>,
 }
@@ -32,22 +48,29 @@ pub fn print_report(told: &Told<'_>, as_json: bool) -> Result<()> {
 }
 
 /// Prints a plan on stdout.
-pub fn print_plan(report: &PlanReport, page_bytes: u64, as_json: bool) -> Result<()> {
+pub fn print_plan(
+    report: &PlanReport,
+    named: Named<'_>,
+    page_bytes: u64,
+    as_json: bool,
+) -> Result<()> {
     print(&if as_json {
-        format!("{}\n", plan_json(report, page_bytes))
+        let mut plan = plan_json(report, page_bytes);
+        plan["hot"] = json!(named.hot.map(HotTold::json));
+        format!("{plan}\n")
     } else {
-        plan_text(report, page_bytes)
+        named.text(page_bytes) + &plan_text(report, page_bytes)
     })
 }
 
 fn report_text(told: &Told<'_>) -> String {
     let Told { report, page_bytes, .. } = *told;
-    let mut text = String::new();
+    let mut text = told.named.text(page_bytes);
     for process in &report.processes {
         text += &process_text(process, page_bytes);
     }
     let account = report.account();
-    if let Some(list) = told.list {
+    if let Some(list) = told.named.list {
         text += &list_text(list, &account);
     }
     let bytes = account.moved * page_bytes;
@@ -208,7 +231,8 @@ fn report_json(told: &Told<'_>) -> Value {
         "schema": "nodeward.move/1",
         "page_bytes": told.page_bytes,
         "processes": report.processes.iter().map(process).collect::<Vec<_>>(),
-        "list": told.list.map(|list| list_json(list, &account)),
+        "hot": told.named.hot.map(HotTold::json),
+        "list": told.named.list.map(|list| list_json(list, &account)),
         "account": account,
         "ledger": told.ledger.map(ledger_json),
         "moving_ns": report.moving_ns,
@@ -301,7 +325,7 @@ mod tests {
     }
 
     fn told(report: &MoveReport) -> Told<'_> {
-        Told { report, page_bytes: 4096, list: None, ledger: None }
+        Told { report, page_bytes: 4096, named: Named::default(), ledger: None }
     }
 
     #[test]
@@ -313,9 +337,10 @@ mod tests {
     fn a_list_and_a_ledger_as_text() {
         let report = report();
         let list = Some(ListCounts { pages: 262_400, duplicates: 7, outside: 2 });
+        let named = Named { list, hot: None };
         let id = "42".parse().unwrap();
         let ledger = JournalReport { id, writing_ns: 5_000_000, error: None };
-        let told = Told { list, ledger: Some(&ledger), ..told(&report) };
+        let told = Told { named, ledger: Some(&ledger), ..told(&report) };
         insta::assert_snapshot!(report_text(&told));
         insta::assert_snapshot!(serde_json::to_string_pretty(&report_json(&told)).unwrap());
     }

@@ -1,6 +1,7 @@
 //! `nodeward move`.
 
 mod choice;
+mod hot;
 mod listed;
 
 use std::collections::BTreeSet;
@@ -22,10 +23,12 @@ use crate::task::{How, Task};
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     let machine = Linux::open();
     let topology = machine.topology()?;
-    let task = match &args.addresses {
-        Some(list) => listed::task(args, list, &machine, &topology)?,
-        None => between_nodes(args, &machine, &topology)?,
+    let task = match (&args.addresses, &args.hot.hot) {
+        (Some(list), _) => Some(listed::task(args, list, &machine, &topology)?),
+        (None, Some(source)) => hot::task(args, source, &machine, &topology)?,
+        (None, None) => Some(between_nodes(args, &machine, &topology)?),
     };
+    let Some(task) = task else { return Ok(Exit::Interrupted) };
     let how = How {
         settings: settings.clone(),
         dry_run: args.dry_run,
@@ -47,13 +50,9 @@ fn between_nodes(args: &MoveArgs, machine: &Linux, topology: &Topology) -> Resul
     let pairs = nodes::pairs(from, to, topology)?;
     let processes = hold(machine, &choice::find(args, pids)?)?;
     let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
-    Ok(Task {
-        orders: vec![orders; processes.len()],
-        processes,
-        selection: Selection { kinds: kinds(args), ranges: args.range.clone() },
-        list: None,
-        undoes: None,
-    })
+    let orders = vec![orders; processes.len()];
+    let selection = Selection { kinds: kinds(args), ranges: args.range.clone() };
+    Ok(Task { selection, ..Task::new(processes, orders) })
 }
 
 fn hold(machine: &Linux, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use nodeward_engine::{Order, Selection, undo};
+use nodeward_engine::{Order, undo};
 use nodeward_linux::Linux;
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{Identity, Range};
@@ -71,8 +71,7 @@ fn task(operation: &Operation, machine: &Linux) -> Result<Task> {
     if let (true, Some(gone)) = (processes.is_empty(), last_gone) {
         return Err(gone).context(format!("operation {} cannot be undone", operation.id));
     }
-    let undoes = Some(operation.id);
-    Ok(Task { processes, orders, selection: Selection::default(), list: None, undoes })
+    Ok(Task { undoes: Some(operation.id), ..Task::new(processes, orders) })
 }
 
 /// Takes hold of the process that was moved; another one under its pid, or another program in it,

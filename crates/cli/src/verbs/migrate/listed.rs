@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use nodeward_engine::Order;
 use nodeward_engine::list::{PhysicalList, VirtualList};
-use nodeward_engine::{Order, Selection};
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{NodePairs, Topology};
@@ -33,13 +33,8 @@ pub fn task(args: &MoveArgs, list: &Path, machine: &Linux, topology: &Topology) 
     if counts.read() == 0 {
         bail!("the list {} names no address; one line each, such as 7f0000001000", name(list));
     }
-    Ok(Task {
-        processes: vec![process],
-        orders: vec![[Order { pairs, pages: Some(pages) }].into()],
-        selection: Selection::default(),
-        list: Some(counts),
-        undoes: None,
-    })
+    let orders = vec![[Order { pairs, pages: Some(pages) }].into()];
+    Ok(Task { list: Some(counts), ..Task::new(vec![process], orders) })
 }
 
 fn words<'a>(words: &'a [String], topology: &Topology) -> Result<(&'a str, NodePairs)> {

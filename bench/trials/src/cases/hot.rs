@@ -1,0 +1,185 @@
+//! `nodeward move PID --hot SOURCE`.
+
+use nodeward_linux::Linux;
+use nodeward_machine::Machine;
+use nodeward_model::{NodeId, Pid, Place, Range};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde_json::Value;
+
+use crate::guest::write;
+use crate::load::Load;
+use crate::nodeward::{Finished, move_load, nodeward, reasons};
+use crate::{Body, Ran, Skipped};
+
+pub const CASES: [(&str, Body); 5] = [
+    ("hot_by_counts", by_counts),
+    ("hot_by_perf", by_perf),
+    ("hot_by_damon", by_damon),
+    ("hot_by_written_pages", by_written_pages),
+    ("hot_source_that_is_wrong", source_that_is_wrong),
+];
+
+const PAGE: u64 = 4096;
+const FILE: &str = "/tmp/hot";
+
+fn json(finished: &Finished) -> Value {
+    finished.json()
+}
+
+/// Goal: of the pages of a process that is wider than a node each goes to the node that uses it
+/// most, if it is used so much that the move pays; the others stay, and are told why.
+fn by_counts() -> Ran {
+    let load = Load::start("--node 0 --size 16MiB --threads 0");
+    let before = load.nodes_of_memory();
+    // Distances 10 and 21, 100 ns locally: a miss is 110 ns dearer from afar. A page has 64 lines,
+    // 64 x 210 ns = 13.4 us, and 2 us for administration: 141 misses are worth a move, 140 are not.
+    let line = |page: u64, node: u64, count: u64| {
+        format!("{:x} {node} {count}\n", load.range().start + page * PAGE + 8)
+    };
+    let pages = |range: std::ops::Range<u64>, node, count| -> String {
+        range.map(|page| line(page, node, count)).collect()
+    };
+    let text = "# address node count\n".to_owned()
+        + &pages(0..1000, 1, 141)
+        + &pages(1000..1500, 1, 140)
+        + &pages(2000..2500, 0, 100_000)
+        + &pages(2000..2500, 1, 99_000)
+        + &pages(3000..3100, 0, 1000)
+        + &pages(3000..3100, 1, 600)
+        + &pages(3000..3100, 1, 600)
+        + "10 1 500\n";
+    std::fs::write(FILE, text).expect("a file");
+    let planned = json(&nodeward(&format!("move --json --dry-run {} --hot {FILE}", load.pid())));
+    assert_eq!(planned["hot"]["moves"][0]["pages"], 1100, "{planned}");
+    let finished = move_load(&load, &format!("--hot {FILE}"));
+    assert_eq!(finished.report(0).account.moved, 1100);
+    let hot = &json(&finished)["hot"];
+    assert_eq!(hot["counted_pages"], 1000 + 500 + 500 + 100 + 1);
+    let kept = &hot["kept_pages"];
+    assert_eq!((&kept["does_not_pay"], &kept["here_already"]), (&500.into(), &500.into()));
+    assert_eq!(kept["not_in_memory"], 1);
+    let after = load.nodes_of_memory();
+    assert_eq!((after[&1], after[&0]), (1100, before[&0] - 1100));
+    // Sent back, and only the pages that gain most: 256 KiB are 64 pages.
+    assert_eq!(nodeward(&format!("move --quiet {} 1 0", load.pid())).code, 0);
+    let capped = move_load(&load, &format!("--hot {FILE} --hot-max 256KiB"));
+    assert_eq!(capped.report(0).account.moved, 64);
+    assert_eq!(json(&capped)["hot"]["kept_pages"]["beyond_cap"], 1100 - 64);
+    load.done();
+    Ok(())
+}
+
+/// Goal: samples as perf script prints them count for the node of their CPU; those of others do not.
+fn by_perf() -> Ran {
+    let load = Load::start("--node 0 --size 4MiB");
+    let tid = load.other_thread();
+    let address = |page: u64| load.range().start + page * PAGE;
+    let sample = |ids: &str, cpu: u32, page: u64| {
+        let at = address(page);
+        format!("nodeward-load {ids} [{cpu:03}] 12.345678: 20000 cpu/mem-loads/P: {at:x}\n")
+    };
+    let pid = load.pid();
+    let text = sample(&format!("{pid}/{pid}"), 1, 3)
+        + &sample(&format!("{pid}/{tid}"), 1, 7)
+        + &sample(&tid, 1, 9)
+        + &sample(&tid, 0, 11)
+        + &sample("1/1", 1, 13);
+    std::fs::write(FILE, &text).expect("a file");
+    assert_eq!(move_load(&load, &format!("--hot {FILE}")).report(0).account.moved, 3);
+    assert_eq!(load.nodes_of_memory()[&1], 3);
+    let other = Load::start("--node 0 --size 1MiB --threads 0");
+    std::fs::write(FILE, sample("1/1", 1, 13)).expect("a file");
+    let refused = move_load(&other, &format!("--hot {FILE}"));
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
+    assert!(refused.stderr.contains("none of the 1 samples"), "{refused:?}");
+    load.done();
+    other.done();
+    Ok(())
+}
+
+/// A load of which the middle 16 of 64 MiB are written all the time, by a thread on node 1.
+fn busy_in_the_middle() -> Load {
+    run_on(&[1]);
+    let load = Load::start("--node 0 --size 64MiB --hot 16MiB");
+    run_on(&[0, 1]);
+    load
+}
+
+/// Keeps this thread, and processes that it starts, on some CPUs.
+fn run_on(cpus: &[usize]) {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    sched_setaffinity(None, &set).expect("the CPUs are ours");
+}
+
+/// Pages of the middle on node 1, and of the rest.
+fn on_node_1(load: &Load) -> (u64, u64) {
+    let process = Linux::open().hold(Pid::new(load.pid()).expect("a pid")).expect("our child");
+    let range = load.range();
+    let mut places = Vec::new();
+    process.places(Range::new(range.start, range.end), &mut places).expect("we are root");
+    let (rest, middle): (Vec<_>, Vec<_>) = places.iter().enumerate().partition(|(page, _)| {
+        // 24 of 64 MiB stand before the middle, and as many behind it.
+        !(24 << 8..40 << 8).contains(page)
+    });
+    let arrived = |pages: Vec<(usize, &Place)>| {
+        pages.iter().filter(|(_, place)| **place == Place::On(NodeId(1))).count() as u64
+    };
+    (arrived(middle), arrived(rest))
+}
+
+/// Goal: what DAMON finds hot goes to the node where the threads run, and most of the rest stays.
+fn by_damon() -> Ran {
+    let stat = "/sys/module/damon_stat/parameters/enabled";
+    if std::path::Path::new(stat).exists() {
+        write(stat, "N");
+    }
+    let load = busy_in_the_middle();
+    let finished = move_load(&load, "--hot damon:5s");
+    if finished.code == 3 && finished.stderr.contains("not available") {
+        load.done();
+        return Err(Skipped(finished.stderr.trim().to_owned()));
+    }
+    assert!(finished.stderr.contains("taking node 1"), "{finished:?}");
+    let (middle, rest) = on_node_1(&load);
+    println!("DAMON: {middle} of 4096 hot pages moved, and {rest} of the other 12288");
+    // Regions are guesses and have rims: most of what is hot, and mostly what is hot.
+    assert!(middle > 2048 && rest < middle, "{finished:?}");
+    load.done();
+    Ok(())
+}
+
+/// Goal: exactly the pages that are written go to the node where the threads run.
+fn by_written_pages() -> Ran {
+    let load = busy_in_the_middle();
+    let finished = move_load(&load, "--hot written:1s");
+    let report = finished.report(0);
+    assert!(finished.stderr.contains("reads are not seen"), "{finished:?}");
+    assert_eq!(on_node_1(&load), (4096, 0), "{report:?}");
+    assert_eq!(report.account.skipped, reasons([]));
+    load.done();
+    Ok(())
+}
+
+/// Goal: a source that cannot be used is refused before anything moves.
+fn source_that_is_wrong() -> Ran {
+    let load = Load::start("--node 0 --size 1MiB --threads 0");
+    let before = load.nodes();
+    for (text, words) in [
+        ("1000 0 7\nwhat\n", ["line 2", "ADDRESS"]),
+        ("PERFFILE_______", ["format 1", "record it again"]),
+        ("# nothing\n[000]\n", ["no sample of perf", "perf mem record"]),
+        ("\u{1}\u{2}", ["neither text", "perf"]),
+    ] {
+        std::fs::write(FILE, text).expect("a file");
+        let finished = move_load(&load, &format!("--hot {FILE}"));
+        assert_eq!((finished.code, finished.stdout.as_str()), (2, ""), "{finished:?}");
+        for word in words {
+            assert!(finished.stderr.contains(word), "{word}: {finished:?}");
+        }
+    }
+    move_load(&load, "0 1 --hot /tmp/hot").refused(2, &["--hot takes one process"]);
+    assert_eq!(load.nodes(), before);
+    load.done();
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Where it is known from which pages of a process are hot: files, and the kernel's own trackers.
+
+mod files;
+mod live;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use nodeward_machine::Process;
+use nodeward_model::{Access, units};
+
+/// How long the kernel's trackers watch if nothing else is said.
+const WATCH_NS: u64 = 2_000_000_000;
+
+/// Something that knows of accesses to the pages of a process.
+pub trait HotSource: Send {
+    /// What it does and what it cannot see, in a line for people.
+    fn describe(&self) -> String;
+
+    /// How many misses each access that it counts stands for, unless the user says otherwise.
+    fn misses_per_count(&self) -> u64;
+
+    /// Observes a process, and hands over what it sees. Ends early when told to `stop`.
+    ///
+    /// # Errors
+    /// If the source cannot be read, or the process cannot be watched.
+    fn observe(
+        self: Box<Self>,
+        process: &dyn Process,
+        stop: &dyn Fn() -> bool,
+        see: &mut dyn FnMut(Access),
+    ) -> Result<()>;
+}
+
+/// The source of a name: `damon` and `written` with or without a time behind a colon, or a file
+/// (`-` is standard input), whose format shows in its content. Whether it works here is tried at
+/// once.
+///
+/// # Errors
+/// If there is no such source, or it does not work here.
+pub fn source(name: &str) -> Result<Box<dyn HotSource>> {
+    let (kind, time) = name.split_once(':').map_or((name, None), |(kind, t)| (kind, Some(t)));
+    let watch_ns = || time.map_or(Ok(WATCH_NS), units::parse_duration_ns);
+    match kind {
+        "damon" => Ok(Box::new(live::Damon::probe(watch_ns()?)?)),
+        "written" => Ok(Box::new(live::Written::probe(watch_ns()?)?)),
+        _ if name.is_empty() => bail!("--hot needs a file, damon or written"),
+        _ => Ok(Box::new(files::Samples::open(Path::new(name))?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what cannot be a source is refused before anything is done, and says what would be.
+    #[test]
+    fn sources_are_tried_at_once() {
+        for (name, words) in [
+            ("", "a file, damon or written"),
+            ("/no/such/file", "/no/such/file"),
+            ("damon:soon", "time"),
+        ] {
+            let error = source(name).err().map(|error| format!("{error:#}")).unwrap_or_default();
+            assert!(error.contains(words), "{name}: {error}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Files of samples and counts.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use nodeward_linux::load;
+use nodeward_machine::Process;
+use nodeward_model::{Access, Pid};
+use nodeward_samples::source::{Input, open};
+use nodeward_samples::{Error, Head, Sample, Source, Unusable};
+
+use super::HotSource;
+
+/// What a file tells.
+pub struct Samples {
+    path: PathBuf,
+    source: Source<Head<Input>>,
+}
+
+impl Samples {
+    /// Opens a file and finds its format.
+    pub fn open(path: &Path) -> Result<Self> {
+        let source = open(path).with_context(|| wrong(path))?;
+        Ok(Self { path: path.to_owned(), source })
+    }
+}
+
+impl HotSource for Samples {
+    fn describe(&self) -> String {
+        let what = match &self.source {
+            Source::Counts(_) => "counts",
+            Source::PerfText(_) => "the output of perf script",
+            Source::PerfData(_) => "a perf.data",
+        };
+        format!("reading '{}' as {what}", self.path.display())
+    }
+
+    fn misses_per_count(&self) -> u64 {
+        1
+    }
+
+    fn observe(
+        self: Box<Self>,
+        process: &dyn Process,
+        _stop: &dyn Fn() -> bool,
+        see: &mut dyn FnMut(Access),
+    ) -> Result<()> {
+        let path = self.path;
+        let unusable = match self.source {
+            Source::Counts(mut counts) => {
+                return counts.try_for_each(|access| {
+                    see(access.with_context(|| wrong(&path))?);
+                    Ok(())
+                });
+            }
+            Source::PerfText(mut samples) => {
+                select(&path, &mut samples, process, see)?;
+                samples.unusable()
+            }
+            Source::PerfData(mut samples) => {
+                select(&path, &mut samples, process, see)?;
+                samples.unusable()
+            }
+        };
+        warn(unusable);
+        Ok(())
+    }
+}
+
+/// Hands over the samples of one process.
+fn select(
+    path: &Path,
+    samples: &mut dyn Iterator<Item = Result<Sample, Error>>,
+    process: &dyn Process,
+    see: &mut dyn FnMut(Access),
+) -> Result<()> {
+    let pid = process.pid();
+    let threads: BTreeSet<Pid> = load::thread_ids(Path::new("/"), pid).into_iter().collect();
+    let is_of_thread = |tid| Pid::new(tid).is_ok_and(|tid| threads.contains(&tid));
+    let (mut read, mut seen) = (0_u64, 0_u64);
+    for sample in samples {
+        let sample = sample.with_context(|| wrong(path))?;
+        read += 1;
+        if sample.pid.map_or_else(|| is_of_thread(sample.tid), |of| of == pid.number()) {
+            seen += 1;
+            see(sample.access);
+        }
+    }
+    if seen == 0 {
+        bail!("none of the {read} samples in '{}' is of process {pid}; record it", path.display());
+    }
+    Ok(())
+}
+
+/// Tells of samples that say too little.
+fn warn(unusable: Unusable) {
+    let Unusable { without_address, without_cpu, without_thread } = unusable;
+    if without_address + without_cpu + without_thread > 0 {
+        eprintln!(
+            "nodeward: samples left out: {without_address} without the address of data, \
+             {without_cpu} without a CPU, {without_thread} without a thread"
+        );
+    }
+}
+
+fn wrong(path: &Path) -> String {
+    format!("'{}' cannot be used", path.display())
+}

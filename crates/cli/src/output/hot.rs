@@ -1,0 +1,94 @@
+//! What was decided about hot pages.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use nodeward_model::NodeId;
+use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_policy::hot::{HotMove, HotPlan};
+use serde_json::{Value, json};
+
+/// A decision, and what it was made from.
+#[derive(Clone, Debug)]
+pub struct HotTold {
+    /// Pages of which accesses were counted.
+    pub pages: u64,
+    /// Misses that each access stands for.
+    pub misses_per_count: u64,
+    /// What was decided.
+    pub plan: Arc<HotPlan>,
+}
+
+impl HotTold {
+    /// For people.
+    pub fn text(&self, page_bytes: u64) -> String {
+        let kept = &self.plan.kept;
+        let mut text = format!(
+            "hot: {} pages counted; {} are used best where they are, {} would not pay, {} are \
+             beyond --hot-max, {} are not in memory\n",
+            self.pages, kept.here_already, kept.does_not_pay, kept.beyond_cap, kept.not_in_memory,
+        );
+        for (to, (pages, gain_ns)) in self.by_destination() {
+            let bytes = show_bytes(pages * page_bytes);
+            let gain = show_ns(gain_ns);
+            let _ = writeln!(text, "  to node {to}: {pages} pages ({bytes}), {gain} to be gained");
+        }
+        text
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let kept = &self.plan.kept;
+        let destination = |(to, (pages, gain_ns))| -> Value {
+            json!({ "to": to, "pages": pages, "gain_ns": gain_ns })
+        };
+        json!({
+            "counted_pages": self.pages,
+            "misses_per_count": self.misses_per_count,
+            "moves": self.by_destination().into_iter().map(destination).collect::<Vec<_>>(),
+            "kept_pages": {
+                "here_already": kept.here_already,
+                "does_not_pay": kept.does_not_pay,
+                "beyond_cap": kept.beyond_cap,
+                "not_in_memory": kept.not_in_memory,
+            },
+        })
+    }
+
+    /// Pages to move and the time that their misses cost less afterwards, moves paid.
+    fn by_destination(&self) -> BTreeMap<NodeId, (u64, u64)> {
+        let mut sums: BTreeMap<NodeId, (u64, u64)> = BTreeMap::new();
+        for folio in &self.plan.moves {
+            let (pages, gain_ns) = sums.entry(folio.to).or_default();
+            *pages += u64::from(folio.pages);
+            *gain_ns = gain_ns.saturating_add(HotMove::gain_ns(folio));
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_policy::hot::Kept;
+
+    use super::*;
+
+    #[test]
+    fn a_decision_as_text_and_json() {
+        let folio = |address, to, saved_ns| HotMove {
+            address,
+            pages: 512,
+            from: NodeId(0),
+            to: NodeId(to),
+            saved_ns,
+            cost_ns: 1_000_000,
+        };
+        let kept = Kept { here_already: 5, does_not_pay: 6, beyond_cap: 7, not_in_memory: 8 };
+        let moves = vec![folio(0, 1, 9_000_000), folio(1 << 21, 2, 3_000_000)];
+        let plan = Arc::new(HotPlan { moves, kept });
+        let told = HotTold { pages: 1050, misses_per_count: 64, plan };
+        insta::assert_snapshot!(told.text(4096));
+        insta::assert_snapshot!(serde_json::to_string_pretty(&told.json()).unwrap());
+    }
+}

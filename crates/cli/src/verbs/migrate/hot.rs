@@ -1,0 +1,179 @@
+//! `nodeward move PID --hot SOURCE`.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use nodeward_engine::{Live, Order, folios};
+use nodeward_linux::Linux;
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{Access, NodeId, NodePairs, PageSet, ProcessLoad, Range, Topology};
+use nodeward_policy::hot::{Costs, Counts, HotPlan, Rules, choose};
+use nodeward_policy::rank::cpu_time;
+
+use crate::args::{MoveArgs, When};
+use crate::hot::{HotSource, source};
+use crate::output::hot::HotTold;
+use crate::progress;
+use crate::task::Task;
+
+/// The latency of a miss to memory of the own node. Between 65 and 120 ns on servers of the last
+/// twenty years; only its ratio to what a move costs matters.
+const LOCAL_NS: u32 = 100;
+/// What a folio costs to move beside the copy of its lines: a base page takes the kernel 0.7 to 2.4
+/// us without the copy.
+const ADMIN_NS: u64 = 2000;
+const LINE_BYTES: u64 = 64;
+
+/// The hot pages of one process, each to the node that uses it most, if that pays. `None` if the
+/// watch was ended by Ctrl-C.
+pub fn task(
+    args: &MoveArgs,
+    name: &str,
+    machine: &Linux,
+    topology: &Topology,
+) -> Result<Option<Task>> {
+    let [pid] = &args.words[..] else {
+        bail!("--hot takes one process and finds the nodes: nodeward move PID --hot SOURCE");
+    };
+    let process = machine.hold(pid.parse()?)?;
+    let source = source(name)?;
+    eprintln!("nodeward: {}", source.describe());
+    let misses_per_count = args.hot.misses_per_count.unwrap_or(source.misses_per_count());
+    let Some(counts) = observe(source, machine, &*process, topology)? else { return Ok(None) };
+    let rules = Rules {
+        costs: Costs {
+            local_ns: LOCAL_NS,
+            distances: topology.distances.clone(),
+            admin_ns: ADMIN_NS,
+            line_bytes: LINE_BYTES,
+        },
+        destinations: topology.nodes_with_memory(),
+        misses_per_count,
+        pages_max: args.hot.hot_max.map_or(u64::MAX, |bytes| bytes / machine.page_bytes()),
+    };
+    let mut counted = PageSet::new(machine.page_bytes());
+    counts.pages().for_each(|address| _ = counted.insert(address));
+    let pages = counted.len();
+    let places = folios(machine, &*process, counted)?;
+    let plan = choose(&counts, |address| places.get(&address).copied(), &rules);
+    let hot = HotTold { pages, misses_per_count, plan: Arc::new(plan) };
+    let orders = orders(&hot.plan, machine.page_bytes(), topology);
+    Ok(Some(Task { hot: Some(hot), ..Task::new(vec![process], vec![orders.into()]) }))
+}
+
+/// Counts what the source sees, by page and node. Where it does not tell the node, it is the one on
+/// which the process got most CPU time meanwhile.
+fn observe(
+    source: Box<dyn HotSource>,
+    machine: &Linux,
+    process: &dyn Process,
+    topology: &Topology,
+) -> Result<Option<Counts>> {
+    let mut counts = Counts::new(machine.page_bytes());
+    let mut of_nobody: Vec<Access> = Vec::new();
+    let before = load(process);
+    let live = Live::default();
+    progress::watch(&live, When::Never, || {
+        source.observe(process, &|| live.is_stopped(), &mut |access| match topology
+            .node_of_accessor(access.by)
+        {
+            Some(node) => counts.add(access.address, node, access.count),
+            None => of_nobody.push(access),
+        })
+    })??;
+    if live.is_stopped() {
+        return Ok(None);
+    }
+    if !of_nobody.is_empty() {
+        let home = home(&before, &load(process), topology)?;
+        eprintln!("nodeward: taking node {home} for the one that accesses: its threads run there");
+        of_nobody.iter().for_each(|access| counts.add(access.address, home, access.count));
+    }
+    if counts.overflowed() > 0 {
+        eprintln!("nodeward: {} accesses to further pages are left out", counts.overflowed());
+    }
+    Ok(Some(counts))
+}
+
+fn load(process: &dyn Process) -> ProcessLoad {
+    let pid = process.pid();
+    let threads = nodeward_linux::load::threads(Path::new("/"), pid);
+    ProcessLoad { pid, name: String::new(), own_bytes: 0, threads }
+}
+
+/// The node on which a process got most CPU time between two looks.
+fn home(before: &ProcessLoad, now: &ProcessLoad, topology: &Topology) -> Result<NodeId> {
+    let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for (cpu, time_ns) in cpu_time(Some(before), now).0 {
+        *nodes.entry(topology.node_of_cpu(cpu).unwrap_or(NodeId(0))).or_default() += time_ns;
+    }
+    let most = nodes.into_iter().max_by_key(|&(node, time_ns)| (time_ns, Reverse(node)));
+    most.map(|(node, _)| node).context("the process has no threads any more")
+}
+
+/// One order for each destination.
+fn orders(plan: &HotPlan, page_bytes: u64, topology: &Topology) -> Vec<Order> {
+    let mut sets: BTreeMap<NodeId, PageSet> = BTreeMap::new();
+    for folio in &plan.moves {
+        let set = sets.entry(folio.to).or_insert_with(|| PageSet::new(page_bytes));
+        let end = folio.address + u64::from(folio.pages) * page_bytes;
+        set.insert_range(Range::new(folio.address, end));
+    }
+    let from = topology.nodes_with_memory();
+    let order = |(to, set)| Order { pairs: NodePairs::gathering(&from, to), pages: Some(set) };
+    sets.into_iter().map(order).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::{CpuId, Synthetic, ThreadTime};
+    use nodeward_policy::hot::HotMove;
+
+    use super::*;
+
+    fn topology() -> Topology {
+        "2n 2c 1t 1GiB".parse::<Synthetic>().unwrap().topology()
+    }
+
+    fn load(times: &[(u32, u64)]) -> ProcessLoad {
+        let threads = times.iter().zip(1..).map(|(&(cpu, cpu_time_ns), tid)| ThreadTime {
+            tid,
+            cpu: CpuId(cpu),
+            cpu_time_ns,
+        });
+        let pid = nodeward_model::Pid::new(7).unwrap();
+        ProcessLoad { pid, name: String::new(), own_bytes: 0, threads: threads.collect() }
+    }
+
+    /// Goal: who did not say where it runs is taken to run where its CPU time went meanwhile, not
+    /// before.
+    #[test]
+    fn home_is_where_the_time_goes() {
+        let before = load(&[(0, 900), (2, 10)]);
+        let now = load(&[(0, 910), (2, 60)]);
+        assert_eq!(home(&before, &now, &topology()).unwrap(), NodeId(1));
+        assert!(home(&before, &load(&[]), &topology()).is_err());
+    }
+
+    /// Goal: every folio that is worth its move is in the order of its destination, whole.
+    #[test]
+    fn each_destination_has_its_order() {
+        let folio = |address, pages, to| HotMove {
+            address,
+            pages,
+            from: NodeId(0),
+            to: NodeId(to),
+            saved_ns: 2,
+            cost_ns: 1,
+        };
+        let moves = vec![folio(0x20_0000, 512, 1), folio(0x1000, 1, 0), folio(0x3000, 1, 1)];
+        let plan = HotPlan { moves, ..HotPlan::default() };
+        let orders = orders(&plan, 4096, &topology());
+        let sizes: Vec<_> = orders.iter().map(|o| o.pages.as_ref().map(PageSet::len)).collect();
+        assert_eq!(sizes, [Some(1), Some(513)]);
+        assert_eq!(orders[1].pairs.destination(NodeId(0)), Some(NodeId(1)));
+    }
+}

@@ -1,0 +1,87 @@
+//! Where named pages are, and which folios move with them.
+
+use std::collections::BTreeMap;
+
+use nodeward_machine::{Machine, Process, Result};
+use nodeward_model::{PageSet, Place};
+use nodeward_policy::hot::Folio;
+use nodeward_policy::plan::Order;
+
+use crate::Selection;
+use crate::survey::{Scope, units};
+
+/// The folios that hold the pages of a set, by the address of each of their pages that is in the
+/// set. Pages that are on no node are missing.
+///
+/// # Errors
+/// If the process is gone or cannot be looked into.
+pub fn folios(
+    machine: &dyn Machine,
+    process: &dyn Process,
+    pages: PageSet,
+) -> Result<BTreeMap<u64, Folio>> {
+    let page_bytes = machine.page_bytes();
+    let orders = [Order { pages: Some(pages), ..Order::default() }].into();
+    let scope = Scope {
+        process,
+        index: 0,
+        selection: &Selection::default(),
+        orders: &orders,
+        page_bytes,
+        workers: 1,
+    };
+    let mut folios = BTreeMap::new();
+    let mut seen = Vec::new();
+    for (mapping, range) in units(&scope)?.iter().flat_map(|unit| &unit.pieces) {
+        seen.clear();
+        process.pages(mapping, *range, &mut seen)?;
+        let mut head = None;
+        for (address, page) in (range.start..).step_by(page_bytes as usize).zip(&seen) {
+            if page.folio_pages > 0 {
+                head = match page.place {
+                    Place::On(node) => Some(Folio { address, pages: page.folio_pages, node }),
+                    _ => None,
+                };
+            }
+            let is_named = orders[0].pages.as_ref().is_some_and(|set| set.contains(address));
+            if let Some(folio) = head.filter(|_| is_named) {
+                folios.insert(address, folio);
+            }
+        }
+    }
+    Ok(folios)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_machine::paper::{Paper, Sheet};
+    use nodeward_model::{NodeId, Page, Pid};
+
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    /// Goal: a page inside a folio leads to the folio; what is on no node leads nowhere.
+    #[test]
+    fn pages_lead_to_their_folios() {
+        let head = Page { folio_pages: 4, ..Page::on(NodeId(1)) };
+        let tail = Page { folio_pages: 0, ..head };
+        let swapped = Page { place: Place::Swapped, ..Page::ABSENT };
+        let machine = Paper::new(false);
+        let pid = Pid::new(7).unwrap();
+        let sheet = [Page::on(NodeId(0)), head, tail, tail, tail, swapped, Page::on(NodeId(0))];
+        machine.start(pid, Sheet::of(&sheet)); // pages 16 to 22
+        let process = machine.hold(pid).unwrap();
+        let mut set = PageSet::new(PAGE);
+        [16, 19, 20, 21, 40].iter().for_each(|page| _ = set.insert(page * PAGE));
+        let found = folios(&machine, &*process, set).unwrap();
+        let folio =
+            |first: u64, pages, node| Folio { address: first * PAGE, pages, node: NodeId(node) };
+        let expected = [
+            (16 * PAGE, folio(16, 1, 0)),
+            (19 * PAGE, folio(17, 4, 1)),
+            (20 * PAGE, folio(17, 4, 1)),
+        ];
+        assert_eq!(found, expected.into());
+    }
+}
