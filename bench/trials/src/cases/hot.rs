@@ -69,7 +69,8 @@ fn by_counts() -> Ran {
     Ok(())
 }
 
-/// Goal: samples as perf script prints them count for the node of their CPU; those of others do not.
+/// Goal: samples as perf script prints them count for the node of their CPU, if they are of this
+/// process.
 fn by_perf() -> Ran {
     let load = Load::start("--node 0 --size 4MiB");
     let tid = load.other_thread();
@@ -97,12 +98,15 @@ fn by_perf() -> Ran {
     Ok(())
 }
 
-/// A load of which the middle 16 of 64 MiB are written all the time, by a thread on node 1.
-fn busy_in_the_middle() -> Load {
+/// A load of which the middle 16 of 64 MiB are written all the time, by a thread on node 1, and
+/// another one on the same CPU. DAMON learns of an access when the CPU next loads the page's
+/// translation: an emulated CPU keeps all of them until it switches to another process.
+fn busy_in_the_middle() -> [Load; 2] {
     run_on(&[1]);
     let load = Load::start("--node 0 --size 64MiB --hot 16MiB");
+    let neighbour = Load::start("--node 1 --size 1MiB");
     run_on(&[0, 1]);
-    load
+    [load, neighbour]
 }
 
 /// Keeps this thread, and processes that it starts, on some CPUs.
@@ -134,7 +138,7 @@ fn by_damon() -> Ran {
     if std::path::Path::new(stat).exists() {
         write(stat, "N");
     }
-    let load = busy_in_the_middle();
+    let [load, neighbour] = busy_in_the_middle();
     let finished = move_load(&load, "--hot damon:5s");
     if finished.code == 3 && finished.stderr.contains("not available") {
         load.done();
@@ -146,18 +150,20 @@ fn by_damon() -> Ran {
     // Regions are guesses and have rims: most of what is hot, and mostly what is hot.
     assert!(middle > 2048 && rest < middle, "{finished:?}");
     load.done();
+    neighbour.done();
     Ok(())
 }
 
 /// Goal: exactly the pages that are written go to the node where the threads run.
 fn by_written_pages() -> Ran {
-    let load = busy_in_the_middle();
+    let [load, neighbour] = busy_in_the_middle();
     let finished = move_load(&load, "--hot written:1s");
     let report = finished.report(0);
     assert!(finished.stderr.contains("reads are not seen"), "{finished:?}");
     assert_eq!(on_node_1(&load), (4096, 0), "{report:?}");
     assert_eq!(report.account.skipped, reasons([]));
     load.done();
+    neighbour.done();
     Ok(())
 }
 
@@ -167,7 +173,7 @@ fn source_that_is_wrong() -> Ran {
     let before = load.nodes();
     for (text, words) in [
         ("1000 0 7\nwhat\n", ["line 2", "ADDRESS"]),
-        ("PERFFILE_______", ["format 1", "record it again"]),
+        (&format!("PERFFILE{}", "\0".repeat(200)), ["format 1", "record it again"]),
         ("# nothing\n[000]\n", ["no sample of perf", "perf mem record"]),
         ("\u{1}\u{2}", ["neither text", "perf"]),
     ] {
