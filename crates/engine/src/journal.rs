@@ -59,35 +59,73 @@ impl Journal {
         folios: &[FolioMove],
     ) -> Option<Ticket> {
         let runs = || runs(folios, machine.page_bytes());
-        self.write(machine, |state| match &state.error {
-            None => state.writer.intend(process, runs()),
+        self.write(machine, runs, |state, runs| match &state.error {
+            None => state.writer.intend(process, runs),
             Some(error) => Err(error.clone()),
         })
     }
 
-    /// Notes what of an intent moved.
-    pub(crate) fn settle(&self, machine: &dyn Machine, ticket: Ticket, moved: &[FolioMove]) {
-        let runs = || runs(moved, machine.page_bytes());
-        self.write(machine, |state| state.writer.settle(ticket, runs()));
-    }
-
-    fn write<T>(
+    /// Notes what of an intent moved: all of it, or these folios.
+    pub(crate) fn settle(
         &self,
         machine: &dyn Machine,
-        write: impl FnOnce(&mut State) -> Result<T, Error>,
+        ticket: Ticket,
+        moved: Option<&[FolioMove]>,
+    ) {
+        let runs = || moved.map(|moved| runs(moved, machine.page_bytes()));
+        self.write(machine, runs, |state, runs| match runs {
+            Some(runs) => state.writer.settle(ticket, runs),
+            None => state.writer.settle_whole(ticket),
+        });
+    }
+
+    /// Writes something. It is made ready before others have to wait.
+    fn write<R, T>(
+        &self,
+        machine: &dyn Machine,
+        make: impl FnOnce() -> R,
+        write: impl FnOnce(&mut State, R) -> Result<T, Error>,
     ) -> Option<T> {
         let began_ns = machine.now_ns();
+        let ready = make();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = write(&mut state);
+        let written = write(&mut state, ready);
         self.writing_ns.fetch_add(machine.now_ns() - began_ns, Ordering::Relaxed);
         written.map_err(|error| state.error.get_or_insert(error)).ok()
     }
 }
 
 fn runs(folios: &[FolioMove], page_bytes: u64) -> Runs {
+    let end = |folio: &FolioMove| folio.address + u64::from(folio.pages) * page_bytes;
+    let goes_on =
+        |a: &FolioMove, b: &FolioMove| end(a) == b.address && (a.from, a.to) == (b.from, b.to);
     let mut runs = Runs::new(page_bytes);
-    for folio in folios {
-        runs.push(folio.address, u64::from(folio.pages), folio.from, folio.to);
+    for run in folios.chunk_by(goes_on) {
+        let pages = run.iter().map(|folio| u64::from(folio.pages)).sum();
+        runs.push(run[0].address, pages, run[0].from, run[0].to);
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::NodeId;
+
+    use super::*;
+
+    /// Goal: what lies together and goes the same way is one run.
+    #[test]
+    fn neighbours_are_one_run() {
+        let folio = |page: u64, pages, to| FolioMove {
+            address: page * 4096,
+            pages,
+            from: NodeId(0),
+            to: NodeId(to),
+        };
+        let folios =
+            [folio(1, 1, 1), folio(2, 4, 1), folio(6, 1, 2), folio(7, 1, 2), folio(9, 1, 2)];
+        let runs = runs(&folios, 4096);
+        let seen: Vec<_> = runs.iter().map(|run| (run.start / 4096, run.pages, run.to.0)).collect();
+        assert_eq!(seen, [(1, 5, 1), (6, 2, 2), (9, 1, 2)]);
+    }
 }

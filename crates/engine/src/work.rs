@@ -130,7 +130,8 @@ impl Work<'_> {
         };
         let driven = driver.drive(&plan.moves);
         if let (Some(journal), Some(ticket)) = (journal, intended) {
-            journal.settle(self.machine, ticket, &driven.moved);
+            let all = driven.moved.len() == plan.moves.len();
+            journal.settle(self.machine, ticket, (!all).then_some(&driven.moved[..]));
         }
         driven
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::log::Log;
 use super::record::{self, END_ROOM, INCOMPLETE_ROOM, Record, SETTLED_ROOM};
+use super::runs::Packed;
 use super::{End, Error, Header, Id, Runs};
 
 /// The ledger of an operation that is under way. Its file is locked until this is dropped; dropped
@@ -94,8 +95,20 @@ impl Writer {
         let Ticket { number, intended } = ticket;
         moved.put_in_order();
         let moved = (moved != intended).then(|| moved.packed());
-        let record = Record::Settled { ticket: number, moved };
-        self.append(&record, self.open - 1)?;
+        self.close(number, moved)
+    }
+
+    /// As [`Writer::settle`], when all of an intent moved.
+    ///
+    /// # Errors
+    /// `Write` if the file cannot be written; the intent then stays open.
+    pub fn settle_whole(&mut self, ticket: Ticket) -> Result<(), Error> {
+        let Ticket { number, .. } = ticket;
+        self.close(number, None)
+    }
+
+    fn close(&mut self, ticket: u64, moved: Option<Packed>) -> Result<(), Error> {
+        self.append(&Record::Settled { ticket, moved }, self.open - 1)?;
         self.open -= 1;
         Ok(())
     }
