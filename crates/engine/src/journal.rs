@@ -73,10 +73,7 @@ impl Journal {
         moved: Option<&[FolioMove]>,
     ) {
         let runs = || moved.map(|moved| runs(moved, machine.page_bytes()));
-        self.write(machine, runs, |state, runs| match runs {
-            Some(runs) => state.writer.settle(ticket, runs),
-            None => state.writer.settle_whole(ticket),
-        });
+        self.write(machine, runs, |state, runs| state.writer.settle(ticket, runs));
     }
 
     /// Writes something. It is made ready before others have to wait.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::log::Log;
 use super::record::{self, END_ROOM, INCOMPLETE_ROOM, Record, SETTLED_ROOM};
-use super::runs::Packed;
 use super::{End, Error, Header, Id, Runs};
 
 /// The ledger of an operation that is under way. Its file is locked until this is dropped; dropped
@@ -87,28 +86,17 @@ impl Writer {
         Ok(Ticket { number, intended: runs })
     }
 
-    /// Writes down what of an intent really moved, which is all of it or less.
+    /// Writes down what of an intent really moved: all of it (`None`), or this.
     ///
     /// # Errors
     /// As [`Writer::intend`]; the intent then stays open. `Full` never if all of it moved.
-    pub fn settle(&mut self, ticket: Ticket, mut moved: Runs) -> Result<(), Error> {
+    pub fn settle(&mut self, ticket: Ticket, moved: Option<Runs>) -> Result<(), Error> {
         let Ticket { number, intended } = ticket;
-        moved.put_in_order();
-        let moved = (moved != intended).then(|| moved.packed());
-        self.close(number, moved)
-    }
-
-    /// As [`Writer::settle`], when all of an intent moved.
-    ///
-    /// # Errors
-    /// `Write` if the file cannot be written; the intent then stays open.
-    pub fn settle_whole(&mut self, ticket: Ticket) -> Result<(), Error> {
-        let Ticket { number, .. } = ticket;
-        self.close(number, None)
-    }
-
-    fn close(&mut self, ticket: u64, moved: Option<Packed>) -> Result<(), Error> {
-        self.append(&Record::Settled { ticket, moved }, self.open - 1)?;
+        let part = moved.and_then(|mut moved| {
+            moved.put_in_order();
+            (moved != intended).then(|| moved.packed())
+        });
+        self.append(&Record::Settled { ticket: number, moved: part }, self.open - 1)?;
         self.open -= 1;
         Ok(())
     }

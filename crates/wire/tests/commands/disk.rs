@@ -85,7 +85,7 @@ fn a_full_disk() {
         let error = loop {
             match writer.intend(0, run(written)) {
                 // If this fails, so does the next intent.
-                Ok(ticket) => drop(writer.settle(ticket, run(written))),
+                Ok(ticket) => drop(writer.settle(ticket, Some(run(written)))),
                 Err(error) => break error,
             }
             written += 1;

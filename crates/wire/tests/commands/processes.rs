@@ -75,7 +75,7 @@ fn a_killed_command() {
         let mut writer = store_in(&dir).begin(&header(1)).unwrap();
         for number in 0..5000 {
             let ticket = writer.intend(0, page(number)).unwrap();
-            writer.settle(ticket, page(number)).unwrap();
+            writer.settle(ticket, Some(page(number))).unwrap();
         }
         // Whoever is to kill us holds the other end.
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();

@@ -87,7 +87,7 @@ proptest! {
                     let (process, runs, ticket) = model.open.swap_remove(at);
                     let moved = if all { runs } else { part(&runs) };
                     model.moved.entry(process).or_default().extend(pages(&moved));
-                    writer.settle(ticket, moved).unwrap();
+                    writer.settle(ticket, Some(moved)).unwrap();
                 }
             }
             let now = store.read(id).unwrap();

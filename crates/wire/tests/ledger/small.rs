@@ -35,9 +35,9 @@ pub fn small() -> (Vec<u8>, Vec<usize>) {
     sizes.push(size(&dir, &writer));
     let second = writer.intend(1, runs(&[(50, 2, 0, 1), (60, 1, 2, 1)])).unwrap();
     sizes.push(size(&dir, &writer));
-    writer.settle(second, runs(&[(51, 1, 0, 1), (60, 1, 2, 1)])).unwrap();
+    writer.settle(second, Some(runs(&[(51, 1, 0, 1), (60, 1, 2, 1)]))).unwrap();
     sizes.push(size(&dir, &writer));
-    writer.settle(first, runs(&[(1000, 4, 0, 1)])).unwrap();
+    writer.settle(first, None).unwrap();
     sizes.push(size(&dir, &writer));
     let _open = writer.intend(0, runs(&[(2000, 3, 0, 1)])).unwrap();
     sizes.push(size(&dir, &writer));

@@ -187,7 +187,7 @@ fn an_operation_keeps_its_limit() {
             assert!(!refused, "after one refusal all are refused");
             accepted += 8;
             let even = [0, 2, 4, 6].map(|page| (100 * number + page, 1, 0, 1));
-            match writer.settle(ticket, runs(&even)) {
+            match writer.settle(ticket, Some(runs(&even))) {
                 Ok(()) => settled += 4,
                 Err(_) => refused = true,
             }
@@ -221,7 +221,7 @@ fn room_is_kept_for_what_is_open() {
     let tickets: Vec<_> = (0..).map_while(|number| writer.intend(0, run(number)).ok()).collect();
     let count = tickets.len() as u64;
     for (number, ticket) in (0..).zip(tickets) {
-        writer.settle(ticket, run(number)).unwrap();
+        writer.settle(ticket, Some(run(number))).unwrap();
     }
     writer.end(&end()).unwrap();
     let operation = store.read(id(1)).unwrap();
