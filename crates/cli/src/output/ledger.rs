@@ -168,9 +168,10 @@ fn runs_text(what: &str, runs: &Runs, all: bool) -> String {
     let mut text = String::new();
     for ((from, to), (pages, count)) in by_pair(runs) {
         let bytes = show_bytes(pages * runs.page_bytes());
+        let plural = if count == 1 { "" } else { "s" };
         let _ = writeln!(
             text,
-            "  {what}: node {from} -> node {to}: {pages} pages ({bytes}) in {count} runs"
+            "  {what}: node {from} -> node {to}: {pages} pages ({bytes}) in {count} run{plural}"
         );
     }
     let lines = runs.iter().filter(|_| all).map(|run| {
