@@ -170,7 +170,7 @@ fn unseen(
             Life::Running => SkipReason::NotPresent,
             _ => SkipReason::Gone,
         };
-        (reason, sets().map(|set| set.len()).sum::<u64>() - seen)
+        (reason, sets().map(|set| set.len()).sum::<u64>().saturating_sub(seen))
     };
     processes.iter().enumerate().map(of_process).collect()
 }

@@ -3,6 +3,8 @@
 //! A [`Stage`] is a process with pages on one node and another node to move them to. A body panics
 //! with what it expected.
 
+use std::collections::BTreeSet;
+
 use nodeward_model::{Mapping, NodeId, Page, Pid, Place, Range};
 
 use crate::{CallEnd, EntryStatus, Error, Life, Machine, MoveBatch, Process, Refusal, SEPARATOR};
@@ -25,13 +27,16 @@ pub struct Stage<'a> {
 pub type Body = fn(&Stage<'_>);
 
 /// Every body, by name. Each leaves the pages on `home`.
-pub const ALL: [(&str, Body); 6] = [
+pub const ALL: [(&str, Body); 9] = [
     ("looking_and_locating_agree", looking_and_locating_agree),
     ("pages_are_where_they_were_sent", pages_are_where_they_were_sent),
     ("pages_already_there_stay", pages_already_there_stay),
     ("a_separator_costs_nothing", a_separator_costs_nothing),
     ("a_hole_is_told_and_does_no_harm", a_hole_is_told_and_does_no_harm),
     ("a_process_that_is_not_there_is_gone", a_process_that_is_not_there_is_gone),
+    ("a_process_is_itself", a_process_is_itself),
+    ("frames_are_told_or_denied", frames_are_told_or_denied),
+    ("nodes_with_pages_tell_their_room", nodes_tell_their_room),
 ];
 
 const PAGES: u64 = 64;
@@ -149,6 +154,38 @@ fn a_hole_is_told_and_does_no_harm(stage: &Stage<'_>) {
 fn a_process_that_is_not_there_is_gone(stage: &Stage<'_>) {
     let nobody = Pid::new(Pid::LIMIT).expect("the limit is a valid number");
     assert!(matches!(stage.machine.hold(nobody), Err(Error::Gone(pid)) if pid == nobody));
+}
+
+/// Whoever holds a process, and however often, sees the same one.
+fn a_process_is_itself(stage: &Stage<'_>) {
+    let identity = || stage.held().identity().expect("a running process has an identity");
+    assert_eq!(identity().pid, stage.pid);
+    assert!(identity().is_same(&identity()));
+}
+
+/// Each page has a frame of its own below the end, or frames are hidden and that is said.
+fn frames_are_told_or_denied(stage: &Stage<'_>) {
+    let process = stage.held();
+    let end = stage.range.start + PAGES * stage.machine.page_bytes();
+    let mut frames = Vec::new();
+    let told = process.frames(Range::new(stage.range.start, end), &mut frames);
+    if !stage.machine.capabilities().frame_numbers {
+        assert!(matches!(told, Err(Error::Denied { .. })), "{told:?}");
+        assert_eq!(stage.machine.frames_end(), None);
+        return;
+    }
+    told.expect("frames can be read");
+    let last = stage.machine.frames_end().expect("frames have an end");
+    let present: BTreeSet<u64> = frames.iter().flatten().copied().collect();
+    assert_eq!(present.len() as u64, PAGES, "{frames:?}");
+    assert!(present.iter().all(|&frame| frame < last), "{present:?} below {last}");
+}
+
+/// A node that a process can be moved to has room for a page, or no end of it.
+fn nodes_tell_their_room(stage: &Stage<'_>) {
+    let room = stage.machine.room_bytes().expect("the machine tells");
+    let bytes = room.get(&stage.away).copied().unwrap_or(u64::MAX);
+    assert!(bytes >= stage.machine.page_bytes(), "{room:?}");
 }
 
 #[cfg(test)]

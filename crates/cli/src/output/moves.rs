@@ -25,7 +25,8 @@ pub struct Named<'a> {
 
 impl Named<'_> {
     fn text(self, page_bytes: u64) -> String {
-        self.hot.map_or_else(String::new, |hot| hot.text(page_bytes))
+        let hot = self.hot.map_or_else(String::new, |hot| hot.text(page_bytes));
+        hot + &self.list.map_or_else(String::new, list_text)
     }
 }
 
@@ -57,6 +58,7 @@ pub fn print_plan(
     print(&if as_json {
         let mut plan = plan_json(report, page_bytes);
         plan["hot"] = json!(named.hot.map(HotTold::json));
+        plan["list"] = json!(named.list.map(list_json));
         format!("{plan}\n")
     } else {
         named.text(page_bytes) + &plan_text(report, page_bytes)
@@ -71,7 +73,8 @@ fn report_text(told: &Told<'_>) -> String {
     }
     let account = report.account();
     if let Some(list) = told.named.list {
-        text += &list_text(list, &account);
+        let failed = account.skipped_total() + list.outside;
+        let _ = writeln!(text, "of the list: {} moved, {failed} failed", account.moved);
     }
     let bytes = account.moved * page_bytes;
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(report.moving_ns.max(1));
@@ -98,16 +101,13 @@ fn report_text(told: &Told<'_>) -> String {
 }
 
 /// What became of the entries of a list.
-fn list_text(list: ListCounts, account: &Account) -> String {
+fn list_text(list: ListCounts) -> String {
     format!(
-        "list: {} addresses = {} pages + {} named again + {} that the process does not have\n\
-         moved {}, failed {}\n",
+        "list: {} addresses = {} pages + {} named again + {} that the process does not have\n",
         list.read(),
         list.pages,
         list.duplicates,
         list.outside,
-        account.moved,
-        account.skipped_total() + list.outside,
     )
 }
 
@@ -232,7 +232,7 @@ fn report_json(told: &Told<'_>) -> Value {
         "page_bytes": told.page_bytes,
         "processes": report.processes.iter().map(process).collect::<Vec<_>>(),
         "hot": told.named.hot.map(HotTold::json),
-        "list": told.named.list.map(|list| list_json(list, &account)),
+        "list": told.named.list.map(|list| listed_json(list, &account)),
         "account": account,
         "ledger": told.ledger.map(ledger_json),
         "moving_ns": report.moving_ns,
@@ -244,15 +244,21 @@ fn report_json(told: &Told<'_>) -> Value {
     })
 }
 
-fn list_json(list: ListCounts, account: &Account) -> Value {
+fn list_json(list: ListCounts) -> Value {
     json!({
         "read": list.read(),
         "pages": list.pages,
         "duplicates": list.duplicates,
         "outside": list.outside,
-        "moved": account.moved,
-        "failed": account.skipped_total() + list.outside,
     })
+}
+
+/// What became of a list's entries, as the 2004 proposal tells it.
+fn listed_json(list: ListCounts, account: &Account) -> Value {
+    let mut value = list_json(list);
+    value["moved"] = json!(account.moved);
+    value["failed"] = json!(account.skipped_total() + list.outside);
+    value
 }
 
 fn ledger_json(ledger: &JournalReport) -> Value {
