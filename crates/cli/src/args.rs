@@ -149,8 +149,8 @@ pub struct MoveArgs {
 pub struct HotArgs {
     /// Only pages that are used so much that moving them pays, each to the node that uses it most.
     /// SOURCE is a perf.data with addresses, what perf script prints of one, or a file with lines
-    /// ADDRESS NODE COUNT (- is standard input); or damon[:TIME] or written[:TIME], to watch the
-    /// process for 2s or TIME first
+    /// ADDRESS NODE COUNT (- is standard input); or damon or written, to watch the process first,
+    /// for 2s or as long as damon:TIME or written:TIME says
     #[arg(long, value_name = "SOURCE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses"])]
     pub hot: Option<String>,
