@@ -9,6 +9,8 @@ use anyhow::{Result, bail};
 use nodeward_machine::Process;
 use nodeward_model::{Access, units};
 
+use live::{Tracker, Watch};
+
 /// How long the kernel's trackers watch if nothing else is said.
 const WATCH_NS: u64 = 2_000_000_000;
 
@@ -42,8 +44,8 @@ pub fn source(name: &str) -> Result<Box<dyn HotSource>> {
     let (kind, time) = name.split_once(':').map_or((name, None), |(kind, t)| (kind, Some(t)));
     let watch_ns = || time.map_or(Ok(WATCH_NS), units::parse_duration_ns);
     match kind {
-        "damon" => Ok(Box::new(live::Damon::probe(watch_ns()?)?)),
-        "written" => Ok(Box::new(live::Written::probe(watch_ns()?)?)),
+        "damon" => Ok(Box::new(Watch::probe(Tracker::Damon, watch_ns()?)?)),
+        "written" => Ok(Box::new(Watch::probe(Tracker::Written, watch_ns()?)?)),
         _ if name.is_empty() => bail!("--hot needs a file, damon or written"),
         _ => Ok(Box::new(files::Samples::open(Path::new(name))?)),
     }

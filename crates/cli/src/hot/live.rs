@@ -17,26 +17,47 @@ const MISSES_PER_SAMPLE: u64 = 64;
 /// proposal of 2004 gives as the worth of a move.
 const MISSES_PER_WRITTEN_PAGE: u64 = 1000;
 
-/// DAMON, for so many nanoseconds.
-pub struct Damon {
+/// Which of them.
+#[derive(Clone, Copy, Debug)]
+pub enum Tracker {
+    /// DAMON, which samples regions.
+    Damon,
+    /// The soft-dirty bits of pages.
+    Written,
+}
+
+/// A tracker that watches for so many nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    tracker: Tracker,
     watch_ns: u64,
 }
 
-impl Damon {
-    /// Tries whether it works here.
-    pub fn probe(watch_ns: u64) -> Result<Self> {
-        damon::probe(Path::new("/"))?;
-        Ok(Self { watch_ns })
+impl Watch {
+    /// Tries whether the tracker works here.
+    pub fn probe(tracker: Tracker, watch_ns: u64) -> Result<Self> {
+        match tracker {
+            Tracker::Damon => damon::probe(Path::new("/")),
+            Tracker::Written => written::probe(Path::new("/")),
+        }?;
+        Ok(Self { tracker, watch_ns })
     }
 }
 
-impl HotSource for Damon {
+impl HotSource for Watch {
     fn describe(&self) -> String {
-        format!("watching for {} with DAMON, which samples regions", show_ns(self.watch_ns))
+        let what = match self.tracker {
+            Tracker::Damon => "with DAMON, which samples regions",
+            Tracker::Written => "which pages are written; reads are not seen",
+        };
+        format!("watching for {} {what}", show_ns(self.watch_ns))
     }
 
     fn misses_per_count(&self) -> u64 {
-        MISSES_PER_SAMPLE
+        match self.tracker {
+            Tracker::Damon => MISSES_PER_SAMPLE,
+            Tracker::Written => MISSES_PER_WRITTEN_PAGE,
+        }
     }
 
     fn observe(
@@ -45,53 +66,18 @@ impl HotSource for Damon {
         stop: &dyn Fn() -> bool,
         see: &mut dyn FnMut(Access),
     ) -> Result<()> {
-        hand_over(&damon::watch(Path::new("/"), process, self.watch_ns, stop)?, see);
-        Ok(())
-    }
-}
-
-/// Pages that are written within so many nanoseconds.
-pub struct Written {
-    watch_ns: u64,
-}
-
-impl Written {
-    /// Tries whether it works here.
-    pub fn probe(watch_ns: u64) -> Result<Self> {
-        written::probe(Path::new("/"))?;
-        Ok(Self { watch_ns })
-    }
-}
-
-impl HotSource for Written {
-    fn describe(&self) -> String {
-        format!(
-            "watching for {} which pages are written; reads are not seen",
-            show_ns(self.watch_ns)
-        )
-    }
-
-    fn misses_per_count(&self) -> u64 {
-        MISSES_PER_WRITTEN_PAGE
-    }
-
-    fn observe(
-        self: Box<Self>,
-        process: &dyn Process,
-        stop: &dyn Fn() -> bool,
-        see: &mut dyn FnMut(Access),
-    ) -> Result<()> {
-        hand_over(&written::watch(process, self.watch_ns, stop)?, see);
+        let regions = match self.tracker {
+            Tracker::Damon => damon::watch(Path::new("/"), process, self.watch_ns, stop),
+            Tracker::Written => written::watch(process, self.watch_ns, stop),
+        }?;
+        regions.iter().for_each(|region| hand_over(region, see));
         Ok(())
     }
 }
 
 /// Each page of a region counts as the region does.
-fn hand_over(regions: &[RegionAccess], see: &mut dyn FnMut(Access)) {
-    let page_bytes = rustix::param::page_size();
-    for region in regions {
-        for address in (region.range.start..region.range.end).step_by(page_bytes) {
-            see(Access { address, by: Accessor::Unknown, count: region.accesses });
-        }
+fn hand_over(region: &RegionAccess, see: &mut dyn FnMut(Access)) {
+    for address in (region.range.start..region.range.end).step_by(rustix::param::page_size()) {
+        see(Access { address, by: Accessor::Unknown, count: region.accesses });
     }
 }
