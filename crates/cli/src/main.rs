@@ -50,7 +50,11 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.verb {
         Verb::Move(args) => {
             let places = Places::find(cli.config.as_deref(), |name| std::env::var_os(name));
-            verbs::migrate::run(args, &places.read(args.how)?)
+            let settings = places.read(args.how)?;
+            match args.file.is_empty() {
+                true => verbs::migrate::run(args, &settings),
+                false => verbs::migrate_files::run(args, &settings),
+            }
         }
         Verb::Show(args) => verbs::show::run(args),
         Verb::Capture => verbs::show::capture(),

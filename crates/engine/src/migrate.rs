@@ -10,7 +10,7 @@ use nodeward_policy::plan::{Plan, Rules};
 use crate::crew::Crew;
 use crate::drive::Driver;
 use crate::pace::Pace;
-use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
+use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, add_counts};
 use crate::survey::{Unit, units};
 use crate::{Live, MoveRequest, verify};
 
@@ -238,10 +238,4 @@ fn collect(
         first_error = first_error.or(error);
     }
     (tallies, first_error)
-}
-
-fn add_counts(total: &mut BTreeMap<NodeId, u64>, counts: &BTreeMap<NodeId, u64>) {
-    for (&node, &pages) in counts {
-        *total.entry(node).or_default() += pages;
-    }
 }

@@ -36,6 +36,14 @@ impl ProcessPlan {
     pub fn pages(&self) -> u64 {
         self.moves.values().sum()
     }
+
+    /// Adds the plan for other pages.
+    pub fn join(&mut self, other: &Self) {
+        add_counts(&mut self.moves, &other.moves);
+        add_counts(&mut self.folios, &other.folios);
+        self.account.add(&other.account);
+        add_counts(&mut self.residency, &other.residency);
+    }
 }
 
 /// What a move did with one process.
@@ -55,6 +63,18 @@ pub struct ProcessReport {
     pub life: Life,
 }
 
+impl ProcessReport {
+    /// Adds what a later move did with other pages of the same process.
+    pub fn join(&mut self, later: &Self) {
+        self.account.add(&later.account);
+        add_counts(&mut self.before, &later.before);
+        add_counts(&mut self.after, &later.after);
+        self.residue.expected += later.residue.expected;
+        self.residue.seen += later.residue.seen;
+        self.life = later.life;
+    }
+}
+
 /// Pages on the source nodes at the end: those that the account explains, and those that were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residue {
@@ -72,7 +92,7 @@ impl Residue {
 }
 
 /// What a move did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MoveReport {
     /// Each process, in the order in which they were named.
     pub processes: Vec<ProcessReport>,
@@ -97,5 +117,29 @@ impl MoveReport {
         let mut total = Account::default();
         self.processes.iter().for_each(|process| total.add(&process.account));
         total
+    }
+
+    /// Adds what a later move did with other pages of the same processes. Before the first there
+    /// are none.
+    pub fn join(&mut self, later: Self) {
+        for (process, later) in self.processes.iter_mut().zip(&later.processes) {
+            process.join(later);
+        }
+        if self.processes.is_empty() {
+            self.processes = later.processes;
+        }
+        self.moving_ns += later.moving_ns;
+        self.verifying_ns += later.verifying_ns;
+        self.workers = self.workers.max(later.workers);
+        self.longest_hold_ns = self.longest_hold_ns.max(later.longest_hold_ns);
+        self.interrupted |= later.interrupted;
+        self.error = self.error.take().or(later.error);
+    }
+}
+
+/// Adds counts to counts, key by key.
+pub(crate) fn add_counts<K: Ord + Copy>(total: &mut BTreeMap<K, u64>, counts: &BTreeMap<K, u64>) {
+    for (&key, &count) in counts {
+        *total.entry(key).or_default() += count;
     }
 }

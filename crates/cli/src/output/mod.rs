@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod explain;
+pub mod files;
 pub mod moves;
 pub mod ranking;
 pub mod residency;

@@ -3,5 +3,6 @@
 pub mod doctor;
 pub mod manual;
 pub mod migrate;
+pub mod migrate_files;
 pub mod migratepages;
 pub mod show;

@@ -1,0 +1,128 @@
+//! What a move of the page cache of files did, or would do.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use nodeward_engine::{MoveReport, ProcessPlan};
+use nodeward_linux::file_cache::{Looked, Problem};
+use nodeward_model::units::show_bytes;
+use serde_json::{Value, json};
+
+use super::moves::{ending_text, moves_json, pages_text, planned_text};
+use super::print;
+
+/// Prints the result of a move on stdout.
+pub fn print_report(
+    looked: &Looked,
+    report: &MoveReport,
+    page_bytes: u64,
+    as_json: bool,
+) -> Result<()> {
+    print(&if as_json {
+        format!("{}\n", report_json(looked, report, page_bytes))
+    } else {
+        report_text(looked, report, page_bytes)
+    })
+}
+
+/// Prints a plan on stdout.
+pub fn print_plan(
+    looked: &Looked,
+    plan: &ProcessPlan,
+    page_bytes: u64,
+    as_json: bool,
+) -> Result<()> {
+    print(&if as_json {
+        format!("{}\n", plan_json(looked, plan, page_bytes))
+    } else {
+        let would = format!("would move {} pages\n", plan.pages());
+        looked_text(looked) + &would + &planned_text(plan, page_bytes)
+    })
+}
+
+fn report_text(looked: &Looked, report: &MoveReport, page_bytes: u64) -> String {
+    let mut text = looked_text(looked);
+    for process in &report.processes {
+        text += &pages_text(process, page_bytes);
+    }
+    match report.processes.is_empty() && !report.interrupted {
+        true => text + "nothing of them to move\n",
+        false => text + &ending_text(report, page_bytes),
+    }
+}
+
+fn looked_text(looked: &Looked) -> String {
+    let cached = show_bytes(looked.cached_bytes);
+    let mut text = format!(
+        "files: {} looked at, {} with pages in memory ({cached})\n",
+        looked.files, looked.files_cached
+    );
+    if looked.others > 0 {
+        let _ = writeln!(text, "  passed over: {} links, devices, pipes, sockets", looked.others);
+    }
+    if looked.problems > 0 {
+        let _ = writeln!(text, "  left out: {}", looked.problems);
+    }
+    for Problem { path, trouble, error } in &looked.first_problems {
+        let error = error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
+        let name = trouble.name();
+        let _ = writeln!(text, "    {}: {name}{error}: {}", path.display(), trouble.advice());
+    }
+    let told = looked.first_problems.len() as u64;
+    if looked.problems > told {
+        let _ = writeln!(text, "    and {} more", looked.problems - told);
+    }
+    text
+}
+
+fn looked_json(looked: &Looked) -> Value {
+    let problem = |problem: &Problem| {
+        json!({
+            "path": problem.path.to_string_lossy(),
+            "trouble": problem.trouble.name(),
+            "error": problem.error.as_ref().map(ToString::to_string),
+        })
+    };
+    json!({
+        "files": looked.files,
+        "files_cached": looked.files_cached,
+        "cached_bytes": looked.cached_bytes,
+        "others": looked.others,
+        "problems": looked.problems,
+        "first_problems": looked.first_problems.iter().map(problem).collect::<Vec<_>>(),
+    })
+}
+
+fn report_json(looked: &Looked, report: &MoveReport, page_bytes: u64) -> Value {
+    let none = BTreeMap::new();
+    let pages = report.processes.first();
+    let residue = pages.map(|pages| pages.residue).unwrap_or_default();
+    json!({
+        "schema": "nodeward.files/1",
+        "page_bytes": page_bytes,
+        "looked": looked_json(looked),
+        "account": report.account(),
+        "before_pages": pages.map_or(&none, |pages| &pages.before),
+        "after_pages": pages.map_or(&none, |pages| &pages.after),
+        "on_source": json!({ "expected_pages": residue.expected, "seen_pages": residue.seen }),
+        "moving_ns": report.moving_ns,
+        "verifying_ns": report.verifying_ns,
+        "workers": report.workers,
+        "longest_hold_ns": report.longest_hold_ns,
+        "interrupted": report.interrupted,
+        "error": report.error.as_ref().map(ToString::to_string),
+    })
+}
+
+fn plan_json(looked: &Looked, plan: &ProcessPlan, page_bytes: u64) -> Value {
+    json!({
+        "schema": "nodeward.files-plan/1",
+        "page_bytes": page_bytes,
+        "looked": looked_json(looked),
+        "moves": moves_json(plan),
+        "folios_by_pages": plan.folios,
+        "stays": plan.account,
+        "residency_pages": plan.residency,
+    })
+}

@@ -1,0 +1,196 @@
+//! `nodeward move --file`: the page cache of files.
+//!
+//! Cached pages belong to no process. They are mapped by this one, a batch at a time, moved like
+//! memory of any process, and unmapped.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use nodeward_engine::{
+    Live, MoveReport, MoveRequest, PlanReport, ProcessPlan, ProcessReport, Selection, migrate, plan,
+};
+use nodeward_linux::Linux;
+use nodeward_linux::file_cache::{Batch, Batches, Looked, check_kernel};
+use nodeward_machine::{Error, Machine, Process};
+use nodeward_model::{NodePairs, Pid, SkipReason, Topology};
+
+use crate::args::MoveArgs;
+use crate::exit::Exit;
+use crate::nodes;
+use crate::output::files;
+use crate::progress;
+use crate::settings::MoveSettings;
+
+/// Moves, or says what a move would do.
+pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
+    args.file.iter().try_for_each(check_path)?;
+    check_kernel()?;
+    let machine = Linux::open();
+    let topology = machine.topology()?;
+    let pairs = pairs(args, &topology)?;
+    let ourselves = [machine.hold(Pid::new(std::process::id())?)?];
+    let job = Job { machine, topology, pairs, settings, ourselves, paths: &args.file };
+    let page_bytes = job.machine.page_bytes();
+    let live = Live::default();
+    if args.dry_run {
+        let (looked, plan) = job.plan(&live)?;
+        files::print_plan(&looked, &plan, page_bytes, args.output.json)?;
+        return Ok(Exit::Done);
+    }
+    let work = || job.migrate(&live, progress::is_shown(args.progress()));
+    let (looked, report) = progress::watch(&live, args.progress(), work)??;
+    files::print_report(&looked, &report, page_bytes, args.output.json)?;
+    Ok(exit(&looked, &report))
+}
+
+/// Whoever names a path means something that is there.
+fn check_path(path: &PathBuf) -> Result<()> {
+    let shown = path.display();
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() || found.is_dir() => Ok(()),
+        Ok(_) => bail!("'{shown}' is no file or directory; only those have a page cache to move"),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            bail!("'{shown}' does not exist; check the path")
+        }
+        // Whatever else it is, opening it will say so.
+        Err(_) => Ok(()),
+    }
+}
+
+/// The words of the command line: TO, or FROM and TO.
+fn pairs(args: &MoveArgs, topology: &Topology) -> Result<NodePairs> {
+    match &args.words[..] {
+        [to] => nodes::pairs_from_elsewhere(to, topology),
+        [from, to] => nodes::pairs(from, to, topology),
+        words => {
+            bail!("with --file there is no PID; give [FROM] TO instead of '{}'", words.join(" "))
+        }
+    }
+}
+
+struct Job<'a> {
+    machine: Linux,
+    topology: Topology,
+    pairs: NodePairs,
+    settings: &'a MoveSettings,
+    ourselves: [Arc<dyn Process>; 1],
+    paths: &'a [PathBuf],
+}
+
+impl Job<'_> {
+    /// Moves batch after batch. An error is returned only if nothing was done before it.
+    fn migrate(&self, live: &Live, count_first: bool) -> Result<(Looked, MoveReport), Error> {
+        if count_first {
+            live.announce(self.batches().cached_bytes(|| live.is_stopped()));
+        }
+        let mut batches = self.batches();
+        let mut total = MoveReport::default();
+        while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
+            let request = self.request(&batch)?;
+            match migrate(&self.machine, &self.ourselves, &request, live) {
+                Ok(mut report) => {
+                    self.account_for_unmapped(&batch, &mut report);
+                    total.join(report);
+                }
+                Err(error) if total.processes.is_empty() => return Err(error),
+                Err(error) => {
+                    total.error = Some(error);
+                    break;
+                }
+            }
+        }
+        total.interrupted = live.is_stopped() && total.error.is_none();
+        Ok((batches.into_looked(), total))
+    }
+
+    /// Enters the pages that were mapped, and were no longer when the move came to look at them.
+    fn account_for_unmapped(&self, batch: &Batch, report: &mut MoveReport) {
+        let mapped = batch.mapped_bytes() / self.machine.page_bytes();
+        for ProcessReport { before, account, .. } in &mut report.processes {
+            let seen: u64 = before.values().sum();
+            let swapped = account.skipped_for(SkipReason::Swapped);
+            account.skip(SkipReason::NotPresent, mapped.saturating_sub(seen + swapped));
+        }
+    }
+
+    fn plan(&self, live: &Live) -> Result<(Looked, ProcessPlan), Error> {
+        let mut batches = self.batches();
+        let mut total = ProcessPlan::default();
+        while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
+            let PlanReport { processes } =
+                plan(&self.machine, &self.ourselves, &self.request(&batch)?, live)?;
+            processes.iter().for_each(|(_, plan)| total.join(plan));
+        }
+        Ok((batches.into_looked(), total))
+    }
+
+    fn batches(&self) -> Batches {
+        Batches::of(self.paths.to_vec())
+    }
+
+    fn request(&self, batch: &Batch) -> Result<MoveRequest, Error> {
+        let selection = Selection { ranges: batch.ranges(), ..Selection::default() };
+        self.settings.request(&self.machine, &self.topology, self.pairs.clone(), selection)
+    }
+}
+
+fn exit(looked: &Looked, report: &MoveReport) -> Exit {
+    let account = report.account();
+    let arrived = account.moved + account.already_there;
+    let skipped = account.skipped_total();
+    if report.interrupted {
+        Exit::Interrupted
+    } else if skipped == 0 && looked.problems == 0 {
+        Exit::Done
+    } else if arrived > 0 || (skipped == 0 && looked.files > 0) {
+        Exit::SomeSkipped
+    } else if skipped == 0 && looked.not_permitted == looked.problems {
+        Exit::NoPermission
+    } else {
+        Exit::NothingDone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_engine::Residue;
+    use nodeward_machine::Life;
+    use nodeward_model::Account;
+
+    use super::*;
+
+    fn report(account: Account) -> MoveReport {
+        let process = ProcessReport {
+            pid: Pid::new(7).unwrap(),
+            account,
+            before: [].into(),
+            after: [].into(),
+            residue: Residue::default(),
+            life: Life::Running,
+        };
+        MoveReport { processes: vec![process], ..MoveReport::default() }
+    }
+
+    /// Goal: the table of exit codes holds where files, not pages, were in the way.
+    #[test]
+    fn files_that_were_left_out_count_like_pages() {
+        let code = |(files, problems, not_permitted), moved, shared| {
+            let looked = Looked { files, problems, not_permitted, ..Looked::default() };
+            let mut account = Account { moved, ..Account::default() };
+            account.skip(SkipReason::Shared, shared);
+            exit(&looked, &report(account))
+        };
+        assert_eq!(code((2, 0, 0), 7, 0), Exit::Done);
+        assert_eq!(code((2, 0, 0), 0, 0), Exit::Done, "nothing of them was in memory");
+        assert_eq!(code((2, 0, 0), 7, 1), Exit::SomeSkipped);
+        assert_eq!(code((2, 1, 0), 7, 0), Exit::SomeSkipped);
+        assert_eq!(code((1, 1, 1), 0, 0), Exit::SomeSkipped, "the other could be looked at");
+        assert_eq!(code((2, 0, 0), 0, 1), Exit::NothingDone);
+        assert_eq!(code((0, 2, 1), 0, 0), Exit::NothingDone);
+        assert_eq!(code((0, 2, 2), 0, 0), Exit::NoPermission);
+        let stopped = MoveReport { interrupted: true, ..MoveReport::default() };
+        assert_eq!(exit(&Looked::default(), &stopped), Exit::Interrupted);
+    }
+}
