@@ -8,6 +8,7 @@
 
 mod crew;
 mod drive;
+mod fit;
 mod live;
 mod migrate;
 mod pace;
@@ -18,6 +19,7 @@ pub mod residency;
 mod survey;
 mod verify;
 
+pub use fit::Fitting;
 pub use live::Live;
 pub use migrate::{migrate, plan};
 pub use report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};

@@ -13,6 +13,25 @@ pub struct PlanReport {
     pub processes: Vec<(Pid, ProcessPlan)>,
 }
 
+impl PlanReport {
+    /// Of all processes together.
+    pub(crate) fn total(&self) -> ProcessPlan {
+        let mut total = ProcessPlan::default();
+        self.processes.iter().for_each(|(_, plan)| total.join(plan));
+        total
+    }
+
+    /// Adds the plan for other pages of the same processes. Before the first there are none.
+    pub fn join(&mut self, other: Self) {
+        for ((_, plan), (_, other)) in self.processes.iter_mut().zip(&other.processes) {
+            plan.join(other);
+        }
+        if self.processes.is_empty() {
+            self.processes = other.processes;
+        }
+    }
+}
+
 /// What a move would do with one process.
 #[derive(Debug, Default)]
 pub struct ProcessPlan {
@@ -37,8 +56,7 @@ impl ProcessPlan {
         self.moves.values().sum()
     }
 
-    /// Adds the plan for other pages.
-    pub fn join(&mut self, other: &Self) {
+    fn join(&mut self, other: &Self) {
         add_counts(&mut self.moves, &other.moves);
         add_counts(&mut self.folios, &other.folios);
         self.account.add(&other.account);
@@ -64,8 +82,7 @@ pub struct ProcessReport {
 }
 
 impl ProcessReport {
-    /// Adds what a later move did with other pages of the same process.
-    pub fn join(&mut self, later: &Self) {
+    fn join(&mut self, later: &Self) {
         self.account.add(&later.account);
         add_counts(&mut self.before, &later.before);
         add_counts(&mut self.after, &later.after);

@@ -77,12 +77,18 @@ impl Looked {
 pub struct Batch {
     views: Vec<FileView>,
     mapped_bytes: u64,
+    is_huge: bool,
 }
 
 impl Batch {
     /// Where they are mapped. Pages that were not cached are in these ranges too, but not mapped.
     pub fn ranges(&self) -> Vec<Range> {
         self.views.iter().map(FileView::range).collect()
+    }
+
+    /// Whether its pages are those of a hugetlb pool; a batch never mixes.
+    pub fn is_huge(&self) -> bool {
+        self.is_huge
     }
 
     /// Bytes of pages that were mapped. The kernel may unmap some at any time: when it needs memory
@@ -97,6 +103,8 @@ impl Batch {
 pub struct Batches {
     walk: Walk,
     open: Option<Progress>,
+    /// The first window of the next batch.
+    held: Option<Window>,
     looked: Looked,
 }
 
@@ -112,16 +120,22 @@ impl Batches {
     /// Of the regular files at or below these paths. Inside directories no symbolic link is
     /// followed.
     pub fn of(paths: Vec<PathBuf>) -> Self {
-        Self { walk: Walk::new(paths), open: None, looked: Looked::default() }
+        Self { walk: Walk::new(paths), open: None, held: None, looked: Looked::default() }
     }
 
     /// Maps the next cached pages: up to a bound on their bytes and on the number of mappings.
     /// `None` if there are no more, or if `stop` says so, which is asked often.
     pub fn next_batch(&mut self, stop: impl Fn() -> bool) -> Option<Batch> {
-        let mut batch = Batch { views: Vec::new(), mapped_bytes: 0 };
+        let mut batch = Batch { views: Vec::new(), mapped_bytes: 0, is_huge: false };
         let mut cached_bytes = 0;
         while cached_bytes < BATCH_BYTES && batch.views.len() < BATCH_MAPPINGS {
-            let Some(window) = self.next_window(&stop) else { break };
+            let Some(window) = self.held.take().or_else(|| self.next_window(&stop)) else { break };
+            if batch.views.is_empty() {
+                batch.is_huge = window.is_huge;
+            } else if batch.is_huge != window.is_huge {
+                self.held = Some(window);
+                break;
+            }
             cached_bytes += window.cached_bytes();
             let populated = window.populate();
             if let (Some(error), Some(open)) = (populated.error, &self.open) {

@@ -1,13 +1,20 @@
 //! Which nodes may be named here.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use nodeward_machine::Result;
 use nodeward_model::nodestring::Context;
-use nodeward_model::{NodeId, Nodemask, Topology};
+use nodeward_model::{NodeId, Nodemask, Room, Topology};
 
 use crate::procfs::privileges::Privileges;
+use crate::procfs::zoneinfo;
+
+/// How much more each node with memory can take.
+pub fn rooms(root: &Path) -> Result<BTreeMap<NodeId, Room>> {
+    zoneinfo::rooms(root)
+}
 
 /// What node strings on this machine are read against: its nodes, and those that our cpuset allows.
 pub fn context(root: &Path, topology: &Topology) -> Result<Context> {

@@ -5,6 +5,8 @@ mod conformance;
 mod drop_in;
 mod ends;
 mod faults;
+mod files;
+mod files_special;
 mod input;
 mod kinds;
 mod kinds_special;
@@ -12,7 +14,7 @@ mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 9] = [
+const ALL: [&[(&str, Body)]; 11] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -21,6 +23,8 @@ const ALL: [&[(&str, Body)]; 9] = [
     &races::CASES,
     &choice::CASES,
     &input::CASES,
+    &files::CASES,
+    &files_special::CASES,
     &drop_in::CASES,
 ];
 

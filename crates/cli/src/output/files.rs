@@ -12,17 +12,23 @@ use serde_json::{Value, json};
 use super::moves::{ending_text, moves_json, pages_text, planned_text};
 use super::print;
 
+/// What a move did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was found on the way through the files.
+    pub looked: Looked,
+    /// What became of their pages.
+    pub report: MoveReport,
+    /// Pages that were in memory before their move and are not after it.
+    pub left_pages: u64,
+}
+
 /// Prints the result of a move on stdout.
-pub fn print_report(
-    looked: &Looked,
-    report: &MoveReport,
-    page_bytes: u64,
-    as_json: bool,
-) -> Result<()> {
+pub fn print_outcome(outcome: &Outcome, page_bytes: u64, as_json: bool) -> Result<()> {
     print(&if as_json {
-        format!("{}\n", report_json(looked, report, page_bytes))
+        format!("{}\n", outcome_json(outcome, page_bytes))
     } else {
-        report_text(looked, report, page_bytes)
+        outcome_text(outcome, page_bytes)
     })
 }
 
@@ -41,10 +47,16 @@ pub fn print_plan(
     })
 }
 
-fn report_text(looked: &Looked, report: &MoveReport, page_bytes: u64) -> String {
+fn outcome_text(outcome: &Outcome, page_bytes: u64) -> String {
+    let Outcome { looked, report, left_pages } = outcome;
     let mut text = looked_text(looked);
     for process in &report.processes {
         text += &pages_text(process, page_bytes);
+    }
+    if *left_pages > 0 {
+        let bytes = show_bytes(left_pages * page_bytes);
+        let why = "cut off, or dropped for want of room";
+        let _ = writeln!(text, "  {left_pages} pages ({bytes}) are no longer in memory: {why}");
     }
     match report.processes.is_empty() && !report.interrupted {
         true => text + "nothing of them to move\n",
@@ -94,7 +106,8 @@ fn looked_json(looked: &Looked) -> Value {
     })
 }
 
-fn report_json(looked: &Looked, report: &MoveReport, page_bytes: u64) -> Value {
+fn outcome_json(outcome: &Outcome, page_bytes: u64) -> Value {
+    let Outcome { looked, report, left_pages } = outcome;
     let none = BTreeMap::new();
     let pages = report.processes.first();
     let residue = pages.map(|pages| pages.residue).unwrap_or_default();
@@ -106,6 +119,7 @@ fn report_json(looked: &Looked, report: &MoveReport, page_bytes: u64) -> Value {
         "before_pages": pages.map_or(&none, |pages| &pages.before),
         "after_pages": pages.map_or(&none, |pages| &pages.after),
         "on_source": json!({ "expected_pages": residue.expected, "seen_pages": residue.seen }),
+        "left_pages": left_pages,
         "moving_ns": report.moving_ns,
         "verifying_ns": report.verifying_ns,
         "workers": report.workers,

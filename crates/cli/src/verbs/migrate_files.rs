@@ -4,22 +4,24 @@
 //! memory of any process, and unmapped.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use nodeward_engine::{
-    Live, MoveReport, MoveRequest, PlanReport, ProcessPlan, ProcessReport, Selection, migrate, plan,
+    Fitting, Live, MoveReport, MoveRequest, PlanReport, ProcessPlan, ProcessReport, Selection,
+    migrate, plan,
 };
-use nodeward_linux::Linux;
 use nodeward_linux::file_cache::{Batch, Batches, Looked, check_kernel};
+use nodeward_linux::{Linux, nodes as linux_nodes};
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::{NodePairs, Pid, SkipReason, Topology};
+use nodeward_policy::room::Rooms;
 
 use crate::args::MoveArgs;
 use crate::exit::Exit;
 use crate::nodes;
-use crate::output::files;
+use crate::output::files::{self, Outcome};
 use crate::progress;
 use crate::settings::MoveSettings;
 
@@ -40,9 +42,9 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let work = || job.migrate(&live, progress::is_shown(args.progress()));
-    let (looked, report) = progress::watch(&live, args.progress(), work)??;
-    files::print_report(&looked, &report, page_bytes, args.output.json)?;
-    Ok(exit(&looked, &report))
+    let outcome = progress::watch(&live, args.progress(), work)??;
+    files::print_outcome(&outcome, page_bytes, args.output.json)?;
+    Ok(exit(&outcome))
 }
 
 /// Whoever names a path means something that is there.
@@ -81,18 +83,19 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Moves batch after batch. An error is returned only if nothing was done before it.
-    fn migrate(&self, live: &Live, count_first: bool) -> Result<(Looked, MoveReport), Error> {
+    fn migrate(&self, live: &Live, count_first: bool) -> Result<Outcome, Error> {
         if count_first {
             live.announce(self.batches().cached_bytes(|| live.is_stopped()));
         }
         let mut batches = self.batches();
+        let mut rooms = self.rooms()?;
         let mut total = MoveReport::default();
+        let mut left_pages = 0;
         while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
-            let request = self.request(&batch)?;
-            match migrate(&self.machine, &self.ourselves, &request, live) {
-                Ok(mut report) => {
-                    self.account_for_unmapped(&batch, &mut report);
+            match self.migrate_batch(&batch, live, &mut rooms) {
+                Ok((report, left)) => {
                     total.join(report);
+                    left_pages += left;
                 }
                 Err(error) if total.processes.is_empty() => return Err(error),
                 Err(error) => {
@@ -102,32 +105,59 @@ impl Job<'_> {
             }
         }
         total.interrupted = live.is_stopped() && total.error.is_none();
-        Ok((batches.into_looked(), total))
+        Ok(Outcome { looked: batches.into_looked(), report: total, left_pages })
     }
 
-    /// Enters the pages that were mapped, and were no longer when the move came to look at them.
-    fn account_for_unmapped(&self, batch: &Batch, report: &mut MoveReport) {
+    /// Also returns how many pages were there before the move and are not in memory after it.
+    fn migrate_batch(
+        &self,
+        batch: &Batch,
+        live: &Live,
+        rooms: &mut Rooms,
+    ) -> Result<(MoveReport, u64), Error> {
+        let request = self.request(batch)?;
+        let mut report = match batch.is_huge() {
+            // These never push out others.
+            true => migrate(&self.machine, &self.ourselves, &request, live)?,
+            false => self.fitting(live).migrate(&request, rooms)?,
+        };
         let mapped = batch.mapped_bytes() / self.machine.page_bytes();
-        for ProcessReport { before, account, .. } in &mut report.processes {
-            let seen: u64 = before.values().sum();
+        let mut left = 0;
+        for ProcessReport { before, after, account, .. } in &mut report.processes {
+            let [before, after] = [before, after].map(|nodes| nodes.values().sum::<u64>());
+            left += before.saturating_sub(after + account.skipped_for(SkipReason::NotPresent));
+            // Mapped, but no longer when the move came to look at them.
             let swapped = account.skipped_for(SkipReason::Swapped);
-            account.skip(SkipReason::NotPresent, mapped.saturating_sub(seen + swapped));
+            account.skip(SkipReason::NotPresent, mapped.saturating_sub(before + swapped));
         }
+        Ok((report, left))
     }
 
     fn plan(&self, live: &Live) -> Result<(Looked, ProcessPlan), Error> {
         let mut batches = self.batches();
-        let mut total = ProcessPlan::default();
+        let mut rooms = self.rooms()?;
+        let mut total = PlanReport::default();
         while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
-            let PlanReport { processes } =
-                plan(&self.machine, &self.ourselves, &self.request(&batch)?, live)?;
-            processes.iter().for_each(|(_, plan)| total.join(plan));
+            let request = self.request(&batch)?;
+            total.join(match batch.is_huge() {
+                true => plan(&self.machine, &self.ourselves, &request, live)?,
+                false => self.fitting(live).plan(&request, &mut rooms)?,
+            });
         }
-        Ok((batches.into_looked(), total))
+        let plan = total.processes.into_iter().next().map(|(_, plan)| plan);
+        Ok((batches.into_looked(), plan.unwrap_or_default()))
     }
 
     fn batches(&self) -> Batches {
         Batches::of(self.paths.to_vec())
+    }
+
+    fn rooms(&self) -> Result<Rooms, Error> {
+        Ok(Rooms::new(linux_nodes::rooms(Path::new("/"))?))
+    }
+
+    fn fitting<'a>(&'a self, live: &'a Live) -> Fitting<'a> {
+        Fitting { machine: &self.machine, processes: &self.ourselves, live }
     }
 
     fn request(&self, batch: &Batch) -> Result<MoveRequest, Error> {
@@ -136,13 +166,13 @@ impl Job<'_> {
     }
 }
 
-fn exit(looked: &Looked, report: &MoveReport) -> Exit {
+fn exit(Outcome { looked, report, left_pages }: &Outcome) -> Exit {
     let account = report.account();
     let arrived = account.moved + account.already_there;
     let skipped = account.skipped_total();
     if report.interrupted {
         Exit::Interrupted
-    } else if skipped == 0 && looked.problems == 0 {
+    } else if skipped == 0 && looked.problems == 0 && *left_pages == 0 {
         Exit::Done
     } else if arrived > 0 || (skipped == 0 && looked.files > 0) {
         Exit::SomeSkipped
@@ -161,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn report(account: Account) -> MoveReport {
+    fn outcome(looked: Looked, account: Account) -> Outcome {
         let process = ProcessReport {
             pid: Pid::new(7).unwrap(),
             account,
@@ -170,7 +200,8 @@ mod tests {
             residue: Residue::default(),
             life: Life::Running,
         };
-        MoveReport { processes: vec![process], ..MoveReport::default() }
+        let report = MoveReport { processes: vec![process], ..MoveReport::default() };
+        Outcome { looked, report, left_pages: 0 }
     }
 
     /// Goal: the table of exit codes holds where files, not pages, were in the way.
@@ -180,7 +211,7 @@ mod tests {
             let looked = Looked { files, problems, not_permitted, ..Looked::default() };
             let mut account = Account { moved, ..Account::default() };
             account.skip(SkipReason::Shared, shared);
-            exit(&looked, &report(account))
+            exit(&outcome(looked, account))
         };
         assert_eq!(code((2, 0, 0), 7, 0), Exit::Done);
         assert_eq!(code((2, 0, 0), 0, 0), Exit::Done, "nothing of them was in memory");
@@ -190,7 +221,17 @@ mod tests {
         assert_eq!(code((2, 0, 0), 0, 1), Exit::NothingDone);
         assert_eq!(code((0, 2, 1), 0, 0), Exit::NothingDone);
         assert_eq!(code((0, 2, 2), 0, 0), Exit::NoPermission);
-        let stopped = MoveReport { interrupted: true, ..MoveReport::default() };
-        assert_eq!(exit(&Looked::default(), &stopped), Exit::Interrupted);
+    }
+
+    /// Goal: pages that are nowhere now are not where they were sent; an end by Ctrl-C is told
+    /// whatever else there is to tell.
+    #[test]
+    fn what_left_memory_did_not_arrive() {
+        let mut outcome = outcome(Looked::default(), Account { moved: 7, ..Account::default() });
+        assert_eq!(exit(&outcome), Exit::Done);
+        outcome.left_pages = 1;
+        assert_eq!(exit(&outcome), Exit::SomeSkipped);
+        outcome.report.interrupted = true;
+        assert_eq!(exit(&outcome), Exit::Interrupted);
     }
 }

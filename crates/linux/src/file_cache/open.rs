@@ -91,7 +91,7 @@ impl OpenFile {
             Knowledge::All => vec![view.range()],
             Knowledge::None(_) => Vec::new(),
         };
-        Ok(Some(Window { view, cached }))
+        Ok(Some(Window { view, cached, is_huge: !is_base(self.page_bytes) }))
     }
 }
 
@@ -100,6 +100,8 @@ impl OpenFile {
 pub struct Window {
     view: FileView,
     cached: Vec<Range>,
+    /// Whether its pages are those of a hugetlb pool.
+    pub is_huge: bool,
 }
 
 impl Window {

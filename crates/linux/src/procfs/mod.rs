@@ -7,3 +7,4 @@ pub mod smaps;
 pub mod stat;
 pub mod status;
 pub mod swaps;
+pub mod zoneinfo;

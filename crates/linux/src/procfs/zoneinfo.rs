@@ -1,0 +1,104 @@
+//! /proc/zoneinfo: what is free on each node, and how much of it the kernel keeps free.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nodeward_machine::{Error, Result};
+use nodeward_model::{NodeId, Room};
+
+/// The room on every node with memory.
+pub fn rooms(root: &Path) -> Result<BTreeMap<NodeId, Room>> {
+    let path = root.join("proc/zoneinfo");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(parse(&text)),
+        Err(source) => Err(Error::Read { path, source }),
+    }
+}
+
+/// A zone has `pages free N` first, then the marks below which the kernel makes room (the highest
+/// is `high`), then `protection: (N, ...)`: what is kept for those who can use no other zone. The
+/// first zone of a node that has pages also tells about the whole node.
+fn parse(text: &str) -> BTreeMap<NodeId, Room> {
+    let mut rooms: BTreeMap<NodeId, Room> = BTreeMap::new();
+    let mut room = &mut Room::default();
+    let (mut free, mut high) = (0, 0);
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("Node ") {
+            let node = rest.split(',').next().and_then(|node| node.parse().ok());
+            room = rooms.entry(NodeId(node.unwrap_or(0))).or_default();
+            continue;
+        }
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match words[..] {
+            ["nr_inactive_file", pages] => room.cold_pages += number(pages),
+            ["pages", "free", pages] => free = number(pages),
+            ["high", pages] => high = number(pages),
+            ["protection:", ref kept @ ..] => {
+                let kept = kept.iter().map(|pages| number(pages)).max().unwrap_or(0);
+                room.free_pages += free.saturating_sub(high + kept);
+            }
+            _ => {}
+        }
+    }
+    rooms
+}
+
+/// `0` where there is no number; punctuation around it is left away.
+fn number(word: &str) -> u64 {
+    word.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Linux 6.12 writes it, on two nodes, shortened.
+    const TEXT: &str = "\
+Node 0, zone      DMA
+  per-node stats
+      nr_inactive_anon 72
+      nr_inactive_file 1000
+      nr_active_file 500
+  pages free     3776
+        boost    0
+        min      190
+        low      237
+        high     284
+        spanned  4095
+        protection: (0, 936, 936, 936, 936)
+      nr_free_pages 3776
+  pagesets
+    cpu: 0
+              count:    0
+              high:     14
+              high_min: 14
+Node 0, zone    DMA32
+  pages free     236420
+        high     18085
+        protection: (0, 0, 0, 0, 0)
+Node 1, zone      DMA
+  pages free     0
+        high     0
+        protection: (0, 0, 0, 0, 0)
+Node 1, zone    DMA32
+  per-node stats
+      nr_inactive_file 20
+  pages free     100
+        high     2282
+        protection: (0, 0, 0, 0, 0)
+";
+
+    #[test]
+    fn what_is_kept_free_is_no_room() {
+        let rooms = parse(TEXT);
+        let free_pages = (3776 - 284 - 936) + (236_420 - 18_085);
+        assert_eq!(rooms[&NodeId(0)], Room { free_pages, cold_pages: 1000 });
+        assert_eq!(rooms[&NodeId(1)], Room { free_pages: 0, cold_pages: 20 });
+    }
+
+    #[test]
+    fn this_kernel_writes_it_so() {
+        let rooms = rooms(Path::new("/")).unwrap();
+        assert!(rooms.values().any(|room| room.free_pages + room.cold_pages > 0), "{rooms:?}");
+    }
+}
