@@ -36,7 +36,7 @@ pub struct FilesReport {
     pub account: Account,
     pub before_pages: Nodes,
     pub after_pages: Nodes,
-    pub left_pages: u64,
+    pub lost_pages: u64,
     pub interrupted: bool,
 }
 

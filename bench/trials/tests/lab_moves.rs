@@ -144,16 +144,18 @@ fn under_the_name_of_migratepages() {
 }
 
 /// A second node that is soon full.
-fn small_node() -> Scenario {
-    let text = "about = \"A second node too small for what comes\"\n\
+fn small_node(memory: &str) -> Scenario {
+    let text = format!(
+        "about = \"A second node too small for what comes\"\n\
         [[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
-        [[node]]\nid = 1\ncpus = 1\nmemory = \"128MiB\"\n";
-    Scenario::parse("small-node", text).expect("a scenario")
+        [[node]]\nid = 1\ncpus = 1\nmemory = \"{memory}\"\n"
+    );
+    Scenario::parse("small-node", &text).expect("a scenario")
 }
 
 #[test]
 fn a_full_destination() {
-    cases(&Kernel::V6_12, small_node(), &["destination_full"]);
+    cases(&Kernel::V6_12, small_node("128MiB"), &["destination_full"]);
 }
 
 /// Files: kernels differ in their folios, and in what they tell of them.
@@ -194,7 +196,8 @@ fn files_on_the_newest_kernel() {
 #[test]
 fn files_on_a_node_that_fills_up() {
     for kernel in [Kernel::V6_1, Kernel::V6_12, Kernel::Newest] {
-        cases(&kernel, small_node(), &["file_destination_full", "file_over_cold_cache"]);
+        cases(&kernel, small_node("128MiB"), &["file_destination_full"]);
+        cases(&kernel, small_node("512MiB"), &["file_over_cold_cache"]);
     }
 }
 

@@ -39,11 +39,13 @@ impl Fitting<'_> {
         let began_ns = self.machine.now_ns();
         let mut total = MoveReport::default();
         let result = self.each(request, rooms, |part, plan, fits| {
-            total.join(match fits {
+            let report = match fits {
                 true => migrate(self.machine, self.processes, part, self.live)?,
                 false => self.left_out(part, plan),
-            });
-            Ok(())
+            };
+            let lost = report.processes.iter().map(ProcessReport::lost_pages).sum();
+            total.join(report);
+            Ok(lost)
         });
         match result {
             Err(error) if total.processes.is_empty() => return Err(error),
@@ -54,7 +56,7 @@ impl Fitting<'_> {
         Ok(total)
     }
 
-    /// Tells what [`Fitting::migrate`] would do, and does nothing.
+    /// Tells what [`Fitting::migrate`] would do if nothing is lost, and does nothing.
     ///
     /// # Errors
     /// As [`plan`].
@@ -65,17 +67,18 @@ impl Fitting<'_> {
                 plan.processes.iter_mut().for_each(|(_, plan)| refuse(plan));
             }
             total.join(plan);
-            Ok(())
+            Ok(0)
         })?;
         Ok(total)
     }
 
     /// Plans the request and hands it on with its plan, in parts of which each fits or does not.
+    /// `then` returns how many pages were lost.
     fn each(
         &self,
         request: &MoveRequest,
         rooms: &mut Rooms,
-        mut then: impl FnMut(&MoveRequest, PlanReport, bool) -> Result<()>,
+        mut then: impl FnMut(&MoveRequest, PlanReport, bool) -> Result<u64>,
     ) -> Result<()> {
         let mut parts = vec![request.selection.ranges.clone()];
         while let Some(ranges) = parts.pop() {
@@ -93,10 +96,11 @@ impl Fitting<'_> {
                 parts.extend([second, first]);
                 continue;
             }
+            rooms.saw(&residency);
+            let lost_pages = then(&part, plan, fits)?;
             if fits {
-                rooms.enter(&moves, &residency);
+                rooms.moved(&moves, lost_pages);
             }
-            then(&part, plan, fits)?;
         }
         Ok(())
     }

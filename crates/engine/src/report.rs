@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Life};
-use nodeward_model::{Account, NodeId, Pid};
+use nodeward_model::{Account, NodeId, Pid, SkipReason};
 use nodeward_policy::plan::FolioMove;
 
 /// What a move would do.
@@ -82,6 +82,13 @@ pub struct ProcessReport {
 }
 
 impl ProcessReport {
+    /// Pages that were there before and are nowhere now, beside those of which the account says so.
+    /// It means something where nobody but the kernel takes pages away, as from the page cache.
+    pub fn lost_pages(&self) -> u64 {
+        let [before, after] = [&self.before, &self.after].map(|nodes| nodes.values().sum::<u64>());
+        before.saturating_sub(after + self.account.skipped_for(SkipReason::NotPresent))
+    }
+
     fn join(&mut self, later: &Self) {
         self.account.add(&later.account);
         add_counts(&mut self.before, &later.before);

@@ -1,7 +1,7 @@
 //! `nodeward move --file` where files have rules of their own: large folios, memory without a disk,
 //! huge pages, a device that is memory itself.
 
-use std::fs;
+use std::fs::{self, File};
 
 use nodeward_linux::own::Area;
 use nodeward_model::SkipReason;
@@ -164,10 +164,10 @@ fn file_destination_full() -> Ran {
         println!("destination full, {round} move: {:?}", report.account);
         let left = report.account.skipped_for(SkipReason::NoMemory);
         assert_eq!(report.account.skipped, reasons([(SkipReason::NoMemory, left)]));
-        assert_eq!((report.account.selected(), report.left_pages), (128 * MIB, 0), "{report:?}");
+        assert_eq!((report.account.selected(), report.lost_pages), (128 * MIB, 0), "{report:?}");
         assert!(report.account.already_there >= moved, "what came first is there: {report:?}");
         moved = report.account.moved + report.account.already_there;
-        assert!(moved > 32 * MIB, "{report:?}");
+        assert!(moved >= 16 * MIB, "{report:?}");
         assert_eq!(places(&path), [(0, left), (1, moved)].into());
     }
     assert_eq!(digest(&path), content);
@@ -185,18 +185,20 @@ pub fn huge_pages_have_no_room() -> Ran {
     Ok(())
 }
 
-/// Goal: cold files of others make room for a file that is wanted there. (Node 1 is small.)
+/// Goal: cold files of others make room for a file that is wanted there. (Node 1 has 512 MiB.)
 fn file_over_cold_cache() -> Ran {
     let disk = Disk::ext4()?;
-    let cold = ["cold1", "cold2", "cold3"].map(|name| disk.write_clean(name, 32).0);
-    drop_caches();
-    let words = ["--cpunodebind=1", "--membind=1", "cat", &cold[0], &cold[1], &cold[2]];
-    run("numactl", &words);
-    let (path, content) = disk.write_clean("wanted", 32);
-    let report: FilesReport = move_file(&path, "1").ended(0);
-    println!("over a cold cache: {:?}", report.account);
-    assert_eq!((report.account.moved, report.left_pages), (32 * MIB, 0), "{report:?}");
-    assert_eq!(places(&path), [(1, 32 * MIB)].into());
+    let cold = disk.path("cold");
+    File::create(&cold).and_then(|file| file.set_len(640 << 20)).expect("a file of one hole");
+    run("numactl", &["--cpunodebind=1", "--membind=1", "cat", &cold]);
+    let (path, content) = disk.write_clean("wanted", 128);
+    let report: FilesReport = move_file(&path, "1").json();
+    println!("over a cold cache: {:?}, {} lost", report.account, report.lost_pages);
+    // The newest kernel drops some of the pages that just came; then no more are sent.
+    let left = report.account.skipped_for(SkipReason::NoMemory);
+    assert!(left == 0 || report.lost_pages > 0, "{report:?}");
+    assert!(report.lost_pages < 64 * MIB, "no more are risked at a time: {report:?}");
+    assert_eq!(report.account.selected(), 128 * MIB, "{report:?}");
     assert_eq!(digest(&path), content);
     Ok(())
 }

@@ -20,7 +20,7 @@ pub struct Outcome {
     /// What became of their pages.
     pub report: MoveReport,
     /// Pages that were in memory before their move and are not after it.
-    pub left_pages: u64,
+    pub lost_pages: u64,
 }
 
 /// Prints the result of a move on stdout.
@@ -48,15 +48,15 @@ pub fn print_plan(
 }
 
 fn outcome_text(outcome: &Outcome, page_bytes: u64) -> String {
-    let Outcome { looked, report, left_pages } = outcome;
+    let Outcome { looked, report, lost_pages } = outcome;
     let mut text = looked_text(looked);
     for process in &report.processes {
         text += &pages_text(process, page_bytes);
     }
-    if *left_pages > 0 {
-        let bytes = show_bytes(left_pages * page_bytes);
+    if *lost_pages > 0 {
+        let bytes = show_bytes(lost_pages * page_bytes);
         let why = "cut off, or dropped for want of room";
-        let _ = writeln!(text, "  {left_pages} pages ({bytes}) are no longer in memory: {why}");
+        let _ = writeln!(text, "  {lost_pages} pages ({bytes}) are no longer in memory: {why}");
     }
     match report.processes.is_empty() && !report.interrupted {
         true => text + "nothing of them to move\n",
@@ -107,7 +107,7 @@ fn looked_json(looked: &Looked) -> Value {
 }
 
 fn outcome_json(outcome: &Outcome, page_bytes: u64) -> Value {
-    let Outcome { looked, report, left_pages } = outcome;
+    let Outcome { looked, report, lost_pages } = outcome;
     let none = BTreeMap::new();
     let pages = report.processes.first();
     let residue = pages.map(|pages| pages.residue).unwrap_or_default();
@@ -119,7 +119,7 @@ fn outcome_json(outcome: &Outcome, page_bytes: u64) -> Value {
         "before_pages": pages.map_or(&none, |pages| &pages.before),
         "after_pages": pages.map_or(&none, |pages| &pages.after),
         "on_source": json!({ "expected_pages": residue.expected, "seen_pages": residue.seen }),
-        "left_pages": left_pages,
+        "lost_pages": lost_pages,
         "moving_ns": report.moving_ns,
         "verifying_ns": report.verifying_ns,
         "workers": report.workers,

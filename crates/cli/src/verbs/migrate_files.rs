@@ -90,12 +90,12 @@ impl Job<'_> {
         let mut batches = self.batches();
         let mut rooms = self.rooms()?;
         let mut total = MoveReport::default();
-        let mut left_pages = 0;
+        let mut lost_pages = 0;
         while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
             match self.migrate_batch(&batch, live, &mut rooms) {
-                Ok((report, left)) => {
+                Ok((report, lost)) => {
                     total.join(report);
-                    left_pages += left;
+                    lost_pages += lost;
                 }
                 Err(error) if total.processes.is_empty() => return Err(error),
                 Err(error) => {
@@ -105,7 +105,7 @@ impl Job<'_> {
             }
         }
         total.interrupted = live.is_stopped() && total.error.is_none();
-        Ok(Outcome { looked: batches.into_looked(), report: total, left_pages })
+        Ok(Outcome { looked: batches.into_looked(), report: total, lost_pages })
     }
 
     /// Also returns how many pages were there before the move and are not in memory after it.
@@ -122,15 +122,13 @@ impl Job<'_> {
             false => self.fitting(live).migrate(&request, rooms)?,
         };
         let mapped = batch.mapped_bytes() / self.machine.page_bytes();
-        let mut left = 0;
-        for ProcessReport { before, after, account, .. } in &mut report.processes {
-            let [before, after] = [before, after].map(|nodes| nodes.values().sum::<u64>());
-            left += before.saturating_sub(after + account.skipped_for(SkipReason::NotPresent));
+        let lost = report.processes.iter().map(ProcessReport::lost_pages).sum();
+        for ProcessReport { before, account, .. } in &mut report.processes {
             // Mapped, but no longer when the move came to look at them.
-            let swapped = account.skipped_for(SkipReason::Swapped);
-            account.skip(SkipReason::NotPresent, mapped.saturating_sub(before + swapped));
+            let seen = before.values().sum::<u64>() + account.skipped_for(SkipReason::Swapped);
+            account.skip(SkipReason::NotPresent, mapped.saturating_sub(seen));
         }
-        Ok((report, left))
+        Ok((report, lost))
     }
 
     fn plan(&self, live: &Live) -> Result<(Looked, ProcessPlan), Error> {
@@ -166,13 +164,13 @@ impl Job<'_> {
     }
 }
 
-fn exit(Outcome { looked, report, left_pages }: &Outcome) -> Exit {
+fn exit(Outcome { looked, report, lost_pages }: &Outcome) -> Exit {
     let account = report.account();
     let arrived = account.moved + account.already_there;
     let skipped = account.skipped_total();
     if report.interrupted {
         Exit::Interrupted
-    } else if skipped == 0 && looked.problems == 0 && *left_pages == 0 {
+    } else if skipped == 0 && looked.problems == 0 && *lost_pages == 0 {
         Exit::Done
     } else if arrived > 0 || (skipped == 0 && looked.files > 0) {
         Exit::SomeSkipped
@@ -201,7 +199,7 @@ mod tests {
             life: Life::Running,
         };
         let report = MoveReport { processes: vec![process], ..MoveReport::default() };
-        Outcome { looked, report, left_pages: 0 }
+        Outcome { looked, report, lost_pages: 0 }
     }
 
     /// Goal: the table of exit codes holds where files, not pages, were in the way.
@@ -229,7 +227,7 @@ mod tests {
     fn what_left_memory_did_not_arrive() {
         let mut outcome = outcome(Looked::default(), Account { moved: 7, ..Account::default() });
         assert_eq!(exit(&outcome), Exit::Done);
-        outcome.left_pages = 1;
+        outcome.lost_pages = 1;
         assert_eq!(exit(&outcome), Exit::SomeSkipped);
         outcome.report.interrupted = true;
         assert_eq!(exit(&outcome), Exit::Interrupted);
