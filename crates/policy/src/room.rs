@@ -14,8 +14,8 @@ use nodeward_model::{NodeId, Room};
 const ROOM_PAGES_MIN: u64 = 4096;
 /// So many base pages go at a time to where others must go for them.
 const COLD_PAGES_MAX: u64 = 16_384;
-/// Where more than one in so many of those was dropped, no more follow. Seen in the lab on a node of
-/// 512 MiB: Linux 7.3 drops up to one in seven of the first, and then none; 6.1 and 6.12 none.
+/// Where more than one in so many of those was dropped, no more follow. Seen in the lab, on a node
+/// of 512 MiB: Linux 7.3 drops up to one in seven of the first, and then none; 6.1 and 6.12 none.
 const LOST_ONE_IN: u64 = 8;
 
 /// Pages to move, by source and destination.

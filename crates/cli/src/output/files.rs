@@ -140,3 +140,91 @@ fn plan_json(looked: &Looked, plan: &ProcessPlan, page_bytes: u64) -> Value {
         "residency_pages": plan.residency,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use nodeward_engine::{ProcessReport, Residue};
+    use nodeward_linux::file_cache::Trouble;
+    use nodeward_machine::Life;
+    use nodeward_model::{Account, NodeId, Pid, SkipReason};
+
+    use super::*;
+
+    /// Three files; two could not be looked at, and a third problem is only counted.
+    fn looked() -> Looked {
+        let problem = |path: &str, trouble, error: Option<io::ErrorKind>| Problem {
+            path: path.into(),
+            trouble,
+            error: error.map(Into::into),
+        };
+        Looked {
+            files: 3,
+            files_cached: 2,
+            cached_bytes: 1 << 30,
+            others: 4,
+            problems: 3,
+            not_permitted: 2,
+            first_problems: vec![
+                problem("/srv/key", Trouble::Unreadable, Some(io::ErrorKind::PermissionDenied)),
+                problem("/srv/of-others", Trouble::Untold, None),
+            ],
+        }
+    }
+
+    /// 1 GiB, of which 3 pages are mapped by others and 2 were dropped again.
+    fn outcome() -> Outcome {
+        let account =
+            Account { moved: 262_141, already_there: 0, skipped: [(SkipReason::Shared, 3)].into() };
+        let process = ProcessReport {
+            pid: Pid::new(4711).unwrap(),
+            account,
+            before: [(NodeId(0), 262_144)].into(),
+            after: [(NodeId(0), 3), (NodeId(1), 262_139)].into(),
+            residue: Residue { expected: 3, seen: 3 },
+            life: Life::Running,
+        };
+        let report = MoveReport {
+            processes: vec![process],
+            moving_ns: 1_000_000_000,
+            verifying_ns: 20_000_000,
+            workers: 2,
+            ..MoveReport::default()
+        };
+        Outcome { looked: looked(), report, lost_pages: 2 }
+    }
+
+    #[test]
+    fn the_outcome_as_text() {
+        insta::assert_snapshot!(outcome_text(&outcome(), 4096));
+    }
+
+    #[test]
+    fn the_outcome_as_json() {
+        let value = outcome_json(&outcome(), 4096);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
+    }
+
+    #[test]
+    fn a_plan_as_json() {
+        let plan = ProcessPlan {
+            moves: [((NodeId(0), NodeId(1)), 1536)].into(),
+            folios: [(1, 512), (512, 2)].into(),
+            account: Account { already_there: 7, ..Account::default() },
+            residency: [(NodeId(0), 1536), (NodeId(1), 7)].into(),
+        };
+        let value = plan_json(&looked(), &plan, 4096);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
+    }
+
+    #[test]
+    fn nothing_in_memory_is_nothing_to_move() {
+        let looked = Looked { files: 3, ..Looked::default() };
+        let outcome = Outcome { looked, report: MoveReport::default(), lost_pages: 0 };
+        let text = outcome_text(&outcome, 4096);
+        let expected =
+            "files: 3 looked at, 0 with pages in memory (0 B)\nnothing of them to move\n";
+        assert_eq!(text, expected);
+    }
+}

@@ -98,10 +98,10 @@ impl Job<'_> {
                     lost_pages += lost;
                 }
                 Err(error) if total.processes.is_empty() => return Err(error),
-                Err(error) => {
-                    total.error = Some(error);
-                    break;
-                }
+                Err(error) => total.error = Some(error),
+            }
+            if total.error.is_some() {
+                break;
             }
         }
         total.interrupted = live.is_stopped() && total.error.is_none();
@@ -123,10 +123,14 @@ impl Job<'_> {
         };
         let mapped = batch.mapped_bytes() / self.machine.page_bytes();
         let lost = report.processes.iter().map(ProcessReport::lost_pages).sum();
+        // Mapped, but not when the move came to look at them; or it ended before it came.
+        let unseen = match report.error {
+            None => SkipReason::NotPresent,
+            Some(_) => SkipReason::Refused,
+        };
         for ProcessReport { before, account, .. } in &mut report.processes {
-            // Mapped, but no longer when the move came to look at them.
             let seen = before.values().sum::<u64>() + account.skipped_for(SkipReason::Swapped);
-            account.skip(SkipReason::NotPresent, mapped.saturating_sub(seen));
+            account.skip(unseen, mapped.saturating_sub(seen));
         }
         Ok((report, lost))
     }
@@ -170,7 +174,7 @@ fn exit(Outcome { looked, report, lost_pages }: &Outcome) -> Exit {
     let skipped = account.skipped_total();
     if report.interrupted {
         Exit::Interrupted
-    } else if skipped == 0 && looked.problems == 0 && *lost_pages == 0 {
+    } else if skipped + looked.problems + lost_pages == 0 && report.error.is_none() {
         Exit::Done
     } else if arrived > 0 || (skipped == 0 && looked.files > 0) {
         Exit::SomeSkipped
@@ -229,6 +233,10 @@ mod tests {
         assert_eq!(exit(&outcome), Exit::Done);
         outcome.lost_pages = 1;
         assert_eq!(exit(&outcome), Exit::SomeSkipped);
+        outcome.lost_pages = 0;
+        outcome.report.error = Some(Error::Gone(Pid::new(7).unwrap()));
+        assert_eq!(exit(&outcome), Exit::SomeSkipped);
+        outcome.report.error = None;
         outcome.report.interrupted = true;
         assert_eq!(exit(&outcome), Exit::Interrupted);
     }

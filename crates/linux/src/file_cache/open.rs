@@ -142,8 +142,8 @@ pub struct Populated {
 /// The size of the file's pages. (Other file systems, too, call large blocks good to read.)
 fn page_bytes(file: &OwnedFd, stat: &Stat) -> io::Result<u64> {
     let base = rustix::param::page_size() as u64;
-    let block = stat.st_blksize.cast_unsigned();
-    let is_huge = block > base && fstatfs(file)?.f_type.cast_unsigned() == HUGETLBFS;
+    let block = u64::try_from(stat.st_blksize).unwrap_or(base);
+    let is_huge = block > base && u64::try_from(fstatfs(file)?.f_type) == Ok(HUGETLBFS);
     Ok(if is_huge { block } else { base })
 }
 
@@ -192,5 +192,27 @@ mod tests {
         assert_eq!(runs(&[1, 0x81, 0, 0x80, 1, 1], all), [run(0, 2), run(4, 6)]);
         assert_eq!(runs(&[0; 6], all), []);
         assert_eq!(runs(&[1; 6], all), [all]);
+    }
+
+    /// Goal: pages that a file no longer has are an error, not a signal, and the others are mapped.
+    #[test]
+    fn a_file_that_shrinks_before_its_pages_are_mapped() {
+        if !crate::sys::knows_populate() {
+            println!("skipped: this kernel has no MADV_POPULATE_READ (Linux 5.14)");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let pages = 64 * rustix::param::page_size();
+        std::fs::write(&path, vec![7; pages]).unwrap();
+        let open = || OpenFile::open(CWD, &path, &path, OFlags::empty()).unwrap().unwrap();
+        let populated = |file: &OpenFile| file.window(0).unwrap().unwrap().populate();
+        assert_eq!(populated(&open()).bytes, pages as u64);
+        let window = open().window(0).unwrap().unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
+        let cut = window.populate();
+        assert_eq!((cut.bytes, cut.view.range().bytes()), (0, pages as u64));
+        assert_eq!(cut.error.unwrap().raw_os_error(), Some(libc::EFAULT));
+        assert_eq!(populated(&open()).bytes, rustix::param::page_size() as u64);
     }
 }

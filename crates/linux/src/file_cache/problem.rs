@@ -39,8 +39,7 @@ impl Trouble {
         match self {
             Self::Unreadable => "run as a user who may read it",
             Self::Untold => {
-                "the kernel tells only its owner and who may write it what is cached; \
-                 run as one of them, or with CAP_FOWNER"
+                "what is cached is told to its owner and who may write it; run as one of them"
             }
             Self::Holes => {
                 "of huge pages the kernel does not tell which exist; fill the file (fallocate)"
