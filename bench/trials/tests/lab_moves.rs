@@ -159,7 +159,7 @@ fn a_full_destination() {
 }
 
 /// Files: kernels differ in their folios, and in what they tell of them.
-const FILES: [&str; 16] = [
+const FILES: [&str; 17] = [
     "file_clean",
     "file_dirty",
     "file_mapped",
@@ -172,6 +172,7 @@ const FILES: [&str; 16] = [
     "file_xfs",
     "file_tmpfs",
     "file_tmpfs_huge",
+    "file_tmpfs_swapped",
     "file_ramfs",
     "file_hugetlbfs",
     "file_hugetlbfs_without_a_pool",

@@ -7,15 +7,17 @@ use nodeward_linux::own::Area;
 use nodeward_model::SkipReason;
 
 use super::files::{MIB, drop_caches, move_file, there_and_back};
+use super::kinds_special::{Group, Swap};
 use crate::disk::{Disk, digest, mapped, places};
-use crate::guest::{free_huge_pages, huge_pages, run};
+use crate::guest::{free_huge_pages, huge_pages, run, vmstat, wait_until, write};
 use crate::nodeward::{FilesReport, reasons};
 use crate::{Body, Ran, Skipped};
 
-pub const CASES: [(&str, Body); 10] = [
+pub const CASES: [(&str, Body); 11] = [
     ("file_xfs", file_xfs),
     ("file_tmpfs", || tmpfs("rw")),
     ("file_tmpfs_huge", || tmpfs("huge=always")),
+    ("file_tmpfs_swapped", file_tmpfs_swapped),
     ("file_ramfs", file_ramfs),
     ("file_hugetlbfs", file_hugetlbfs),
     ("file_hugetlbfs_without_a_pool", file_hugetlbfs_without_a_pool),
@@ -49,6 +51,30 @@ fn tmpfs(options: &str) -> Ran {
     let size = if options == "huge=always" { "512" } else { "1" };
     let folios = 16 * MIB / size.parse::<u64>().expect("a number");
     assert_eq!(plan["folios_by_pages"], serde_json::json!({ size: folios }), "{plan}");
+    Ok(())
+}
+
+/// Goal: what is in swap of a file stays there; the rest moves.
+fn file_tmpfs_swapped() -> Ran {
+    let swap = Swap::on()?;
+    let disk = Disk::of_memory("tmpfs", "rw");
+    let group = Group::new("swapped-file");
+    let (path, content) = group.with_us_inside(|| disk.write("file", 16));
+    write("/proc/sys/vm/swappiness", "200");
+    wait_until("pages are in swap", || {
+        // The kernel says EAGAIN when it found less than that.
+        fs::write(group.file("memory.reclaim"), "4M").ok();
+        vmstat("pswpout") >= MIB
+    });
+    let read_back = vmstat("pswpin");
+    let report: FilesReport = move_file(&path, "1").ended(0);
+    println!("partly in swap: {:?}", report.account);
+    assert!((1..16 * MIB).contains(&report.account.moved), "{report:?}");
+    assert_eq!(report.account.selected(), report.account.moved);
+    assert_eq!(vmstat("pswpin"), read_back, "nothing was read back");
+    assert_eq!(digest(&path), content);
+    drop(disk);
+    swap.off();
     Ok(())
 }
 

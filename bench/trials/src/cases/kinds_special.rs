@@ -119,12 +119,12 @@ fn swapped() -> Ran {
 }
 
 /// A swap device of compressed memory.
-struct Swap;
+pub struct Swap;
 
 impl Swap {
     const DEVICE: &str = "/dev/zram0";
 
-    fn on() -> Result<Self, Skipped> {
+    pub fn on() -> Result<Self, Skipped> {
         load_drivers();
         set("/sys/block/zram0/disksize", "64M")?;
         run("mkswap", &[Self::DEVICE]);
@@ -132,28 +132,28 @@ impl Swap {
         Ok(Self)
     }
 
-    fn off(self) {
+    pub fn off(self) {
         run("swapoff", &[Self::DEVICE]);
     }
 }
 
 /// A control group that can be reclaimed from.
-struct Group(String);
+pub struct Group(String);
 
 impl Group {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
         let folder = format!("/sys/fs/cgroup/{name}");
         fs::create_dir_all(&folder).expect("a control group can be made");
         Self(folder)
     }
 
-    fn file(&self, name: &str) -> String {
+    pub fn file(&self, name: &str) -> String {
         format!("{}/{name}", self.0)
     }
 
     /// Memory is charged to the group in which it is touched first.
-    fn with_us_inside<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub fn with_us_inside<R>(&self, work: impl FnOnce() -> R) -> R {
         write(&self.file("cgroup.procs"), "0");
         let result = work();
         write("/sys/fs/cgroup/cgroup.procs", "0");
