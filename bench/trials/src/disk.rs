@@ -50,6 +50,15 @@ impl Disk {
         Ok(Self::mount("ext4", device, "dax"))
     }
 
+    /// An overlay whose files lie on another file system.
+    pub fn overlay(on: &Self) -> Self {
+        let folders = ["lower", "upper", "work"].map(|name| on.path(name));
+        folders.iter().for_each(|folder| fs::create_dir(folder).expect("a folder can be made"));
+        let [lower, upper, work] = folders;
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        Self::mount("overlay", "none", &options)
+    }
+
     /// A file system of no device: tmpfs, ramfs, hugetlbfs.
     pub fn of_memory(kind: &str, options: &str) -> Self {
         Self::mount(kind, "none", options)

@@ -159,7 +159,7 @@ fn a_full_destination() {
 }
 
 /// Files: kernels differ in their folios, and in what they tell of them.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "file_clean",
     "file_dirty",
     "file_mapped",
@@ -170,6 +170,7 @@ const FILES: [&str; 17] = [
     "file_tree_changes",
     "file_shrinks",
     "file_xfs",
+    "file_overlay",
     "file_tmpfs",
     "file_tmpfs_huge",
     "file_tmpfs_swapped",

@@ -13,8 +13,9 @@ use crate::guest::{free_huge_pages, huge_pages, run, vmstat, wait_until, write};
 use crate::nodeward::{FilesReport, reasons};
 use crate::{Body, Ran, Skipped};
 
-pub const CASES: [(&str, Body); 11] = [
+pub const CASES: [(&str, Body); 12] = [
     ("file_xfs", file_xfs),
+    ("file_overlay", file_overlay),
     ("file_tmpfs", || tmpfs("rw")),
     ("file_tmpfs_huge", || tmpfs("huge=always")),
     ("file_tmpfs_swapped", file_tmpfs_swapped),
@@ -39,6 +40,17 @@ fn file_xfs() -> Ran {
     run("sync", &[]);
     drop_caches();
     assert_eq!(digest(&path), content, "what is on the disk");
+    Ok(())
+}
+
+/// Goal: a file of an overlay, as containers have them, moves by the pages of the file below.
+fn file_overlay() -> Ran {
+    let below = Disk::xfs()?;
+    let disk = Disk::overlay(&below);
+    let (path, content) = disk.write("file", 16);
+    there_and_back(&path, content);
+    drop(disk);
+    drop(below);
     Ok(())
 }
 

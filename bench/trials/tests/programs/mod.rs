@@ -8,8 +8,9 @@ use tempfile::TempDir;
 const NAMES: [&str; 3] = ["nodeward", "nodeward-load", "nodeward-trials"];
 
 /// Drivers of swap on compressed memory, of disks in memory, of memory that stands for a persistent
-/// one, and of xfs. (ext4 is built in.)
-const DRIVERS: [&str; 7] = ["lzo_rle", "zram", "brd", "nd_btt", "nd_pmem", "nd_e820", "xfs"];
+/// one, of xfs and of overlays. (ext4 is built in.)
+const DRIVERS: [&str; 8] =
+    ["lzo_rle", "zram", "brd", "nd_btt", "nd_pmem", "nd_e820", "xfs", "overlay"];
 
 /// Where Debian has the program that makes an xfs; without it the case says that it was skipped.
 const MKFS_XFS: &str = "/usr/sbin/mkfs.xfs";

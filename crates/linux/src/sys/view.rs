@@ -9,6 +9,11 @@ use std::ptr::{self, NonNull};
 use nodeward_model::Range;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+/// What one page table maps, in bytes. A folio that does not cross one is seen as what it is; not
+/// every file system asks the kernel for addresses at which that is so.
+const PAGE_TABLE: usize = 2 << 20;
+const PAGE_TABLE_BYTES: u64 = PAGE_TABLE as u64;
+
 /// A read-only, shared mapping of a part of a file; it ends with the value. Its content cannot be
 /// reached through it, so the file may shrink meanwhile.
 #[derive(Debug)]
@@ -22,16 +27,32 @@ impl FileView {
     /// its pages, but the end need not if they are base pages. Reads nothing and reserves nothing;
     /// later faults do not read ahead, and the kernel does not make huge pages of what is mapped.
     pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Self> {
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        let read = ProtFlags::READ;
-        // SAFETY: without MAP_FIXED the kernel chooses addresses that nothing uses; the descriptor
-        // is borrowed for the call, and the mapping outlives it.
-        let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, read, flags, file, offset) }?;
-        let view = Self { start: NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?, bytes };
+        let mut view = Self::map_near(ptr::null_mut(), file, offset, bytes)?;
+        if view.range().aligned_pieces(PAGE_TABLE_BYTES).count() > bytes.div_ceil(PAGE_TABLE) {
+            let excess = view.start.as_ptr().addr() % PAGE_TABLE;
+            let below = view.start.as_ptr().wrapping_byte_sub(excess);
+            drop(view);
+            view = Self::map_near(below, file, offset, bytes)?;
+        }
         view.advise(view.range(), Advice::Random)?;
         // Refused for hugetlb pages, and by kernels that make no huge pages.
         view.advise(view.range(), Advice::LinuxNoHugepage).ok();
         Ok(view)
+    }
+
+    /// Maps at an address if it is free, else elsewhere.
+    fn map_near(
+        address: *mut c_void,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        bytes: usize,
+    ) -> io::Result<Self> {
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        let read = ProtFlags::READ;
+        // SAFETY: without MAP_FIXED the kernel takes only addresses that nothing uses, whatever it
+        // is told; the descriptor is borrowed for the call, and the mapping outlives it.
+        let start = unsafe { rustix::mm::mmap(address, bytes, read, flags, file, offset) }?;
+        Ok(Self { start: NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?, bytes })
     }
 
     /// The addresses, up to the end of the last page.
