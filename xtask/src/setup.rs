@@ -23,6 +23,7 @@ const NEEDS: &[Need] = &[
     Need { program: "zstd", package: "zstd" },
     Need { program: "xz", package: "xz-utils" },
     Need { program: "cpio", package: "cpio" },
+    Need { program: "mkfs.xfs", package: "xfsprogs" },
 ];
 
 /// How this user becomes root.

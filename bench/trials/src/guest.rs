@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,6 +52,29 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Runs a program that must succeed; what it prints on standard output is dropped.
+pub fn run(program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).stdout(Stdio::null()).status();
+    assert!(status.is_ok_and(|status| status.success()), "{program} {arguments:?}");
+}
+
+/// Loads the drivers that came along: of swap and of disks.
+pub fn load_drivers() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let drivers = fs::read_dir("/lib/trial-drivers").into_iter().flatten().flatten();
+        let mut drivers: Vec<_> = drivers.map(|driver| driver.path()).collect();
+        drivers.sort();
+        for driver in drivers.iter().map(|driver| driver.to_string_lossy()) {
+            // 320 MiB each: mkfs.xfs wants no less than 300. Only what is written takes room.
+            let sizes: &[&str] = if driver.ends_with("-brd.ko") { &DISKS } else { &[] };
+            run("insmod", &[&[&*driver], sizes].concat());
+        }
+    });
+}
+
+const DISKS: [&str; 2] = ["rd_nr=2", "rd_size=327680"];
 
 /// Sets the size of a node's pool of 2 MiB pages; how many it has then.
 pub fn huge_pages(node: u32, wanted: u64) -> u64 {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cases;
+mod disk;
 mod guest;
 mod load;
 mod nodeward;

@@ -29,6 +29,35 @@ pub struct ProcessReport {
     pub life: String,
 }
 
+/// The report of a move of files, as `--json` prints it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FilesReport {
+    pub looked: Looked,
+    pub account: Account,
+    pub before_pages: Nodes,
+    pub after_pages: Nodes,
+    pub lost_pages: u64,
+    pub interrupted: bool,
+}
+
+/// The part of a report about the files themselves.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Looked {
+    pub files: u64,
+    pub files_cached: u64,
+    pub cached_bytes: u64,
+    pub others: u64,
+    pub problems: u64,
+    pub first_problems: Vec<Problem>,
+}
+
+/// A file that was left out.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Problem {
+    pub path: String,
+    pub trouble: String,
+}
+
 /// How a command ended.
 #[derive(Debug)]
 pub struct Finished {
@@ -52,10 +81,15 @@ impl Finished {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The report of a move that ended with this code.
-    pub fn report(&self, code: i32) -> Report {
+    /// What it printed, having ended with this code.
+    pub fn ended<T: for<'de> Deserialize<'de>>(&self, code: i32) -> T {
         assert_eq!(self.code, code, "{self:?}");
         self.json()
+    }
+
+    /// The report of a move that ended with this code.
+    pub fn report(&self, code: i32) -> Report {
+        self.ended(code)
     }
 
     /// That it was refused with this code and one line that has these words in it.
@@ -95,7 +129,12 @@ pub struct Underway(Child);
 impl Underway {
     /// Starts moving the memory of a load.
     pub fn start(load: &Load, words: &str) -> Self {
-        let mut command = command(&format!("move --json --quiet {} {words}", load.pid()));
+        Self::begin(&format!("{} {words}", load.pid()))
+    }
+
+    /// Starts moving what these words name.
+    pub fn begin(words: &str) -> Self {
+        let mut command = command(&format!("move --json --quiet {words}"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(command.spawn().expect("nodeward starts"))
     }

@@ -9,14 +9,22 @@ mod programs;
 
 /// Runs cases in one guest, prints what they say, and fails if one of them did.
 fn cases(kernel: &Kernel, scenario: Scenario, names: &[&str]) {
+    cases_with("", kernel, scenario, names);
+}
+
+/// As [`cases`], with more arguments for the kernel.
+fn cases_with(append: &str, kernel: &Kernel, scenario: Scenario, names: &[&str]) {
     let Some(lab) = for_test(kernel) else { return };
     let Some(programs) = programs::find(&lab, kernel) else { return };
     let mut command = vec!["nodeward-trials"];
     command.extend(names);
     let timeout = Duration::from_secs(300);
     let files = programs.files();
-    let run = Run { kernel: kernel.clone(), files, timeout, ..Run::new(scenario, command) };
+    let append = append.to_owned();
+    let kernel = kernel.clone();
+    let run = Run { kernel, files, timeout, append, ..Run::new(scenario, command) };
     let finished = lab.run(&run).expect("the lab runs");
+    let kernel = &run.kernel;
     print!("on {kernel}:\n{}", text(&finished.stdout));
     assert_eq!(finished.code, 0, "on {kernel}: {}", told(&finished));
     for name in names {
@@ -164,6 +172,16 @@ fn under_the_name_of_migratepages() {
     on_two_nodes(&["drop_in_agrees", "drop_in_tells_what_stayed"]);
 }
 
+/// A second node that is soon full.
+fn small_node(memory: &str) -> Scenario {
+    let text = format!(
+        "about = \"A second node too small for what comes\"\n\
+        [[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
+        [[node]]\nid = 1\ncpus = 1\nmemory = \"{memory}\"\n"
+    );
+    Scenario::parse("small-node", &text).expect("a scenario")
+}
+
 #[test]
 fn hot_pages() {
     on_two_nodes(&["hot_by_counts", "hot_by_perf", "hot_by_damon", "hot_by_written_pages"]);
@@ -206,11 +224,60 @@ fn ledger_and_undo() {
 
 #[test]
 fn a_full_destination() {
-    let text = "about = \"A second node too small for what comes\"\n\
-        [[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
-        [[node]]\nid = 1\ncpus = 1\nmemory = \"128MiB\"\n";
-    let small = Scenario::parse("small-node", text).expect("a scenario");
-    cases(&Kernel::V6_12, small, &["destination_full"]);
+    cases(&Kernel::V6_12, small_node("128MiB"), &["destination_full"]);
+}
+
+/// Files: kernels differ in their folios, and in what they tell of them.
+const FILES: [&str; 18] = [
+    "file_clean",
+    "file_dirty",
+    "file_mapped",
+    "file_mapped_without_privilege",
+    "file_of_somebody_else",
+    "file_not_in_memory",
+    "file_tree",
+    "file_tree_changes",
+    "file_shrinks",
+    "file_xfs",
+    "file_overlay",
+    "file_tmpfs",
+    "file_tmpfs_huge",
+    "file_tmpfs_swapped",
+    "file_ramfs",
+    "file_hugetlbfs",
+    "file_hugetlbfs_without_a_pool",
+    "file_hugetlbfs_with_holes",
+];
+
+#[test]
+fn files_on_6_1() {
+    cases(&Kernel::V6_1, scenario("two-nodes"), &FILES);
+}
+
+#[test]
+fn files_on_6_12() {
+    on_two_nodes(&[&FILES[..], &["file_interrupted"]].concat());
+}
+
+#[test]
+fn files_on_the_newest_kernel() {
+    cases(&Kernel::Newest, scenario("two-nodes"), &FILES);
+}
+
+#[test]
+fn files_on_a_node_that_fills_up() {
+    for kernel in [Kernel::V6_1, Kernel::V6_12, Kernel::Newest] {
+        cases(&kernel, small_node("128MiB"), &["file_destination_full"]);
+        cases(&kernel, small_node("512MiB"), &["file_over_cold_cache"]);
+    }
+}
+
+/// 128 MiB of node 0 stand for persistent memory.
+#[test]
+fn files_on_dax() {
+    for kernel in [Kernel::V6_1, Kernel::V6_12, Kernel::Newest] {
+        cases_with("memmap=128M!1G", &kernel, scenario("two-nodes"), &["file_dax"]);
+    }
 }
 
 #[test]

@@ -33,6 +33,9 @@ pub enum Verb {
     /// nodes keep their relative position: 0,1 to 2,3 moves 0 to 2 and 1 to 3. The process keeps
     /// running; every page ends as moved, already there, or skipped with a reason. 0,1 to 1,0
     /// exchanges two nodes, even if both are nearly full.
+    ///
+    /// With --file: the page cache of files, from all other nodes (or from FROM) to TO. What is not
+    /// in memory is not read.
     Move(MoveArgs),
     /// Take a move back: pages that are still where it put them return to where they were.
     ///
@@ -92,12 +95,21 @@ pub struct OutputArgs {
 
 /// What `move` is told.
 #[derive(Debug, Args)]
-#[command(override_usage = "nodeward move [OPTIONS] PID... FROM TO")]
+#[command(override_usage = "nodeward move [OPTIONS] PID... FROM TO
+       nodeward move [OPTIONS] PID [FROM] TO --addresses FILE
+       nodeward move [OPTIONS] PID --hot SOURCE
+       nodeward move [OPTIONS] --file PATH... [FROM] TO")]
 pub struct MoveArgs {
-    /// Process ids (none with --name or --cgroup), then the nodes to leave, then those to go to
-    #[arg(required = true, num_args = 1.., allow_negative_numbers = true,
-          value_name = "PID... FROM TO")]
+    /// Process ids (none with --name, --cgroup or --file), then the nodes to leave, then those to
+    /// go to
+    #[arg(required = true, allow_negative_numbers = true, value_name = "PID... FROM TO")]
     pub words: Vec<String>,
+    /// Instead of processes: what is in memory of this file, or of the files below this directory;
+    /// may be repeated
+    #[arg(long, value_name = "PATH",
+          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses", "hot",
+                                "no_ledger"])]
+    pub file: Vec<PathBuf>,
     /// Processes of this name, as ps shows it in its column COMMAND
     #[arg(long, value_name = "NAME")]
     pub name: Vec<String>,

@@ -51,7 +51,10 @@ fn log() {
 
 fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.verb {
-        Verb::Move(args) => verbs::migrate::run(args, &settings(cli, args.how)?),
+        Verb::Move(args) if args.file.is_empty() => {
+            verbs::migrate::run(args, &settings(cli, args.how)?)
+        }
+        Verb::Move(args) => verbs::migrate_files::run(args, &settings(cli, args.how)?),
         Verb::Undo(args) => verbs::undo::run(args, settings(cli, args.how)?),
         Verb::Ledger(args) => verbs::ledger::run(args),
         Verb::Show(args) => verbs::show::run(args),

@@ -19,12 +19,14 @@ pub fn pairs(from: &str, to: &str, topology: &Topology) -> Result<NodePairs> {
     Ok(pairs)
 }
 
-/// Reads a TO that stands without FROM: from all other nodes to one.
-pub fn pairs_to(to: &str, topology: &Topology) -> Result<NodePairs> {
-    match destinations(to, topology)?[..] {
-        [to] => Ok(NodePairs::gathering(&topology.nodes_with_memory(), to)),
-        _ => bail!("TO is '{to}'; without FROM it must be one node"),
+/// Reads a TO that stands without FROM, and sends to it what is on any other node with memory.
+pub fn pairs_from_elsewhere(to: &str, topology: &Topology) -> Result<NodePairs> {
+    let to = destinations(to, topology)?;
+    let from = topology.nodes_with_memory().without(&to.iter().copied().collect());
+    if from.is_empty() {
+        bail!("no node but TO has memory, so everything is there; name fewer nodes");
     }
+    Ok(NodePairs::in_order(&from.iter().collect::<Vec<_>>(), &to))
 }
 
 /// Reads TO, whose nodes must have memory.

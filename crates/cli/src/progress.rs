@@ -45,6 +45,11 @@ pub fn watch<T: Send>(live: &Live, when: When, work: impl FnOnce() -> T + Send) 
     })
 }
 
+/// Whether progress is shown, so that it pays to find out how much there is to do.
+pub fn is_shown(when: When) -> bool {
+    !matches!(Display::new(when, io::stderr().is_terminal()), Display::Nothing)
+}
+
 /// How progress is shown.
 enum Display {
     Nothing,

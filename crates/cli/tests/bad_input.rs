@@ -117,3 +117,20 @@ fn misuse() {
         misused(&["1", "0", "0", &format!("{flag}={value}")], flag);
     }
 }
+
+/// Goal: with --file nothing else may say what is moved, and the path is one that is there.
+#[test]
+fn files_that_cannot_be_meant() {
+    let missing = "/no/such/file";
+    refused(&["--file", missing, "0"], 2, &["'/no/such/file' does not exist", "check the path"]);
+    refused(&["--file", "/etc/passwd/x", "0"], 2, &["'/etc/passwd/x' does not exist"]);
+    refused(&["--file", "/dev/null", "0"], 2, &["'/dev/null' is no file or directory"]);
+    refused(&["--file", "/", "7", "0", "1"], 2, &["there is no PID", "'7 0 1'"]);
+    refused(&["--file", "/", "1000000"], 2, &["TO is '1000000'"]);
+    refused(&["--file", "/", "x", "0"], 2, &["FROM is 'x'"]);
+    misused(&["--file", "/"], "FROM TO");
+    for other in [["--name", "x"], ["--cgroup", "x"], ["--only", "heap"], ["--range", "1000-2000"]]
+    {
+        misused(&[&["--file", "/"], &other[..], &["0"]].concat(), "--file");
+    }
+}

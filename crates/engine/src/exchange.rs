@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason};
+use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, Room, SkipReason};
 use nodeward_policy::exchange::{Parcel, parcel_bytes, sequence};
 use nodeward_policy::plan::{FolioMove, Order, Plan};
 
@@ -86,6 +86,16 @@ fn give_up(work: &Work<'_>, (parcel, unit): &Load, tallies: &mut Tallies) {
     work.live.examined(parcel.bytes);
 }
 
+/// Bytes that a node can take before the kernel reclaims. Where the machine does not tell, there is
+/// none that may be relied upon.
+fn room_bytes(work: &Work<'_>, node: NodeId) -> u64 {
+    let room = |rooms: BTreeMap<NodeId, Room>| match rooms.get(&node) {
+        Some(room) => room.free_pages * work.machine.page_bytes(),
+        None => u64::MAX,
+    };
+    work.machine.rooms().map_or(0, room)
+}
+
 /// Cuts plans into parcels.
 struct Cutter<'a> {
     work: &'a Work<'a>,
@@ -105,12 +115,9 @@ impl<'a> Cutter<'a> {
         cutter
     }
 
-    /// Room in bytes on the nodes that pages go to. Where the machine does not tell, there is none
-    /// that may be relied upon.
+    /// Room in bytes on the nodes that pages go to.
     fn room(&self) -> BTreeMap<NodeId, u64> {
-        let known = self.work.machine.room_bytes();
-        let of = |to| known.as_ref().map_or(0, |room| room.get(&to).copied().unwrap_or(u64::MAX));
-        pairs(self.work.request).map(|(_, to)| (to, of(to))).collect()
+        pairs(self.work.request).map(|(_, to)| (to, room_bytes(self.work, to))).collect()
     }
 
     /// Looks at all units, enters what stays where it is, and cuts the rest into parcels.
@@ -228,7 +235,6 @@ impl<'a> Round<'a> {
             return false;
         }
         // Huge pages come from pools of their own.
-        let room = || self.work.machine.room_bytes().unwrap_or_default();
-        unit.hugetlb || room().get(&parcel.to).is_none_or(|&room| room >= parcel.bytes)
+        unit.hugetlb || room_bytes(self.work, parcel.to) >= parcel.bytes
     }
 }

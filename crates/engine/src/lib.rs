@@ -10,6 +10,7 @@
 mod crew;
 mod drive;
 mod exchange;
+mod fit;
 mod folios;
 mod journal;
 pub mod list;
@@ -26,6 +27,7 @@ pub mod undo;
 mod verify;
 mod work;
 
+pub use fit::Fitting;
 pub use folios::folios;
 pub use journal::{Journal, JournalReport};
 pub use live::Live;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// stands for itself.
 #[derive(Debug, Default)]
 pub struct Live {
+    announced_bytes: AtomicU64,
     total_bytes: AtomicU64,
     examined_bytes: AtomicU64,
     moved_bytes: AtomicU64,
@@ -16,7 +17,13 @@ pub struct Live {
 impl Live {
     /// Bytes of address space to examine.
     pub fn total_bytes(&self) -> u64 {
-        self.total_bytes.load(Ordering::Relaxed)
+        let announced = self.announced_bytes.load(Ordering::Relaxed);
+        self.total_bytes.load(Ordering::Relaxed).max(announced)
+    }
+
+    /// Tells how many bytes several moves will examine together, as far as is known beforehand.
+    pub fn announce(&self, bytes: u64) {
+        self.announced_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes of address space that are done with.

@@ -3,14 +3,35 @@
 use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Life};
-use nodeward_model::{Account, NodeId, Pid};
+use nodeward_model::{Account, NodeId, Pid, SkipReason};
 use nodeward_policy::plan::FolioMove;
+
+use crate::tally::add_counts;
 
 /// What a move would do.
 #[derive(Debug, Default)]
 pub struct PlanReport {
     /// For each process: pid, pages to move by (from, to), and the account of those that stay.
     pub processes: Vec<(Pid, ProcessPlan)>,
+}
+
+impl PlanReport {
+    /// Of all processes together.
+    pub(crate) fn total(&self) -> ProcessPlan {
+        let mut total = ProcessPlan::default();
+        self.processes.iter().for_each(|(_, plan)| total.join(plan));
+        total
+    }
+
+    /// Adds the plan for other pages of the same processes. Before the first there are none.
+    pub fn join(&mut self, other: Self) {
+        for ((_, plan), (_, other)) in self.processes.iter_mut().zip(&other.processes) {
+            plan.join(other);
+        }
+        if self.processes.is_empty() {
+            self.processes = other.processes;
+        }
+    }
 }
 
 /// What a move would do with one process.
@@ -36,6 +57,13 @@ impl ProcessPlan {
     pub fn pages(&self) -> u64 {
         self.moves.values().sum()
     }
+
+    fn join(&mut self, other: &Self) {
+        add_counts(&mut self.moves, &other.moves);
+        add_counts(&mut self.folios, &other.folios);
+        self.account.add(&other.account);
+        add_counts(&mut self.residency, &other.residency);
+    }
 }
 
 /// What a move did with one process.
@@ -55,6 +83,24 @@ pub struct ProcessReport {
     pub life: Life,
 }
 
+impl ProcessReport {
+    /// Pages that were there before and are nowhere now, beside those of which the account says so.
+    /// It means something where nobody but the kernel takes pages away, as from the page cache.
+    pub fn lost_pages(&self) -> u64 {
+        let [before, after] = [&self.before, &self.after].map(|nodes| nodes.values().sum::<u64>());
+        before.saturating_sub(after + self.account.skipped_for(SkipReason::NotPresent))
+    }
+
+    fn join(&mut self, later: &Self) {
+        self.account.add(&later.account);
+        add_counts(&mut self.before, &later.before);
+        add_counts(&mut self.after, &later.after);
+        self.residue.expected += later.residue.expected;
+        self.residue.seen += later.residue.seen;
+        self.life = later.life;
+    }
+}
+
 /// Pages on the source nodes at the end: those that the account explains, and those that were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residue {
@@ -72,7 +118,7 @@ impl Residue {
 }
 
 /// What a move did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MoveReport {
     /// Each process, in the order in which they were named.
     pub processes: Vec<ProcessReport>,
@@ -97,5 +143,22 @@ impl MoveReport {
         let mut total = Account::default();
         self.processes.iter().for_each(|process| total.add(&process.account));
         total
+    }
+
+    /// Adds what a later move did with other pages of the same processes. Before the first there
+    /// are none.
+    pub fn join(&mut self, later: Self) {
+        for (process, later) in self.processes.iter_mut().zip(&later.processes) {
+            process.join(later);
+        }
+        if self.processes.is_empty() {
+            self.processes = later.processes;
+        }
+        self.moving_ns += later.moving_ns;
+        self.verifying_ns += later.verifying_ns;
+        self.workers = self.workers.max(later.workers);
+        self.longest_hold_ns = self.longest_hold_ns.max(later.longest_hold_ns);
+        self.interrupted |= later.interrupted;
+        self.error = self.error.take().or(later.error);
     }
 }

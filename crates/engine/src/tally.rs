@@ -71,9 +71,9 @@ impl Tallies {
     }
 }
 
-/// Adds counts by node.
-pub fn add_counts(total: &mut BTreeMap<NodeId, u64>, counts: &BTreeMap<NodeId, u64>) {
-    for (&node, &pages) in counts {
-        *total.entry(node).or_default() += pages;
+/// Adds counts to counts, key by key.
+pub fn add_counts<K: Ord + Copy>(total: &mut BTreeMap<K, u64>, counts: &BTreeMap<K, u64>) {
+    for (&key, &count) in counts {
+        *total.entry(key).or_default() += count;
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nodeward_machine::{Capabilities, Error, Machine, Process, Result};
-use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Topology};
+use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Room, Topology};
 use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -66,11 +66,8 @@ impl Machine for Linux {
         sysfs::read_topology(Path::new("/"))
     }
 
-    fn room_bytes(&self) -> Result<BTreeMap<NodeId, u64>> {
-        let path = PathBuf::from("/proc/zoneinfo");
-        let text = fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
-        let bytes = |(node, pages)| (node, pages * self.page_bytes);
-        Ok(zoneinfo::room_pages(&text).into_iter().map(bytes).collect())
+    fn rooms(&self) -> Result<BTreeMap<NodeId, Room>> {
+        zoneinfo::rooms(Path::new("/"))
     }
 
     fn frames_end(&self) -> Option<u64> {

@@ -5,15 +5,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nodeward_linux::advice::{Attempt, Situation};
+use nodeward_linux::file_cache::check_kernel;
 use nodeward_linux::probes::{State, can_move, examine};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
 
 const ENOSYS: u32 = 38;
 const EPERM: u32 = 1;
 
 /// Makes calls of the current thread fail, as container runtimes do.
 fn refuse(calls: &[i64], errno: u32) {
-    let rules: BTreeMap<_, _> = calls.iter().map(|&call| (call, Vec::new())).collect();
+    confine(calls.iter().map(|&call| (call, Vec::new())).collect(), errno);
+}
+
+fn confine(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: u32) {
     let machine = std::env::consts::ARCH.try_into().unwrap();
     let refusal = SeccompAction::Errno(errno);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, machine).unwrap();
@@ -57,4 +64,16 @@ fn without_a_filter_nothing_is_blamed_on_one() {
     assert!(
         matches!(state("move-pages"), State::Works(_)) || situation.status.filtered != Some(false)
     );
+}
+
+/// Goal: a kernel before 5.14, which does not know the advice, is named before any file is opened.
+#[test]
+fn an_old_kernel_cannot_map_what_is_cached() {
+    let advice = libc::MADV_POPULATE_READ as u64;
+    let is_advice =
+        SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, advice).unwrap();
+    let rule = SeccompRule::new(vec![is_advice]).unwrap();
+    confine([(libc::SYS_madvise, vec![rule])].into(), libc::EINVAL as u32);
+    let error = check_kernel().unwrap_err().to_string();
+    assert!(error.contains("MADV_POPULATE_READ") && error.contains("Linux 5.14"), "{error}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_model::{
-    CpuId, Cpumask, Identity, Mapping, NodeId, Page, Pid, Place, Range, Topology,
+    CpuId, Cpumask, Identity, Mapping, NodeId, Page, Pid, Place, Range, Room, Topology,
 };
 use serde::Serialize;
 
@@ -33,9 +33,9 @@ pub trait Machine: Send + Sync {
     /// Nodes, CPUs, caches and distances as they are now. Cost: a few milliseconds.
     fn topology(&self) -> Result<Topology>;
 
-    /// Bytes that nodes can give now before the machine begins to reclaim memory; nodes that are
-    /// missing have no end of it. Cost: one file, which grows with the number of CPUs.
-    fn room_bytes(&self) -> Result<BTreeMap<NodeId, u64>>;
+    /// How much more nodes can take now; nodes that are missing have no end of room. Cost: one
+    /// file, which grows with the number of CPUs.
+    fn rooms(&self) -> Result<BTreeMap<NodeId, Room>>;
 
     /// One past the highest page frame that the machine can have; `None` if frame numbers are
     /// hidden from us.

@@ -9,8 +9,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_model::{
-    CpuId, Cpumask, Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Range, Synthetic,
-    Topology,
+    CpuId, Cpumask, Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Range, Room,
+    Synthetic, Topology,
 };
 
 use crate::{
@@ -152,12 +152,13 @@ impl Machine for Paper {
         })
     }
 
-    fn room_bytes(&self) -> Result<BTreeMap<NodeId, u64>> {
-        let mut room = BTreeMap::new();
+    fn rooms(&self) -> Result<BTreeMap<NodeId, Room>> {
+        let mut rooms = BTreeMap::new();
         for sheet in lock(&self.sheets).values() {
-            room.extend(lock(sheet).free.iter().map(|(&node, pages)| (node, pages * PAGE_BYTES)));
+            let room = |&free_pages| Room { free_pages, cold_pages: 0 };
+            rooms.extend(lock(sheet).free.iter().map(|(&node, pages)| (node, room(pages))));
         }
-        Ok(room)
+        Ok(rooms)
     }
 
     fn frames_end(&self) -> Option<u64> {

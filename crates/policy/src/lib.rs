@@ -8,5 +8,6 @@ pub mod pacing;
 pub mod plan;
 pub mod ramp;
 pub mod rank;
+pub mod room;
 pub mod sampling;
 pub mod workers;

@@ -1,7 +1,6 @@
 //! Kinds of memory with rules of their own: huge pages of the pool, merged, swapped, never written.
 
 use std::fs;
-use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_linux::Linux;
@@ -11,7 +10,9 @@ use nodeward_model::SkipReason;
 use rustix::process::Signal;
 
 use super::kinds::there_and_back;
-use crate::guest::{SOMEBODY, free_huge_pages, huge_pages, kib, read, set, wait_until, write};
+use crate::guest::{
+    SOMEBODY, free_huge_pages, huge_pages, kib, load_drivers, read, run, set, wait_until, write,
+};
 use crate::load::Load;
 use crate::nodeward::{Report, move_load, move_load_as, nodeward, reasons};
 use crate::{Body, Ran, Skipped};
@@ -118,54 +119,46 @@ fn swapped() -> Ran {
 }
 
 /// A swap device of compressed memory.
-struct Swap;
+pub struct Swap;
 
 impl Swap {
     const DEVICE: &str = "/dev/zram0";
 
-    fn on() -> Result<Self, Skipped> {
-        let drivers = fs::read_dir("/lib/trial-drivers").into_iter().flatten().flatten();
-        let mut drivers: Vec<_> = drivers.map(|driver| driver.path()).collect();
-        drivers.sort();
-        drivers.iter().for_each(|driver| run("insmod", &driver.to_string_lossy()));
+    pub fn on() -> Result<Self, Skipped> {
+        load_drivers();
         set("/sys/block/zram0/disksize", "64M")?;
-        run("mkswap", Self::DEVICE);
-        run("swapon", Self::DEVICE);
+        run("mkswap", &[Self::DEVICE]);
+        run("swapon", &[Self::DEVICE]);
         Ok(Self)
     }
 
-    fn off(self) {
-        run("swapoff", Self::DEVICE);
+    pub fn off(self) {
+        run("swapoff", &[Self::DEVICE]);
     }
 }
 
 /// A control group that can be reclaimed from.
-struct Group(String);
+pub struct Group(String);
 
 impl Group {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
         let folder = format!("/sys/fs/cgroup/{name}");
         fs::create_dir_all(&folder).expect("a control group can be made");
         Self(folder)
     }
 
-    fn file(&self, name: &str) -> String {
+    pub fn file(&self, name: &str) -> String {
         format!("{}/{name}", self.0)
     }
 
     /// Memory is charged to the group in which it is touched first.
-    fn with_us_inside<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub fn with_us_inside<R>(&self, work: impl FnOnce() -> R) -> R {
         write(&self.file("cgroup.procs"), "0");
         let result = work();
         write("/sys/fs/cgroup/cgroup.procs", "0");
         result
     }
-}
-
-fn run(program: &str, argument: &str) {
-    let status = Command::new(program).arg(argument).stdout(Stdio::null()).status();
-    assert!(status.is_ok_and(|status| status.success()), "{program} {argument}");
 }
 
 /// Goal: memory that nobody touched is nobody's business, however much of it there is.

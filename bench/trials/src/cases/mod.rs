@@ -6,6 +6,8 @@ mod drop_in;
 mod ends;
 mod exchange;
 mod faults;
+mod files;
+mod files_special;
 mod hot;
 mod hot_live;
 mod input;
@@ -17,7 +19,7 @@ mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 14] = [
+const ALL: [&[(&str, Body)]; 16] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -26,6 +28,8 @@ const ALL: [&[(&str, Body)]; 14] = [
     &races::CASES,
     &choice::CASES,
     &input::CASES,
+    &files::CASES,
+    &files_special::CASES,
     &drop_in::CASES,
     &lists::CASES,
     &exchange::CASES,

@@ -1,11 +1,19 @@
-//! What the guest needs: static programs, and a swap device's driver.
+//! What the guest needs: static programs, the drivers of swap and of disks, and what makes an xfs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nodeward_lab::{GuestFile, Kernel, Lab};
 use tempfile::TempDir;
 
 const NAMES: [&str; 3] = ["nodeward", "nodeward-load", "nodeward-trials"];
+
+/// Drivers of swap on compressed memory, of disks in memory, of memory that stands for a persistent
+/// one, of xfs and of overlays. (ext4 is built in.)
+const DRIVERS: [&str; 8] =
+    ["lzo_rle", "zram", "brd", "nd_btt", "nd_pmem", "nd_e820", "xfs", "overlay"];
+
+/// Where Debian has the program that makes an xfs; without it the case says that it was skipped.
+const MKFS_XFS: &str = "/usr/sbin/mkfs.xfs";
 
 /// The programs and drivers of one run.
 pub struct Programs {
@@ -27,8 +35,7 @@ pub fn find(lab: &Lab, kernel: &Kernel) -> Option<Programs> {
         return None;
     };
     let drivers = tempfile::tempdir().expect("a directory for drivers");
-    lab.modules(kernel, &["lzo_rle", "zram"], drivers.path())
-        .expect("the kernel's modules can be read");
+    lab.modules(kernel, &DRIVERS, drivers.path()).expect("the kernel's modules can be read");
     Some(Programs { programs, drivers })
 }
 
@@ -38,6 +45,7 @@ impl Programs {
         let programs = NAMES.iter().map(|name| GuestFile::new(self.programs.join(name)));
         let guest = Some("/lib/trial-drivers".to_owned());
         let drivers = GuestFile { host: self.drivers.path().to_owned(), guest };
-        programs.chain([drivers]).collect()
+        let mkfs = Path::new(MKFS_XFS).exists().then(|| GuestFile::new(MKFS_XFS));
+        programs.chain([drivers]).chain(mkfs).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod explain;
+pub mod files;
 pub mod hot;
 pub mod ledger;
 pub mod moves;

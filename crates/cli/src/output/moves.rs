@@ -71,17 +71,21 @@ fn report_text(told: &Told<'_>) -> String {
     for process in &report.processes {
         text += &process_text(process, page_bytes);
     }
-    let account = report.account();
     if let Some(list) = told.named.list {
+        let account = report.account();
         let failed = account.skipped_total() + list.outside;
         let _ = writeln!(text, "of the list: {} moved, {failed} failed", account.moved);
     }
-    let bytes = account.moved * page_bytes;
+    text + &ending_text(report, page_bytes) + &ledger_text(told)
+}
+
+/// How much moved, how fast, and what ended it early.
+pub(super) fn ending_text(report: &MoveReport, page_bytes: u64) -> String {
+    let bytes = report.account().moved * page_bytes;
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(report.moving_ns.max(1));
     let plural = if report.workers == 1 { "" } else { "s" };
-    let _ = writeln!(
-        text,
-        "moved {} in {} ({}/s, {} worker{plural}), verified in {}",
+    let mut text = format!(
+        "moved {} in {} ({}/s, {} worker{plural}), verified in {}\n",
         show_bytes(bytes),
         show_ns(report.moving_ns),
         show_bytes(u64::try_from(rate).unwrap_or(u64::MAX)),
@@ -97,7 +101,7 @@ fn report_text(told: &Told<'_>) -> String {
     if let Some(error) = &report.error {
         let _ = writeln!(text, "ended early: {error}");
     }
-    text + &ledger_text(told)
+    text
 }
 
 /// What became of the entries of a list.
@@ -129,7 +133,13 @@ fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
         Life::Exited => format!("process {} (it ended meanwhile)\n", process.pid),
         Life::Replaced => format!("process {} (it called exec meanwhile)\n", process.pid),
     };
-    text += &nodes_text(&process.before, &process.after, page_bytes);
+    text += &pages_text(process, page_bytes);
+    text
+}
+
+/// Where the pages of a process were and are, and what became of them.
+pub(super) fn pages_text(process: &ProcessReport, page_bytes: u64) -> String {
+    let mut text = nodes_text(&process.before, &process.after, page_bytes);
     text += &account_text(&process.account, page_bytes);
     let appeared = process.residue.appeared();
     if appeared > 0 {
@@ -184,16 +194,22 @@ fn plan_text(report: &PlanReport, page_bytes: u64) -> String {
     let mut text = String::new();
     for (pid, plan) in &report.processes {
         let _ = writeln!(text, "process {pid}: would move {} pages", plan.pages());
-        text += &moves_text(plan, page_bytes);
-        let stay = plan.account.already_there + plan.account.skipped_total();
-        let _ = writeln!(text, "  would stay: {stay} pages");
-        if plan.account.already_there > 0 {
-            let there = plan.account.already_there;
-            let _ = writeln!(text, "    {:<14}{there:>10}", "already there");
-        }
-        for (reason, &pages) in &plan.account.skipped {
-            let _ = writeln!(text, "    {reason:<14}{pages:>10}: {}", reason.advice());
-        }
+        text += &planned_text(plan, page_bytes);
+    }
+    text
+}
+
+/// What would move, and what would stay.
+pub(super) fn planned_text(plan: &ProcessPlan, page_bytes: u64) -> String {
+    let mut text = moves_text(plan, page_bytes);
+    let stay = plan.account.already_there + plan.account.skipped_total();
+    let _ = writeln!(text, "  would stay: {stay} pages");
+    if plan.account.already_there > 0 {
+        let there = plan.account.already_there;
+        let _ = writeln!(text, "    {:<14}{there:>10}", "already there");
+    }
+    for (reason, &pages) in &plan.account.skipped {
+        let _ = writeln!(text, "    {reason:<14}{pages:>10}: {}", reason.advice());
     }
     text
 }
@@ -269,15 +285,17 @@ fn ledger_json(ledger: &JournalReport) -> Value {
     })
 }
 
+/// Pages that would move, by where they are and where they go.
+pub(super) fn moves_json(plan: &ProcessPlan) -> Vec<Value> {
+    let moves = plan.moves.iter();
+    moves.map(|((from, to), pages)| json!({ "from": from, "to": to, "pages": pages })).collect()
+}
+
 fn plan_json(report: &PlanReport, page_bytes: u64) -> Value {
-    let moves = |plan: &ProcessPlan| -> Vec<Value> {
-        let moves = plan.moves.iter();
-        moves.map(|((from, to), pages)| json!({ "from": from, "to": to, "pages": pages })).collect()
-    };
     let process = |(pid, plan): &(nodeward_model::Pid, ProcessPlan)| {
         json!({
             "pid": pid,
-            "moves": moves(plan),
+            "moves": moves_json(plan),
             "folios_by_pages": plan.folios,
             "stays": plan.account,
             "residency_pages": plan.residency,

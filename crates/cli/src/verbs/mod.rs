@@ -4,6 +4,7 @@ pub mod doctor;
 pub mod ledger;
 pub mod manual;
 pub mod migrate;
+pub mod migrate_files;
 pub mod migratepages;
 pub mod show;
 pub mod undo;

@@ -1,118 +1,104 @@
-//! /proc/zoneinfo: how much each node can give before the kernel begins to reclaim.
+//! /proc/zoneinfo: what is free on each node, and how much of it the kernel keeps free.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use nodeward_model::NodeId;
+use nodeward_machine::{Error, Result};
+use nodeward_model::{NodeId, Room};
 
-/// What is read of one zone, in pages.
-#[derive(Clone, Copy, Debug)]
-struct Zone {
-    node: NodeId,
-    free: u64,
-    /// Below this the kernel reclaims.
-    low: u64,
-    /// What is kept for allocations that can use no higher zone.
-    protection: u64,
-}
-
-impl Zone {
-    fn of(node: u32) -> Self {
-        Self { node: NodeId(node), free: 0, low: 0, protection: 0 }
-    }
-
-    fn room(self) -> u64 {
-        self.free.saturating_sub(self.low).saturating_sub(self.protection)
+/// The room on every node with memory.
+pub fn rooms(root: &Path) -> Result<BTreeMap<NodeId, Room>> {
+    let path = root.join("proc/zoneinfo");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(parse(&text)),
+        Err(source) => Err(Error::Read { path, source }),
     }
 }
 
-/// Pages by node that can be taken before the kernel reclaims: those above the low watermark of
-/// each zone and above what a zone keeps for others. Pages that CPUs have on their own lists do not
-/// count, as they do not for the kernel.
-pub fn room_pages(text: &str) -> BTreeMap<NodeId, u64> {
-    let mut room = BTreeMap::new();
-    for zone in zones(text) {
-        *room.entry(zone.node).or_default() += zone.room();
-    }
-    room
-}
-
-fn zones(text: &str) -> Vec<Zone> {
-    let mut zones: Vec<Zone> = Vec::new();
+/// A zone has `pages free N` first, then the marks below which the kernel makes room (the highest
+/// is `high`), then `protection: (N, ...)`: what is kept for those who can use no other zone. The
+/// first zone of a node that has pages also tells about the whole node.
+fn parse(text: &str) -> BTreeMap<NodeId, Room> {
+    let mut rooms: BTreeMap<NodeId, Room> = BTreeMap::new();
+    let mut room = &mut Room::default();
+    let (mut free, mut high) = (0, 0);
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("Node ") {
-            let number = rest.split(',').next().and_then(|number| number.parse().ok());
-            zones.extend(number.map(Zone::of));
-        } else if let Some(zone) = zones.last_mut() {
-            enter(zone, line.trim());
+            let node = rest.split(',').next().and_then(|node| node.parse().ok());
+            room = rooms.entry(NodeId(node.unwrap_or(0))).or_default();
+            continue;
+        }
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match words[..] {
+            ["nr_inactive_file", pages] => room.cold_pages += number(pages),
+            ["pages", "free", pages] => free = number(pages),
+            ["high", pages] => high = number(pages),
+            ["protection:", ref kept @ ..] => {
+                let kept = kept.iter().map(|pages| number(pages)).max().unwrap_or(0);
+                room.free_pages += free.saturating_sub(high + kept);
+            }
+            _ => {}
         }
     }
-    zones
+    rooms
 }
 
-fn enter(zone: &mut Zone, line: &str) {
-    let number = |text: &str| text.trim().parse().ok();
-    if let Some(pages) = line.strip_prefix("pages free").and_then(number) {
-        zone.free = pages;
-    } else if let Some(pages) = line.strip_prefix("low ").and_then(number) {
-        zone.low = pages;
-    } else if let Some(list) = line.strip_prefix("protection: (") {
-        let last = list.trim_end_matches(')').rsplit(',').next();
-        zone.protection = last.and_then(number).unwrap_or(0);
-    }
+/// `0` where there is no number; punctuation around it is left away.
+fn number(word: &str) -> u64 {
+    word.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// From a guest with two nodes, kernel 6.12; zones without pages are left out.
+    /// As Linux 6.12 writes it, on two nodes, shortened.
     const TEXT: &str = "\
 Node 0, zone      DMA
   per-node stats
-      nr_inactive_anon 0
-  pages free     3712
+      nr_inactive_anon 72
+      nr_inactive_file 1000
+      nr_active_file 500
+  pages free     3776
         boost    0
-        min      86
-        low      107
-        high     128
-        promo    149
+        min      190
+        low      237
+        high     284
         spanned  4095
-        protection: (0, 1955, 1955, 1955, 1955)
-      nr_free_pages 3712
+        protection: (0, 936, 936, 936, 936)
+      nr_free_pages 3776
   pagesets
     cpu: 0
-              count: 0
-              high:  0
+              count:    0
+              high:     14
+              high_min: 14
 Node 0, zone    DMA32
-  pages free     15000
-        boost    0
-        min      11251
-        low      14063
-        high     16875
+  pages free     236420
+        high     18085
         protection: (0, 0, 0, 0, 0)
-  pagesets
-    cpu: 0
-              count: 5043
-              high:  14063
-              batch: 63
-Node 1, zone   Normal
+Node 1, zone      DMA
+  pages free     0
+        high     0
+        protection: (0, 0, 0, 0, 0)
+Node 1, zone    DMA32
+  per-node stats
+      nr_inactive_file 20
   pages free     100
-        min      5700
-        low      7125
+        high     2282
         protection: (0, 0, 0, 0, 0)
 ";
 
     #[test]
-    fn room_is_what_is_above_the_watermarks() {
-        // 3712 - 107 - 1955 = 1650 and 15000 - 14063 = 937; node 1 is below its watermark.
-        let expected = [(NodeId(0), 1650 + 937), (NodeId(1), 0)];
-        assert_eq!(room_pages(TEXT), expected.into());
+    fn what_is_kept_free_is_no_room() {
+        let rooms = parse(TEXT);
+        let free_pages = (3776 - 284 - 936) + (236_420 - 18_085);
+        assert_eq!(rooms[&NodeId(0)], Room { free_pages, cold_pages: 1000 });
+        assert_eq!(rooms[&NodeId(1)], Room { free_pages: 0, cold_pages: 20 });
     }
 
     #[test]
-    fn odd_text_is_no_room() {
-        for text in ["", "pages free 7", "Node x, zone DMA\n pages free 7", "Node 0\n low\n"] {
-            assert_eq!(room_pages(text).values().sum::<u64>(), 0, "{text}");
-        }
+    fn this_kernel_writes_it_so() {
+        let rooms = rooms(Path::new("/")).unwrap();
+        assert!(rooms.values().any(|room| room.free_pages + room.cold_pages > 0), "{rooms:?}");
     }
 }

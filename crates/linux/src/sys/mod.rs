@@ -8,6 +8,7 @@ mod pages;
 mod probes;
 mod scan;
 mod thread;
+mod view;
 
 pub use area::{Area, Backing, Usage};
 pub use hold::vmsplice;
@@ -15,3 +16,4 @@ pub use pages::{move_pages, query_pages};
 pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size, userfaultfd};
 pub use scan::{PageRegion, Wanted, scan_pages};
 pub use thread::{ask_for_long_slices, disable_huge_pages, fork_idle, thread_usage};
+pub use view::{FileView, knows_populate};

@@ -39,7 +39,7 @@ pub fn task(args: &MoveArgs, list: &Path, machine: &Linux, topology: &Topology) 
 
 fn words<'a>(words: &'a [String], topology: &Topology) -> Result<(&'a str, NodePairs)> {
     match words {
-        [pid, to] => Ok((pid, nodes::pairs_to(to, topology)?)),
+        [pid, to] => Ok((pid, nodes::pairs_from_elsewhere(to, topology)?)),
         [pid, from, to] => Ok((pid, nodes::pairs(from, to, topology)?)),
         _ => bail!("--addresses takes one process: nodeward move PID TO --addresses FILE"),
     }

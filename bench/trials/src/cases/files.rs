@@ -1,0 +1,297 @@
+//! `nodeward move --file`: the page cache of files on a file system with a disk.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use nodeward_model::SkipReason;
+use rustix::process::Signal;
+
+use crate::disk::{Disk, PAGE, digest, mapped, places};
+use crate::guest::{SOMEBODY, kib, run, vmstat, write};
+use crate::nodeward::{FilesReport, Finished, Underway, nodeward, nodeward_as, reasons};
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 10] = [
+    ("file_clean", file_clean),
+    ("file_dirty", file_dirty),
+    ("file_mapped", file_mapped),
+    ("file_mapped_without_privilege", file_mapped_without_privilege),
+    ("file_of_somebody_else", file_of_somebody_else),
+    ("file_not_in_memory", file_not_in_memory),
+    ("file_tree", file_tree),
+    ("file_tree_changes", file_tree_changes),
+    ("file_shrinks", file_shrinks),
+    ("file_interrupted", file_interrupted),
+];
+
+/// Pages in a MiB.
+pub const MIB: u64 = (1 << 20) / PAGE;
+
+pub fn move_file(path: &str, words: &str) -> Finished {
+    nodeward(&format!("move --json --quiet --file {path} {words}"))
+}
+
+/// Moves a file there, back by another spelling, and there again, and checks each time where the
+/// pages are and what is in the file.
+pub fn there_and_back(path: &str, content: u64) {
+    let pages = fs::metadata(path).expect("the file is there").len() / PAGE;
+    for (words, from, to) in [("1", 0, 1), ("1 0", 1, 0), ("0,1 1", 0, 1)] {
+        let report: FilesReport = move_file(path, words).ended(0);
+        assert_eq!(report.looked.cached_bytes, pages * PAGE, "{report:?}");
+        assert_eq!((report.looked.files, report.looked.files_cached), (1, 1), "{report:?}");
+        assert_eq!(report.account.moved, pages, "{report:?}");
+        assert_eq!(report.account.selected(), pages, "{report:?}");
+        assert_eq!(report.before_pages, [(from, pages)].into());
+        assert_eq!(report.after_pages, [(to, pages)].into());
+        assert_eq!(places(path), [(to, pages)].into(), "by another mapping");
+    }
+    assert_eq!(digest(path), content, "what is in memory");
+}
+
+/// Forgets what is in memory, as far as it is on a disk.
+pub fn drop_caches() {
+    write("/proc/sys/vm/drop_caches", "1");
+}
+
+/// Goal: a file in memory moves whole, and is the same file afterwards; a plan moves nothing.
+fn file_clean() -> Ran {
+    let disk = Disk::ext4()?;
+    let (path, content) = disk.write_clean("clean", 16);
+    let migrated = vmstat("pgmigrate_success");
+    let plan: serde_json::Value = move_file(&path, "1 --dry-run").ended(0);
+    let expected = serde_json::json!([{ "from": 0, "to": 1, "pages": 16 * MIB }]);
+    assert_eq!(plan["moves"], expected, "{plan}");
+    assert_eq!(vmstat("pgmigrate_success"), migrated);
+    there_and_back(&path, content);
+    let report: FilesReport = move_file(&path, "1").ended(0);
+    assert_eq!(report.account.already_there, 16 * MIB, "{report:?}");
+    Ok(())
+}
+
+/// Goal: pages that are not on the disk yet move like others, stay dirty, and get there.
+fn file_dirty() -> Ran {
+    let disk = Disk::ext4()?;
+    let (path, content) = disk.write("dirty", 16);
+    let dirty = || kib("/proc/meminfo", "Dirty");
+    println!("dirty before the move: {} kB", dirty());
+    // The counter lags by some pages on each CPU.
+    assert!(dirty() > 15 << 10, "what was written waits");
+    there_and_back(&path, content);
+    println!("dirty after the move: {} kB", dirty());
+    assert!(dirty() > 15 << 10, "nothing was written out for the move");
+    run("sync", &[]);
+    drop_caches();
+    assert_eq!(digest(&path), content, "what is on the disk");
+    Ok(())
+}
+
+/// Goal: with the privilege, pages that another process has mapped move under it.
+fn file_mapped() -> Ran {
+    let disk = Disk::ext4()?;
+    let (path, content) = disk.write_clean("mapped", 8);
+    let area = mapped(&path);
+    there_and_back(&path, content);
+    let words = area.words().iter().flat_map(|word| word.load(Relaxed).to_ne_bytes());
+    assert!(words.eq(fs::read(&path).expect("the file can be read")), "what the other sees");
+    Ok(())
+}
+
+/// Goal: without the privilege they stay, and are told; once they are let go they move.
+fn file_mapped_without_privilege() -> Ran {
+    let disk = Disk::ext4()?;
+    let (path, content) = disk.write_clean("mapped", 8);
+    chown(&path, Some(SOMEBODY), Some(SOMEBODY)).expect("chown");
+    let words = format!("move --json --quiet --file {path} 1");
+    let area = mapped(&path);
+    let report: FilesReport = nodeward_as(SOMEBODY, &words).ended(3);
+    assert_eq!(report.account.skipped, reasons([(SkipReason::Shared, 8 * MIB)]));
+    assert_eq!(places(&path), [(0, 8 * MIB)].into());
+    drop(area);
+    let report: FilesReport = nodeward_as(SOMEBODY, &words).ended(0);
+    assert_eq!(report.account.moved, 8 * MIB);
+    assert_eq!(places(&path), [(1, 8 * MIB)].into());
+    assert_eq!(digest(&path), content);
+    Ok(())
+}
+
+/// Goal: whom the kernel does not tell what is in memory, we do not make read a file whole; who may
+/// write it is told. What may not be read is told as that.
+fn file_of_somebody_else() -> Ran {
+    let disk = Disk::ext4()?;
+    let (path, _) = disk.write_clean("of-root", 8);
+    let words = format!("move --json --quiet --file {path} 1");
+    let mode = |mode| fs::set_permissions(&path, Permissions::from_mode(mode)).expect("chmod");
+    for (bits, trouble) in [(0o644, "untold"), (0o600, "unreadable")] {
+        mode(bits);
+        drop_caches();
+        let read = vmstat("pgpgin");
+        let report: FilesReport = nodeward_as(SOMEBODY, &words).ended(4);
+        assert_eq!(report.looked.problems, 1, "{report:?}");
+        let problem = &report.looked.first_problems[0];
+        assert_eq!((&problem.path, problem.trouble.as_str()), (&path, trouble));
+        assert!(vmstat("pgpgin") - read < FEW_BLOCKS_KIB, "the file was not read");
+    }
+    mode(0o666);
+    fs::read(&path).expect("the file can be read");
+    let report: FilesReport = nodeward_as(SOMEBODY, &words).ended(0);
+    assert_eq!(report.account.selected(), 8 * MIB, "{report:?}");
+    Ok(())
+}
+
+/// To open a file may cost the file system a few of its own blocks; `pgpgin` counts in KiB.
+const FEW_BLOCKS_KIB: u64 = 64;
+
+/// Goal: what is not in memory is not read, also beside what is.
+fn file_not_in_memory() -> Ran {
+    let disk = Disk::ext4()?;
+    let (path, _) = disk.write_clean("cold", 16);
+    drop_caches();
+    let read = vmstat("pgpgin");
+    let report: FilesReport = move_file(&path, "1").ended(0);
+    assert_eq!((report.looked.files, report.looked.files_cached), (1, 0), "{report:?}");
+    assert_eq!(report.account.selected(), 0);
+    assert!(vmstat("pgpgin") - read < FEW_BLOCKS_KIB);
+    // One page in the middle, and what the kernel reads with it, up to 128 KiB.
+    let mut page = [0; PAGE as usize];
+    let file = File::open(&path).expect("the file can be opened");
+    file.read_exact_at(&mut page, 5 << 20).expect("the file can be read");
+    let read = vmstat("pgpgin");
+    let report: FilesReport = move_file(&path, "0,1 1").ended(0);
+    println!("one page was read, so {} are in memory", report.account.selected());
+    assert!((1..=32).contains(&report.account.selected()), "{report:?}");
+    assert_eq!(report.looked.cached_bytes, report.account.selected() * PAGE);
+    assert_eq!(vmstat("pgpgin"), read, "nothing was read");
+    Ok(())
+}
+
+/// 1500 files in 30 folders: more than are mapped at a time.
+const FOLDERS: u64 = 30;
+const FILES_PER_FOLDER: u64 = 50;
+const FILES: u64 = FOLDERS * FILES_PER_FOLDER;
+
+fn plant(tree: &str) {
+    let line = format!(
+        "cd {tree} && for d in $(seq {FOLDERS}); do mkdir $d; \
+         for f in $(seq {FILES_PER_FOLDER}); do echo $d $f >$d/$f; done; done"
+    );
+    run("numactl", &["--cpunodebind=0", "--membind=0", "sh", "-c", &line]);
+}
+
+/// Goal: below a directory every regular file moves, each once whatever its names, and nothing
+/// that a symbolic link leads to.
+fn file_tree() -> Ran {
+    let disk = Disk::ext4()?;
+    let (outside, _) = disk.write_clean("outside", 1);
+    let tree = disk.path("tree");
+    fs::create_dir(&tree).expect("a folder can be made");
+    plant(&tree);
+    symlink(&outside, format!("{tree}/link")).expect("a link can be made");
+    symlink("..", format!("{tree}/1/up")).expect("a link can be made");
+    fs::hard_link(format!("{tree}/1/1"), format!("{tree}/2/again")).expect("a second name");
+    File::create(format!("{tree}/empty")).expect("a file can be made");
+    run("mkfifo", &[&format!("{tree}/pipe")]);
+    run("sync", &[]);
+    let words = format!("move --json --quiet --file {tree} --file {tree}/3 1");
+    let report: FilesReport = nodeward(&words).ended(0);
+    println!("a tree: {:?}", report.account);
+    assert_eq!((report.looked.files, report.looked.files_cached), (FILES + 1, FILES));
+    assert_eq!(report.looked.others, 3, "two links and a pipe");
+    assert_eq!(report.account.moved, FILES);
+    assert_eq!(places(&format!("{tree}/30/50")), [(1, 1)].into());
+    assert_eq!(places(&outside), [(0, MIB)].into());
+    Ok(())
+}
+
+/// Goal: files that come and go while a directory is gone through do no harm.
+fn file_tree_changes() -> Ran {
+    let disk = Disk::ext4()?;
+    let tree = disk.path("tree");
+    fs::create_dir(&tree).expect("a folder can be made");
+    plant(&tree);
+    let stir = |round: u64| {
+        let path = format!("{tree}/{}/{}", round % FOLDERS + 1, round % FILES_PER_FOLDER + 1);
+        fs::remove_file(&path).ok();
+        fs::write(&path, path.as_bytes()).expect("a file can be written");
+    };
+    while_stirred(stir, || {
+        for to in [1, 0, 1, 0, 1] {
+            let finished = move_file(&tree, &to.to_string());
+            let report: FilesReport = finished.ended(finished.code.min(1));
+            let Ok(left) = fs::read_dir(&tree).map(Iterator::count) else { panic!("no {tree}") };
+            assert_eq!(left as u64, FOLDERS);
+            println!("while files come and go: {:?} {:?}", report.looked, report.account);
+            assert!(report.looked.files >= FILES - FOLDERS, "{report:?}");
+        }
+    });
+    Ok(())
+}
+
+/// Does something again and again beside what is looked at.
+fn while_stirred(stir: impl Fn(u64) + Sync, work: impl FnOnce()) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stirring = scope.spawn(|| {
+            (0..).take_while(|_| !done.load(Relaxed)).for_each(&stir);
+        });
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        done.store(true, Relaxed);
+        stirring.join().expect("it can be stirred");
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+/// Goal: a file that is cut short at any moment of its move costs at most the pages that went, and
+/// the account tells of them.
+fn file_shrinks() -> Ran {
+    let disk = Disk::ext4()?;
+    let (path, digest_before) = disk.write_clean("shrinks", 8);
+    let content = fs::read(&path).expect("the file can be read");
+    let file = File::options().write(true).open(&path).expect("the file can be opened");
+    let (kept, rest) = content.split_at(1 << 20);
+    let stir = |_| {
+        file.set_len(kept.len() as u64).expect("the file can be cut");
+        file.write_all_at(rest, kept.len() as u64).expect("the file can be filled");
+    };
+    let mut seen = [0; 3];
+    while_stirred(stir, || {
+        for round in 0..40 {
+            let finished = move_file(&path, &(1 - round % 2).to_string());
+            let report: FilesReport = finished.ended(finished.code.min(1));
+            let went = report.account.skipped_for(SkipReason::NotPresent);
+            let shrank = report.looked.first_problems.iter().any(|p| p.trouble == "shrank");
+            seen[0] += u64::from(finished.code == 0);
+            seen[1] += u64::from(went > 0);
+            seen[2] += u64::from(shrank);
+            assert!(report.account.moved + report.account.already_there >= MIB, "{report:?}");
+        }
+    });
+    println!(
+        "of 40 moves of a file that shrinks: {seen:?} whole, with pages gone, cut while mapped"
+    );
+    assert!(seen[1] + seen[2] > 0, "it was cut in the middle of a move");
+    assert_eq!(digest(&path), digest_before);
+    Ok(())
+}
+
+/// Goal: Ctrl-C ends the move between two calls; done or not, every page is accounted for.
+fn file_interrupted() -> Ran {
+    let disk = Disk::ext4()?;
+    let (path, _) = disk.write_clean("interrupted", 32);
+    let watched = mapped(&path);
+    let underway = Underway::begin(&format!("--file {path} 1 --rate 16MiB/s"));
+    crate::guest::wait_until("pages arrive", || {
+        let range = watched.address()..watched.address() + 1;
+        crate::numa_maps::nodes_within(std::process::id(), &range).contains_key(&1)
+    });
+    underway.signal(Signal::INT);
+    let report: FilesReport = underway.finish().ended(130);
+    let left = report.account.skipped_for(SkipReason::Interrupted);
+    assert!(report.interrupted && report.account.moved > 0 && left > 0, "{report:?}");
+    assert_eq!(report.account.selected(), 32 * MIB, "{report:?}");
+    drop(watched);
+    assert_eq!(places(&path), [(0, left), (1, 32 * MIB - left)].into());
+    assert!(Path::new(&path).exists());
+    Ok(())
+}

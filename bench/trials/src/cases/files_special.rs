@@ -1,0 +1,242 @@
+//! `nodeward move --file` where files have rules of their own: large folios, memory without a disk,
+//! huge pages, a device that is memory itself.
+
+use std::fs::{self, File};
+
+use nodeward_linux::own::Area;
+use nodeward_model::SkipReason;
+
+use super::files::{MIB, drop_caches, move_file, there_and_back};
+use super::kinds_special::{Group, Swap};
+use crate::disk::{Disk, digest, mapped, places};
+use crate::guest::{free_huge_pages, huge_pages, run, vmstat, wait_until, write};
+use crate::nodeward::{FilesReport, reasons};
+use crate::{Body, Ran, Skipped};
+
+pub const CASES: [(&str, Body); 12] = [
+    ("file_xfs", file_xfs),
+    ("file_overlay", file_overlay),
+    ("file_tmpfs", || tmpfs("rw")),
+    ("file_tmpfs_huge", || tmpfs("huge=always")),
+    ("file_tmpfs_swapped", file_tmpfs_swapped),
+    ("file_ramfs", file_ramfs),
+    ("file_hugetlbfs", file_hugetlbfs),
+    ("file_hugetlbfs_without_a_pool", file_hugetlbfs_without_a_pool),
+    ("file_hugetlbfs_with_holes", file_hugetlbfs_with_holes),
+    ("file_dax", file_dax),
+    ("file_destination_full", file_destination_full),
+    ("file_over_cold_cache", file_over_cold_cache),
+];
+
+/// Goal: large folios move whole, clean and dirty.
+fn file_xfs() -> Ran {
+    let disk = Disk::xfs()?;
+    let (path, content) = disk.write_clean("clean", 16);
+    there_and_back(&path, content);
+    let (path, content) = disk.write("dirty", 16);
+    there_and_back(&path, content);
+    let plan: serde_json::Value = move_file(&path, "0 --dry-run").ended(0);
+    println!("folios of 16 MiB on xfs: {}", plan["folios_by_pages"]);
+    run("sync", &[]);
+    drop_caches();
+    assert_eq!(digest(&path), content, "what is on the disk");
+    Ok(())
+}
+
+/// Goal: a file of an overlay, as containers have them, moves by the pages of the file below.
+fn file_overlay() -> Ran {
+    let below = Disk::xfs()?;
+    let disk = Disk::overlay(&below);
+    let (path, content) = disk.write("file", 16);
+    there_and_back(&path, content);
+    drop(disk);
+    drop(below);
+    Ok(())
+}
+
+/// Goal: files that live in memory alone move, in base pages and in huge ones.
+fn tmpfs(options: &str) -> Ran {
+    let disk = Disk::of_memory("tmpfs", options);
+    let (path, content) = disk.write("file", 16);
+    there_and_back(&path, content);
+    let plan: serde_json::Value = move_file(&path, "0 --dry-run").ended(0);
+    let size = if options == "huge=always" { "512" } else { "1" };
+    let folios = 16 * MIB / size.parse::<u64>().expect("a number");
+    assert_eq!(plan["folios_by_pages"], serde_json::json!({ size: folios }), "{plan}");
+    Ok(())
+}
+
+/// Goal: what is in swap of a file stays there; the rest moves.
+fn file_tmpfs_swapped() -> Ran {
+    let swap = Swap::on()?;
+    let disk = Disk::of_memory("tmpfs", "rw");
+    let group = Group::new("swapped-file");
+    let (path, content) = group.with_us_inside(|| disk.write("file", 16));
+    write("/proc/sys/vm/swappiness", "200");
+    wait_until("pages are in swap", || {
+        // The kernel says EAGAIN when it found less than that.
+        fs::write(group.file("memory.reclaim"), "4M").ok();
+        vmstat("pswpout") >= MIB
+    });
+    let read_back = vmstat("pswpin");
+    let report: FilesReport = move_file(&path, "1").ended(0);
+    println!("partly in swap: {:?}", report.account);
+    assert!((1..16 * MIB).contains(&report.account.moved), "{report:?}");
+    assert_eq!(report.account.selected(), report.account.moved);
+    assert_eq!(vmstat("pswpin"), read_back, "nothing was read back");
+    assert_eq!(digest(&path), content);
+    drop(disk);
+    swap.off();
+    Ok(())
+}
+
+/// Goal: the kernel takes pages of ramfs for dirty and has no way to write them, so it moves none;
+/// that is told, and nothing is lost.
+fn file_ramfs() -> Ran {
+    let disk = Disk::of_memory("ramfs", "rw");
+    let (path, content) = disk.write("file", 1);
+    let report: FilesReport = move_file(&path, "1").ended(3);
+    println!("ramfs: {:?}", report.account);
+    assert_eq!(report.account.skipped, reasons([(SkipReason::Pinned, MIB)]));
+    assert_eq!(places(&path), [(0, MIB)].into());
+    assert_eq!(digest(&path), content);
+    Ok(())
+}
+
+const HUGE_PAGES: u64 = 4;
+const PAGES: u64 = HUGE_PAGES * 512;
+
+/// A file of huge pages on node 0, and a mapping of it that is told by its words.
+fn hugetlbfs() -> Result<(Disk, String), Skipped> {
+    let got = huge_pages(0, HUGE_PAGES);
+    if got < HUGE_PAGES {
+        return Err(Skipped(format!("node 0 yields only {got} huge pages")));
+    }
+    huge_pages(1, 0);
+    let disk = Disk::of_memory("hugetlbfs", "rw");
+    let path = disk.path("file");
+    run("fallocate", &["-l", "8M", &path]);
+    fill(&mapped(&path));
+    Ok((disk, path))
+}
+
+fn fill(area: &Area) {
+    let words = area.words().iter().zip(0..);
+    words.for_each(|(word, number)| word.store(number, std::sync::atomic::Ordering::Relaxed));
+}
+
+fn is_filled(path: &str) -> bool {
+    let area = mapped(path);
+    let mut words = area.words().iter().zip(0..);
+    words.all(|(word, number)| word.load(std::sync::atomic::Ordering::Relaxed) == number)
+}
+
+fn end(disk: Disk, path: &str) {
+    fs::remove_file(path).expect("the file can be removed");
+    drop(disk);
+    huge_pages(0, 0);
+    huge_pages(1, 0);
+}
+
+/// Goal: huge pages of a file move to the pool of the other node, and back.
+fn file_hugetlbfs() -> Ran {
+    let (disk, path) = hugetlbfs()?;
+    assert_eq!(huge_pages(1, HUGE_PAGES), HUGE_PAGES);
+    for (to, from) in [(1, 0), (0, 1)] {
+        let report: FilesReport = move_file(&path, &to.to_string()).ended(0);
+        assert_eq!(report.account.moved, PAGES, "{report:?}");
+        assert_eq!(report.account.selected(), PAGES);
+        assert_eq!(places(&path), [(to, PAGES)].into());
+        assert_eq!((free_huge_pages(to), free_huge_pages(from)), (0, HUGE_PAGES));
+    }
+    assert!(is_filled(&path));
+    end(disk, &path);
+    Ok(())
+}
+
+/// Goal: without a pool on the destination the kernel makes the pages from free memory there.
+fn file_hugetlbfs_without_a_pool() -> Ran {
+    let (disk, path) = hugetlbfs()?;
+    let report: FilesReport = move_file(&path, "1").ended(0);
+    println!("without a pool: {:?}", report.account);
+    assert_eq!(report.account.moved, PAGES, "{report:?}");
+    assert_eq!(places(&path), [(1, PAGES)].into());
+    assert!(is_filled(&path));
+    end(disk, &path);
+    Ok(())
+}
+
+/// Goal: which pages of a file with holes exist is not known, so none is touched and none is made.
+fn file_hugetlbfs_with_holes() -> Ran {
+    let (disk, path) = hugetlbfs()?;
+    run("truncate", &["-s", "4M", &path]);
+    run("truncate", &["-s", "8M", &path]);
+    assert_eq!(free_huge_pages(0), HUGE_PAGES / 2);
+    let report: FilesReport = move_file(&path, "1").ended(3);
+    assert_eq!(report.looked.first_problems[0].trouble, "holes", "{report:?}");
+    assert_eq!(free_huge_pages(0), HUGE_PAGES / 2, "no page was made");
+    end(disk, &path);
+    Ok(())
+}
+
+/// Goal: a file that is mapped from its device has no page cache, so there is nothing to move.
+fn file_dax() -> Ran {
+    let disk = Disk::dax()?;
+    let (path, content) = disk.write("file", 8);
+    let report: FilesReport = move_file(&path, "1").ended(0);
+    println!("DAX: {:?} {:?}", report.looked, report.account);
+    assert_eq!((report.looked.files, report.looked.files_cached), (1, 0), "{report:?}");
+    assert_eq!(report.account.selected(), 0, "{report:?}");
+    assert_eq!(digest(&path), content);
+    Ok(())
+}
+
+/// Goal: a node takes what it has room for, and none of it is dropped to make room for the rest,
+/// which is told; a second move drops nothing either. (Node 1 is small there.)
+fn file_destination_full() -> Ran {
+    let disk = Disk::ext4()?;
+    let (path, content) = disk.write_clean("large", 128);
+    let mut moved = 0;
+    for round in ["first", "second"] {
+        let report: FilesReport = move_file(&path, "1").ended(1);
+        println!("destination full, {round} move: {:?}", report.account);
+        let left = report.account.skipped_for(SkipReason::NoMemory);
+        assert_eq!(report.account.skipped, reasons([(SkipReason::NoMemory, left)]));
+        assert_eq!((report.account.selected(), report.lost_pages), (128 * MIB, 0), "{report:?}");
+        assert!(report.account.already_there >= moved, "what came first is there: {report:?}");
+        moved = report.account.moved + report.account.already_there;
+        assert!(moved >= 16 * MIB, "{report:?}");
+        assert_eq!(places(&path), [(0, left), (1, moved)].into());
+    }
+    assert_eq!(digest(&path), content);
+    Ok(())
+}
+
+/// What fails where the destination has neither a pool nor memory to make a huge page from.
+pub fn huge_pages_have_no_room() -> Ran {
+    let (disk, path) = hugetlbfs()?;
+    let report: FilesReport = move_file(&path, "1").ended(3);
+    assert_eq!(report.account.skipped, reasons([(SkipReason::NoHugePage, PAGES)]));
+    assert_eq!(places(&path), [(0, PAGES)].into());
+    assert!(is_filled(&path));
+    end(disk, &path);
+    Ok(())
+}
+
+/// Goal: cold files of others make room for a file that is wanted there. (Node 1 has 512 MiB.)
+fn file_over_cold_cache() -> Ran {
+    let disk = Disk::ext4()?;
+    let cold = disk.path("cold");
+    File::create(&cold).and_then(|file| file.set_len(640 << 20)).expect("a file of one hole");
+    run("numactl", &["--cpunodebind=1", "--membind=1", "cat", &cold]);
+    let (path, content) = disk.write_clean("wanted", 128);
+    let report: FilesReport = move_file(&path, "1").json();
+    println!("over a cold cache: {:?}, {} lost", report.account, report.lost_pages);
+    // The newest kernel drops some of the pages that just came; then no more are sent.
+    let left = report.account.skipped_for(SkipReason::NoMemory);
+    assert!(left == 0 || report.lost_pages > 0, "{report:?}");
+    assert!(report.lost_pages < 64 * MIB, "no more are risked at a time: {report:?}");
+    assert_eq!(report.account.selected(), 128 * MIB, "{report:?}");
+    assert_eq!(digest(&path), content);
+    Ok(())
+}

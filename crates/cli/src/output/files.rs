@@ -1,0 +1,230 @@
+//! What a move of the page cache of files did, or would do.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use nodeward_engine::{MoveReport, ProcessPlan};
+use nodeward_linux::file_cache::{Looked, Problem};
+use nodeward_model::units::show_bytes;
+use serde_json::{Value, json};
+
+use super::moves::{ending_text, moves_json, pages_text, planned_text};
+use super::print;
+
+/// What a move did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was found on the way through the files.
+    pub looked: Looked,
+    /// What became of their pages.
+    pub report: MoveReport,
+    /// Pages that were in memory before their move and are not after it.
+    pub lost_pages: u64,
+}
+
+/// Prints the result of a move on stdout.
+pub fn print_outcome(outcome: &Outcome, page_bytes: u64, as_json: bool) -> Result<()> {
+    print(&if as_json {
+        format!("{}\n", outcome_json(outcome, page_bytes))
+    } else {
+        outcome_text(outcome, page_bytes)
+    })
+}
+
+/// Prints a plan on stdout.
+pub fn print_plan(
+    looked: &Looked,
+    plan: &ProcessPlan,
+    page_bytes: u64,
+    as_json: bool,
+) -> Result<()> {
+    print(&if as_json {
+        format!("{}\n", plan_json(looked, plan, page_bytes))
+    } else {
+        let would = format!("would move {} pages\n", plan.pages());
+        looked_text(looked) + &would + &planned_text(plan, page_bytes)
+    })
+}
+
+fn outcome_text(outcome: &Outcome, page_bytes: u64) -> String {
+    let Outcome { looked, report, lost_pages } = outcome;
+    let mut text = looked_text(looked);
+    for process in &report.processes {
+        text += &pages_text(process, page_bytes);
+    }
+    if *lost_pages > 0 {
+        let bytes = show_bytes(lost_pages * page_bytes);
+        let why = "cut off, or dropped for want of room";
+        let _ = writeln!(text, "  {lost_pages} pages ({bytes}) are no longer in memory: {why}");
+    }
+    match report.processes.is_empty() && !report.interrupted {
+        true => text + "nothing of them to move\n",
+        false => text + &ending_text(report, page_bytes),
+    }
+}
+
+fn looked_text(looked: &Looked) -> String {
+    let cached = show_bytes(looked.cached_bytes);
+    let mut text = format!(
+        "files: {} looked at, {} with pages in memory ({cached})\n",
+        looked.files, looked.files_cached
+    );
+    if looked.others > 0 {
+        let _ = writeln!(text, "  passed over: {} links, devices, pipes, sockets", looked.others);
+    }
+    if looked.problems > 0 {
+        let _ = writeln!(text, "  left out: {}", looked.problems);
+    }
+    for Problem { path, trouble, error } in &looked.first_problems {
+        let error = error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
+        let name = trouble.name();
+        let _ = writeln!(text, "    {}: {name}{error}: {}", path.display(), trouble.advice());
+    }
+    let told = looked.first_problems.len() as u64;
+    if looked.problems > told {
+        let _ = writeln!(text, "    and {} more", looked.problems - told);
+    }
+    text
+}
+
+fn looked_json(looked: &Looked) -> Value {
+    let problem = |problem: &Problem| {
+        json!({
+            "path": problem.path.to_string_lossy(),
+            "trouble": problem.trouble.name(),
+            "error": problem.error.as_ref().map(ToString::to_string),
+        })
+    };
+    json!({
+        "files": looked.files,
+        "files_cached": looked.files_cached,
+        "cached_bytes": looked.cached_bytes,
+        "others": looked.others,
+        "problems": looked.problems,
+        "first_problems": looked.first_problems.iter().map(problem).collect::<Vec<_>>(),
+    })
+}
+
+fn outcome_json(outcome: &Outcome, page_bytes: u64) -> Value {
+    let Outcome { looked, report, lost_pages } = outcome;
+    let none = BTreeMap::new();
+    let pages = report.processes.first();
+    let residue = pages.map(|pages| pages.residue).unwrap_or_default();
+    json!({
+        "schema": "nodeward.files/1",
+        "page_bytes": page_bytes,
+        "looked": looked_json(looked),
+        "account": report.account(),
+        "before_pages": pages.map_or(&none, |pages| &pages.before),
+        "after_pages": pages.map_or(&none, |pages| &pages.after),
+        "on_source": json!({ "expected_pages": residue.expected, "seen_pages": residue.seen }),
+        "lost_pages": lost_pages,
+        "moving_ns": report.moving_ns,
+        "verifying_ns": report.verifying_ns,
+        "workers": report.workers,
+        "longest_hold_ns": report.longest_hold_ns,
+        "interrupted": report.interrupted,
+        "error": report.error.as_ref().map(ToString::to_string),
+    })
+}
+
+fn plan_json(looked: &Looked, plan: &ProcessPlan, page_bytes: u64) -> Value {
+    json!({
+        "schema": "nodeward.files-plan/1",
+        "page_bytes": page_bytes,
+        "looked": looked_json(looked),
+        "moves": moves_json(plan),
+        "folios_by_pages": plan.folios,
+        "stays": plan.account,
+        "residency_pages": plan.residency,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use nodeward_engine::{ProcessReport, Residue};
+    use nodeward_linux::file_cache::Trouble;
+    use nodeward_machine::Life;
+    use nodeward_model::{Account, NodeId, Pid, SkipReason};
+
+    use super::*;
+
+    /// Three files; two could not be looked at, and a third problem is only counted.
+    fn looked() -> Looked {
+        let problem = |path: &str, trouble, error: Option<io::ErrorKind>| Problem {
+            path: path.into(),
+            trouble,
+            error: error.map(Into::into),
+        };
+        Looked {
+            files: 3,
+            files_cached: 2,
+            cached_bytes: 1 << 30,
+            others: 4,
+            problems: 3,
+            not_permitted: 2,
+            first_problems: vec![
+                problem("/srv/key", Trouble::Unreadable, Some(io::ErrorKind::PermissionDenied)),
+                problem("/srv/of-others", Trouble::Untold, None),
+            ],
+        }
+    }
+
+    /// 1 GiB, of which 3 pages are mapped by others and 2 were dropped again.
+    fn outcome() -> Outcome {
+        let account =
+            Account { moved: 262_141, already_there: 0, skipped: [(SkipReason::Shared, 3)].into() };
+        let process = ProcessReport {
+            pid: Pid::new(4711).unwrap(),
+            account,
+            before: [(NodeId(0), 262_144)].into(),
+            after: [(NodeId(0), 3), (NodeId(1), 262_139)].into(),
+            residue: Residue { expected: 3, seen: 3 },
+            life: Life::Running,
+        };
+        let report = MoveReport {
+            processes: vec![process],
+            moving_ns: 1_000_000_000,
+            verifying_ns: 20_000_000,
+            workers: 2,
+            ..MoveReport::default()
+        };
+        Outcome { looked: looked(), report, lost_pages: 2 }
+    }
+
+    #[test]
+    fn the_outcome_as_text() {
+        insta::assert_snapshot!(outcome_text(&outcome(), 4096));
+    }
+
+    #[test]
+    fn the_outcome_as_json() {
+        let value = outcome_json(&outcome(), 4096);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
+    }
+
+    #[test]
+    fn a_plan_as_json() {
+        let plan = ProcessPlan {
+            moves: [((NodeId(0), NodeId(1)), 1536)].into(),
+            folios: [(1, 512), (512, 2)].into(),
+            account: Account { already_there: 7, ..Account::default() },
+            residency: [(NodeId(0), 1536), (NodeId(1), 7)].into(),
+        };
+        let value = plan_json(&looked(), &plan, 4096);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
+    }
+
+    #[test]
+    fn nothing_in_memory_is_nothing_to_move() {
+        let looked = Looked { files: 3, ..Looked::default() };
+        let outcome = Outcome { looked, report: MoveReport::default(), lost_pages: 0 };
+        let text = outcome_text(&outcome, 4096);
+        let expected =
+            "files: 3 looked at, 0 with pages in memory (0 B)\nnothing of them to move\n";
+        assert_eq!(text, expected);
+    }
+}

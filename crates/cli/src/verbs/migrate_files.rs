@@ -1,0 +1,244 @@
+//! `nodeward move --file`: the page cache of files.
+//!
+//! Cached pages belong to no process. They are mapped by this one, a batch at a time, moved like
+//! memory of any process, and unmapped.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use nodeward_engine::{
+    Fitting, Live, MoveReport, MoveRequest, Order, PlanReport, ProcessPlan, ProcessReport,
+    Selection, migrate, plan,
+};
+use nodeward_linux::Linux;
+use nodeward_linux::file_cache::{Batch, Batches, Looked, check_kernel};
+use nodeward_machine::{Error, Machine, Process};
+use nodeward_model::{NodePairs, Pid, SkipReason, Topology};
+use nodeward_policy::room::Rooms;
+
+use crate::args::MoveArgs;
+use crate::exit::Exit;
+use crate::nodes;
+use crate::output::files::{self, Outcome};
+use crate::progress;
+use crate::settings::MoveSettings;
+
+/// Moves, or says what a move would do.
+pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
+    args.file.iter().try_for_each(check_path)?;
+    check_kernel()?;
+    let machine = Linux::open();
+    let topology = machine.topology()?;
+    let pairs = pairs(args, &topology)?;
+    let ourselves = [machine.hold(Pid::new(std::process::id())?)?];
+    let job = Job { machine, topology, pairs, settings, ourselves, paths: &args.file };
+    let page_bytes = job.machine.page_bytes();
+    let live = Live::default();
+    if args.dry_run {
+        let (looked, plan) = job.plan(&live)?;
+        files::print_plan(&looked, &plan, page_bytes, args.output.json)?;
+        return Ok(Exit::Done);
+    }
+    let work = || job.migrate(&live, progress::is_shown(args.progress.when()));
+    let outcome = progress::watch(&live, args.progress.when(), work)??;
+    files::print_outcome(&outcome, page_bytes, args.output.json)?;
+    Ok(exit(&outcome))
+}
+
+/// Whoever names a path means something that is there.
+fn check_path(path: &PathBuf) -> Result<()> {
+    let shown = path.display();
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() || found.is_dir() => Ok(()),
+        Ok(_) => bail!("'{shown}' is no file or directory; only those have a page cache to move"),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            bail!("'{shown}' does not exist; check the path")
+        }
+        // Whatever else it is, opening it will say so.
+        Err(_) => Ok(()),
+    }
+}
+
+/// The words of the command line: TO, or FROM and TO.
+fn pairs(args: &MoveArgs, topology: &Topology) -> Result<NodePairs> {
+    match &args.words[..] {
+        [to] => nodes::pairs_from_elsewhere(to, topology),
+        [from, to] => nodes::pairs(from, to, topology),
+        words => {
+            bail!("with --file there is no PID; give [FROM] TO instead of '{}'", words.join(" "))
+        }
+    }
+}
+
+struct Job<'a> {
+    machine: Linux,
+    topology: Topology,
+    pairs: NodePairs,
+    settings: &'a MoveSettings,
+    ourselves: [Arc<dyn Process>; 1],
+    paths: &'a [PathBuf],
+}
+
+impl Job<'_> {
+    /// Moves batch after batch. An error is returned only if nothing was done before it.
+    fn migrate(&self, live: &Live, count_first: bool) -> Result<Outcome, Error> {
+        if count_first {
+            live.announce(self.batches().cached_bytes(|| live.is_stopped()));
+        }
+        let mut batches = self.batches();
+        let mut rooms = self.rooms()?;
+        let mut total = MoveReport::default();
+        let mut lost_pages = 0;
+        while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
+            match self.migrate_batch(&batch, live, &mut rooms) {
+                Ok((report, lost)) => {
+                    total.join(report);
+                    lost_pages += lost;
+                }
+                Err(error) if total.processes.is_empty() => return Err(error),
+                Err(error) => total.error = Some(error),
+            }
+            if total.error.is_some() {
+                break;
+            }
+        }
+        total.interrupted = live.is_stopped() && total.error.is_none();
+        Ok(Outcome { looked: batches.into_looked(), report: total, lost_pages })
+    }
+
+    /// Also returns how many pages were there before the move and are not in memory after it.
+    fn migrate_batch(
+        &self,
+        batch: &Batch,
+        live: &Live,
+        rooms: &mut Rooms,
+    ) -> Result<(MoveReport, u64), Error> {
+        let request = self.request(batch)?;
+        let mut report = match batch.is_huge() {
+            // These never push out others.
+            true => migrate(&self.machine, &self.ourselves, &request, live, None)?,
+            false => self.fitting(live).migrate(&request, rooms)?,
+        };
+        let mapped = batch.mapped_bytes() / self.machine.page_bytes();
+        let lost = report.processes.iter().map(ProcessReport::lost_pages).sum();
+        // Mapped, but not when the move came to look at them; or it ended before it came.
+        let unseen = match report.error {
+            None => SkipReason::NotPresent,
+            Some(_) => SkipReason::Refused,
+        };
+        for ProcessReport { before, account, .. } in &mut report.processes {
+            let seen = before.values().sum::<u64>() + account.skipped_for(SkipReason::Swapped);
+            account.skip(unseen, mapped.saturating_sub(seen));
+        }
+        Ok((report, lost))
+    }
+
+    fn plan(&self, live: &Live) -> Result<(Looked, ProcessPlan), Error> {
+        let mut batches = self.batches();
+        let mut rooms = self.rooms()?;
+        let mut total = PlanReport::default();
+        while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
+            let request = self.request(&batch)?;
+            total.join(match batch.is_huge() {
+                true => plan(&self.machine, &self.ourselves, &request, live)?,
+                false => self.fitting(live).plan(&request, &mut rooms)?,
+            });
+        }
+        let plan = total.processes.into_iter().next().map(|(_, plan)| plan);
+        Ok((batches.into_looked(), plan.unwrap_or_default()))
+    }
+
+    fn batches(&self) -> Batches {
+        Batches::of(self.paths.to_vec())
+    }
+
+    fn rooms(&self) -> Result<Rooms, Error> {
+        Ok(Rooms::new(self.machine.rooms()?))
+    }
+
+    fn fitting<'a>(&'a self, live: &'a Live) -> Fitting<'a> {
+        Fitting { machine: &self.machine, processes: &self.ourselves, live }
+    }
+
+    fn request(&self, batch: &Batch) -> Result<MoveRequest, Error> {
+        let selection = Selection { ranges: batch.ranges(), ..Selection::default() };
+        let order = Order { pairs: self.pairs.clone(), pages: None };
+        self.settings.request(&self.machine, &self.topology, vec![[order].into()], selection)
+    }
+}
+
+fn exit(Outcome { looked, report, lost_pages }: &Outcome) -> Exit {
+    let account = report.account();
+    let arrived = account.moved + account.already_there;
+    let skipped = account.skipped_total();
+    if report.interrupted {
+        Exit::Interrupted
+    } else if skipped + looked.problems + lost_pages == 0 && report.error.is_none() {
+        Exit::Done
+    } else if arrived > 0 || (skipped == 0 && looked.files > 0) {
+        Exit::SomeSkipped
+    } else if skipped == 0 && looked.not_permitted == looked.problems {
+        Exit::NoPermission
+    } else {
+        Exit::NothingDone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_engine::Residue;
+    use nodeward_machine::Life;
+    use nodeward_model::Account;
+
+    use super::*;
+
+    fn outcome(looked: Looked, account: Account) -> Outcome {
+        let process = ProcessReport {
+            pid: Pid::new(7).unwrap(),
+            account,
+            before: [].into(),
+            after: [].into(),
+            residue: Residue::default(),
+            life: Life::Running,
+        };
+        let report = MoveReport { processes: vec![process], ..MoveReport::default() };
+        Outcome { looked, report, lost_pages: 0 }
+    }
+
+    /// Goal: the table of exit codes holds where files, not pages, were in the way.
+    #[test]
+    fn files_that_were_left_out_count_like_pages() {
+        let code = |(files, problems, not_permitted), moved, shared| {
+            let looked = Looked { files, problems, not_permitted, ..Looked::default() };
+            let mut account = Account { moved, ..Account::default() };
+            account.skip(SkipReason::Shared, shared);
+            exit(&outcome(looked, account))
+        };
+        assert_eq!(code((2, 0, 0), 7, 0), Exit::Done);
+        assert_eq!(code((2, 0, 0), 0, 0), Exit::Done, "nothing of them was in memory");
+        assert_eq!(code((2, 0, 0), 7, 1), Exit::SomeSkipped);
+        assert_eq!(code((2, 1, 0), 7, 0), Exit::SomeSkipped);
+        assert_eq!(code((1, 1, 1), 0, 0), Exit::SomeSkipped, "the other could be looked at");
+        assert_eq!(code((2, 0, 0), 0, 1), Exit::NothingDone);
+        assert_eq!(code((0, 2, 1), 0, 0), Exit::NothingDone);
+        assert_eq!(code((0, 2, 2), 0, 0), Exit::NoPermission);
+    }
+
+    /// Goal: pages that are nowhere now are not where they were sent; an end by Ctrl-C is told
+    /// whatever else there is to tell.
+    #[test]
+    fn what_left_memory_did_not_arrive() {
+        let mut outcome = outcome(Looked::default(), Account { moved: 7, ..Account::default() });
+        assert_eq!(exit(&outcome), Exit::Done);
+        outcome.lost_pages = 1;
+        assert_eq!(exit(&outcome), Exit::SomeSkipped);
+        outcome.lost_pages = 0;
+        outcome.report.error = Some(Error::Gone(Pid::new(7).unwrap()));
+        assert_eq!(exit(&outcome), Exit::SomeSkipped);
+        outcome.report.error = None;
+        outcome.report.interrupted = true;
+        assert_eq!(exit(&outcome), Exit::Interrupted);
+    }
+}

@@ -1,0 +1,167 @@
+//! Moves of cached pages, which must not push each other out of memory.
+//!
+//! A full destination refuses memory of a process, but for a cached page the kernel makes room by
+//! dropping another one. So it is planned first, and what does not fit stays; what fits in part is
+//! halved until the part is found.
+
+use std::sync::Arc;
+
+use nodeward_machine::{Life, Machine, Process, Result};
+use nodeward_model::{Account, Range, SkipReason};
+use nodeward_policy::room::Rooms;
+
+use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
+use crate::{Live, MoveRequest, Selection, migrate, plan};
+
+/// Ranges that are not longer are not halved, in bytes.
+const PIECE_BYTES_MIN: u64 = 16 << 20;
+/// Ranges are halved at multiples of this, which no folio crosses: what one page table maps.
+const STEP_BYTES: u64 = 2 << 20;
+
+/// What is to be moved, and where it can be.
+pub struct Fitting<'a> {
+    /// The machine.
+    pub machine: &'a dyn Machine,
+    /// Whose memory the pages are mapped in.
+    pub processes: &'a [Arc<dyn Process>],
+    /// What is seen of the moves while they run.
+    pub live: &'a Live,
+}
+
+impl Fitting<'_> {
+    /// Moves those of the selected pages that fit; the others are skipped as [`NoMemory`].
+    ///
+    /// # Errors
+    /// As [`migrate`]: only if nothing was done.
+    ///
+    /// [`NoMemory`]: SkipReason::NoMemory
+    pub fn migrate(&self, request: &MoveRequest, rooms: &mut Rooms) -> Result<MoveReport> {
+        let began_ns = self.machine.now_ns();
+        let mut total = MoveReport::default();
+        let result = self.each(request, rooms, |part, plan, fits| {
+            let report = match fits {
+                true => migrate(self.machine, self.processes, part, self.live, None)?,
+                false => self.left_out(part, plan),
+            };
+            let lost = report.processes.iter().map(ProcessReport::lost_pages).sum();
+            total.join(report);
+            Ok(lost)
+        });
+        match result {
+            Err(error) if total.processes.is_empty() => return Err(error),
+            Err(error) => total.error = Some(error),
+            Ok(()) => {}
+        }
+        total.moving_ns = self.machine.now_ns() - began_ns - total.verifying_ns;
+        Ok(total)
+    }
+
+    /// Tells what [`Fitting::migrate`] would do if nothing is lost, and does nothing.
+    ///
+    /// # Errors
+    /// As [`plan`].
+    pub fn plan(&self, request: &MoveRequest, rooms: &mut Rooms) -> Result<PlanReport> {
+        let mut total = PlanReport::default();
+        self.each(request, rooms, |_, mut plan, fits| {
+            if !fits {
+                plan.processes.iter_mut().for_each(|(_, plan)| refuse(plan));
+            }
+            total.join(plan);
+            Ok(0)
+        })?;
+        Ok(total)
+    }
+
+    /// Plans the request and hands it on with its plan, in parts of which each fits or does not.
+    /// `then` returns how many pages were lost.
+    fn each(
+        &self,
+        request: &MoveRequest,
+        rooms: &mut Rooms,
+        mut then: impl FnMut(&MoveRequest, PlanReport, bool) -> Result<u64>,
+    ) -> Result<()> {
+        let mut parts = vec![request.selection.ranges.clone()];
+        while let Some(ranges) = parts.pop() {
+            let selection = Selection { ranges, ..request.selection.clone() };
+            let part = MoveRequest { selection, ..request.clone() };
+            // Its progress is not that of the move.
+            let plan = plan(self.machine, self.processes, &part, &Live::default())?;
+            let ProcessPlan { moves, residency, .. } = plan.total();
+            let fits = rooms.fit(&moves, &residency);
+            let cut = match fits || rooms.are_full(&moves) {
+                true => None,
+                false => halves(&part.selection.ranges),
+            };
+            if let Some((first, second)) = cut {
+                parts.extend([second, first]);
+                continue;
+            }
+            rooms.saw(&residency);
+            let lost_pages = then(&part, plan, fits)?;
+            if fits {
+                rooms.moved(&moves, lost_pages);
+            }
+        }
+        Ok(())
+    }
+
+    /// The report of a move that did not take place for want of room.
+    fn left_out(&self, part: &MoveRequest, plan: PlanReport) -> MoveReport {
+        let bytes = part.selection.ranges.iter().map(|range| range.bytes()).sum();
+        self.live.expect(bytes);
+        self.live.examined(bytes);
+        let processes = plan.processes.into_iter().map(|(pid, mut plan)| {
+            refuse(&mut plan);
+            let stayed =
+                plan.account.skipped_total() - plan.account.skipped_for(SkipReason::Swapped);
+            ProcessReport {
+                pid,
+                account: plan.account,
+                before: plan.residency.clone(),
+                after: plan.residency,
+                residue: Residue { expected: stayed, seen: stayed },
+                life: Life::Running,
+            }
+        });
+        MoveReport { processes: processes.collect(), ..MoveReport::default() }
+    }
+}
+
+/// Nothing of it moves.
+fn refuse(plan: &mut ProcessPlan) {
+    let mut account = Account::default();
+    account.skip(SkipReason::NoMemory, plan.pages());
+    plan.account.add(&account);
+    plan.moves.clear();
+    plan.folios.clear();
+}
+
+/// Cuts ranges into two halves; `None` if that does not pay.
+fn halves(ranges: &[Range]) -> Option<(Vec<Range>, Vec<Range>)> {
+    if let [range] = ranges {
+        let middle = (range.start + range.bytes() / 2) / STEP_BYTES * STEP_BYTES;
+        let parts = (Range::new(range.start, middle), Range::new(middle, range.end));
+        return (range.bytes() > PIECE_BYTES_MIN).then_some((vec![parts.0], vec![parts.1]));
+    }
+    let (first, second) = ranges.split_at(ranges.len() / 2);
+    (!first.is_empty()).then(|| (first.to_vec(), second.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: halves are all of it, none is empty, and cutting ends.
+    #[test]
+    fn halves_cover_what_they_came_from() {
+        let range = |start: u64, mib: u64| Range::new(start, start + (mib << 20));
+        let (first, second) = halves(&[range(4096, 17)]).unwrap();
+        assert_eq!(first, [Range::new(4096, 8 << 20)], "8.5 MiB, down to a page table");
+        assert_eq!(second, [Range::new(8 << 20, 4096 + (17 << 20))]);
+        assert_eq!(halves(&[range(4096, 16)]), None);
+        let three = [range(0, 1), range(1 << 30, 1), range(2 << 30, 1)];
+        let (first, second) = halves(&three).unwrap();
+        assert_eq!([first, second].concat(), three);
+        assert_eq!(halves(&[]), None);
+    }
+}

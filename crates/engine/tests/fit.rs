@@ -1,0 +1,116 @@
+//! Moves of cached pages on a machine on paper: what does not fit stays, and every page is told of.
+
+use nodeward_engine::{
+    Fitting, Jobs, Live, MoveReport, MoveRequest, Order, ProcessPlan, Selection,
+};
+use nodeward_machine::Machine;
+use nodeward_machine::paper::{Paper, Sheet};
+use nodeward_model::{Account, NodeId, NodePairs, Page, Pid, Range, Room, SkipReason};
+use nodeward_policy::room::Rooms;
+use proptest::prelude::*;
+
+const PAGE_BYTES: u64 = 4096;
+const FIRST: u64 = 16; // the number of the first page of a sheet
+/// Less room than this is not used: what `policy::room` says, and one range that is not halved.
+const SLACK_PAGES: u64 = 4096;
+
+fn pid() -> Pid {
+    Pid::new(7).unwrap()
+}
+
+/// The pages in ranges of so many pages, as files in a row would be mapped.
+fn request(pages: u64, range_pages: u64) -> MoveRequest {
+    let address = |page: u64| (FIRST + page) * PAGE_BYTES;
+    let starts = (0..pages).step_by(range_pages as usize);
+    let range = |at| Range::new(address(at), address((at + range_pages).min(pages)));
+    let ranges = starts.map(range).collect();
+    let pairs = NodePairs::new(&"0".parse().unwrap(), &"1".parse().unwrap());
+    MoveRequest {
+        orders: vec![[Order { pairs, pages: None }].into()],
+        selection: Selection { ranges, ..Selection::default() },
+        jobs: Jobs::Fixed(2),
+        cpus: Vec::new(),
+        rate_bytes_per_s: None,
+        stall_ns: None,
+    }
+}
+
+fn rooms(free_pages: u64, cold_pages: u64) -> Rooms {
+    Rooms::new([(NodeId(1), Room { free_pages, cold_pages })].into())
+}
+
+/// What a move to that room would do, and what it does; and the pages on node 1 then.
+fn run(pages: &[Page], range_pages: u64, rooms: &Rooms) -> (ProcessPlan, MoveReport, u64) {
+    let machine = Paper::new(true);
+    machine.start(pid(), Sheet::of(pages));
+    let processes = [machine.hold(pid()).unwrap()];
+    let live = Live::default();
+    let fitting = Fitting { machine: &machine, processes: &processes, live: &live };
+    let request = request(pages.len() as u64, range_pages);
+    let mut plan = fitting.plan(&request, &mut rooms.clone()).unwrap();
+    let report = fitting.migrate(&request, &mut rooms.clone()).unwrap();
+    assert_eq!(live.examined_bytes(), live.total_bytes(), "progress comes to its end");
+    let residency = machine.sheet(pid()).unwrap().residency();
+    assert_eq!(report.processes[0].after, residency);
+    (plan.processes.remove(0).1, report, residency.get(&NodeId(1)).copied().unwrap_or(0))
+}
+
+fn on(node: u32) -> Page {
+    Page::on(NodeId(node))
+}
+
+#[test]
+fn what_fits_moves_in_one_go() {
+    let (plan, report, arrived) = run(&[on(0); 20_000], 20_000, &rooms(20_001, 0));
+    assert_eq!(report.account(), Account { moved: 20_000, ..Account::default() });
+    assert_eq!((plan.pages(), arrived), (20_000, 20_000));
+}
+
+/// 80 MiB to 36 MiB of room: no page more than fits, and nearly as many.
+#[test]
+fn what_does_not_fit_stays() {
+    for range_pages in [20_000, 1000, 8] {
+        let (plan, report, arrived) = run(&[on(0); 20_000], range_pages, &rooms(4000, 5000));
+        assert!((9000 - SLACK_PAGES..9000).contains(&arrived), "{arrived} of {range_pages}");
+        let skipped = [(SkipReason::NoMemory, 20_000 - arrived)].into();
+        let expected = Account { moved: arrived, already_there: 0, skipped };
+        assert_eq!(report.account(), expected);
+        assert_eq!(plan.pages(), arrived, "as it was planned");
+        assert_eq!(plan.account.skipped, expected.skipped);
+        assert_eq!(report.processes[0].residue.appeared(), 0);
+    }
+}
+
+/// Half of a file came in an earlier move and is now what is cold there: the other half stays.
+#[test]
+fn a_second_move_drives_out_nothing_of_the_first() {
+    let pages = [[on(1); 10_000], [on(0); 10_000]].concat();
+    let (_, report, arrived) = run(&pages, 20_000, &rooms(0, 10_000));
+    assert_eq!(arrived, 10_000);
+    let account = report.account();
+    assert_eq!((account.moved, account.already_there), (0, 10_000));
+    assert_eq!(account.skipped, [(SkipReason::NoMemory, 10_000)].into());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Goal: whatever the room and however the pages lie, each is told of once, and none moves
+    /// without room.
+    #[test]
+    fn every_page_is_accounted_for(
+        nodes in proptest::collection::vec(0..2_u32, 1..12_000),
+        range_pages in 1..12_000_u64,
+        free_pages in 0..12_000_u64,
+    ) {
+        let pages: Vec<Page> = nodes.iter().map(|&node| on(node)).collect();
+        let there = nodes.iter().filter(|&&node| node == 1).count() as u64;
+        let (plan, report, arrived) = run(&pages, range_pages, &rooms(free_pages, 0));
+        let account = report.account();
+        prop_assert_eq!(account.selected(), pages.len() as u64);
+        prop_assert_eq!(account.already_there, there);
+        prop_assert_eq!(arrived, there + account.moved);
+        prop_assert!(account.moved <= free_pages);
+        prop_assert_eq!(plan.pages(), account.moved);
+    }
+}
