@@ -36,7 +36,6 @@ pub struct FilesReport {
     pub account: Account,
     pub before_pages: Nodes,
     pub after_pages: Nodes,
-    pub lost_pages: u64,
     pub interrupted: bool,
 }
 

@@ -17,8 +17,10 @@ use crate::{Live, MoveRequest, Selection, migrate, plan};
 const PIECE_BYTES_MIN: u64 = 16 << 20;
 /// Ranges are halved at multiples of this, which no folio crosses: what one page table maps.
 const STEP_BYTES: u64 = 2 << 20;
+/// How often pages are moved again that were out of sight after their move.
+const REPEATS_MAX: usize = 2;
 
-/// What is to be moved, and where it can be.
+/// What is to be moved, and how it is seen.
 pub struct Fitting<'a> {
     /// The machine.
     pub machine: &'a dyn Machine,
@@ -26,6 +28,8 @@ pub struct Fitting<'a> {
     pub processes: &'a [Arc<dyn Process>],
     /// What is seen of the moves while they run.
     pub live: &'a Live,
+    /// Maps what is in memory of ranges, and was unmapped by the kernel meanwhile.
+    pub map_again: &'a dyn Fn(&[Range]),
 }
 
 impl Fitting<'_> {
@@ -40,12 +44,12 @@ impl Fitting<'_> {
         let mut total = MoveReport::default();
         let result = self.each(request, rooms, |part, plan, fits| {
             let report = match fits {
-                true => migrate(self.machine, self.processes, part, self.live, None)?,
+                true => self.migrate_part(part)?,
                 false => self.left_out(part, plan),
             };
-            let lost = report.processes.iter().map(ProcessReport::lost_pages).sum();
+            let gone = report.account().skipped_for(SkipReason::NotPresent);
             total.join(report);
-            Ok(lost)
+            Ok(gone)
         });
         match result {
             Err(error) if total.processes.is_empty() => return Err(error),
@@ -54,6 +58,32 @@ impl Fitting<'_> {
         }
         total.moving_ns = self.machine.now_ns() - began_ns - total.verifying_ns;
         Ok(total)
+    }
+
+    /// Moves a part that fits. Where the kernel splits a folio or tries in vain to drop it, its
+    /// pages are unmapped: they are looked up, and moved again if they stayed.
+    fn migrate_part(&self, part: &MoveRequest) -> Result<MoveReport> {
+        let mut report = migrate(self.machine, self.processes, part, self.live, None)?;
+        for _ in 0..REPEATS_MAX {
+            if report.all_is_seen() || report.error.is_some() || self.live.is_stopped() {
+                break;
+            }
+            (self.map_again)(&part.selection.ranges);
+            match migrate(self.machine, self.processes, part, self.live, None) {
+                Ok(again) => report.repeat(again),
+                Err(error) => report.error = Some(error),
+            }
+        }
+        if !report.all_is_seen() {
+            (self.map_again)(&part.selection.ranges);
+            let seen = plan(self.machine, self.processes, part, &Live::default());
+            let seen = seen.map(|plan| plan.processes).unwrap_or_default();
+            for (process, (_, plan)) in report.processes.iter_mut().zip(seen) {
+                process.after = plan.residency;
+            }
+            report.processes.iter_mut().for_each(ProcessReport::account_for_lost);
+        }
+        Ok(report)
     }
 
     /// Tells what [`Fitting::migrate`] would do if nothing is lost, and does nothing.
@@ -73,7 +103,7 @@ impl Fitting<'_> {
     }
 
     /// Plans the request and hands it on with its plan, in parts of which each fits or does not.
-    /// `then` returns how many pages were lost.
+    /// `then` returns how many pages have gone.
     fn each(
         &self,
         request: &MoveRequest,
@@ -84,7 +114,6 @@ impl Fitting<'_> {
         while let Some(ranges) = parts.pop() {
             let selection = Selection { ranges, ..request.selection.clone() };
             let part = MoveRequest { selection, ..request.clone() };
-            // Its progress is not that of the move.
             let plan = plan(self.machine, self.processes, &part, &Live::default())?;
             let ProcessPlan { moves, residency, .. } = plan.total();
             let fits = rooms.fit(&moves, &residency);
@@ -97,9 +126,9 @@ impl Fitting<'_> {
                 continue;
             }
             rooms.saw(&residency);
-            let lost_pages = then(&part, plan, fits)?;
+            let gone_pages = then(&part, plan, fits)?;
             if fits {
-                rooms.moved(&moves, lost_pages);
+                rooms.moved(&moves, gone_pages);
             }
         }
         Ok(())

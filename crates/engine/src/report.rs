@@ -84,11 +84,43 @@ pub struct ProcessReport {
 }
 
 impl ProcessReport {
-    /// Pages that were there before and are nowhere now, beside those of which the account says so.
-    /// It means something where nobody but the kernel takes pages away, as from the page cache.
-    pub fn lost_pages(&self) -> u64 {
-        let [before, after] = [&self.before, &self.after].map(|nodes| nodes.values().sum::<u64>());
-        before.saturating_sub(after + self.account.skipped_for(SkipReason::NotPresent))
+    /// Pages that were seen before, and afterwards neither seen nor accounted for.
+    fn lost_pages(&self) -> u64 {
+        let gone = self.account.skipped_for(SkipReason::NotPresent);
+        total(&self.before).saturating_sub(total(&self.after) + gone)
+    }
+
+    /// Pages that arrived and went away again are accounted for as gone.
+    pub(crate) fn account_for_lost(&mut self) {
+        let lost = self.lost_pages();
+        let account = &mut self.account;
+        let of_moved = lost.min(account.moved);
+        let of_others = (lost - of_moved).min(account.already_there);
+        account.moved -= of_moved;
+        account.already_there -= of_others;
+        account.skip(SkipReason::NotPresent, of_moved + of_others);
+    }
+
+    /// Enters what became of the same pages when they were moved once more.
+    fn repeat(&mut self, again: &Self) {
+        // What was there from the first is told so, and what is there since the last time as moved.
+        let arrived = again.account.already_there.saturating_sub(self.account.already_there);
+        let went = self.account.selected().saturating_sub(again.account.selected());
+        self.account.moved = again.account.moved + arrived;
+        self.account.skipped.clone_from(&again.account.skipped);
+        self.account.skip(SkipReason::NotPresent, went);
+        // Pages that were out of sight from the first are, as far as can be told, where they were.
+        let mut unseen = total(&again.before).saturating_sub(total(&self.before));
+        for (node, pages) in &again.before {
+            let came = pages.saturating_sub(self.after.get(node).copied().unwrap_or(0)).min(unseen);
+            if came > 0 {
+                *self.before.entry(*node).or_default() += came;
+                unseen -= came;
+            }
+        }
+        self.after.clone_from(&again.after);
+        self.residue = again.residue;
+        self.life = again.life;
     }
 
     fn join(&mut self, later: &Self) {
@@ -145,20 +177,102 @@ impl MoveReport {
         total
     }
 
+    /// Whether every page that was seen before is seen afterwards.
+    pub(crate) fn all_is_seen(&self) -> bool {
+        let lost: u64 = self.processes.iter().map(ProcessReport::lost_pages).sum();
+        lost + self.account().skipped_for(SkipReason::NotPresent) == 0
+    }
+
     /// Adds what a later move did with other pages of the same processes. Before the first there
     /// are none.
     pub fn join(&mut self, later: Self) {
-        for (process, later) in self.processes.iter_mut().zip(&later.processes) {
-            process.join(later);
-        }
         if self.processes.is_empty() {
             self.processes = later.processes;
+        } else {
+            let both = self.processes.iter_mut().zip(&later.processes);
+            both.for_each(|(process, later)| process.join(later));
         }
+        self.go_on(MoveReport { processes: Vec::new(), ..later });
+    }
+
+    /// Adds what a later move did with the same pages.
+    pub(crate) fn repeat(&mut self, again: Self) {
+        let both = self.processes.iter_mut().zip(&again.processes);
+        both.for_each(|(process, again)| process.repeat(again));
+        self.go_on(again);
+    }
+
+    /// Adds what a later move took, whatever its pages.
+    fn go_on(&mut self, later: Self) {
         self.moving_ns += later.moving_ns;
         self.verifying_ns += later.verifying_ns;
         self.workers = self.workers.max(later.workers);
         self.longest_hold_ns = self.longest_hold_ns.max(later.longest_hold_ns);
         self.interrupted |= later.interrupted;
         self.error = self.error.take().or(later.error);
+    }
+}
+
+fn total(counts: &BTreeMap<NodeId, u64>) -> u64 {
+    counts.values().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(counts: [u64; 2]) -> BTreeMap<NodeId, u64> {
+        [(NodeId(0), counts[0]), (NodeId(1), counts[1])].into()
+    }
+
+    fn report(before: [u64; 2], after: [u64; 2], account: Account) -> ProcessReport {
+        ProcessReport {
+            pid: Pid::new(7).unwrap(),
+            account,
+            before: on(before),
+            after: on(after),
+            residue: Residue::default(),
+            life: Life::Running,
+        }
+    }
+
+    fn account<const N: usize>(
+        moved: u64,
+        already_there: u64,
+        skipped: [(SkipReason, u64); N],
+    ) -> Account {
+        Account { moved, already_there, skipped: skipped.into() }
+    }
+
+    /// Goal: of 107 pages, 7 there from the first, 30 were out of sight after the first move: 5 of
+    /// those had arrived, 15 were where they were, 10 are gone. Each is told of once.
+    #[test]
+    fn pages_that_are_moved_again_are_told_of_once() {
+        use SkipReason::{NoMemory, NotPresent};
+        let first = account(60, 7, [(NoMemory, 10), (NotPresent, 30)]);
+        let mut whole = report([100, 7], [10, 67], first);
+        // On node 0 the 10 for which there was no room and the 15, on node 1 those there and the 5.
+        let again = report([25, 72], [5, 92], account(20, 72, [(NoMemory, 5)]));
+        whole.repeat(&again);
+        assert_eq!(whole.account, account(85, 7, [(NoMemory, 5), (NotPresent, 10)]));
+        assert_eq!(whole.account.selected(), 107);
+        assert_eq!((whole.before, whole.after), (on([100, 7]), on([5, 92])));
+    }
+
+    /// Goal: pages that were unmapped before the first look are told of where they turn up.
+    #[test]
+    fn pages_that_were_not_seen_at_first_count_too() {
+        let mut whole = report([90, 0], [0, 90], account(90, 0, []));
+        whole.repeat(&report([10, 90], [0, 100], account(10, 90, [])));
+        assert_eq!((whole.account, whole.before), (account(100, 0, []), on([100, 0])));
+    }
+
+    /// Goal: what arrived and was dropped again has not arrived.
+    #[test]
+    fn what_went_away_again_is_gone() {
+        let mut report = report([100, 20], [0, 70], account(100, 20, []));
+        report.account_for_lost();
+        assert_eq!(report.account, account(50, 20, [(SkipReason::NotPresent, 50)]));
+        assert_eq!(report.lost_pages(), 0);
     }
 }

@@ -45,7 +45,9 @@ fn run(pages: &[Page], range_pages: u64, rooms: &Rooms) -> (ProcessPlan, MoveRep
     machine.start(pid(), Sheet::of(pages));
     let processes = [machine.hold(pid()).unwrap()];
     let live = Live::default();
-    let fitting = Fitting { machine: &machine, processes: &processes, live: &live };
+    let map_again = |_: &[Range]| {};
+    let fitting =
+        Fitting { machine: &machine, processes: &processes, live: &live, map_again: &map_again };
     let request = request(pages.len() as u64, range_pages);
     let mut plan = fitting.plan(&request, &mut rooms.clone()).unwrap();
     let report = fitting.migrate(&request, &mut rooms.clone()).unwrap();

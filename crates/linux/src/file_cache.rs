@@ -14,7 +14,7 @@ use nodeward_machine::{Error, Result};
 use nodeward_model::Range;
 
 use crate::sys::{self, FileView};
-use open::{OpenFile, Window};
+use open::{OpenFile, Window, map_again};
 pub use problem::{Problem, Trouble};
 use walk::{Found, Walk};
 
@@ -84,6 +84,15 @@ impl Batch {
     /// Where they are mapped. Pages that were not cached are in these ranges too, but not mapped.
     pub fn ranges(&self) -> Vec<Range> {
         self.views.iter().map(FileView::range).collect()
+    }
+
+    /// Maps what is in memory of these ranges, each within one of the batch's, and was unmapped
+    /// meanwhile. The kernel unmaps pages before it knows whether it can drop or split them.
+    pub fn map_again(&self, ranges: &[Range]) {
+        for &range in ranges {
+            let view = self.views.iter().find(|view| view.range().and(range).is_some());
+            view.iter().for_each(|view| map_again(view, range));
+        }
     }
 
     /// Whether its pages are those of a hugetlb pool; a batch never mixes.

@@ -14,9 +14,8 @@ use nodeward_model::{NodeId, Room};
 const ROOM_PAGES_MIN: u64 = 4096;
 /// So many base pages go at a time to where others must go for them.
 const COLD_PAGES_MAX: u64 = 16_384;
-/// Where more than one in so many of those was dropped, no more follow. Seen in the lab, on a node
-/// of 512 MiB: Linux 7.3 drops up to one in seven of the first, and then none; 6.1 and 6.12 none.
-const LOST_ONE_IN: u64 = 8;
+/// Where more than one in so many of those went away again, no more follow.
+const GONE_ONE_IN: u64 = 8;
 
 /// Pages to move, by source and destination.
 pub type Moves = BTreeMap<(NodeId, NodeId), u64>;
@@ -83,12 +82,12 @@ impl Rooms {
     }
 
     /// Takes note that pages were moved, and that so many of these or of others of the same files
-    /// were dropped meanwhile.
-    pub fn moved(&mut self, moves: &Moves, lost_pages: u64) {
+    /// went away meanwhile.
+    pub fn moved(&mut self, moves: &Moves, gone_pages: u64) {
         for (to, pages) in arrivals(moves) {
             if let Some(used) = self.nodes.get_mut(&to) {
                 used.arrived_pages += pages;
-                if lost_pages > pages / LOST_ONE_IN {
+                if gone_pages > pages / GONE_ONE_IN {
                     used.room.cold_pages = 0;
                 }
             }

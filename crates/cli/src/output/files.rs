@@ -12,23 +12,17 @@ use serde_json::{Value, json};
 use super::moves::{ending_text, moves_json, pages_text, planned_text};
 use super::print;
 
-/// What a move did.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What was found on the way through the files.
-    pub looked: Looked,
-    /// What became of their pages.
-    pub report: MoveReport,
-    /// Pages that were in memory before their move and are not after it.
-    pub lost_pages: u64,
-}
-
 /// Prints the result of a move on stdout.
-pub fn print_outcome(outcome: &Outcome, page_bytes: u64, as_json: bool) -> Result<()> {
+pub fn print_report(
+    looked: &Looked,
+    report: &MoveReport,
+    page_bytes: u64,
+    as_json: bool,
+) -> Result<()> {
     print(&if as_json {
-        format!("{}\n", outcome_json(outcome, page_bytes))
+        format!("{}\n", report_json(looked, report, page_bytes))
     } else {
-        outcome_text(outcome, page_bytes)
+        report_text(looked, report, page_bytes)
     })
 }
 
@@ -47,16 +41,10 @@ pub fn print_plan(
     })
 }
 
-fn outcome_text(outcome: &Outcome, page_bytes: u64) -> String {
-    let Outcome { looked, report, lost_pages } = outcome;
+fn report_text(looked: &Looked, report: &MoveReport, page_bytes: u64) -> String {
     let mut text = looked_text(looked);
     for process in &report.processes {
         text += &pages_text(process, page_bytes);
-    }
-    if *lost_pages > 0 {
-        let bytes = show_bytes(lost_pages * page_bytes);
-        let why = "cut off, or dropped for want of room";
-        let _ = writeln!(text, "  {lost_pages} pages ({bytes}) are no longer in memory: {why}");
     }
     match report.processes.is_empty() && !report.interrupted {
         true => text + "nothing of them to move\n",
@@ -106,8 +94,7 @@ fn looked_json(looked: &Looked) -> Value {
     })
 }
 
-fn outcome_json(outcome: &Outcome, page_bytes: u64) -> Value {
-    let Outcome { looked, report, lost_pages } = outcome;
+fn report_json(looked: &Looked, report: &MoveReport, page_bytes: u64) -> Value {
     let none = BTreeMap::new();
     let pages = report.processes.first();
     let residue = pages.map(|pages| pages.residue).unwrap_or_default();
@@ -119,7 +106,6 @@ fn outcome_json(outcome: &Outcome, page_bytes: u64) -> Value {
         "before_pages": pages.map_or(&none, |pages| &pages.before),
         "after_pages": pages.map_or(&none, |pages| &pages.after),
         "on_source": json!({ "expected_pages": residue.expected, "seen_pages": residue.seen }),
-        "lost_pages": lost_pages,
         "moving_ns": report.moving_ns,
         "verifying_ns": report.verifying_ns,
         "workers": report.workers,
@@ -174,9 +160,9 @@ mod tests {
     }
 
     /// 1 GiB, of which 3 pages are mapped by others and 2 were dropped again.
-    fn outcome() -> Outcome {
-        let account =
-            Account { moved: 262_141, already_there: 0, skipped: [(SkipReason::Shared, 3)].into() };
+    fn report() -> MoveReport {
+        let skipped = [(SkipReason::Shared, 3), (SkipReason::NotPresent, 2)].into();
+        let account = Account { moved: 262_139, already_there: 0, skipped };
         let process = ProcessReport {
             pid: Pid::new(4711).unwrap(),
             account,
@@ -185,24 +171,23 @@ mod tests {
             residue: Residue { expected: 3, seen: 3 },
             life: Life::Running,
         };
-        let report = MoveReport {
+        MoveReport {
             processes: vec![process],
             moving_ns: 1_000_000_000,
             verifying_ns: 20_000_000,
             workers: 2,
             ..MoveReport::default()
-        };
-        Outcome { looked: looked(), report, lost_pages: 2 }
+        }
     }
 
     #[test]
-    fn the_outcome_as_text() {
-        insta::assert_snapshot!(outcome_text(&outcome(), 4096));
+    fn the_account_as_text() {
+        insta::assert_snapshot!(report_text(&looked(), &report(), 4096));
     }
 
     #[test]
-    fn the_outcome_as_json() {
-        let value = outcome_json(&outcome(), 4096);
+    fn the_account_as_json() {
+        let value = report_json(&looked(), &report(), 4096);
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
     }
 
@@ -221,8 +206,7 @@ mod tests {
     #[test]
     fn nothing_in_memory_is_nothing_to_move() {
         let looked = Looked { files: 3, ..Looked::default() };
-        let outcome = Outcome { looked, report: MoveReport::default(), lost_pages: 0 };
-        let text = outcome_text(&outcome, 4096);
+        let text = report_text(&looked, &MoveReport::default(), 4096);
         let expected =
             "files: 3 looked at, 0 with pages in memory (0 B)\nnothing of them to move\n";
         assert_eq!(text, expected);

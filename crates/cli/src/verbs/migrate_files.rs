@@ -15,13 +15,13 @@ use nodeward_engine::{
 use nodeward_linux::Linux;
 use nodeward_linux::file_cache::{Batch, Batches, Looked, check_kernel};
 use nodeward_machine::{Error, Machine, Process};
-use nodeward_model::{NodePairs, Pid, SkipReason, Topology};
+use nodeward_model::{NodePairs, Pid, Range, SkipReason, Topology};
 use nodeward_policy::room::Rooms;
 
 use crate::args::MoveArgs;
 use crate::exit::Exit;
 use crate::nodes;
-use crate::output::files::{self, Outcome};
+use crate::output::files;
 use crate::progress;
 use crate::settings::MoveSettings;
 
@@ -42,9 +42,9 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let work = || job.migrate(&live, progress::is_shown(args.progress.when()));
-    let outcome = progress::watch(&live, args.progress.when(), work)??;
-    files::print_outcome(&outcome, page_bytes, args.output.json)?;
-    Ok(exit(&outcome))
+    let (looked, report) = progress::watch(&live, args.progress.when(), work)??;
+    files::print_report(&looked, &report, page_bytes, args.output.json)?;
+    Ok(exit(&looked, &report))
 }
 
 /// Whoever names a path means something that is there.
@@ -83,20 +83,16 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Moves batch after batch. An error is returned only if nothing was done before it.
-    fn migrate(&self, live: &Live, count_first: bool) -> Result<Outcome, Error> {
+    fn migrate(&self, live: &Live, count_first: bool) -> Result<(Looked, MoveReport), Error> {
         if count_first {
             live.announce(self.batches().cached_bytes(|| live.is_stopped()));
         }
         let mut batches = self.batches();
         let mut rooms = self.rooms()?;
         let mut total = MoveReport::default();
-        let mut lost_pages = 0;
         while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
             match self.migrate_batch(&batch, live, &mut rooms) {
-                Ok((report, lost)) => {
-                    total.join(report);
-                    lost_pages += lost;
-                }
+                Ok(report) => total.join(report),
                 Err(error) if total.processes.is_empty() => return Err(error),
                 Err(error) => total.error = Some(error),
             }
@@ -105,24 +101,25 @@ impl Job<'_> {
             }
         }
         total.interrupted = live.is_stopped() && total.error.is_none();
-        Ok(Outcome { looked: batches.into_looked(), report: total, lost_pages })
+        Ok((batches.into_looked(), total))
     }
 
-    /// Also returns how many pages were there before the move and are not in memory after it.
     fn migrate_batch(
         &self,
         batch: &Batch,
         live: &Live,
         rooms: &mut Rooms,
-    ) -> Result<(MoveReport, u64), Error> {
+    ) -> Result<MoveReport, Error> {
         let request = self.request(batch)?;
         let mut report = match batch.is_huge() {
             // These never push out others.
             true => migrate(&self.machine, &self.ourselves, &request, live, None)?,
-            false => self.fitting(live).migrate(&request, rooms)?,
+            false => {
+                let map_again = |ranges: &[Range]| batch.map_again(ranges);
+                self.fitting(live, &map_again).migrate(&request, rooms)?
+            }
         };
         let mapped = batch.mapped_bytes() / self.machine.page_bytes();
-        let lost = report.processes.iter().map(ProcessReport::lost_pages).sum();
         // Mapped, but not when the move came to look at them; or it ended before it came.
         let unseen = match report.error {
             None => SkipReason::NotPresent,
@@ -132,7 +129,7 @@ impl Job<'_> {
             let seen = before.values().sum::<u64>() + account.skipped_for(SkipReason::Swapped);
             account.skip(unseen, mapped.saturating_sub(seen));
         }
-        Ok((report, lost))
+        Ok(report)
     }
 
     fn plan(&self, live: &Live) -> Result<(Looked, ProcessPlan), Error> {
@@ -143,7 +140,7 @@ impl Job<'_> {
             let request = self.request(&batch)?;
             total.join(match batch.is_huge() {
                 true => plan(&self.machine, &self.ourselves, &request, live)?,
-                false => self.fitting(live).plan(&request, &mut rooms)?,
+                false => self.fitting(live, &|_| {}).plan(&request, &mut rooms)?,
             });
         }
         let plan = total.processes.into_iter().next().map(|(_, plan)| plan);
@@ -158,8 +155,8 @@ impl Job<'_> {
         Ok(Rooms::new(self.machine.rooms()?))
     }
 
-    fn fitting<'a>(&'a self, live: &'a Live) -> Fitting<'a> {
-        Fitting { machine: &self.machine, processes: &self.ourselves, live }
+    fn fitting<'a>(&'a self, live: &'a Live, map_again: &'a dyn Fn(&[Range])) -> Fitting<'a> {
+        Fitting { machine: &self.machine, processes: &self.ourselves, live, map_again }
     }
 
     fn request(&self, batch: &Batch) -> Result<MoveRequest, Error> {
@@ -169,13 +166,13 @@ impl Job<'_> {
     }
 }
 
-fn exit(Outcome { looked, report, lost_pages }: &Outcome) -> Exit {
+fn exit(looked: &Looked, report: &MoveReport) -> Exit {
     let account = report.account();
     let arrived = account.moved + account.already_there;
     let skipped = account.skipped_total();
     if report.interrupted {
         Exit::Interrupted
-    } else if skipped + looked.problems + lost_pages == 0 && report.error.is_none() {
+    } else if skipped + looked.problems == 0 && report.error.is_none() {
         Exit::Done
     } else if arrived > 0 || (skipped == 0 && looked.files > 0) {
         Exit::SomeSkipped
@@ -194,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn outcome(looked: Looked, account: Account) -> Outcome {
+    fn report(account: Account) -> MoveReport {
         let process = ProcessReport {
             pid: Pid::new(7).unwrap(),
             account,
@@ -203,8 +200,7 @@ mod tests {
             residue: Residue::default(),
             life: Life::Running,
         };
-        let report = MoveReport { processes: vec![process], ..MoveReport::default() };
-        Outcome { looked, report, lost_pages: 0 }
+        MoveReport { processes: vec![process], ..MoveReport::default() }
     }
 
     /// Goal: the table of exit codes holds where files, not pages, were in the way.
@@ -214,7 +210,7 @@ mod tests {
             let looked = Looked { files, problems, not_permitted, ..Looked::default() };
             let mut account = Account { moved, ..Account::default() };
             account.skip(SkipReason::Shared, shared);
-            exit(&outcome(looked, account))
+            exit(&looked, &report(account))
         };
         assert_eq!(code((2, 0, 0), 7, 0), Exit::Done);
         assert_eq!(code((2, 0, 0), 0, 0), Exit::Done, "nothing of them was in memory");
@@ -226,19 +222,16 @@ mod tests {
         assert_eq!(code((0, 2, 2), 0, 0), Exit::NoPermission);
     }
 
-    /// Goal: pages that are nowhere now are not where they were sent; an end by Ctrl-C is told
-    /// whatever else there is to tell.
+    /// Goal: an error after a beginning is no success, and an end by Ctrl-C is told whatever else
+    /// there is to tell.
     #[test]
-    fn what_left_memory_did_not_arrive() {
-        let mut outcome = outcome(Looked::default(), Account { moved: 7, ..Account::default() });
-        assert_eq!(exit(&outcome), Exit::Done);
-        outcome.lost_pages = 1;
-        assert_eq!(exit(&outcome), Exit::SomeSkipped);
-        outcome.lost_pages = 0;
-        outcome.report.error = Some(Error::Gone(Pid::new(7).unwrap()));
-        assert_eq!(exit(&outcome), Exit::SomeSkipped);
-        outcome.report.error = None;
-        outcome.report.interrupted = true;
-        assert_eq!(exit(&outcome), Exit::Interrupted);
+    fn an_early_end_is_told() {
+        let mut report = report(Account { moved: 7, ..Account::default() });
+        let code = |report: &MoveReport| exit(&Looked::default(), report);
+        assert_eq!(code(&report), Exit::Done);
+        report.error = Some(Error::Gone(Pid::new(7).unwrap()));
+        assert_eq!(code(&report), Exit::SomeSkipped);
+        report.interrupted = true;
+        assert_eq!(code(&report), Exit::Interrupted);
     }
 }

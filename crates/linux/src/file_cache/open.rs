@@ -87,7 +87,7 @@ impl OpenFile {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         let view = FileView::map(self.file.as_fd(), offset, bytes)?;
         let cached = match self.knowledge {
-            Knowledge::Answer => runs(&view.residency()?, view.range()),
+            Knowledge::Answer => cached(&view, view.range())?,
             Knowledge::All => vec![view.range()],
             Knowledge::None(_) => Vec::new(),
         };
@@ -166,6 +166,19 @@ fn of_huge_pages(stat: &Stat) -> Knowledge {
 fn may_write(file: &OwnedFd) -> bool {
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     accessat(CWD, itself, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// The pages of a part of a view that are in memory.
+fn cached(view: &FileView, part: Range) -> io::Result<Vec<Range>> {
+    Ok(runs(&view.residency(part)?, part))
+}
+
+/// Maps what is in memory of a part of a view. What cannot be mapped is left out.
+pub fn map_again(view: &FileView, part: Range) {
+    for range in cached(view, part).unwrap_or_default() {
+        // The file has been cut, or the page went away in this moment.
+        view.populate(range).ok();
+    }
 }
 
 /// The runs of base pages in memory, as addresses.

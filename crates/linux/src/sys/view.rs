@@ -62,13 +62,13 @@ impl FileView {
         Range::new(start, start + self.bytes.next_multiple_of(page_bytes) as u64)
     }
 
-    /// For each base page, whether it is in memory: bit 0 of its byte.
-    pub fn residency(&self) -> io::Result<Vec<u8>> {
-        let pages = self.bytes.div_ceil(rustix::param::page_size());
-        let mut bytes = vec![0_u8; pages];
-        // SAFETY: the range is this mapping, and the kernel writes one byte for each of its pages.
-        let result = unsafe { libc::mincore(self.start.as_ptr(), self.bytes, bytes.as_mut_ptr()) };
-        if result == 0 { Ok(bytes) } else { Err(io::Error::last_os_error()) }
+    /// For each base page of a range of whole pages, whether it is in memory: bit 0 of its byte.
+    pub fn residency(&self, range: Range) -> io::Result<Vec<u8>> {
+        let (start, bytes) = self.part(range)?;
+        let mut pages = vec![0_u8; bytes.div_ceil(rustix::param::page_size())];
+        // SAFETY: the range is within this mapping, and the kernel writes one byte for each page.
+        let result = unsafe { libc::mincore(start, bytes, pages.as_mut_ptr()) };
+        if result == 0 { Ok(pages) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Maps the pages of a range of whole pages as if each had been read (Linux 5.14).
@@ -80,12 +80,17 @@ impl FileView {
         self.advise(range, Advice::LinuxPopulateRead)
     }
 
-    fn advise(&self, range: Range, advice: Advice) -> io::Result<()> {
+    /// Where the part of a range that is within this mapping begins, and its length in bytes.
+    fn part(&self, range: Range) -> io::Result<(*mut c_void, usize)> {
         let all = self.range();
         let within = all.and(range).ok_or(io::ErrorKind::InvalidInput)?;
         let size = |bytes: u64| usize::try_from(bytes).map_err(io::Error::other);
         let start = self.start.as_ptr().wrapping_byte_add(size(within.start - all.start)?);
-        let bytes = size(within.bytes())?;
+        Ok((start, size(within.bytes())?))
+    }
+
+    fn advise(&self, range: Range, advice: Advice) -> io::Result<()> {
+        let (start, bytes) = self.part(range)?;
         // SAFETY: the range is within this mapping; no advice given here changes what is in memory,
         // and nobody holds references into it.
         Ok(unsafe { rustix::mm::madvise(start, bytes, advice) }?)
