@@ -89,11 +89,15 @@ impl Task {
 
     /// Begins a ledger. A move that cannot have one is made all the same, and told about.
     fn begin(&self, machine: &Linux) -> Option<Journal> {
-        self.try_to_begin(machine)
-            .inspect_err(|error| {
+        match self.try_to_begin(machine) {
+            Ok(journal) => Some(journal),
+            // The move itself will say so.
+            Err(error) if Exit::of(&error) == Exit::Gone => None,
+            Err(error) => {
                 eprintln!("nodeward: this move cannot be undone later: {error:#}");
-            })
-            .ok()
+                None
+            }
+        }
     }
 
     fn try_to_begin(&self, machine: &Linux) -> Result<Journal> {

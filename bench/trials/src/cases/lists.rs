@@ -158,7 +158,7 @@ fn that_is_wrong() -> Ran {
         move_load(&load, &format!("1 --addresses {LIST}")).refused(2, &words);
     }
     move_load(&load, "1 --addresses /no/such/list").refused(2, &["/no/such/list"]);
-    move_load(&load, "0,1 --addresses /tmp/list").refused(2, &["TO", "one node"]);
+    move_load(&load, "0,1 --addresses /tmp/list").refused(2, &["no node but TO"]);
     assert_eq!(load.nodes(), before);
     std::fs::write(LIST, "1000\n2000\n").expect("a list");
     let report = move_load(&load, &format!("1 --addresses {LIST}")).report(3);
