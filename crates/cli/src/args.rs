@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use nodeward_model::{MappingKind, Pid, Range, SkipReason, Synthetic, units};
 use nodeward_wire::ledger::Id;
 
+use crate::examples;
 use crate::exit::Exit;
 use crate::settings::MoveLayer;
 
@@ -36,11 +37,13 @@ pub enum Verb {
     ///
     /// With --file: the page cache of files, from all other nodes (or from FROM) to TO. What is not
     /// in memory is not read.
+    #[command(after_long_help = examples::MOVE)]
     Move(MoveArgs),
     /// Take a move back: pages that are still where it put them return to where they were.
     ///
     /// A page that was freed and came back since cannot be told from one that stayed: if it is on
     /// the node that the move went to, it is moved, too. An undo is a move, and can be undone.
+    #[command(after_long_help = examples::UNDO)]
     Undo(UndoArgs),
     /// List the moves that were made, the latest first, or show one of them.
     ///
@@ -48,6 +51,7 @@ pub enum Verb {
     /// interrupted, and can be undone like any other. The last 100 moves are kept, in
     /// /var/lib/nodeward for root, in ~/.local/state/nodeward for others, or where
     /// $NODEWARD_STATE_DIR says.
+    #[command(after_long_help = examples::LEDGER)]
     Ledger(LedgerArgs),
     /// Show where the memory of processes is, by kind of mapping.
     ///

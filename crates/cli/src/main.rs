@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod examples;
 mod exit;
 mod hot;
 mod nodes;

@@ -1,0 +1,63 @@
+//! Examples for the help and the manual, with what they print: copied from runs in the lab.
+
+/// Of `move`.
+pub const MOVE: &str = "\
+Examples:
+  Move a process, gently, and see what would stay behind first:
+    $ nodeward move 154 0 1 --dry-run
+    $ nodeward move 154 0 1 --stall 1ms --rate 500MB/s
+
+  Exchange two nodes, nearly full or not:
+    $ nodeward move 177 154 0,1 1,0
+    ...
+    moved 518 MiB in 1.07 s (482 MiB/s, 2 workers), verified in 24.2 ms
+    nodeward undo 5 takes this back
+
+  Move the pages of a list, one address a line:
+    $ nodeward move 154 1 --addresses hot.list
+    list: 2 addresses = 1 pages + 0 named again + 1 that the process does not have
+    process 154
+      node        before       after
+      1         4.00 KiB    4.00 KiB
+      pages: 1 selected = 0 moved + 1 already there + 0 skipped
+    of the list: 0 moved, 1 failed
+
+  Move what is hot to where it is used:
+    $ perf mem record -p 154 -- sleep 10
+    $ nodeward move 154 --hot perf.data
+    $ nodeward move 153 --hot written:1s
+    nodeward: watching for 1.00 s which pages are written; reads are not seen
+    nodeward: taking node 1 for the one that accesses: its threads run there
+    hot: 4137 pages counted; 2 are used best where they are, 0 would not pay, ...
+      to node 1: 4135 pages (16.2 MiB), 391 ms to be gained
+
+  Bring the cached pages of a file to its readers:
+    $ nodeward move --file model.bin 1";
+
+/// Of `undo`.
+pub const UNDO: &str = "\
+Example: a move was killed half-way.
+    $ nodeward undo 3
+    process 154
+      node        before       after
+      0         92.7 MiB     121 MiB
+      1         28.2 MiB         0 B
+      pages: 30947 selected = 7227 moved + 23720 already there + 0 skipped
+    moved 28.2 MiB in 95.3 ms (296 MiB/s, 2 workers), verified in 6.69 ms
+    nodeward undo 4 takes this back";
+
+/// Of `ledger`.
+pub const LEDGER: &str = "\
+Examples:
+    $ nodeward ledger
+        ID  BEGAN                 STATE            MOVED  COMMAND
+         3  2026-11-21T20:36:53Z  interrupted    121 MiB  nodeward move 154 0 1 --rate 20MB/s
+         2  2026-11-21T20:36:52Z  ended          261 MiB  nodeward undo 1
+         1  2026-11-21T20:36:52Z  ended          261 MiB  nodeward move 154 0 1
+    $ nodeward ledger 3
+    operation 3: it was interrupted: killed, or out of disk space
+      began    2026-11-21T20:36:53Z
+      command  nodeward move 154 0 1 --rate 20MB/s
+    process 154 (nodeward-load)
+      moved: node 0 -> node 1: 3811 pages (14.9 MiB) in 8 runs
+      may have moved: node 0 -> node 1: 27136 pages (106 MiB) in 1 run";
