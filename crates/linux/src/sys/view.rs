@@ -29,6 +29,7 @@ impl FileView {
     pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Self> {
         let mut view = Self::map_near(ptr::null_mut(), file, offset, bytes)?;
         if view.range().aligned_pieces(PAGE_TABLE_BYTES).count() > bytes.div_ceil(PAGE_TABLE) {
+            // It could lie in fewer page tables: at the beginning of one, just below.
             let excess = view.start.as_ptr().addr() % PAGE_TABLE;
             let below = view.start.as_ptr().wrapping_byte_sub(excess);
             drop(view);
