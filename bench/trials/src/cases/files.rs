@@ -222,7 +222,8 @@ fn file_tree_changes() -> Ran {
             let Ok(left) = fs::read_dir(&tree).map(Iterator::count) else { panic!("no {tree}") };
             assert_eq!(left as u64, FOLDERS);
             println!("while files come and go: {:?} {:?}", report.looked, report.account);
-            assert!(report.looked.files >= FILES - FOLDERS, "{report:?}");
+            // A file that comes anew under the number of one that was seen is passed over.
+            assert!(report.looked.files >= FILES * 9 / 10, "{report:?}");
         }
     });
     Ok(())
