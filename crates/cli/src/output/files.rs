@@ -9,7 +9,7 @@ use nodeward_linux::file_cache::{Looked, Problem};
 use nodeward_model::units::show_bytes;
 use serde_json::{Value, json};
 
-use super::moves::{ending_text, moves_json, pages_text, planned_text};
+use super::moves::{ending_text, moves_json, pages_text, planned_text, with_ending};
 use super::print;
 
 /// Prints the result of a move on stdout.
@@ -98,7 +98,7 @@ fn report_json(looked: &Looked, report: &MoveReport, page_bytes: u64) -> Value {
     let none = BTreeMap::new();
     let pages = report.processes.first();
     let residue = pages.map(|pages| pages.residue).unwrap_or_default();
-    json!({
+    let told = json!({
         "schema": "nodeward.files/1",
         "page_bytes": page_bytes,
         "looked": looked_json(looked),
@@ -106,13 +106,8 @@ fn report_json(looked: &Looked, report: &MoveReport, page_bytes: u64) -> Value {
         "before_pages": pages.map_or(&none, |pages| &pages.before),
         "after_pages": pages.map_or(&none, |pages| &pages.after),
         "on_source": json!({ "expected_pages": residue.expected, "seen_pages": residue.seen }),
-        "moving_ns": report.moving_ns,
-        "verifying_ns": report.verifying_ns,
-        "workers": report.workers,
-        "longest_hold_ns": report.longest_hold_ns,
-        "interrupted": report.interrupted,
-        "error": report.error.as_ref().map(ToString::to_string),
-    })
+    });
+    with_ending(told, report)
 }
 
 fn plan_json(looked: &Looked, plan: &ProcessPlan, page_bytes: u64) -> Value {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use nodeward_model::NodeId;
 use nodeward_model::units::{show_bytes, show_ns};
@@ -10,14 +9,14 @@ use nodeward_policy::hot::{HotMove, HotPlan};
 use serde_json::{Value, json};
 
 /// A decision, and what it was made from.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct HotTold {
     /// Pages of which accesses were counted.
     pub pages: u64,
     /// Misses that each access stands for.
     pub misses_per_count: u64,
     /// What was decided.
-    pub plan: Arc<HotPlan>,
+    pub plan: HotPlan,
 }
 
 impl HotTold {
@@ -86,7 +85,7 @@ mod tests {
         };
         let kept = Kept { here_already: 5, does_not_pay: 6, beyond_cap: 7, not_in_memory: 8 };
         let moves = vec![folio(0, 1, 9_000_000), folio(1 << 21, 2, 3_000_000)];
-        let plan = Arc::new(HotPlan { moves, kept });
+        let plan = HotPlan { moves, kept };
         let told = HotTold { pages: 1050, misses_per_count: 64, plan };
         insta::assert_snapshot!(told.text(4096));
         insta::assert_snapshot!(serde_json::to_string_pretty(&told.json()).unwrap());

@@ -243,7 +243,7 @@ fn report_json(told: &Told<'_>) -> Value {
             "life": life_name(process.life),
         })
     };
-    json!({
+    let told = json!({
         "schema": "nodeward.move/1",
         "page_bytes": told.page_bytes,
         "processes": report.processes.iter().map(process).collect::<Vec<_>>(),
@@ -251,13 +251,19 @@ fn report_json(told: &Told<'_>) -> Value {
         "list": told.named.list.map(|list| listed_json(list, &account)),
         "account": account,
         "ledger": told.ledger.map(ledger_json),
-        "moving_ns": report.moving_ns,
-        "verifying_ns": report.verifying_ns,
-        "workers": report.workers,
-        "longest_hold_ns": report.longest_hold_ns,
-        "interrupted": report.interrupted,
-        "error": report.error.as_ref().map(ToString::to_string),
-    })
+    });
+    with_ending(told, report)
+}
+
+/// Adds how long a move took, and what ended it early.
+pub(super) fn with_ending(mut value: Value, report: &MoveReport) -> Value {
+    value["moving_ns"] = json!(report.moving_ns);
+    value["verifying_ns"] = json!(report.verifying_ns);
+    value["workers"] = json!(report.workers);
+    value["longest_hold_ns"] = json!(report.longest_hold_ns);
+    value["interrupted"] = json!(report.interrupted);
+    value["error"] = json!(report.error.as_ref().map(ToString::to_string));
+    value
 }
 
 fn list_json(list: ListCounts) -> Value {

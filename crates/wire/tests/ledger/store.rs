@@ -83,7 +83,7 @@ fn files_that_cannot_be_read_do_not_hide_the_others() {
     put("3.ledger", b"a diary of mine");
     put("4.ledger", &newer);
     put("5.ledger", &good[..sizes[0] - 1]);
-    put("6.ledger", &[&good[..sizes[1]], b"XXXXXXXXXXXX"].concat());
+    put("6.ledger", &[&good[..sizes[1]], b"not a record"].concat());
     put("7.ledger", b"");
     fs::create_dir(dir.path().join("8.ledger")).unwrap();
     put("9.ledger~", &good);

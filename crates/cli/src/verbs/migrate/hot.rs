@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use nodeward_engine::{Live, Order, folios};
@@ -59,9 +58,9 @@ pub fn task(
     let pages = counted.len();
     let places = folios(machine, &*process, counted)?;
     let plan = choose(&counts, |address| places.get(&address).copied(), &rules);
-    let hot = HotTold { pages, misses_per_count, plan: Arc::new(plan) };
-    let orders = orders(&hot.plan, machine.page_bytes(), topology);
-    Ok(Some(Task { hot: Some(hot), ..Task::new(vec![process], vec![orders.into()]) }))
+    let orders = vec![orders(&plan, machine.page_bytes(), topology).into()];
+    let hot = Some(HotTold { pages, misses_per_count, plan });
+    Ok(Some(Task { hot, ..Task::new(vec![process], orders) }))
 }
 
 /// Counts what the source sees, by page and node. Where it does not tell the node, it is the one on
