@@ -19,6 +19,17 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["nodeward-model", "nodeward-policy", "nodeward-machine", "nodeward-wire"],
     ),
     (
+        "nodeward-pager",
+        &[
+            "nodeward-model",
+            "nodeward-policy",
+            "nodeward-migrate",
+            "nodeward-machine",
+            "nodeward-linux",
+            "nodeward-engine",
+        ],
+    ),
+    (
         "nodeward-cli",
         &[
             "nodeward-model",
@@ -28,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-linux",
             "nodeward-wire",
             "nodeward-engine",
+            "nodeward-pager",
         ],
     ),
     ("nodeward-load", &["nodeward-model", "nodeward-linux"]),
