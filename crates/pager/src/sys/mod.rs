@@ -1,2 +1,7 @@
 //! The room where unsafe code is allowed: userfaultfd, mappings, and copy routines. Nothing is
 //! decided here.
+
+mod uffd;
+
+pub use uffd::{CAN_COPY, CAN_MOVE, FEATURE_MOVE, FEATURE_THREAD_ID};
+pub use uffd::{Fault, Stopped, Transfer, Uffd};
