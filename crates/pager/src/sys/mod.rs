@@ -1,7 +1,9 @@
 //! The room where unsafe code is allowed: userfaultfd, mappings, and copy routines. Nothing is
 //! decided here.
 
+mod copy;
 mod uffd;
 
+pub use copy::{Routine, evict, routines};
 pub use uffd::{CAN_COPY, CAN_MOVE, FEATURE_MOVE, FEATURE_THREAD_ID};
 pub use uffd::{Fault, Stopped, Transfer, Uffd};
