@@ -2,8 +2,10 @@
 //! decided here.
 
 mod copy;
+mod trial;
 mod uffd;
 
 pub use copy::{Routine, evict, routines};
+pub use trial::{try_move, try_remap};
 pub use uffd::{CAN_COPY, CAN_MOVE, FEATURE_MOVE, FEATURE_THREAD_ID};
 pub use uffd::{Fault, Stopped, Transfer, Uffd};
