@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_linux::own::{Area, Backing, Usage};
 use rustix::io::Errno;
-use rustix::mm::MremapFlags;
 
 use super::{Stopped, Uffd};
 
@@ -31,9 +31,14 @@ pub fn try_remap(uffd: &Uffd) -> Result<(), Errno> {
     write_marks(&home);
     uffd.register(home.address(), home.bytes() as u64)?;
     let (start, bytes) = (home.address() as *mut c_void, home.bytes());
-    let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
+    // With these flags the kernel checks the new address too, which rustix does not pass.
+    let anywhere = ptr::null_mut::<c_void>();
     // SAFETY: the mapping is `home`, which no reference points into now, and stays mapped.
-    let away = unsafe { rustix::mm::mremap(start, bytes, bytes, flags) }?;
+    let away = unsafe { libc::mremap(start, bytes, bytes, flags, anywhere) };
+    if away == libc::MAP_FAILED {
+        return Err(errno(io::Error::last_os_error()));
+    }
     // SAFETY: both places are ours alone.
     let copied = unsafe { uffd.copy(home.address(), away as u64, bytes as u64, false) };
     // SAFETY: mremap has just made this mapping for us, and nothing points into it.
@@ -74,4 +79,22 @@ fn read_marks(area: &Area) -> Result<(), Errno> {
     let pages = area.words().chunks(words_per_page(area));
     let kept = pages.zip(MARKS).all(|(page, mark)| page[0].load(Relaxed) == mark);
     if kept { Ok(()) } else { Err(Errno::IO) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FEATURE_MOVE;
+    use super::*;
+
+    /// Goal: a trial ends well exactly where the kernel agreed to it. Kernels with UFFDIO_MOVE
+    /// (6.8) also have MREMAP_DONTUNMAP (5.7).
+    #[test]
+    fn trials_tell_the_truth() {
+        let Ok(uffd) = Uffd::open(true) else { return eprintln!("skipped: no userfaultfd here") };
+        assert_eq!((try_move(&uffd), try_remap(&uffd)), (Err(Errno::INVAL), Err(Errno::INVAL)));
+        if uffd.api(FEATURE_MOVE).is_err() {
+            return eprintln!("skipped: no UFFDIO_MOVE here");
+        }
+        assert_eq!((try_move(&uffd), try_remap(&uffd)), (Ok(()), Ok(())));
+    }
 }
