@@ -11,6 +11,7 @@ mod copier;
 mod error;
 mod options;
 mod pager;
+mod probe;
 mod region;
 mod report;
 mod road;
@@ -22,6 +23,7 @@ pub use options::{
     RegionOptions, Supply,
 };
 pub use pager::Pager;
+pub use probe::{Capabilities, Faults, Shortfall};
 pub use region::{PinGuard, Region};
 pub use report::{Report, Spent};
 pub use road::Road;
