@@ -106,6 +106,28 @@ pub fn cpu_of_thread(tid: u32) -> Option<CpuId> {
     Some(stat::parse(&text)?.cpu)
 }
 
+/// The CPU that the calling thread runs on now.
+pub fn current_cpu() -> CpuId {
+    CpuId(rustix::thread::sched_getcpu() as u32)
+}
+
+/// Why this process gets no transparent huge pages where it asks for them; `None` if it does.
+pub fn why_no_huge_pages() -> Option<String> {
+    let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    match modes {
+        Err(_) => Some("this kernel has none (CONFIG_TRANSPARENT_HUGEPAGE)".to_owned()),
+        Ok(modes) if modes.contains("[never]") => Some(
+            "they are off; write `madvise` to /sys/kernel/mm/transparent_hugepage/enabled"
+                .to_owned(),
+        ),
+        Ok(_) if sys::huge_pages_are_disabled() => Some(
+            "they are off for this process (prctl PR_SET_THP_DISABLE), maybe by who started it"
+                .to_owned(),
+        ),
+        Ok(_) => None,
+    }
+}
+
 /// Starts a child that shares our memory copy-on-write and only sleeps, for so many seconds at
 /// most; it ends when the calling thread ends.
 pub fn fork_idle(seconds: u32) -> io::Result<Pid> {

@@ -312,7 +312,8 @@ impl Carrier {
         };
         let began = Instant::now();
         self.seat(pages.iter());
-        self.hands(trip).unmap(&[whole(&self.seats)], &mut shadow);
+        let all = [whole(&self.seats)];
+        self.hands(trip).unmap(&all, &mut shadow);
         let mut out = pages;
         for refused in self.refused.drain(..) {
             let (Refusal::Transient(why) | Refusal::Final(why)) = refused.why;
@@ -373,7 +374,13 @@ impl Carrier {
 
     fn hands<'a>(&'a mut self, trip: &'a Trip<'a>) -> Hands<'a> {
         let folio_bytes = self.shop.page_bytes;
-        Hands { shop: &self.shop, trip, seats: &self.seats, refused: &mut self.refused, folio_bytes }
+        Hands {
+            shop: &self.shop,
+            trip,
+            seats: &self.seats,
+            refused: &mut self.refused,
+            folio_bytes,
+        }
     }
 
     fn shape(&self, size: PageSize) -> Shape {
@@ -415,7 +422,8 @@ impl Carrier {
                 }
                 Step::Flush => {} // UFFDIO_MOVE does not return before it
                 Step::Copy(slices) => {
-                    if let (Destination::Ready(first), Some((_, _, ready))) = (destination, &mut *ready)
+                    if let (Destination::Ready(first), Some((_, _, ready))) =
+                        (destination, &mut *ready)
                     {
                         hands.copy(slices, emptied, ready, *first);
                     }
@@ -574,10 +582,7 @@ fn whole(seats: &[Seat]) -> Run {
 }
 
 /// Cuts a run where its folios are not side by side in their chunk: (first, folios).
-fn stretches<'a>(
-    seats: &'a [Seat],
-    run: &Run,
-) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+fn stretches<'a>(seats: &'a [Seat], run: &Run) -> impl Iterator<Item = (usize, usize)> + use<'a> {
     let (mut next, end) = (run.first as usize, (run.first + run.folios) as usize);
     std::iter::from_fn(move || {
         let first = next;

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::AtomicBool;
 
-use nodeward_machine::Process;
 use nodeward_model::{NodeId, Place, Range, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 
@@ -21,7 +20,7 @@ const GRANULE_BYTES: usize = 256 << 10;
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// How a job does its chunks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct How {
     /// Which destination pages.
     pub supply: Supply,
@@ -194,7 +193,8 @@ impl Work<'_> {
         let Some((size, shadow, pages)) = self.carrier.leave_out(&trip, pages, report) else {
             return;
         };
-        let left = LeftOut { shadow, size, pages, emptied: 0, from, even_if_there: how.even_if_there };
+        let left =
+            LeftOut { shadow, size, pages, emptied: 0, from, even_if_there: how.even_if_there };
         match left.pages.is_empty() {
             true => self.give(left, false),
             false => self.claim.note.left_out = Some(left),
@@ -207,7 +207,7 @@ impl Work<'_> {
             Some(left) if left.pages.contains(page) => self.pull(left, page, toucher),
             left => {
                 self.claim.note.left_out = left;
-                let placed = self.core.node_for(self.claim.chunk, &self.core.placement);
+                let placed = self.core.placement.node_of_chunk(self.claim.chunk);
                 self.supply(PageBits::of(page..page + 1), placed.or(toucher));
             }
         }
@@ -263,7 +263,8 @@ impl Work<'_> {
         for run in pages.runs() {
             let home = start + run.start * page_bytes;
             let end = home + run.len() * page_bytes;
-            let copy = |from| bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, home + from..end));
+            let copy =
+                |from| bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, home + from..end));
             // What is there already is as good; where there is no memory, the page of zeros that
             // all share needs none until it is written to.
             let refused = |page: usize, _| {
@@ -293,7 +294,9 @@ impl Work<'_> {
 fn granule(core: &Core, left: &LeftOut, page: usize) -> PageBits {
     let pages = (GRANULE_BYTES / core.shop.page_bytes).max(1);
     match left.size {
-        PageSize::Base => left.pages.and(&PageBits::of(page / pages * pages..(page / pages + 1) * pages)),
+        PageSize::Base => {
+            left.pages.and(&PageBits::of(page / pages * pages..(page / pages + 1) * pages))
+        }
         PageSize::Huge => left.pages,
     }
 }

@@ -80,16 +80,4 @@ impl Core {
         }
         bits
     }
-
-    /// The node that pages of a chunk come from; `None` to leave it to the kernel.
-    pub fn node_for(&self, chunk: usize, placement: &Placement) -> Option<NodeId> {
-        match placement {
-            Placement::Local => None,
-            Placement::Node(node) => Some(*node),
-            Placement::Interleaved(nodes) => {
-                let count = nodes.len();
-                (count > 0).then(|| nodes.iter().nth(chunk % count)).flatten()
-            }
-        }
-    }
 }

@@ -124,11 +124,6 @@ impl<T> Desk<T> {
         waited_for
     }
 
-    /// Whether taking pages out of sight is paused now.
-    pub fn is_paused(&self) -> bool {
-        self.state().pauses > 0
-    }
-
     /// Lets nobody take pages out of sight until [`Desk::resume`], and waits until nobody does.
     /// Pauses add up.
     pub fn pause(&self) {

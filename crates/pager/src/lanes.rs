@@ -86,10 +86,7 @@ impl Lane {
 }
 
 /// Starts a thread that runs no signal handler, and whose panic ends the process.
-pub fn start_thread(
-    name: String,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>> {
+pub fn start_thread(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let guarded = move || {
         let _guard = AbortOnPanic;
         block_signals().expect("every thread may block signals");
@@ -159,7 +156,7 @@ fn do_task(
         }
         Kind::Commit(placement) => {
             work.return_left_out();
-            work.supply(task.pages, core.node_for(task.chunk, placement));
+            work.supply(task.pages, placement.node_of_chunk(task.chunk));
             Some(work.claim)
         }
         Kind::Return => {

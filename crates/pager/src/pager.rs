@@ -1,12 +1,13 @@
 //! The pager of a process.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
-use nodeward_linux::Linux;
 use nodeward_linux::own::PageMap;
-use nodeward_machine::Machine;
-use nodeward_model::{Pid, Topology};
+use nodeward_linux::{Linux, nodes};
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{NodeId, Nodemask, Pid, Topology};
 use nodeward_policy::workers::WORKERS_MAX;
 use rustix::process::getpid;
 
@@ -28,9 +29,12 @@ pub struct Pager(Arc<Inner>);
 pub struct Inner {
     pub machine: Linux,
     pub topology: Topology,
+    /// This process, to be asked where pages are.
+    pub myself: Arc<dyn Process>,
     road: Road,
     why_not_faster: Option<String>,
     lanes_max: u32,
+    usable_nodes: Nodemask,
     pid: i32,
     /// The engine room; none where only the kernel moves pages.
     pub engine: Option<Engine>,
@@ -53,18 +57,23 @@ impl Pager {
     pub fn open(options: &PagerOptions) -> Result<Self> {
         let machine = Linux::open();
         let topology = machine.topology()?;
+        let myself = machine.hold(Pid::of_this_process())?;
         let lanes_max = lanes(options, &machine, &topology)?;
+        let usable_nodes = nodes::context(Path::new("/"), &topology)?.allowed;
+        let usable_nodes = usable_nodes.and(&topology.nodes_with_memory());
         let found = probe::probe(options.assume_no_syscalls, options.kernel_only)?;
-        let engine = match found.userfaultfd {
-            Some(uffd) => Some(Engine::start(uffd, options, &topology, lanes_max)?),
+        let engine = match found.uffd {
+            Some(uffd) => Some(Engine::start(uffd, options, &topology, &myself, lanes_max)?),
             None => None,
         };
         let inner = Arc::new(Inner {
             machine,
             topology,
+            myself,
             road: found.road,
             why_not_faster: found.why_not_faster,
             lanes_max,
+            usable_nodes,
             pid: getpid().as_raw_pid(),
             engine,
         });
@@ -119,7 +128,8 @@ impl fmt::Debug for Pager {
 
 fn lanes(options: &PagerOptions, machine: &Linux, topology: &Topology) -> Result<u32> {
     let usable = machine.usable_cpus()?;
-    let cores = topology.node_ids().iter().flat_map(|node| topology.cores_of_node(node));
+    let nodes = topology.node_ids();
+    let cores = nodes.iter().flat_map(|node| topology.cores_of_node(node));
     let cores = cores.filter(|core| !core.and(&usable).is_empty()).count();
     match options.lanes {
         None => Ok(cores.clamp(1, WORKERS_MAX) as u32),
@@ -136,21 +146,16 @@ impl Engine {
         uffd: Uffd,
         options: &PagerOptions,
         topology: &Topology,
+        myself: &Arc<dyn Process>,
         lanes_max: u32,
     ) -> Result<Self> {
-        let machine = Linux::open();
-        let pid = Pid::new(std::process::id()).map_err(|error| Error::BadOption {
-            what: error.to_string(),
-            fix: "run in a process".to_owned(),
-        })?;
-        let myself = machine.hold(pid)?;
         let tools = Tools {
             uffd,
             copier: options.copier.clone().unwrap_or_else(copier::fastest),
-            machine,
+            machine: Linux::open(),
             topology: topology.clone(),
             pages: PageMap::open().map_err(system("opening /proc/self/pagemap"))?,
-            myself,
+            myself: Arc::clone(myself),
         };
         let pool_bytes = options.pool_bytes.unwrap_or(PagerOptions::POOL_BYTES);
         let shop = Arc::new(Shop::new(tools, pool_bytes)?);
@@ -162,7 +167,7 @@ impl Engine {
 
     /// Brings back what is left out of a region, of the chunks from `first` on.
     pub fn return_left_out(&self, core: &Arc<crate::core::Core>, chunks: Vec<usize>) {
-        let task = |chunk| Task { chunk, pages: PageBits::default(), to: nodeward_model::NodeId(0) };
+        let task = |chunk| Task { chunk, pages: PageBits::default(), to: NodeId(0) };
         let order = Order {
             core: Arc::clone(core),
             kind: Kind::Return,
@@ -179,6 +184,16 @@ impl Engine {
 }
 
 impl Inner {
+    /// Nodes with memory that our cpuset allows.
+    pub fn usable_nodes(&self) -> &Nodemask {
+        &self.usable_nodes
+    }
+
+    /// Why the road is not a faster one.
+    pub fn why_not_faster(&self) -> String {
+        self.why_not_faster.clone().unwrap_or_default()
+    }
+
     /// Whether this is the process that opened the pager, and not a child of it.
     pub fn is_of_parent(&self) -> bool {
         getpid().as_raw_pid() == self.pid

@@ -15,8 +15,8 @@ use crate::core::{Core, Note};
 use crate::desk::Desk;
 use crate::error::{Error, Result, system};
 use crate::job::{Job, Kind, Order, Task};
-use crate::pager::{Engine, Inner};
 use crate::page_bits::PageBits;
+use crate::pager::{Engine, Inner};
 use crate::sys::{Advice, Mapping};
 use crate::{
     CHUNK_BYTES, ForkRule, Migration, Mode, PageSize, Placement, RegionOptions, Report, kernel,
@@ -39,7 +39,7 @@ enum Backing {
     /// Pages that we move.
     Managed(Arc<Core>),
     /// Pages that only the kernel moves.
-    Plain { mapping: Arc<Mapping>, placement: Placement },
+    Plain(Mapping),
 }
 
 impl Region {
@@ -52,10 +52,7 @@ impl Region {
         let mapping = map(bytes, options)?;
         let backing = match &pager.engine {
             Some(engine) => Backing::Managed(manage(engine, mapping, options)?),
-            None => {
-                let (mapping, placement) = (Arc::new(mapping), options.placement.clone());
-                Backing::Plain { mapping, placement }
-            }
+            None => Backing::Plain(mapping),
         };
         Ok(Self { pager: Arc::clone(pager), backing, size: options.page })
     }
@@ -93,7 +90,7 @@ impl Region {
         check_placement(&self.pager, placement)?;
         match &self.backing {
             Backing::Managed(core) => self.commit_managed(core, range, placement),
-            Backing::Plain { mapping, .. } => {
+            Backing::Plain(mapping) => {
                 kernel::commit(mapping, range, placement).map_err(system("madvise"))
             }
         }
@@ -181,7 +178,7 @@ impl Region {
     /// For a bad range.
     pub fn residency(&self, range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
         self.check(&range)?;
-        residency::count(&self.pager.machine, self.addresses(&range))
+        residency::count(&*self.pager.myself, self.addresses(&range))
     }
 
     /// Keeps a range where it is until the guard is dropped, because somebody holds plain
@@ -212,8 +209,8 @@ impl Region {
                 core.by_kernel.store(mode == Mode::Kernel, Ordering::Relaxed);
                 Ok(())
             }
-            (Backing::Plain { .. }, Mode::Kernel) => Ok(()),
-            (Backing::Plain { .. }, Mode::Auto) => Err(Error::NeedsUserfaultfd {
+            (Backing::Plain(_), Mode::Kernel) => Ok(()),
+            (Backing::Plain(_), Mode::Auto) => Err(Error::NeedsUserfaultfd {
                 what: "another mode than the kernel's",
                 why: self.pager.why_not_faster(),
             }),
@@ -223,7 +220,7 @@ impl Region {
     fn mapping(&self) -> &Mapping {
         match &self.backing {
             Backing::Managed(core) => &core.mapping,
-            Backing::Plain { mapping, .. } => mapping,
+            Backing::Plain(mapping) => mapping,
         }
     }
 
@@ -288,7 +285,7 @@ impl Region {
         };
         let tasks = self.tasks(&range, NodeId(0));
         for task in &tasks {
-            if let Some(node) = core.node_for(task.chunk, placement) {
+            if let Some(node) = placement.node_of_chunk(task.chunk) {
                 let room = core.shop.room_for(node, task.pages.len());
                 room.map_err(|_| Error::NoRoom { node })?;
             }
@@ -449,7 +446,7 @@ fn check_placement(pager: &Inner, placement: &Placement) -> Result<()> {
         }
         Placement::Interleaved(nodes) => nodes.clone(),
     };
-    let unknown = nodes.without(&pager.usable_nodes()).first();
+    let unknown = nodes.without(pager.usable_nodes()).first();
     unknown.map_or(Ok(()), |node| Err(Error::UnknownNode { node }))
 }
 

@@ -134,11 +134,6 @@ impl Shadows {
         freed
     }
 
-    /// Base pages that are kept on each node.
-    pub fn kept_pages(&self) -> BTreeMap<NodeId, usize> {
-        lock(&self.lists).kept_pages.clone()
-    }
-
     fn keeps(&self, node: NodeId, pages: usize) -> bool {
         let mut lists = lock(&self.lists);
         let kept = lists.kept_pages.entry(node).or_default();
@@ -154,9 +149,8 @@ impl Shadows {
         let (start, bytes) = (mapping.start(), mapping.bytes() as u64);
         self.uffd.register(start, bytes).map_err(|e| system("UFFDIO_REGISTER")(e.into()))?;
         let in_section = slots / sections;
-        let shadow = |(index, slot)| {
-            Shadow { slot, pages: 0, section: index / in_section, watched: true }
-        };
+        let shadow =
+            |(index, slot)| Shadow { slot, pages: 0, section: index / in_section, watched: true };
         let slots = mapping.into_slots(CHUNK_BYTES).into_iter().enumerate();
         let mut shadows: Vec<(usize, Shadow)> =
             slots.map(|(index, slot)| (index % in_section, shadow((index, slot)))).collect();
@@ -165,8 +159,7 @@ impl Shadows {
     }
 
     fn mapping(&self, slots: usize) -> Result<Mapping> {
-        let mapping =
-            Mapping::reserve(slots * CHUNK_BYTES, CHUNK_BYTES).map_err(system("mmap"))?;
+        let mapping = Mapping::reserve(slots * CHUNK_BYTES, CHUNK_BYTES).map_err(system("mmap"))?;
         let whole = 0..mapping.bytes();
         let advice = match self.size {
             PageSize::Base => Advice::BasePages,

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use nodeward_linux::Linux;
 use nodeward_linux::own::PageMap;
-use nodeward_machine::Machine;
+use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, Nodemask, SkipReason, Topology};
 
 use crate::shadow::Shadows;
 use crate::sync::lock;
-use crate::sys::Uffd;
-use crate::{CHUNK_BYTES, Copier, PageSize};
+use crate::sys::{Slot, Uffd};
+use crate::{CHUNK_BYTES, Copier, PageSize, Result};
 
 /// Base pages that a look at the machine's room is good for: 32 MiB of 4 KiB pages, a few
 /// milliseconds of work.
@@ -38,32 +38,43 @@ pub struct Shop {
     granted: Mutex<BTreeMap<NodeId, u64>>,
 }
 
+/// What a shop is made of.
+pub struct Tools {
+    pub uffd: Uffd,
+    pub copier: Arc<dyn Copier>,
+    pub machine: Linux,
+    pub topology: Topology,
+    pub pages: PageMap,
+    pub myself: Arc<dyn Process>,
+}
+
 impl Shop {
     /// A shop whose pools keep so many bytes on each node.
-    pub fn new(
-        uffd: Uffd,
-        copier: Arc<dyn Copier>,
-        machine: Linux,
-        topology: Topology,
-        pages: PageMap,
-        pool_bytes: u64,
-    ) -> Self {
-        let uffd = Arc::new(uffd);
-        let page_bytes = machine.page_bytes() as usize;
+    pub fn new(tools: Tools, pool_bytes: u64) -> Result<Self> {
+        let uffd = Arc::new(tools.uffd);
+        let page_bytes = tools.machine.page_bytes() as usize;
         let kept_pages = usize::try_from(pool_bytes).unwrap_or(usize::MAX) / page_bytes;
         let shadows = |size| Shadows::new(Arc::clone(&uffd), size, kept_pages);
-        Self {
-            base: shadows(PageSize::Base),
+        let base = shadows(PageSize::Base);
+        Ok(Self {
+            zeros: base.unwatched()?.slot,
+            base,
             huge: shadows(PageSize::Huge),
-            nodes: topology.nodes_with_memory(),
+            nodes: tools.topology.nodes_with_memory(),
             uffd,
-            copier,
-            machine,
-            topology,
+            copier: tools.copier,
+            machine: tools.machine,
+            topology: tools.topology,
+            pages: tools.pages,
+            myself: tools.myself,
             page_bytes,
-            pages,
             granted: Mutex::default(),
-        }
+        })
+    }
+
+    /// Frees all pages that are kept; returns how many base pages.
+    pub fn free_kept(&self) -> usize {
+        self.base.free_kept() + self.huge.free_kept()
     }
 
     /// The slots for pages of a size.
@@ -94,14 +105,9 @@ impl Shop {
         self.nodes.first().filter(|_| self.has_one_node())
     }
 
-    /// Whether a node has memory.
-    pub fn has_memory(&self, node: NodeId) -> bool {
-        self.nodes.contains(node)
-    }
-
     /// Makes sure that a node has room for so many fresh base pages. The kernel would rather take
     /// them from another node, or end a process, than refuse.
-    pub fn room_for(&self, node: NodeId, pages: usize) -> Result<(), SkipReason> {
+    pub fn room_for(&self, node: NodeId, pages: usize) -> std::result::Result<(), SkipReason> {
         let pages = pages as u64;
         let mut granted = lock(&self.granted);
         let left = granted.entry(node).or_default();
@@ -116,8 +122,7 @@ impl Shop {
         let share = || (self.room(node) / SHARE_OF_ROOM).min(GRANT_PAGES_MAX);
         let enough = |share: &u64| *share >= pages;
         Some(share()).filter(enough).or_else(|| {
-            self.base.free_kept();
-            self.huge.free_kept();
+            self.free_kept();
             Some(share()).filter(enough)
         })
     }
