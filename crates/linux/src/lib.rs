@@ -20,5 +20,6 @@ mod process;
 pub mod procfs;
 pub mod select;
 pub mod sysfs;
+pub mod trouble;
 
 pub use machine::Linux;

@@ -19,7 +19,7 @@ use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
 use crate::shadow::Shadow;
 use crate::shop::Shop;
-use crate::sys::{Advice, Mapping, Transfer, bring, bring_copy, take_out};
+use crate::sys::{Advice, Mapping, Stopped, Transfer, bring, bring_copy, take_out};
 use crate::{CHUNK_BYTES, PageSize, Report, Supply};
 
 /// How often a page that was refused for the time being is tried in one batch.
@@ -297,47 +297,71 @@ impl Carrier {
         hold_ns
     }
 
-    /// Takes pages out of sight and leaves them there. What cannot be taken out is accounted for.
+    /// Takes pages out of sight and leaves them there. What cannot be taken out is accounted for,
+    /// but for what is busy.
     pub fn leave_out(
         &mut self,
         trip: &Trip<'_>,
         pages: PageBits,
         report: &mut Report,
     ) -> Option<(PageSize, Shadow, PageBits)> {
+        let began = Instant::now();
         let huge = trip.size == PageSize::Huge && self.is_one_huge_page(trip);
-        let size = if huge { PageSize::Huge } else { PageSize::Base };
-        let Ok(mut shadow) = self.shop.shadows(size).empty(self.lane) else {
+        let mut size = if huge { PageSize::Huge } else { PageSize::Base };
+        let mut taken = self.take_all_out(trip, size, pages);
+        if let (PageSize::Huge, Some((shadow, out))) = (size, &mut taken)
+            && *out != pages
+        {
+            // It was split after we looked. A slot of huge pages is full or empty.
+            self.put_back(trip, shadow, out);
+            shadow.clear();
+            let (shadow, _) = taken?;
+            self.shop.shadows(size).give(shadow, None);
+            size = PageSize::Base;
+            taken = self.take_all_out(trip, size, pages);
+        }
+        report.spent.unmap_ns += nanoseconds(began);
+        let Some((shadow, out)) = taken else {
             report.account.skip(SkipReason::NoMemory, pages.len() as u64);
             return None;
         };
-        let began = Instant::now();
+        for refused in self.refused.drain(..) {
+            let (Refusal::Transient(why) | Refusal::Final(why)) = refused.why;
+            match refused.why == refusals::BUSY {
+                true => self.busy.insert(self.seats[refused.folio as usize].home),
+                false => report.account.skip(why, 1),
+            }
+        }
+        report.lazy_pages += out.len() as u64;
+        Some((size, shadow, out))
+    }
+
+    /// Takes pages out to a slot of their own, and tells which came. Why others did not stands in
+    /// `refused`. `None` if there is no slot.
+    fn take_all_out(
+        &mut self,
+        trip: &Trip<'_>,
+        size: PageSize,
+        pages: PageBits,
+    ) -> Option<(Shadow, PageBits)> {
+        let mut shadow = self.shop.shadows(size).empty(self.lane).ok()?;
         self.seat(pages.iter());
+        self.refused.clear();
         let all = [whole(&self.seats)];
         self.hands(trip).unmap(&all, &mut shadow);
         let mut out = pages;
-        for refused in self.refused.drain(..) {
-            let (Refusal::Transient(why) | Refusal::Final(why)) = refused.why;
-            report.account.skip(why, 1);
+        for refused in &self.refused {
             out.remove(self.seats[refused.folio as usize].home);
         }
-        report.lazy_pages += out.len() as u64;
-        report.spent.unmap_ns += nanoseconds(began);
-        Some((size, shadow, out))
+        Some((shadow, out))
     }
 
     /// Puts pages back that were left out, and wakes who waits for them.
     pub fn put_back(&mut self, trip: &Trip<'_>, shadow: &mut Shadow, pages: &PageBits) {
         self.seat(pages.iter());
-        let mut runs = vec![whole(&self.seats)];
-        while !runs.is_empty() {
-            self.refused.clear();
-            self.hands(trip).put_back(&runs, shadow);
-            // What is refused for good has no place any more: the program unmapped it.
-            let again = |refused: &&Refused| matches!(refused.why, Refusal::Transient(_));
-            let run = |refused: &Refused| Run { first: refused.folio, folios: 1 };
-            runs = self.refused.iter().filter(again).map(run).collect();
-        }
-        self.refused.clear();
+        let all = [whole(&self.seats)];
+        self.hands(trip).put_back(&all, shadow);
+        self.refused.clear(); // has no place any more
     }
 
     /// Moves pages that were left out on to their destination. Returns those that were moved; the
@@ -483,9 +507,28 @@ struct Hands<'a> {
 impl Hands<'_> {
     fn unmap(&mut self, runs: &[Run], emptied: &mut Shadow) {
         let uffd = &self.shop.uffd;
-        self.transfer(runs, refusals::of_unmap, |trip, at| {
+        let mut half = None;
+        let take = |trip: &Trip<'_>, at: Stretch| {
             take_out(uffd, (trip.home, at.home), (&mut emptied.slot, at.out))
+        };
+        self.transfer(runs, take, |folio, done, errno| {
+            half = Some((folio, done)).filter(|_| done > 0).or(half);
+            refusals::of_unmap(errno)
         });
+        // A huge page that was split after we looked, and of which a part has stayed: the rest goes
+        // home as well. No batch has two.
+        if let Some((folio, done)) = half {
+            let seat = self.seats[folio];
+            let home = self.trip.start + seat.home * self.folio_bytes;
+            let slot = (&mut *emptied, seat.out * self.folio_bytes);
+            bring_back(self.shop, slot, (self.trip.home, home..home + done), |_| ());
+        }
+        let occupied = |refused: &&Refused| refused.why == refusals::OCCUPIED;
+        for refused in self.refused.iter().filter(occupied) {
+            let start = self.seats[refused.folio as usize].out * self.folio_bytes;
+            let part = start..start + self.folio_bytes;
+            emptied.slot.advise(part, Advice::Discard).expect("the slot is mapped");
+        }
     }
 
     /// Notes which folios of an unmap were refused as busy; those that were before may be no more.
@@ -504,30 +547,34 @@ impl Hands<'_> {
 
     fn map(&mut self, runs: &[Run], ready: &mut Shadow, first: usize) {
         let (uffd, first) = (&self.shop.uffd, first * self.folio_bytes);
-        self.transfer(runs, refusals::of_map, |trip, at| {
+        let map = |trip: &Trip<'_>, at: Stretch| {
             bring(uffd, (&mut ready.slot, first + at.batch), (trip.home, at.home))
-        });
+        };
+        self.transfer(runs, map, |_, _, errno| refusals::of_map(errno));
     }
 
     fn map_fresh(&mut self, runs: &[Run], emptied: &Shadow) {
         let uffd = &self.shop.uffd;
-        self.transfer(runs, refusals::of_map, |trip, at| {
+        let map = |trip: &Trip<'_>, at: Stretch| {
             bring_copy(uffd, (&emptied.slot, at.out), (trip.home, at.home))
-        });
+        };
+        self.transfer(runs, map, |_, _, errno| refusals::of_map(errno));
     }
 
     fn put_back(&mut self, runs: &[Run], emptied: &mut Shadow) {
-        let uffd = &self.shop.uffd;
-        self.transfer(runs, refusals::of_put_back, |trip, at| {
-            let back = bring(uffd, (&mut emptied.slot, at.out), (trip.home, at.home.clone()));
-            match back {
-                // Protection that was taken away meanwhile stops a move, but not a copy.
-                Err(stopped) if stopped.errno == Errno::INVAL => {
-                    bring_copy(uffd, (&emptied.slot, at.out), (trip.home, at.home))
+        let (trip, folio_bytes) = (self.trip, self.folio_bytes);
+        for (first, folios) in runs.iter().flat_map(|run| stretches(self.seats, run)) {
+            let seat = self.seats[first];
+            let home = trip.start + seat.home * folio_bytes;
+            let to = (trip.home, home..home + folios * folio_bytes);
+            let why = Refusal::Final(SkipReason::Gone);
+            bring_back(self.shop, (emptied, seat.out * folio_bytes), to, |byte| {
+                let folio = (first + byte / folio_bytes) as u32;
+                if self.refused.last().is_none_or(|last| last.folio != folio) {
+                    self.refused.push(Refused { folio, why });
                 }
-                other => other,
-            }
-        });
+            });
+        }
     }
 
     /// Copies slices, which begin and end at folios because there is one copier.
@@ -546,8 +593,8 @@ impl Hands<'_> {
     fn transfer(
         &mut self,
         runs: &[Run],
-        why: refusals::Why,
         mut call: impl FnMut(&Trip<'_>, Stretch) -> Transfer,
+        mut why: impl FnMut(usize, usize, Errno) -> Refusal,
     ) {
         let (seats, trip, folio_bytes) = (self.seats, self.trip, self.folio_bytes);
         for (first, folios) in runs.iter().flat_map(|run| stretches(seats, run)) {
@@ -558,10 +605,45 @@ impl Hands<'_> {
                 out: seat.out * folio_bytes + from,
                 batch: first * folio_bytes + from,
             };
-            let refuse = |folio, why| {
-                self.refused.push(Refused { folio: (first + folio) as u32, why });
+            let refuse = |folio, done, errno| {
+                let (folio, why) = (first + folio, why(first + folio, done, errno));
+                self.refused.push(Refused { folio: folio as u32, why });
             };
-            each_refusal(folios, folio_bytes, |from| call(trip, stretch(from)), why, refuse);
+            each_refusal(folios, folio_bytes, |from| call(trip, stretch(from)), refuse);
+        }
+    }
+}
+
+/// Brings the pages of a slot, from a byte on, back to where they were. A page that is there stays:
+/// it is the copy that came before, or younger. Does not give up as long as a page has a place;
+/// `gone` is told the first byte of those that have none, because the program unmapped it.
+fn bring_back(
+    shop: &Shop,
+    (emptied, at): (&mut Shadow, usize),
+    (region, home): (&Mapping, Range<usize>),
+    mut gone: impl FnMut(usize),
+) {
+    let (uffd, page_bytes) = (&shop.uffd, shop.page_bytes);
+    let mut next = 0;
+    while next < home.len() {
+        let to = home.start + next..home.end;
+        let stopped = match bring(uffd, (&mut emptied.slot, at + next), (region, to.clone())) {
+            // Protection that was taken away meanwhile stops a move, but not a copy.
+            Err(Stopped { done: 0, errno: Errno::INVAL }) => {
+                bring_copy(uffd, (&emptied.slot, at + next), (region, to))
+            }
+            other => other,
+        };
+        let Err(Stopped { done, errno }) = stopped else { return };
+        next += done as usize;
+        match errno {
+            _ if done > 0 => {}
+            Errno::EXIST => next += page_bytes,
+            Errno::NOENT | Errno::INVAL => {
+                gone(next);
+                next += page_bytes;
+            }
+            _ => std::thread::yield_now(), // no memory for a page table, for example
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::carrier::{Carrier, Trip};
 use crate::core::{Core, LeftOut, Note};
 use crate::desk::Claim;
 use crate::page_bits::PageBits;
-use crate::refusals::{self, each_refusal};
+use crate::refusals::each_refusal;
 use crate::sys::{Advice, bring, bring_copy};
 use crate::{CHUNK_BYTES, PageSize, Report, Supply};
 
@@ -57,7 +57,20 @@ impl Work<'_> {
         let to = NodeId(0); // nothing goes anywhere
         let trip = Self::trip(self.core, self.claim.chunk, to, &NEVER);
         self.carrier.put_back(&trip, &mut left.shadow, &left.pages);
-        self.give(left, false);
+        self.core.give(left, false);
+    }
+
+    /// Throws pages away, wherever they are.
+    pub fn discard(&mut self, pages: &PageBits) {
+        self.return_left_out();
+        self.claim.note.node = None;
+        let (start, page_bytes) =
+            (self.core.chunk(self.claim.chunk).start, self.core.shop.page_bytes);
+        for run in pages.runs() {
+            let part = start + run.start * page_bytes..start + run.end * page_bytes;
+            // Fails only where the program unmapped it.
+            self.core.mapping.advise(part, Advice::Discard).ok();
+        }
     }
 
     /// Moves pages to a node. Those that somebody shares are tried once more after a write that
@@ -179,24 +192,58 @@ impl Work<'_> {
         (alone, busy.without(&alone))
     }
 
-    /// Leaves pages out of sight, for the next thread that touches them.
-    pub fn leave_out(&mut self, pages: PageBits, how: &How, report: &mut Report) {
+    /// Leaves pages out of sight, for the next thread that touches them. For those that somebody
+    /// shares, and for what is returned, see [`Work::migrate`].
+    pub fn leave_out(
+        mut self,
+        pages: PageBits,
+        how: &How,
+        report: &mut Report,
+    ) -> Option<Claim<Note>> {
+        let mut first = Report::default();
+        self.leave_out_once(pages, how, &mut first);
+        let busy = self.carrier.take_busy();
+        let (alone, shared) = self.told_apart(&busy);
+        if alone.is_empty() {
+            first.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
+            report.add(&first);
+            return Some(self.claim);
+        }
+        report.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
+        let pages = pages.without(&shared);
+        let Self { carrier, core, claim } = self;
+        let chunk = claim.chunk;
+        core.release(claim);
+        make_ours(core, chunk, &alone);
+        let Ok(claim) = core.desk.claim(chunk) else {
+            report.account.skip(SkipReason::Interrupted, pages.len() as u64);
+            return None;
+        };
+        let mut again = Work { carrier, core, claim };
+        again.leave_out_once(pages, how, report);
+        let busy = again.carrier.take_busy();
+        report.account.skip(SkipReason::Pinned, busy.len() as u64);
+        Some(again.claim)
+    }
+
+    fn leave_out_once(&mut self, pages: PageBits, how: &How, report: &mut Report) {
         self.return_left_out();
         let pinned = pages.and(&self.core.pinned(self.claim.chunk));
         report.account.skip(SkipReason::Pinned, pinned.len() as u64);
         let pages = pages.without(&pinned);
-        let trip = Self::trip(self.core, self.claim.chunk, NodeId(0), &NEVER);
         let from = self.core.shop.only_node().or(self.claim.note.node);
         let whole = pages.len() == self.core.shop.chunk_pages();
         let size = if whole { self.core.size } else { PageSize::Base };
+        let trip = Self::trip(self.core, self.claim.chunk, NodeId(0), &NEVER);
         let trip = Trip { size, from, ..trip };
+        self.claim.note.node = None; // each granule goes where it is touched
         let Some((size, shadow, pages)) = self.carrier.leave_out(&trip, pages, report) else {
             return;
         };
         let left =
             LeftOut { shadow, size, pages, emptied: 0, from, even_if_there: how.even_if_there };
         match left.pages.is_empty() {
-            true => self.give(left, false),
+            true => self.core.give(left, false),
             false => self.claim.note.left_out = Some(left),
         }
     }
@@ -231,19 +278,10 @@ impl Work<'_> {
         match left.pages.is_empty() {
             true => {
                 let full = left.emptied == self.core.shop.chunk_pages();
-                self.give(left, full);
+                self.core.give(left, full);
             }
             false => self.claim.note.left_out = Some(left),
         }
-    }
-
-    /// Gives a slot back that pages were left out in; `full` if it is full of emptied pages.
-    fn give(&self, mut left: LeftOut, full: bool) {
-        match full {
-            true => left.shadow.pages = self.core.shop.chunk_pages(),
-            false => left.shadow.clear(),
-        }
-        self.core.shop.shadows(left.size).give(left.shadow, left.from);
     }
 
     /// Brings pages of zeros where none are, and wakes who waits there.
@@ -251,7 +289,10 @@ impl Work<'_> {
         if let Some(node) = node {
             self.carrier.prefer(node).ok(); // elsewhere is better than nowhere
         }
-        if self.core.size == PageSize::Base || !self.supply_huge(node) {
+        self.claim.note.node = None;
+        // A huge page of zeros would lie over pages that are left out.
+        let only_these = self.core.size == PageSize::Base || self.claim.note.left_out.is_some();
+        if only_these || !self.supply_huge(node) {
             self.supply_base(&pages);
         }
         self.core.wake(self.claim.chunk);
@@ -267,11 +308,11 @@ impl Work<'_> {
                 |from| bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, home + from..end));
             // What is there already is as good; where there is no memory, the page of zeros that
             // all share needs none until it is written to.
-            let refused = |page: usize, _| {
+            let refused = |page: usize, _, _| {
                 let address = core.mapping.start() + (home + page * page_bytes) as u64;
                 uffd.zero(address, page_bytes as u64).ok();
             };
-            each_refusal(run.len(), page_bytes, copy, refusals::of_map, refused);
+            each_refusal(run.len(), page_bytes, copy, refused);
         }
     }
 

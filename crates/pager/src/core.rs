@@ -70,6 +70,15 @@ impl Core {
         }
     }
 
+    /// Gives a slot back that pages were left out in; `full` if it is full of emptied pages.
+    pub fn give(&self, mut left: LeftOut, full: bool) {
+        match full {
+            true => left.shadow.pages = self.shop.chunk_pages(),
+            false => left.shadow.clear(),
+        }
+        self.shop.shadows(left.size).give(left.shadow, left.from);
+    }
+
     /// Pages of a chunk that must stay where they are.
     pub fn pinned(&self, chunk: usize) -> PageBits {
         let pages = self.shop.chunk_pages();

@@ -140,14 +140,17 @@ impl<T> Desk<T> {
         self.changed.notify_all();
     }
 
-    /// Ends all claims for good: later ones are refused, and this waits for those that are.
-    pub fn close(&self) {
+    /// Ends all claims for good: later ones are refused, and this waits for those that are. Returns
+    /// what was noted with the chunks.
+    #[must_use = "what was left out has to go somewhere"]
+    pub fn close(&self) -> Vec<T> {
         let mut state = self.state();
         state.closing = true;
         self.changed.notify_all();
         while state.claimed > 0 {
             state = self.changed.wait(state).expect("no thread panicked with this lock");
         }
+        state.chunks.iter_mut().filter_map(|chunk| chunk.note.take()).collect()
     }
 
     /// Chunks whose note says so; those that are claimed now count as well.

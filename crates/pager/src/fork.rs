@@ -3,46 +3,61 @@
 //! copy of the memory and a pager that refuses to work: its threads are not there.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::error::{Result, system};
 use crate::pager::Inner;
 use crate::sync::lock;
 use crate::sys::on_fork;
 
-static PAGERS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
-static HOOKED: OnceLock<()> = OnceLock::new();
+static PAGERS: Mutex<Pagers> = Mutex::new(Pagers { all: Vec::new(), hooked: false });
+
+struct Pagers {
+    all: Vec<Weak<Inner>>,
+    hooked: bool,
+}
+
+/// A fork that has begun.
+struct Fork {
+    waiting: Vec<Arc<Inner>>,
+    /// The child needs the list: held by another thread when the child is made, it would stay
+    /// locked there for ever. So the thread that forks has it.
+    _list: MutexGuard<'static, Pagers>,
+}
 
 thread_local! {
-    /// The pagers that wait for this thread's fork.
-    static WAITING: RefCell<Vec<Arc<Inner>>> = const { RefCell::new(Vec::new()) };
+    /// This thread's fork.
+    static FORK: RefCell<Option<Fork>> = const { RefCell::new(None) };
 }
 
 /// Has a pager take part in every fork from now on.
 pub fn join(pager: &Arc<Inner>) -> Result<()> {
-    if HOOKED.get().is_none() {
-        on_fork(before, parent, child).map_err(system("pthread_atfork"))?;
-        HOOKED.get_or_init(|| ());
-    }
     let mut pagers = lock(&PAGERS);
-    pagers.retain(|pager| pager.strong_count() > 0);
-    pagers.push(Arc::downgrade(pager));
+    if !pagers.hooked {
+        on_fork(before, parent, child).map_err(system("pthread_atfork"))?;
+        pagers.hooked = true;
+    }
+    pagers.all.retain(|pager| pager.strong_count() > 0);
+    pagers.all.push(Arc::downgrade(pager));
     Ok(())
 }
 
 extern "C" fn before() {
-    let pagers: Vec<Arc<Inner>> = lock(&PAGERS).iter().filter_map(Weak::upgrade).collect();
-    pagers.iter().for_each(|pager| pager.pause());
-    WAITING.with_borrow_mut(|waiting| waiting.extend(pagers));
+    let list = lock(&PAGERS);
+    let waiting: Vec<Arc<Inner>> = list.all.iter().filter_map(Weak::upgrade).collect();
+    waiting.iter().for_each(|pager| pager.pause());
+    FORK.set(Some(Fork { waiting, _list: list }));
 }
 
 extern "C" fn parent() {
-    let pagers = WAITING.take();
-    pagers.iter().for_each(|pager| pager.resume());
+    let Some(Fork { waiting, _list: list }) = FORK.take() else { return };
+    waiting.iter().for_each(|pager| pager.resume());
+    drop(list); // the last handle of a pager may be ours, and its end may take a while
 }
 
 extern "C" fn child() {
+    let Some(Fork { waiting, .. }) = FORK.take() else { return };
     // The handles in the child must not end what is the parent's; one that is dropped late does
     // nothing (see `Inner::is_of_parent`), so these may be forgotten.
-    WAITING.take().into_iter().for_each(std::mem::forget);
+    waiting.into_iter().for_each(std::mem::forget);
 }

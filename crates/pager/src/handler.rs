@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
 use nodeward_linux::own;
@@ -24,31 +24,64 @@ use crate::shop::Shop;
 use crate::sync::{Mutex, lock};
 use crate::sys::Fault;
 
-/// The regions of a pager, by their first address.
+/// The regions of a pager.
 #[derive(Default)]
-pub struct Regions(RwLock<BTreeMap<u64, Arc<Core>>>);
+pub struct Regions(RwLock<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// By their first address.
+    regions: BTreeMap<u64, Arc<Core>>,
+    /// Pauses that have not ended.
+    pauses: usize,
+}
 
 impl Regions {
-    /// Enters a region.
+    /// Enters a region. One that is made while others are paused is paused, too.
     pub fn add(&self, core: &Arc<Core>) {
-        let mut regions = self.0.write().expect("not poisoned");
-        regions.insert(core.mapping.start(), Arc::clone(core));
+        let mut known = self.known_mut();
+        (0..known.pauses).for_each(|_| core.desk.pause());
+        known.regions.insert(core.mapping.start(), Arc::clone(core));
     }
 
     /// Strikes a region out.
     pub fn remove(&self, core: &Core) {
-        self.0.write().expect("not poisoned").remove(&core.mapping.start());
+        self.known_mut().regions.remove(&core.mapping.start());
     }
 
-    /// All of them.
-    pub fn all(&self) -> Vec<Arc<Core>> {
-        self.0.read().expect("not poisoned").values().cloned().collect()
+    /// Lets nobody take pages out of sight in any of them. Returns them.
+    pub fn pause(&self) -> Vec<Arc<Core>> {
+        let mut known = self.known_mut();
+        known.pauses += 1;
+        let regions: Vec<Arc<Core>> = known.regions.values().cloned().collect();
+        drop(known);
+        regions.iter().for_each(|core| core.desk.pause());
+        regions
     }
 
-    fn at(&self, address: u64) -> Option<Arc<Core>> {
-        let regions = self.0.read().expect("not poisoned");
-        let (start, core) = regions.range(..=address).next_back()?;
-        (address - start < core.mapping.bytes() as u64).then(|| Arc::clone(core))
+    /// Ends a pause.
+    pub fn resume(&self) {
+        let mut known = self.known_mut();
+        known.pauses -= 1;
+        known.regions.values().for_each(|core| core.desk.resume());
+    }
+
+    /// The region with an address. If there is none, then `stranger` is called, and no region
+    /// begins there meanwhile.
+    fn at(&self, address: u64, stranger: impl FnOnce()) -> Option<Arc<Core>> {
+        let known = self.0.read().expect("not poisoned");
+        let before = known.regions.range(..=address).next_back();
+        let inside =
+            |(start, core): &(&u64, &Arc<Core>)| address - **start < core.mapping.bytes() as u64;
+        let found = before.filter(inside).map(|(_, core)| Arc::clone(core));
+        if found.is_none() {
+            stranger();
+        }
+        found
+    }
+
+    fn known_mut(&self) -> RwLockWriteGuard<'_, Known> {
+        self.0.write().expect("not poisoned")
     }
 }
 
@@ -95,7 +128,11 @@ fn serve(mut carrier: Carrier, regions: &Regions, stopped: &OwnedFd) -> io::Resu
         faults.clear();
         uffd.read_faults(&mut faults)?;
         for fault in &faults {
-            if let Some(core) = regions.at(fault.address) {
+            // Nobody uses slots by their address but those who look into every mapping, as
+            // mlockall(2) and debuggers do. They must not wait for ever.
+            let page_bytes = carrier.shop.page_bytes as u64;
+            let stranger = || _ = uffd.zero(fault.address, page_bytes);
+            if let Some(core) = regions.at(fault.address, stranger) {
                 serve_fault(&mut carrier, &core, fault);
             }
         }

@@ -31,6 +31,16 @@ pub enum Kind {
     Commit(Placement),
     /// What was left out of sight comes back.
     Return,
+    /// It comes back, and the pages are thrown away.
+    Discard,
+}
+
+impl Kind {
+    /// Whether it takes no page out of sight. That is done by a lane of its own, also during a
+    /// pause.
+    pub fn only_returns(&self) -> bool {
+        matches!(self, Self::Return | Self::Discard)
+    }
 }
 
 /// A part of a job: some pages of one chunk.

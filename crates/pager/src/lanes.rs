@@ -54,7 +54,7 @@ impl Lanes {
     ) -> Report {
         let job = Arc::new(job);
         let returns = std::slice::from_ref(&self.returns);
-        let lanes = if let Kind::Return = job.order.kind { returns } else { &self.lanes[..] };
+        let lanes = if job.order.kind.only_returns() { returns } else { &self.lanes[..] };
         for lane in &lanes[..job.order.lanes as usize] {
             let jobs = lock(&lane.jobs);
             let jobs = jobs.as_ref().expect("lanes stop with the pager");
@@ -109,7 +109,7 @@ impl Drop for AbortOnPanic {
 fn serve(mut carrier: Carrier, index: usize, inbox: &Receiver<Arc<Job>>) {
     for job in inbox {
         // The lane that only brings pages back is the first of its own jobs.
-        let lane = if let Kind::Return = job.order.kind { 0 } else { index };
+        let lane = if job.order.kind.only_returns() { 0 } else { index };
         if job.order.lanes > 1 && !job.order.cpus.is_empty() {
             let cpu = job.order.cpus[lane % job.order.cpus.len()];
             carrier.shop.machine.stay_on(cpu);
@@ -138,9 +138,9 @@ fn do_task(
     report: &mut Report,
 ) {
     let core = &*job.order.core;
-    let claim = match job.order.kind {
-        Kind::Return => core.desk.claim_to_return(task.chunk),
-        _ => core.desk.claim(task.chunk),
+    let claim = match job.order.kind.only_returns() {
+        true => core.desk.claim_to_return(task.chunk),
+        false => core.desk.claim(task.chunk),
     };
     let Ok(claim) = claim else {
         return job.stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -150,10 +150,7 @@ fn do_task(
         Kind::Migrate => {
             work.migrate(task.pages, task.to, &job.order.how, &job.stop, stall, report)
         }
-        Kind::LeaveOut => {
-            work.leave_out(task.pages, &job.order.how, report);
-            Some(work.claim)
-        }
+        Kind::LeaveOut => work.leave_out(task.pages, &job.order.how, report),
         Kind::Commit(placement) => {
             work.return_left_out();
             work.supply(task.pages, placement.node_of_chunk(task.chunk));
@@ -161,6 +158,10 @@ fn do_task(
         }
         Kind::Return => {
             work.return_left_out();
+            Some(work.claim)
+        }
+        Kind::Discard => {
+            work.discard(&task.pages);
             Some(work.claim)
         }
     };

@@ -110,9 +110,11 @@ impl Pager {
         Region::reserve(&self.0, bytes, options)
     }
 
-    /// Frees the pages that are kept from earlier migrations. Returns how many bytes.
+    /// Frees the pages that are kept from earlier migrations. Returns how many bytes. Children of
+    /// fork(2) have none.
     pub fn trim(&self) -> usize {
-        self.0.engine.as_ref().map_or(0, |engine| engine.shop.free_kept() * engine.shop.page_bytes)
+        let engine = self.0.engine.as_ref().filter(|_| self.0.is_of_parent());
+        engine.map_or(0, |engine| engine.shop.free_kept() * engine.shop.page_bytes)
     }
 }
 
@@ -165,14 +167,14 @@ impl Engine {
         Ok(Self { shop, regions, lanes, handler })
     }
 
-    /// Brings back what is left out of a region, of the chunks from `first` on.
-    pub fn return_left_out(&self, core: &Arc<crate::core::Core>, chunks: Vec<usize>) {
-        let task = |chunk| Task { chunk, pages: PageBits::default(), to: NodeId(0) };
+    /// Brings back what is left out of some chunks of a region. Done by a lane of its own, also
+    /// during a pause.
+    pub fn bring_back(&self, core: &Arc<crate::core::Core>, kind: Kind, tasks: Vec<Task>) {
         let order = Order {
             core: Arc::clone(core),
-            kind: Kind::Return,
+            kind,
             how: chunk::How::default(),
-            tasks: chunks.into_iter().map(task).collect(),
+            tasks,
             lanes: 1,
             all_lanes: true,
             cpus: Vec::new(),
@@ -208,17 +210,18 @@ impl Inner {
     /// Lets nobody take pages out of sight, and brings back what is.
     pub fn pause(&self) {
         let Some(engine) = self.engine.as_ref().filter(|_| self.is_of_parent()) else { return };
-        for core in engine.regions.all() {
-            core.desk.pause();
+        for core in engine.regions.pause() {
             let left_out = core.desk.chunks_where(|note| note.left_out.is_some());
-            engine.return_left_out(&core, left_out);
+            let task = |chunk| Task { chunk, pages: PageBits::default(), to: NodeId(0) };
+            let tasks = left_out.into_iter().map(task).collect();
+            engine.bring_back(&core, Kind::Return, tasks);
         }
     }
 
     /// Ends that.
     pub fn resume(&self) {
-        let Some(engine) = &self.engine else { return };
-        engine.regions.all().iter().for_each(|core| core.desk.resume());
+        let Some(engine) = self.engine.as_ref().filter(|_| self.is_of_parent()) else { return };
+        engine.regions.resume();
     }
 }
 

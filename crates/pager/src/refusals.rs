@@ -6,20 +6,21 @@ use rustix::io::Errno;
 
 use crate::sys::Transfer;
 
-/// What an error of a step means.
-pub type Why = fn(Errno) -> Refusal;
-
 /// How often a call that is told to try again may get nowhere before the folio is refused.
 const IDLE_TRIES: u32 = 64;
 
 /// Somebody holds the page (direct I/O, a device), or shares it.
 pub const BUSY: Refusal = Refusal::Transient(SkipReason::Pinned);
 
+/// There is a page where the slot should be empty: somebody touched every page of the process.
+pub const OCCUPIED: Refusal = Refusal::Transient(SkipReason::Refused);
+
 /// An error while pages are taken out of sight: they are still in place.
 pub fn of_unmap(errno: Errno) -> Refusal {
     match errno {
         Errno::NOENT => Refusal::Final(SkipReason::NotPresent),
         Errno::BUSY | Errno::AGAIN => BUSY,
+        Errno::EXIST => OCCUPIED,
         Errno::NOMEM => Refusal::Transient(SkipReason::NoMemory),
         // Locked, protected, replaced by another mapping.
         Errno::INVAL => Refusal::Final(SkipReason::Unmovable),
@@ -32,27 +33,21 @@ pub fn of_map(errno: Errno) -> Refusal {
     match errno {
         Errno::NOMEM => Refusal::Transient(SkipReason::NoMemory),
         Errno::BUSY | Errno::AGAIN => Refusal::Transient(SkipReason::Refused),
-        Errno::NOENT | Errno::INVAL | Errno::EXIST => Refusal::Final(SkipReason::Gone),
+        // Locked or protected meanwhile.
+        Errno::INVAL => Refusal::Final(SkipReason::Unmovable),
+        Errno::NOENT | Errno::EXIST => Refusal::Final(SkipReason::Gone),
         _ => Refusal::Final(SkipReason::Refused),
     }
 }
 
-/// An error while originals are put back. Only a place that is no longer ours ends that.
-pub fn of_put_back(errno: Errno) -> Refusal {
-    match errno {
-        Errno::NOENT | Errno::INVAL | Errno::EXIST => Refusal::Final(SkipReason::Gone),
-        _ => Refusal::Transient(SkipReason::Refused),
-    }
-}
-
 /// Carries a stretch of folios, leaving out those that are refused. `transfer` does the stretch
-/// from a byte on.
+/// from a byte on. `refuse` is told the folio, how many of its bytes were done before it was
+/// refused (the kernel may have split it meanwhile), and why.
 pub fn each_refusal(
     folios: usize,
     folio_bytes: usize,
     mut transfer: impl FnMut(usize) -> Transfer,
-    why: Why,
-    mut refuse: impl FnMut(usize, Refusal),
+    mut refuse: impl FnMut(usize, usize, Errno),
 ) {
     let (mut done, mut idle) = (0, 0);
     while done < folios * folio_bytes {
@@ -62,7 +57,7 @@ pub fn each_refusal(
         let again = stopped.done > 0 || (stopped.errno == Errno::AGAIN && idle < IDLE_TRIES);
         if !again {
             let folio = done / folio_bytes;
-            refuse(folio, why(stopped.errno));
+            refuse(folio, done % folio_bytes, stopped.errno);
             done = (folio + 1) * folio_bytes;
             idle = 0;
         }
@@ -93,7 +88,10 @@ mod tests {
                 }
             }
         };
-        each_refusal(folios, 10, transfer, of_unmap, |folio, why| refused.push((folio, why)));
+        each_refusal(folios, 10, transfer, |folio, done, errno| {
+            assert_eq!(done, 0);
+            refused.push((folio, of_unmap(errno)));
+        });
         (refused, carried)
     }
 
@@ -106,6 +104,19 @@ mod tests {
         ];
         assert_eq!(refused, expected);
         assert_eq!(carried, [1, 2, 4, 5]);
+    }
+
+    /// Goal: of a folio that the kernel carries in parts, it is told how much is gone already.
+    #[test]
+    fn a_folio_that_stops_half_way_is_told() {
+        let stops = |from: usize| match from {
+            0 => Err(Stopped { done: 7, errno: Errno::AGAIN }),
+            7 => Err(Stopped { done: 0, errno: Errno::NOENT }),
+            _ => Ok(10),
+        };
+        let mut refused = Vec::new();
+        each_refusal(2, 10, stops, |folio, done, errno| refused.push((folio, done, errno)));
+        assert_eq!(refused, [(0, 7, Errno::NOENT)]);
     }
 
     #[test]

@@ -102,10 +102,16 @@ impl Region {
     /// For a bad range.
     pub fn discard(&self, range: Range<usize>) -> Result<()> {
         self.check(&range)?;
-        if let Backing::Managed(core) = &self.backing {
-            self.engine()?.return_left_out(core, chunks(&range).collect());
+        match &self.backing {
+            Backing::Managed(core) => {
+                let tasks = self.tasks(&range, NodeId(0));
+                self.engine()?.bring_back(core, Kind::Discard, tasks);
+                Ok(())
+            }
+            Backing::Plain(mapping) => {
+                mapping.advise(range, Advice::Discard).map_err(system("madvise"))
+            }
         }
-        self.mapping().advise(range, Advice::Discard).map_err(system("madvise"))
     }
 
     /// Moves a range to a node.
@@ -194,7 +200,8 @@ impl Region {
         if let Backing::Managed(core) = &self.backing {
             core.desk.pin(pages.clone());
             // Each chunk is claimed once, so whoever moved its pages has ended.
-            self.engine()?.return_left_out(core, chunks(&range).collect());
+            let tasks = self.tasks(&range, NodeId(0));
+            self.engine()?.bring_back(core, Kind::Return, tasks);
         }
         Ok(PinGuard { region: self, pages })
     }
@@ -312,7 +319,14 @@ impl Region {
                 fix: format!("{page_bytes} (one page) to {CHUNK_BYTES} (2 MiB) are possible"),
             });
         }
-        let lanes = how.lanes.unwrap_or(engine.lanes.count()).clamp(1, engine.lanes.count());
+        if how.lanes == Some(0) {
+            return Err(Error::BadOption {
+                what: "0 lanes".to_owned(),
+                fix: "ask for at least one, or for as many as pay (none named)".to_owned(),
+            });
+        }
+        self.watch(core)?;
+        let lanes = how.lanes.unwrap_or(engine.lanes.count()).min(engine.lanes.count());
         let order = Order {
             core: Arc::clone(core),
             kind,
@@ -329,6 +343,14 @@ impl Region {
             stall_ns: how.budget.stall.map(|stall| stall.as_nanos() as u64),
         };
         Ok(engine.lanes.run(Job::new(order), how.progress, how.cancel))
+    }
+
+    /// Sees to it that all of the region is watched. What the program mapped over a part of it is
+    /// not, and pages that are taken out from there cannot come back.
+    fn watch(&self, core: &Core) -> Result<()> {
+        let (start, bytes) = (core.mapping.start(), core.mapping.bytes() as u64);
+        let watched = core.shop.uffd.register(start, bytes);
+        watched.map(drop).map_err(|error| system("UFFDIO_REGISTER")(error.into()))
     }
 
     /// Where lanes run that serve these nodes.
@@ -364,7 +386,9 @@ impl Drop for Region {
         let Some(engine) = self.pager.engine.as_ref().filter(|_| self.pager.is_of_parent()) else {
             return; // in a child the desk may be locked by a thread that is not there
         };
-        core.desk.close();
+        for note in core.desk.close() {
+            note.left_out.into_iter().for_each(|left| core.give(left, false));
+        }
         engine.regions.remove(core);
         // Wakes whoever still waits there; nobody should. Fails only where it was unmapped before.
         let bytes = core.mapping.bytes() as u64;
@@ -435,18 +459,19 @@ fn manage(engine: &Engine, mapping: Mapping, options: &RegionOptions) -> Result<
 }
 
 fn check_placement(pager: &Inner, placement: &Placement) -> Result<()> {
-    let nodes = match placement {
-        Placement::Local => return Ok(()),
-        Placement::Node(node) => Nodemask::from_iter([*node]),
+    let usable = pager.usable_nodes();
+    let unknown = match placement {
+        Placement::Local => None,
+        // Any number may stand here, also one that no mask can hold.
+        Placement::Node(node) => Some(*node).filter(|&node| !usable.contains(node)),
         Placement::Interleaved(nodes) if nodes.is_empty() => {
             return Err(Error::BadOption {
                 what: "interleaving over no node".to_owned(),
                 fix: "name at least one".to_owned(),
             });
         }
-        Placement::Interleaved(nodes) => nodes.clone(),
+        Placement::Interleaved(nodes) => nodes.without(usable).first(),
     };
-    let unknown = nodes.without(pager.usable_nodes()).first();
     unknown.map_or(Ok(()), |node| Err(Error::UnknownNode { node }))
 }
 

@@ -3,6 +3,7 @@
 
 mod area;
 mod hold;
+mod meddle;
 pub mod mempolicy;
 mod pages;
 mod probes;
@@ -11,11 +12,13 @@ mod thread;
 mod view;
 
 pub use area::{Area, Backing, Usage};
-pub use hold::vmsplice;
+pub use hold::{read_into, register_buffer, ring, unregister_buffers, vmsplice};
+pub use meddle::{Meddling, meddle};
 pub use pages::{move_pages, query_pages};
 pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size, userfaultfd};
 pub use scan::{PageRegion, Wanted, scan_pages};
 pub use thread::{
-    ask_for_long_slices, disable_huge_pages, fork_idle, huge_pages_are_disabled, thread_usage,
+    ask_for_long_slices, disable_huge_pages, fork_and_run, fork_idle, huge_pages_are_disabled,
+    on_signal, send_signal, thread_usage,
 };
 pub use view::{FileView, knows_populate};

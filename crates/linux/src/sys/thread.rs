@@ -1,4 +1,5 @@
-//! What the kernel knows of the calling thread and process: getrusage(2), fork(2), prctl(2).
+//! What the kernel knows of the calling thread and process: getrusage(2), fork(2), prctl(2),
+//! sigaction(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,6 +26,43 @@ pub fn fork_idle(seconds: u32) -> io::Result<u32> {
         idle(seconds)
     }
     u32::try_from(pid).map_err(|_| io::Error::last_os_error())
+}
+
+/// Starts a child that runs `child` on a copy of our memory and ends with the code that it returns,
+/// 101 if it panics. Only the calling thread is there: locks that others held stay locked, those of
+/// malloc(3) and the like excepted, which fork(3) sees to. Returns its pid.
+pub fn fork_and_run(child: impl FnOnce() -> u8) -> io::Result<u32> {
+    // SAFETY: the child runs with a copy of all memory, so what `child` borrows is there; it never
+    // returns from here, so no destructor and no exit handler of the parent runs twice.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(101);
+        // SAFETY: ends the child and nothing else.
+        unsafe { libc::_exit(i32::from(code)) }
+    }
+    u32::try_from(pid).map_err(|_| io::Error::last_os_error())
+}
+
+/// Has all threads run `handler` for a signal; system calls go on afterwards. The handler must do
+/// only what is safe in one (signal-safety(7)): touch atomics, for example.
+pub fn on_signal(signal: i32, handler: extern "C" fn(i32)) -> io::Result<()> {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    let function = handler as *const () as libc::sighandler_t;
+    // SAFETY: a sigaction of zeros is valid: no flags, no signals blocked.
+    let action = unsafe { action.assume_init_mut() };
+    action.sa_sigaction = function;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the kernel reads one sigaction; the function lives as long as the program.
+    let result = unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sends a signal to one thread of this process.
+pub fn send_signal(tid: i32, signal: i32) -> io::Result<()> {
+    let pid = rustix::process::getpid().as_raw_pid();
+    // SAFETY: tgkill with integers only.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signal) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn idle(seconds: u32) -> ! {

@@ -5,9 +5,11 @@ use std::io;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rustix::io::Errno;
 use rustix::mm::{Advice as Raw, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::process::{Pid, getpid};
 
 /// What the kernel is told about a part of a mapping.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +37,10 @@ pub struct Mapping {
     whole: (NonNull<c_void>, usize),
     start: u64,
     bytes: usize,
+    /// Who made it.
+    pid: Pid,
+    /// Whether children of that process do not have it.
+    withheld: AtomicBool,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and its content is reached only
@@ -53,7 +59,8 @@ impl Mapping {
         let whole = unsafe { mmap_anonymous(ptr::null_mut(), room, access, flags) }?;
         let whole = NonNull::new(whole).ok_or(io::ErrorKind::OutOfMemory)?;
         let start = (whole.as_ptr() as u64).next_multiple_of(align as u64);
-        Ok(Self { whole: (whole, room), start, bytes })
+        let (pid, withheld) = (getpid(), AtomicBool::new(false));
+        Ok(Self { whole: (whole, room), start, bytes, pid, withheld })
     }
 
     /// The first address.
@@ -79,6 +86,9 @@ impl Mapping {
     pub fn advise(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
         assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
         let start = (self.start + part.start as u64) as *mut c_void;
+        if let Advice::DontFork = advice {
+            self.withheld.store(true, Ordering::Relaxed);
+        }
         if let Advice::Populate = advice {
             // SAFETY: the range is inside this mapping; faulting pages in changes no content.
             let done = unsafe { libc::madvise(start, part.len(), libc::MADV_POPULATE_WRITE) };
@@ -86,7 +96,14 @@ impl Mapping {
         }
         // SAFETY: the range is inside this mapping; at worst its pages read as zero afterwards,
         // which users of atomics must expect from any other thread, and holders of slots ask for.
-        Ok(unsafe { madvise(start, part.len(), raw(advice)) }?)
+        let done = unsafe { madvise(start, part.len(), raw(advice)) };
+        if let (Advice::Discard, Err(Errno::INVAL)) = (advice, done) {
+            // Locked, by mlockall(2) for example. Linux 5.18 has words for that.
+            // SAFETY: as above.
+            let done = unsafe { libc::madvise(start, part.len(), libc::MADV_DONTNEED_LOCKED) };
+            return if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+        }
+        Ok(done?)
     }
 
     /// Cuts the mapping into slots of `bytes`, each of which belongs to its holder alone.
@@ -110,6 +127,9 @@ fn raw(advice: Advice) -> Raw {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.withheld.load(Ordering::Relaxed) && getpid() != self.pid {
+            return; // here these addresses are free, or somebody else's
+        }
         // SAFETY: `reserve` made this mapping, and no borrow and no slot of it is left. A failure
         // (too many mappings while splitting one) leaves it mapped, which harms nobody.
         let _ = unsafe { munmap(self.whole.0.as_ptr(), self.whole.1) };

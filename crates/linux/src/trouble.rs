@@ -1,0 +1,74 @@
+//! What programs do to their own memory, and who else uses it: the trouble that a mover of pages
+//! must survive. Tests are made of this.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+
+use nodeward_model::Pid;
+use rustix::process::WaitOptions;
+
+pub use crate::sys::{Meddling, meddle, on_signal, read_into, send_signal};
+
+use crate::sys;
+
+/// Runs `child` in a child made by fork(2), which ends with the code that it returns (101 if it
+/// panics), and waits for its end.
+pub fn in_child(child: impl FnOnce() -> u8) -> io::Result<End> {
+    fork_and_run(child)?.wait()
+}
+
+/// Starts such a child.
+pub fn fork_and_run(child: impl FnOnce() -> u8) -> io::Result<Child> {
+    Ok(Child(Pid::new(sys::fork_and_run(child)?).map_err(io::Error::other)?))
+}
+
+/// A child that was started.
+#[derive(Debug)]
+#[must_use = "a child that nobody waits for stays as a zombie"]
+pub struct Child(Pid);
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Child {
+    /// Waits for its end.
+    pub fn wait(self) -> io::Result<End> {
+        let pid = rustix::process::Pid::from_raw(self.0.number().cast_signed());
+        let (_, status) = rustix::process::waitpid(pid, WaitOptions::empty())?
+            .ok_or_else(|| io::Error::other("no child has ended"))?;
+        let code = status.exit_status().map(End::Code);
+        let end = code.or_else(|| status.terminating_signal().map(End::Signal));
+        end.ok_or_else(|| io::Error::other("the child was stopped"))
+    }
+}
+
+/// Pages that an io_uring holds as it does for direct I/O (FOLL_PIN), until this is dropped.
+#[derive(Debug)]
+pub struct RingPin(OwnedFd);
+
+impl RingPin {
+    /// Pins the pages behind `words`.
+    ///
+    /// # Errors
+    /// Where io_uring is switched off, or RLIMIT_MEMLOCK is too low.
+    pub fn of(words: &[AtomicU64]) -> io::Result<Self> {
+        let ring = sys::ring()?;
+        sys::register_buffer(ring.as_fd(), words)?;
+        Ok(Self(ring))
+    }
+}
+
+impl Drop for RingPin {
+    fn drop(&mut self) {
+        // The kernel lets go of them at the end of the process at the latest.
+        let ring: BorrowedFd<'_> = self.0.as_fd();
+        sys::unregister_buffers(ring).ok();
+    }
+}

@@ -1,0 +1,359 @@
+//! The hand-over of chunks, model-checked: the real `desk.rs` with the locks of loom, which tries
+//! every order of the threads (with at most [`PREEMPTIONS`] switches at an unforced place).
+//!
+//! Around it stands what the kernel does, in small: pages that are home, out of sight or missing;
+//! threads that touch one that is not home and wait until somebody wakes them; messages about that.
+//! A thread that waits for ever is a deadlock, which loom reports by a panic.
+
+#[allow(dead_code, reason = "no model uses all of it")]
+#[path = "../src/desk.rs"]
+mod desk;
+
+/// What `desk.rs` takes its locks from.
+mod sync {
+    pub use loom::sync::{Condvar, Mutex, MutexGuard};
+}
+
+use desk::{Claim, Desk, Turn};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+const PREEMPTIONS: usize = 2;
+/// All models have one chunk of two pages.
+const PAGES: usize = 2;
+const CHUNK: usize = 0;
+
+/// Pages that a lazy migration left out; noted with the chunk.
+type LeftOut = [bool; PAGES];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Home,
+    Out,
+    Missing,
+}
+
+/// What is between a lane's steps. Only one order is right.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Right,
+    ReleasedBeforeHome,
+    NobodyWoken,
+}
+
+struct Pages {
+    at: [At; PAGES],
+    /// How often each was taken out.
+    moves: [u32; PAGES],
+    /// How often who waits for it was woken.
+    woken: [u32; PAGES],
+    /// Messages that the handler has not read.
+    unread: Vec<usize>,
+    ended: bool,
+}
+
+/// The kernel and the desk.
+struct World {
+    pages: Mutex<Pages>,
+    changed: Condvar,
+    desk: Desk<LeftOut>,
+}
+
+impl World {
+    /// With some pages left out; they are what the chunk's note says.
+    fn new(at: [At; PAGES]) -> Arc<Self> {
+        let pages = Pages { at, moves: [0; 2], woken: [0; 2], unread: Vec::new(), ended: false };
+        Arc::new(Self {
+            pages: Mutex::new(pages),
+            changed: Condvar::new(),
+            desk: Desk::new(vec![at.map(|at| at == At::Out)]),
+        })
+    }
+
+    /// A thread that reads or writes a page: it waits until it is woken, and touches it again.
+    fn touch(&self, page: usize) {
+        let mut pages = self.pages.lock().unwrap();
+        while pages.at[page] != At::Home {
+            pages.unread.push(page);
+            self.changed.notify_all();
+            let woken = pages.woken[page];
+            while pages.woken[page] == woken {
+                pages = self.changed.wait(pages).unwrap();
+            }
+        }
+    }
+
+    /// Messages of threads that are woken before they were read go with them.
+    fn wake(&self, which: &[usize]) {
+        let mut pages = self.pages.lock().unwrap();
+        which.iter().for_each(|&page| pages.woken[page] += 1);
+        pages.unread.retain(|page| !which.contains(page));
+        self.changed.notify_all();
+    }
+
+    /// Says whether the page was there.
+    fn take_out(&self, page: usize) -> bool {
+        let mut pages = self.pages.lock().unwrap();
+        let there = pages.at[page] == At::Home;
+        if there {
+            pages.at[page] = At::Out;
+            pages.moves[page] += 1;
+        }
+        there
+    }
+
+    fn bring(&self, page: usize) {
+        let at = std::mem::replace(&mut self.pages.lock().unwrap().at[page], At::Home);
+        assert_eq!(at, At::Out, "what comes home was out");
+        self.wake(&[page]);
+    }
+
+    /// What the kernel does with a page of zeros: it does not know what is out.
+    fn supply_zeros(&self, page: usize) {
+        let mut pages = self.pages.lock().unwrap();
+        assert_ne!(pages.at[page], At::Out, "zeros over a page that is out");
+        pages.at[page] = At::Home;
+        drop(pages);
+        self.wake(&[page]);
+    }
+
+    fn release(&self, claim: Claim<LeftOut>, order: Order) {
+        if self.desk.release(claim) && order != Order::NobodyWoken {
+            self.wake(&[0, 1]);
+        }
+    }
+
+    fn return_left_out(&self, claim: &mut Claim<LeftOut>) {
+        for (page, out) in claim.note.iter_mut().enumerate() {
+            if std::mem::take(out) {
+                self.bring(page);
+            }
+        }
+    }
+
+    /// A lane that moves page 0, unless it is pinned or the region is going.
+    fn migrate(&self, order: Order) {
+        let Ok(mut claim) = self.desk.claim(CHUNK) else { return };
+        self.return_left_out(&mut claim);
+        let out = self.desk.pinned(&(0..1)).is_empty() && self.take_out(0);
+        if order == Order::ReleasedBeforeHome {
+            self.release(claim, order);
+            if out {
+                self.bring(0);
+            }
+            return;
+        }
+        if out {
+            self.bring(0);
+        }
+        self.release(claim, order);
+    }
+
+    /// A lane that leaves page 0 out.
+    fn leave_out(&self) {
+        let Ok(mut claim) = self.desk.claim(CHUNK) else { return };
+        self.return_left_out(&mut claim);
+        if self.desk.pinned(&(0..1)).is_empty() {
+            claim.note[0] = self.take_out(0);
+        }
+        self.release(claim, Order::Right);
+    }
+
+    /// The lane that only brings back.
+    fn bring_all_back(&self) {
+        let Ok(mut claim) = self.desk.claim_to_return(CHUNK) else { return };
+        self.return_left_out(&mut claim);
+        self.release(claim, Order::Right);
+    }
+
+    /// As `Inner::pause` does.
+    fn pause(&self) {
+        self.desk.pause();
+        for _ in self.desk.chunks_where(|left_out| left_out.contains(&true)) {
+            self.bring_all_back();
+        }
+    }
+
+    /// The fault handler, until the world ends.
+    fn handle_faults(&self) {
+        loop {
+            let mut pages = self.pages.lock().unwrap();
+            while pages.unread.is_empty() && !pages.ended {
+                pages = self.changed.wait(pages).unwrap();
+            }
+            let Some(page) = pages.unread.pop() else { return };
+            drop(pages);
+            let Turn::Claimed(mut claim) = self.desk.claim_for_fault(CHUNK) else { continue };
+            match std::mem::take(&mut claim.note[page]) {
+                true => self.bring(page),
+                false => self.supply_zeros(page),
+            }
+            self.release(claim, Order::Right);
+        }
+    }
+
+    fn end(&self) {
+        self.pages.lock().unwrap().ended = true;
+        self.changed.notify_all();
+    }
+
+    fn moves(&self) -> u32 {
+        self.pages.lock().unwrap().moves[0]
+    }
+
+    fn out(&self) -> usize {
+        let at = self.pages.lock().unwrap().at;
+        at.iter().filter(|&&at| at == At::Out).count()
+    }
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(model);
+}
+
+/// A thread that does something with the world.
+fn spawn(world: &Arc<World>, act: fn(&World)) -> thread::JoinHandle<()> {
+    let world = Arc::clone(world);
+    thread::spawn(move || act(&world))
+}
+
+/// One lane moves page 0; threads touch it and page 1, which was never there.
+fn a_lane_and_touchers(order: Order) {
+    check(move || {
+        let world = World::new([At::Home, At::Missing]);
+        let handler = spawn(&world, World::handle_faults);
+        let touchers = [spawn(&world, |world| world.touch(0)), spawn(&world, |w| w.touch(1))];
+        world.migrate(order);
+        touchers.into_iter().for_each(|toucher| toucher.join().unwrap());
+        world.end();
+        handler.join().unwrap();
+        assert_eq!(world.out(), 0);
+    });
+}
+
+/// Goal: whoever touches a page in flight, or a missing one beside it, goes on, and never gets
+/// zeros for a page that is out.
+#[test]
+fn touchers_of_a_chunk_in_flight_go_on() {
+    a_lane_and_touchers(Order::Right);
+}
+
+/// Goal: the model can fail: a chunk that is released before its pages are home lets the handler
+/// supply zeros over them.
+#[test]
+#[should_panic(expected = "zeros over a page that is out")]
+fn releasing_before_pages_are_home_is_found() {
+    a_lane_and_touchers(Order::ReleasedBeforeHome);
+}
+
+/// Goal: the model can fail: without the wake after a release a thread that touched a missing page
+/// waits for ever. In a process of its own, because loom does not survive a deadlock.
+#[test]
+fn waking_nobody_is_found() {
+    const HERE: &str = "NODEWARD_DEADLOCK";
+    if std::env::var_os(HERE).is_some() {
+        return a_lane_and_touchers(Order::NobodyWoken);
+    }
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let ended = again.args(["waking_nobody_is_found", "--nocapture"]).env(HERE, "1").output();
+    let ended = ended.unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("deadlock"), "{said}");
+}
+
+/// Goal: what is left out comes back to who touches it, whoever else wants the chunk at that time.
+#[test]
+fn what_is_left_out_comes_back_once() {
+    check(|| {
+        let world = World::new([At::Out, At::Missing]);
+        let handler = spawn(&world, World::handle_faults);
+        let toucher = spawn(&world, |world| world.touch(0));
+        let lane = spawn(&world, |world| world.migrate(Order::Right));
+        world.bring_all_back();
+        toucher.join().unwrap();
+        lane.join().unwrap();
+        world.end();
+        handler.join().unwrap();
+        assert_eq!(world.out(), 0);
+    });
+}
+
+/// Goal: between pause and resume nothing is out of sight, as fork(2) needs, and afterwards lanes
+/// go on.
+#[test]
+fn nothing_is_out_during_a_pause() {
+    check(|| {
+        let world = World::new([At::Out, At::Missing]);
+        let handler = spawn(&world, World::handle_faults);
+        let lane = spawn(&world, |world| {
+            world.leave_out();
+            world.migrate(Order::Right);
+        });
+        let toucher = spawn(&world, |world| world.touch(0));
+        world.pause();
+        assert_eq!(world.out(), 0, "the child would read zeros");
+        world.desk.resume();
+        lane.join().unwrap();
+        toucher.join().unwrap();
+        world.end();
+        handler.join().unwrap();
+    });
+}
+
+/// Goal: two threads that fork at the same time both find nothing out.
+#[test]
+fn pauses_add_up() {
+    check(|| {
+        let world = World::new([At::Home, At::Missing]);
+        let fork = |world: &World| {
+            world.pause();
+            assert_eq!(world.out(), 0, "the child would read zeros");
+            world.desk.resume();
+        };
+        let other = spawn(&world, fork);
+        let lane = spawn(&world, World::leave_out);
+        fork(&world);
+        other.join().unwrap();
+        lane.join().unwrap();
+    });
+}
+
+/// Goal: once a pin is there, the page stays where it is, though lanes began before.
+#[test]
+fn a_pinned_page_stays() {
+    check(|| {
+        let world = World::new([At::Home, At::Missing]);
+        let lanes =
+            [spawn(&world, |world| world.migrate(Order::Right)), spawn(&world, World::leave_out)];
+        world.desk.pin(0..1);
+        world.bring_all_back();
+        let moves = world.moves();
+        assert_eq!(world.out(), 0, "a pinned page is in sight");
+        lanes.into_iter().for_each(|lane| lane.join().unwrap());
+        assert_eq!(world.moves(), moves, "a pinned page moved");
+        world.desk.unpin(&(0..1));
+        world.migrate(Order::Right);
+        assert_eq!(world.moves(), moves + 1, "and moves again later");
+    });
+}
+
+/// Goal: closing waits for those who have a chunk and refuses all others; what was left out is told
+/// to who closes.
+#[test]
+fn closing_waits_for_claims() {
+    check(|| {
+        let world = World::new([At::Home, At::Missing]);
+        let lane = spawn(&world, |world| world.migrate(Order::Right));
+        let other = spawn(&world, World::bring_all_back);
+        assert_eq!(world.desk.close().len(), 1, "the note of the only chunk");
+        let moves = world.moves();
+        assert_eq!(world.out(), 0);
+        assert!(world.desk.claim(CHUNK).is_err() && world.desk.claim_to_return(CHUNK).is_err());
+        assert!(matches!(world.desk.claim_for_fault(CHUNK), Turn::Closing));
+        lane.join().unwrap();
+        other.join().unwrap();
+        assert_eq!(world.moves(), moves, "nothing moves after the end");
+    });
+}

@@ -1,0 +1,163 @@
+//! What the tests share.
+
+use std::process::{Command, Output};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use nodeward_model::NodeId;
+use nodeward_pager::{
+    Migration, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Report, Road,
+    Supply,
+};
+
+pub const MIB: usize = 1 << 20;
+/// What is claimed at a time, and a huge page.
+pub const CHUNK: usize = 2 * MIB;
+/// The only node that every machine has.
+pub const HERE: NodeId = NodeId(0);
+
+/// A pager that moves pages itself; `None`, said aloud, where there is none.
+pub fn pager_with(options: &PagerOptions) -> Option<Pager> {
+    let pager = Pager::open(options).unwrap();
+    if pager.road() != Road::Move {
+        eprintln!("skipped: {}", pager.why_not_faster().unwrap_or_default());
+        return None;
+    }
+    Some(pager)
+}
+
+/// One with the usual options.
+pub fn pager() -> Option<Pager> {
+    pager_with(&PagerOptions::default())
+}
+
+/// A region that is in memory.
+pub fn region(pager: &Pager, bytes: usize, page: PageSize) -> Region {
+    let region = pager.reserve(bytes, &RegionOptions { page, ..Default::default() }).unwrap();
+    region.commit(0..region.bytes(), &Placement::Local).unwrap();
+    region
+}
+
+/// One whose every word says where it is.
+pub fn filled(pager: &Pager, bytes: usize, page: PageSize) -> Region {
+    let region = region(pager, bytes, page);
+    fill(&region, 0..region.bytes());
+    region
+}
+
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
+/// Base pages in so many bytes.
+pub fn pages(bytes: usize) -> u64 {
+    (bytes / page_bytes()) as u64
+}
+
+/// The words of some bytes.
+pub fn words(bytes: std::ops::Range<usize>) -> std::ops::Range<usize> {
+    bytes.start / 8..bytes.end / 8
+}
+
+/// Writes into every word where it is. The first is not zero either.
+pub fn fill(region: &Region, bytes: std::ops::Range<usize>) {
+    words(bytes).for_each(|index| region.words()[index].store(index as u64 + 1, Relaxed));
+}
+
+/// The first word that is not what [`fill`] wrote.
+pub fn wrong(region: &Region, bytes: std::ops::Range<usize>) -> Option<(usize, u64)> {
+    let value = |index: usize| region.words()[index].load(Relaxed);
+    let wrong = words(bytes).find(|&index| value(index) != index as u64 + 1);
+    wrong.map(|index| (index, value(index)))
+}
+
+/// Checks what [`fill`] wrote.
+pub fn assert_filled(region: &Region, bytes: std::ops::Range<usize>) {
+    assert_eq!(wrong(region, bytes), None, "a word is not what was written");
+}
+
+/// A migration that moves pages though they are where they should be.
+pub fn always(supply: Supply) -> Migration<'static> {
+    Migration { supply, even_if_there: true, ..Default::default() }
+}
+
+/// Moves all of a region once.
+pub fn move_all(region: &Region) -> Report {
+    region.migrate(0..region.bytes(), HERE, &always(Supply::Any)).unwrap()
+}
+
+/// Leaves all of a region out.
+pub fn leave_all_out(region: &Region) -> Report {
+    region.migrate_lazily(0..region.bytes(), &always(Supply::Any)).unwrap()
+}
+
+/// Does something while the region moves all the time; returns that and the pages that moved.
+pub fn while_moving<T>(region: &Region, act: impl FnOnce() -> T) -> (T, u64) {
+    while_doing(
+        || {
+            let supplies = [Supply::Any, Supply::OneWay];
+            let how = supplies.map(always);
+            let reports = how.map(|how| region.migrate(0..region.bytes(), HERE, &how).unwrap());
+            reports.iter().map(|report| report.account.moved).sum::<u64>()
+        },
+        act,
+    )
+}
+
+/// Does something while another thread does something else again and again, three times at least;
+/// returns what came of it and the sum of the others.
+pub fn while_doing<T>(again: impl Fn() -> u64 + Send + Sync, act: impl FnOnce() -> T) -> (T, u64) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut sum = (0..3).map(|_| again()).sum::<u64>();
+            while !stop.load(Acquire) {
+                sum += again();
+            }
+            sum
+        });
+        let stopper = Stopper(&stop);
+        let result = act();
+        drop(stopper);
+        (result, other.join().unwrap())
+    })
+}
+
+/// Stops the other threads of a scope, also when this one panics.
+pub struct Stopper<'a>(pub &'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Release);
+    }
+}
+
+const AGAIN: &str = "NODEWARD_AGAIN";
+
+/// Whether this process was started by [`again`] for this test.
+pub fn is_again(test: &str) -> bool {
+    std::env::var_os(AGAIN).is_some_and(|name| name == *test)
+}
+
+/// Runs one test of this program in a process of its own.
+pub fn again(test: &str) -> Output {
+    let program = std::env::current_exe().unwrap();
+    Command::new(program)
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(AGAIN, test)
+        .output()
+        .unwrap()
+}
+
+/// Has a test that concerns its whole process in one of its own: it forks, or has signals.
+pub fn alone(test: &str, body: impl FnOnce()) {
+    if is_again(test) {
+        return body();
+    }
+    let output = again(test);
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    eprintln!("{err}");
+    assert!(output.status.success(), "{}: {out} {err}", output.status);
+    assert!(out.contains("1 passed"), "{test} is not the name of a test: {out}");
+}

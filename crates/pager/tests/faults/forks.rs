@@ -1,0 +1,202 @@
+//! fork(2) while pages are on their way.
+
+use std::sync::Arc;
+
+use nodeward_linux::own::{Area, Backing, fork_idle};
+use nodeward_linux::trouble::{End, fork_and_run, in_child};
+use nodeward_model::SkipReason;
+use nodeward_pager::{Error, ForkRule, PageSize, Pager, PagerOptions, Placement, RegionOptions};
+use rustix::process::{Signal, WaitOptions};
+
+use crate::common::{
+    CHUNK, HERE, MIB, alone, always, assert_filled, fill, filled, leave_all_out, move_all, pager,
+    pages, region, while_doing, while_moving, wrong,
+};
+
+const OK: End = End::Code(0);
+
+/// Goal: a child has every word, whatever was in flight or left out when it was made; the parent
+/// goes on and loses nothing.
+#[test]
+fn a_child_has_all_words() {
+    alone("forks::a_child_has_all_words", || {
+        let Some(pager) = pager() else { return };
+        for page in [PageSize::Base, PageSize::Huge] {
+            let moving = filled(&pager, 8 * MIB, page);
+            let lazy = filled(&pager, 4 * MIB, page);
+            let check = || match (wrong(&moving, 0..8 * MIB), wrong(&lazy, 0..4 * MIB)) {
+                (None, None) => 0,
+                (Some(_), _) => 1,
+                (None, Some(_)) => 2,
+            };
+            let forks = || {
+                for _ in 0..10 {
+                    assert!(leave_all_out(&lazy).lazy_pages > 0);
+                    assert_eq!(in_child(check).unwrap(), OK, "{page:?}");
+                    assert_filled(&lazy, 0..4 * MIB);
+                }
+            };
+            let ((), moved) = while_moving(&moving, forks);
+            assert!(moved > 0);
+            assert_filled(&moving, 0..8 * MIB);
+        }
+    });
+}
+
+/// Goal: pages that a living child shares are refused by that name; when it is gone they move
+/// again.
+#[test]
+fn shared_pages_heal() {
+    alone("forks::shared_pages_heal", || {
+        let Some(pager) = pager() else { return };
+        for page in [PageSize::Base, PageSize::Huge] {
+            let region = filled(&pager, 4 * MIB, page);
+            let child = fork_idle(60).unwrap().number().cast_signed();
+            let child = rustix::process::Pid::from_raw(child).unwrap();
+            let report = move_all(&region);
+            let shared = report.account.skipped_for(SkipReason::SharedAfterFork);
+            assert_eq!(shared, pages(4 * MIB), "{page:?} {report:?}");
+            rustix::process::kill_process(child, Signal::KILL).unwrap();
+            rustix::process::waitpid(Some(child), WaitOptions::empty()).unwrap();
+            let report = move_all(&region);
+            assert_eq!(report.account.moved, pages(4 * MIB), "{page:?} {report:?}");
+            assert_filled(&region, 0..4 * MIB);
+        }
+    });
+}
+
+/// Goal: a region that children do not get moves while they live, and a child that drops its handle
+/// unmaps nothing of what lies there meanwhile.
+#[test]
+fn a_region_without_children() {
+    alone("forks::a_region_without_children", || {
+        let Some(pager) = pager() else { return };
+        let options = RegionOptions { fork: ForkRule::DontFork, ..Default::default() };
+        let region = pager.reserve(4 * MIB, &options).unwrap();
+        region.commit(0..4 * MIB, &Placement::Local).unwrap();
+        fill(&region, 0..4 * MIB);
+        let child = fork_idle(60).unwrap().number().cast_signed();
+        assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
+        assert_filled(&region, 0..4 * MIB);
+        let child = rustix::process::Pid::from_raw(child).unwrap();
+        rustix::process::kill_process(child, Signal::KILL).unwrap();
+        let start = region.as_ptr() as u64;
+        let mut region = Some(region);
+        let maps_there_and_drops = || {
+            let area = || Area::map(4 * MIB, Backing::Anonymous).unwrap();
+            let areas: Vec<Area> = std::iter::repeat_with(area).take(300).collect();
+            let overlaps = |area: &&Area| {
+                area.address() < start + 4 * MIB as u64 && start < area.address() + 4 * MIB as u64
+            };
+            let Some(there) = areas.iter().find(overlaps) else { return 3 };
+            fill_area(there);
+            drop(region.take());
+            u8::from(
+                there
+                    .words()
+                    .iter()
+                    .any(|word| word.load(std::sync::atomic::Ordering::Relaxed) != 7),
+            )
+        };
+        assert_eq!(in_child(maps_there_and_drops).unwrap(), OK);
+        assert_filled(region.as_ref().unwrap(), 0..4 * MIB);
+    });
+}
+
+fn fill_area(area: &Area) {
+    area.words().iter().for_each(|word| word.store(7, std::sync::atomic::Ordering::Relaxed));
+}
+
+/// Goal: in a child the parent's pager refuses to work and harms nobody: not by forking again, not
+/// by being dropped. A pager of its own works.
+#[test]
+fn a_child_needs_its_own_pager() {
+    alone("forks::a_child_needs_its_own_pager", || {
+        let Some(pager) = pager() else { return };
+        let region = filled(&pager, 4 * MIB, PageSize::Base);
+        move_all(&region); // so that pages are kept
+        leave_all_out(&region);
+        let mut both = Some((pager.clone(), region));
+        let child = || {
+            let (pager, region) = both.take().unwrap();
+            let how = always(Default::default());
+            let refused = [
+                region.migrate(0..CHUNK, HERE, &how).map(drop),
+                region.migrate_lazily(0..CHUNK, &how).map(drop),
+                region.discard(0..CHUNK),
+                region.commit(0..CHUNK, &Placement::Local),
+                region.pin(0..CHUNK).map(drop),
+                region.residency(0..CHUNK).map(drop),
+                pager.reserve(CHUNK, &RegionOptions::default()).map(drop),
+            ];
+            assert!(refused.iter().all(|result| matches!(result, Err(Error::Forked))));
+            assert_eq!(pager.trim(), 0);
+            for _ in 0..3 {
+                assert_eq!(
+                    in_child(|| u8::from(wrong(&region, 0..4 * MIB).is_some())).unwrap(),
+                    OK
+                );
+            }
+            assert_filled(&region, 0..4 * MIB);
+            drop((region, pager));
+            let own = Pager::open(&PagerOptions::default()).unwrap();
+            let region = filled(&own, 4 * MIB, PageSize::Base);
+            assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
+            assert_eq!(in_child(|| u8::from(wrong(&region, 0..4 * MIB).is_some())).unwrap(), OK);
+            assert_filled(&region, 0..4 * MIB);
+            0
+        };
+        assert_eq!(in_child(child).unwrap(), OK);
+        let (_, region) = both.take().unwrap();
+        assert_filled(&region, 0..4 * MIB);
+        assert!(pager.trim() > 0, "the parent has what the child has not");
+    });
+}
+
+/// Goal: pagers and regions that begin and end while others fork are no trouble to anybody.
+#[test]
+fn regions_come_and_go_during_forks() {
+    alone("forks::regions_come_and_go_during_forks", || {
+        let Some(pager) = pager() else { return };
+        let pager = Arc::new(pager);
+        let come_and_go = || {
+            let region = filled(&pager, 2 * MIB, PageSize::Base);
+            leave_all_out(&region);
+            let other = Pager::open(&PagerOptions { lanes: Some(1), ..Default::default() });
+            drop(other.unwrap());
+            let report = move_all(&region);
+            assert_filled(&region, 0..2 * MIB);
+            report.account.selected()
+        };
+        let forks = || {
+            let forks = || (0..60).for_each(|_| assert_eq!(in_child(|| 0).unwrap(), OK));
+            std::thread::scope(|scope| {
+                scope.spawn(forks);
+                forks();
+            });
+        };
+        let ((), moved) = while_doing(come_and_go, forks);
+        assert!(moved > 0);
+        let region = region(&pager, 2 * MIB, PageSize::Base);
+        assert_eq!(move_all(&region).account.selected(), pages(2 * MIB), "still at work");
+    });
+}
+
+/// Goal: two children at a time, each with its own time, do not unbalance anything.
+#[test]
+fn a_progress_callback_may_fork() {
+    alone("forks::a_progress_callback_may_fork", || {
+        let Some(pager) = pager() else { return };
+        let region = filled(&pager, 8 * MIB, PageSize::Base);
+        let forks = std::cell::Cell::new(0);
+        let fork = |_| {
+            let child = fork_and_run(|| u8::from(wrong(&region, 0..8 * MIB).is_some())).unwrap();
+            assert_eq!(child.wait().unwrap(), OK);
+            forks.set(forks.get() + 1);
+        };
+        let how = nodeward_pager::Migration { progress: Some(&fork), ..always(Default::default()) };
+        region.migrate(0..8 * MIB, HERE, &how).unwrap();
+        assert!(forks.get() > 0);
+        assert_filled(&region, 0..8 * MIB);
+    });
+}

@@ -1,0 +1,239 @@
+//! Programs that change the memory that they gave away, while it moves. What they change is gone,
+//! zero or unmovable; the rest is as it was, and nobody waits for ever.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nodeward_linux::trouble::{Meddling, meddle};
+use nodeward_model::SkipReason;
+use nodeward_pager::{PageSize, PagerOptions, Region, Supply};
+use rustix::mm::MlockAllFlags;
+
+use crate::common::{
+    CHUNK, HERE, MIB, alone, always, assert_filled, fill, filled, leave_all_out, move_all,
+    page_bytes, pager, pager_with, pages, while_doing, while_moving, words,
+};
+
+const BYTES: usize = 8 * MIB;
+
+/// Some pages in the middle of a chunk, and the end of it with the begin of the next.
+fn parts() -> [Range<usize>; 2] {
+    let page = page_bytes();
+    [MIB..MIB + 10 * page, 2 * CHUNK - 7 * page..2 * CHUNK + 7 * page]
+}
+
+/// What is around them.
+fn rest() -> [Range<usize>; 3] {
+    let [one, two] = parts();
+    [0..one.start, one.end..two.start, two.end..BYTES]
+}
+
+fn meddle_with(region: &Region, how: Meddling) {
+    parts().into_iter().for_each(|part| meddle(&region.words()[words(part)], how).unwrap());
+}
+
+fn parts_pages() -> u64 {
+    parts().iter().map(|part| pages(part.len())).sum()
+}
+
+fn each(test: impl Fn(&Region)) {
+    let Some(pager) = pager() else { return };
+    for page in [PageSize::Base, PageSize::Huge] {
+        test(&filled(&pager, BYTES, page));
+    }
+}
+
+/// Goal: what is unmapped while it moves is gone, and nothing else is; nobody aborts.
+#[test]
+fn parts_are_unmapped() {
+    alone("meddling::parts_are_unmapped", || {
+        each(|region| {
+            while_moving(region, || meddle_with(region, Meddling::Unmap));
+            rest().into_iter().for_each(|part| assert_filled(region, part));
+            let report = move_all(region);
+            assert_eq!(report.account.moved, pages(BYTES) - parts_pages(), "{report:?}");
+            assert_eq!(report.account.skipped_for(SkipReason::NotPresent), parts_pages());
+            leave_all_out(region);
+            rest().into_iter().for_each(|part| assert_filled(region, part));
+            region.discard(0..BYTES).unwrap();
+            assert_eq!(region.words()[0].load(Relaxed), 0);
+        });
+    });
+}
+
+/// Goal: what a program maps over a part belongs to the region again: its pages move, are left out
+/// and come back with what they hold.
+#[test]
+fn parts_are_replaced() {
+    alone("meddling::parts_are_replaced", || {
+        each(|region| {
+            while_moving(region, || meddle_with(region, Meddling::Replace));
+            rest().into_iter().for_each(|part| assert_filled(region, part));
+            meddle_with(region, Meddling::Replace);
+            parts().into_iter().for_each(|part| fill(region, part));
+            let report = move_all(region);
+            assert_eq!(report.account.moved, pages(BYTES), "{report:?}");
+            assert_filled(region, 0..BYTES);
+            meddle_with(region, Meddling::Replace);
+            parts().into_iter().for_each(|part| fill(region, part));
+            assert_eq!(leave_all_out(region).lazy_pages, pages(BYTES));
+            assert_filled(region, 0..BYTES);
+        });
+    });
+}
+
+/// Goal: parts that may not be written for a while, or are locked, keep their content, and are
+/// told as unmovable.
+#[test]
+fn parts_are_protected_and_locked() {
+    for how in [Meddling::Protect, Meddling::Lock] {
+        each(|region| {
+            let ((), moved) = while_moving(region, || {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                meddle_with(region, how);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            });
+            assert!(moved > 0);
+            assert_filled(region, 0..BYTES);
+            let report = move_all(region);
+            let stayed = report.account.skipped_for(SkipReason::Unmovable);
+            assert_eq!(stayed, parts_pages(), "{how:?} {report:?}");
+            assert_eq!(report.account.moved, pages(BYTES) - parts_pages(), "{how:?} {report:?}");
+            leave_all_out(region);
+            assert_filled(region, 0..BYTES);
+            meddle_with(region, Meddling::Unprotect);
+        });
+    }
+}
+
+/// Goal: protection that comes and goes while pages move costs no word.
+#[test]
+fn protection_comes_and_goes() {
+    each(|region| {
+        while_moving(region, || {
+            for _ in 0..300 {
+                meddle_with(region, Meddling::Protect);
+                meddle_with(region, Meddling::Unprotect);
+            }
+        });
+        assert_filled(region, 0..BYTES);
+        assert_eq!(move_all(region).account.moved, pages(BYTES));
+    });
+}
+
+/// Goal: parts that the program discards itself while they move read as zero or as before, and
+/// nothing around them is lost, though huge pages fall apart in the hands of a lane.
+#[test]
+fn parts_are_discarded_behind_our_back() {
+    for lazy in [false, true] {
+        each(|region| {
+            let act = || {
+                for round in 0..100 {
+                    let page = round * 37 % 512 * page_bytes() % BYTES;
+                    let part = page..page + page_bytes();
+                    meddle(&region.words()[words(part.clone())], Meddling::Discard).unwrap();
+                    let word = region.words()[part.start / 8].load(Relaxed);
+                    assert!(word == 0 || word == part.start as u64 / 8 + 1, "{word}");
+                    region.words()[words(part.clone())]
+                        .iter()
+                        .for_each(|word| word.store(0, Relaxed));
+                    fill(region, part);
+                }
+            };
+            match lazy {
+                false => drop(while_moving(region, act)),
+                true => drop(while_doing(|| leave_all_out(region).lazy_pages, act)),
+            }
+            assert_filled(region, 0..BYTES);
+        });
+    }
+}
+
+/// Goal: what is discarded by us reads as zero, though it moves or was left out at that time.
+#[test]
+fn a_discard_is_not_undone_by_a_move() {
+    each(|region| {
+        let act = || {
+            for round in 0..40 {
+                let start = round % 4 * CHUNK;
+                region.discard(start..start + CHUNK).unwrap();
+                let words = &region.words()[words(start..start + CHUNK)];
+                let left = words.iter().find(|word| word.load(Relaxed) != 0);
+                assert!(left.is_none(), "a discarded page came back");
+                fill(region, start..start + CHUNK);
+            }
+        };
+        while_moving(region, act);
+        assert_filled(region, 0..BYTES);
+        leave_all_out(region);
+        region.discard(0..BYTES).unwrap();
+        assert!(region.words().iter().all(|word| word.load(Relaxed) == 0));
+    });
+}
+
+/// Goal: a region that is dropped while pages are left out frees them.
+#[test]
+fn dropped_regions_leave_nothing() {
+    alone("meddling::dropped_regions_leave_nothing", || {
+        let Some(pager) = pager_with(&PagerOptions { pool_bytes: Some(0), ..Default::default() })
+        else {
+            return;
+        };
+        let round = |page| leave_all_out(&filled(&pager, BYTES, page)).lazy_pages;
+        for page in [PageSize::Base, PageSize::Huge] {
+            round(page);
+            let before = resident_pages();
+            (0..10).for_each(|_| assert_eq!(round(page), pages(BYTES)));
+            let more = resident_pages().saturating_sub(before);
+            assert!(more < pages(2 * BYTES), "{page:?}: {more} pages are still there");
+        }
+    });
+}
+
+fn resident_pages() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Goal: a program that locks all its memory (mlockall(2), as data bases do) is not aborted.
+#[test]
+fn all_memory_is_locked() {
+    alone("meddling::all_memory_is_locked", || {
+        each(|region| {
+            move_all(region);
+            let flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
+            if let Err(error) = rustix::mm::mlockall(flags) {
+                eprintln!("skipped: mlockall: {error}; raise RLIMIT_MEMLOCK");
+                return;
+            }
+            for supply in [Supply::Any, Supply::OneWay] {
+                region.migrate(0..BYTES, HERE, &always(supply)).unwrap();
+                assert_filled(region, 0..BYTES);
+            }
+            leave_all_out(region);
+            assert_filled(region, 0..BYTES);
+            region.discard(0..BYTES).unwrap();
+            assert!(region.words().iter().all(|word| word.load(Relaxed) == 0));
+            rustix::mm::munlockall().unwrap();
+        });
+    });
+}
+
+/// Goal: who touches every page of the process, as mlockall(2) does, does not wait for ever for
+/// those that only the pager uses; and the pager goes on afterwards.
+#[test]
+fn all_memory_is_touched() {
+    alone("meddling::all_memory_is_touched", || {
+        let Some(pager) = pager() else { return };
+        let region = filled(&pager, BYTES, PageSize::Base);
+        move_all(&region);
+        if let Err(error) = rustix::mm::mlockall(MlockAllFlags::CURRENT) {
+            eprintln!("skipped: mlockall: {error}; raise RLIMIT_MEMLOCK");
+            return;
+        }
+        rustix::mm::munlockall().unwrap();
+        let report = move_all(&region);
+        assert_eq!(report.account.moved, pages(BYTES), "slots are made empty again: {report:?}");
+        assert_filled(&region, 0..BYTES);
+    });
+}
