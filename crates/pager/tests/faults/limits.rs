@@ -1,1 +1,169 @@
-//! To come.
+//! Budgets, progress and the wish to end.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
+
+use nodeward_model::SkipReason;
+use nodeward_pager::{Budget, Cancel, Migration, PageSize, Progress, Supply};
+
+use crate::common::{
+    CHUNK, HERE, MIB, Stopper, always, assert_filled, filled, move_all, page_bytes, pager, pages,
+};
+
+const BYTES: usize = 16 * MIB;
+
+/// Goal: a migration that is cancelled ends between two batches; what was not reached is told as
+/// interrupted, and nothing is lost. One that was cancelled before does nothing.
+#[test]
+fn a_migration_is_cancelled() {
+    let Some(pager) = pager() else { return };
+    let region = filled(&pager, BYTES, PageSize::Base);
+    let cancel = Cancel::new();
+    let slow = Budget { bytes_per_s: Some(1), stall: None };
+    let how = Migration { cancel: Some(&cancel), budget: slow, ..always(Supply::Any) };
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(30));
+            cancel.cancel();
+        });
+        region.migrate(0..BYTES, HERE, &how).unwrap()
+    });
+    assert!(report.cancelled, "at one byte a second it takes half a year");
+    assert_eq!(report.account.selected(), pages(BYTES), "{report:?}");
+    let open = report.account.skipped_for(SkipReason::Interrupted);
+    assert!(open >= pages(BYTES - 2 * CHUNK) && report.account.moved <= pages(2 * CHUNK));
+    assert_filled(&region, 0..BYTES);
+    assert!(cancel.is_cancelled());
+    let report = region.migrate(0..BYTES, HERE, &how).unwrap();
+    assert!(report.cancelled);
+    assert_eq!(report.account.selected(), pages(BYTES));
+    assert_eq!(move_all(&region).account.moved, pages(BYTES), "and later all is well");
+}
+
+/// Goal: progress is told on the calling thread, never goes back, and ends with all.
+#[test]
+fn progress_is_told() {
+    let Some(pager) = pager() else { return };
+    let region = filled(&pager, BYTES, PageSize::Base);
+    let (me, told) = (std::thread::current().id(), RefCell::new(Vec::new()));
+    let tell = |progress: Progress| {
+        assert_eq!(std::thread::current().id(), me);
+        told.borrow_mut().push(progress);
+    };
+    // 16 MiB at 64 MiB a second: a quarter of a second, in which it is told several times.
+    let budget = Budget { bytes_per_s: Some(64 << 20), stall: None };
+    let how = Migration { progress: Some(&tell), budget, ..always(Supply::Any) };
+    region.migrate(0..BYTES, HERE, &how).unwrap();
+    let told = told.into_inner();
+    assert!(told.len() > 1, "{told:?}");
+    assert!(told.is_sorted_by_key(|progress| progress.examined_bytes), "{told:?}");
+    assert!(told.iter().all(|progress| progress.total_bytes == BYTES as u64));
+    assert_eq!(told.last().unwrap().examined_bytes, BYTES as u64);
+}
+
+/// Goal: the rate is kept. Of eight chunks each waits for the ones before it, so the last begins
+/// when seven are paid for: 7 * 2 MiB / (64 MiB/s) = 219 ms.
+#[test]
+fn the_rate_is_kept() {
+    let Some(pager) = pager() else { return };
+    let region = filled(&pager, BYTES, PageSize::Base);
+    let budget = Budget { bytes_per_s: Some(64 << 20), stall: None };
+    let how = Migration { budget, ..always(Supply::Any) };
+    let began = Instant::now();
+    let report = region.migrate(0..BYTES, HERE, &how).unwrap();
+    let (took, least) = (began.elapsed(), Duration::from_millis(7 * 2 * 1000 / 64));
+    assert!(took >= least, "{took:?}");
+    assert!(u128::from(report.took_ns) >= least.as_nanos(), "{report:?}");
+    assert_eq!(report.account.moved, pages(BYTES));
+}
+
+/// Goal: a budget for stalls makes batches smaller, however long the machine takes: the shortest is
+/// 4 pages, and none is longer than what was asked for.
+#[test]
+fn stall_budgets_shrink_batches() {
+    let Some(pager) = pager() else { return };
+    let region = filled(&pager, BYTES, PageSize::Base);
+    let batches = |stall, batch_bytes| {
+        let budget = Budget { bytes_per_s: None, stall };
+        let how = Migration { budget, batch_bytes, lanes: Some(1), ..always(Supply::Any) };
+        let report = region.migrate(0..BYTES, HERE, &how).unwrap();
+        assert_eq!(report.account.moved, pages(BYTES), "{report:?}");
+        assert_filled(&region, 0..BYTES);
+        report.batches
+    };
+    let free = batches(None, None);
+    assert!(free >= (BYTES / CHUNK) as u64, "{free}");
+    // A nanosecond is never enough, so all batches have the least.
+    let tight = batches(Some(Duration::from_nanos(1)), None);
+    assert!(tight >= pages(BYTES) / 4, "{tight}");
+    let small = batches(None, Some(16 * page_bytes() as u64));
+    assert!(small >= pages(BYTES) / 16 && small < tight, "{small}");
+}
+
+/// Goal: huge pages that take longer than the budget stay, and say why, once that is known.
+#[test]
+fn huge_pages_above_the_budget_stay() {
+    let Some(pager) = pager() else { return };
+    let region = filled(&pager, BYTES, PageSize::Huge);
+    let budget = Budget { bytes_per_s: None, stall: Some(Duration::from_nanos(1)) };
+    let how = Migration { budget, lanes: Some(1), ..always(Supply::Any) };
+    let report = region.migrate(0..BYTES, HERE, &how).unwrap();
+    // The first is tried, because nobody knows yet.
+    assert_eq!(report.account.moved, pages(CHUNK), "{report:?}");
+    let stayed = report.account.skipped_for(SkipReason::StallBudget);
+    assert_eq!(stayed, pages(BYTES - CHUNK), "{report:?}");
+    assert_filled(&region, 0..BYTES);
+}
+
+/// Goal: what a progress callback does to itself is its own: a panic there leaves the region in
+/// order, and the lanes at work.
+#[test]
+fn a_progress_callback_panics() {
+    let Some(pager) = pager() else { return };
+    let region = filled(&pager, BYTES, PageSize::Base);
+    let panics = |_| panic!("on purpose");
+    let how = Migration { progress: Some(&panics), ..always(Supply::Any) };
+    let migrate = || region.migrate(0..BYTES, HERE, &how);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(migrate));
+    assert!(outcome.is_err());
+    assert_filled(&region, 0..BYTES);
+    assert_eq!(move_all(&region).account.moved, pages(BYTES));
+}
+
+/// Goal: a region whose last handle goes while another thread migrates it ends when that has ended;
+/// the handle of the pager may go first.
+#[test]
+fn regions_end_in_any_order() {
+    let Some(pager) = pager() else { return };
+    for round in 0..10 {
+        let pager = pager.clone();
+        let region = std::sync::Arc::new(filled(&pager, 4 * MIB, PageSize::Base));
+        drop(pager);
+        let cancelled = std::sync::Arc::new(Cancel::new());
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let stopper = Stopper(&stop);
+            let (other, cancel) = (region.clone(), cancelled.clone());
+            let migrates = scope.spawn(|| {
+                let (region, cancel) = (other, cancel); // ends with this thread
+                let how = Migration { cancel: Some(&cancel), ..always(Supply::Any) };
+                while !stop.load(Acquire) {
+                    region.migrate(0..4 * MIB, HERE, &how).unwrap();
+                }
+            });
+            assert_filled(&region, 0..4 * MIB);
+            if round % 2 == 0 {
+                crate::common::leave_all_out(&region);
+            }
+            drop(region);
+            cancelled.cancel();
+            drop(stopper);
+            migrates.join().unwrap();
+        });
+    }
+    let region = filled(&pager, 4 * MIB, PageSize::Base);
+    region.words()[0].fetch_add(0, Relaxed);
+    assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
+}

@@ -1,1 +1,164 @@
-//! To come.
+//! Everything at once, at random.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use nodeward_model::SkipReason;
+use nodeward_pager::{Budget, Cancel, Migration, PageSize, Pager, Placement, Region, Supply};
+use proptest::prelude::Rng;
+use proptest::test_runner::{RngAlgorithm, TestRng};
+
+use crate::common::{CHUNK, HERE, MIB, Stopper, move_all, page_bytes, pager, pages, region};
+
+/// How long, on top of what the checks take.
+const TIME: Duration = Duration::from_secs(4);
+const BYTES: usize = 8 * MIB;
+/// This part is discarded at random; the others have writers, which never see it happen.
+const DISCARDED: Range<usize> = 2 * CHUNK..3 * CHUNK;
+
+/// Random numbers of a thread: the same for the same seed. How the threads meet differs.
+fn random(seed: u64, thread: u64) -> TestRng {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_ne_bytes());
+    bytes[8..16].copy_from_slice(&thread.to_ne_bytes());
+    TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
+}
+
+/// The seed of NODEWARD_SEED, or a new one, which is printed.
+fn seed() -> u64 {
+    let given = std::env::var("NODEWARD_SEED").ok().map(|seed| seed.parse().unwrap());
+    let new = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        now.tv_nsec.unsigned_abs()
+    };
+    let seed = given.unwrap_or_else(new);
+    eprintln!("NODEWARD_SEED={seed} draws the same again");
+    seed
+}
+
+/// A range of whole pages.
+fn range(random: &mut TestRng, region: &Region) -> Range<usize> {
+    let page = region.page_bytes();
+    let count = region.bytes() / page;
+    let (one, other) =
+        (random.next_u32() as usize % (count + 1), random.next_u32() as usize % (count + 1));
+    one.min(other) * page..one.max(other) * page
+}
+
+fn how<'a>(random: &mut TestRng, cancel: &'a Cancel) -> Migration<'a> {
+    let supply = [Supply::Any, Supply::OneWay, Supply::Recycled][random.next_u32() as usize % 3];
+    let stall = (random.next_u32() % 4 == 0).then(|| Duration::from_micros(200));
+    let batch = u64::from(random.next_u32() % 512 + 1) * page_bytes() as u64;
+    Migration {
+        supply,
+        budget: Budget { bytes_per_s: None, stall },
+        lanes: [None, Some(1), Some(2)][random.next_u32() as usize % 3],
+        batch_bytes: (random.next_u32() % 2 == 0).then_some(batch),
+        even_if_there: true,
+        cancel: Some(cancel),
+        ..Default::default()
+    }
+}
+
+/// One call of a region.
+fn act(random: &mut TestRng, pager: &Pager, region: &Region) {
+    let (range, cancel) = (range(random, region), Cancel::new());
+    let base_pages = pages(range.len());
+    match random.next_u32() % 10 {
+        0..4 => {
+            let report = region.migrate(range, HERE, &how(random, &cancel)).unwrap();
+            assert_eq!(report.account.selected(), base_pages, "{report:?}");
+            assert_eq!(report.account.skipped_for(SkipReason::Gone), 0, "{report:?}");
+        }
+        4..6 => {
+            let report = region.migrate_lazily(range, &how(random, &cancel)).unwrap();
+            assert_eq!(report.account.selected() + report.lazy_pages, base_pages, "{report:?}");
+        }
+        6 => {
+            let _guard = region.pin(range).unwrap();
+            std::thread::sleep(Duration::from_micros(u64::from(random.next_u32() % 500)));
+        }
+        7 => {
+            region.discard(DISCARDED).unwrap();
+        }
+        8 => {
+            let here: u64 = region.residency(range.clone()).unwrap().values().sum();
+            assert!(here <= base_pages);
+            region.commit(range, &Placement::Node(HERE)).unwrap();
+        }
+        _ => drop(pager.trim()),
+    }
+}
+
+/// Adds to a word of each stretch of 64 bytes of every other part, checking each, until stopped.
+/// Each writer has words of its own, and knows what is in them.
+fn write(region: &Region, writer: usize, stop: &AtomicBool) -> u64 {
+    let mine = || {
+        let words = region.words().iter().enumerate().skip(writer).step_by(64);
+        words.filter(|(index, _)| !DISCARDED.contains(&(index * 8))).map(|(_, word)| word)
+    };
+    let mut round = 0;
+    while !stop.load(Acquire) {
+        for word in mine() {
+            let before = word.fetch_add(1, Relaxed);
+            assert_eq!(before, round, "writer {writer} lost a write, or read a torn page");
+        }
+        round += 1;
+    }
+    mine().for_each(|word: &AtomicU64| assert_eq!(word.load(Relaxed), round));
+    round
+}
+
+fn torture(page: PageSize, seed: u64) {
+    let Some(pager) = pager() else { return };
+    let regions = [region(&pager, BYTES, page), region(&pager, BYTES, PageSize::Base)];
+    let (stop, acts) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let stopper = Stopper(&stop);
+        let writers = regions.iter().flat_map(|region| [(region, 0), (region, 9)]);
+        let writers: Vec<_> = writers
+            .map(|(region, writer)| {
+                let stop = &stop;
+                scope.spawn(move || write(region, writer, stop))
+            })
+            .collect();
+        let actors: Vec<_> = (0..4)
+            .map(|thread| {
+                let (pager, regions, stop, acts) = (&pager, &regions, &stop, &acts);
+                scope.spawn(move || {
+                    let mut random = random(seed, thread);
+                    while !stop.load(Acquire) {
+                        let region = &regions[random.next_u32() as usize % 2];
+                        act(&mut random, pager, region);
+                        acts.fetch_add(1, Relaxed);
+                    }
+                })
+            })
+            .collect();
+        std::thread::sleep(TIME);
+        drop(stopper);
+        actors.into_iter().for_each(|actor| actor.join().unwrap());
+        let rounds = writers.into_iter().map(|writer| writer.join().unwrap());
+        assert!(rounds.sum::<u64>() > 0 && acts.load(Relaxed) > 0);
+    });
+    eprintln!("{page:?}: {} calls", acts.load(Relaxed));
+    for region in &regions {
+        region.commit(0..BYTES, &Placement::Local).unwrap();
+        assert_eq!(move_all(region).account.moved, pages(BYTES), "nothing is held any more");
+    }
+}
+
+/// Goal: many threads that migrate, leave out, pin, discard, commit and look at the same regions at
+/// random cost no write and nobody's time for ever.
+#[test]
+fn everything_at_once() {
+    torture(PageSize::Base, seed());
+}
+
+/// Goal: the same with huge pages.
+#[test]
+fn everything_at_once_with_huge_pages() {
+    torture(PageSize::Huge, seed());
+}
