@@ -133,7 +133,7 @@ impl Soak<'_> {
                     self.operation(&subject)?;
                 }
             }
-            self.add(&subject, self.migrate_all(&subject)?);
+            self.add(&subject, &self.migrate_all(&subject)?);
             Ok::<_, Error>(())
         })
         .map_err(system("counters of the threads that write and read"))?;
@@ -185,10 +185,10 @@ impl Soak<'_> {
             }
             (false, false) => region.migrate(range, self.node(), &how)?,
         };
-        self.add(subject, report);
+        self.add(subject, &report);
         if self.dice.below(8) == 0 {
             let range = self.range(region.bytes() / region.page_bytes(), region.page_bytes());
-            drop(region.pin(range)?);
+            let _guard = region.pin(range)?;
         }
         Ok(())
     }
@@ -234,7 +234,7 @@ impl Soak<'_> {
         (range.start..range.end.min(range.start.saturating_add(longest)), how)
     }
 
-    fn add(&mut self, subject: &Subject, report: Report) {
+    fn add(&mut self, subject: &Subject, report: &Report) {
         let page = subject.base_bytes();
         let moved = (report.account.moved + report.lazy_pages) * page;
         self.report.moved_bytes += moved;

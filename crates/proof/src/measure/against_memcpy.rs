@@ -209,7 +209,7 @@ fn alone_round(
     copy: &mut impl FnMut() -> Result<Duration, Error>,
     number: usize,
 ) -> Result<Round, Error> {
-    let before = (number % 2 == 0).then(&mut *copy).transpose()?;
+    let before = number.is_multiple_of(2).then(&mut *copy).transpose()?;
     let sample = subject.migrate(how)?;
     let memcpy = before.map_or_else(copy, Ok)?;
     Ok(Round { memcpy, beside: None, writer: None, sample })

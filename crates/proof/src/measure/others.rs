@@ -137,7 +137,7 @@ impl Bench<'_> {
         mut other: impl FnMut() -> Result<Sample, Error>,
     ) -> Result<Vec<Pair>, Error> {
         let pairs = self.rounds(|number| {
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 return Ok(Pair { one: one()?, other: other()? });
             }
             let other = other()?;
