@@ -86,7 +86,7 @@ pub struct Row {
     pub road: Option<&'static str>,
     /// Why it is no faster one, or why nothing was measured.
     pub why: Option<String>,
-    /// What the pager copies with.
+    /// What the pager copies with; none if the kernel does.
     pub copier: Option<&'static str>,
     /// The table.
     pub cells: Vec<Cell>,
@@ -264,8 +264,8 @@ impl<'a> Bench<'a> {
 
     fn note(&mut self, subject: &Subject) {
         self.row.road = Some(subject.pager().road().name());
-        self.row.why = subject.pager().why_not_faster();
-        self.row.copier = Some(subject.pager().copier());
+        self.row.why = subject.pager().why_not_faster().map(str::to_owned);
+        self.row.copier = subject.pager().copier();
     }
 
     /// Repeats a round until its time is over. The first does not count: it brings memory, caches

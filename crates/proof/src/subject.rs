@@ -128,7 +128,7 @@ impl Subject {
             ..PagerOptions::default()
         })?;
         if pager.road() == Road::Kernel && !options.nodes.differ() {
-            let why = pager.why_not_faster().unwrap_or_default();
+            let why = pager.why_not_faster().unwrap_or_default().to_owned();
             return Err(Error::NothingMoves { why });
         }
         let placement = Placement::Node(options.nodes.from);

@@ -79,8 +79,8 @@ fn between(nodes: Nodes) -> String {
 
 fn row_text(plan: &Plan, row: &Row) -> String {
     let mut text = format!("\npages of {}", if row.page == "4k" { "4 KiB" } else { "2 MiB" });
-    if let (Some(road), Some(copier)) = (row.road, row.copier) {
-        let _ = write!(text, ", by {road}, copied by {copier}");
+    if let Some(road) = row.road {
+        let _ = write!(text, ", by {road}, copied by {}", row.copier.unwrap_or("the kernel"));
     }
     text.push('\n');
     if let Some(why) = &row.why {
