@@ -7,7 +7,7 @@ mod others;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nodeward_linux::Linux;
+use nodeward_linux::{Linux, own};
 use nodeward_machine::Machine;
 use nodeward_model::CpuId;
 use nodeward_pager::{Copier, Memcpy, Mode, PageSize, Road};
@@ -208,11 +208,18 @@ impl<'a> Bench<'a> {
     }
 
     fn fill(&mut self) -> Result<(), Error> {
-        if self.plan.columns.contains(&Column::OneWay) {
+        if self.plan.columns.contains(&Column::OneWay) && !self.is_over() {
             self.one_way()?;
         }
-        self.recycled()?;
+        if !self.is_over() {
+            self.recycled()?;
+        }
         self.against_kernel()
+    }
+
+    /// Whether somebody wants it to end; then nothing new is begun.
+    fn is_over(&self) -> bool {
+        self.progress.cancel().is_cancelled()
     }
 
     fn one_way(&mut self) -> Result<(), Error> {
@@ -232,11 +239,12 @@ impl<'a> Bench<'a> {
         if of_table.is_empty() && !others.iter().any(|&extra| self.plan.wants(extra)) {
             return Ok(());
         }
+        let mappings = own::mappings().map_err(system("counting our mappings"))?;
         let subject = self.plan.recycling(self.page)?;
         self.note(&subject);
         let pattern = pattern(&subject);
         self.columns(&subject, &pattern, &of_table)?;
-        self.others(&subject, &pattern)
+        self.others(&subject, &pattern, mappings)
     }
 
     fn columns(
@@ -252,8 +260,14 @@ impl<'a> Bench<'a> {
         let mut buffers = Buffers::new(bytes, self.page, nodes, self.cpus.clone())
             .map_err(system("two buffers of the region's size for memcpy"))?;
         for &lanes in &self.plan.lanes {
+            if self.is_over() {
+                break;
+            }
             let copier = fastest(&mut buffers, lanes)?;
             for &column in columns {
+                if self.is_over() {
+                    break;
+                }
                 let cell = self.cell(subject, pattern, &mut buffers, &*copier, column, lanes)?;
                 self.row.findings.add(&cell.findings);
                 self.row.cells.push(cell);
@@ -275,7 +289,7 @@ impl<'a> Bench<'a> {
         let mut done = Vec::new();
         let (began, mut shown) = (Instant::now(), Duration::ZERO);
         while done.len() < ROUNDS_MIN || began.elapsed() < self.plan.time {
-            if self.progress.cancel().is_cancelled() {
+            if self.is_over() {
                 break;
             }
             done.push(round(done.len() + 1)?);

@@ -66,7 +66,7 @@ pub struct LanesCell {
 /// Mappings of this process.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Vmas {
-    /// Before anything moved.
+    /// Before the pager and its region were there.
     pub before: usize,
     /// The most while parts of the region moved.
     pub peak: usize,
@@ -106,23 +106,33 @@ fn rate<'a>(samples: impl Iterator<Item = &'a Sample>) -> u64 {
 }
 
 impl Bench<'_> {
-    /// What is wanted beside the table, on a region whose pager has pages for all of it.
-    pub(super) fn others(&mut self, subject: &Subject, pattern: &Pattern<'_>) -> Result<(), Error> {
+    /// What is wanted beside the table, on a region whose pager has pages for all of it. There were
+    /// so many `mappings` before the two.
+    pub(super) fn others(
+        &mut self,
+        subject: &Subject,
+        pattern: &Pattern<'_>,
+        mappings: usize,
+    ) -> Result<(), Error> {
         let by_us = subject.pager().road() != Road::Kernel;
-        if self.plan.wants(Extra::Lanes) && self.plan.most_lanes() > 1 {
+        if self.wants(Extra::Lanes) && self.plan.most_lanes() > 1 {
             self.row.lanes = Some(self.lanes(subject)?);
         }
-        if self.plan.wants(Extra::Lazy) && by_us {
+        if self.wants(Extra::Lazy) && by_us {
             self.row.lazy = Some(self.lazy(subject)?);
         }
-        if self.plan.wants(Extra::Stall) && by_us {
+        if self.wants(Extra::Stall) && by_us {
             self.row.stall = Some(self.stall(subject, pattern)?);
         }
-        if self.plan.wants(Extra::Vmas) {
-            self.row.vmas = Some(self.vmas(subject)?);
+        if self.wants(Extra::Vmas) {
+            self.row.vmas = Some(self.vmas(subject, mappings)?);
         }
         self.row.findings.add(&pattern.check_all());
         Ok(())
+    }
+
+    fn wants(&self, extra: Extra) -> bool {
+        self.plan.wants(extra) && !self.is_over()
     }
 
     fn how(&self, lanes: u32) -> Migration<'_> {
@@ -215,9 +225,8 @@ impl Bench<'_> {
     }
 
     /// Moves odd parts of the region, some of them lazily, and counts mappings meanwhile.
-    fn vmas(&self, subject: &Subject) -> Result<Vmas, Error> {
+    fn vmas(&self, subject: &Subject, before: usize) -> Result<Vmas, Error> {
         let count = || own::mappings().map_err(system("counting our mappings"));
-        let before = count()?;
         let mut peak = before;
         let mut dice = Dice::new(self.plan.seed);
         for part in 0..PARTS {
@@ -225,12 +234,12 @@ impl Bench<'_> {
             peak = peak.max(counted);
         }
         subject.migrate(&self.how(1))?; // pulls what was left out
-        Ok(Vmas { before, peak, more: peak - before })
+        Ok(Vmas { before, peak, more: peak.saturating_sub(before) })
     }
 
     /// Between two nodes only: on one the kernel has nothing to do.
     pub(super) fn against_kernel(&mut self) -> Result<(), Error> {
-        if !self.plan.wants(Extra::Kernel) || !self.plan.nodes.differ() {
+        if !self.wants(Extra::Kernel) || !self.plan.nodes.differ() {
             return Ok(());
         }
         let kernel = Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Kernel))?;

@@ -124,6 +124,7 @@ impl Asked<'_> {
             nodes: self.nodes,
             seed: self.seed,
         };
+        self.check_room(plan.region_bytes as u64)?;
         let live = Progress::default();
         let report = progress::watch(&live, self.args.progress.when(), || soak(&plan, &live))??;
         output::print(&match (self.args.figure, self.args.output.json) {
@@ -193,7 +194,8 @@ fn region_bytes(size: u64) -> Result<usize> {
     if size < SIZE_MIN {
         bail!("--size must be at least {}", show_bytes(SIZE_MIN));
     }
-    Ok(usize::try_from(size.next_multiple_of(STEP))?)
+    let rounded = size.checked_next_multiple_of(STEP).and_then(|size| usize::try_from(size).ok());
+    rounded.with_context(|| format!("--size {} is more than a process can have", show_bytes(size)))
 }
 
 fn exit(findings: &Findings, live: &Progress) -> Exit {
@@ -253,6 +255,7 @@ mod tests {
     #[test]
     fn regions_are_whole_huge_pages() {
         assert_eq!(region_bytes((8 << 20) + 1).unwrap(), 10 << 20);
+        assert!(region_bytes(u64::MAX).is_err());
         assert!(region_bytes(1 << 20).unwrap_err().to_string().contains("at least 8.00 MiB"));
     }
 
