@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(code(Error::KernelThread(pid)), Exit::NothingDone);
         let denied = Error::Denied { what: String::new(), need: String::new() };
         assert_eq!(code(denied), Exit::NoPermission);
-        let source = std::io::ErrorKind::Other.into();
+        let source = ErrorKind::Other.into();
         assert_eq!(code(Error::Syscall { call: "x", source }), Exit::Failed);
         assert_eq!(Exit::of(&anyhow::anyhow!("FROM is missing")), Exit::BadInput);
     }

@@ -154,8 +154,8 @@ fn waits_text(stalls: &StallsReport) -> String {
     let Times { count, p50_ns, p99_ns, p999_ns, max_ns } = stalls.waits;
     let queued = show_ns(stalls.waits_with_queue.p99_ns);
     format!(
-        "{count} of {} touches waited: p50 {}, p99 {} ({queued} with the line for a CPU), p99.9 {}, \
-         max {}",
+        "{count} of {} touches waited: p50 {}, p99 {} ({queued} with the line for a CPU), \
+         p99.9 {}, max {}",
         stalls.touches.count,
         show_ns(p50_ns),
         show_ns(p99_ns),

@@ -4,10 +4,14 @@ use anyhow::{Result, anyhow};
 use nodeward_proof::{Cell, Row};
 use plotters::prelude::*;
 
-/// Width of a bar and of the gap behind each row, and all the rest, in pixels.
+/// Width of a bar with its gap, and of the axis and margins; height of all, in pixels.
 const BAR: u32 = 90;
 const MARGIN: u32 = 120;
 const HEIGHT: u32 = 420;
+/// The title needs so much.
+const WIDTH_MIN: u32 = 480;
+/// From one line of words to the next.
+const LINE: i32 = 15;
 
 /// Blue, orange and green that people who see few colours can tell apart (Okabe and Ito 2008).
 const COLOURS: [RGBColor; 3] =
@@ -28,12 +32,12 @@ fn draw(
     bars: &[(&'static str, &Cell)],
     count: u32,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let size = (count * BAR + MARGIN, HEIGHT);
+    let size = ((count * BAR + MARGIN).max(WIDTH_MIN), HEIGHT);
     let root = SVGBackend::with_string(picture, size).into_drawing_area();
     root.fill(&WHITE)?;
     let highest = bars.iter().map(|(_, cell)| cell.ratio).fold(1.0, f64::max) * 1.1;
     let mut chart = ChartBuilder::on(&root)
-        .caption("nodeward bench pager: speed against memcpy", ("sans-serif", 18))
+        .caption("nodeward bench pager: speed against memcpy", ("sans-serif", 22))
         .margin(10)
         .x_label_area_size(60)
         .y_label_area_size(50)
@@ -44,14 +48,14 @@ fn draw(
         let colour = COLOURS[cell.column as usize % COLOURS.len()];
         let bar = Rectangle::new([(left, 0.0), (right, cell.ratio)], colour.filled());
         chart.draw_series([bar])?;
-        let label = |words: String, height: f64, size| {
-            Text::new(words, (left, height), ("sans-serif", size))
+        let write = |line: i32, words: String, (x, y): (i32, i32)| {
+            root.draw(&Text::new(words, (x, y + LINE * line), ("sans-serif", 15)))
         };
-        chart.draw_series([label(format!("{:.2}", cell.ratio), cell.ratio + 0.04, 14)])?;
-        chart.plotting_area().strip_coord_spec();
+        let top = chart.backend_coord(&(left, cell.ratio));
+        write(-1, format!("{:.2}", cell.ratio), top)?;
         let (x, y) = chart.backend_coord(&(left, 0.0));
         for (line, words) in (0..).zip(words(page, cell)) {
-            root.draw(&Text::new(words, (x, y + 8 + 14 * line), ("sans-serif", 12)))?;
+            write(line, words, (x, y + LINE / 2))?;
         }
     }
     root.present()?;
