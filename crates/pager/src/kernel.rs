@@ -1,5 +1,5 @@
-//! Pages that the kernel moves: move_pages(2) on ourselves, by several threads. It works everywhere,
-//! and it checks plain references, which userfaultfd does not see.
+//! Pages that the kernel moves: move_pages(2) on ourselves, by several threads. It works
+//! everywhere, and it checks plain references, which userfaultfd does not see.
 
 use std::io;
 use std::ops;
