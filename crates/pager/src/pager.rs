@@ -17,6 +17,7 @@ use crate::core::Core;
 use crate::error::{Error, Result, system};
 use crate::handler::{Handler, Regions};
 use crate::job::{Job, Kind, Order, Task};
+use crate::kernel::Kernel;
 use crate::lanes::Lanes;
 use crate::page_bits::PageBits;
 use crate::shop::{Shop, Tools};
@@ -240,6 +241,11 @@ impl Inner {
     /// Nodes with memory that our cpuset allows.
     pub fn usable_nodes(&self) -> &Nodemask {
         &self.usable_nodes
+    }
+
+    /// What moves pages where we do not.
+    pub fn kernel(&self) -> Kernel<'_> {
+        Kernel { machine: &self.machine, topology: &self.topology, myself: &self.myself }
     }
 
     /// Why the road is not a faster one.

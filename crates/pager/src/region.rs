@@ -120,7 +120,7 @@ impl Region {
                 let tasks = self.tasks(&range, to);
                 self.run(core, Kind::Migrate, tasks, Some(to), how)
             }
-            None => kernel::migrate(self.addresses(&range), to, how),
+            None => self.pager.kernel().migrate(self.addresses(&range), to, how),
         }
     }
 
@@ -163,8 +163,11 @@ impl Region {
         let there = self.tasks(&one, second);
         let back = self.tasks(&other, first);
         let Some(core) = self.managed() else {
-            let mut report = kernel::migrate(self.addresses(&one), second, how)?;
-            report.add(&kernel::migrate(self.addresses(&other), first, how)?);
+            let kernel = self.pager.kernel();
+            let mut report = kernel.migrate(self.addresses(&one), second, how)?;
+            let back = kernel.migrate(self.addresses(&other), first, how)?;
+            report.add(&back);
+            report.took_ns += back.took_ns;
             return Ok(report);
         };
         let tasks = in_turns(there, back);
@@ -177,7 +180,8 @@ impl Region {
     /// For a bad range.
     pub fn residency(&self, range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
         self.check(&range)?;
-        residency::count(&*self.pager.myself, self.addresses(&range))
+        let page_bytes = self.pager.machine.page_bytes();
+        residency::count(&*self.pager.myself, self.addresses(&range), page_bytes)
     }
 
     /// Keeps a range where it is until the guard is dropped, because somebody holds plain
