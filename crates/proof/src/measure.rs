@@ -4,13 +4,14 @@
 mod against_memcpy;
 mod others;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nodeward_linux::{Linux, own};
 use nodeward_machine::Machine;
 use nodeward_model::CpuId;
-use nodeward_pager::{Copier, Memcpy, Mode, PageSize, Road};
+use nodeward_pager::{Copier, Memcpy, Mode, PageSize, Road, copiers};
 use nodeward_policy::workers;
 use serde::Serialize;
 
@@ -22,6 +23,9 @@ use crate::{Buffers, Error, Findings, Nodes, Pattern, Progress, Subject};
 
 /// Fewest rounds that are worth a median, after one that does not count.
 const ROUNDS_MIN: usize = 3;
+
+/// How often each copy routine is tried before the fastest is taken.
+const TRIES: usize = 2;
 
 /// Kept by a pager that is to use fresh pages: next to nothing.
 const NO_POOL: u64 = 2 << 20;
@@ -181,6 +185,8 @@ struct Bench<'a> {
     /// Where threads run that copy or pull; anywhere on a machine with one node.
     cpus: Vec<CpuId>,
     machine: Linux,
+    /// What copies fastest, by number of threads.
+    fastest: BTreeMap<u32, Arc<dyn Copier>>,
     row: Row,
 }
 
@@ -194,7 +200,8 @@ impl<'a> Bench<'a> {
             }
             false => Vec::new(),
         };
-        Ok(Self { plan, page, progress, cpus, machine, row: Row::empty(page) })
+        let (fastest, row) = (BTreeMap::new(), Row::empty(page));
+        Ok(Self { plan, page, progress, cpus, machine, fastest, row })
     }
 
     fn row(mut self) -> Result<Row, Error> {
@@ -263,7 +270,7 @@ impl<'a> Bench<'a> {
             if self.is_over() {
                 break;
             }
-            let copier = fastest(&mut buffers, lanes)?;
+            let copier = self.fastest(&mut buffers, lanes)?;
             for &column in columns {
                 if self.is_over() {
                     break;
@@ -274,6 +281,24 @@ impl<'a> Bench<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The copier that is fastest with so many threads, over memory that no cache holds.
+    fn fastest(&mut self, buffers: &mut Buffers, lanes: u32) -> Result<Arc<dyn Copier>, Error> {
+        if let Some(known) = self.fastest.get(&lanes) {
+            return Ok(Arc::clone(known));
+        }
+        let mut best: (Duration, Arc<dyn Copier>) = (Duration::MAX, Arc::new(Memcpy));
+        for _ in 0..TRIES {
+            for copier in copiers() {
+                let took = buffers.copy(&*copier, lanes as usize).map_err(system("memcpy"))?;
+                if took < best.0 {
+                    best = (took, copier);
+                }
+            }
+        }
+        self.fastest.insert(lanes, Arc::clone(&best.1));
+        Ok(best.1)
     }
 
     fn note(&mut self, subject: &Subject) {
@@ -305,18 +330,4 @@ impl<'a> Bench<'a> {
 
 fn pattern(subject: &Subject) -> Pattern<'_> {
     Pattern::fill(subject.words(), subject.base_bytes() as usize)
-}
-
-/// The copier that is fastest with so many threads, over memory that no cache holds.
-fn fastest(buffers: &mut Buffers, lanes: u32) -> Result<Arc<dyn Copier>, Error> {
-    let mut best: Option<(Duration, Arc<dyn Copier>)> = None;
-    for copier in [Arc::new(Memcpy) as Arc<dyn Copier>] {
-        for _ in 0..ROUNDS_MIN {
-            let took = buffers.copy(&*copier, lanes as usize).map_err(system("memcpy"))?;
-            if best.as_ref().is_none_or(|(least, _)| took < *least) {
-                best = Some((took, Arc::clone(&copier)));
-            }
-        }
-    }
-    Ok(best.map_or_else(|| Arc::new(Memcpy) as Arc<dyn Copier>, |(_, copier)| copier))
 }

@@ -97,19 +97,20 @@ fn row_text(plan: &Plan, row: &Row) -> String {
 /// The ratios.
 fn table(cells: &[Cell]) -> String {
     let mut text = format!(
-        "  {:<24}{:>8}{:>8}{:>14}{:>14}{:>10}\n",
-        "DESTINATION PAGES", "THREADS", "RATIO", "SPEED", "MEMCPY", "STAYED"
+        "  {:<24}{:>8}{:>8}{:>14}{:>14}{:>14}{:>10}\n",
+        "DESTINATION PAGES", "THREADS", "RATIO", "SPEED", "MEMCPY", "", "STAYED"
     );
     for cell in cells {
         let rate = |per_s| format!("{}/s", show_bytes(per_s));
         let _ = writeln!(
             text,
-            "  {:<24}{:>8}{:>8.2}{:>14}{:>14}{:>10}",
+            "  {:<24}{:>8}{:>8.2}{:>14}{:>14}{:>14}{:>10}",
             column(cell.column),
             cell.lanes,
             cell.ratio,
             rate(cell.bytes_per_s),
             rate(cell.memcpy_bytes_per_s),
+            cell.memcpy,
             show_bytes(cell.left_bytes),
         );
     }
