@@ -42,9 +42,9 @@ pub struct SoakReport {
     pub seed: u64,
     /// How pages moved.
     pub road: &'static str,
-    /// Bytes that moved, those that were pulled by a touch included.
+    /// Bytes that moved, without those that touches pulled.
     pub moved_bytes: u64,
-    /// Bytes that were left out, to be pulled.
+    /// Bytes that were left out besides, for touches to pull.
     pub lazy_bytes: u64,
     /// Regions, one after the other.
     pub regions: u64,
@@ -236,7 +236,7 @@ impl Soak<'_> {
 
     fn add(&mut self, subject: &Subject, report: &Report) {
         let page = subject.base_bytes();
-        let moved = (report.account.moved + report.lazy_pages) * page;
+        let moved = report.account.moved * page;
         self.report.moved_bytes += moved;
         self.report.lazy_bytes += report.lazy_pages * page;
         self.report.migrations += 1;

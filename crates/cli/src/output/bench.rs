@@ -50,7 +50,7 @@ pub fn soak_text(report: &SoakReport) -> String {
     );
     let _ = writeln!(
         text,
-        "  {} of it pulled by the next touch; {} pages written, {} read, every word checked",
+        "  {} more left out for touches to pull; {} pages written, {} read, every word checked",
         show_bytes(report.lazy_bytes),
         report.pages_written,
         report.pages_read,

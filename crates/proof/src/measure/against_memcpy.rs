@@ -27,8 +27,10 @@ const QUIET_MAX: Duration = Duration::from_millis(500);
 pub struct Cell {
     /// Where it stands.
     pub column: Column,
-    /// Threads that moved pages, and threads that copied.
+    /// Threads that were to move pages, and threads that copied.
     pub lanes: u32,
+    /// Fewest threads that took part in a migration.
+    pub lanes_at_work: u32,
     /// Speed as a part of that of memcpy with as many threads and nobody beside: the median.
     pub ratio: f64,
     /// Of each round.
@@ -175,6 +177,7 @@ impl Bench<'_> {
         Cell {
             column,
             lanes,
+            lanes_at_work: rounds.iter().map(|r| r.sample.report.lanes).min().unwrap_or(0),
             ratio: median(&ratios),
             ratios,
             ratio_beside: (!beside.is_empty()).then(|| median(&beside)),
@@ -185,7 +188,7 @@ impl Bench<'_> {
             bytes_per_s: median(&all(&|round| Some(round.sample.rate()))) as u64,
             moved_bytes,
             left_bytes: (rounds.len() * bytes) as u64 - moved_bytes,
-            spent: SpentShares::of(rounds, lanes),
+            spent: SpentShares::of(rounds),
             longest_hold_ns: longest_hold(rounds),
             writer: (!alone.is_empty()).then(|| WriterRate {
                 alone_pages_per_s: median(&alone),
@@ -243,7 +246,7 @@ pub(super) fn written_per_s<T>(reins: &Reins, work: impl FnOnce() -> T) -> (f64,
 }
 
 impl SpentShares {
-    fn of(rounds: &[Round], lanes: u32) -> Self {
+    fn of(rounds: &[Round]) -> Self {
         let mut sum = Spent::default();
         let mut all_ns = 0;
         for Round { sample, .. } in rounds {
@@ -252,7 +255,7 @@ impl SpentShares {
             sum.copy_ns += spent.copy_ns;
             sum.map_ns += spent.map_ns;
             sum.supply_ns += spent.supply_ns;
-            all_ns += sample.ns * u64::from(lanes);
+            all_ns += sample.ns * u64::from(sample.report.lanes.max(1));
         }
         let share = |ns: u64| ns as f64 / all_ns.max(1) as f64;
         let known = sum.unmap_ns + sum.copy_ns + sum.map_ns + sum.supply_ns;

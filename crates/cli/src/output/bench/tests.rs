@@ -46,6 +46,7 @@ fn cell(column: Column) -> Cell {
     Cell {
         column,
         lanes: 2,
+        lanes_at_work: 2,
         ratio: 0.6,
         ratios: vec![0.5, 0.6, 0.7],
         ratio_beside: with_writer.then_some(0.75),
