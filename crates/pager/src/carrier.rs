@@ -535,12 +535,14 @@ impl Hands<'_> {
 
     /// Copies slices, which begin and end at folios because there is one copier.
     fn copy(&self, slices: &[Slice], emptied: &Shadow, ready: &mut Shadow, first: usize) {
+        let shop = self.shop;
+        let copier = if ready.is_fresh() { &shop.fresh_copier } else { &shop.copier };
         let folios = |bytes: u64| (bytes / self.folio_bytes as u64) as u32;
         let run = |slice: &Slice| Run { first: folios(slice.offset), folios: folios(slice.bytes) };
         for (index, count) in slices.iter().flat_map(|slice| stretches(self.seats, &run(slice))) {
             let part = |folio: usize| folio * self.folio_bytes..(folio + count) * self.folio_bytes;
             let from = emptied.slot.content(part(self.seats[index].out));
-            self.shop.copier.copy(ready.slot.content_mut(part(first + index)), from);
+            copier.copy(ready.slot.content_mut(part(first + index)), from);
         }
     }
 
