@@ -2,11 +2,12 @@
 # Needs git, make, a C compiler and cargo.
 
 PREFIX ?= /usr/local
+SOAK ?= 1TiB
 CARGO ?= cargo
 TARGET_DIR = $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench spec install install-migratepages setup
+.PHONY: help demo test lab bench spec soak install install-migratepages setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +26,9 @@ bench: setup ## Measure, as ratios within one run
 
 spec: setup ## Measure every promise of SPEC.md
 	$(CARGO) xtask spec
+
+soak: setup ## Move 1 TiB (SOAK=SIZE) of live memory in every way there is, and check every word
+	$(CARGO) run --release --package nodeward-cli -- bench pager --soak $(SOAK)
 
 install: ## Install command, manual and completions below PREFIX (default /usr/local)
 	$(CARGO) build --release --package nodeward-cli
