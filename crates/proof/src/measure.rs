@@ -174,7 +174,8 @@ impl Plan {
 pub fn measure(plan: &Plan, progress: &Progress) -> Result<Vec<Row>, Error> {
     let total = plan.time * u32::try_from(plan.pages.len() * plan.series()).unwrap_or(u32::MAX);
     progress.expect(u64::try_from(total.as_millis()).unwrap_or(u64::MAX));
-    plan.pages.iter().map(|&page| Bench::new(plan, page, progress)?.row()).collect()
+    let pages = plan.pages.iter().take_while(|_| !progress.cancel().is_cancelled());
+    pages.map(|&page| Bench::new(plan, page, progress)?.row()).collect()
 }
 
 /// One row in the making.
