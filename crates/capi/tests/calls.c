@@ -1,0 +1,227 @@
+/* What calls do that are wrong, or odd, and that the header says something about. Each check names
+ * itself when it fails. */
+
+#include <nodeward.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #condition,                 \
+                    nodeward_last_error());                                                        \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static struct nodeward_pager *pager;
+static struct nodeward_region *region; /* 2 MiB */
+static uint32_t node;                  /* the first that there is */
+
+/* A caller who forgot to look at the status of what should have made the handle. */
+static void null_is_refused_where_a_handle_is_needed(void)
+{
+    struct nodeward_region *reserved = region;
+    struct nodeward_pin *pin = NULL;
+    size_t count;
+
+    CHECK(nodeward_pager_open(NULL, NULL) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_reserve(NULL, 1, NULL, &reserved) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(reserved == NULL);
+    CHECK(nodeward_region_reserve(pager, 1, NULL, NULL) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_commit(NULL, 0, 0, NULL, 0) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_commit(region, 0, 0, NULL, 1) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_discard(NULL, 0, 0) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_migrate(NULL, 0, 0, 0, NULL, NULL) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_migrate_lazily(NULL, 0, 0, NULL, NULL) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_exchange(NULL, 0, 0, 0, NULL, NULL) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_residency(NULL, 0, 0, NULL, 0, &count) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_residency(region, 0, 0, NULL, 0, NULL) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_pin(NULL, 0, 0, &pin) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_pin(region, 0, 0, NULL) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_region_set_mode(NULL, 0) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(nodeward_nodes(NULL, 0, NULL) == NODEWARD_STATUS_ARGUMENT);
+    CHECK(strcmp(nodeward_last_error(), "count is NULL; pass a pointer") == 0);
+}
+
+static void null_passes_where_nothing_is_to_be_done_or_told(void)
+{
+    nodeward_pager_close(NULL);
+    nodeward_region_release(NULL);
+    nodeward_unpin(NULL);
+    nodeward_cancel_set(NULL);
+    nodeward_cancel_free(NULL);
+    CHECK(nodeward_pager_road(NULL) == NULL);
+    CHECK(nodeward_pager_why_not_faster(NULL) == NULL);
+    CHECK(nodeward_pager_copier(NULL) == NULL);
+    CHECK(nodeward_pager_lanes(NULL) == 0);
+    CHECK(nodeward_region_address(NULL) == NULL);
+    CHECK(nodeward_region_bytes(NULL) == 0);
+    CHECK(nodeward_region_page_bytes(NULL) == 0);
+}
+
+/* An end that has no number leaves the region like any other. */
+static void ranges_are_checked(void)
+{
+    size_t page = nodeward_region_page_bytes(region);
+    size_t last = SIZE_MAX - page + 1;
+
+    CHECK(nodeward_region_bytes(region) == 2 * MIB);
+    CHECK(nodeward_region_discard(region, last, 2 * page) == NODEWARD_STATUS_OUT_OF_REGION);
+    CHECK(nodeward_region_discard(region, page, 2 * MIB) == NODEWARD_STATUS_OUT_OF_REGION);
+    CHECK(nodeward_region_discard(region, 1, page) == NODEWARD_STATUS_UNALIGNED);
+}
+
+/* 1023 is a number that a node can have, 1024 is none. */
+static void nodes_are_checked(void)
+{
+    uint32_t odd[] = {1023, 1024, UINT32_MAX};
+
+    for (size_t index = 0; index < sizeof(odd) / sizeof(*odd); index++) {
+        uint32_t to = odd[index];
+        CHECK(nodeward_region_migrate(region, 0, MIB, to, NULL, NULL) ==
+              NODEWARD_STATUS_UNKNOWN_NODE);
+        CHECK(nodeward_region_commit(region, 0, MIB, &to, 1) == NODEWARD_STATUS_UNKNOWN_NODE);
+    }
+}
+
+/* A report without its size is refused before anything moves. */
+static void a_report_must_say_its_size(void)
+{
+    struct nodeward_report report = {0};
+
+    CHECK(nodeward_region_migrate(region, 0, MIB, node, NULL, &report) ==
+          NODEWARD_STATUS_ARGUMENT);
+    CHECK(strstr(nodeward_last_error(), "sizeof(struct nodeward_report)") != NULL);
+    CHECK(nodeward_region_set_mode(region, 2) == NODEWARD_STATUS_ARGUMENT);
+}
+
+static void every_page_is_counted(void)
+{
+    struct nodeward_report report = {.size = sizeof(report)};
+    struct nodeward_node_pages found = {0};
+    uint64_t pages = 2 * MIB / nodeward_region_page_bytes(region);
+    size_t count;
+
+    CHECK(nodeward_region_commit(region, 0, 2 * MIB, &node, 1) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_migrate(region, 0, 2 * MIB, node, NULL, &report) == NODEWARD_STATUS_OK);
+    CHECK(report.size == sizeof(report));
+    CHECK(report.already_there_pages == pages);
+    CHECK(report.moved_pages + report.skipped_pages == 0);
+    CHECK(nodeward_region_residency(region, 0, 2 * MIB, &found, 1, &count) == NODEWARD_STATUS_OK);
+    CHECK(count == 1 && found.node == node && found.pages == pages);
+    CHECK(nodeward_region_residency(region, 0, 2 * MIB, NULL, 0, &count) == NODEWARD_STATUS_OK);
+    CHECK(count == 1);
+}
+
+static void raise_flag(void *user, uint64_t examined_bytes, uint64_t total_bytes)
+{
+    *(int *)user = total_bytes == 2 * MIB && examined_bytes <= total_bytes;
+}
+
+/* Progress is called at least once, at the end, and a wish that was said before ends all at once. */
+static void progress_and_cancel_arrive(void)
+{
+    int called = 0;
+    struct nodeward_report report = {.size = sizeof(report)};
+    struct nodeward_migration how = {.size = sizeof(how), .progress = raise_flag, .user = &called};
+    struct nodeward_cancel *cancel = nodeward_cancel_new();
+
+    CHECK(nodeward_region_migrate(region, 0, 2 * MIB, node, &how, NULL) == NODEWARD_STATUS_OK);
+    CHECK(called == 1);
+
+    how.cancel = cancel;
+    how.flags = NODEWARD_MIGRATION_EVEN_IF_THERE;
+    nodeward_cancel_set(cancel);
+    CHECK(nodeward_region_migrate(region, 0, 2 * MIB, node, &how, &report) == NODEWARD_STATUS_OK);
+    CHECK(report.cancelled == 1 && report.moved_pages == 0);
+    CHECK(report.skipped_by_reason[NODEWARD_SKIP_INTERRUPTED] == report.skipped_pages);
+    nodeward_cancel_free(cancel);
+}
+
+static void a_pinned_range_stays(void)
+{
+    struct nodeward_report report = {.size = sizeof(report)};
+    struct nodeward_migration how = {.size = sizeof(how)};
+    struct nodeward_pin *pin;
+    uint64_t pages = MIB / nodeward_region_page_bytes(region);
+
+    how.flags = NODEWARD_MIGRATION_EVEN_IF_THERE;
+    CHECK(nodeward_region_pin(region, 0, MIB, &pin) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_migrate(region, 0, MIB, node, &how, &report) == NODEWARD_STATUS_OK);
+    CHECK(report.skipped_by_reason[NODEWARD_SKIP_PINNED] == pages);
+    nodeward_unpin(pin);
+    CHECK(nodeward_region_migrate(region, 0, MIB, node, &how, &report) == NODEWARD_STATUS_OK);
+    CHECK(report.skipped_by_reason[NODEWARD_SKIP_PINNED] == 0);
+}
+
+static void what_is_discarded_reads_as_zero(void)
+{
+    volatile unsigned char *memory = nodeward_region_address(region);
+
+    memory[5] = 5;
+    CHECK(nodeward_region_discard(region, 0, MIB) == NODEWARD_STATUS_OK);
+    CHECK(memory[5] == 0);
+}
+
+static void *fail(void *text)
+{
+    CHECK(strcmp(nodeward_last_error(), "") == 0);
+    nodeward_region_discard(NULL, 0, 0);
+    strcpy(text, nodeward_last_error());
+    return NULL;
+}
+
+static void each_thread_has_its_own_last_error(void)
+{
+    pthread_t thread;
+    char text[256] = "";
+
+    nodeward_region_discard(region, 1, 1);
+    CHECK(pthread_create(&thread, NULL, fail, text) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(strcmp(text, "region is NULL; pass a pointer") == 0);
+    CHECK(strstr(nodeward_last_error(), "not whole pages") != NULL);
+}
+
+/* To unmap what the holder of a pin still uses would crash it. */
+static void a_pin_keeps_the_memory_of_a_released_region(void)
+{
+    struct nodeward_pin *pin;
+    volatile unsigned char *memory = nodeward_region_address(region);
+
+    CHECK(nodeward_region_pin(region, 0, MIB, &pin) == NODEWARD_STATUS_OK);
+    nodeward_region_release(region);
+    memory[7] = 7;
+    CHECK(memory[7] == 7);
+    nodeward_unpin(pin);
+}
+
+int main(void)
+{
+    size_t count;
+
+    CHECK(nodeward_pager_open(NULL, &pager) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_reserve(pager, 1, NULL, &region) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_nodes(&node, 1, &count) == NODEWARD_STATUS_OK && count >= 1);
+
+    null_is_refused_where_a_handle_is_needed();
+    null_passes_where_nothing_is_to_be_done_or_told();
+    ranges_are_checked();
+    nodes_are_checked();
+    a_report_must_say_its_size();
+    every_page_is_counted();
+    progress_and_cancel_arrive();
+    a_pinned_range_stays();
+    what_is_discarded_reads_as_zero();
+    each_thread_has_its_own_last_error();
+    a_pin_keeps_the_memory_of_a_released_region();
+
+    nodeward_pager_close(pager);
+    return 0;
+}
