@@ -129,9 +129,9 @@
 //! fork(2) waits until pages in flight are home and pulls lazy ones back, so a child has a whole
 //! copy ([`ForkRule::Copy`]). The pager stays with the parent; in the child its methods end with
 //! [`Error::Forked`]. As long as the child lives the pages are shared with it, and on the fast
-//! roads they stay where they are. With [`ForkRule::DontFork`] children do not have the region at all,
-//! which is the choice for large regions and for programs that call clone(2) themselves. A child
-//! that calls exec at once, as [`std::process::Command`] starts it, is no trouble either way:
+//! roads they stay where they are. With [`ForkRule::DontFork`] children do not have the region at
+//! all, which is the choice for large regions and for programs that call clone(2) themselves. A
+//! child that calls exec at once, as [`std::process::Command`] starts it, is no trouble either way:
 //!
 //! ```
 //! use std::sync::atomic::Ordering::Relaxed;
