@@ -110,9 +110,9 @@ impl Situation {
         Error::Denied { what: what.into(), need: self.need(attempt) }
     }
 
-    /// How to get a system call past the filter.
-    fn allow(&self, call: &str) -> String {
-        let how = match self.container {
+    /// How to get a system call past a seccomp filter.
+    pub fn past_filter(&self) -> &'static str {
+        match self.container {
             Some(Container::Docker | Container::Podman) => {
                 "start the container with --security-opt seccomp=PROFILE, where PROFILE allows it"
             }
@@ -121,7 +121,11 @@ impl Situation {
             }
             Some(Container::Other) => "start the container with a seccomp profile that allows it",
             None => "allow it where the filter is set (SystemCallFilter= in a systemd unit)",
-        };
+        }
+    }
+
+    fn allow(&self, call: &str) -> String {
+        let how = self.past_filter();
         format!("a seccomp filter refuses {call}, whatever privileges we hold; {how}")
     }
 

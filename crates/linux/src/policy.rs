@@ -2,7 +2,7 @@
 
 use std::io;
 
-use nodeward_model::Nodemask;
+use nodeward_model::{NodeId, Nodemask};
 
 use crate::sys::mempolicy;
 
@@ -13,6 +13,14 @@ use crate::sys::mempolicy;
 /// `InvalidInput` if a node does not exist or the cpuset forbids all of them.
 pub fn bind_memory(nodes: &Nodemask) -> io::Result<()> {
     mempolicy::set_mempolicy(mempolicy::BIND, &words(nodes))
+}
+
+/// Memory that the calling thread touches first comes from this node as long as it has room.
+///
+/// # Errors
+/// `InvalidInput` if the node does not exist or the cpuset forbids it.
+pub fn prefer_memory(node: NodeId) -> io::Result<()> {
+    mempolicy::set_mempolicy(mempolicy::PREFERRED, &words(&Nodemask::from_iter([node])))
 }
 
 /// New memory comes from the node of the CPU that touches it first, as the kernel does by default.

@@ -70,7 +70,7 @@ fn list(
 ) -> io::Result<()> {
     let (ranges_max, step_max) = match wanted {
         Wanted::Populated => (RANGES_MAX, STEP_BYTES_MAX),
-        Wanted::SoftDirty => (usize::MAX, STEP_BYTES_MIN),
+        Wanted::SoftDirty | Wanted::Huge => (usize::MAX, STEP_BYTES_MIN),
     };
     let mut regions = vec![PageRegion::default(); REGIONS_PER_CALL];
     let (mut at, mut step) = (range.start, STEP_BYTES_MIN);

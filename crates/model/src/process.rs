@@ -25,6 +25,11 @@ impl Pid {
         if valid { Ok(Self(number)) } else { Err(PidError(number.to_string())) }
     }
 
+    /// The process that asks.
+    pub fn of_this_process() -> Self {
+        Self(std::process::id())
+    }
+
     /// Its number.
     pub fn number(self) -> u32 {
         self.0

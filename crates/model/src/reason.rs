@@ -14,6 +14,8 @@ pub enum SkipReason {
     Pinned,
     /// Other processes map the page too, and moving it needs CAP_SYS_NICE.
     Shared,
+    /// A child made by fork(2) still has the page, or nobody wrote to it since it had.
+    SharedAfterFork,
     /// The page went away between looking and moving (freed, unmapped, truncated).
     NotPresent,
     /// The page is in swap; the kernel chooses its node when it comes back.
@@ -40,9 +42,10 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// Every reason.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Pinned,
         Self::Shared,
+        Self::SharedAfterFork,
         Self::NotPresent,
         Self::Swapped,
         Self::NoMemory,
@@ -61,6 +64,7 @@ impl SkipReason {
         match self {
             Self::Pinned => "pinned",
             Self::Shared => "shared",
+            Self::SharedAfterFork => "shared-after-fork",
             Self::NotPresent => "not-present",
             Self::Swapped => "swapped",
             Self::NoMemory => "no-memory",
@@ -80,6 +84,7 @@ impl SkipReason {
         match self {
             Self::Pinned => "in use by I/O or a device; try again when the I/O has ended",
             Self::Shared => "mapped by other processes; run with CAP_SYS_NICE to move it",
+            Self::SharedAfterFork => "a child still shares it; try again when the child has ended",
             Self::NotPresent => "freed or unmapped meanwhile; nothing to do",
             Self::Swapped => "in swap; it is placed when it is read back",
             Self::NoMemory => "destination full; free memory there or move less",

@@ -74,6 +74,16 @@ pub enum Error {
         /// The node.
         node: NodeId,
     },
+    /// No file descriptor is left.
+    #[error("{what} needs a file descriptor and {whose} has none left; {fix}")]
+    NoDescriptor {
+        /// What would have it.
+        what: &'static str,
+        /// Who has used them up.
+        whose: &'static str,
+        /// What to do.
+        fix: &'static str,
+    },
     /// A system call failed.
     #[error("{call} failed: {source}")]
     System {

@@ -7,13 +7,30 @@
 #[allow(unsafe_code, reason = "the room that maps memory and speaks to userfaultfd")]
 mod sys;
 
+mod carrier;
+mod chunk;
 mod copier;
+mod core;
+mod desk;
 mod error;
+mod fork;
+mod handler;
+mod job;
+mod kernel;
+mod lanes;
 mod options;
+mod page_bits;
 mod pager;
+mod probe;
+mod refusals;
 mod region;
 mod report;
+mod residency;
 mod road;
+mod sections;
+mod shadow;
+mod shop;
+mod sync;
 
 pub use copier::{Copier, Memcpy};
 pub use error::{Error, Result};
@@ -22,6 +39,10 @@ pub use options::{
     RegionOptions, Supply,
 };
 pub use pager::Pager;
+pub use probe::{Capabilities, Faults, Shortfall};
 pub use region::{PinGuard, Region};
 pub use report::{Report, Spent};
 pub use road::Road;
+
+/// What is claimed at a time, what a slot holds, and what a huge page is: 2 MiB.
+const CHUNK_BYTES: usize = 2 << 20;

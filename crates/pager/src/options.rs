@@ -66,6 +66,17 @@ pub enum Placement {
     Interleaved(Nodemask),
 }
 
+impl Placement {
+    /// The node that the pages of a chunk come from; `None` to leave it to the kernel.
+    pub(crate) fn node_of_chunk(&self, chunk: usize) -> Option<NodeId> {
+        match self {
+            Self::Local => None,
+            Self::Node(node) => Some(*node),
+            Self::Interleaved(nodes) => nodes.iter().nth(chunk % nodes.len().max(1)),
+        }
+    }
+}
+
 /// What moves the pages of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {

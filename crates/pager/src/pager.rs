@@ -1,11 +1,52 @@
 //! The pager of a process.
 
-use crate::{Error, PagerOptions, Region, RegionOptions, Result, Road};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use nodeward_linux::own::PageMap;
+use nodeward_linux::{Linux, nodes};
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{NodeId, Nodemask, Pid, Topology};
+use nodeward_policy::workers::WORKERS_MAX;
+use rustix::process::getpid;
+
+use crate::error::{Error, Result, system};
+use crate::handler::{Handler, Regions};
+use crate::job::{Job, Kind, Order, Task};
+use crate::lanes::Lanes;
+use crate::page_bits::PageBits;
+use crate::shop::{Shop, Tools};
+use crate::sys::Uffd;
+use crate::{PagerOptions, Region, RegionOptions, Road, chunk, copier, fork, probe};
 
 /// Manages memory of this process: regions whose pages move between nodes while they are in use.
 /// A clone is another handle of the same pager, which ends with its last handle and region.
-#[derive(Clone, Debug)]
-pub struct Pager(());
+#[derive(Clone)]
+pub struct Pager(Arc<Inner>);
+
+/// What the handles of a pager share.
+pub struct Inner {
+    pub machine: Linux,
+    pub topology: Topology,
+    /// This process, to be asked where pages are.
+    pub myself: Arc<dyn Process>,
+    road: Road,
+    why_not_faster: Option<String>,
+    lanes_max: u32,
+    usable_nodes: Nodemask,
+    pid: i32,
+    /// The engine room; none where only the kernel moves pages.
+    pub engine: Option<Engine>,
+}
+
+/// The threads of a pager and what they share.
+pub struct Engine {
+    pub shop: Arc<Shop>,
+    pub regions: Arc<Regions>,
+    pub lanes: Lanes,
+    handler: Handler,
+}
 
 impl Pager {
     /// Probes what works here and starts the threads.
@@ -13,33 +54,185 @@ impl Pager {
     /// # Errors
     /// If threads or memory cannot be had, or an option makes no sense. A kernel that offers little
     /// is no error: see [`Pager::road`].
-    pub fn open(_options: &PagerOptions) -> Result<Self> {
-        Err(Error::Closing)
+    pub fn open(options: &PagerOptions) -> Result<Self> {
+        let machine = Linux::open();
+        let topology = machine.topology()?;
+        let myself = machine.hold(Pid::of_this_process())?;
+        let lanes_max = lanes(options, &machine, &topology)?;
+        let usable_nodes = nodes::context(Path::new("/"), &topology)?.allowed;
+        let usable_nodes = usable_nodes.and(&topology.nodes_with_memory());
+        let found = probe::probe(options.assume_no_syscalls, options.kernel_only)?;
+        let engine = match found.uffd {
+            Some(uffd) => Some(Engine::start(uffd, options, &topology, &myself, lanes_max)?),
+            None => None,
+        };
+        let inner = Arc::new(Inner {
+            machine,
+            topology,
+            myself,
+            road: found.road,
+            why_not_faster: found.why_not_faster,
+            lanes_max,
+            usable_nodes,
+            pid: getpid().as_raw_pid(),
+            engine,
+        });
+        if inner.engine.is_some() {
+            fork::join(&inner)?;
+        }
+        Ok(Self(inner))
     }
 
     /// How pages move here.
     pub fn road(&self) -> Road {
-        Road::Kernel
+        self.0.road
     }
 
     /// Why it is not a faster road; `None` on the fastest.
-    pub fn why_not_faster(&self) -> Option<String> {
-        None
+    pub fn why_not_faster(&self) -> Option<&str> {
+        self.0.why_not_faster.as_deref()
     }
 
-    /// Name of the copier that is used.
-    pub fn copier(&self) -> &'static str {
-        "memcpy"
+    /// Name of the copier that is used; `None` if the kernel copies.
+    pub fn copier(&self) -> Option<&'static str> {
+        self.0.engine.as_ref().map(|engine| engine.shop.copier.name())
     }
 
     /// Most lanes that a migration gets.
     pub fn lanes(&self) -> u32 {
-        1
+        self.0.lanes_max
     }
 
     /// Reserves address space for a region of so many bytes, rounded up to 2 MiB. Nothing is in
     /// memory yet; what is touched first reads as zero.
-    pub fn reserve(&self, _bytes: usize, _options: &RegionOptions) -> Result<Region> {
-        Err(Error::Closing)
+    pub fn reserve(&self, bytes: usize, options: &RegionOptions) -> Result<Region> {
+        self.0.check_process()?;
+        Region::reserve(&self.0, bytes, options)
+    }
+
+    /// Frees the pages that are kept from earlier migrations. Returns how many bytes.
+    pub fn trim(&self) -> usize {
+        self.0.engine.as_ref().map_or(0, |engine| engine.shop.free_kept() * engine.shop.page_bytes)
+    }
+}
+
+impl fmt::Debug for Pager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pager")
+            .field("road", &self.road())
+            .field("lanes", &self.lanes())
+            .field("copier", &self.copier())
+            .finish_non_exhaustive()
+    }
+}
+
+fn lanes(options: &PagerOptions, machine: &Linux, topology: &Topology) -> Result<u32> {
+    let usable = machine.usable_cpus()?;
+    let nodes = topology.node_ids();
+    let cores = nodes.iter().flat_map(|node| topology.cores_of_node(node));
+    let cores = cores.filter(|core| !core.and(&usable).is_empty()).count();
+    match options.lanes {
+        None => Ok(cores.clamp(1, WORKERS_MAX) as u32),
+        Some(lanes) if (1..=256).contains(&lanes) => Ok(lanes),
+        Some(lanes) => Err(Error::BadOption {
+            what: format!("{lanes} lanes"),
+            fix: "1 to 256 are possible, and more than one for each core never pays".to_owned(),
+        }),
+    }
+}
+
+impl Engine {
+    fn start(
+        uffd: Uffd,
+        options: &PagerOptions,
+        topology: &Topology,
+        myself: &Arc<dyn Process>,
+        lanes_max: u32,
+    ) -> Result<Self> {
+        let tools = Tools {
+            uffd,
+            copier: options.copier.clone().unwrap_or_else(copier::fastest),
+            machine: Linux::open(),
+            topology: topology.clone(),
+            pages: PageMap::open().map_err(system("opening /proc/self/pagemap"))?,
+            myself: Arc::clone(myself),
+        };
+        let pool_bytes = options.pool_bytes.unwrap_or(PagerOptions::POOL_BYTES);
+        let shop = Arc::new(Shop::new(tools, pool_bytes)?);
+        let regions = Arc::new(Regions::default());
+        let lanes = Lanes::start(&shop, lanes_max)?;
+        let handler = Handler::start(&shop, &regions, lanes_max as usize + 1)?;
+        Ok(Self { shop, regions, lanes, handler })
+    }
+
+    /// Brings back what is left out of a region, of the chunks from `first` on.
+    pub fn return_left_out(&self, core: &Arc<crate::core::Core>, chunks: Vec<usize>) {
+        let task = |chunk| Task { chunk, pages: PageBits::default(), to: NodeId(0) };
+        let order = Order {
+            core: Arc::clone(core),
+            kind: Kind::Return,
+            how: chunk::How::default(),
+            tasks: chunks.into_iter().map(task).collect(),
+            lanes: 1,
+            all_lanes: true,
+            cpus: Vec::new(),
+            bytes_per_s: None,
+            stall_ns: None,
+        };
+        self.lanes.run(Job::new(order), None, None);
+    }
+}
+
+impl Inner {
+    /// Nodes with memory that our cpuset allows.
+    pub fn usable_nodes(&self) -> &Nodemask {
+        &self.usable_nodes
+    }
+
+    /// Why the road is not a faster one.
+    pub fn why_not_faster(&self) -> String {
+        self.why_not_faster.clone().unwrap_or_default()
+    }
+
+    /// Whether this is the process that opened the pager, and not a child of it.
+    pub fn is_of_parent(&self) -> bool {
+        getpid().as_raw_pid() == self.pid
+    }
+
+    /// # Errors
+    /// In a child that fork(2) made.
+    pub fn check_process(&self) -> Result<()> {
+        if self.is_of_parent() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    /// Lets nobody take pages out of sight, and brings back what is.
+    pub fn pause(&self) {
+        let Some(engine) = self.engine.as_ref().filter(|_| self.is_of_parent()) else { return };
+        for core in engine.regions.all() {
+            core.desk.pause();
+            let left_out = core.desk.chunks_where(|note| note.left_out.is_some());
+            engine.return_left_out(&core, left_out);
+        }
+    }
+
+    /// Ends that.
+    pub fn resume(&self) {
+        let Some(engine) = &self.engine else { return };
+        engine.regions.all().iter().for_each(|core| core.desk.resume());
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            match self.is_of_parent() {
+                true => {
+                    engine.lanes.stop();
+                    engine.handler.stop();
+                }
+                // Its threads are in the parent.
+                false => std::mem::forget(engine),
+            }
+        }
     }
 }

@@ -1,97 +1,461 @@
 //! A region: the handle that programs have.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use nodeward_model::NodeId;
+use nodeward_machine::Machine;
+use nodeward_model::{NodeId, Nodemask};
+use nodeward_policy::workers;
 
-use crate::{Error, Migration, Mode, Placement, Report, Result};
+use crate::chunk::How;
+use crate::core::{Core, Note};
+use crate::desk::Desk;
+use crate::error::{Error, Result, system};
+use crate::job::{Job, Kind, Order, Task};
+use crate::page_bits::PageBits;
+use crate::pager::{Engine, Inner};
+use crate::sys::{Advice, Mapping};
+use crate::{
+    CHUNK_BYTES, ForkRule, Migration, Mode, PageSize, Placement, RegionOptions, Report, kernel,
+    residency, sections,
+};
+
+/// A section is no smaller than this.
+const SECTION_BYTES_MIN: usize = 32 << 20;
 
 /// Managed memory. It ends with the handle: dropping it ends migrations, waits for pages in flight
 /// and unmaps. Ranges are bytes from the region's start and must be whole pages (whole huge pages
 /// in a region of huge pages).
-#[derive(Debug)]
-pub struct Region(());
+pub struct Region {
+    pager: Arc<Inner>,
+    backing: Backing,
+    size: PageSize,
+}
+
+enum Backing {
+    /// Pages that we move.
+    Managed(Arc<Core>),
+    /// Pages that only the kernel moves.
+    Plain(Mapping),
+}
 
 impl Region {
+    pub(crate) fn reserve(
+        pager: &Arc<Inner>,
+        bytes: usize,
+        options: &RegionOptions,
+    ) -> Result<Self> {
+        check_placement(pager, &options.placement)?;
+        let mapping = map(bytes, options)?;
+        let backing = match &pager.engine {
+            Some(engine) => Backing::Managed(manage(engine, mapping, options)?),
+            None => Backing::Plain(mapping),
+        };
+        Ok(Self { pager: Arc::clone(pager), backing, size: options.page })
+    }
+
     /// The first byte. The memory may be read and written like any other, by any thread, as long
     /// as the region lives, also while it moves.
     pub fn as_ptr(&self) -> *mut u8 {
-        std::ptr::null_mut()
+        self.mapping().start() as *mut u8
     }
 
     /// Bytes; a multiple of 2 MiB.
     pub fn bytes(&self) -> usize {
-        0
+        self.mapping().bytes()
     }
 
     /// Bytes of one of its pages.
     pub fn page_bytes(&self) -> usize {
-        4096
+        match self.size {
+            PageSize::Base => self.base_page_bytes(),
+            PageSize::Huge => CHUNK_BYTES,
+        }
     }
 
     /// The content, for threads that share it.
     pub fn words(&self) -> &[AtomicU64] {
-        &[]
+        self.mapping().words()
     }
 
     /// Brings pages into memory that are not: zeros, on the nodes of `placement`.
-    pub fn commit(&self, _range: Range<usize>, _placement: &Placement) -> Result<()> {
-        Err(Error::Closing)
+    ///
+    /// # Errors
+    /// For a bad range or node, or if a node has no room.
+    pub fn commit(&self, range: Range<usize>, placement: &Placement) -> Result<()> {
+        self.check(&range)?;
+        check_placement(&self.pager, placement)?;
+        match &self.backing {
+            Backing::Managed(core) => self.commit_managed(core, range, placement),
+            Backing::Plain(mapping) => {
+                kernel::commit(mapping, range, placement).map_err(system("madvise"))
+            }
+        }
     }
 
     /// Gives the memory of a range back; it reads as zero afterwards. Waits for pages in flight.
-    pub fn discard(&self, _range: Range<usize>) -> Result<()> {
-        Err(Error::Closing)
+    ///
+    /// # Errors
+    /// For a bad range.
+    pub fn discard(&self, range: Range<usize>) -> Result<()> {
+        self.check(&range)?;
+        if let Backing::Managed(core) = &self.backing {
+            self.engine()?.return_left_out(core, chunks(&range).collect());
+        }
+        self.mapping().advise(range, Advice::Discard).map_err(system("madvise"))
     }
 
     /// Moves a range to a node.
-    pub fn migrate(
-        &self,
-        _range: Range<usize>,
-        _to: NodeId,
-        _how: &Migration<'_>,
-    ) -> Result<Report> {
-        Err(Error::Closing)
+    ///
+    /// # Errors
+    /// For a bad range or node, and in a child of fork(2). What happened to single pages is in the
+    /// report.
+    pub fn migrate(&self, range: Range<usize>, to: NodeId, how: &Migration<'_>) -> Result<Report> {
+        self.check(&range)?;
+        self.check_node(to)?;
+        match self.managed() {
+            Some(core) => {
+                let tasks = self.tasks(&range, to);
+                self.run(core, Kind::Migrate, tasks, &Nodemask::from_iter([to]), how)
+            }
+            None => kernel::migrate(self.addresses(&range), to, how),
+        }
     }
 
     /// Leaves a range out, so that the next thread to touch a granule (256 KiB) pulls it to its
     /// own node. Returns when all is out; `Report::lazy_pages` counts.
-    pub fn migrate_lazily(&self, _range: Range<usize>, _how: &Migration<'_>) -> Result<Report> {
-        Err(Error::Closing)
+    ///
+    /// # Errors
+    /// As [`Region::migrate`], and where only the kernel moves pages.
+    pub fn migrate_lazily(&self, range: Range<usize>, how: &Migration<'_>) -> Result<Report> {
+        self.check(&range)?;
+        let core = self.managed().ok_or_else(|| Error::NeedsUserfaultfd {
+            what: "lazy migration",
+            why: self.pager.why_not_faster(),
+        })?;
+        let tasks = self.tasks(&range, NodeId(0));
+        self.run(core, Kind::LeaveOut, tasks, &Nodemask::new(), how)
     }
 
     /// Exchanges the nodes of two ranges of equal length: what is on the node of the first goes to
     /// that of the second and the other way round, in turns, so that neither node needs room for
-    /// more than a few batches.
+    /// more than a few batches. The node of a range is the one that most of its pages are on.
+    ///
+    /// # Errors
+    /// As [`Region::migrate`], and if a range has no pages or the ranges meet.
     pub fn exchange(
         &self,
-        _one: Range<usize>,
-        _other: Range<usize>,
-        _how: &Migration<'_>,
+        one: Range<usize>,
+        other: Range<usize>,
+        how: &Migration<'_>,
     ) -> Result<Report> {
-        Err(Error::Closing)
+        self.check(&one)?;
+        self.check(&other)?;
+        if one.len() != other.len() || (one.start < other.end && other.start < one.end) {
+            return Err(Error::BadOption {
+                what: format!("ranges {one:x?} and {other:x?} to exchange"),
+                fix: "name two of equal length that have no page in common".to_owned(),
+            });
+        }
+        let (first, second) = (self.node_of(&one)?, self.node_of(&other)?);
+        let there = self.tasks(&one, second);
+        let back = self.tasks(&other, first);
+        let Some(core) = self.managed() else {
+            let mut report = kernel::migrate(self.addresses(&one), second, how)?;
+            report.add(&kernel::migrate(self.addresses(&other), first, how)?);
+            return Ok(report);
+        };
+        let tasks = in_turns(there, back);
+        self.run(core, Kind::Migrate, tasks, &Nodemask::from_iter([first, second]), how)
     }
 
-    /// Base pages of a range by node, counted. Pages that are out (lazy) count where they are.
-    pub fn residency(&self, _range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
-        Err(Error::Closing)
+    /// Base pages of a range by node, counted. Pages that are out (lazy) are not counted.
+    ///
+    /// # Errors
+    /// For a bad range.
+    pub fn residency(&self, range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
+        self.check(&range)?;
+        residency::count(&*self.pager.myself, self.addresses(&range))
     }
 
     /// Keeps a range where it is until the guard is dropped, because somebody holds plain
     /// references to its pages (vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file
-    /// systems). Waits for pages in flight and pulls lazy ones back.
-    pub fn pin(&self, _range: Range<usize>) -> Result<PinGuard<'_>> {
-        Err(Error::Closing)
+    /// systems). Waits for pages in flight and brings lazy ones back.
+    ///
+    /// # Errors
+    /// For a bad range.
+    pub fn pin(&self, range: Range<usize>) -> Result<PinGuard<'_>> {
+        self.check(&range)?;
+        let page_bytes = self.base_page_bytes();
+        let pages = range.start / page_bytes..range.end.div_ceil(page_bytes);
+        if let Backing::Managed(core) = &self.backing {
+            core.desk.pin(pages.clone());
+            // Each chunk is claimed once, so whoever moved its pages has ended.
+            self.engine()?.return_left_out(core, chunks(&range).collect());
+        }
+        Ok(PinGuard { region: self, pages })
     }
 
-    /// Chooses what moves the pages.
-    pub fn set_mode(&self, _mode: Mode) -> Result<()> {
-        Err(Error::Closing)
+    /// Chooses what moves the pages from the next call on.
+    ///
+    /// # Errors
+    /// For [`Mode::Auto`] where only the kernel moves pages.
+    pub fn set_mode(&self, mode: Mode) -> Result<()> {
+        match (&self.backing, mode) {
+            (Backing::Managed(core), _) => {
+                core.by_kernel.store(mode == Mode::Kernel, Ordering::Relaxed);
+                Ok(())
+            }
+            (Backing::Plain(_), Mode::Kernel) => Ok(()),
+            (Backing::Plain(_), Mode::Auto) => Err(Error::NeedsUserfaultfd {
+                what: "another mode than the kernel's",
+                why: self.pager.why_not_faster(),
+            }),
+        }
+    }
+
+    fn mapping(&self) -> &Mapping {
+        match &self.backing {
+            Backing::Managed(core) => &core.mapping,
+            Backing::Plain(mapping) => mapping,
+        }
+    }
+
+    /// The core, if we move the pages.
+    fn managed(&self) -> Option<&Arc<Core>> {
+        match &self.backing {
+            Backing::Managed(core) if !core.by_kernel.load(Ordering::Relaxed) => Some(core),
+            _ => None,
+        }
+    }
+
+    fn engine(&self) -> Result<&Engine> {
+        self.pager.engine.as_ref().ok_or(Error::Closing)
+    }
+
+    fn base_page_bytes(&self) -> usize {
+        self.pager.machine.page_bytes() as usize
+    }
+
+    fn check(&self, range: &Range<usize>) -> Result<()> {
+        self.pager.check_process()?;
+        let (start, end, page_bytes) = (range.start, range.end, self.page_bytes());
+        if start > end || end > self.bytes() {
+            return Err(Error::OutOfRegion { start, end, region_bytes: self.bytes() });
+        }
+        if start % page_bytes != 0 || end % page_bytes != 0 {
+            return Err(Error::Unaligned { start, end, page_bytes });
+        }
+        Ok(())
+    }
+
+    fn check_node(&self, node: NodeId) -> Result<()> {
+        check_placement(&self.pager, &Placement::Node(node))
+    }
+
+    fn addresses(&self, range: &Range<usize>) -> nodeward_model::Range {
+        let start = self.mapping().start();
+        nodeward_model::Range::new(start + range.start as u64, start + range.end as u64)
+    }
+
+    fn tasks(&self, range: &Range<usize>, to: NodeId) -> Vec<Task> {
+        let page_bytes = self.base_page_bytes();
+        let pages = |chunk: usize| {
+            let start = chunk * CHUNK_BYTES;
+            let first = range.start.max(start) - start;
+            let end = range.end.min(start + CHUNK_BYTES) - start;
+            PageBits::of(first / page_bytes..end / page_bytes)
+        };
+        chunks(range).map(|chunk| Task { chunk, pages: pages(chunk), to }).collect()
+    }
+
+    fn commit_managed(
+        &self,
+        core: &Arc<Core>,
+        range: Range<usize>,
+        placement: &Placement,
+    ) -> Result<()> {
+        let local = || self.pager.topology.node_of_cpu(nodeward_linux::own::current_cpu());
+        let placement = match placement {
+            Placement::Local => &local().map_or(Placement::Local, Placement::Node),
+            named => named,
+        };
+        let tasks = self.tasks(&range, NodeId(0));
+        for task in &tasks {
+            if let Some(node) = placement.node_of_chunk(task.chunk) {
+                let room = core.shop.room_for(node, task.pages.len());
+                room.map_err(|_| Error::NoRoom { node })?;
+            }
+        }
+        let kind = Kind::Commit(placement.clone());
+        self.run(core, kind, tasks, &Nodemask::new(), &Migration::default())?;
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        core: &Arc<Core>,
+        kind: Kind,
+        tasks: Vec<Task>,
+        near: &Nodemask,
+        how: &Migration<'_>,
+    ) -> Result<Report> {
+        let engine = self.engine()?;
+        let batch_bytes = how.batch_bytes.unwrap_or(CHUNK_BYTES as u64);
+        let page_bytes = core.shop.page_bytes as u64;
+        if batch_bytes < page_bytes || batch_bytes > CHUNK_BYTES as u64 {
+            return Err(Error::BadOption {
+                what: format!("batches of {batch_bytes} bytes"),
+                fix: format!("{page_bytes} (one page) to {CHUNK_BYTES} (2 MiB) are possible"),
+            });
+        }
+        let lanes = how.lanes.unwrap_or(engine.lanes.count()).clamp(1, engine.lanes.count());
+        let order = Order {
+            core: Arc::clone(core),
+            kind,
+            how: How {
+                supply: how.supply,
+                batch_pages: (batch_bytes / page_bytes) as usize,
+                even_if_there: how.even_if_there,
+            },
+            lanes: lanes.min(tasks.len().max(1) as u32),
+            all_lanes: how.lanes.is_some(),
+            cpus: self.cpus(near),
+            tasks,
+            bytes_per_s: how.budget.bytes_per_s,
+            stall_ns: how.budget.stall.map(|stall| stall.as_nanos() as u64),
+        };
+        Ok(engine.lanes.run(Job::new(order), how.progress, how.cancel))
+    }
+
+    /// Where lanes run that serve these nodes.
+    fn cpus(&self, near: &Nodemask) -> Vec<nodeward_model::CpuId> {
+        let usable = self.pager.machine.usable_cpus().unwrap_or_default();
+        workers::cpus(&self.pager.topology, near, &usable)
+    }
+
+    /// The node that most pages of a range are on.
+    fn node_of(&self, range: &Range<usize>) -> Result<NodeId> {
+        let counts = self.residency(range.clone())?;
+        let most = counts.into_iter().max_by_key(|&(_, pages)| pages);
+        most.map(|(node, _)| node).ok_or_else(|| Error::BadOption {
+            what: format!("range {range:x?}, which has no page in memory"),
+            fix: "commit it first".to_owned(),
+        })
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region")
+            .field("start", &self.as_ptr())
+            .field("bytes", &self.bytes())
+            .field("page", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        let Backing::Managed(core) = &self.backing else { return };
+        let Some(engine) = self.pager.engine.as_ref().filter(|_| self.pager.is_of_parent()) else {
+            return; // in a child the desk may be locked by a thread that is not there
+        };
+        core.desk.close();
+        engine.regions.remove(core);
+        // Wakes whoever still waits there; nobody should. Fails only where it was unmapped before.
+        let bytes = core.mapping.bytes() as u64;
+        core.shop.uffd.unregister(core.mapping.start(), bytes).ok();
     }
 }
 
 /// Keeps a range of a region where it is.
 #[derive(Debug)]
-pub struct PinGuard<'a>(std::marker::PhantomData<&'a Region>);
+pub struct PinGuard<'a> {
+    region: &'a Region,
+    pages: Range<usize>,
+}
+
+impl Drop for PinGuard<'_> {
+    fn drop(&mut self) {
+        if let Backing::Managed(core) = &self.region.backing
+            && self.region.pager.is_of_parent()
+        {
+            core.desk.unpin(&self.pages);
+        }
+    }
+}
+
+fn map(bytes: usize, options: &RegionOptions) -> Result<Mapping> {
+    let rounded = bytes.checked_next_multiple_of(CHUNK_BYTES).filter(|&bytes| bytes > 0);
+    let bytes = rounded.ok_or_else(|| Error::BadOption {
+        what: format!("a region of {bytes} bytes"),
+        fix: "reserve at least one byte and less than the address space".to_owned(),
+    })?;
+    let mapping = Mapping::reserve(bytes, CHUNK_BYTES).map_err(system("mmap"))?;
+    match options.page {
+        // Kernels without huge pages do not know the advice, and need none.
+        PageSize::Base => drop(mapping.advise(0..bytes, Advice::BasePages)),
+        PageSize::Huge => {
+            let why = nodeward_linux::own::why_no_huge_pages();
+            why.map_or(Ok(()), |why| Err(Error::NoHugePages { why }))?;
+            mapping.advise(0..bytes, Advice::HugePages).map_err(system("madvise"))?;
+        }
+    }
+    if options.fork == ForkRule::DontFork {
+        mapping.advise(0..bytes, Advice::DontFork).map_err(system("madvise"))?;
+    }
+    Ok(mapping)
+}
+
+fn manage(engine: &Engine, mapping: Mapping, options: &RegionOptions) -> Result<Arc<Core>> {
+    let bytes = mapping.bytes();
+    sections::split(&mapping, (bytes / SECTION_BYTES_MIN).clamp(1, sections::MAX));
+    mapping.advise(0..bytes, Advice::Discard).map_err(system("madvise"))?;
+    let start = mapping.start();
+    let notes = (0..bytes / CHUNK_BYTES).map(|_| Note::default()).collect();
+    let core = Arc::new(Core {
+        mapping,
+        desk: Desk::new(notes),
+        size: options.page,
+        placement: options.placement.clone(),
+        shop: Arc::clone(&engine.shop),
+        by_kernel: AtomicBool::new(options.mode == Mode::Kernel),
+    });
+    engine.regions.add(&core);
+    let registered = engine.shop.uffd.register(start, bytes as u64);
+    if let Err(error) = registered {
+        engine.regions.remove(&core);
+        return Err(system("UFFDIO_REGISTER")(error.into()));
+    }
+    Ok(core)
+}
+
+fn check_placement(pager: &Inner, placement: &Placement) -> Result<()> {
+    let nodes = match placement {
+        Placement::Local => return Ok(()),
+        Placement::Node(node) => Nodemask::from_iter([*node]),
+        Placement::Interleaved(nodes) if nodes.is_empty() => {
+            return Err(Error::BadOption {
+                what: "interleaving over no node".to_owned(),
+                fix: "name at least one".to_owned(),
+            });
+        }
+        Placement::Interleaved(nodes) => nodes.clone(),
+    };
+    let unknown = nodes.without(pager.usable_nodes()).first();
+    unknown.map_or(Ok(()), |node| Err(Error::UnknownNode { node }))
+}
+
+/// The chunks that a range has a part of.
+fn chunks(range: &Range<usize>) -> Range<usize> {
+    range.start / CHUNK_BYTES..range.end.div_ceil(CHUNK_BYTES)
+}
+
+/// One of each in turn.
+fn in_turns(one: Vec<Task>, other: Vec<Task>) -> Vec<Task> {
+    one.into_iter().zip(other).flat_map(|(one, other)| [one, other]).collect()
+}

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod break_even;
 pub mod exchange;
 pub mod hot;
 pub mod pacing;
@@ -9,5 +10,6 @@ pub mod plan;
 pub mod ramp;
 pub mod rank;
 pub mod room;
+pub mod roster;
 pub mod sampling;
 pub mod workers;

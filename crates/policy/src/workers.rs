@@ -39,6 +39,36 @@ pub fn cpus(topology: &Topology, destinations: &Nodemask, usable: &Cpumask) -> V
     near.into_iter().chain(far).collect()
 }
 
+/// One CPU of each usable core for lanes that share the machine with the program whose pages they
+/// move, best place first: cores where nothing else runs, then idle threads of cores whose other
+/// thread is busy, then busy CPUs. `busy` leaves out what the lanes themselves do.
+///
+/// A lane on a busy CPU takes the time of the program that it serves, and when it loses the CPU in
+/// the middle of a batch, whoever touches the batch waits for a whole time slice. An idle core of
+/// another node loses less: wherever the copy runs, it crosses the link between the nodes.
+pub fn lanes(
+    topology: &Topology,
+    destination: NodeId,
+    usable: &Cpumask,
+    busy: &Cpumask,
+) -> Vec<CpuId> {
+    let [mut alone, mut beside, mut among] = [(); 3].map(|()| Cpumask::new());
+    for core in &topology.cores {
+        let ours = core.cpus.and(usable);
+        let idle = ours.without(busy);
+        if idle.is_empty() {
+            among.extend(ours.iter());
+        } else if core.cpus.and(busy).is_empty() {
+            alone.extend(idle.iter());
+        } else {
+            beside.extend(idle.iter());
+        }
+    }
+    let destinations = Nodemask::from_iter([destination]);
+    let tiers = [alone, beside, among];
+    tiers.iter().flat_map(|tier| cpus(topology, &destinations, tier)).collect()
+}
+
 /// Nodes that are no destination, nearest to any destination first.
 fn by_distance(topology: &Topology, destinations: &Nodemask) -> Vec<NodeId> {
     let nearest = |node: &NodeId| {
@@ -68,6 +98,7 @@ fn interleave(lists: &[Vec<CpuId>]) -> Vec<CpuId> {
 #[cfg(test)]
 mod tests {
     use nodeward_model::Synthetic;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -108,5 +139,57 @@ mod tests {
     #[test]
     fn a_node_without_cpus_is_served_by_its_neighbours() {
         check("2n 2c 1t 1GiB + 1n 1GiB", "2", "0-3", &[0, 1, 2, 3]);
+    }
+
+    fn check_lanes(machine: &str, usable: &str, busy: &str, expected: &[u32]) {
+        let topology = machine.parse::<Synthetic>().unwrap().topology();
+        let [usable, busy] = [usable, busy].map(|cpus| cpus.parse().unwrap());
+        let lanes: Vec<u32> =
+            lanes(&topology, NodeId(1), &usable, &busy).into_iter().map(|cpu| cpu.0).collect();
+        assert_eq!(lanes, expected, "{machine} to 1 on {usable} without {busy}");
+    }
+
+    /// Goal: the program keeps its CPUs as long as there are others.
+    #[test]
+    fn lanes_avoid_busy_cpus() {
+        let machine = "2n 2c 2t 1GiB"; // node 0: cores 0-1 and 2-3; node 1: cores 4-5 and 6-7
+        check_lanes(machine, "0-7", "", &[4, 6, 0, 2]);
+        check_lanes(machine, "0-7", "6-7", &[4, 0, 2, 6]);
+        check_lanes(machine, "0-7", "4,6", &[0, 2, 5, 7]);
+        check_lanes(machine, "0-7", "4,6-7", &[0, 2, 5, 6]);
+        check_lanes(machine, "0-7", "0-7", &[4, 6, 0, 2]);
+    }
+
+    /// Goal: what we may not use counts as a neighbour, and never as a place.
+    #[test]
+    fn lanes_stay_on_usable_cpus() {
+        let machine = "2n 2c 2t 1GiB";
+        check_lanes(machine, "4,6", "5", &[6, 4]);
+        check_lanes(machine, "4,6", "4", &[6, 4]);
+        check_lanes(machine, "", "4", &[]);
+    }
+
+    proptest! {
+        /// Goal: each usable core has one lane, and a busy CPU only if it has no idle one; no busy
+        /// CPU comes before an idle one.
+        #[test]
+        fn every_core_gets_its_quietest_cpu(usable in 0..1_u32 << 16, busy in 0..1_u32 << 16) {
+            let topology = "2n 4c 2t 1GiB L3:8MiB/2c".parse::<Synthetic>().unwrap().topology();
+            let mask = |bits: u32| -> Cpumask {
+                (0..16).filter(|cpu| bits >> cpu & 1 == 1).map(CpuId).collect()
+            };
+            let (usable, busy) = (mask(usable), mask(busy));
+            let lanes = lanes(&topology, NodeId(1), &usable, &busy);
+            prop_assert!(lanes.iter().all(|&cpu| usable.contains(cpu)));
+            prop_assert!(lanes.is_sorted_by_key(|&cpu| busy.contains(cpu)));
+            for core in &topology.cores {
+                let ours: Vec<CpuId> =
+                    lanes.iter().copied().filter(|&cpu| core.cpus.contains(cpu)).collect();
+                let places = core.cpus.and(&usable);
+                prop_assert_eq!(ours.len(), usize::from(!places.is_empty()));
+                let is_busy = ours.iter().any(|&cpu| busy.contains(cpu));
+                prop_assert!(!is_busy || places.is_subset(&busy));
+            }
+        }
     }
 }

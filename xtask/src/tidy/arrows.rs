@@ -10,6 +10,7 @@ use crate::workspace::{Package, Workspace};
 const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward-model", &[]),
     ("nodeward-policy", &["nodeward-model"]),
+    ("nodeward-migrate", &["nodeward-model"]),
     ("nodeward-machine", &["nodeward-model"]),
     ("nodeward-samples", &["nodeward-model"]),
     ("nodeward-linux", &["nodeward-model", "nodeward-machine"]),

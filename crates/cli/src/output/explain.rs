@@ -35,6 +35,7 @@ fn means(reason: SkipReason) -> &'static str {
             "somebody beside the process holds the page, and did so for all attempts"
         }
         SkipReason::Shared => "other processes map the page as well",
+        SkipReason::SharedAfterFork => "a child that fork(2) made still shares the page",
         SkipReason::NotPresent => "the page went away between looking and moving",
         SkipReason::Swapped => "the page is in swap, on no node",
         SkipReason::NoMemory => "the destination had no free memory left",
@@ -59,6 +60,10 @@ fn why(reason: SkipReason) -> &'static str {
         SkipReason::Pinned => {
             "a device or a system call may write to the page's present place at any time, so \
              the kernel moves no page with more references than it can account for"
+        }
+        SkipReason::SharedAfterFork => {
+            "a page that two processes share cannot change its place in one of them; only memory \
+             that a program manages with the nodeward library has this reason"
         }
         SkipReason::Shared => {
             "moving it changes their memory too, for which the kernel asks for CAP_SYS_NICE"
@@ -101,6 +106,10 @@ fn what_to_do(reason: SkipReason) -> &'static str {
         SkipReason::Pinned => {
             "repeat the move when direct I/O has ended; memory registered with RDMA, vfio, \
              io_uring or a GPU stays until its owner lets go of it"
+        }
+        SkipReason::SharedAfterFork => {
+            "migrate again when the child has ended or called exec, or reserve the region so that \
+             children do not get it (DontFork)"
         }
         SkipReason::Shared => {
             "run as root or with CAP_SYS_NICE; name all processes that share it, and it is \

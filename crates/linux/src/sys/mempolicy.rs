@@ -7,6 +7,9 @@ pub const DEFAULT: libc::c_int = libc::MPOL_DEFAULT;
 /// MPOL_BIND: only the nodes of the mask.
 pub const BIND: libc::c_int = libc::MPOL_BIND;
 
+/// MPOL_PREFERRED: the first node of the mask, and others when it is full.
+pub const PREFERRED: libc::c_int = libc::MPOL_PREFERRED;
+
 /// Sets the memory policy of the calling thread; threads that it starts inherit it. Bit n of the
 /// mask's words stands for node n.
 pub fn set_mempolicy(mode: libc::c_int, mask: &[u64]) -> io::Result<()> {

@@ -15,5 +15,7 @@ pub use hold::vmsplice;
 pub use pages::{move_pages, query_pages};
 pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size, userfaultfd};
 pub use scan::{PageRegion, Wanted, scan_pages};
-pub use thread::{ask_for_long_slices, disable_huge_pages, fork_idle, thread_usage};
+pub use thread::{
+    ask_for_long_slices, disable_huge_pages, fork_idle, huge_pages_are_disabled, thread_usage,
+};
 pub use view::{FileView, knows_populate};

@@ -34,6 +34,7 @@ struct ScanArgument {
 
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
+const PAGE_IS_HUGE: u64 = 1 << 6;
 const PAGE_IS_SOFT_DIRTY: u64 = 1 << 7;
 const PAGEMAP_SCAN: libc::Ioctl =
     (3 << 30 | size_of::<ScanArgument>() << 16 | (b'f' as usize) << 8 | 16) as libc::Ioctl;
@@ -45,6 +46,8 @@ pub enum Wanted {
     Populated,
     /// Of those, the ones whose soft-dirty bit is set, or that of their mapping.
     SoftDirty,
+    /// Of those, the ones that a page table entry for a whole huge page maps.
+    Huge,
 }
 
 /// Lists the runs of wanted pages from `start` to `end`, until `regions` is full or `pages_max`
@@ -60,6 +63,7 @@ pub fn scan_pages(
     let all_of = match wanted {
         Wanted::Populated => 0,
         Wanted::SoftDirty => PAGE_IS_SOFT_DIRTY,
+        Wanted::Huge => PAGE_IS_HUGE,
     };
     let mut argument = ScanArgument {
         size: size_of::<ScanArgument>() as u64,

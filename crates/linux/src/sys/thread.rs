@@ -67,3 +67,9 @@ pub fn disable_huge_pages() -> io::Result<()> {
     let result = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Whether that was done.
+pub fn huge_pages_are_disabled() -> bool {
+    // SAFETY: prctl with integers only.
+    unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1 }
+}

@@ -1,0 +1,319 @@
+//! What is done with a chunk while it is claimed.
+
+use std::sync::atomic::AtomicBool;
+
+use nodeward_model::{NodeId, Place, Range, SkipReason};
+use nodeward_policy::pacing::StallBudget;
+
+use crate::carrier::{Carrier, Trip};
+use crate::core::{Core, LeftOut, Note};
+use crate::desk::Claim;
+use crate::page_bits::PageBits;
+use crate::refusals::{self, each_refusal};
+use crate::sys::{Advice, bring, bring_copy};
+use crate::{CHUNK_BYTES, PageSize, Report, Supply};
+
+/// Bytes that the first touch of a range that was left out pulls. A fault costs about 60 us, the
+/// copy of so much about half of that.
+const GRANULE_BYTES: usize = 256 << 10;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// How a job does its chunks.
+#[derive(Clone, Copy, Default)]
+pub struct How {
+    /// Which destination pages.
+    pub supply: Supply,
+    /// Most base pages in a batch.
+    pub batch_pages: usize,
+    /// Whether pages that are on the destination already move, too.
+    pub even_if_there: bool,
+}
+
+/// A chunk that is claimed, and the tools to work on it.
+pub struct Work<'a> {
+    pub carrier: &'a mut Carrier,
+    pub core: &'a Core,
+    pub claim: Claim<Note>,
+}
+
+impl Work<'_> {
+    fn trip<'a>(core: &'a Core, chunk: usize, to: NodeId, stop: &'a AtomicBool) -> Trip<'a> {
+        Trip {
+            home: &core.mapping,
+            start: core.chunk(chunk).start,
+            size: core.size,
+            from: core.shop.only_node(),
+            to,
+            supply: Supply::Any,
+            batch_pages: core.shop.chunk_pages(),
+            stop,
+        }
+    }
+
+    /// Brings all pages back that were left out.
+    pub fn return_left_out(&mut self) {
+        let Some(mut left) = self.claim.note.left_out.take() else { return };
+        let to = NodeId(0); // nothing goes anywhere
+        let trip = Self::trip(self.core, self.claim.chunk, to, &NEVER);
+        self.carrier.put_back(&trip, &mut left.shadow, &left.pages);
+        self.give(left, false);
+    }
+
+    /// Moves pages to a node. Those that somebody shares are tried once more after a write that
+    /// changes nothing, which makes them ours alone if they can be: the chunk is released for that,
+    /// because a write may fault. Returns the claim, or `None` if the region is going away.
+    pub fn migrate(
+        mut self,
+        pages: PageBits,
+        to: NodeId,
+        how: &How,
+        stop: &AtomicBool,
+        stall: &mut Option<StallBudget>,
+        report: &mut Report,
+    ) -> Option<Claim<Note>> {
+        self.return_left_out();
+        let mut first = Report::default();
+        self.migrate_once(pages, to, how, stop, stall, &mut first);
+        let busy = self.carrier.take_busy();
+        if busy.is_empty() {
+            report.add(&first);
+            return Some(self.claim);
+        }
+        let (alone, shared) = self.told_apart(&busy);
+        let pinned = first.account.skipped.entry(SkipReason::Pinned).or_default();
+        *pinned = pinned.saturating_sub(busy.len() as u64);
+        first.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
+        report.add(&first);
+        let Self { carrier, core, claim } = self;
+        let chunk = claim.chunk;
+        core.release(claim);
+        make_ours(core, chunk, &alone);
+        let Ok(claim) = core.desk.claim(chunk) else {
+            report.account.skip(SkipReason::Interrupted, alone.len() as u64);
+            return None;
+        };
+        let mut again = Work { carrier, core, claim };
+        again.migrate_once(alone, to, how, stop, stall, report);
+        again.carrier.take_busy();
+        Some(again.claim)
+    }
+
+    fn migrate_once(
+        &mut self,
+        pages: PageBits,
+        to: NodeId,
+        how: &How,
+        stop: &AtomicBool,
+        stall: &mut Option<StallBudget>,
+        report: &mut Report,
+    ) {
+        let pinned = pages.and(&self.core.pinned(self.claim.chunk));
+        report.account.skip(SkipReason::Pinned, pinned.len() as u64);
+        let pages = pages.without(&pinned);
+        let whole = pages.len() == self.core.shop.chunk_pages();
+        let size = if whole { self.core.size } else { PageSize::Base };
+        let before = report.account.skipped_total();
+        for (from, pages) in self.sources(pages, to, how, report) {
+            let trip = Trip {
+                size,
+                from,
+                supply: how.supply,
+                batch_pages: how.batch_pages,
+                ..Self::trip(self.core, self.claim.chunk, to, stop)
+            };
+            self.carrier.migrate(&trip, pages, stall, report);
+        }
+        let all_there = whole && report.account.skipped_total() == before;
+        if self.claim.note.node != Some(to) {
+            self.claim.note.node = all_there.then_some(to);
+        }
+    }
+
+    /// The pages that are to move, by the node they are on. Others are accounted for.
+    fn sources(
+        &self,
+        pages: PageBits,
+        to: NodeId,
+        how: &How,
+        report: &mut Report,
+    ) -> Vec<(Option<NodeId>, PageBits)> {
+        let shop = &self.core.shop;
+        let known = shop.only_node().or(self.claim.note.node);
+        if known.is_some_and(|node| node != to || how.even_if_there) {
+            return vec![(known, pages)];
+        }
+        let start = self.core.mapping.start() + self.core.chunk(self.claim.chunk).start as u64;
+        let range = Range::new(start, start + CHUNK_BYTES as u64);
+        let mut places = Vec::with_capacity(shop.chunk_pages());
+        if shop.myself.places(range, &mut places).is_err() {
+            return vec![(None, pages)];
+        }
+        let mut sources: Vec<(Option<NodeId>, PageBits)> = Vec::new();
+        for page in pages.iter() {
+            match places.get(page).copied().unwrap_or(Place::Absent) {
+                Place::On(node) if node == to && !how.even_if_there => {
+                    report.account.already_there += 1;
+                }
+                Place::On(node) => enter(&mut sources, node, page),
+                Place::Absent => report.account.skip(SkipReason::NotPresent, 1),
+                Place::Swapped => report.account.skip(SkipReason::Swapped, 1),
+                Place::Fixed => report.account.skip(SkipReason::Unmovable, 1),
+                Place::InFlight => report.account.skip(SkipReason::Refused, 1),
+            }
+        }
+        sources
+    }
+
+    /// Of pages that were refused as busy: those that no other process maps, and the others.
+    fn told_apart(&self, busy: &PageBits) -> (PageBits, PageBits) {
+        let start = self.core.mapping.start() + self.core.chunk(self.claim.chunk).start as u64;
+        let page_bytes = self.core.shop.page_bytes as u64;
+        let mut alone = PageBits::default();
+        for page in busy.iter() {
+            let address = start + page as u64 * page_bytes;
+            if self.core.shop.pages.is_ours_alone(address).unwrap_or(false) {
+                alone.insert(page);
+            }
+        }
+        (alone, busy.without(&alone))
+    }
+
+    /// Leaves pages out of sight, for the next thread that touches them.
+    pub fn leave_out(&mut self, pages: PageBits, how: &How, report: &mut Report) {
+        self.return_left_out();
+        let pinned = pages.and(&self.core.pinned(self.claim.chunk));
+        report.account.skip(SkipReason::Pinned, pinned.len() as u64);
+        let pages = pages.without(&pinned);
+        let trip = Self::trip(self.core, self.claim.chunk, NodeId(0), &NEVER);
+        let from = self.core.shop.only_node().or(self.claim.note.node);
+        let whole = pages.len() == self.core.shop.chunk_pages();
+        let size = if whole { self.core.size } else { PageSize::Base };
+        let trip = Trip { size, from, ..trip };
+        let Some((size, shadow, pages)) = self.carrier.leave_out(&trip, pages, report) else {
+            return;
+        };
+        let left =
+            LeftOut { shadow, size, pages, emptied: 0, from, even_if_there: how.even_if_there };
+        match left.pages.is_empty() {
+            true => self.give(left, false),
+            false => self.claim.note.left_out = Some(left),
+        }
+    }
+
+    /// Serves a fault of a thread on `toucher`: brings what was left out, or a page of zeros.
+    pub fn serve(&mut self, page: usize, toucher: Option<NodeId>) {
+        match self.claim.note.left_out.take() {
+            Some(left) if left.pages.contains(page) => self.pull(left, page, toucher),
+            left => {
+                self.claim.note.left_out = left;
+                let placed = self.core.placement.node_of_chunk(self.claim.chunk);
+                self.supply(PageBits::of(page..page + 1), placed.or(toucher));
+            }
+        }
+    }
+
+    fn pull(&mut self, mut left: LeftOut, page: usize, toucher: Option<NodeId>) {
+        let granule = granule(self.core, &left, page);
+        let to = toucher.or(left.from).unwrap_or(NodeId(0));
+        let from = left.from;
+        let trip = Self::trip(self.core, self.claim.chunk, to, &NEVER);
+        let trip = Trip { size: left.size, from, ..trip };
+        let stays = from == Some(to) && !left.even_if_there;
+        let mut report = Report::default();
+        let pulled =
+            !stays && self.carrier.pull(&trip, &mut left.shadow, &granule, &mut report).is_ok();
+        if !pulled {
+            self.carrier.put_back(&trip, &mut left.shadow, &granule);
+        }
+        left.emptied += usize::try_from(report.account.moved).unwrap_or(0);
+        left.pages = left.pages.without(&granule);
+        match left.pages.is_empty() {
+            true => {
+                let full = left.emptied == self.core.shop.chunk_pages();
+                self.give(left, full);
+            }
+            false => self.claim.note.left_out = Some(left),
+        }
+    }
+
+    /// Gives a slot back that pages were left out in; `full` if it is full of emptied pages.
+    fn give(&self, mut left: LeftOut, full: bool) {
+        match full {
+            true => left.shadow.pages = self.core.shop.chunk_pages(),
+            false => left.shadow.clear(),
+        }
+        self.core.shop.shadows(left.size).give(left.shadow, left.from);
+    }
+
+    /// Brings pages of zeros where none are, and wakes who waits there.
+    pub fn supply(&mut self, pages: PageBits, node: Option<NodeId>) {
+        if let Some(node) = node {
+            self.carrier.prefer(node).ok(); // elsewhere is better than nowhere
+        }
+        if self.core.size == PageSize::Base || !self.supply_huge(node) {
+            self.supply_base(&pages);
+        }
+        self.core.wake(self.claim.chunk);
+    }
+
+    fn supply_base(&self, pages: &PageBits) {
+        let (core, page_bytes) = (self.core, self.core.shop.page_bytes);
+        let (uffd, start) = (&core.shop.uffd, core.chunk(self.claim.chunk).start);
+        for run in pages.runs() {
+            let home = start + run.start * page_bytes;
+            let end = home + run.len() * page_bytes;
+            let copy =
+                |from| bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, home + from..end));
+            // What is there already is as good; where there is no memory, the page of zeros that
+            // all share needs none until it is written to.
+            let refused = |page: usize, _| {
+                let address = core.mapping.start() + (home + page * page_bytes) as u64;
+                uffd.zero(address, page_bytes as u64).ok();
+            };
+            each_refusal(run.len(), page_bytes, copy, refusals::of_map, refused);
+        }
+    }
+
+    /// Brings a huge page of zeros if the whole chunk is missing; `false` if that was not possible.
+    fn supply_huge(&mut self, node: Option<NodeId>) -> bool {
+        let core = self.core;
+        let Ok(mut fresh) = self.carrier.fresh_huge_page(node) else { return false };
+        let to = (&core.mapping, core.chunk(self.claim.chunk));
+        let brought = bring(&core.shop.uffd, (&mut fresh.slot, 0), to).is_ok();
+        match brought {
+            true => fresh.pages = 0,
+            false => fresh.clear(),
+        }
+        core.shop.shadows(PageSize::Huge).give(fresh, None);
+        brought
+    }
+}
+
+/// The pages that are pulled together with one of them.
+fn granule(core: &Core, left: &LeftOut, page: usize) -> PageBits {
+    let pages = (GRANULE_BYTES / core.shop.page_bytes).max(1);
+    match left.size {
+        PageSize::Base => {
+            left.pages.and(&PageBits::of(page / pages * pages..(page / pages + 1) * pages))
+        }
+        PageSize::Huge => left.pages,
+    }
+}
+
+/// Writes to pages without changing them, so that those that a child had are ours alone again. May
+/// fault, so their chunk must not be claimed by us.
+fn make_ours(core: &Core, chunk: usize, pages: &PageBits) {
+    let (page_bytes, start) = (core.shop.page_bytes, core.chunk(chunk).start);
+    for run in pages.runs() {
+        let part = start + run.start * page_bytes..start + run.end * page_bytes;
+        core.mapping.advise(part, Advice::Populate).ok(); // what could not be is refused again
+    }
+}
+
+fn enter(sources: &mut Vec<(Option<NodeId>, PageBits)>, node: NodeId, page: usize) {
+    match sources.iter_mut().find(|(from, _)| *from == Some(node)) {
+        Some((_, pages)) => pages.insert(page),
+        None => sources.push((Some(node), PageBits::of(page..page + 1))),
+    }
+}

@@ -1,0 +1,192 @@
+//! Who may touch which chunk of a region: the hand-over between lanes, fault handler, fork and
+//! drop.
+//!
+//! A chunk is claimed by one of them at a time. A lane waits for its turn. The fault handler never
+//! waits for a lane, because threads stand behind it: it notes that somebody waits for the chunk
+//! and goes on, and whoever releases the chunk wakes them, so that they fault again. Nothing is out
+//! of sight in a chunk that is not claimed, except what a lazy migration left out, and that is noted
+//! with the chunk.
+//!
+//! The protocol is model-checked in `tests/desk_model.rs`, with the locks of the model.
+
+use std::ops::Range;
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// The table of a region's chunks; `T` is what is noted with a chunk.
+pub struct Desk<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+struct State<T> {
+    chunks: Vec<Chunk<T>>,
+    claimed: usize,
+    pauses: usize,
+    closing: bool,
+    /// Page ranges that stay where they are. There are few.
+    pins: Vec<Range<usize>>,
+}
+
+struct Chunk<T> {
+    /// `None` while it is claimed: the claim has it.
+    note: Option<T>,
+    waited_for: bool,
+}
+
+/// The region is being dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closing;
+
+/// What the fault handler may do about a chunk.
+pub enum Turn<T> {
+    /// It has the chunk.
+    Claimed(Claim<T>),
+    /// Somebody else has it, and will wake those who wait for it.
+    WillBeWoken,
+    /// The region is being dropped.
+    Closing,
+}
+
+/// The sole right to a chunk. It goes back by [`Desk::release`].
+#[must_use = "a chunk that is not released stays claimed"]
+pub struct Claim<T> {
+    /// Which.
+    pub chunk: usize,
+    /// What is noted with it.
+    pub note: T,
+}
+
+impl<T> Desk<T> {
+    /// Of chunks that nobody has.
+    pub fn new(notes: Vec<T>) -> Self {
+        let chunk = |note| Chunk { note: Some(note), waited_for: false };
+        let chunks = notes.into_iter().map(chunk).collect();
+        let state = State { chunks, claimed: 0, pauses: 0, closing: false, pins: Vec::new() };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Claims a chunk to take pages out of sight. Waits while somebody has it, and while paused.
+    pub fn claim(&self, chunk: usize) -> Result<Claim<T>, Closing> {
+        let mut state = self.state();
+        loop {
+            if state.closing {
+                return Err(Closing);
+            }
+            if state.pauses == 0
+                && let Some(claim) = state.take(chunk)
+            {
+                return Ok(claim);
+            }
+            state = self.changed.wait(state).expect("no thread panicked with this lock");
+        }
+    }
+
+    /// Claims a chunk to bring pages into sight, also while paused. Waits while somebody has it.
+    pub fn claim_to_return(&self, chunk: usize) -> Result<Claim<T>, Closing> {
+        let mut state = self.state();
+        loop {
+            if state.closing {
+                return Err(Closing);
+            }
+            if let Some(claim) = state.take(chunk) {
+                return Ok(claim);
+            }
+            state = self.changed.wait(state).expect("no thread panicked with this lock");
+        }
+    }
+
+    /// Claims a chunk in which a thread faulted. Never waits.
+    pub fn claim_for_fault(&self, chunk: usize) -> Turn<T> {
+        let mut state = self.state();
+        if state.closing {
+            return Turn::Closing;
+        }
+        match state.take(chunk) {
+            Some(claim) => Turn::Claimed(claim),
+            None => {
+                state.chunks[chunk].waited_for = true;
+                Turn::WillBeWoken
+            }
+        }
+    }
+
+    /// Gives a chunk back. Returns whether threads that wait for it must be woken now.
+    #[must_use = "threads that wait must be woken"]
+    pub fn release(&self, claim: Claim<T>) -> bool {
+        let mut state = self.state();
+        state.claimed -= 1;
+        let chunk = &mut state.chunks[claim.chunk];
+        chunk.note = Some(claim.note);
+        let waited_for = std::mem::take(&mut chunk.waited_for);
+        drop(state);
+        self.changed.notify_all();
+        waited_for
+    }
+
+    /// Lets nobody take pages out of sight until [`Desk::resume`], and waits until nobody does.
+    /// Pauses add up.
+    pub fn pause(&self) {
+        let mut state = self.state();
+        state.pauses += 1;
+        while state.claimed > 0 {
+            state = self.changed.wait(state).expect("no thread panicked with this lock");
+        }
+    }
+
+    /// Ends a pause.
+    pub fn resume(&self) {
+        self.state().pauses -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Ends all claims for good: later ones are refused, and this waits for those that are.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closing = true;
+        self.changed.notify_all();
+        while state.claimed > 0 {
+            state = self.changed.wait(state).expect("no thread panicked with this lock");
+        }
+    }
+
+    /// Chunks whose note says so; those that are claimed now count as well.
+    pub fn chunks_where(&self, says: impl Fn(&T) -> bool) -> Vec<usize> {
+        let state = self.state();
+        let wanted = |chunk: &Chunk<T>| chunk.note.as_ref().is_none_or(&says);
+        let chunks = state.chunks.iter().enumerate();
+        chunks.filter(|(_, chunk)| wanted(chunk)).map(|(index, _)| index).collect()
+    }
+
+    /// Notes that pages stay where they are. Claims that began before may still move them.
+    pub fn pin(&self, pages: Range<usize>) {
+        self.state().pins.push(pages);
+    }
+
+    /// Takes back one [`Desk::pin`] of the same pages.
+    pub fn unpin(&self, pages: &Range<usize>) {
+        let mut state = self.state();
+        if let Some(index) = state.pins.iter().position(|pin| pin == pages) {
+            state.pins.swap_remove(index);
+        }
+    }
+
+    /// The parts of `pages` that must stay where they are. Asked by the holder of their chunk.
+    pub fn pinned(&self, pages: &Range<usize>) -> Vec<Range<usize>> {
+        let state = self.state();
+        let common = |pin: &Range<usize>| pin.start.max(pages.start)..pin.end.min(pages.end);
+        state.pins.iter().map(common).filter(|part| !part.is_empty()).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().expect("no thread panicked with this lock")
+    }
+}
+
+impl<T> State<T> {
+    fn take(&mut self, chunk: usize) -> Option<Claim<T>> {
+        let note = self.chunks[chunk].note.take()?;
+        self.claimed += 1;
+        Some(Claim { chunk, note })
+    }
+}

@@ -1,0 +1,219 @@
+//! A job: what a call asks the lanes to do, chunk by chunk, and what came of it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nodeward_model::{CpuId, NodeId, SkipReason};
+use nodeward_policy::pacing::RateLimit;
+use nodeward_policy::ramp::Ramp;
+
+use crate::chunk::How;
+use crate::core::Core;
+use crate::page_bits::PageBits;
+use crate::sync::{Condvar, Mutex, lock};
+use crate::{Cancel, Placement, Progress, Report};
+
+/// How often a lane that is not needed now looks whether it is.
+const IDLE: Duration = Duration::from_micros(500);
+/// How often progress is told, and a wish to cancel is looked for.
+const TELL_EVERY: Duration = Duration::from_millis(50);
+const LISTEN_EVERY: Duration = Duration::from_millis(2);
+
+/// What is done with each chunk.
+pub enum Kind {
+    /// Its pages move to the task's node.
+    Migrate,
+    /// Its pages are left out of sight.
+    LeaveOut,
+    /// Its missing pages come into memory.
+    Commit(Placement),
+    /// What was left out of sight comes back.
+    Return,
+}
+
+/// A part of a job: some pages of one chunk.
+#[derive(Clone, Copy)]
+pub struct Task {
+    pub chunk: usize,
+    pub pages: PageBits,
+    pub to: NodeId,
+}
+
+/// What a job is made of.
+pub struct Order {
+    pub core: Arc<Core>,
+    pub kind: Kind,
+    pub how: How,
+    pub tasks: Vec<Task>,
+    /// Lanes that work on it, and whether all of them do from the start.
+    pub lanes: u32,
+    pub all_lanes: bool,
+    /// Where the lanes run, best place first; anywhere if there are none.
+    pub cpus: Vec<CpuId>,
+    pub bytes_per_s: Option<u64>,
+    pub stall_ns: Option<u64>,
+}
+
+/// A job that lanes work on.
+pub struct Job {
+    pub order: Order,
+    pub stop: AtomicBool,
+    began: Instant,
+    examined_bytes: AtomicU64,
+    queue: Mutex<Queue>,
+    wanted: Condvar,
+    done: Mutex<Done>,
+    finished: Condvar,
+}
+
+struct Queue {
+    /// The tasks of each lane that are still to do. Each has a part of its own, so that lanes work
+    /// in different sections; one that has finished helps another.
+    parts: Vec<Range<usize>>,
+    ramp: Ramp,
+    rate: Option<RateLimit>,
+}
+
+#[derive(Default)]
+struct Done {
+    lanes: u32,
+    report: Report,
+}
+
+impl Job {
+    /// A job that nobody has begun.
+    pub fn new(order: Order) -> Self {
+        let ramp = match order.all_lanes {
+            true => Ramp::fixed(order.lanes),
+            false => Ramp::up_to(order.lanes),
+        };
+        let (tasks, lanes) = (order.tasks.len(), order.lanes as usize);
+        let part = |lane: usize| tasks * lane / lanes..tasks * (lane + 1) / lanes;
+        let queue = Queue {
+            parts: (0..lanes).map(part).collect(),
+            ramp,
+            rate: order.bytes_per_s.map(RateLimit::new),
+        };
+        Self {
+            order,
+            stop: AtomicBool::new(false),
+            began: Instant::now(),
+            examined_bytes: AtomicU64::new(0),
+            queue: Mutex::new(queue),
+            wanted: Condvar::new(),
+            done: Mutex::default(),
+            finished: Condvar::new(),
+        }
+    }
+
+    /// The next task for a lane; waits while the lane is not needed or the rate is used up.
+    pub fn take(&self, lane: usize) -> Option<Task> {
+        let (task, wait_ns) = self.pick(lane)?;
+        let wake_at = Instant::now() + Duration::from_nanos(wait_ns);
+        while !self.is_stopped() && Instant::now() < wake_at {
+            std::thread::sleep((wake_at - Instant::now()).min(TELL_EVERY));
+        }
+        Some(task)
+    }
+
+    fn pick(&self, lane: usize) -> Option<(Task, u64)> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if self.is_stopped() || queue.parts.iter().all(Range::is_empty) {
+                return None;
+            }
+            if (lane as u32) < queue.ramp.workers() {
+                break;
+            }
+            queue = self.wanted.wait_timeout(queue, IDLE).expect("not poisoned").0;
+        }
+        let task = self.order.tasks[queue.next(lane)?];
+        let bytes = self.bytes(&task);
+        let now = self.now_ns();
+        let wait_ns = queue.rate.as_mut().map_or(0, |rate| rate.book(now, bytes));
+        Some((task, wait_ns))
+    }
+
+    /// Tells that a task is done.
+    pub fn finished(&self, task: &Task) {
+        let bytes = self.bytes(task);
+        self.examined_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let now = self.now_ns();
+        lock(&self.queue).ramp.finished(now, bytes);
+    }
+
+    /// Tells that a lane has nothing more to do, and what it did.
+    pub fn lane_finished(&self, report: &Report) {
+        let mut done = lock(&self.done);
+        done.lanes += 1;
+        done.report.add(report);
+        drop(done);
+        self.finished.notify_all();
+    }
+
+    /// Waits for the end and returns the outcome; meanwhile tells how far it is and listens for the
+    /// wish to end.
+    pub fn wait(&self, progress: Option<&dyn Fn(Progress)>, cancel: Option<&Cancel>) -> Report {
+        let total_bytes = self.order.tasks.iter().map(|task| self.bytes(task)).sum();
+        let tell = || {
+            let examined_bytes = self.examined_bytes.load(Ordering::Relaxed);
+            progress.inspect(|progress| progress(Progress { examined_bytes, total_bytes }));
+        };
+        let pause = if cancel.is_some() { LISTEN_EVERY } else { TELL_EVERY };
+        let mut told = Instant::now();
+        let mut done = lock(&self.done);
+        while done.lanes < self.order.lanes {
+            done = self.finished.wait_timeout(done, pause).expect("not poisoned").0;
+            if cancel.is_some_and(Cancel::is_cancelled) {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                drop(done);
+                tell();
+                done = lock(&self.done);
+            }
+        }
+        let mut report = std::mem::take(&mut done.report);
+        drop(done);
+        tell();
+        self.close(&mut report);
+        report
+    }
+
+    /// Enters what is known at the end only.
+    fn close(&self, report: &mut Report) {
+        report.took_ns = self.now_ns();
+        report.cancelled = self.is_stopped();
+        report.lanes = lock(&self.queue).ramp.workers();
+        if let Kind::Migrate | Kind::LeaveOut = self.order.kind {
+            let pages: u64 = self.order.tasks.iter().map(|task| task.pages.len() as u64).sum();
+            let untouched = pages.saturating_sub(report.account.selected() + report.lazy_pages);
+            report.account.skip(SkipReason::Interrupted, untouched);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn bytes(&self, task: &Task) -> u64 {
+        (task.pages.len() * self.order.core.shop.page_bytes) as u64
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Queue {
+    /// The next task of a lane's part, or the last one of the part with most left.
+    fn next(&mut self, lane: usize) -> Option<usize> {
+        if let Some(task) = self.parts[lane].next() {
+            return Some(task);
+        }
+        self.parts.iter_mut().max_by_key(|part| part.len())?.next_back()
+    }
+}

@@ -1,0 +1,170 @@
+//! The threads that carry pages.
+//!
+//! Never the program's own: a signal handler that interrupts one of those in the middle of a batch
+//! could touch a page that only the same thread brings back. Lanes block all signals, and one that
+//! panics takes the process with it, rather than leave pages out of sight for ever.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use nodeward_machine::Machine;
+use nodeward_policy::pacing::StallBudget;
+
+use crate::carrier::Carrier;
+use crate::chunk::Work;
+use crate::error::{Result, system};
+use crate::job::{Job, Kind, Task};
+use crate::shop::Shop;
+use crate::sync::{Mutex, lock};
+use crate::sys::block_signals;
+use crate::{Cancel, Progress, Report};
+
+/// The lanes of a pager, and one more that only brings pages back: it must not stand in line behind
+/// a job that waits for just that.
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    returns: Lane,
+}
+
+struct Lane {
+    jobs: Mutex<Option<Sender<Arc<Job>>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Lanes {
+    /// Starts so many.
+    pub fn start(shop: &Arc<Shop>, count: u32) -> Result<Self> {
+        let lanes = (0..count as usize).map(|index| Lane::start(shop, index));
+        let lanes = lanes.collect::<Result<_>>()?;
+        Ok(Self { lanes, returns: Lane::start(shop, count as usize)? })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.lanes.len() as u32
+    }
+
+    /// Has a job done and returns what came of it.
+    pub fn run(
+        &self,
+        job: Job,
+        progress: Option<&dyn Fn(Progress)>,
+        cancel: Option<&Cancel>,
+    ) -> Report {
+        let job = Arc::new(job);
+        let returns = std::slice::from_ref(&self.returns);
+        let lanes = if let Kind::Return = job.order.kind { returns } else { &self.lanes[..] };
+        for lane in &lanes[..job.order.lanes as usize] {
+            let jobs = lock(&lane.jobs);
+            let jobs = jobs.as_ref().expect("lanes stop with the pager");
+            jobs.send(Arc::clone(&job)).expect("lanes stop with the pager");
+        }
+        job.wait(progress, cancel)
+    }
+
+    /// Ends the threads. Jobs are done by then, because their callers wait for them.
+    pub fn stop(&self) {
+        for lane in self.lanes.iter().chain([&self.returns]) {
+            lock(&lane.jobs).take();
+            if let Some(thread) = lock(&lane.thread).take() {
+                thread.join().expect("a lane that panics aborts the process");
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn start(shop: &Arc<Shop>, index: usize) -> Result<Self> {
+        let (jobs, inbox) = channel();
+        let carrier = Carrier::new(Arc::clone(shop), index);
+        let thread = start_thread(format!("nodeward-lane{index}"), move || {
+            serve(carrier, index, &inbox);
+        })?;
+        Ok(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) })
+    }
+}
+
+/// Starts a thread that runs no signal handler, and whose panic ends the process.
+pub fn start_thread(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let guarded = move || {
+        let _guard = AbortOnPanic;
+        block_signals().expect("every thread may block signals");
+        work();
+    };
+    Builder::new().name(name).spawn(guarded).map_err(system("starting a thread"))
+}
+
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("nodeward: a thread that holds pages failed; aborting, so that none is lost");
+            std::process::abort();
+        }
+    }
+}
+
+fn serve(mut carrier: Carrier, index: usize, inbox: &Receiver<Arc<Job>>) {
+    for job in inbox {
+        // The lane that only brings pages back is the first of its own jobs.
+        let lane = if let Kind::Return = job.order.kind { 0 } else { index };
+        if job.order.lanes > 1 && !job.order.cpus.is_empty() {
+            let cpu = job.order.cpus[lane % job.order.cpus.len()];
+            carrier.shop.machine.stay_on(cpu);
+        }
+        let report = work(&mut carrier, lane, &job);
+        carrier.finish();
+        job.lane_finished(&report);
+    }
+}
+
+fn work(carrier: &mut Carrier, lane: usize, job: &Job) -> Report {
+    let mut report = Report::default();
+    let mut stall = job.order.stall_ns.map(StallBudget::new);
+    while let Some(task) = job.take(lane) {
+        do_task(carrier, job, &task, &mut stall, &mut report);
+        job.finished(&task);
+    }
+    report
+}
+
+fn do_task(
+    carrier: &mut Carrier,
+    job: &Job,
+    task: &Task,
+    stall: &mut Option<StallBudget>,
+    report: &mut Report,
+) {
+    let core = &*job.order.core;
+    let claim = match job.order.kind {
+        Kind::Return => core.desk.claim_to_return(task.chunk),
+        _ => core.desk.claim(task.chunk),
+    };
+    let Ok(claim) = claim else {
+        return job.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    };
+    let mut work = Work { carrier, core, claim };
+    let claim = match &job.order.kind {
+        Kind::Migrate => {
+            work.migrate(task.pages, task.to, &job.order.how, &job.stop, stall, report)
+        }
+        Kind::LeaveOut => {
+            work.leave_out(task.pages, &job.order.how, report);
+            Some(work.claim)
+        }
+        Kind::Commit(placement) => {
+            work.return_left_out();
+            work.supply(task.pages, placement.node_of_chunk(task.chunk));
+            Some(work.claim)
+        }
+        Kind::Return => {
+            work.return_left_out();
+            Some(work.claim)
+        }
+    };
+    if let Some(claim) = claim {
+        core.release(claim);
+    }
+}

@@ -1,0 +1,346 @@
+//! What works here. Everything is tried on pages of our own; nothing is concluded from a version.
+
+use std::fmt;
+use std::path::Path;
+
+use nodeward_linux::advice::{Container, Situation};
+use rustix::io::Errno;
+
+use crate::sys::{FEATURE_MOVE, FEATURE_THREAD_ID, Uffd, try_move, try_remap};
+use crate::{Error, Result, Road};
+
+/// What the kernel lets this process do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Which faults a userfaultfd of ours sees.
+    pub faults: Faults,
+    /// Faults tell which thread waits.
+    pub thread_id: bool,
+    /// UFFDIO_MOVE has moved pages out and back.
+    pub can_move: bool,
+    /// MREMAP_DONTUNMAP has taken pages out, and UFFDIO_COPY has brought them back.
+    pub can_remap: bool,
+    /// Why not all faults are seen.
+    blind: Option<Shortfall>,
+}
+
+/// Faults that can be handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// All of them.
+    All,
+    /// Those of user code. A system call that meets one fails with EFAULT.
+    UserCode,
+    /// None.
+    None,
+}
+
+/// What is missing, and what to do about it: two fragments without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortfall {
+    /// What is missing.
+    pub why: String,
+    /// The one thing to do.
+    pub fix: String,
+}
+
+impl Shortfall {
+    fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { why: why.into(), fix: fix.into() }
+    }
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.why, self.fix)
+    }
+}
+
+impl Capabilities {
+    /// Tries everything. Cost: less than a millisecond.
+    ///
+    /// # Errors
+    /// If no file descriptor is left to try with.
+    pub fn probe() -> Result<Self> {
+        Ok(examine()?.0)
+    }
+
+    /// How pages move. `assume_no_syscalls`: see [`crate::PagerOptions`].
+    pub fn road(&self, assume_no_syscalls: bool) -> Road {
+        let sees_enough = match self.faults {
+            Faults::All => true,
+            Faults::UserCode => assume_no_syscalls,
+            Faults::None => false,
+        };
+        match (sees_enough, self.can_move, self.can_remap) {
+            (true, true, _) => Road::Move,
+            (true, false, true) => Road::Remap,
+            _ => Road::Kernel,
+        }
+    }
+
+    /// Why that is not a faster road; `None` on the fastest.
+    pub fn shortfall(&self, assume_no_syscalls: bool) -> Option<Shortfall> {
+        let newer = "boot Linux 6.8 or later";
+        match (self.road(assume_no_syscalls), &self.blind) {
+            (Road::Move, _) => None,
+            (Road::Remap, _) => Some(Shortfall::new("UFFDIO_MOVE does not work here", newer)),
+            (Road::Kernel, Some(blind)) => Some(blind.clone()),
+            (Road::Kernel, None) => {
+                let why = "neither UFFDIO_MOVE nor MREMAP_DONTUNMAP works here";
+                Some(Shortfall::new(why, newer))
+            }
+        }
+    }
+}
+
+/// What [`probe`] found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// How pages move.
+    pub road: Road,
+    /// Unless they go by the kernel: close-on-exec, non-blocking, with UFFDIO_MOVE and the ids of
+    /// threads as far as they are there.
+    pub uffd: Option<Uffd>,
+    /// Why it is not a faster road, and what to do.
+    pub why_not_faster: Option<String>,
+}
+
+/// Chooses the road. The two options are those of [`crate::PagerOptions`].
+pub(crate) fn probe(assume_no_syscalls: bool, kernel_only: bool) -> Result<Found> {
+    if kernel_only {
+        let why = "the program asked for the kernel's moves only; leave `kernel_only` out";
+        return Ok(Found { road: Road::Kernel, uffd: None, why_not_faster: Some(why.into()) });
+    }
+    let (capabilities, uffd) = examine()?;
+    let road = capabilities.road(assume_no_syscalls);
+    let why_not_faster = capabilities.shortfall(assume_no_syscalls).map(|s| s.to_string());
+    tracing::debug!(?capabilities, road = road.name(), "probed");
+    Ok(Found { road, uffd: uffd.filter(|_| road != Road::Kernel), why_not_faster })
+}
+
+fn examine() -> Result<(Capabilities, Option<Uffd>)> {
+    let opened = open()?;
+    let (faults, blind) = match &opened {
+        Opened::Full(_) => (Faults::All, None),
+        Opened::UserCode(refused) => (Faults::UserCode, Some(refused.explain())),
+        Opened::Nothing(refused) => (Faults::None, Some(refused.explain())),
+    };
+    let mut capabilities =
+        Capabilities { faults, thread_id: false, can_move: false, can_remap: false, blind };
+    let Some((uffd, features)) = agree(&opened)? else { return Ok((capabilities, None)) };
+    capabilities.thread_id = features & FEATURE_THREAD_ID != 0;
+    capabilities.can_move = features & FEATURE_MOVE != 0 && works(|| try_move(&uffd));
+    capabilities.can_remap = works(|| try_remap(&uffd));
+    Ok((capabilities, Some(uffd)))
+}
+
+/// A fork in another thread, or compaction, may disturb a trial; not three in a row.
+fn works(trial: impl Fn() -> std::result::Result<(), Errno>) -> bool {
+    (0..3).any(|_| trial().inspect_err(|errno| tracing::debug!(%errno, "a trial failed")).is_ok())
+}
+
+/// A way to get a userfaultfd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Call,
+    Device,
+    CallForUserCode,
+}
+
+impl Way {
+    fn open(self) -> std::result::Result<Uffd, Errno> {
+        match self {
+            Self::Call => Uffd::open(false),
+            Self::Device => Uffd::open_by_device(),
+            Self::CallForUserCode => Uffd::open(true),
+        }
+    }
+}
+
+/// The best that could be opened.
+enum Opened {
+    Full(Way),
+    UserCode(Refused),
+    Nothing(Refused),
+}
+
+/// What was said to each attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refused {
+    by_call: Errno,
+    by_device: Errno,
+    /// `None` if that works.
+    for_user_code: Option<Errno>,
+}
+
+fn open() -> Result<Opened> {
+    let attempt = |way: Way| match way.open() {
+        Ok(_) => Ok(None),
+        Err(errno) => no_descriptor(errno).map_or(Ok(Some(errno)), Err),
+    };
+    let Some(by_call) = attempt(Way::Call)? else { return Ok(Opened::Full(Way::Call)) };
+    let Some(by_device) = attempt(Way::Device)? else { return Ok(Opened::Full(Way::Device)) };
+    let for_user_code = attempt(Way::CallForUserCode)?;
+    let refused = Refused { by_call, by_device, for_user_code };
+    Ok(match for_user_code {
+        None => Opened::UserCode(refused),
+        Some(_) => Opened::Nothing(refused),
+    })
+}
+
+fn no_descriptor(errno: Errno) -> Option<Error> {
+    let (whose, fix) = match errno {
+        Errno::MFILE => ("this process", "raise RLIMIT_NOFILE (ulimit -n) or close some"),
+        Errno::NFILE => ("the system", "raise the sysctl fs.file-max"),
+        _ => return None,
+    };
+    Some(Error::NoDescriptor { what: "userfaultfd", whose, fix })
+}
+
+/// Opens one with the features that are there. Features are agreed on once for each descriptor, so
+/// a first one is asked what there is.
+fn agree(opened: &Opened) -> Result<Option<(Uffd, u64)>> {
+    let way = match opened {
+        Opened::Full(way) => *way,
+        Opened::UserCode(_) => Way::CallForUserCode,
+        Opened::Nothing(_) => return Ok(None),
+    };
+    let agreed = || {
+        let offered = way.open()?.api(0)?;
+        let features = offered & (FEATURE_MOVE | FEATURE_THREAD_ID);
+        let uffd = way.open()?;
+        uffd.api(features)?;
+        Ok((uffd, features))
+    };
+    agreed().map(Some).map_err(|errno: Errno| {
+        no_descriptor(errno).unwrap_or(Error::System { call: "UFFDIO_API", source: errno.into() })
+    })
+}
+
+impl Refused {
+    /// Why not all faults are seen, and the one thing to do.
+    fn explain(&self) -> Shortfall {
+        // The file is there wherever the kernel was built with userfaultfd (Linux 5.2).
+        let built_in = Path::new("/proc/sys/vm/unprivileged_userfaultfd").exists();
+        self.because(built_in, &Situation::find(Path::new("/")))
+    }
+
+    fn because(&self, built_in: bool, situation: &Situation) -> Shortfall {
+        let filtered = situation.status.filtered == Some(true);
+        match self.for_user_code {
+            None => self.unprivileged(situation),
+            Some(Errno::NOSYS) if !(built_in && filtered) => Shortfall::new(
+                "this kernel has no userfaultfd",
+                "boot a kernel with CONFIG_USERFAULTFD",
+            ),
+            // The kernel itself refuses nobody who asks for faults of user code only.
+            Some(Errno::PERM | Errno::NOSYS) if filtered => Shortfall::new(
+                "a seccomp filter refuses userfaultfd, whatever privileges we hold",
+                situation.past_filter(),
+            ),
+            // Before Linux 5.11 there was only one kind, for the privileged.
+            Some(Errno::INVAL) => self.unprivileged(situation),
+            Some(errno) => Shortfall::new(
+                format!("userfaultfd is refused ({errno}), by a security module it seems"),
+                "look for it in the module's log and allow it there",
+            ),
+        }
+    }
+
+    /// The device is the finest key: it opens userfaultfd to a group and nothing else.
+    fn unprivileged(&self, situation: &Situation) -> Shortfall {
+        let why = "faults inside system calls are only shown to the privileged";
+        let fix = match (situation.container, self.by_device) {
+            (Some(Container::Docker | Container::Podman), _) => {
+                "start the container with --device /dev/userfaultfd, and as a user who may open it"
+            }
+            (Some(_), _) => "give the container /dev/userfaultfd, and a user who may open it",
+            (None, Errno::ACCESS | Errno::PERM) => {
+                "install packaging/60-nodeward-userfaultfd.rules and join the group nodeward"
+            }
+            (None, _) => "set the sysctl vm.unprivileged_userfaultfd=1",
+        };
+        Shortfall::new(why, fix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_linux::procfs::privileges::Privileges;
+
+    use super::*;
+
+    fn situation(filtered: bool, container: Option<Container>) -> Situation {
+        let status = Privileges { filtered: Some(filtered), ..Privileges::default() };
+        Situation { status, container, ..Situation::default() }
+    }
+
+    fn refused(by_device: Errno, for_user_code: Option<Errno>) -> Refused {
+        Refused { by_call: for_user_code.unwrap_or(Errno::PERM), by_device, for_user_code }
+    }
+
+    /// Goal: each refusal leads to its one cause and its one cure.
+    #[test]
+    fn causes_are_told_apart() {
+        let docker = Some(Container::Docker);
+        for (device, user, built_in, filtered, container, why, fix) in [
+            (Errno::ACCESS, None, true, false, None, "only shown to the privileged", "60-nodeward"),
+            (Errno::NOENT, None, true, false, None, "only shown to the privileged", "sysctl vm."),
+            (Errno::NOENT, None, true, true, docker, "only shown", "--device /dev/userfaultfd"),
+            (Errno::NOENT, Some(Errno::INVAL), true, false, None, "only shown", "sysctl vm."),
+            (Errno::NOENT, Some(Errno::NOSYS), false, true, docker, "no userfaultfd", "CONFIG_"),
+            (Errno::NOENT, Some(Errno::NOSYS), true, true, docker, "seccomp", "seccomp=PROFILE"),
+            (Errno::ACCESS, Some(Errno::PERM), true, true, None, "seccomp", "SystemCallFilter="),
+            (Errno::ACCESS, Some(Errno::ACCESS), true, true, None, "security module", "log"),
+            (Errno::ACCESS, Some(Errno::PERM), true, false, None, "security module", "log"),
+        ] {
+            let told = refused(device, user).because(built_in, &situation(filtered, container));
+            assert!(told.why.contains(why) && told.fix.contains(fix), "{device} {user:?}: {told}");
+        }
+    }
+
+    fn capabilities(faults: Faults, can_move: bool, can_remap: bool) -> Capabilities {
+        let blind = (faults != Faults::All).then(|| Shortfall::new("blind", "see"));
+        Capabilities { faults, thread_id: true, can_move, can_remap, blind }
+    }
+
+    /// Goal: the road is the fastest that is safe, and nothing is missing on the fastest only.
+    #[test]
+    fn the_fastest_safe_road_is_taken() {
+        use Faults::{All, None, UserCode};
+        for (faults, can_move, can_remap, assume, road, why) in [
+            (All, true, true, false, Road::Move, ""),
+            (All, false, true, false, Road::Remap, "UFFDIO_MOVE"),
+            (All, false, false, true, Road::Kernel, "neither"),
+            (UserCode, true, true, false, Road::Kernel, "blind"),
+            (UserCode, true, true, true, Road::Move, ""),
+            (UserCode, false, true, true, Road::Remap, "UFFDIO_MOVE"),
+            (None, false, false, true, Road::Kernel, "blind"),
+        ] {
+            let capabilities = capabilities(faults, can_move, can_remap);
+            assert_eq!(capabilities.road(assume), road, "{capabilities:?}");
+            let told = capabilities.shortfall(assume).map(|s| s.to_string()).unwrap_or_default();
+            assert!(told.contains(why) && told.is_empty() == why.is_empty(), "{told}");
+        }
+    }
+
+    /// Goal: whatever this kernel has, a road comes with what it needs, and both faces agree.
+    #[test]
+    fn a_road_is_found_here() {
+        let found = probe(false, false).unwrap();
+        let capabilities = Capabilities::probe().unwrap();
+        eprintln!("{found:?} {capabilities:?}");
+        assert_eq!(found.uffd.is_some(), found.road != Road::Kernel);
+        assert_eq!(found.road, capabilities.road(false));
+        assert_eq!(found.why_not_faster.is_none(), found.road == Road::Move);
+    }
+
+    /// Goal: a program that wants the kernel's moves gets nothing else.
+    #[test]
+    fn the_kernel_can_be_asked_for() {
+        let found = probe(true, true).unwrap();
+        assert!(found.uffd.is_none() && found.road == Road::Kernel);
+        assert!(found.why_not_faster.unwrap().contains("kernel_only"));
+    }
+}

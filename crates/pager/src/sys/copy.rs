@@ -1,0 +1,144 @@
+//! Copy routines of x86-64 that the language has no words for. Other processors copy by memcpy(3).
+
+/// A copy routine that this CPU has.
+#[derive(Clone, Copy, Debug)]
+pub struct Routine {
+    name: &'static str,
+    run: unsafe fn(&mut [u8], &[u8]),
+}
+
+impl Routine {
+    /// Its name in reports.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Copies `from` to `to`, which must be equally long. All of it is visible to other CPUs when
+    /// this returns. Fast for whole pages.
+    pub fn copy(&self, to: &mut [u8], from: &[u8]) {
+        assert_eq!(to.len(), from.len(), "a copy is as long as what it is of");
+        // SAFETY: only `routines` makes values of this type, of functions whose one precondition,
+        // the features of the CPU, it has checked.
+        unsafe { (self.run)(to, from) };
+    }
+}
+
+/// The routines that this CPU has; those that should be fastest first.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn routines() -> Vec<Routine> {
+    Vec::new()
+}
+
+/// Drops memory from the caches, as far as programs can.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn evict(_memory: &[u8]) {}
+
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::{evict, routines};
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64 {
+    use std::arch::asm;
+    use std::arch::x86_64 as cpu;
+
+    use super::Routine;
+
+    /// The routines that this CPU has; those that should be fastest first.
+    pub fn routines() -> Vec<Routine> {
+        let mut routines = Vec::new();
+        if is_x86_feature_detected!("avx512f") {
+            routines.push(Routine { name: "stream-512", run: stream_512 });
+        }
+        if is_x86_feature_detected!("avx2") {
+            routines.push(Routine { name: "stream-256", run: stream_256 });
+        }
+        // Every x86-64 has the others.
+        routines.push(Routine { name: "stream-128", run: stream_128 });
+        routines.push(Routine { name: "rep-movsb", run: rep_movsb });
+        routines
+    }
+
+    /// Drops memory from all caches.
+    pub fn evict(memory: &[u8]) {
+        for line in memory.chunks(size_of::<Line>()) {
+            // SAFETY: the address is in `memory`. Content does not change.
+            unsafe { cpu::_mm_clflush(line.as_ptr()) };
+        }
+        // SAFETY: every x86-64 has it.
+        unsafe { cpu::_mm_mfence() };
+    }
+
+    /// A cache line, which streaming stores fill as a whole.
+    #[repr(C, align(64))]
+    struct Line([u8; 64]);
+
+    const LINES_PER_PAGE: usize = 64;
+    /// Pages that are copied side by side. The prefetcher follows each, none across its end: four
+    /// brought 11.7 GB/s where one after the other brought 8.9 (Sapphire Rapids, 4 KiB pages out
+    /// of the caches); eight were no better.
+    const SIDE_BY_SIDE: usize = 4;
+    const GROUP: usize = SIDE_BY_SIDE * LINES_PER_PAGE;
+
+    /// A copy whose stores go past the caches: nobody here reads the pages soon, and lines that
+    /// are overwritten need not be fetched.
+    macro_rules! streaming {
+        ($name:ident, $feature:literal, $vector:ty, $load:ident, $store:ident) => {
+            #[target_feature(enable = $feature)]
+            fn $name(to: &mut [u8], from: &[u8]) {
+                // SAFETY: any bytes are a Line.
+                let (head, lines, tail) = unsafe { to.align_to_mut::<Line>() };
+                let (from_head, from) = from.split_at(head.len());
+                head.copy_from_slice(from_head);
+                let (from_lines, from_tail) = from.as_chunks();
+                tail.copy_from_slice(from_tail);
+                let (groups, lines) = lines.as_chunks_mut::<GROUP>();
+                let (from_groups, from_lines) = from_lines.as_chunks::<GROUP>();
+                for (to, from) in groups.iter_mut().zip(from_groups) {
+                    for line in 0..LINES_PER_PAGE {
+                        for page in 0..SIDE_BY_SIDE {
+                            let at = page * LINES_PER_PAGE + line;
+                            copy_line(&mut to[at], &from[at]);
+                        }
+                    }
+                }
+                lines.iter_mut().zip(from_lines).for_each(|(to, from)| copy_line(to, from));
+                // Streaming stores are not ordered by what follows, a wake-up for example.
+                cpu::_mm_sfence();
+
+                #[target_feature(enable = $feature)]
+                #[inline]
+                fn copy_line(Line(to): &mut Line, from: &[u8; 64]) {
+                    let (to, _) = to.as_chunks_mut::<{ size_of::<$vector>() }>();
+                    let (from, _) = from.as_chunks::<{ size_of::<$vector>() }>();
+                    for (to, from) in to.iter_mut().zip(from) {
+                        // SAFETY: the load takes any alignment, and reads one vector.
+                        let vector = unsafe { cpu::$load(from.as_ptr().cast()) };
+                        // SAFETY: parts of a Line are aligned to their size; the store writes one
+                        // vector. The caller fences before anybody looks.
+                        unsafe { cpu::$store(to.as_mut_ptr().cast(), vector) };
+                    }
+                }
+            }
+        };
+    }
+
+    streaming!(stream_512, "avx512f", cpu::__m512i, _mm512_loadu_si512, _mm512_stream_si512);
+    streaming!(stream_256, "avx2", cpu::__m256i, _mm256_loadu_si256, _mm256_stream_si256);
+    streaming!(stream_128, "sse2", cpu::__m128i, _mm_loadu_si128, _mm_stream_si128);
+
+    /// The copy that the CPU has in microcode.
+    fn rep_movsb(to: &mut [u8], from: &[u8]) {
+        let bytes = to.len().min(from.len());
+        // SAFETY: reads `bytes` from `from` and writes as many to `to`, which are that long; the
+        // direction flag is clear wherever Rust code runs. Its stores are ordered by the next.
+        unsafe {
+            asm!(
+                "rep movsb",
+                inout("rcx") bytes => _,
+                inout("rdi") to.as_mut_ptr() => _,
+                inout("rsi") from.as_ptr() => _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Address space that we reserve, and the slots that shadow pages lie in.
+
+use std::ffi::c_void;
+use std::io;
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use rustix::mm::{Advice as Raw, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// What the kernel is told about a part of a mapping.
+#[derive(Clone, Copy, Debug)]
+pub enum Advice {
+    /// Transparent huge pages are wanted.
+    HugePages,
+    /// No transparent huge pages.
+    BasePages,
+    /// Children of fork(2) do not get it.
+    DontFork,
+    /// A core dump leaves it out.
+    DontDump,
+    /// A core dump has it.
+    DoDump,
+    /// Free the pages; they are missing afterwards.
+    Discard,
+    /// Bring missing pages into memory, writable.
+    Populate,
+}
+
+/// Private anonymous memory, reserved but not populated, which ends with the value.
+#[derive(Debug)]
+pub struct Mapping {
+    /// What was mapped, before it was aligned.
+    whole: (NonNull<c_void>, usize),
+    start: u64,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and its content is reached only
+// through atomics and slots.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; no method changes the fields.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves `bytes` of address space that begin at a multiple of `align` (a power of two).
+    pub fn reserve(bytes: usize, align: usize) -> io::Result<Self> {
+        let room = bytes.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: without MAP_FIXED the kernel chooses addresses that nothing uses.
+        let whole = unsafe { mmap_anonymous(ptr::null_mut(), room, access, flags) }?;
+        let whole = NonNull::new(whole).ok_or(io::ErrorKind::OutOfMemory)?;
+        let start = (whole.as_ptr() as u64).next_multiple_of(align as u64);
+        Ok(Self { whole: (whole, room), start, bytes })
+    }
+
+    /// The first address.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The content.
+    pub fn words(&self) -> &[AtomicU64] {
+        let words = self.bytes / size_of::<AtomicU64>();
+        // SAFETY: the mapping is page-aligned, readable, writable and `bytes` long until `self` is
+        // dropped, which the borrow forbids; every bit pattern is a u64; whoever else writes does
+        // it through atomics, or moves whole pages, which changes no value.
+        unsafe { std::slice::from_raw_parts(self.start as *const AtomicU64, words) }
+    }
+
+    /// Tells the kernel about a part, in bytes from the start.
+    pub fn advise(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
+        assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
+        let start = (self.start + part.start as u64) as *mut c_void;
+        if let Advice::Populate = advice {
+            // SAFETY: the range is inside this mapping; faulting pages in changes no content.
+            let done = unsafe { libc::madvise(start, part.len(), libc::MADV_POPULATE_WRITE) };
+            return if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+        }
+        // SAFETY: the range is inside this mapping; at worst its pages read as zero afterwards,
+        // which users of atomics must expect from any other thread, and holders of slots ask for.
+        Ok(unsafe { madvise(start, part.len(), raw(advice)) }?)
+    }
+
+    /// Cuts the mapping into slots of `bytes`, each of which belongs to its holder alone.
+    pub fn into_slots(self, bytes: usize) -> Vec<Slot> {
+        let mapping = Arc::new(self);
+        let slot = |offset| Slot { mapping: Arc::clone(&mapping), offset, bytes };
+        (0..mapping.bytes / bytes).map(|index| slot(index * bytes)).collect()
+    }
+}
+
+fn raw(advice: Advice) -> Raw {
+    match advice {
+        Advice::HugePages => Raw::LinuxHugepage,
+        Advice::BasePages => Raw::LinuxNoHugepage,
+        Advice::DontFork => Raw::LinuxDontFork,
+        Advice::DontDump => Raw::LinuxDontDump,
+        Advice::DoDump => Raw::LinuxDoDump,
+        Advice::Discard | Advice::Populate => Raw::LinuxDontNeed,
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `reserve` made this mapping, and no borrow and no slot of it is left. A failure
+        // (too many mappings while splitting one) leaves it mapped, which harms nobody.
+        let _ = unsafe { munmap(self.whole.0.as_ptr(), self.whole.1) };
+    }
+}
+
+/// A part of a mapping that only its holder reaches: the place of pages that are out of sight.
+#[derive(Debug)]
+pub struct Slot {
+    mapping: Arc<Mapping>,
+    offset: usize,
+    bytes: usize,
+}
+
+impl Slot {
+    /// The address of a byte of it.
+    pub fn address(&self, byte: usize) -> u64 {
+        self.mapping.start + (self.offset + byte) as u64
+    }
+
+    /// The address of a byte that so many bytes follow, this one included.
+    pub(super) fn part(&self, byte: usize, bytes: usize) -> u64 {
+        assert!(byte + bytes <= self.bytes, "inside the slot");
+        self.address(byte)
+    }
+
+    /// The content of pages that are there.
+    pub fn content(&self, part: Range<usize>) -> &[u8] {
+        assert!(part.end <= self.bytes, "inside the slot");
+        // SAFETY: the part is inside the mapping that the slot keeps alive; slots do not overlap
+        // (`into_slots`), are neither cloned nor handed to others, so nobody writes during the
+        // borrow: not the kernel either, which refuses to move pages that are pinned.
+        unsafe { std::slice::from_raw_parts(self.address(part.start) as *const u8, part.len()) }
+    }
+
+    /// The content of pages that are there, to be written.
+    pub fn content_mut(&mut self, part: Range<usize>) -> &mut [u8] {
+        assert!(part.end <= self.bytes, "inside the slot");
+        // SAFETY: as in `content`, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.address(part.start) as *mut u8, part.len()) }
+    }
+
+    /// Tells the kernel about a part of it.
+    pub fn advise(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
+        self.mapping.advise(self.offset + part.start..self.offset + part.end, advice)
+    }
+}

@@ -1,0 +1,100 @@
+//! What the kernel says it has, tried on two pages of our own.
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nodeward_linux::own::{Area, Backing, Usage};
+use rustix::io::Errno;
+
+use super::{Stopped, Uffd};
+
+/// A word for each page, checked afterwards.
+const MARKS: [u64; 2] = [0x6e6f_6465, 0x7761_7264];
+
+/// Moves two pages out of sight and back by UFFDIO_MOVE.
+pub fn try_move(uffd: &Uffd) -> Result<(), Errno> {
+    let (home, away) = (two_pages()?, two_pages()?);
+    write_marks(&home);
+    for area in [&home, &away] {
+        uffd.register(area.address(), area.bytes() as u64)?;
+    }
+    move_all(uffd, &away, &home)?;
+    move_all(uffd, &home, &away)?;
+    read_marks(&home)
+}
+
+/// Takes two pages out of sight by MREMAP_DONTUNMAP and brings them back by UFFDIO_COPY.
+pub fn try_remap(uffd: &Uffd) -> Result<(), Errno> {
+    let home = two_pages()?;
+    write_marks(&home);
+    uffd.register(home.address(), home.bytes() as u64)?;
+    let (start, bytes) = (home.address() as *mut c_void, home.bytes());
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
+    // With these flags the kernel checks the new address too, which rustix does not pass.
+    let anywhere = ptr::null_mut::<c_void>();
+    // SAFETY: the mapping is `home`, which no reference points into now, and stays mapped.
+    let away = unsafe { libc::mremap(start, bytes, bytes, flags, anywhere) };
+    if away == libc::MAP_FAILED {
+        return Err(errno(io::Error::last_os_error()));
+    }
+    // SAFETY: both places are ours alone.
+    let copied = unsafe { uffd.copy(home.address(), away as u64, bytes as u64, false) };
+    // SAFETY: mremap has just made this mapping for us, and nothing points into it.
+    unsafe { rustix::mm::munmap(away, bytes) }?;
+    copied.map_err(|Stopped { errno, .. }| errno)?;
+    read_marks(&home)
+}
+
+fn two_pages() -> Result<Area, Errno> {
+    let area = Area::map(2 * rustix::param::page_size(), Backing::Anonymous).map_err(errno)?;
+    // Not needed, and refused by kernels without huge pages.
+    let _ = area.advise(Usage::BasePages);
+    Ok(area)
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+fn move_all(uffd: &Uffd, to: &Area, from: &Area) -> Result<(), Errno> {
+    // SAFETY: both areas are ours alone and are reached through atomics.
+    let moved =
+        unsafe { uffd.move_pages(to.address(), from.address(), from.bytes() as u64, false, false) };
+    moved.map(drop).map_err(|Stopped { errno, .. }| errno)
+}
+
+fn words_per_page(area: &Area) -> usize {
+    area.words().len() / MARKS.len()
+}
+
+fn write_marks(area: &Area) {
+    let pages = area.words().chunks(words_per_page(area));
+    pages.zip(MARKS).for_each(|(page, mark)| page[0].store(mark, Relaxed));
+}
+
+/// Only for areas whose pages are there: nobody would answer the fault.
+fn read_marks(area: &Area) -> Result<(), Errno> {
+    let pages = area.words().chunks(words_per_page(area));
+    let kept = pages.zip(MARKS).all(|(page, mark)| page[0].load(Relaxed) == mark);
+    if kept { Ok(()) } else { Err(Errno::IO) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FEATURE_MOVE;
+    use super::*;
+
+    /// Goal: a trial ends well exactly where the kernel agreed to it. Kernels with UFFDIO_MOVE
+    /// (6.8) also have MREMAP_DONTUNMAP (5.7).
+    #[test]
+    fn trials_tell_the_truth() {
+        let Ok(uffd) = Uffd::open(true) else { return eprintln!("skipped: no userfaultfd here") };
+        assert_eq!((try_move(&uffd), try_remap(&uffd)), (Err(Errno::INVAL), Err(Errno::INVAL)));
+        if uffd.api(FEATURE_MOVE).is_err() {
+            return eprintln!("skipped: no UFFDIO_MOVE here");
+        }
+        assert_eq!((try_move(&uffd), try_remap(&uffd)), (Ok(()), Ok(())));
+    }
+}

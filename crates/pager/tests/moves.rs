@@ -1,0 +1,120 @@
+//! Regions that move while they are in use, on whatever machine runs the test.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use nodeward_model::{NodeId, SkipReason};
+use nodeward_pager::{
+    Migration, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Road, Supply,
+};
+
+const MIB: usize = 1 << 20;
+
+/// A pager that moves pages itself; `None`, said aloud, where there is none.
+fn pager(options: &PagerOptions) -> Option<Pager> {
+    let pager = Pager::open(options).unwrap();
+    let why = pager.why_not_faster().unwrap_or_default();
+    match pager.road() {
+        Road::Move => Some(pager),
+        _ => {
+            eprintln!("skipped: {why}");
+            None
+        }
+    }
+}
+
+fn region(pager: &Pager, bytes: usize, page: PageSize) -> Region {
+    let region = pager.reserve(bytes, &RegionOptions { page, ..Default::default() }).unwrap();
+    region.commit(0..region.bytes(), &Placement::Local).unwrap();
+    region
+}
+
+/// Every word says where it is.
+fn fill(region: &Region) {
+    region.words().iter().enumerate().for_each(|(index, word)| word.store(index as u64, Relaxed));
+}
+
+fn assert_filled(region: &Region) {
+    let wrong = region.words().iter().enumerate().find(|(i, word)| word.load(Relaxed) != *i as u64);
+    assert_eq!(wrong.map(|(index, word)| (index, word.load(Relaxed))), None);
+}
+
+fn always(supply: Supply) -> Migration<'static> {
+    Migration { supply, even_if_there: true, ..Default::default() }
+}
+
+/// Goal: whatever the pages and the supply, all pages are moved and all words are as they were.
+#[test]
+fn content_survives_every_road() {
+    let Some(pager) = pager(&PagerOptions { pool_bytes: Some(64 << 20), ..Default::default() })
+    else {
+        return;
+    };
+    for page in [PageSize::Base, PageSize::Huge] {
+        let region = region(&pager, 16 * MIB, page);
+        fill(&region);
+        for supply in [Supply::OneWay, Supply::Recycled, Supply::Any] {
+            let whole = 0..region.bytes();
+            let report = region.migrate(whole, NodeId(0), &always(supply)).unwrap();
+            eprintln!("{page:?} {supply:?} {report:?}");
+            let pages = (16 * MIB / rustix::param::page_size()) as u64;
+            assert_eq!(report.account.moved, pages, "{report:?}");
+            assert_filled(&region);
+        }
+    }
+}
+
+/// Goal: no write is lost while pages move.
+#[test]
+fn a_writer_loses_nothing() {
+    let Some(pager) = pager(&PagerOptions::default()) else { return };
+    let region = region(&pager, 32 * MIB, PageSize::Base);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut rounds = 0;
+            while !stop.load(Acquire) {
+                for word in region.words().iter().step_by(64) {
+                    assert_eq!(word.fetch_add(1, Relaxed), rounds);
+                }
+                rounds += 1;
+            }
+            rounds
+        });
+        for _ in 0..10 {
+            let report = region.migrate(0..region.bytes(), NodeId(0), &always(Supply::Any));
+            let report = report.unwrap();
+            assert_eq!(report.account.skipped_total(), 0, "{report:?}");
+        }
+        stop.store(true, Release);
+        assert!(writer.join().unwrap() > 0);
+    });
+}
+
+/// Goal: what is left out comes back by being touched, and what is not touched costs nothing.
+#[test]
+fn lazy_pages_come_by_touch() {
+    let Some(pager) = pager(&PagerOptions::default()) else { return };
+    for page in [PageSize::Base, PageSize::Huge] {
+        let region = region(&pager, 16 * MIB, page);
+        fill(&region);
+        let how = always(Supply::Any);
+        let report = region.migrate_lazily(0..region.bytes(), &how).unwrap();
+        assert_eq!(report.lazy_pages, (16 * MIB / rustix::param::page_size()) as u64);
+        assert_filled(&region);
+        let report = region.migrate_lazily(0..region.bytes(), &how).unwrap();
+        assert_eq!(report.account.skipped_total(), 0, "{report:?}");
+    }
+}
+
+/// Goal: memory that was never touched reads as zero, and a migration says that it is not there.
+#[test]
+fn untouched_memory_reads_as_zero() {
+    let Some(pager) = pager(&PagerOptions::default()) else { return };
+    let region = pager.reserve(4 * MIB, &RegionOptions::default()).unwrap();
+    assert!(region.words().iter().step_by(1000).all(|word| word.load(Relaxed) == 0));
+    region.discard(0..2 * MIB).unwrap();
+    let report = region.migrate(0..2 * MIB, NodeId(0), &always(Supply::Any)).unwrap();
+    let pages = (2 * MIB / rustix::param::page_size()) as u64;
+    assert_eq!(report.account.skipped_for(SkipReason::NotPresent), pages);
+}

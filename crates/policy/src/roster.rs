@@ -1,0 +1,190 @@
+//! Which lanes still get work: one that is late is given up.
+//!
+//! A lane that loses its CPU in the middle of a batch keeps the pages of that batch out of sight,
+//! and everybody who touches them waits. The others do its part in less time.
+
+/// Batches over which a lane is judged. At some 200 us each they are 3 ms of work: one time slice
+/// that is lost among them doubles their cost, which is forgiven.
+const BATCHES: usize = 16;
+/// A lane may cost this many times as much as another. Sharing its CPU fairly with one thread makes
+/// it 2, with two of them 3, a node at distance 20 instead of 10 at most 2. With more than this,
+/// its CPU belongs to others.
+const TIMES_AS_DEAR: u128 = 4;
+
+/// What the lanes of one job have cost lately. The batches should be of one kind, or dealt out as
+/// they come: a page of 4 KiB costs up to four times its part of a huge page.
+#[derive(Clone, Debug)]
+pub struct Roster {
+    lanes: Vec<Lane>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    given_up: bool,
+    /// The last batches; a later one takes the place of the oldest.
+    batches: [Batch; BATCHES],
+    next: usize,
+}
+
+/// One batch; without pages as long as there was none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Batch {
+    pages: u64,
+    took_ns: u64,
+}
+
+impl Roster {
+    /// All lanes are given work.
+    pub fn new(lanes: usize) -> Self {
+        Self { lanes: vec![Lane::default(); lanes] }
+    }
+
+    /// Tells that a lane finished a batch of so many base pages. The lane is given up if it costs
+    /// more than four times as much a page as the median of the others that get work; so the last
+    /// one never is. A lane is judged after 16 batches, and until then taken for as late as any
+    /// other. Batches without pages are not counted. Does not allocate.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    pub fn finished(&mut self, lane: usize, pages: u64, took_ns: u64) {
+        if pages > 0 {
+            self.lanes[lane].note(Batch { pages, took_ns });
+            self.lanes[lane].given_up |= self.is_late(lane);
+        }
+    }
+
+    /// Whether a lane gets no more work. It stays so.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    pub fn is_given_up(&self, lane: usize) -> bool {
+        self.lanes[lane].given_up
+    }
+
+    /// How many lanes get work.
+    pub fn active(&self) -> usize {
+        self.lanes.iter().filter(|lane| !lane.given_up).count()
+    }
+
+    /// Later than the median of the others, that is, than more than half of them. Those that are
+    /// not known yet count: the first to be known are the fast ones.
+    fn is_late(&self, lane: usize) -> bool {
+        let Some(cost) = self.lanes[lane].cost() else { return false };
+        let is_other = |&(index, other): &(usize, &Lane)| index != lane && !other.given_up;
+        let others = self.lanes.iter().enumerate().filter(is_other).map(|(_, other)| other.cost());
+        let (others, cheap) = others.fold((0, 0), |(others, cheap), other| {
+            (others + 1, cheap + u32::from(other.is_some_and(|other| cost.is_dear_beside(other))))
+        });
+        cheap * 2 > others
+    }
+}
+
+impl Lane {
+    fn note(&mut self, batch: Batch) {
+        self.batches[self.next] = batch;
+        self.next = (self.next + 1) % BATCHES;
+    }
+
+    /// All of the last batches together, if they are enough to judge.
+    fn cost(&self) -> Option<Batch> {
+        let all = self.batches.iter().all(|batch| batch.pages > 0);
+        let add = |sum: Batch, batch: &Batch| Batch {
+            pages: sum.pages.saturating_add(batch.pages),
+            took_ns: sum.took_ns.saturating_add(batch.took_ns),
+        };
+        all.then(|| self.batches.iter().fold(Batch::default(), add))
+    }
+}
+
+impl Batch {
+    fn is_dear_beside(self, other: Self) -> bool {
+        // took / pages > 4 * took / pages, without fractions; a cost of 0 ns is no measure.
+        let cost = |took_ns, pages| u128::from(took_ns) * u128::from(pages);
+        let limit = cost(other.took_ns, self.pages).saturating_mul(TIMES_AS_DEAR);
+        other.took_ns > 0 && cost(self.took_ns, other.pages) > limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Lanes that take so many ns for each page, after `rounds` batches of 512 pages each.
+    fn after(rounds: usize, page_ns: &[u64]) -> Roster {
+        let mut roster = Roster::new(page_ns.len());
+        for _ in 0..rounds {
+            for (lane, ns) in page_ns.iter().enumerate() {
+                roster.finished(lane, 512, 512 * ns);
+            }
+        }
+        roster
+    }
+
+    fn given_up(roster: &Roster) -> Vec<usize> {
+        (0..roster.lanes.len()).filter(|&lane| roster.is_given_up(lane)).collect()
+    }
+
+    #[test]
+    fn a_late_lane_is_given_up_once_it_is_known() {
+        assert_eq!(given_up(&after(15, &[300, 1500, 310, 290])), []);
+        let roster = after(17, &[300, 1500, 310, 290]); // the others are known a little later
+        assert_eq!((given_up(&roster), roster.active()), (vec![1], 3));
+        assert_eq!(given_up(&after(99, &[300, 1200, 310, 290])), [], "four times is forgiven");
+        assert_eq!(given_up(&after(99, &[300, 1500])), [1]);
+    }
+
+    /// Goal: one fast lane does not make all others late, nor do two late ones excuse each other.
+    #[test]
+    fn the_measure_is_what_most_others_do() {
+        assert_eq!(given_up(&after(99, &[100, 1000, 1000, 1000])), []);
+        assert_eq!(given_up(&after(99, &[100, 1000, 100, 1000, 100])), [1, 3]);
+    }
+
+    /// Goal: a lane that lost its CPU once keeps its work, and is late when that goes on.
+    #[test]
+    fn one_lost_time_slice_is_forgiven() {
+        let mut roster = after(16, &[400, 400]);
+        roster.finished(1, 512, 512 * 400 + 4_000_000);
+        roster.finished(1, 512, 512 * 400 + 4_000_000);
+        assert_eq!(given_up(&roster), [], "16 * 0.2 ms + 8 ms are 11.3, and 4 * 3.3 are 13.1");
+        roster.finished(1, 512, 512 * 400 + 4_000_000);
+        assert_eq!(given_up(&roster), [1], "15.3 ms");
+        for _ in 0..16 {
+            roster.finished(1, 512, 512);
+        }
+        assert_eq!(given_up(&roster), [1], "for good");
+    }
+
+    /// Goal: a lane that stands still alone works on, and empty batches say nothing.
+    #[test]
+    fn the_last_lane_stays() {
+        let mut roster = after(20, &[100, 1000]);
+        assert_eq!(given_up(&roster), [1]);
+        for _ in 0..20 {
+            roster.finished(0, 1, u64::MAX);
+        }
+        assert_eq!((given_up(&roster), roster.active()), (vec![1], 1));
+        let mut idle = after(99, &[100, 100]);
+        (0..20).for_each(|_| idle.finished(1, 0, 1_000_000));
+        assert_eq!(idle.active(), 2);
+    }
+
+    proptest! {
+        /// Goal: whatever is measured, somebody works; and lanes of about one speed all do.
+        #[test]
+        fn some_lane_always_works(
+            lanes in 1..6_usize,
+            batches in prop::collection::vec((0..6_usize, 0..600_u64, any::<u64>()), 0..400),
+        ) {
+            let [mut wild, mut even] = [(); 2].map(|()| Roster::new(lanes));
+            for (lane, pages, took_ns) in batches {
+                wild.finished(lane % lanes, pages, took_ns);
+                even.finished(lane % lanes, pages, pages * (100 + took_ns % 300));
+                prop_assert!(wild.active() >= 1);
+                prop_assert_eq!(even.active(), lanes);
+            }
+        }
+    }
+}
