@@ -68,10 +68,12 @@ enum nodeward_status {
     NODEWARD_STATUS_CLOSING = 9,
     // A node had no room for memory to be committed.
     NODEWARD_STATUS_NO_ROOM = 10,
+    // No file descriptor is left.
+    NODEWARD_STATUS_NO_DESCRIPTOR = 11,
     // A system call failed.
-    NODEWARD_STATUS_SYSTEM = 11,
+    NODEWARD_STATUS_SYSTEM = 12,
     // The machine could not be looked at.
-    NODEWARD_STATUS_MACHINE = 12,
+    NODEWARD_STATUS_MACHINE = 13,
 };
 
 // Why a page stayed where it was. nodeward_skip_advice() has a line for each.
@@ -80,28 +82,30 @@ enum nodeward_skip {
     NODEWARD_SKIP_PINNED = 0,
     // Other processes map it too.
     NODEWARD_SKIP_SHARED = 1,
+    // A child made by fork(2) still has it.
+    NODEWARD_SKIP_SHARED_AFTER_FORK = 2,
     // Not in memory.
-    NODEWARD_SKIP_NOT_PRESENT = 2,
+    NODEWARD_SKIP_NOT_PRESENT = 3,
     // In swap.
-    NODEWARD_SKIP_SWAPPED = 3,
+    NODEWARD_SKIP_SWAPPED = 4,
     // The destination has no free memory.
-    NODEWARD_SKIP_NO_MEMORY = 4,
+    NODEWARD_SKIP_NO_MEMORY = 5,
     // The destination has no free huge page.
-    NODEWARD_SKIP_NO_HUGE_PAGE = 5,
+    NODEWARD_SKIP_NO_HUGE_PAGE = 6,
     // The cpuset does not allow the destination.
-    NODEWARD_SKIP_NOT_ALLOWED = 6,
+    NODEWARD_SKIP_NOT_ALLOWED = 7,
     // The kernel never moves it.
-    NODEWARD_SKIP_UNMOVABLE = 7,
+    NODEWARD_SKIP_UNMOVABLE = 8,
     // The kernel put it on another node.
-    NODEWARD_SKIP_WRONG_NODE = 8,
+    NODEWARD_SKIP_WRONG_NODE = 9,
     // It cannot be moved within the stall budget.
-    NODEWARD_SKIP_STALL_BUDGET = 9,
+    NODEWARD_SKIP_STALL_BUDGET = 10,
     // The migration ended before its turn.
-    NODEWARD_SKIP_INTERRUPTED = 10,
-    // The process ended.
-    NODEWARD_SKIP_GONE = 11,
+    NODEWARD_SKIP_INTERRUPTED = 11,
+    // The process ended, or its place was unmapped.
+    NODEWARD_SKIP_GONE = 12,
     // The kernel refused for another reason.
-    NODEWARD_SKIP_REFUSED = 12,
+    NODEWARD_SKIP_REFUSED = 13,
 };
 
 // The pages that a region is made of.
@@ -298,11 +302,14 @@ const char *nodeward_pager_road(const struct nodeward_pager *pager);
 // Why it is not a faster road; NULL on the fastest. Valid as long as the pager.
 const char *nodeward_pager_why_not_faster(const struct nodeward_pager *pager);
 
-// What copies pages, for example "memcpy". Valid as long as the pager. NULL for NULL.
+// What copies pages, for example "memcpy"; NULL if the kernel does. Valid as long as the pager.
 const char *nodeward_pager_copier(const struct nodeward_pager *pager);
 
 // The most lanes that a migration gets; 0 for NULL.
 uint32_t nodeward_pager_lanes(const struct nodeward_pager *pager);
+
+// Frees the pages that are kept from earlier migrations and returns how many bytes; 0 for NULL.
+size_t nodeward_pager_trim(const struct nodeward_pager *pager);
 
 // Reserves address space for a region of so many bytes, rounded up to 2 MiB. Nothing is in memory
 // yet; what is touched first reads as zero. The region is written to `region` and ends with
@@ -365,7 +372,7 @@ int nodeward_region_exchange(const struct nodeward_region *region,
 
 // Counts the base pages of a range by node, in ascending order of nodes: at most `capacity` of
 // them at `found`, and at `count` how many nodes there are. `found` may be NULL if `capacity` is
-// 0. Pages that are out (lazy) count where they are.
+// 0. Pages that are out (lazy) are not counted.
 int nodeward_region_residency(const struct nodeward_region *region,
                               size_t offset,
                               size_t bytes,

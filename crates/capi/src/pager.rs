@@ -16,16 +16,16 @@ pub struct NodewardPager {
     pager: Pager,
     road: CString,
     why_not_faster: Option<CString>,
-    copier: CString,
+    copier: Option<CString>,
 }
 
 impl NodewardPager {
     fn new(pager: Pager) -> Self {
         // None of these texts has a NUL; if one had, it would read as "".
-        let text = |words: String| CString::new(words).unwrap_or_default();
-        let road = text(pager.road().name().to_owned());
+        let text = |words: &str| CString::new(words).unwrap_or_default();
+        let road = text(pager.road().name());
         let why_not_faster = pager.why_not_faster().map(text);
-        let copier = text(pager.copier().to_owned());
+        let copier = pager.copier().map(text);
         Self { pager, road, why_not_faster, copier }
     }
 }
@@ -75,11 +75,12 @@ pub unsafe extern "C" fn nodeward_pager_why_not_faster(
     why.map_or(ptr::null(), |why| why.as_ptr())
 }
 
-/// What copies pages, for example "memcpy". Valid as long as the pager. NULL for NULL.
+/// What copies pages, for example "memcpy"; NULL if the kernel does. Valid as long as the pager.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_copier(pager: *const NodewardPager) -> *const c_char {
     // SAFETY: C keeps it alive.
-    unsafe { pager.as_ref() }.map_or(ptr::null(), |pager| pager.copier.as_ptr())
+    let copier = unsafe { pager.as_ref() }.and_then(|pager| pager.copier.as_ref());
+    copier.map_or(ptr::null(), |copier| copier.as_ptr())
 }
 
 /// The most lanes that a migration gets; 0 for NULL.
@@ -87,6 +88,13 @@ pub unsafe extern "C" fn nodeward_pager_copier(pager: *const NodewardPager) -> *
 pub unsafe extern "C" fn nodeward_pager_lanes(pager: *const NodewardPager) -> u32 {
     // SAFETY: C keeps it alive.
     unsafe { pager.as_ref() }.map_or(0, |pager| pager.pager.lanes())
+}
+
+/// Frees the pages that are kept from earlier migrations and returns how many bytes; 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_trim(pager: *const NodewardPager) -> usize {
+    // SAFETY: C keeps it alive.
+    unsafe { pager.as_ref() }.map_or(0, |pager| pager.pager.trim())
 }
 
 /// Reserves address space for a region of so many bytes, rounded up to 2 MiB. Nothing is in memory

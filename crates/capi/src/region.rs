@@ -204,7 +204,7 @@ pub unsafe extern "C" fn nodeward_region_exchange(
 
 /// Counts the base pages of a range by node, in ascending order of nodes: at most `capacity` of
 /// them at `found`, and at `count` how many nodes there are. `found` may be NULL if `capacity` is
-/// 0. Pages that are out (lazy) count where they are.
+/// 0. Pages that are out (lazy) are not counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_residency(
     region: *const NodewardRegion,

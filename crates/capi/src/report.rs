@@ -20,28 +20,30 @@ pub enum NodewardSkip {
     Pinned = 0,
     /// Other processes map it too.
     Shared = 1,
+    /// A child made by fork(2) still has it.
+    SharedAfterFork = 2,
     /// Not in memory.
-    NotPresent = 2,
+    NotPresent = 3,
     /// In swap.
-    Swapped = 3,
+    Swapped = 4,
     /// The destination has no free memory.
-    NoMemory = 4,
+    NoMemory = 5,
     /// The destination has no free huge page.
-    NoHugePage = 5,
+    NoHugePage = 6,
     /// The cpuset does not allow the destination.
-    NotAllowed = 6,
+    NotAllowed = 7,
     /// The kernel never moves it.
-    Unmovable = 7,
+    Unmovable = 8,
     /// The kernel put it on another node.
-    WrongNode = 8,
+    WrongNode = 9,
     /// It cannot be moved within the stall budget.
-    StallBudget = 9,
+    StallBudget = 10,
     /// The migration ended before its turn.
-    Interrupted = 10,
-    /// The process ended.
-    Gone = 11,
+    Interrupted = 11,
+    /// The process ended, or its place was unmapped.
+    Gone = 12,
     /// The kernel refused for another reason.
-    Refused = 12,
+    Refused = 13,
 }
 
 impl From<SkipReason> for NodewardSkip {
@@ -49,6 +51,7 @@ impl From<SkipReason> for NodewardSkip {
         match reason {
             SkipReason::Pinned => Self::Pinned,
             SkipReason::Shared => Self::Shared,
+            SkipReason::SharedAfterFork => Self::SharedAfterFork,
             SkipReason::NotPresent => Self::NotPresent,
             SkipReason::Swapped => Self::Swapped,
             SkipReason::NoMemory => Self::NoMemory,

@@ -33,10 +33,12 @@ pub enum NodewardStatus {
     Closing = 9,
     /// A node had no room for memory to be committed.
     NoRoom = 10,
+    /// No file descriptor is left.
+    NoDescriptor = 11,
     /// A system call failed.
-    System = 11,
+    System = 12,
     /// The machine could not be looked at.
-    Machine = 12,
+    Machine = 13,
 }
 
 /// Why a function cannot do what was asked.
@@ -67,6 +69,7 @@ impl Failure {
             Error::Forked => NodewardStatus::Forked,
             Error::Closing => NodewardStatus::Closing,
             Error::NoRoom { .. } => NodewardStatus::NoRoom,
+            Error::NoDescriptor { .. } => NodewardStatus::NoDescriptor,
             Error::System { .. } => NodewardStatus::System,
             Error::Machine(_) => NodewardStatus::Machine,
         }

@@ -211,6 +211,7 @@ fn each_error_has_its_status_and_keeps_its_words() {
         (Error::Forked, NodewardStatus::Forked),
         (Error::Closing, NodewardStatus::Closing),
         (Error::NoRoom { node }, NodewardStatus::NoRoom),
+        (Error::NoDescriptor { what: "a", whose: "b", fix: "c" }, NodewardStatus::NoDescriptor),
         (Error::System { call: "a", source: io::Error::other("b") }, NodewardStatus::System),
     ];
     for (error, status) in all {

@@ -60,6 +60,7 @@ static void null_passes_where_nothing_is_to_be_done_or_told(void)
     CHECK(nodeward_pager_why_not_faster(NULL) == NULL);
     CHECK(nodeward_pager_copier(NULL) == NULL);
     CHECK(nodeward_pager_lanes(NULL) == 0);
+    CHECK(nodeward_pager_trim(NULL) == 0);
     CHECK(nodeward_region_address(NULL) == NULL);
     CHECK(nodeward_region_bytes(NULL) == 0);
     CHECK(nodeward_region_page_bytes(NULL) == 0);
