@@ -7,8 +7,8 @@
  * - A struct that is handed over begins with its size: set it to zero, then
  *   `size = sizeof(struct ...)`. Zero is the default of every other field, so programs and
  *   libraries of different ages fit together.
- * - Pointers must lead to live values of their type, or be NULL where that is said. A handle must
- *   not be used while, or after, the function that ends it is called.
+ * - Pointers must lead to live values of their type, or be NULL where that is said. No call may
+ *   begin with a handle that has been ended.
  * - Handles may be used by all threads at once. No function may be called by a signal handler but
  *   nodeward_cancel_set().
  * - A bug inside the library (a panic) ends the process by abort(3), with words on stderr, because
@@ -271,8 +271,8 @@ extern "C" {
 // A wish that nobody has yet. It ends with nodeward_cancel_free().
 struct nodeward_cancel *nodeward_cancel_new(void);
 
-// Says the wish, for good: migrations that name it end after the batch in flight, and such that
-// begin later at once. Any thread may say it, and a signal handler too. Nothing for NULL.
+// Says the wish, for good: migrations that name it, now or later, end after the batches in flight.
+// Any thread may say it, and a signal handler too. Nothing for NULL.
 void nodeward_cancel_set(const struct nodeward_cancel *cancel);
 
 // Ends it; no migration may use it any more. Nothing for NULL.
@@ -319,8 +319,9 @@ int nodeward_region_reserve(const struct nodeward_pager *pager,
                             const struct nodeward_region_options *options,
                             struct nodeward_region **region);
 
-// Ends a region: ends migrations, waits for pages in flight and unmaps. No thread may use its
-// memory any more. Where pins are left, it happens with the last of them. Nothing for NULL.
+// Ends a region: its memory is unmapped and nobody may use it any more. Where calls of other
+// threads are under way or pins are left, it happens with the last of them; to end a migration
+// early, cancel it. Nothing for NULL.
 void nodeward_region_release(struct nodeward_region *region);
 
 // The first byte, 2 MiB aligned. The memory may be read and written like any other, by any thread,

@@ -14,8 +14,8 @@ pub extern "C" fn nodeward_cancel_new() -> *mut NodewardCancel {
     pointers::hand_over(NodewardCancel(Cancel::new()))
 }
 
-/// Says the wish, for good: migrations that name it end after the batch in flight, and such that
-/// begin later at once. Any thread may say it, and a signal handler too. Nothing for NULL.
+/// Says the wish, for good: migrations that name it, now or later, end after the batches in flight.
+/// Any thread may say it, and a signal handler too. Nothing for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_cancel_set(cancel: *const NodewardCancel) {
     // SAFETY: C keeps it alive.

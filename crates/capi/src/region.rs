@@ -49,22 +49,23 @@ impl NodewardRegion {
     }
 }
 
-/// A range of a region that C named.
+/// A range of a region that C named, and the region, which now outlives its handle.
 ///
 /// # Safety
-/// The region lives and is not released while the range is used.
-unsafe fn part<'a>(
+/// The region lives.
+unsafe fn part(
     region: *const NodewardRegion,
     offset: usize,
     bytes: usize,
-) -> Result<(&'a Region, Range<usize>), Failure> {
+) -> Result<(Arc<Region>, Range<usize>), Failure> {
     // SAFETY: the caller vouches for it.
     let region = unsafe { pointers::shared(region, "region") }?;
-    Ok((&region.0, region.range(offset, bytes)?))
+    Ok((Arc::clone(&region.0), region.range(offset, bytes)?))
 }
 
-/// Ends a region: ends migrations, waits for pages in flight and unmaps. No thread may use its
-/// memory any more. Where pins are left, it happens with the last of them. Nothing for NULL.
+/// Ends a region: its memory is unmapped and nobody may use it any more. Where calls of other
+/// threads are under way or pins are left, it happens with the last of them; to end a migration
+/// early, cancel it. Nothing for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_release(region: *mut NodewardRegion) {
     // SAFETY: it comes from `nodeward_region_reserve`, and C does not use it again.
@@ -239,9 +240,7 @@ pub unsafe extern "C" fn nodeward_region_pin(
         // SAFETY: C has a place for the handle.
         unsafe { pointers::put(pin, "pin", ptr::null_mut()) }?;
         // SAFETY: C keeps it alive.
-        let handle = unsafe { pointers::shared(region, "region") }?;
-        let range = handle.range(offset, bytes)?;
-        let region = Arc::clone(&handle.0);
+        let (region, range) = unsafe { part(region, offset, bytes) }?;
         // SAFETY: the region stands still in its Arc, which ends after the guard that borrows it.
         let borrowed: &'static Region = unsafe { &*Arc::as_ptr(&region) };
         let held = NodewardPin { _guard: borrowed.pin(range)?, _region: region };

@@ -1,12 +1,19 @@
 /* What calls do that are wrong, or odd, and that the header says something about. Each check names
  * itself when it fails. */
 
+#define _POSIX_C_SOURCE 200809L
+
 #include <nodeward.h>
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -122,27 +129,126 @@ static void every_page_is_counted(void)
 
 static void raise_flag(void *user, uint64_t examined_bytes, uint64_t total_bytes)
 {
-    *(int *)user = total_bytes == 2 * MIB && examined_bytes <= total_bytes;
+    *(int *)user = total_bytes == 2 * MIB && examined_bytes == total_bytes;
 }
 
-/* Progress is called at least once, at the end, and a wish that was said before ends all at once. */
-static void progress_and_cancel_arrive(void)
+/* At the end at the latest. */
+static void progress_is_told(void)
 {
-    int called = 0;
-    struct nodeward_report report = {.size = sizeof(report)};
-    struct nodeward_migration how = {.size = sizeof(how), .progress = raise_flag, .user = &called};
-    struct nodeward_cancel *cancel = nodeward_cancel_new();
+    int told = 0;
+    struct nodeward_migration how = {.size = sizeof(how), .progress = raise_flag, .user = &told};
 
     CHECK(nodeward_region_migrate(region, 0, 2 * MIB, node, &how, NULL) == NODEWARD_STATUS_OK);
-    CHECK(called == 1);
+    CHECK(told == 1);
+}
 
-    how.cancel = cancel;
-    how.flags = NODEWARD_MIGRATION_EVEN_IF_THERE;
+static void cancel_it(void *cancel, uint64_t examined_bytes, uint64_t total_bytes)
+{
+    (void)examined_bytes;
+    (void)total_bytes;
     nodeward_cancel_set(cancel);
-    CHECK(nodeward_region_migrate(region, 0, 2 * MIB, node, &how, &report) == NODEWARD_STATUS_OK);
-    CHECK(report.cancelled == 1 && report.moved_pages == 0);
-    CHECK(report.skipped_by_reason[NODEWARD_SKIP_INTERRUPTED] == report.skipped_pages);
+}
+
+/* At a byte a second this ends by the wish or not at all. */
+static void a_migration_is_cancelled(void)
+{
+    struct nodeward_report report = {.size = sizeof(report)};
+    struct nodeward_cancel *cancel = nodeward_cancel_new();
+    struct nodeward_region *large;
+    struct nodeward_migration how = {
+        .size = sizeof(how),
+        .bytes_per_s = 1,
+        .flags = NODEWARD_MIGRATION_EVEN_IF_THERE,
+        .progress = cancel_it,
+        .user = cancel,
+        .cancel = cancel,
+    };
+
+    CHECK(nodeward_region_reserve(pager, 64 * MIB, NULL, &large) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_commit(large, 0, 64 * MIB, &node, 1) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_migrate(large, 0, 64 * MIB, node, &how, &report) == NODEWARD_STATUS_OK);
+    CHECK(report.cancelled == 1);
+    CHECK(report.skipped_by_reason[NODEWARD_SKIP_INTERRUPTED] > 0);
+    CHECK(report.moved_pages + report.already_there_pages + report.skipped_pages ==
+          64 * MIB / nodeward_region_page_bytes(large));
+    nodeward_region_release(large);
     nodeward_cancel_free(cancel);
+}
+
+/* A migration that goes on while the handle is ended. */
+struct slow {
+    struct nodeward_region *region;
+    struct nodeward_cancel *cancel;
+    struct nodeward_report report;
+    atomic_bool began;
+    int status;
+};
+
+static void tell_begun(void *user, uint64_t examined_bytes, uint64_t total_bytes)
+{
+    struct slow *slow = user;
+
+    (void)examined_bytes;
+    (void)total_bytes;
+    atomic_store(&slow->began, true);
+}
+
+static void *migrate_slowly(void *user)
+{
+    struct slow *slow = user;
+    struct nodeward_migration how = {
+        .size = sizeof(how),
+        .bytes_per_s = 1,
+        .flags = NODEWARD_MIGRATION_EVEN_IF_THERE,
+        .progress = tell_begun,
+        .user = slow,
+        .cancel = slow->cancel,
+    };
+
+    slow->status =
+        nodeward_region_migrate(slow->region, 0, 64 * MIB, node, &how, &slow->report);
+    return NULL;
+}
+
+/* The migration keeps the region until it returns. */
+static void a_region_is_released_during_a_migration(void)
+{
+    struct slow slow = {.cancel = nodeward_cancel_new(), .report = {.size = sizeof(slow.report)}};
+    pthread_t thread;
+
+    CHECK(nodeward_region_reserve(pager, 64 * MIB, NULL, &slow.region) == NODEWARD_STATUS_OK);
+    CHECK(nodeward_region_commit(slow.region, 0, 64 * MIB, NULL, 0) == NODEWARD_STATUS_OK);
+    CHECK(pthread_create(&thread, NULL, migrate_slowly, &slow) == 0);
+    while (!atomic_load(&slow.began))
+        sched_yield();
+    nodeward_region_release(slow.region);
+    nodeward_cancel_set(slow.cancel);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(slow.status == NODEWARD_STATUS_OK && slow.report.cancelled == 1);
+    nodeward_cancel_free(slow.cancel);
+}
+
+/* A child has a copy of all memory, what was out of sight included, and no pager. */
+static void a_child_has_a_copy_and_no_pager(void)
+{
+    volatile unsigned char *memory = nodeward_region_address(region);
+    int status;
+
+    memory[9] = 9;
+    memory[2 * MIB - 1] = 10;
+    status = nodeward_region_migrate_lazily(region, 0, 2 * MIB, NULL, NULL);
+    CHECK(status == NODEWARD_STATUS_OK || status == NODEWARD_STATUS_NEEDS_USERFAULTFD);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(memory[9] == 9 && memory[2 * MIB - 1] == 10);
+        CHECK(nodeward_region_migrate(region, 0, MIB, node, NULL, NULL) == NODEWARD_STATUS_FORKED);
+        nodeward_region_release(region);
+        nodeward_pager_close(pager);
+        _exit(0);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(memory[9] == 9 && memory[2 * MIB - 1] == 10);
 }
 
 static void a_pinned_range_stays(void)
@@ -217,10 +323,13 @@ int main(void)
     nodes_are_checked();
     a_report_must_say_its_size();
     every_page_is_counted();
-    progress_and_cancel_arrive();
+    progress_is_told();
+    a_migration_is_cancelled();
+    a_region_is_released_during_a_migration();
     a_pinned_range_stays();
     what_is_discarded_reads_as_zero();
     each_thread_has_its_own_last_error();
+    a_child_has_a_copy_and_no_pager();
     a_pin_keeps_the_memory_of_a_released_region();
 
     nodeward_pager_close(pager);

@@ -133,7 +133,9 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     for Work { writes, reads, wrong_words } in &works {
         println!("{writes} writes, {reads} reads, {wrong_words} wrong words");
     }
-    println!("at home: {:?}", region.residency(0..region.bytes())?);
+    for (node, pages) in region.residency(0..region.bytes())? {
+        println!("node {node} has {pages} pages");
+    }
     let late: usize = (0..FRAMES).map(|frame| pool.wrong_words(frame)).sum();
     match late + works.iter().map(|work| work.wrong_words).sum::<usize>() {
         0 => Ok(()),
