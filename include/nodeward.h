@@ -381,16 +381,16 @@ int nodeward_region_residency(const struct nodeward_region *region,
                               size_t capacity,
                               size_t *count);
 
-// Keeps a range where it is until nodeward_unpin(), because somebody holds plain references to its
-// pages (vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file systems). Waits for pages in
-// flight and pulls lazy ones back. Pins may overlap.
+// Keeps a range where it is until nodeward_region_unpin(), because somebody holds plain references
+// to its pages (vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file systems). Waits for
+// pages in flight and pulls lazy ones back. Pins may overlap.
 int nodeward_region_pin(const struct nodeward_region *region,
                         size_t offset,
                         size_t bytes,
                         struct nodeward_pin **pin);
 
 // Ends a pin, on any thread. Nothing for NULL.
-void nodeward_unpin(struct nodeward_pin *pin);
+void nodeward_region_unpin(struct nodeward_pin *pin);
 
 // Chooses what moves the pages: one of enum nodeward_mode.
 int nodeward_region_set_mode(const struct nodeward_region *region, uint32_t mode);

@@ -22,7 +22,7 @@ fn generate() -> Result<String> {
     let capi = workspace::root().join("crates/capi");
     let config =
         cbindgen::Config::from_file(capi.join("cbindgen.toml")).map_err(anyhow::Error::msg)?;
-    let builder = cbindgen::Builder::new().with_crate(&capi).with_config(config);
+    let builder = cbindgen::Builder::new().with_src(capi.join("src/lib.rs")).with_config(config);
     let mut header = Vec::new();
     builder.generate().context("cbindgen cannot read crates/capi")?.write(&mut header);
     String::from_utf8(header).context("the header is not UTF-8")

@@ -226,9 +226,9 @@ pub unsafe extern "C" fn nodeward_region_residency(
     })
 }
 
-/// Keeps a range where it is until nodeward_unpin(), because somebody holds plain references to its
-/// pages (vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file systems). Waits for pages in
-/// flight and pulls lazy ones back. Pins may overlap.
+/// Keeps a range where it is until nodeward_region_unpin(), because somebody holds plain references
+/// to its pages (vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file systems). Waits for
+/// pages in flight and pulls lazy ones back. Pins may overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_pin(
     region: *const NodewardRegion,
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn nodeward_region_pin(
 
 /// Ends a pin, on any thread. Nothing for NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nodeward_unpin(pin: *mut NodewardPin) {
+pub unsafe extern "C" fn nodeward_region_unpin(pin: *mut NodewardPin) {
     // SAFETY: it comes from `nodeward_region_pin`, and C does not use it again.
     unsafe { pointers::end(pin) };
 }

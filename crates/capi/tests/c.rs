@@ -113,12 +113,13 @@ fn the_example_loses_nothing_with_the_static_library() {
     }
 }
 
-/// What calls do that are wrong, or odd: `tests/calls.c` has an assertion for each.
+/// What calls do that are wrong, or odd: `tests/calls.c` has a check for each. They hold on the
+/// road that is taken here, and on the one that is there everywhere.
 #[test]
 fn calls_do_what_the_header_says() {
     if is_here("cc") && is_here("make") {
         let program = compile("calls", &C, &source("tests/calls.c"), &["-lnodeward"]);
-        run(Command::new(program).env("LD_LIBRARY_PATH", lib()));
+        run(Command::new(&program).env("LD_LIBRARY_PATH", lib()));
     }
 }
 
