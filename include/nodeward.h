@@ -187,8 +187,8 @@ struct nodeward_region_options {
 };
 
 // Called by a migration on the thread that asked for it, every 50 ms and at the end, with how many
-// bytes are done with, moved or not, of how many. It may touch managed memory and call all functions
-// of this header; it must return (no longjmp, no exception).
+// bytes are done with, moved or not, of how many. It may touch managed memory and call all
+// functions of this header; it must return (no longjmp, no exception).
 typedef void (*nodeward_progress)(void *user, uint64_t examined_bytes, uint64_t total_bytes);
 
 // How a migration is done. Zero is the default of every field but `size`.

@@ -106,8 +106,8 @@ pub struct NodewardRegionOptions {
 }
 
 /// Called by a migration on the thread that asked for it, every 50 ms and at the end, with how many
-/// bytes are done with, moved or not, of how many. It may touch managed memory and call all functions
-/// of this header; it must return (no longjmp, no exception).
+/// bytes are done with, moved or not, of how many. It may touch managed memory and call all
+/// functions of this header; it must return (no longjmp, no exception).
 pub type NodewardProgress =
     Option<unsafe extern "C" fn(user: *mut c_void, examined_bytes: u64, total_bytes: u64)>;
 
