@@ -276,7 +276,10 @@ impl Carrier {
         report: &mut Report,
     ) -> u64 {
         let folio_pages = self.folio_pages(trip.size);
-        let Some(first_out) = self.empty_slot(trip, folios.len()) else {
+        let began = Instant::now();
+        let first_out = self.empty_slot(trip, folios.len());
+        report.spent.supply_ns += nanoseconds(began);
+        let Some(first_out) = first_out else {
             report.account.skip(SkipReason::NoMemory, (folios.len() * folio_pages) as u64);
             return 0;
         };
@@ -619,6 +622,7 @@ fn learn(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64) {
     }
 }
 
-fn nanoseconds(since: Instant) -> u64 {
+/// Time since then.
+pub fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -50,6 +50,19 @@ pub struct Core {
 }
 
 impl Core {
+    /// A region of base pages with no wishes.
+    pub fn new(shop: &Arc<Shop>, mapping: Mapping) -> Self {
+        let chunks = mapping.bytes() / CHUNK_BYTES;
+        Self {
+            mapping,
+            desk: Desk::new((0..chunks).map(|_| Note::default()).collect()),
+            size: PageSize::Base,
+            placement: Placement::Local,
+            shop: Arc::clone(shop),
+            by_kernel: AtomicBool::new(false),
+        }
+    }
+
     /// The bytes of a chunk.
     pub fn chunk(&self, chunk: usize) -> Range<usize> {
         chunk * CHUNK_BYTES..(chunk + 1) * CHUNK_BYTES

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nodeward_model::{CpuId, NodeId, SkipReason};
 use nodeward_policy::pacing::RateLimit;
 use nodeward_policy::ramp::Ramp;
+use nodeward_policy::roster::Roster;
 
 use crate::chunk::How;
 use crate::core::Core;
@@ -56,6 +57,23 @@ pub struct Order {
     pub stall_ns: Option<u64>,
 }
 
+impl Order {
+    /// For one lane, without limits.
+    pub fn simple(core: &Arc<Core>, kind: Kind, how: How, tasks: Vec<Task>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            kind,
+            how,
+            tasks,
+            lanes: 1,
+            all_lanes: true,
+            cpus: Vec::new(),
+            bytes_per_s: None,
+            stall_ns: None,
+        }
+    }
+}
+
 /// A job that lanes work on.
 pub struct Job {
     pub order: Order,
@@ -73,6 +91,7 @@ struct Queue {
     /// in different sections; one that has finished helps another.
     parts: Vec<Range<usize>>,
     ramp: Ramp,
+    roster: Roster,
     rate: Option<RateLimit>,
 }
 
@@ -94,6 +113,7 @@ impl Job {
         let queue = Queue {
             parts: (0..lanes).map(part).collect(),
             ramp,
+            roster: Roster::new(lanes),
             rate: order.bytes_per_s.map(RateLimit::new),
         };
         Self {
@@ -121,7 +141,8 @@ impl Job {
     fn pick(&self, lane: usize) -> Option<(Task, u64)> {
         let mut queue = lock(&self.queue);
         loop {
-            if self.is_stopped() || queue.parts.iter().all(Range::is_empty) {
+            let nothing_left = queue.parts.iter().all(Range::is_empty);
+            if self.is_stopped() || nothing_left || queue.roster.is_given_up(lane) {
                 return None;
             }
             if (lane as u32) < queue.ramp.workers() {
@@ -136,12 +157,14 @@ impl Job {
         Some((task, wait_ns))
     }
 
-    /// Tells that a task is done.
-    pub fn finished(&self, task: &Task) {
+    /// Tells that a lane has done a task, in so many nanoseconds.
+    pub fn finished(&self, lane: usize, task: &Task, took_ns: u64) {
         let bytes = self.bytes(task);
         self.examined_bytes.fetch_add(bytes, Ordering::Relaxed);
         let now = self.now_ns();
-        lock(&self.queue).ramp.finished(now, bytes);
+        let mut queue = lock(&self.queue);
+        queue.ramp.finished(now, bytes);
+        queue.roster.finished(lane, task.pages.len() as u64, took_ns);
     }
 
     /// Tells that a lane has nothing more to do, and what it did.

@@ -5,13 +5,15 @@
 //! panics takes the process with it, rather than leave pages out of sight for ever.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 
 use nodeward_machine::Machine;
 use nodeward_policy::pacing::StallBudget;
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, nanoseconds};
 use crate::chunk::Work;
 use crate::error::{Result, system};
 use crate::job::{Job, Kind, Task};
@@ -124,8 +126,9 @@ fn work(carrier: &mut Carrier, lane: usize, job: &Job) -> Report {
     let mut report = Report::default();
     let mut stall = job.order.stall_ns.map(StallBudget::new);
     while let Some(task) = job.take(lane) {
+        let began = Instant::now();
         do_task(carrier, job, &task, &mut stall, &mut report);
-        job.finished(&task);
+        job.finished(lane, &task, nanoseconds(began));
     }
     report
 }
@@ -143,7 +146,7 @@ fn do_task(
         _ => core.desk.claim(task.chunk),
     };
     let Ok(claim) = claim else {
-        return job.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        return job.stop.store(true, Ordering::Relaxed);
     };
     let mut work = Work { carrier, core, claim };
     let claim = match &job.order.kind {

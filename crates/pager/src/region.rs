@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nodeward_machine::Machine;
-use nodeward_model::{NodeId, Nodemask};
+use nodeward_model::{CpuId, NodeId, Nodemask};
 use nodeward_policy::workers;
 
 use crate::chunk::How;
-use crate::core::{Core, Note};
-use crate::desk::Desk;
+use crate::core::Core;
 use crate::error::{Error, Result, system};
 use crate::job::{Job, Kind, Order, Task};
 use crate::page_bits::PageBits;
@@ -119,9 +118,9 @@ impl Region {
         match self.managed() {
             Some(core) => {
                 let tasks = self.tasks(&range, to);
-                self.run(core, Kind::Migrate, tasks, &Nodemask::from_iter([to]), how)
+                self.run(core, Kind::Migrate, tasks, Some(to), how)
             }
-            None => kernel::migrate(self.addresses(&range), to, how),
+            None => self.pager.kernel().migrate(self.addresses(&range), to, how),
         }
     }
 
@@ -137,7 +136,7 @@ impl Region {
             why: self.pager.why_not_faster(),
         })?;
         let tasks = self.tasks(&range, NodeId(0));
-        self.run(core, Kind::LeaveOut, tasks, &Nodemask::new(), how)
+        self.run(core, Kind::LeaveOut, tasks, None, how)
     }
 
     /// Exchanges the nodes of two ranges of equal length: what is on the node of the first goes to
@@ -164,12 +163,15 @@ impl Region {
         let there = self.tasks(&one, second);
         let back = self.tasks(&other, first);
         let Some(core) = self.managed() else {
-            let mut report = kernel::migrate(self.addresses(&one), second, how)?;
-            report.add(&kernel::migrate(self.addresses(&other), first, how)?);
+            let kernel = self.pager.kernel();
+            let mut report = kernel.migrate(self.addresses(&one), second, how)?;
+            let back = kernel.migrate(self.addresses(&other), first, how)?;
+            report.add(&back);
+            report.took_ns += back.took_ns;
             return Ok(report);
         };
         let tasks = in_turns(there, back);
-        self.run(core, Kind::Migrate, tasks, &Nodemask::from_iter([first, second]), how)
+        self.run(core, Kind::Migrate, tasks, Some(first), how)
     }
 
     /// Base pages of a range by node, counted. Pages that are out (lazy) are not counted.
@@ -178,7 +180,8 @@ impl Region {
     /// For a bad range.
     pub fn residency(&self, range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
         self.check(&range)?;
-        residency::count(&*self.pager.myself, self.addresses(&range))
+        let page_bytes = self.pager.machine.page_bytes();
+        residency::count(&*self.pager.myself, self.addresses(&range), page_bytes)
     }
 
     /// Keeps a range where it is until the guard is dropped, because somebody holds plain
@@ -291,7 +294,7 @@ impl Region {
             }
         }
         let kind = Kind::Commit(placement.clone());
-        self.run(core, kind, tasks, &Nodemask::new(), &Migration::default())?;
+        self.run(core, kind, tasks, None, &Migration::default())?;
         Ok(())
     }
 
@@ -300,7 +303,7 @@ impl Region {
         core: &Arc<Core>,
         kind: Kind,
         tasks: Vec<Task>,
-        near: &Nodemask,
+        near: Option<NodeId>,
         how: &Migration<'_>,
     ) -> Result<Report> {
         let engine = self.engine()?;
@@ -312,7 +315,8 @@ impl Region {
                 fix: format!("{page_bytes} (one page) to {CHUNK_BYTES} (2 MiB) are possible"),
             });
         }
-        let lanes = how.lanes.unwrap_or(engine.lanes.count()).clamp(1, engine.lanes.count());
+        let pages = tasks.iter().map(|task| task.pages.len() as u64).sum();
+        let lanes = engine.lanes_for(pages, how.lanes.unwrap_or(engine.lanes.count()));
         let order = Order {
             core: Arc::clone(core),
             kind,
@@ -323,18 +327,20 @@ impl Region {
             },
             lanes: lanes.min(tasks.len().max(1) as u32),
             all_lanes: how.lanes.is_some(),
-            cpus: self.cpus(near),
+            cpus: near.map_or_else(Vec::new, |node| self.cpus(engine, node)),
             tasks,
             bytes_per_s: how.budget.bytes_per_s,
             stall_ns: how.budget.stall.map(|stall| stall.as_nanos() as u64),
         };
-        Ok(engine.lanes.run(Job::new(order), how.progress, how.cancel))
+        let report = engine.lanes.run(Job::new(order), how.progress, how.cancel);
+        engine.watch.restart();
+        Ok(report)
     }
 
-    /// Where lanes run that serve these nodes.
-    fn cpus(&self, near: &Nodemask) -> Vec<nodeward_model::CpuId> {
+    /// Where lanes run that bring pages to a node.
+    fn cpus(&self, engine: &Engine, node: NodeId) -> Vec<CpuId> {
         let usable = self.pager.machine.usable_cpus().unwrap_or_default();
-        workers::cpus(&self.pager.topology, near, &usable)
+        workers::lanes(&self.pager.topology, node, &usable, &engine.watch.busy())
     }
 
     /// The node that most pages of a range are on.
@@ -364,11 +370,7 @@ impl Drop for Region {
         let Some(engine) = self.pager.engine.as_ref().filter(|_| self.pager.is_of_parent()) else {
             return; // in a child the desk may be locked by a thread that is not there
         };
-        core.desk.close();
-        engine.regions.remove(core);
-        // Wakes whoever still waits there; nobody should. Fails only where it was unmapped before.
-        let bytes = core.mapping.bytes() as u64;
-        core.shop.uffd.unregister(core.mapping.start(), bytes).ok();
+        engine.forget(core);
     }
 }
 
@@ -415,22 +417,13 @@ fn manage(engine: &Engine, mapping: Mapping, options: &RegionOptions) -> Result<
     let bytes = mapping.bytes();
     sections::split(&mapping, (bytes / SECTION_BYTES_MIN).clamp(1, sections::MAX));
     mapping.advise(0..bytes, Advice::Discard).map_err(system("madvise"))?;
-    let start = mapping.start();
-    let notes = (0..bytes / CHUNK_BYTES).map(|_| Note::default()).collect();
     let core = Arc::new(Core {
-        mapping,
-        desk: Desk::new(notes),
         size: options.page,
         placement: options.placement.clone(),
-        shop: Arc::clone(&engine.shop),
         by_kernel: AtomicBool::new(options.mode == Mode::Kernel),
+        ..Core::new(&engine.shop, mapping)
     });
-    engine.regions.add(&core);
-    let registered = engine.shop.uffd.register(start, bytes as u64);
-    if let Err(error) = registered {
-        engine.regions.remove(&core);
-        return Err(system("UFFDIO_REGISTER")(error.into()));
-    }
+    engine.manage(&core)?;
     Ok(core)
 }
 
