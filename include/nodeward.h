@@ -37,6 +37,7 @@
 #define NODEWARD_REGION_FREE_OF_DMA 1
 
 // Of struct nodeward_migration: move pages, too, that are on the destination already; to measure.
+// Not on the road "kernel".
 #define NODEWARD_MIGRATION_EVEN_IF_THERE 1
 
 // Places for reasons in struct nodeward_report; more than there are, for later ones.
@@ -202,7 +203,7 @@ struct nodeward_migration {
     uint64_t stall_ns;
     // Bytes in flight per lane, at most 2 MiB. 0: 2 MiB.
     uint64_t batch_bytes;
-    // So many lanes. 0: as many as pay.
+    // At most so many lanes. 0: as many as pay.
     uint32_t lanes;
     // One of enum nodeward_supply.
     uint32_t supply;

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <nodeward.h>
 
@@ -126,14 +127,16 @@ static void print(uint32_t node, const struct nodeward_report *report)
 }
 
 /* Sends the pool to every node in turn. */
-static void tour(const struct nodeward_region *region)
+static void tour(const struct nodeward_pager *pager, const struct nodeward_region *region)
 {
+    int by_kernel = strcmp(nodeward_pager_road(pager), "kernel") == 0;
     uint32_t nodes[NODES_MAX];
     size_t count;
     struct nodeward_migration how = {
         .size = sizeof(how),
         .bytes_per_s = (uint64_t)1 << 30,
-        .flags = NODEWARD_MIGRATION_EVEN_IF_THERE, /* pages fly on a machine with one node, too */
+        /* So that pages fly on a machine with one node, too; the kernel has no such wish. */
+        .flags = by_kernel ? 0 : NODEWARD_MIGRATION_EVEN_IF_THERE,
         .progress = progress,
     };
 
@@ -182,7 +185,7 @@ int main(void)
             exit(2);
     }
 
-    tour(region);
+    tour(pager, region);
     print_residency(region);
 
     atomic_store(&pool.stop, true);

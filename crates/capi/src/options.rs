@@ -26,6 +26,7 @@ pub const NODEWARD_PAGER_NO_POOL: u32 = 4;
 /// it moves. Linux before 6.8 cannot tell; there only such regions move by the road "remap".
 pub const NODEWARD_REGION_FREE_OF_DMA: u32 = 1;
 /// Of struct nodeward_migration: move pages, too, that are on the destination already; to measure.
+/// Not on the road "kernel".
 pub const NODEWARD_MIGRATION_EVEN_IF_THERE: u32 = 1;
 
 /// The pages that a region is made of.
@@ -124,7 +125,7 @@ pub struct NodewardMigration {
     pub stall_ns: u64,
     /// Bytes in flight per lane, at most 2 MiB. 0: 2 MiB.
     pub batch_bytes: u64,
-    /// So many lanes. 0: as many as pay.
+    /// At most so many lanes. 0: as many as pay.
     pub lanes: u32,
     /// One of enum nodeward_supply.
     pub supply: u32,

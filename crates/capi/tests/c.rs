@@ -120,6 +120,7 @@ fn calls_do_what_the_header_says() {
     if is_here("cc") && is_here("make") {
         let program = compile("calls", &C, &source("tests/calls.c"), &["-lnodeward"]);
         run(Command::new(&program).env("LD_LIBRARY_PATH", lib()));
+        run(Command::new(&program).arg("kernel").env("LD_LIBRARY_PATH", lib()));
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use nodeward::{Budget, Migration, NodeId, Pager, PagerOptions, Region, RegionOptions, Report};
+use nodeward::{
+    Budget, Migration, NodeId, Pager, PagerOptions, Region, RegionOptions, Report, Road,
+};
 
 const FRAMES: usize = 2048;
 const FRAME_WORDS: usize = 1024; // 8 KiB, as a page of a database
@@ -98,11 +100,12 @@ fn print(to: NodeId, report: &Report) {
 }
 
 /// Sends the pool to every node in turn.
-fn tour(region: &Region) -> nodeward::Result<()> {
+fn tour(pager: &Pager, region: &Region) -> nodeward::Result<()> {
     let nodes = nodeward::nodes()?;
     let how = Migration {
         budget: Budget { bytes_per_s: Some(1 << 30), ..Budget::default() },
-        even_if_there: true, // so that pages fly on a machine with one node, too
+        // So that pages fly on a machine with one node, too; the kernel has no such wish.
+        even_if_there: pager.road() != Road::Kernel,
         ..Migration::default()
     };
     for node in (0..ROUNDS).flat_map(|_| nodes.iter()) {
@@ -123,7 +126,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
         let (pool, stop) = (&pool, &stop);
         let workers: Vec<_> =
             (1..=THREADS).map(|seed| scope.spawn(move || work(pool, seed, stop))).collect();
-        let toured = tour(&region);
+        let toured = tour(&pager, &region);
         stop.store(true, Relaxed);
         let works = workers.into_iter().map(|worker| worker.join().expect("no thread panics"));
         (toured, works.collect::<Vec<_>>())
