@@ -4,6 +4,7 @@
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
+SOAK ?= 1TiB
 CARGO ?= cargo
 TARGET_DIR = $${CARGO_TARGET_DIR:-target}
 # Where the library was built; the tests name another place.
@@ -12,7 +13,7 @@ BUILT ?= $(TARGET_DIR)/release
 SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench spec install install-library install-migratepages setup
+.PHONY: help demo test lab bench spec soak install install-library install-migratepages setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +32,9 @@ bench: setup ## Measure, as ratios within one run
 
 spec: setup ## Measure every promise of SPEC.md
 	$(CARGO) xtask spec
+
+soak: setup ## Move 1 TiB (SOAK=SIZE) of live memory in every way there is, and check every word
+	$(CARGO) run --release --package nodeward-cli -- bench pager --soak $(SOAK)
 
 install: install-library ## Install command, manual, completions and library below PREFIX (/usr/local)
 	$(CARGO) build --release --package nodeward-cli

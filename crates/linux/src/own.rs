@@ -134,6 +134,11 @@ pub fn fork_idle(seconds: u32) -> io::Result<Pid> {
     Pid::new(sys::fork_idle(seconds)?).map_err(io::Error::other)
 }
 
+/// How many mappings this process has.
+pub fn mappings() -> io::Result<usize> {
+    Ok(std::fs::read_to_string("/proc/self/maps")?.lines().count())
+}
+
 /// Switches transparent huge pages off for this process, and for programs that it starts.
 pub fn disable_huge_pages() -> io::Result<()> {
     sys::disable_huge_pages()

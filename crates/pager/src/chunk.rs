@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicBool;
 use nodeward_model::{NodeId, Place, Range, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 
-use crate::carrier::{Carrier, Trip};
+use crate::carrier::Carrier;
 use crate::core::{Core, LeftOut, Note};
 use crate::desk::Claim;
+use crate::hands::Trip;
 use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
 use crate::sys::{Advice, bring, bring_copy};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Order, Selection};
 use nodeward_linux::policy;
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{NodeId, NodePairs, Nodemask, Range, SkipReason, Topology};
+use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason, Topology};
 use nodeward_policy::workers;
 
 use crate::error::system;
@@ -31,26 +31,52 @@ pub struct Kernel<'a> {
 impl Kernel<'_> {
     /// Moves a range of whole pages to a node. The kernel chooses the size of batches.
     pub fn migrate(&self, range: Range, to: NodeId, how: &Migration<'_>) -> Result<Report> {
-        refuse_what_the_kernel_cannot(how)?;
-        if !self.topology.nodes_with_memory().contains(to) {
-            return Err(Error::UnknownNode { node: to });
-        }
-        let (request, live) = (self.request(range, to, how)?, Live::default());
-        let moved = self.watch(&request, &live, range, how)?;
-        Ok(self.report(&moved, range))
+        let order = Order { pairs: self.pairs(to), pages: None };
+        self.carry_out(vec![order], vec![range], how)
     }
 
-    fn request(&self, range: Range, to: NodeId, how: &Migration<'_>) -> Result<MoveRequest> {
-        let destination = Nodemask::from_iter([to]);
+    /// Moves two ranges of whole pages, each to its node, in turns: what leaves a node makes room
+    /// for what comes.
+    pub fn exchange(
+        &self,
+        one: (Range, NodeId),
+        other: (Range, NodeId),
+        how: &Migration<'_>,
+    ) -> Result<Report> {
+        let order = |(range, to)| {
+            let mut pages = PageSet::new(self.machine.page_bytes());
+            pages.insert_range(range);
+            Order { pairs: self.pairs(to), pages: Some(pages) }
+        };
+        self.carry_out(vec![order(one), order(other)], vec![one.0, other.0], how)
+    }
+
+    fn carry_out(
+        &self,
+        orders: Vec<Order>,
+        ranges: Vec<Range>,
+        how: &Migration<'_>,
+    ) -> Result<Report> {
+        refuse_what_the_kernel_cannot(how)?;
+        let to = orders.iter().flat_map(|order| order.pairs.iter()).map(|(_, to)| to).collect();
+        self.check_nodes(&to)?;
+        let bytes = ranges.iter().map(|range| range.bytes()).sum();
         let ns = |stall: Duration| u64::try_from(stall.as_nanos()).unwrap_or(u64::MAX);
-        Ok(MoveRequest {
-            orders: vec![[Order { pairs: self.pairs(to), pages: None }].into()],
-            selection: Selection { ranges: vec![range], ..Selection::default() },
+        let request = MoveRequest {
+            orders: vec![orders.into()],
+            selection: Selection { ranges, ..Selection::default() },
             jobs: how.lanes.map_or(Jobs::Auto, Jobs::Fixed),
-            cpus: workers::cpus(self.topology, &destination, &self.machine.usable_cpus()?),
+            cpus: workers::cpus(self.topology, &to, &self.machine.usable_cpus()?),
             rate_bytes_per_s: how.budget.bytes_per_s,
             stall_ns: how.budget.stall.map(ns),
-        })
+        };
+        let moved = self.watch(&request, &Live::default(), bytes, how)?;
+        Ok(self.report(&moved, bytes))
+    }
+
+    fn check_nodes(&self, to: &Nodemask) -> Result<()> {
+        let missing = to.without(&self.topology.nodes_with_memory()).iter().next();
+        missing.map_or(Ok(()), |node| Err(Error::UnknownNode { node }))
     }
 
     /// From every other node. On a machine of one node a source that does not exist makes pages
@@ -70,7 +96,7 @@ impl Kernel<'_> {
         &self,
         request: &MoveRequest,
         live: &Live,
-        range: Range,
+        bytes: u64,
         how: &Migration<'_>,
     ) -> Result<MoveReport> {
         heed(how, live);
@@ -86,22 +112,22 @@ impl Kernel<'_> {
             let worker = thread.spawn_scoped(scope, work).map_err(system("clone(2)"))?;
             while !worker.is_finished() {
                 heed(how, live);
-                tell(how, live, range);
+                tell(how, live, bytes);
                 thread::park_timeout(BEAT);
             }
             let done = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            tell(how, live, range);
+            tell(how, live, bytes);
             Ok(done?)
         })
     }
 
-    fn report(&self, moved: &MoveReport, range: Range) -> Report {
+    fn report(&self, moved: &MoveReport, bytes: u64) -> Report {
         if let Some(error) = &moved.error {
             tracing::debug!(%error, "some pages stayed behind");
         }
         let mut account = moved.account();
         // The engine does not count what was never there.
-        let pages = range.bytes() / self.machine.page_bytes();
+        let pages = bytes / self.machine.page_bytes();
         account.skip(SkipReason::NotPresent, pages.saturating_sub(account.selected()));
         Report {
             one_way_pages: account.moved,
@@ -159,9 +185,8 @@ fn heed(how: &Migration<'_>, live: &Live) {
 }
 
 /// Parts that hold no pages are done with as soon as the others are known.
-fn tell(how: &Migration<'_>, live: &Live, range: Range) {
+fn tell(how: &Migration<'_>, live: &Live, total_bytes: u64) {
     let Some(progress) = how.progress else { return };
-    let total_bytes = range.bytes();
     let empty_bytes = match live.total_bytes() {
         0 => 0,
         known => total_bytes.saturating_sub(known),
@@ -260,6 +285,29 @@ mod tests {
         assert_eq!(report.account.moved, 500);
         assert_eq!(report.account.skipped_for(SkipReason::NoMemory), 2500);
         assert_eq!(report.account.selected(), 4096);
+    }
+
+    /// Goal: two ranges change places though the nodes have room for a tenth of them, and pages
+    /// between them stay.
+    #[test]
+    fn full_nodes_exchange() {
+        let free = [(NodeId(0), 100), (NodeId(1), 100)].into();
+        let world = paper(|sheet| Sheet { free, ..sheet });
+        let pages = |first: u64, last: u64| {
+            Range::new(world.range.start + first * PAGE, world.range.start + last * PAGE)
+        };
+        // Pages 0 to 2999 lie on node 0, 3000 to 3999 on node 1, the rest nowhere.
+        let (one, other) = (pages(0, 1000), pages(3050, 4050));
+        let (machine, topology, myself) = (&world.machine, &world.topology, &world.myself);
+        let kernel = Kernel { machine, topology, myself };
+        let how = Migration::default();
+        let report = kernel.exchange((one, NodeId(1)), (other, NodeId(0)), &how).unwrap();
+        assert_eq!((report.account.moved, report.account.selected()), (1000 + 950, 2000));
+        assert_eq!(report.account.skipped, [(SkipReason::NotPresent, 50)].into());
+        let at = |range| residency::count(&**myself, range, PAGE).unwrap();
+        assert_eq!(at(one), [(NodeId(1), 1000)].into());
+        assert_eq!(at(other), [(NodeId(0), 950)].into());
+        assert_eq!(at(pages(1000, 3050)), [(NodeId(0), 2000), (NodeId(1), 50)].into());
     }
 
     /// Goal: a migration that is cancelled leaves the rest where it is, and says so.

@@ -16,6 +16,7 @@ mod desk;
 mod error;
 mod fork;
 mod handler;
+mod hands;
 mod job;
 mod kernel;
 mod lanes;

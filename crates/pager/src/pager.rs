@@ -13,6 +13,7 @@ use nodeward_policy::workers::WORKERS_MAX;
 use rustix::process::getpid;
 
 use crate::busy::Watch;
+use crate::copier::{self, Target};
 use crate::core::Core;
 use crate::error::{Error, Result, system};
 use crate::handler::{Handler, Regions};
@@ -23,7 +24,7 @@ use crate::page_bits::PageBits;
 use crate::shop::{Shop, Tools};
 use crate::sys::{Mapping, Uffd};
 use crate::{
-    CHUNK_BYTES, PagerOptions, Placement, Region, RegionOptions, Road, chunk, copier, fork, probe,
+    CHUNK_BYTES, PagerOptions, Placement, Region, RegionOptions, Road, chunk, fork, probe,
 };
 
 /// Manages memory of this process: regions whose pages move between nodes while they are in use.
@@ -157,9 +158,11 @@ impl Engine {
         myself: &Arc<dyn Process>,
         lanes_max: u32,
     ) -> Result<Self> {
+        let copier = |target| options.copier.clone().unwrap_or_else(|| copier::fastest(target));
         let tools = Tools {
             uffd,
-            copier: options.copier.clone().unwrap_or_else(copier::fastest),
+            copier: copier(Target::Cold),
+            fresh_copier: copier(Target::Fresh),
             machine: Linux::open(),
             topology: topology.clone(),
             pages: PageMap::open().map_err(system("opening /proc/self/pagemap"))?,

@@ -163,12 +163,8 @@ impl Region {
         let there = self.tasks(&one, second);
         let back = self.tasks(&other, first);
         let Some(core) = self.managed() else {
-            let kernel = self.pager.kernel();
-            let mut report = kernel.migrate(self.addresses(&one), second, how)?;
-            let back = kernel.migrate(self.addresses(&other), first, how)?;
-            report.add(&back);
-            report.took_ns += back.took_ns;
-            return Ok(report);
+            let (one, other) = (self.addresses(&one), self.addresses(&other));
+            return self.pager.kernel().exchange((one, second), (other, first), how);
         };
         let tasks = in_turns(there, back);
         self.run(core, Kind::Migrate, tasks, Some(first), how)

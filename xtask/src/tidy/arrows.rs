@@ -33,6 +33,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward", &["nodeward-model", "nodeward-linux", "nodeward-pager"]),
     ("nodeward-capi", &["nodeward"]),
     (
+        "nodeward-proof",
+        &[
+            "nodeward-model",
+            "nodeward-policy",
+            "nodeward-machine",
+            "nodeward-linux",
+            "nodeward-pager",
+        ],
+    ),
+    (
         "nodeward-cli",
         &[
             "nodeward-model",
@@ -43,11 +53,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-wire",
             "nodeward-engine",
             "nodeward-pager",
+            "nodeward-proof",
         ],
     ),
-    ("nodeward-load", &["nodeward-model", "nodeward-linux"]),
+    ("nodeward-load", &["nodeward-model", "nodeward-linux", "nodeward-proof"]),
     ("nodeward-trials", &["nodeward-model", "nodeward-machine", "nodeward-linux"]),
-    ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux"]),
+    ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-proof"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent"]),
     ("xtask", &[]),
