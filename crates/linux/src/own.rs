@@ -61,8 +61,8 @@ impl QueueTime {
     }
 }
 
-/// Our own page tables, as /proc/self/pagemap shows them; of the process that opened it, also in its
-/// children.
+/// Our own page tables, as /proc/self/pagemap shows them; those of the process that opened it, also
+/// in its children.
 #[derive(Debug)]
 pub struct PageMap {
     file: File,

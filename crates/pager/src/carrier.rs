@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nodeward_linux::policy;
-use nodeward_migrate::{Batch, Refusal, Refused, Run, Shape, Step};
+use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 
@@ -38,6 +38,16 @@ pub struct Carrier {
     busy: PageBits,
     /// Where this thread's new pages come from.
     preferred: Option<NodeId>,
+}
+
+/// Pages that were taken out of sight.
+pub struct Out {
+    /// Where they are: each at its own index.
+    pub shadow: Shadow,
+    /// Which slots that one belongs to.
+    pub slots: PageSize,
+    /// Which they are.
+    pub pages: PageBits,
 }
 
 /// Where the copies of a batch are made.
@@ -275,7 +285,7 @@ impl Carrier {
         trip: &Trip<'_>,
         pages: PageBits,
         report: &mut Report,
-    ) -> Option<(PageSize, Shadow, PageBits)> {
+    ) -> Option<Out> {
         let huge = trip.size == PageSize::Huge && self.is_one_huge_page(trip);
         let size = if huge { PageSize::Huge } else { PageSize::Base };
         let Ok(mut shadow) = self.shop.shadows(size).empty(self.lane) else {
@@ -294,22 +304,20 @@ impl Carrier {
         }
         report.lazy_pages += out.len() as u64;
         report.spent.unmap_ns += nanoseconds(began);
-        Some((size, shadow, out))
+        Some(Out { shadow, slots: size, pages: out })
     }
 
     /// Puts pages back that were left out, and wakes who waits for them.
     pub fn put_back(&mut self, trip: &Trip<'_>, shadow: &mut Shadow, pages: &PageBits) {
         self.seat(pages.iter());
-        let mut runs = vec![whole(&self.seats)];
-        while !runs.is_empty() {
+        let all = [whole(&self.seats)];
+        let mut again = true;
+        while again {
+            self.hands(trip).put_back(&all, shadow);
+            // Those that are home, or have none any more, are refused for good.
+            again = self.refused.iter().any(|page| matches!(page.why, Refusal::Transient(_)));
             self.refused.clear();
-            self.hands(trip).put_back(&runs, shadow);
-            // What is refused for good has no place any more: the program unmapped it.
-            let again = |refused: &&Refused| matches!(refused.why, Refusal::Transient(_));
-            let run = |refused: &Refused| Run { first: refused.folio, folios: 1 };
-            runs = self.refused.iter().filter(again).map(run).collect();
         }
-        self.refused.clear();
     }
 
     /// Moves pages that were left out on to their destination. Returns those that were moved; the

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use nodeward_model::NodeId;
 
+use crate::carrier::Out;
 use crate::desk::{Claim, Desk};
 use crate::page_bits::PageBits;
-use crate::shadow::Shadow;
 use crate::shop::Shop;
 use crate::sys::Mapping;
 use crate::{CHUNK_BYTES, PageSize, Placement};
@@ -24,12 +24,10 @@ pub struct Note {
 
 /// Pages that are out of sight until somebody touches them.
 pub struct LeftOut {
-    /// Where they are: each at its own index.
-    pub shadow: Shadow,
+    /// Those that are still out.
+    pub out: Out,
     /// What they are.
     pub size: PageSize,
-    /// Those that are still out.
-    pub pages: PageBits,
     /// How many have been moved on to their destination.
     pub emptied: usize,
     /// The node that they were on, if they were on one.

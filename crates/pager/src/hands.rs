@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
-use nodeward_migrate::{Refused, Run, Slice};
+use nodeward_migrate::{Refusal, Refused, Run, Slice};
 use nodeward_model::NodeId;
 use rustix::io::Errno;
 
@@ -11,7 +11,7 @@ use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
 use crate::shadow::Shadow;
 use crate::shop::Shop;
-use crate::sys::{Mapping, Transfer, bring, bring_copy, take_out};
+use crate::sys::{Mapping, Slot, Transfer, Uffd, bring, bring_copy, take_out};
 use crate::{PageSize, Supply};
 
 /// Where the pages of one chunk go, and how.
@@ -58,6 +58,16 @@ impl Hands<'_> {
         self.transfer(runs, refusals::of_unmap, |trip, at| {
             take_out(uffd, (trip.home, at.home), (&mut emptied.slot, at.out))
         });
+        self.return_halves(emptied);
+    }
+
+    /// Puts back what came out of huge pages that were refused half-way: the kernel had split them.
+    fn return_halves(&self, emptied: &mut Shadow) {
+        if self.folio_bytes > self.shop.page_bytes {
+            for refused in self.refused.iter() {
+                self.put_back_huge(self.seats[refused.folio as usize], emptied);
+            }
+        }
     }
 
     /// Notes which folios of an unmap were refused as busy; those that were before may be no more.
@@ -88,18 +98,37 @@ impl Hands<'_> {
         });
     }
 
+    /// Puts pages back. A page that has no home any more, because the program unmapped it, is
+    /// refused for good; of a huge page the rest goes home.
     pub fn put_back(&mut self, runs: &[Run], emptied: &mut Shadow) {
-        let uffd = &self.shop.uffd;
-        self.transfer(runs, refusals::of_put_back, |trip, at| {
-            let back = bring(uffd, (&mut emptied.slot, at.out), (trip.home, at.home.clone()));
-            match back {
-                // Protection that was taken away meanwhile stops a move, but not a copy.
-                Err(stopped) if stopped.errno == Errno::INVAL => {
-                    bring_copy(uffd, (&emptied.slot, at.out), (trip.home, at.home))
-                }
-                other => other,
-            }
-        });
+        if self.folio_bytes == self.shop.page_bytes {
+            let uffd = &self.shop.uffd;
+            return self.transfer(runs, refusals::of_put_back, |trip, at| {
+                return_to(uffd, (&mut emptied.slot, at.out), trip.home, at.home)
+            });
+        }
+        for folio in runs.iter().flat_map(|run| run.first..run.first + run.folios) {
+            self.put_back_huge(self.seats[folio as usize], emptied);
+        }
+    }
+
+    /// Puts the pages of a huge page back, together if they can go together. Those that are home
+    /// are refused for good, so all may be tried until none is refused for the time being.
+    fn put_back_huge(&self, seat: Seat, emptied: &mut Shadow) {
+        let (uffd, trip, page_bytes) = (&self.shop.uffd, self.trip, self.shop.page_bytes);
+        let (home, out) = (trip.start + seat.home * self.folio_bytes, seat.out * self.folio_bytes);
+        let pages = self.folio_bytes / page_bytes;
+        let mut again = true;
+        while again {
+            again = false;
+            let back = |part: Range<usize>| {
+                let place = home + part.start..home + part.end;
+                return_to(uffd, (&mut emptied.slot, out + part.start), trip.home, place)
+            };
+            each_refusal(pages, page_bytes, back, refusals::of_put_back, |_, why| {
+                again |= matches!(why, Refusal::Transient(_));
+            });
+        }
     }
 
     /// Copies slices, which begin and end at folios because there is one copier.
@@ -127,16 +156,31 @@ impl Hands<'_> {
         for (first, folios) in runs.iter().flat_map(|run| stretches(seats, run)) {
             let seat = seats[first];
             let home = trip.start + seat.home * folio_bytes;
-            let stretch = |from: usize| Stretch {
-                home: home + from..home + folios * folio_bytes,
-                out: seat.out * folio_bytes + from,
-                batch: first * folio_bytes + from,
+            let stretch = |part: Range<usize>| Stretch {
+                home: home + part.start..home + part.end,
+                out: seat.out * folio_bytes + part.start,
+                batch: first * folio_bytes + part.start,
             };
             let refuse = |folio, why| {
                 self.refused.push(Refused { folio: (first + folio) as u32, why });
             };
-            each_refusal(folios, folio_bytes, |from| call(trip, stretch(from)), why, refuse);
+            each_refusal(folios, folio_bytes, |part| call(trip, stretch(part)), why, refuse);
         }
+    }
+}
+
+/// Brings pages back into a region.
+fn return_to(
+    uffd: &Uffd,
+    from: (&mut Slot, usize),
+    home: &Mapping,
+    part: Range<usize>,
+) -> Transfer {
+    let (slot, at) = from;
+    match bring(uffd, (&mut *slot, at), (home, part.clone())) {
+        // Protection that was taken away meanwhile stops a move, but not a copy.
+        Err(stopped) if stopped.errno == Errno::INVAL => bring_copy(uffd, (slot, at), (home, part)),
+        other => other,
     }
 }
 

@@ -32,6 +32,16 @@ pub enum Kind {
     Commit(Placement),
     /// What was left out of sight comes back.
     Return,
+    /// Its pages are freed.
+    Discard,
+}
+
+impl Kind {
+    /// Whether pages only come into sight by it: then it may go on while a fork waits for just
+    /// that, and has a lane of its own.
+    pub fn takes_nothing_out(&self) -> bool {
+        matches!(self, Self::Return | Self::Discard)
+    }
 }
 
 /// A part of a job: some pages of one chunk.
@@ -145,7 +155,7 @@ impl Job {
             if self.is_stopped() || nothing_left || queue.roster.is_given_up(lane) {
                 return None;
             }
-            if (lane as u32) < queue.ramp.workers() {
+            if queue.is_needed(lane) {
                 break;
             }
             queue = self.wanted.wait_timeout(queue, IDLE).expect("not poisoned").0;
@@ -232,6 +242,12 @@ impl Job {
 }
 
 impl Queue {
+    /// Whether the lane is among the first that get work, of as many as pay.
+    fn is_needed(&self, lane: usize) -> bool {
+        let before = (0..lane).filter(|&other| !self.roster.is_given_up(other)).count();
+        before < self.ramp.workers() as usize
+    }
+
     /// The next task of a lane's part, or the last one of the part with most left.
     fn next(&mut self, lane: usize) -> Option<usize> {
         if let Some(task) = self.parts[lane].next() {

@@ -54,9 +54,11 @@ impl Lanes {
         progress: Option<&dyn Fn(Progress)>,
         cancel: Option<&Cancel>,
     ) -> Report {
+        let wanted = !cancel.is_some_and(Cancel::is_cancelled);
+        job.stop.store(!wanted, Ordering::Relaxed);
         let job = Arc::new(job);
         let returns = std::slice::from_ref(&self.returns);
-        let lanes = if let Kind::Return = job.order.kind { returns } else { &self.lanes[..] };
+        let lanes = if job.order.kind.takes_nothing_out() { returns } else { &self.lanes[..] };
         for lane in &lanes[..job.order.lanes as usize] {
             let jobs = lock(&lane.jobs);
             let jobs = jobs.as_ref().expect("lanes stop with the pager");
@@ -111,7 +113,7 @@ impl Drop for AbortOnPanic {
 fn serve(mut carrier: Carrier, index: usize, inbox: &Receiver<Arc<Job>>) {
     for job in inbox {
         // The lane that only brings pages back is the first of its own jobs.
-        let lane = if let Kind::Return = job.order.kind { 0 } else { index };
+        let lane = if job.order.kind.takes_nothing_out() { 0 } else { index };
         if job.order.lanes > 1 && !job.order.cpus.is_empty() {
             let cpu = job.order.cpus[lane % job.order.cpus.len()];
             carrier.shop.machine.stay_on(cpu);
@@ -141,9 +143,9 @@ fn do_task(
     report: &mut Report,
 ) {
     let core = &*job.order.core;
-    let claim = match job.order.kind {
-        Kind::Return => core.desk.claim_to_return(task.chunk),
-        _ => core.desk.claim(task.chunk),
+    let claim = match job.order.kind.takes_nothing_out() {
+        true => core.desk.claim_to_return(task.chunk),
+        false => core.desk.claim(task.chunk),
     };
     let Ok(claim) = claim else {
         return job.stop.store(true, Ordering::Relaxed);
@@ -164,6 +166,10 @@ fn do_task(
         }
         Kind::Return => {
             work.return_left_out();
+            Some(work.claim)
+        }
+        Kind::Discard => {
+            work.discard(&task.pages);
             Some(work.claim)
         }
     };

@@ -101,10 +101,17 @@ impl Region {
     /// For a bad range.
     pub fn discard(&self, range: Range<usize>) -> Result<()> {
         self.check(&range)?;
-        if let Backing::Managed(core) = &self.backing {
-            self.engine()?.return_left_out(core, chunks(&range).collect());
+        match &self.backing {
+            Backing::Managed(core) => {
+                let tasks = self.tasks(&range, NodeId(0));
+                let order = Order::simple(core, Kind::Discard, How::default(), tasks);
+                self.engine()?.lanes.run(Job::new(order), None, None);
+                Ok(())
+            }
+            Backing::Plain(mapping) => {
+                mapping.advise(range, Advice::Discard).map_err(system("madvise"))
+            }
         }
-        self.mapping().advise(range, Advice::Discard).map_err(system("madvise"))
     }
 
     /// Moves a range to a node.
@@ -283,11 +290,13 @@ impl Region {
             named => named,
         };
         let tasks = self.tasks(&range, NodeId(0));
+        let mut pages = BTreeMap::new();
         for task in &tasks {
-            if let Some(node) = placement.node_of_chunk(task.chunk) {
-                let room = core.shop.room_for(node, task.pages.len());
-                room.map_err(|_| Error::NoRoom { node })?;
-            }
+            let node = placement.node_of_chunk(task.chunk);
+            *pages.entry(node).or_insert(0) += task.pages.len() as u64;
+        }
+        for (node, pages) in pages.into_iter().filter_map(|(node, pages)| Some((node?, pages))) {
+            core.shop.has_room(node, pages).then_some(()).ok_or(Error::NoRoom { node })?;
         }
         let kind = Kind::Commit(placement.clone());
         self.run(core, kind, tasks, None, &Migration::default())?;

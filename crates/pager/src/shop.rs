@@ -125,6 +125,11 @@ impl Shop {
         Ok(())
     }
 
+    /// Whether a node has room for so many base pages now.
+    pub fn has_room(&self, node: NodeId, pages: u64) -> bool {
+        self.room(node) >= pages
+    }
+
     fn grant(&self, node: NodeId, pages: u64) -> Option<u64> {
         let share = || (self.room(node) / SHARE_OF_ROOM).min(GRANT_PAGES_MAX);
         let enough = |share: &u64| *share >= pages;

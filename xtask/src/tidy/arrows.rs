@@ -30,6 +30,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-engine",
         ],
     ),
+    ("nodeward", &["nodeward-model", "nodeward-linux", "nodeward-pager"]),
+    ("nodeward-capi", &["nodeward"]),
     (
         "nodeward-proof",
         &[

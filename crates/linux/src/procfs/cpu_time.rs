@@ -25,7 +25,7 @@ pub fn read(root: &Path) -> Result<BTreeMap<CpuId, CpuTime>> {
     }
 }
 
-/// Lines `cpuN user nice system idle iowait irq softirq steal ...`; others are about something else.
+/// Lines `cpuN user nice system idle iowait irq softirq steal ...`; others tell something else.
 fn parse(text: &str) -> BTreeMap<CpuId, CpuTime> {
     text.lines().filter_map(cpu_line).collect()
 }
