@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nodeward_linux::{Linux, own};
 use nodeward_machine::Machine;
 use nodeward_model::CpuId;
-use nodeward_pager::{Copier, Memcpy, Mode, PageSize, Road, copiers};
+use nodeward_pager::{Copier, Memcpy, Mode, PageSize, copiers};
 use nodeward_policy::workers;
 use serde::Serialize;
 
@@ -151,7 +151,7 @@ impl Plan {
     /// With kept pages for all of the region.
     fn recycling(&self, page: PageSize) -> Result<Subject, Error> {
         let subject = Subject::open(self.subject(page, self.bytes as u64, Mode::Auto))?;
-        if subject.pager().road() != Road::Kernel {
+        if subject.moves_what_is_there() {
             subject.fill_pools()?;
         }
         Ok(subject)
@@ -233,7 +233,7 @@ impl<'a> Bench<'a> {
     fn one_way(&mut self) -> Result<(), Error> {
         let subject = Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Auto))?;
         self.note(&subject);
-        if subject.pager().road() == Road::Kernel {
+        if !subject.moves_what_is_there() {
             return Ok(()); // the kernel's pages are all fresh: the other columns say it
         }
         let pattern = pattern(&subject);

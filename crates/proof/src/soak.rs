@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use nodeward_model::{Account, NodeId};
-use nodeward_pager::{Budget, Migration, Mode, PageSize, Report, Road, Supply};
+use nodeward_pager::{Budget, Migration, Mode, PageSize, Report, Supply};
 use serde::Serialize;
 
 use crate::subject::{SubjectOptions, system};
@@ -167,7 +167,7 @@ impl Soak<'_> {
     }
 
     fn operation(&mut self, subject: &Subject) -> Result<(), Error> {
-        let by_us = subject.pager().road() != Road::Kernel;
+        let by_us = subject.moves_what_is_there();
         let region = subject.region();
         let range = self.range(region.bytes() / region.page_bytes(), region.page_bytes());
         let (range, how) = self.how(range, by_us);
@@ -195,7 +195,8 @@ impl Soak<'_> {
 
     /// Ends with all of it in its place, so that a last check sees no lazy page.
     fn migrate_all(&self, subject: &Subject) -> Result<Report, Error> {
-        let how = Migration { even_if_there: true, ..Migration::default() };
+        let even_if_there = subject.moves_what_is_there();
+        let how = Migration { even_if_there, ..Migration::default() };
         let region = subject.region();
         Ok(region.migrate(0..region.bytes(), self.plan.nodes.from, &how)?)
     }
@@ -228,7 +229,7 @@ impl Soak<'_> {
                 true => self.dice.one_of(&[Supply::Any, Supply::Any, Supply::OneWay]),
                 false => Supply::Any,
             },
-            even_if_there: true,
+            even_if_there: by_us,
             ..Migration::default()
         };
         (range.start..range.end.min(range.start.saturating_add(longest)), how)

@@ -162,6 +162,11 @@ impl Subject {
         &self.pager
     }
 
+    /// Whether pages move even to the node that they are on. The kernel does not do that.
+    pub fn moves_what_is_there(&self) -> bool {
+        self.pager.road() != Road::Kernel
+    }
+
     /// Bytes of a base page, which are what is written and checked at a time.
     pub fn base_bytes(&self) -> u64 {
         self.base_bytes
@@ -190,7 +195,7 @@ impl Subject {
     /// # Errors
     /// If the pager refuses, or if not a single page moved.
     pub fn migrate(&self, how: &Migration<'_>) -> Result<Sample, Error> {
-        let how = Migration { even_if_there: true, ..*how };
+        let how = Migration { even_if_there: self.moves_what_is_there(), ..*how };
         let report = self.region.migrate(0..self.region.bytes(), self.destination(), &how)?;
         self.away.fetch_xor(true, Relaxed);
         self.sample(report)
@@ -202,7 +207,7 @@ impl Subject {
     /// # Errors
     /// If the pager refuses, or if not a single page was left out.
     pub fn migrate_lazily(&self, how: &Migration<'_>) -> Result<Sample, Error> {
-        let how = Migration { even_if_there: true, ..*how };
+        let how = Migration { even_if_there: self.moves_what_is_there(), ..*how };
         let began = Instant::now();
         let mut report = self.region.migrate_lazily(0..self.region.bytes(), &how)?;
         for page in self.words().chunks(self.base_bytes as usize / size_of::<u64>()) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nodeward_linux::own;
 use nodeward_machine::Machine;
 use nodeward_model::Nodemask;
-use nodeward_pager::{Budget, Migration, Mode, Road, Supply};
+use nodeward_pager::{Budget, Migration, Mode, Supply};
 use nodeward_policy::workers;
 use serde::Serialize;
 
@@ -114,7 +114,7 @@ impl Bench<'_> {
         pattern: &Pattern<'_>,
         mappings: usize,
     ) -> Result<(), Error> {
-        let by_us = subject.pager().road() != Road::Kernel;
+        let by_us = subject.moves_what_is_there();
         if self.wants(Extra::Lanes) && self.plan.most_lanes() > 1 {
             self.row.lanes = Some(self.lanes(subject)?);
         }
@@ -250,7 +250,7 @@ impl Bench<'_> {
                 _ => Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Auto))?,
             };
             self.note(&subject);
-            if subject.pager().road() == Road::Kernel {
+            if !subject.moves_what_is_there() {
                 return Ok(());
             }
             let pattern = super::pattern(&subject);
@@ -292,7 +292,7 @@ fn move_a_part(
     let start = dice.below(pages);
     let end = start + 1 + dice.below(pages - start);
     let range = start * region.page_bytes()..end * region.page_bytes();
-    let how = Migration { even_if_there: true, ..how };
+    let how = Migration { even_if_there: subject.moves_what_is_there(), ..how };
     let over = AtomicBool::new(false);
     let over = &over;
     thread::scope(|scope| {
