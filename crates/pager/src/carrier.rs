@@ -4,55 +4,25 @@
 //! Between taking pages out of sight and bringing them back nothing here allocates, because the
 //! program's allocator may live in a region.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nodeward_linux::policy;
-use nodeward_migrate::{Batch, Refusal, Refused, Run, Shape, Slice, Step};
+use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_policy::pacing::StallBudget;
-use rustix::io::Errno;
 
+use crate::hands::{Hands, Seat, Trip, whole};
 use crate::page_bits::PageBits;
-use crate::refusals::{self, each_refusal};
+use crate::refusals;
 use crate::shadow::Shadow;
 use crate::shop::Shop;
-use crate::sys::{Advice, Mapping, Stopped, Transfer, bring, bring_copy, take_out};
+use crate::sys::Advice;
 use crate::{CHUNK_BYTES, PageSize, Report, Supply};
 
 /// How often a page that was refused for the time being is tried in one batch.
 const ATTEMPTS: u32 = 3;
-
-/// Where the pages of one chunk go, and how.
-#[derive(Clone, Copy)]
-pub struct Trip<'a> {
-    /// The region.
-    pub home: &'a Mapping,
-    /// Where the chunk begins in it, in bytes.
-    pub start: usize,
-    /// What the chunk is made of.
-    pub size: PageSize,
-    /// Where its pages are, if they are known to be on one node.
-    pub from: Option<NodeId>,
-    /// Where they go.
-    pub to: NodeId,
-    /// Which destination pages may be used.
-    pub supply: Supply,
-    /// Most base pages in a batch.
-    pub batch_pages: usize,
-    /// Says when no further batch may begin.
-    pub stop: &'a AtomicBool,
-}
-
-/// Where a folio of a batch is, as indices of folios: in its chunk, and in the slot it is taken
-/// to.
-#[derive(Clone, Copy, Debug)]
-struct Seat {
-    home: usize,
-    out: usize,
-}
 
 /// The tools of one thread that carries pages.
 pub struct Carrier {
@@ -69,6 +39,16 @@ pub struct Carrier {
     busy: PageBits,
     /// Where this thread's new pages come from.
     preferred: Option<NodeId>,
+}
+
+/// Pages that were taken out of sight.
+pub struct Out {
+    /// Where they are: each at its own index.
+    pub shadow: Shadow,
+    /// Which slots that one belongs to.
+    pub slots: PageSize,
+    /// Which they are.
+    pub pages: PageBits,
 }
 
 /// Where the copies of a batch are made.
@@ -276,7 +256,10 @@ impl Carrier {
         report: &mut Report,
     ) -> u64 {
         let folio_pages = self.folio_pages(trip.size);
-        let Some(first_out) = self.empty_slot(trip, folios.len()) else {
+        let began = Instant::now();
+        let first_out = self.empty_slot(trip, folios.len());
+        report.spent.supply_ns += nanoseconds(began);
+        let Some(first_out) = first_out else {
             report.account.skip(SkipReason::NoMemory, (folios.len() * folio_pages) as u64);
             return 0;
         };
@@ -304,64 +287,43 @@ impl Carrier {
         trip: &Trip<'_>,
         pages: PageBits,
         report: &mut Report,
-    ) -> Option<(PageSize, Shadow, PageBits)> {
-        let began = Instant::now();
+    ) -> Option<Out> {
         let huge = trip.size == PageSize::Huge && self.is_one_huge_page(trip);
-        let mut size = if huge { PageSize::Huge } else { PageSize::Base };
-        let mut taken = self.take_all_out(trip, size, pages);
-        if let (PageSize::Huge, Some((shadow, out))) = (size, &mut taken)
-            && *out != pages
-        {
-            // It was split after we looked. A slot of huge pages is full or empty.
-            self.put_back(trip, shadow, out);
-            shadow.clear();
-            let (shadow, _) = taken?;
-            self.shop.shadows(size).give(shadow, None);
-            size = PageSize::Base;
-            taken = self.take_all_out(trip, size, pages);
-        }
-        report.spent.unmap_ns += nanoseconds(began);
-        let Some((shadow, out)) = taken else {
+        let size = if huge { PageSize::Huge } else { PageSize::Base };
+        let Ok(mut shadow) = self.shop.shadows(size).empty(self.lane) else {
             report.account.skip(SkipReason::NoMemory, pages.len() as u64);
             return None;
         };
-        for refused in self.refused.drain(..) {
-            let (Refusal::Transient(why) | Refusal::Final(why)) = refused.why;
-            match refused.why == refusals::BUSY {
-                true => self.busy.insert(self.seats[refused.folio as usize].home),
-                false => report.account.skip(why, 1),
-            }
-        }
-        report.lazy_pages += out.len() as u64;
-        Some((size, shadow, out))
-    }
-
-    /// Takes pages out to a slot of their own, and tells which came. Why others did not stands in
-    /// `refused`. `None` if there is no slot.
-    fn take_all_out(
-        &mut self,
-        trip: &Trip<'_>,
-        size: PageSize,
-        pages: PageBits,
-    ) -> Option<(Shadow, PageBits)> {
-        let mut shadow = self.shop.shadows(size).empty(self.lane).ok()?;
+        let began = Instant::now();
         self.seat(pages.iter());
-        self.refused.clear();
         let all = [whole(&self.seats)];
         self.hands(trip).unmap(&all, &mut shadow);
         let mut out = pages;
-        for refused in &self.refused {
-            out.remove(self.seats[refused.folio as usize].home);
+        for refused in self.refused.drain(..) {
+            let (Refusal::Transient(why) | Refusal::Final(why)) = refused.why;
+            let page = self.seats[refused.folio as usize].home;
+            match refused.why == refusals::BUSY {
+                true => self.busy.insert(page),
+                false => report.account.skip(why, 1),
+            }
+            out.remove(page);
         }
-        Some((shadow, out))
+        report.lazy_pages += out.len() as u64;
+        report.spent.unmap_ns += nanoseconds(began);
+        Some(Out { shadow, slots: size, pages: out })
     }
 
     /// Puts pages back that were left out, and wakes who waits for them.
     pub fn put_back(&mut self, trip: &Trip<'_>, shadow: &mut Shadow, pages: &PageBits) {
         self.seat(pages.iter());
         let all = [whole(&self.seats)];
-        self.hands(trip).put_back(&all, shadow);
-        self.refused.clear(); // has no place any more
+        let mut again = true;
+        while again {
+            self.hands(trip).put_back(&all, shadow);
+            // Those that are home, or have none any more, are refused for good.
+            again = self.refused.iter().any(|page| matches!(page.why, Refusal::Transient(_)));
+            self.refused.clear();
+        }
     }
 
     /// Moves pages that were left out on to their destination. Returns those that were moved; the
@@ -495,187 +457,6 @@ impl Carrier {
     }
 }
 
-/// The hands that carry out the steps of one batch.
-struct Hands<'a> {
-    shop: &'a Shop,
-    trip: &'a Trip<'a>,
-    seats: &'a [Seat],
-    refused: &'a mut Vec<Refused>,
-    folio_bytes: usize,
-}
-
-impl Hands<'_> {
-    fn unmap(&mut self, runs: &[Run], emptied: &mut Shadow) {
-        let uffd = &self.shop.uffd;
-        let mut half = None;
-        let take = |trip: &Trip<'_>, at: Stretch| {
-            take_out(uffd, (trip.home, at.home), (&mut emptied.slot, at.out))
-        };
-        self.transfer(runs, take, |folio, done, errno| {
-            half = Some((folio, done)).filter(|_| done > 0).or(half);
-            refusals::of_unmap(errno)
-        });
-        // A huge page that was split after we looked, and of which a part has stayed: the rest goes
-        // home as well. No batch has two.
-        if let Some((folio, done)) = half {
-            let seat = self.seats[folio];
-            let home = self.trip.start + seat.home * self.folio_bytes;
-            let slot = (&mut *emptied, seat.out * self.folio_bytes);
-            bring_back(self.shop, slot, (self.trip.home, home..home + done), |_| ());
-        }
-        let occupied = |refused: &&Refused| refused.why == refusals::OCCUPIED;
-        for refused in self.refused.iter().filter(occupied) {
-            let start = self.seats[refused.folio as usize].out * self.folio_bytes;
-            let part = start..start + self.folio_bytes;
-            emptied.slot.advise(part, Advice::Discard).expect("the slot is mapped");
-        }
-    }
-
-    /// Notes which folios of an unmap were refused as busy; those that were before may be no more.
-    fn note_busy(&self, runs: &[Run], busy: &mut PageBits) {
-        let pages = self.folio_bytes / self.shop.page_bytes;
-        let pages_of = |folio: u32| {
-            let home = self.seats[folio as usize].home;
-            home * pages..(home + 1) * pages
-        };
-        let tried = runs.iter().flat_map(|run| run.first..run.first + run.folios);
-        tried.flat_map(pages_of).for_each(|page| busy.remove(page));
-        let is_busy = |refused: &&Refused| refused.why == refusals::BUSY;
-        let refused = self.refused.iter().filter(is_busy).map(|refused| refused.folio);
-        refused.flat_map(pages_of).for_each(|page| busy.insert(page));
-    }
-
-    fn map(&mut self, runs: &[Run], ready: &mut Shadow, first: usize) {
-        let (uffd, first) = (&self.shop.uffd, first * self.folio_bytes);
-        let map = |trip: &Trip<'_>, at: Stretch| {
-            bring(uffd, (&mut ready.slot, first + at.batch), (trip.home, at.home))
-        };
-        self.transfer(runs, map, |_, _, errno| refusals::of_map(errno));
-    }
-
-    fn map_fresh(&mut self, runs: &[Run], emptied: &Shadow) {
-        let uffd = &self.shop.uffd;
-        let map = |trip: &Trip<'_>, at: Stretch| {
-            bring_copy(uffd, (&emptied.slot, at.out), (trip.home, at.home))
-        };
-        self.transfer(runs, map, |_, _, errno| refusals::of_map(errno));
-    }
-
-    fn put_back(&mut self, runs: &[Run], emptied: &mut Shadow) {
-        let (trip, folio_bytes) = (self.trip, self.folio_bytes);
-        for (first, folios) in runs.iter().flat_map(|run| stretches(self.seats, run)) {
-            let seat = self.seats[first];
-            let home = trip.start + seat.home * folio_bytes;
-            let to = (trip.home, home..home + folios * folio_bytes);
-            let why = Refusal::Final(SkipReason::Gone);
-            bring_back(self.shop, (emptied, seat.out * folio_bytes), to, |byte| {
-                let folio = (first + byte / folio_bytes) as u32;
-                if self.refused.last().is_none_or(|last| last.folio != folio) {
-                    self.refused.push(Refused { folio, why });
-                }
-            });
-        }
-    }
-
-    /// Copies slices, which begin and end at folios because there is one copier.
-    fn copy(&self, slices: &[Slice], emptied: &Shadow, ready: &mut Shadow, first: usize) {
-        let folios = |bytes: u64| (bytes / self.folio_bytes as u64) as u32;
-        let run = |slice: &Slice| Run { first: folios(slice.offset), folios: folios(slice.bytes) };
-        for (index, count) in slices.iter().flat_map(|slice| stretches(self.seats, &run(slice))) {
-            let part = |folio: usize| folio * self.folio_bytes..(folio + count) * self.folio_bytes;
-            let from = emptied.slot.content(part(self.seats[index].out));
-            self.shop.copier.copy(ready.slot.content_mut(part(first + index)), from);
-        }
-    }
-
-    /// Does something for each stretch of the runs that is unbroken at home and outside, and notes
-    /// what was refused.
-    fn transfer(
-        &mut self,
-        runs: &[Run],
-        mut call: impl FnMut(&Trip<'_>, Stretch) -> Transfer,
-        mut why: impl FnMut(usize, usize, Errno) -> Refusal,
-    ) {
-        let (seats, trip, folio_bytes) = (self.seats, self.trip, self.folio_bytes);
-        for (first, folios) in runs.iter().flat_map(|run| stretches(seats, run)) {
-            let seat = seats[first];
-            let home = trip.start + seat.home * folio_bytes;
-            let stretch = |from: usize| Stretch {
-                home: home + from..home + folios * folio_bytes,
-                out: seat.out * folio_bytes + from,
-                batch: first * folio_bytes + from,
-            };
-            let refuse = |folio, done, errno| {
-                let (folio, why) = (first + folio, why(first + folio, done, errno));
-                self.refused.push(Refused { folio: folio as u32, why });
-            };
-            each_refusal(folios, folio_bytes, |from| call(trip, stretch(from)), refuse);
-        }
-    }
-}
-
-/// Brings the pages of a slot, from a byte on, back to where they were. A page that is there stays:
-/// it is the copy that came before, or younger. Does not give up as long as a page has a place;
-/// `gone` is told the first byte of those that have none, because the program unmapped it.
-fn bring_back(
-    shop: &Shop,
-    (emptied, at): (&mut Shadow, usize),
-    (region, home): (&Mapping, Range<usize>),
-    mut gone: impl FnMut(usize),
-) {
-    let (uffd, page_bytes) = (&shop.uffd, shop.page_bytes);
-    let mut next = 0;
-    while next < home.len() {
-        let to = home.start + next..home.end;
-        let stopped = match bring(uffd, (&mut emptied.slot, at + next), (region, to.clone())) {
-            // Protection that was taken away meanwhile stops a move, but not a copy.
-            Err(Stopped { done: 0, errno: Errno::INVAL }) => {
-                bring_copy(uffd, (&emptied.slot, at + next), (region, to))
-            }
-            other => other,
-        };
-        let Err(Stopped { done, errno }) = stopped else { return };
-        next += done as usize;
-        match errno {
-            _ if done > 0 => {}
-            Errno::EXIST => next += page_bytes,
-            Errno::NOENT | Errno::INVAL => {
-                gone(next);
-                next += page_bytes;
-            }
-            _ => std::thread::yield_now(), // no memory for a page table, for example
-        }
-    }
-}
-
-/// Bytes that one call moves.
-struct Stretch {
-    /// In the region.
-    home: Range<usize>,
-    /// Where they begin in the slot that they are taken to.
-    out: usize,
-    /// Where they begin in the batch.
-    batch: usize,
-}
-
-/// All folios.
-fn whole(seats: &[Seat]) -> Run {
-    Run { first: 0, folios: seats.len() as u32 }
-}
-
-/// Cuts a run where its folios are not side by side in their chunk: (first, folios).
-fn stretches<'a>(seats: &'a [Seat], run: &Run) -> impl Iterator<Item = (usize, usize)> + use<'a> {
-    let (mut next, end) = (run.first as usize, (run.first + run.folios) as usize);
-    std::iter::from_fn(move || {
-        let first = next;
-        let rest = seats.get(first..end).filter(|rest| !rest.is_empty())?;
-        let beside = |pair: &&[Seat]| pair[1].home == pair[0].home + 1;
-        let folios = 1 + rest.windows(2).take_while(beside).count();
-        next = first + folios;
-        Some((first, folios))
-    })
-}
-
 /// Why no further batch may begin.
 fn reason_to_stop(trip: &Trip<'_>, stall: Option<&StallBudget>) -> Option<SkipReason> {
     let huge = trip.size == PageSize::Huge;
@@ -701,6 +482,7 @@ fn learn(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64) {
     }
 }
 
-fn nanoseconds(since: Instant) -> u64 {
+/// Time since then.
+pub fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,15 +1,17 @@
 //! What is done with a chunk while it is claimed.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
-use nodeward_model::{NodeId, Place, Range, SkipReason};
+use nodeward_model::{NodeId, Place, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 
-use crate::carrier::{Carrier, Trip};
+use crate::carrier::Carrier;
 use crate::core::{Core, LeftOut, Note};
 use crate::desk::Claim;
+use crate::hands::Trip;
 use crate::page_bits::PageBits;
-use crate::refusals::each_refusal;
+use crate::refusals::{self, each_refusal};
 use crate::sys::{Advice, bring, bring_copy};
 use crate::{CHUNK_BYTES, PageSize, Report, Supply};
 
@@ -56,21 +58,8 @@ impl Work<'_> {
         let Some(mut left) = self.claim.note.left_out.take() else { return };
         let to = NodeId(0); // nothing goes anywhere
         let trip = Self::trip(self.core, self.claim.chunk, to, &NEVER);
-        self.carrier.put_back(&trip, &mut left.shadow, &left.pages);
+        self.carrier.put_back(&trip, &mut left.out.shadow, &left.out.pages);
         self.core.give(left, false);
-    }
-
-    /// Throws pages away, wherever they are.
-    pub fn discard(&mut self, pages: &PageBits) {
-        self.return_left_out();
-        self.claim.note.node = None;
-        let (start, page_bytes) =
-            (self.core.chunk(self.claim.chunk).start, self.core.shop.page_bytes);
-        for run in pages.runs() {
-            let part = start + run.start * page_bytes..start + run.end * page_bytes;
-            // Fails only where the program unmapped it.
-            self.core.mapping.advise(part, Advice::Discard).ok();
-        }
     }
 
     /// Moves pages to a node. Those that somebody shares are tried once more after a write that
@@ -157,7 +146,7 @@ impl Work<'_> {
             return vec![(known, pages)];
         }
         let start = self.core.mapping.start() + self.core.chunk(self.claim.chunk).start as u64;
-        let range = Range::new(start, start + CHUNK_BYTES as u64);
+        let range = nodeward_model::Range::new(start, start + CHUNK_BYTES as u64);
         let mut places = Vec::with_capacity(shop.chunk_pages());
         if shop.myself.places(range, &mut places).is_err() {
             return vec![(None, pages)];
@@ -204,12 +193,11 @@ impl Work<'_> {
         self.leave_out_once(pages, how, &mut first);
         let busy = self.carrier.take_busy();
         let (alone, shared) = self.told_apart(&busy);
+        report.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
         if alone.is_empty() {
-            first.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
             report.add(&first);
             return Some(self.claim);
         }
-        report.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
         let pages = pages.without(&shared);
         let Self { carrier, core, claim } = self;
         let chunk = claim.chunk;
@@ -237,21 +225,33 @@ impl Work<'_> {
         let trip = Self::trip(self.core, self.claim.chunk, NodeId(0), &NEVER);
         let trip = Trip { size, from, ..trip };
         self.claim.note.node = None; // each granule goes where it is touched
-        let Some((size, shadow, pages)) = self.carrier.leave_out(&trip, pages, report) else {
-            return;
-        };
-        let left =
-            LeftOut { shadow, size, pages, emptied: 0, from, even_if_there: how.even_if_there };
-        match left.pages.is_empty() {
+        let Some(out) = self.carrier.leave_out(&trip, pages, report) else { return };
+        let all = out.pages.len() == self.core.shop.chunk_pages();
+        let size = if all { out.slots } else { PageSize::Base };
+        let left = LeftOut { out, size, emptied: 0, from, even_if_there: how.even_if_there };
+        match left.out.pages.is_empty() {
             true => self.core.give(left, false),
             false => self.claim.note.left_out = Some(left),
+        }
+    }
+
+    /// Frees pages.
+    pub fn discard(&mut self, pages: &PageBits) {
+        self.return_left_out();
+        self.claim.note.node = None;
+        let (core, page_bytes) = (self.core, self.core.shop.page_bytes);
+        let start = core.chunk(self.claim.chunk).start;
+        for run in pages.runs() {
+            let part = start + run.start * page_bytes..start + run.end * page_bytes;
+            // Fails only where the program unmapped the memory itself.
+            core.mapping.advise(part, Advice::Discard).ok();
         }
     }
 
     /// Serves a fault of a thread on `toucher`: brings what was left out, or a page of zeros.
     pub fn serve(&mut self, page: usize, toucher: Option<NodeId>) {
         match self.claim.note.left_out.take() {
-            Some(left) if left.pages.contains(page) => self.pull(left, page, toucher),
+            Some(left) if left.out.pages.contains(page) => self.pull(left, page, toucher),
             left => {
                 self.claim.note.left_out = left;
                 let placed = self.core.placement.node_of_chunk(self.claim.chunk);
@@ -269,13 +269,13 @@ impl Work<'_> {
         let stays = from == Some(to) && !left.even_if_there;
         let mut report = Report::default();
         let pulled =
-            !stays && self.carrier.pull(&trip, &mut left.shadow, &granule, &mut report).is_ok();
+            !stays && self.carrier.pull(&trip, &mut left.out.shadow, &granule, &mut report).is_ok();
         if !pulled {
-            self.carrier.put_back(&trip, &mut left.shadow, &granule);
+            self.carrier.put_back(&trip, &mut left.out.shadow, &granule);
         }
         left.emptied += usize::try_from(report.account.moved).unwrap_or(0);
-        left.pages = left.pages.without(&granule);
-        match left.pages.is_empty() {
+        left.out.pages = left.out.pages.without(&granule);
+        match left.out.pages.is_empty() {
             true => {
                 let full = left.emptied == self.core.shop.chunk_pages();
                 self.core.give(left, full);
@@ -289,7 +289,7 @@ impl Work<'_> {
         if let Some(node) = node {
             self.carrier.prefer(node).ok(); // elsewhere is better than nowhere
         }
-        self.claim.note.node = None;
+        self.claim.note.node = self.claim.note.node.filter(|known| Some(*known) == node);
         // A huge page of zeros would lie over pages that are left out.
         let only_these = self.core.size == PageSize::Base || self.claim.note.left_out.is_some();
         if only_these || !self.supply_huge(node) {
@@ -303,16 +303,17 @@ impl Work<'_> {
         let (uffd, start) = (&core.shop.uffd, core.chunk(self.claim.chunk).start);
         for run in pages.runs() {
             let home = start + run.start * page_bytes;
-            let end = home + run.len() * page_bytes;
-            let copy =
-                |from| bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, home + from..end));
+            let copy = |part: Range<usize>| {
+                let part = home + part.start..home + part.end;
+                bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, part))
+            };
             // What is there already is as good; where there is no memory, the page of zeros that
             // all share needs none until it is written to.
-            let refused = |page: usize, _, _| {
+            let refused = |page: usize, _| {
                 let address = core.mapping.start() + (home + page * page_bytes) as u64;
                 uffd.zero(address, page_bytes as u64).ok();
             };
-            each_refusal(run.len(), page_bytes, copy, refused);
+            each_refusal(run.len(), page_bytes, copy, refusals::of_map, refused);
         }
     }
 
@@ -336,9 +337,9 @@ fn granule(core: &Core, left: &LeftOut, page: usize) -> PageBits {
     let pages = (GRANULE_BYTES / core.shop.page_bytes).max(1);
     match left.size {
         PageSize::Base => {
-            left.pages.and(&PageBits::of(page / pages * pages..(page / pages + 1) * pages))
+            left.out.pages.and(&PageBits::of(page / pages * pages..(page / pages + 1) * pages))
         }
-        PageSize::Huge => left.pages,
+        PageSize::Huge => left.out.pages,
     }
 }
 

@@ -22,7 +22,10 @@ const SHARE_OF_ROOM: u64 = 4;
 /// What lanes and fault handler work with.
 pub struct Shop {
     pub uffd: Arc<Uffd>,
+    /// What copies to pages that are kept.
     pub copier: Arc<dyn Copier>,
+    /// What copies to pages that are fresh.
+    pub fresh_copier: Arc<dyn Copier>,
     pub machine: Linux,
     pub topology: Topology,
     pub page_bytes: usize,
@@ -41,7 +44,10 @@ pub struct Shop {
 /// What a shop is made of.
 pub struct Tools {
     pub uffd: Uffd,
+    /// What copies to pages that are kept.
     pub copier: Arc<dyn Copier>,
+    /// What copies to pages that are fresh.
+    pub fresh_copier: Arc<dyn Copier>,
     pub machine: Linux,
     pub topology: Topology,
     pub pages: PageMap,
@@ -63,6 +69,7 @@ impl Shop {
             nodes: tools.topology.nodes_with_memory(),
             uffd,
             copier: tools.copier,
+            fresh_copier: tools.fresh_copier,
             machine: tools.machine,
             topology: tools.topology,
             pages: tools.pages,
@@ -116,6 +123,11 @@ impl Shop {
         }
         *left -= pages;
         Ok(())
+    }
+
+    /// Whether a node has room for so many base pages now.
+    pub fn has_room(&self, node: NodeId, pages: u64) -> bool {
+        self.room(node) >= pages
     }
 
     fn grant(&self, node: NodeId, pages: u64) -> Option<u64> {

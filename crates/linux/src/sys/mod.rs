@@ -15,7 +15,7 @@ pub use area::{Area, Backing, Usage};
 pub use hold::{read_into, register_buffer, ring, unregister_buffers, vmsplice};
 pub use meddle::{Meddling, meddle};
 pub use pages::{move_pages, query_pages};
-pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size, userfaultfd};
+pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size};
 pub use scan::{PageRegion, Wanted, scan_pages};
 pub use thread::{
     ask_for_long_slices, disable_huge_pages, fork_and_run, fork_idle, huge_pages_are_disabled,
