@@ -1,16 +1,19 @@
 //! fork(2) while pages are on their way.
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_linux::own::{Area, Backing, fork_idle};
 use nodeward_linux::trouble::{End, fork_and_run, in_child};
 use nodeward_model::SkipReason;
-use nodeward_pager::{Error, ForkRule, PageSize, Pager, PagerOptions, Placement, RegionOptions};
+use nodeward_pager::{
+    Error, ForkRule, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions,
+};
 use rustix::process::{Signal, WaitOptions};
 
 use crate::common::{
-    CHUNK, HERE, MIB, alone, always, assert_filled, fill, filled, leave_all_out, move_all, pager,
-    pages, region, while_doing, while_moving, wrong,
+    CHUNK, HERE, MIB, Stopper, alone, always, assert_filled, fill, filled, leave_all_out, move_all,
+    pager, pages, region, while_doing, while_moving, wrong,
 };
 
 const OK: End = End::Code(0);
@@ -65,46 +68,57 @@ fn shared_pages_heal() {
     });
 }
 
-/// Goal: a region that children do not get moves while they live, and a child that drops its handle
-/// unmaps nothing of what lies there meanwhile.
+/// Goal: a region that children do not get moves while they live.
 #[test]
 fn a_region_without_children() {
     alone("forks::a_region_without_children", || {
         let Some(pager) = pager() else { return };
-        let options = RegionOptions { fork: ForkRule::DontFork, ..Default::default() };
-        let region = pager.reserve(4 * MIB, &options).unwrap();
-        region.commit(0..4 * MIB, &Placement::Local).unwrap();
-        fill(&region, 0..4 * MIB);
+        let region = withheld(&pager);
         let child = fork_idle(60).unwrap().number().cast_signed();
         assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
         assert_filled(&region, 0..4 * MIB);
         let child = rustix::process::Pid::from_raw(child).unwrap();
         rustix::process::kill_process(child, Signal::KILL).unwrap();
-        let start = region.as_ptr() as u64;
-        let mut region = Some(region);
-        let maps_there_and_drops = || {
-            let area = || Area::map(4 * MIB, Backing::Anonymous).unwrap();
-            let areas: Vec<Area> = std::iter::repeat_with(area).take(300).collect();
-            let overlaps = |area: &&Area| {
-                area.address() < start + 4 * MIB as u64 && start < area.address() + 4 * MIB as u64
-            };
-            let Some(there) = areas.iter().find(overlaps) else { return 3 };
-            fill_area(there);
-            drop(region.take());
-            u8::from(
-                there
-                    .words()
-                    .iter()
-                    .any(|word| word.load(std::sync::atomic::Ordering::Relaxed) != 7),
-            )
-        };
-        assert_eq!(in_child(maps_there_and_drops).unwrap(), OK);
-        assert_filled(region.as_ref().unwrap(), 0..4 * MIB);
     });
 }
 
-fn fill_area(area: &Area) {
-    area.words().iter().for_each(|word| word.store(7, std::sync::atomic::Ordering::Relaxed));
+/// Goal: a child that drops its handle of such a region unmaps nothing of what lies there meanwhile,
+/// whoever moves the pages.
+#[test]
+fn a_child_unmaps_nothing_of_others() {
+    alone("forks::a_child_unmaps_nothing_of_others", || {
+        for kernel_only in [true, false] {
+            let options = PagerOptions { kernel_only, ..Default::default() };
+            let pager = Pager::open(&options).unwrap();
+            let region = withheld(&pager);
+            let start = region.as_ptr() as u64;
+            let there = start..start + 4 * MIB as u64;
+            let mut region = Some(region);
+            let maps_there_and_drops = || {
+                let area = || Area::map(4 * MIB, Backing::Anonymous).unwrap();
+                let areas: Vec<Area> = std::iter::repeat_with(area).take(300).collect();
+                let overlaps = |area: &&Area| {
+                    let end = area.address() + area.bytes() as u64;
+                    area.address() < there.end && there.start < end
+                };
+                let Some(area) = areas.iter().find(overlaps) else { return 3 };
+                area.words().iter().for_each(|word| word.store(7, Relaxed));
+                drop(region.take());
+                u8::from(area.words().iter().any(|word| word.load(Relaxed) != 7))
+            };
+            assert_eq!(in_child(maps_there_and_drops).unwrap(), OK, "by the kernel: {kernel_only}");
+            assert_filled(region.as_ref().unwrap(), 0..4 * MIB);
+        }
+    });
+}
+
+/// A region that children do not get.
+fn withheld(pager: &Pager) -> Region {
+    let options = RegionOptions { fork: ForkRule::DontFork, ..Default::default() };
+    let region = pager.reserve(4 * MIB, &options).unwrap();
+    region.commit(0..4 * MIB, &Placement::Local).unwrap();
+    fill(&region, 0..4 * MIB);
+    region
 }
 
 /// Goal: in a child the parent's pager refuses to work and harms nobody: not by forking again, not
@@ -158,7 +172,6 @@ fn a_child_needs_its_own_pager() {
 fn regions_come_and_go_during_forks() {
     alone("forks::regions_come_and_go_during_forks", || {
         let Some(pager) = pager() else { return };
-        let pager = Arc::new(pager);
         let come_and_go = || {
             let region = filled(&pager, 2 * MIB, PageSize::Base);
             leave_all_out(&region);
@@ -170,9 +183,18 @@ fn regions_come_and_go_during_forks() {
         };
         let forks = || {
             let forks = || (0..60).for_each(|_| assert_eq!(in_child(|| 0).unwrap(), OK));
+            let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                scope.spawn(forks);
+                // As many as can be: one has to begin while others are paused.
+                scope.spawn(|| {
+                    while !stop.load(Relaxed) {
+                        drop(pager.reserve(1, &RegionOptions::default()).unwrap());
+                    }
+                });
+                let _stopper = Stopper(&stop);
+                let other = scope.spawn(forks);
                 forks();
+                other.join().unwrap();
             });
         };
         let ((), moved) = while_doing(come_and_go, forks);
