@@ -12,6 +12,7 @@ use nodeward_linux::policy;
 use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_policy::pacing::StallBudget;
+use nodeward_policy::supply::{Source, SupplyCosts};
 
 use crate::hands::{Hands, Seat, Trip, whole};
 use crate::page_bits::PageBits;
@@ -35,6 +36,8 @@ pub struct Carrier {
     emptied: Option<(PageSize, Option<NodeId>, Shadow)>,
     /// A slot with destination pages, and the node they are on.
     ready: Option<(PageSize, NodeId, Shadow)>,
+    /// What base pages cost by their source.
+    costs: SupplyCosts,
     /// Pages of the chunk that were refused because somebody holds or shares them.
     busy: PageBits,
     /// Where this thread's new pages come from.
@@ -59,6 +62,15 @@ enum Destination {
     Fresh,
 }
 
+impl Destination {
+    fn source(&self) -> Source {
+        match self {
+            Self::Ready(_) => Source::Kept,
+            Self::Fresh => Source::Fresh,
+        }
+    }
+}
+
 impl Carrier {
     /// Tools for a lane. Lanes with different numbers work in different sections.
     pub fn new(shop: Arc<Shop>, lane: usize) -> Self {
@@ -72,6 +84,7 @@ impl Carrier {
             seats: Vec::with_capacity(most),
             emptied: None,
             ready: None,
+            costs: SupplyCosts::default(),
             busy: PageBits::default(),
             preferred: None,
         }
@@ -100,6 +113,7 @@ impl Carrier {
                 return report.account.skip(why, (rest.len() * folio_pages) as u64);
             }
             let most = (limit(trip, stall.as_ref()) / folio_pages).clamp(1, rest.len());
+            let (began, moved) = (Instant::now(), report.account.moved);
             let (destination, most) = match self.destination(trip, most, report) {
                 Ok(found) => found,
                 Err(why) => return report.account.skip(why, (rest.len() * folio_pages) as u64),
@@ -107,6 +121,10 @@ impl Carrier {
             let (now, later) = rest.split_at(most);
             rest = later;
             let hold_ns = self.carry(trip, now, &destination, report);
+            if trip.size == PageSize::Base {
+                let moved = report.account.moved - moved;
+                self.costs.learn(destination.source(), moved, nanoseconds(began));
+            }
             if let Some(stall) = stall {
                 learn(stall, trip.size, (now.len() * folio_pages) as u64, hold_ns);
             }
@@ -173,6 +191,10 @@ impl Carrier {
     /// Sees to it that `ready` has pages of the right kind; `false` if fresh base pages are to be
     /// used instead.
     fn stock_up(&mut self, trip: &Trip<'_>) -> Result<bool, SkipReason> {
+        let may_choose = (trip.size, trip.supply) == (PageSize::Base, Supply::Any);
+        if may_choose && self.costs.choice() == Source::Fresh {
+            return Ok(false);
+        }
         let fits = |ready: &(PageSize, NodeId, Shadow)| {
             (ready.0, ready.1) == (trip.size, trip.to) && ready.2.pages > 0
         };

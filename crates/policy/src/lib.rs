@@ -12,4 +12,5 @@ pub mod rank;
 pub mod room;
 pub mod roster;
 pub mod sampling;
+pub mod supply;
 pub mod workers;
