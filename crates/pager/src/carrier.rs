@@ -15,6 +15,7 @@ use nodeward_model::{NodeId, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 use rustix::io::Errno;
 
+use crate::landing;
 use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
 use crate::shadow::Shadow;
@@ -227,13 +228,17 @@ impl Carrier {
         let mut shadow = shadows.unwatched().map_err(|_| SkipReason::NoMemory)?;
         let whole = 0..CHUNK_BYTES;
         let populated = shadow.slot.advise(whole, Advice::Populate).is_ok();
-        if populated && self.shop.is_huge_page(shadow.slot.address(0)) {
+        let address = shadow.slot.address(0);
+        let astray = node.is_some_and(|node| {
+            !self.shop.has_one_node() && landing::is_elsewhere(&self.shop, address, node)
+        });
+        if populated && !astray && self.shop.is_huge_page(address) {
             shadow.pages = self.shop.chunk_pages();
             return Ok(shadow);
         }
         shadow.clear();
         shadows.give(shadow, None);
-        Err(if populated { SkipReason::NoHugePage } else { SkipReason::NoMemory })
+        Err(if populated && !astray { SkipReason::NoHugePage } else { SkipReason::NoMemory })
     }
 
     /// Lets this thread's new pages come from a node.
@@ -294,6 +299,7 @@ impl Carrier {
         }
         self.emptied = Some((size, node, emptied));
         self.settle(destination, clean, folio_pages);
+        self.correct(trip, destination, report);
         hold_ns
     }
 
@@ -361,6 +367,7 @@ impl Carrier {
             self.batch.reset_to_unmapped(self.shape(trip.size));
             let (_, moved) = self.drive(trip, &destination, shadow, report);
             self.settle(&destination, moved == most, folio_pages);
+            self.correct(trip, &destination, report);
             folios = later;
         }
         Ok(())
@@ -468,6 +475,19 @@ impl Carrier {
                 false => ready.keep(first * folio_pages, self.shop.page_bytes),
             }
         }
+    }
+
+    /// Takes pages of the last batch that went astray out of those that were moved.
+    fn correct(&self, trip: &Trip<'_>, destination: &Destination, report: &mut Report) {
+        let Destination::Fresh = destination else { return };
+        let start = trip.home.start() + trip.start as u64;
+        let page_bytes = self.shop.page_bytes as u64;
+        let moved = self.seats.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
+        let pages = moved.map(|(seat, _)| start + seat.home as u64 * page_bytes);
+        let strays = landing::strays(&self.shop, pages, trip.to);
+        report.account.moved -= strays;
+        report.one_way_pages -= strays;
+        report.account.skip(SkipReason::WrongNode, strays);
     }
 }
 

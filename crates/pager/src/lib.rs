@@ -17,6 +17,7 @@ mod fork;
 mod handler;
 mod job;
 mod kernel;
+mod landing;
 mod lanes;
 mod options;
 mod page_bits;

@@ -1,9 +1,11 @@
 //! What all threads of a pager share.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use nodeward_linux::Linux;
+use nodeward_linux::cgroup::MemoryGroups;
 use nodeward_linux::own::PageMap;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, Nodemask, SkipReason, Topology};
@@ -34,8 +36,19 @@ pub struct Shop {
     base: Shadows,
     huge: Shadows,
     nodes: Nodemask,
+    /// `None` where they cannot be seen.
+    groups: Option<MemoryGroups>,
     /// Fresh pages that may be taken from each node before the next look.
-    granted: Mutex<BTreeMap<NodeId, u64>>,
+    granted: Mutex<BTreeMap<NodeId, Grant>>,
+}
+
+/// What a look at the machine's room was good for.
+#[derive(Clone, Copy, Default)]
+struct Grant {
+    /// Base pages of it that were not taken yet.
+    left: u64,
+    /// Whether there was room for little more.
+    tight: bool,
 }
 
 /// What a shop is made of.
@@ -61,6 +74,7 @@ impl Shop {
             base,
             huge: shadows(PageSize::Huge),
             nodes: tools.topology.nodes_with_memory(),
+            groups: MemoryGroups::find(Path::new("/")).ok(),
             uffd,
             copier: tools.copier,
             machine: tools.machine,
@@ -105,30 +119,47 @@ impl Shop {
         self.nodes.first().filter(|_| self.has_one_node())
     }
 
-    /// Makes sure that a node has room for so many fresh base pages. The kernel would rather take
-    /// them from another node, or end a process, than refuse.
+    /// Makes sure that a node, and our control groups, have room for so many fresh base pages. The
+    /// kernel would rather take them from another node, or end a process, than refuse.
     pub fn room_for(&self, node: NodeId, pages: usize) -> std::result::Result<(), SkipReason> {
         let pages = pages as u64;
         let mut granted = lock(&self.granted);
-        let left = granted.entry(node).or_default();
-        if *left < pages {
-            *left = self.grant(node, pages).ok_or(SkipReason::NoMemory)?;
+        let grant = granted.entry(node).or_default();
+        if grant.left < pages {
+            *grant = self.grant(node, pages).ok_or(SkipReason::NoMemory)?;
         }
-        *left -= pages;
+        grant.left -= pages;
         Ok(())
     }
 
-    fn grant(&self, node: NodeId, pages: u64) -> Option<u64> {
-        let share = || (self.room(node) / SHARE_OF_ROOM).min(GRANT_PAGES_MAX);
-        let enough = |share: &u64| *share >= pages;
-        Some(share()).filter(enough).or_else(|| {
-            self.free_kept();
-            Some(share()).filter(enough)
-        })
+    /// Whether the last look found so little room that others may have used it up meanwhile.
+    pub fn is_tight(&self, node: NodeId) -> bool {
+        lock(&self.granted).get(&node).is_none_or(|grant| grant.tight)
     }
 
+    /// Lets nobody take from a node what an earlier look granted.
+    pub fn look_again(&self, node: NodeId) {
+        lock(&self.granted).remove(&node);
+    }
+
+    fn grant(&self, node: NodeId, pages: u64) -> Option<Grant> {
+        let share = || self.room(node) / SHARE_OF_ROOM;
+        let enough = |share: &u64| *share >= pages;
+        let share = Some(share()).filter(enough).or_else(|| {
+            self.free_kept();
+            Some(share()).filter(enough)
+        })?;
+        Some(Grant { left: share.min(GRANT_PAGES_MAX), tight: share < GRANT_PAGES_MAX })
+    }
+
+    /// Base pages that a node can take, as far as our control groups allow them.
     fn room(&self, node: NodeId) -> u64 {
         let rooms = self.machine.rooms().unwrap_or_default();
-        rooms.get(&node).map_or(u64::MAX, |room| room.free_pages)
+        let on_node = rooms.get(&node).map_or(u64::MAX, |room| room.free_pages);
+        let allowed = self.groups.as_ref().and_then(|groups| {
+            let headroom = groups.headroom_bytes();
+            headroom.inspect_err(|error| tracing::warn!(%error, "limit unknown")).ok()?
+        });
+        on_node.min(allowed.map_or(u64::MAX, |bytes| bytes / self.page_bytes as u64))
     }
 }

@@ -44,7 +44,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("nodeward-load", &["nodeward-model", "nodeward-linux"]),
-    ("nodeward-trials", &["nodeward-model", "nodeward-machine", "nodeward-linux"]),
+    (
+        "nodeward-trials",
+        &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-pager"],
+    ),
     ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent"]),
