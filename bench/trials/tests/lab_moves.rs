@@ -218,6 +218,11 @@ const PAGER: [&str; 4] =
     ["pager_under_a_writer", "pager_placement", "pager_lazily", "pager_few_mappings"];
 
 #[test]
+fn pager_on_6_1() {
+    cases(&Kernel::V6_1, scenario("two-nodes"), &["pager_by_remap"]);
+}
+
+#[test]
 fn pager_on_6_12() {
     on_two_nodes(&PAGER);
 }

@@ -195,7 +195,7 @@ mod tests {
             (
                 "proc/self/mountinfo",
                 "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
-                 35 31 0:32 /docker/c1 /sys/fs/cgroup/memory rw master:9 - cgroup cgroup rw,memory\n\
+                 35 31 0:32 /docker/c1 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                  41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
             ),
             ("proc/self/cgroup", "8:cpu:/other\n4:memory:/docker/c1/job\n0::/\n"),

@@ -13,14 +13,13 @@ use nodeward_linux::policy;
 use nodeward_migrate::{Batch, Refusal, Refused, Run, Shape, Slice, Step};
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_policy::pacing::StallBudget;
-use rustix::io::Errno;
 
 use crate::landing;
 use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
 use crate::shadow::Shadow;
 use crate::shop::Shop;
-use crate::sys::{Advice, Mapping, Transfer, bring, bring_copy, take_out};
+use crate::sys::{Advice, Mapping, Transfer, bring, bring_copy};
 use crate::{CHUNK_BYTES, PageSize, Report, Supply};
 
 /// How often a page that was refused for the time being is tried in one batch.
@@ -121,6 +120,7 @@ impl Carrier {
                 return report.account.skip(why, (rest.len() * folio_pages) as u64);
             }
             let most = (limit(trip, stall.as_ref()) / folio_pages).clamp(1, rest.len());
+            let most = most.min(within_stretches(rest, self.shop.passage.stretches_max()));
             let (destination, most) = match self.destination(trip, most, report) {
                 Ok(found) => found,
                 Err(why) => return report.account.skip(why, (rest.len() * folio_pages) as u64),
@@ -260,6 +260,7 @@ impl Carrier {
         let fits = |emptied: &(PageSize, Option<NodeId>, Shadow)| {
             (emptied.0, emptied.1) == (trip.size, trip.from)
                 && emptied.2.pages + needed <= chunk_pages
+                && !emptied.2.slot.is_lost()
         };
         if !self.emptied.as_ref().is_some_and(fits) {
             if let Some((size, node, shadow)) = self.emptied.take() {
@@ -294,7 +295,7 @@ impl Carrier {
         let clean = moved == folios.len();
         let before = emptied.pages;
         emptied.pages += folios.len() * folio_pages;
-        if !clean {
+        if !clean || !self.shop.passage.can_bring() {
             emptied.keep(before, self.shop.page_bytes);
         }
         self.emptied = Some((size, node, emptied));
@@ -502,9 +503,9 @@ struct Hands<'a> {
 
 impl Hands<'_> {
     fn unmap(&mut self, runs: &[Run], emptied: &mut Shadow) {
-        let uffd = &self.shop.uffd;
+        let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
         self.transfer(runs, refusals::of_unmap, |trip, at| {
-            take_out(uffd, (trip.home, at.home), (&mut emptied.slot, at.out))
+            passage.take_out(uffd, (trip.home, at.home), (&mut emptied.slot, at.out))
         });
     }
 
@@ -537,16 +538,9 @@ impl Hands<'_> {
     }
 
     fn put_back(&mut self, runs: &[Run], emptied: &mut Shadow) {
-        let uffd = &self.shop.uffd;
+        let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
         self.transfer(runs, refusals::of_put_back, |trip, at| {
-            let back = bring(uffd, (&mut emptied.slot, at.out), (trip.home, at.home.clone()));
-            match back {
-                // Protection that was taken away meanwhile stops a move, but not a copy.
-                Err(stopped) if stopped.errno == Errno::INVAL => {
-                    bring_copy(uffd, (&emptied.slot, at.out), (trip.home, at.home))
-                }
-                other => other,
-            }
+            passage.put_back(uffd, (&mut emptied.slot, at.out), (trip.home, at.home))
         });
     }
 
@@ -612,6 +606,13 @@ fn stretches<'a>(seats: &'a [Seat], run: &Run) -> impl Iterator<Item = (usize, u
         next = first + folios;
         Some((first, folios))
     })
+}
+
+/// How many folios, given by their index in the chunk, lie in the first so many stretches.
+fn within_stretches(folios: &[usize], stretches: usize) -> usize {
+    let beside = |pair: &[usize]| pair[1] == pair[0] + 1;
+    let ends = folios.windows(2).zip(1..).filter(|(pair, _)| !beside(pair)).map(|(_, end)| end);
+    ends.chain([folios.len()]).nth(stretches - 1).unwrap_or(folios.len())
 }
 
 /// Why no further batch may begin.

@@ -140,6 +140,8 @@ impl Work<'_> {
     ) -> Vec<(Option<NodeId>, PageBits)> {
         let shop = &self.core.shop;
         let known = shop.only_node().or(self.claim.note.node);
+        // Where taking pages out does not tell which are missing, they are looked at before.
+        let known = known.filter(|_| shop.passage.can_bring());
         if known.is_some_and(|node| node != to || how.even_if_there) {
             return vec![(known, pages)];
         }

@@ -17,7 +17,7 @@ use crate::job::{Job, Kind, Order, Task};
 use crate::lanes::Lanes;
 use crate::page_bits::PageBits;
 use crate::shop::{Shop, Tools};
-use crate::sys::Uffd;
+use crate::sys::{Passage, Uffd};
 use crate::{PagerOptions, Region, RegionOptions, Road, chunk, copier, fork, probe};
 
 /// Manages memory of this process: regions whose pages move between nodes while they are in use.
@@ -63,7 +63,13 @@ impl Pager {
         let usable_nodes = usable_nodes.and(&topology.nodes_with_memory());
         let found = probe::probe(options.assume_no_syscalls, options.kernel_only)?;
         let engine = match found.uffd {
-            Some(uffd) => Some(Engine::start(uffd, options, &topology, &myself, lanes_max)?),
+            Some(uffd) => {
+                let passage = match found.road {
+                    Road::Remap => Passage::Remap,
+                    _ => Passage::Move,
+                };
+                Some(Engine::start((uffd, passage), options, &topology, &myself, lanes_max)?)
+            }
             None => None,
         };
         let inner = Arc::new(Inner {
@@ -143,7 +149,7 @@ fn lanes(options: &PagerOptions, machine: &Linux, topology: &Topology) -> Result
 
 impl Engine {
     fn start(
-        uffd: Uffd,
+        (uffd, passage): (Uffd, Passage),
         options: &PagerOptions,
         topology: &Topology,
         myself: &Arc<dyn Process>,
@@ -151,6 +157,7 @@ impl Engine {
     ) -> Result<Self> {
         let tools = Tools {
             uffd,
+            passage,
             copier: options.copier.clone().unwrap_or_else(copier::fastest),
             machine: Linux::open(),
             topology: topology.clone(),

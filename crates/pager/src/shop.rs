@@ -12,7 +12,7 @@ use nodeward_model::{NodeId, Nodemask, SkipReason, Topology};
 
 use crate::shadow::Shadows;
 use crate::sync::lock;
-use crate::sys::{Slot, Uffd};
+use crate::sys::{Passage, Slot, Uffd};
 use crate::{CHUNK_BYTES, Copier, PageSize, Result};
 
 /// Base pages that a look at the machine's room is good for: 32 MiB of 4 KiB pages, a few
@@ -24,6 +24,7 @@ const SHARE_OF_ROOM: u64 = 4;
 /// What lanes and fault handler work with.
 pub struct Shop {
     pub uffd: Arc<Uffd>,
+    pub passage: Passage,
     pub copier: Arc<dyn Copier>,
     pub machine: Linux,
     pub topology: Topology,
@@ -54,6 +55,7 @@ struct Grant {
 /// What a shop is made of.
 pub struct Tools {
     pub uffd: Uffd,
+    pub passage: Passage,
     pub copier: Arc<dyn Copier>,
     pub machine: Linux,
     pub topology: Topology,
@@ -67,7 +69,7 @@ impl Shop {
         let uffd = Arc::new(tools.uffd);
         let page_bytes = tools.machine.page_bytes() as usize;
         let kept_pages = usize::try_from(pool_bytes).unwrap_or(usize::MAX) / page_bytes;
-        let shadows = |size| Shadows::new(Arc::clone(&uffd), size, kept_pages);
+        let shadows = |size| Shadows::new(Arc::clone(&uffd), tools.passage, size, kept_pages);
         let base = shadows(PageSize::Base);
         Ok(Self {
             zeros: base.unwatched()?.slot,
@@ -76,6 +78,7 @@ impl Shop {
             nodes: tools.topology.nodes_with_memory(),
             groups: MemoryGroups::find(Path::new("/")).ok(),
             uffd,
+            passage: tools.passage,
             copier: tools.copier,
             machine: tools.machine,
             topology: tools.topology,

@@ -1,15 +1,15 @@
 //! Memory of our own that the pager moves between nodes while it is in use.
 
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{CpuId, NodeId, SkipReason};
 use nodeward_pager::{
-    Migration, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Report, Road,
+    Migration, Mode, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Report, Road,
     Supply,
 };
 
@@ -18,7 +18,7 @@ use crate::guest::vmstat;
 use crate::numa_maps::{Nodes, nodes_of, nodes_within};
 use crate::{Body, Ran, Skipped};
 
-pub const CASES: [(&str, Body); 7] = [
+pub const CASES: [(&str, Body); 8] = [
     ("pager_under_a_writer", under_a_writer),
     ("pager_placement", placement),
     ("pager_exchange_full_nodes", exchange_full_nodes),
@@ -26,6 +26,7 @@ pub const CASES: [(&str, Body); 7] = [
     ("pager_destination_full", destination_full),
     ("pager_destination_fills_up", destination_fills_up),
     ("pager_few_mappings", few_mappings),
+    ("pager_by_remap", by_remap),
 ];
 
 const MIB: usize = 1 << 20;
@@ -35,10 +36,13 @@ const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 
 /// A pager that moves pages itself and keeps so many bytes on each node.
 fn pager(pool: usize) -> Result<Pager, Skipped> {
-    let options = PagerOptions { pool_bytes: Some(pool as u64), ..Default::default() };
-    let pager = Pager::open(&options).expect("a pager");
-    let why = pager.why_not_faster().unwrap_or_default().to_owned();
-    if pager.road() == Road::Move { Ok(pager) } else { Err(Skipped(why)) }
+    on_road(Road::Move, &PagerOptions { pool_bytes: Some(pool as u64), ..Default::default() })
+}
+
+fn on_road(road: Road, options: &PagerOptions) -> Result<Pager, Skipped> {
+    let pager = Pager::open(options).expect("a pager");
+    let why = pager.why_not_faster().unwrap_or("there is a faster one").to_owned();
+    if pager.road() == road { Ok(pager) } else { Err(Skipped(why)) }
 }
 
 /// A region on a node, each of whose words says where it is.
@@ -344,6 +348,58 @@ fn few_mappings() -> Ran {
         assert_few_more(before);
         assert_filled(&region);
         println!("{page:?}: {} mappings, {before} before", mappings());
+    }
+    Ok(())
+}
+
+/// Goal: a kernel without UFFDIO_MOVE moves what is declared free of DMA by mremap(2): nothing is
+/// lost, what is missing is told, and mappings stay few. Nothing else goes that way.
+fn by_remap() -> Ran {
+    const BYTES: usize = 16 * MIB;
+    let pager = on_road(Road::Remap, &PagerOptions::default())?;
+    let declared = RegionOptions { free_of_dma: true, ..Default::default() };
+    let region = pager.reserve(BYTES, &declared).expect("address space");
+    region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
+    fill(&region);
+    let before = mappings();
+    for (to, supply) in [(1, Supply::OneWay), (0, Supply::Any), (1, Supply::Any)] {
+        let to = NodeId(to);
+        let report = while_written(&region, || migrate(&region, to, supply));
+        assert_all_moved(&report, &region, to);
+        assert_eq!(report.one_way_pages, pages(BYTES), "{report:?}");
+        println!("to {to}: {} ms, {} batches", report.took_ns / 1_000_000, report.batches);
+    }
+    let report = migrate(&region, NODES[0], Supply::Recycled);
+    assert_eq!(report.account.skipped_for(SkipReason::NoMemory), pages(BYTES), "{report:?}");
+
+    // Every other page of a chunk moves alone, so that the rest is 256 stretches.
+    for start in (0..2 * MIB).step_by(2 * PAGE) {
+        let report = region.migrate(start..start + PAGE, NODES[0], &Migration::default());
+        assert_eq!(report.expect("a good range").account.moved, 1);
+    }
+    let most = AtomicUsize::new(0);
+    let look = |_| _ = most.fetch_max(mappings(), Relaxed);
+    let how = Migration { progress: Some(&look), ..Default::default() };
+    let report = while_written(&region, || region.migrate(0..BYTES, NODES[0], &how));
+    let account = report.expect("a good range").account;
+    assert_eq!((account.moved, account.already_there), (pages(BYTES) - 256, 256));
+    assert_eq!(places(&region, 0..BYTES), [(0, pages(BYTES))].into());
+    assert!(most.into_inner() < before + 100, "{before} mappings before");
+    assert_few_more(before);
+
+    region.discard(4 * MIB..8 * MIB).expect("a good range");
+    let account = migrate(&region, NODES[1], Supply::Any).account;
+    assert_eq!(account.skipped_for(SkipReason::NotPresent), pages(4 * MIB));
+    assert_eq!(account.moved, pages(BYTES - 4 * MIB));
+    assert_eq!(region.words()[5 * MIB / 8].load(Relaxed), 0);
+
+    let lazily = region.migrate_lazily(0..BYTES, &Migration::default());
+    let told = lazily.expect_err("not without UFFDIO_MOVE").to_string();
+    assert!(told.contains("UFFDIO_MOVE does not work here"), "{told}");
+    let huge = RegionOptions { page: PageSize::Huge, ..declared };
+    for options in [RegionOptions::default(), huge] {
+        let region = pager.reserve(BYTES, &options).expect("address space");
+        assert!(region.set_mode(Mode::Auto).is_err(), "only the kernel moves {options:?}");
     }
     Ok(())
 }
