@@ -214,12 +214,17 @@ fn nodes_that_change_places() {
 }
 
 /// The pager on kernels that have UFFDIO_MOVE.
-const PAGER: [&str; 4] =
-    ["pager_under_a_writer", "pager_placement", "pager_lazily", "pager_few_mappings"];
+const PAGER: [&str; 5] = [
+    "pager_under_a_writer",
+    "pager_placement",
+    "pager_lazily",
+    "pager_few_mappings",
+    "pager_in_a_full_group",
+];
 
 #[test]
 fn pager_on_6_1() {
-    cases(&Kernel::V6_1, scenario("two-nodes"), &["pager_by_remap"]);
+    cases(&Kernel::V6_1, scenario("two-nodes"), &["pager_by_remap", "pager_in_a_full_group"]);
 }
 
 #[test]

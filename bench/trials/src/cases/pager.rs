@@ -14,11 +14,11 @@ use nodeward_pager::{
 };
 
 use super::exchange::{give_back, leave_free};
-use crate::guest::vmstat;
+use crate::guest::{MemoryGroup, vmstat};
 use crate::numa_maps::{Nodes, nodes_of, nodes_within};
 use crate::{Body, Ran, Skipped};
 
-pub const CASES: [(&str, Body); 8] = [
+pub const CASES: [(&str, Body); 9] = [
     ("pager_under_a_writer", under_a_writer),
     ("pager_placement", placement),
     ("pager_exchange_full_nodes", exchange_full_nodes),
@@ -27,6 +27,7 @@ pub const CASES: [(&str, Body); 8] = [
     ("pager_destination_fills_up", destination_fills_up),
     ("pager_few_mappings", few_mappings),
     ("pager_by_remap", by_remap),
+    ("pager_in_a_full_group", in_a_full_group),
 ];
 
 const MIB: usize = 1 << 20;
@@ -115,12 +116,22 @@ fn while_written<T>(region: &Region, work: impl FnOnce() -> T) -> T {
             }
             rounds
         });
+        let ending = StopAtEnd(&stop);
         let done = work();
-        stop.store(true, Release);
+        drop(ending);
         assert!(writer.join().expect("the writer lost nothing") > 0);
         fill(region);
         done
     })
+}
+
+/// Tells a thread to end, also when the case fails: nobody would see that while the thread runs.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Release);
+    }
 }
 
 /// Does something on a CPU of a node.
@@ -292,6 +303,7 @@ fn destination_fills_up() -> Ran {
     let (mut moved, mut left) = (0, 0);
     thread::scope(|scope| {
         scope.spawn(|| take_and_give(NODES[1], &stop));
+        let _ending = StopAtEnd(&stop);
         for _ in 0..6 {
             for page in SIZES {
                 let region = region(&pager, BYTES, page, NODES[0]);
@@ -304,7 +316,6 @@ fn destination_fills_up() -> Ran {
                 left += report.account.skipped_total();
             }
         }
-        stop.store(true, Release);
     });
     assert!(moved > 0 && left > 0, "{moved} moved, {left} left");
     assert_eq!(vmstat("oom_kill"), killed);
@@ -400,6 +411,36 @@ fn by_remap() -> Ran {
     for options in [RegionOptions::default(), huge] {
         let region = pager.reserve(BYTES, &options).expect("address space");
         assert!(region.set_mode(Mode::Auto).is_err(), "only the kernel moves {options:?}");
+    }
+    Ok(())
+}
+
+/// Goal: where a control group has no room for copies nothing moves and nobody is killed; where it
+/// has a little, all pages move one after another.
+fn in_a_full_group() -> Ran {
+    const BYTES: usize = 32 * MIB;
+    let pager = Pager::open(&PagerOptions::default()).expect("a pager");
+    if pager.road() == Road::Kernel {
+        return Err(Skipped(pager.why_not_faster().unwrap_or_default().to_owned()));
+    }
+    // Only the faster road has huge pages.
+    for page in SIZES.into_iter().take(if pager.road() == Road::Move { 2 } else { 1 }) {
+        let group = MemoryGroup::enter("pager")?;
+        let options = RegionOptions { page, free_of_dma: true, ..Default::default() };
+        let region = pager.reserve(BYTES, &options).expect("address space");
+        region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
+        fill(&region);
+        let killed = vmstat("oom_kill");
+        group.allow_more(4 << 20);
+        let report = while_written(&region, || migrate(&region, NODES[1], Supply::OneWay));
+        assert_eq!(report.account.skipped_for(SkipReason::NoMemory), pages(BYTES), "{report:?}");
+        assert_eq!(places(&region, 0..BYTES), [(0, pages(BYTES))].into());
+        group.allow_more(24 << 20);
+        let report = while_written(&region, || migrate(&region, NODES[1], Supply::OneWay));
+        assert_all_moved(&report, &region, NODES[1]);
+        assert_eq!(vmstat("oom_kill"), killed);
+        drop(region);
+        pager.trim();
     }
     Ok(())
 }
