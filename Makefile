@@ -2,11 +2,18 @@
 # Needs git, make, a C compiler and cargo.
 
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+SOAK ?= 1TiB
 CARGO ?= cargo
 TARGET_DIR = $${CARGO_TARGET_DIR:-target}
+# Where the library was built; the tests name another place.
+BUILT ?= $(TARGET_DIR)/release
+# As in crates/capi/build.rs.
+SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench spec install install-migratepages setup
+.PHONY: help demo test lab bench spec soak install install-library install-migratepages setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +33,10 @@ bench: setup ## Measure, as ratios within one run
 spec: setup ## Measure every promise of SPEC.md
 	$(CARGO) xtask spec
 
-install: ## Install command, manual and completions below PREFIX (default /usr/local)
+soak: setup ## Move 1 TiB (SOAK=SIZE) of live memory in every way there is, and check every word
+	$(CARGO) run --release --package nodeward-cli -- bench pager --soak $(SOAK)
+
+install: install-library ## Install command, manual, completions and library below PREFIX (/usr/local)
 	$(CARGO) build --release --package nodeward-cli
 	install -D -m 755 "$(TARGET_DIR)/release/nodeward" "$(DESTDIR)$(PREFIX)/bin/nodeward"
 	"$(TARGET_DIR)/release/nodeward" man "$(DESTDIR)$(PREFIX)/share/man/man1"
@@ -35,6 +45,18 @@ install: ## Install command, manual and completions below PREFIX (default /usr/l
 	    file="$(DESTDIR)$(PREFIX)/share/$${to#*:}" && mkdir -p "$${file%/*}" && \
 	    "$(TARGET_DIR)/release/nodeward" completions "$${to%%:*}" >"$$file" || exit 1; \
 	done
+
+install-library: ## Install only libnodeward, shared and static, its header and pkg-config file
+	$(CARGO) build --release --package nodeward-capi
+	install -D -m 644 include/nodeward.h "$(DESTDIR)$(INCLUDEDIR)/nodeward.h"
+	install -D -m 644 "$(BUILT)/libnodeward.a" "$(DESTDIR)$(LIBDIR)/libnodeward.a"
+	install -D -m 755 "$(BUILT)/libnodeward.so" "$(DESTDIR)$(LIBDIR)/$(SONAME)"
+	ln -sfn $(SONAME) "$(DESTDIR)$(LIBDIR)/libnodeward.so"
+	mkdir -p "$(DESTDIR)$(LIBDIR)/pkgconfig"
+	version=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml) && \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e "s|@VERSION@|$$version|" \
+	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' packaging/nodeward.pc.in \
+	    >"$(DESTDIR)$(LIBDIR)/pkgconfig/nodeward.pc"
 
 install-migratepages: install ## Also answer to the name migratepages, beside numactl's program
 	@at="$(DESTDIR)$(PREFIX)/bin/migratepages"; \

@@ -6,6 +6,7 @@
 mod aarch64;
 mod ci;
 mod guest;
+mod header;
 mod lab;
 mod process;
 mod script;
@@ -34,6 +35,8 @@ enum Chore {
     Setup,
     /// Build the static programs that run inside the lab and print their paths
     Guest,
+    /// Write include/nodeward.h from crates/capi
+    Header,
     /// Measure the promises of SPEC.md
     Spec(spec::Args),
     /// Run the lab: everything after `lab` goes to nodeward-lab
@@ -63,6 +66,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Ci(args) => return ci::run(&args),
         Chore::Setup => setup::run(),
         Chore::Guest => guest::run(),
+        Chore::Header => header::run(),
         Chore::Spec(args) => return spec::run(&args),
         Chore::Lab(args) => return lab::run(&args),
         Chore::Demo(args) => return script::run("demo/run", &args),

@@ -24,6 +24,8 @@ const NEEDS: &[Need] = &[
     Need { program: "xz", package: "xz-utils" },
     Need { program: "cpio", package: "cpio" },
     Need { program: "mkfs.xfs", package: "xfsprogs" },
+    Need { program: "c++", package: "g++" },
+    Need { program: "pkg-config", package: "pkg-config" },
 ];
 
 /// How this user becomes root.

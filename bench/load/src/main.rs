@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use nodeward_linux::{own, policy};
+use nodeward_proof::StallsReport;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use args::{Args, Kind};
@@ -30,7 +31,7 @@ use memory::Page;
 use pattern::Written;
 use pins::Pins;
 use probe::Rhythm;
-use report::{Done, ProbeReport, Ready, Tally};
+use report::{Done, Ready, Tally};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -158,7 +159,7 @@ fn reap(children: &[u32]) {
 struct Workers<'scope> {
     writers: Vec<ScopedJoinHandle<'scope, Tally>>,
     races: Vec<ScopedJoinHandle<'scope, std::io::Result<u64>>>,
-    probe: Option<ScopedJoinHandle<'scope, std::io::Result<ProbeReport>>>,
+    probe: Option<ScopedJoinHandle<'scope, std::io::Result<StallsReport>>>,
 }
 
 impl<'scope> Workers<'scope> {

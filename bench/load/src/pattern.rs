@@ -55,25 +55,6 @@ fn value(salt: u64, number: u64) -> u64 {
     mixed | 1
 }
 
-/// A stream of numbers that looks random enough to choose pages by.
-#[derive(Debug)]
-pub struct Dice(u64);
-
-impl Dice {
-    /// Streams of different seeds differ.
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1)
-    }
-
-    /// The next number, below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 16) % bound as u64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,13 +98,5 @@ mod tests {
         assert!(!written.is_intact());
         one.iter().for_each(|word| word.store(0, Relaxed));
         assert!(!written.is_intact());
-    }
-
-    /// Goal: every page is chosen sooner or later.
-    #[test]
-    fn dice_reach_every_page() {
-        let mut dice = Dice::new(0);
-        let seen: std::collections::BTreeSet<_> = (0..1000).map(|_| dice.below(10)).collect();
-        assert_eq!(seen.len(), 10);
     }
 }

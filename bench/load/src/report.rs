@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hdrhistogram::Histogram;
+use nodeward_proof::StallsReport;
 use serde::Serialize;
 
 use crate::pattern::Written;
@@ -43,7 +43,7 @@ pub struct Done {
     /// How often the address space was changed by races.
     pub races: u64,
     /// What the probe saw; absent if it did not run.
-    pub probe: Option<ProbeReport>,
+    pub probe: Option<StallsReport>,
 }
 
 /// What was written and checked.
@@ -88,68 +88,10 @@ impl Tally {
     }
 }
 
-/// How long touches of random pages took.
-#[derive(Debug, Serialize)]
-pub struct ProbeReport {
-    /// All of them.
-    pub touches: Times,
-    /// Those where the thread faulted or slept: how long the page was in flight.
-    pub waits: Times,
-    /// The same touches with the time that the thread, its page back, stood in line for a CPU.
-    pub waits_with_queue: Times,
-    /// Those where the thread lost its CPU without a fault.
-    pub preemptions: Times,
-    /// Other slow ones: interrupts, a hypervisor that took the CPU away.
-    pub noise: Times,
-}
-
-/// A distribution of times, in nanoseconds.
-#[derive(Debug, Serialize)]
-pub struct Times {
-    /// How many.
-    pub count: u64,
-    /// The median.
-    pub p50_ns: u64,
-    /// All but one in a hundred took no longer.
-    pub p99_ns: u64,
-    /// All but one in a thousand took no longer.
-    pub p999_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
-}
-
-impl Times {
-    /// Sums a histogram up.
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        Self {
-            count: histogram.len(),
-            p50_ns: histogram.value_at_quantile(0.5),
-            p99_ns: histogram.value_at_quantile(0.99),
-            p999_ns: histogram.value_at_quantile(0.999),
-            max_ns: histogram.max(),
-        }
-    }
-}
-
 /// Prints one line on standard output at once. A reader that has gone is no reason to stop.
 pub fn print(line: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string(line)?;
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Goal: no times at all are zeros, and the quantiles are those of the numbers that went in.
-    #[test]
-    fn times_are_summed_up() {
-        let mut histogram = Histogram::new_with_bounds(1, 1 << 40, 3).unwrap();
-        assert_eq!(Times::of(&histogram).max_ns, 0);
-        (1..=1000).for_each(|ns| histogram.saturating_record(ns));
-        let times = Times::of(&histogram);
-        assert_eq!((times.count, times.p50_ns, times.p99_ns, times.max_ns), (1000, 500, 990, 1000));
-    }
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::pattern::{Dice, Written};
+use nodeward_proof::Dice;
+
+use crate::pattern::Written;
 use crate::report::Tally;
 
 const BURST: usize = 256;

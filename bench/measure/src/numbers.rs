@@ -2,17 +2,7 @@
 
 use std::time::Duration;
 
-/// The value in the middle; of two in the middle, the mean. Zero if there is none.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => 0.0,
-        odd if odd % 2 == 1 => sorted[middle],
-        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
-    }
-}
+pub use nodeward_proof::median;
 
 /// How many times as long each of the first took as its neighbour among the second.
 pub fn ratios(first: &[Duration], second: &[Duration]) -> Vec<f64> {
@@ -43,13 +33,6 @@ pub fn rate(bytes: u64, times_ms: &[f64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(&[]), 0.0);
-        assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), 3.0);
-    }
 
     #[test]
     fn ratios_are_of_neighbours() {

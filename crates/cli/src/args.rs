@@ -1,5 +1,7 @@
 //! The command line, as it was typed. Nothing here looks at the machine.
 
+mod bench;
+
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -11,6 +13,8 @@ use nodeward_wire::ledger::Id;
 use crate::examples;
 use crate::exit::Exit;
 use crate::settings::MoveLayer;
+
+pub use bench::{BenchArgs, BenchPagerArgs, BenchVerb};
 
 /// Keeps memory next to the threads that use it.
 #[derive(Debug, Parser)]
@@ -63,6 +67,8 @@ pub enum Verb {
     Capture,
     /// Say what works here, what is missing, and what would fix it
     Doctor(OutputArgs),
+    /// Measure what nodeward does on this machine
+    Bench(BenchArgs),
     /// Explain why pages stayed behind: what a reason means, why the kernel does it, what to do
     Explain(ExplainArgs),
     /// Write the manual pages into a directory

@@ -61,3 +61,18 @@ Examples:
     process 154 (nodeward-load)
       moved: node 0 -> node 1: 3811 pages (14.9 MiB) in 8 runs
       may have moved: node 0 -> node 1: 27136 pages (106 MiB) in 1 run";
+
+/// Of `bench pager`.
+pub const BENCH_PAGER: &str = "\
+Examples:
+  Everything, in half a minute, and a picture of it:
+    $ nodeward bench pager --svg pager.svg
+
+  A region as large as your own, for longer, with 4 KiB pages and one or eight threads:
+    $ nodeward bench pager --size 16GiB --time 10s --only 4k --lanes 1,8
+
+  Move 1 TiB in all, in every way there is, and check every word:
+    $ nodeward bench pager --soak 1TiB
+
+  One number, for a script:
+    $ nodeward bench pager --figure 4k-recycled-alone-2";

@@ -1,10 +1,12 @@
 //! Exit codes: a documented set, the same for every verb, so that scripts can tell what happened
 //! without reading.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use nodeward_machine::Error;
 use nodeward_wire::ledger;
+use {nodeward_pager as pager, nodeward_proof as proof};
 
 /// How a command ended. Numbers never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +25,15 @@ pub enum Exit {
     Gone,
     /// 6: the machine failed in another way.
     Failed,
+    /// 7: memory did not hold what was written to it.
+    Lost,
     /// 130: interrupted by Ctrl-C; what was done until then is in the account.
     Interrupted,
 }
 
 impl Exit {
     /// Every code.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Done,
         Self::SomeSkipped,
         Self::BadInput,
@@ -37,6 +41,7 @@ impl Exit {
         Self::NoPermission,
         Self::Gone,
         Self::Failed,
+        Self::Lost,
         Self::Interrupted,
     ];
 
@@ -50,6 +55,7 @@ impl Exit {
             Self::NoPermission => 4,
             Self::Gone => 5,
             Self::Failed => 6,
+            Self::Lost => 7,
             Self::Interrupted => 130,
         }
     }
@@ -64,6 +70,7 @@ impl Exit {
             Self::NoPermission => "a privilege is missing",
             Self::Gone => "the process does not exist, ended, or was replaced by exec",
             Self::Failed => "the machine failed in another way",
+            Self::Lost => "a check found memory that did not hold what was written",
             Self::Interrupted => "interrupted by Ctrl-C; what was done is in the account",
         }
     }
@@ -82,7 +89,8 @@ impl Exit {
 }
 
 fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
-    of_machine(cause).or_else(|| of_ledger(cause))
+    let machine = cause.downcast_ref::<Error>().map(of_machine);
+    machine.or_else(|| of_ledger(cause)).or_else(|| of_proof(cause))
 }
 
 fn of_ledger(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
@@ -92,13 +100,36 @@ fn of_ledger(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     })
 }
 
-fn of_machine(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
-    cause.downcast_ref::<Error>().map(|error| match error {
+fn of_machine(error: &Error) -> Exit {
+    match error {
         error if error.is_gone() => Exit::Gone,
         error if error.is_permission() => Exit::NoPermission,
         Error::KernelThread(_) | Error::Unsupported { .. } => Exit::NothingDone,
         _ => Exit::Failed,
+    }
+}
+
+fn of_proof(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    cause.downcast_ref::<proof::Error>().map(|error| match error {
+        proof::Error::Pager(error) => of_pager(error),
+        proof::Error::Machine(error) => of_machine(error),
+        proof::Error::System { .. } => Exit::Failed,
+        proof::Error::NothingMoves { .. } | proof::Error::Stuck { .. } => Exit::NothingDone,
     })
+}
+
+fn of_pager(error: &pager::Error) -> Exit {
+    match error {
+        pager::Error::Machine(error) => of_machine(error),
+        pager::Error::System { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            Exit::NoPermission
+        }
+        pager::Error::UnknownNode { .. } | pager::Error::BadOption { .. } => Exit::BadInput,
+        pager::Error::NoHugePages { .. }
+        | pager::Error::NeedsUserfaultfd { .. }
+        | pager::Error::NoRoom { .. } => Exit::NothingDone,
+        _ => Exit::Failed,
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -110,7 +141,7 @@ impl From<Exit> for ExitCode {
 #[cfg(test)]
 mod tests {
     use anyhow::Context;
-    use nodeward_model::Pid;
+    use nodeward_model::{NodeId, Pid};
 
     use super::*;
 
@@ -132,8 +163,22 @@ mod tests {
         assert_eq!(code(Error::KernelThread(pid)), Exit::NothingDone);
         let denied = Error::Denied { what: String::new(), need: String::new() };
         assert_eq!(code(denied), Exit::NoPermission);
-        let source = std::io::ErrorKind::Other.into();
+        let source = ErrorKind::Other.into();
         assert_eq!(code(Error::Syscall { call: "x", source }), Exit::Failed);
         assert_eq!(Exit::of(&anyhow::anyhow!("FROM is missing")), Exit::BadInput);
+    }
+
+    /// Goal: what the pager and its proof say ends with the code of its cause.
+    #[test]
+    fn errors_of_the_pager_tell_their_code() {
+        let code = |error: proof::Error| Exit::of(&error.into());
+        assert_eq!(code(proof::Error::NothingMoves { why: String::new() }), Exit::NothingDone);
+        let node = NodeId(9);
+        assert_eq!(code(pager::Error::UnknownNode { node }.into()), Exit::BadInput);
+        let gone = Error::Gone(Pid::new(7).unwrap());
+        assert_eq!(code(pager::Error::Machine(gone).into()), Exit::Gone);
+        let denied = ErrorKind::PermissionDenied.into();
+        let denied = pager::Error::System { call: "x", source: denied };
+        assert_eq!(code(denied.into()), Exit::NoPermission);
     }
 }

@@ -63,6 +63,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Explain(args) => verbs::manual::explain(args),
         Verb::Man { directory } => verbs::manual::pages(directory),
         Verb::Completions { shell } => verbs::manual::completions(*shell),
+        Verb::Bench(args) => verbs::bench::run(args),
         Verb::Doctor(args) => verbs::doctor::run(*args, &mut std::io::stdout().lock()),
     }
 }

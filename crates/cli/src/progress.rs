@@ -1,4 +1,4 @@
-//! The progress bar of a move, and Ctrl-C.
+//! The progress bar of a move or a measurement, and Ctrl-C.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -16,9 +16,51 @@ use crate::args::When;
 /// How often the bar is drawn anew, and how soon a signal is noticed.
 const REDRAW: Duration = Duration::from_millis(100);
 
+/// What can be shown, and told to stop, while it goes on.
+pub trait Shown: Sync {
+    /// What is done, and all that is to be done, in the same unit.
+    fn done_of_total(&self) -> (u64, u64);
+
+    /// What else is worth a word, after so long.
+    fn words(&self, elapsed: Duration) -> String;
+
+    /// Asks it to end early.
+    fn stop(&self);
+}
+
+impl Shown for Live {
+    fn done_of_total(&self) -> (u64, u64) {
+        (self.examined_bytes(), self.total_bytes())
+    }
+
+    fn words(&self, elapsed: Duration) -> String {
+        let workers = self.workers();
+        let plural = if workers == 1 { "" } else { "s" };
+        format!("{}, {workers} worker{plural}", moved(self.moved_bytes(), elapsed))
+    }
+
+    fn stop(&self) {
+        Self::stop(self);
+    }
+}
+
+impl Shown for nodeward_proof::Progress {
+    fn done_of_total(&self) -> (u64, u64) {
+        (self.done(), self.total())
+    }
+
+    fn words(&self, elapsed: Duration) -> String {
+        moved(self.moved_bytes(), elapsed)
+    }
+
+    fn stop(&self) {
+        self.cancel().cancel();
+    }
+}
+
 /// Runs `work` and shows its progress on stderr. The first Ctrl-C asks the work to stop between
 /// batches, the second ends the program at once.
-pub fn watch<T: Send>(live: &Live, when: When, work: impl FnOnce() -> T + Send) -> Result<T> {
+pub fn watch<T: Send>(live: &impl Shown, when: When, work: impl FnOnce() -> T + Send) -> Result<T> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupted))
@@ -71,25 +113,26 @@ impl Display {
         }
     }
 
-    fn draw(&mut self, live: &Live) {
+    fn draw(&mut self, live: &impl Shown) {
+        let (now, total) = live.done_of_total();
         match self {
             Self::Nothing => {}
             Self::Bar(bar) => {
-                bar.set_length(live.total_bytes());
-                bar.set_position(live.examined_bytes());
-                bar.set_message(format!("{}, left", words(live, bar.elapsed())));
+                bar.set_length(total);
+                bar.set_position(now);
+                bar.set_message(format!("{}, left", live.words(bar.elapsed())));
             }
             Self::Lines { tenths, began } => {
-                let done = live.examined_bytes() * 10 / live.total_bytes().max(1);
+                let done = now.saturating_mul(10) / total.max(1);
                 if done > *tenths {
                     *tenths = done;
-                    eprintln!("{}", line(done, &words(live, began.elapsed())));
+                    eprintln!("{}", line(done, &live.words(began.elapsed())));
                 }
             }
         }
     }
 
-    fn finish(&mut self, live: &Live) {
+    fn finish(&mut self, live: &impl Shown) {
         match self {
             Self::Bar(bar) => bar.finish_and_clear(),
             Self::Nothing | Self::Lines { .. } => self.draw(live),
@@ -108,13 +151,10 @@ fn line(tenths: u64, words: &str) -> String {
     format!("[{:-<20}] {:>3}% {words}", "#".repeat(done * 2), done * 10)
 }
 
-fn words(live: &Live, elapsed: Duration) -> String {
-    let moved = live.moved_bytes();
+fn moved(bytes: u64, elapsed: Duration) -> String {
     let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
-    let rate = show_bytes(moved.saturating_mul(1000) / ms);
-    let workers = live.workers();
-    let plural = if workers == 1 { "" } else { "s" };
-    format!("{} moved, {rate}/s, {workers} worker{plural}", show_bytes(moved))
+    let rate = show_bytes(bytes.saturating_mul(1000) / ms);
+    format!("{} moved, {rate}/s", show_bytes(bytes))
 }
 
 #[cfg(test)]

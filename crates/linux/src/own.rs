@@ -61,8 +61,8 @@ impl QueueTime {
     }
 }
 
-/// Our own page tables, as /proc/self/pagemap shows them; of the process that opened it, also in its
-/// children.
+/// Our own page tables, as /proc/self/pagemap shows them; those of the process that opened it, also
+/// in its children.
 #[derive(Debug)]
 pub struct PageMap {
     file: File,
@@ -132,6 +132,11 @@ pub fn why_no_huge_pages() -> Option<String> {
 /// most; it ends when the calling thread ends.
 pub fn fork_idle(seconds: u32) -> io::Result<Pid> {
     Pid::new(sys::fork_idle(seconds)?).map_err(io::Error::other)
+}
+
+/// How many mappings this process has.
+pub fn mappings() -> io::Result<usize> {
+    Ok(std::fs::read_to_string("/proc/self/maps")?.lines().count())
 }
 
 /// Switches transparent huge pages off for this process, and for programs that it starts.

@@ -4,55 +4,25 @@
 //! Between taking pages out of sight and bringing them back nothing here allocates, because the
 //! program's allocator may live in a region.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nodeward_linux::policy;
-use nodeward_migrate::{Batch, Refusal, Refused, Run, Shape, Slice, Step};
+use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 
+use crate::hands::{Hands, Seat, Trip, whole};
 use crate::landing;
 use crate::page_bits::PageBits;
-use crate::refusals::{self, each_refusal};
 use crate::shadow::Shadow;
 use crate::shop::Shop;
-use crate::sys::{Advice, Mapping, Transfer, bring, bring_copy};
+use crate::sys::Advice;
 use crate::{CHUNK_BYTES, PageSize, Report, Supply};
 
 /// How often a page that was refused for the time being is tried in one batch.
 const ATTEMPTS: u32 = 3;
-
-/// Where the pages of one chunk go, and how.
-#[derive(Clone, Copy)]
-pub struct Trip<'a> {
-    /// The region.
-    pub home: &'a Mapping,
-    /// Where the chunk begins in it, in bytes.
-    pub start: usize,
-    /// What the chunk is made of.
-    pub size: PageSize,
-    /// Where its pages are, if they are known to be on one node.
-    pub from: Option<NodeId>,
-    /// Where they go.
-    pub to: NodeId,
-    /// Which destination pages may be used.
-    pub supply: Supply,
-    /// Most base pages in a batch.
-    pub batch_pages: usize,
-    /// Says when no further batch may begin.
-    pub stop: &'a AtomicBool,
-}
-
-/// Where a folio of a batch is, as indices of folios: in its chunk, and in the slot it is taken
-/// to.
-#[derive(Clone, Copy, Debug)]
-struct Seat {
-    home: usize,
-    out: usize,
-}
 
 /// The tools of one thread that carries pages.
 pub struct Carrier {
@@ -69,6 +39,16 @@ pub struct Carrier {
     busy: PageBits,
     /// Where this thread's new pages come from.
     preferred: Option<NodeId>,
+}
+
+/// Pages that were taken out of sight.
+pub struct Out {
+    /// Where they are: each at its own index.
+    pub shadow: Shadow,
+    /// Which slots that one belongs to.
+    pub slots: PageSize,
+    /// Which they are.
+    pub pages: PageBits,
 }
 
 /// Where the copies of a batch are made.
@@ -282,7 +262,10 @@ impl Carrier {
         report: &mut Report,
     ) -> u64 {
         let folio_pages = self.folio_pages(trip.size);
-        let Some(first_out) = self.empty_slot(trip, folios.len()) else {
+        let began = Instant::now();
+        let first_out = self.empty_slot(trip, folios.len());
+        report.spent.supply_ns += nanoseconds(began);
+        let Some(first_out) = first_out else {
             report.account.skip(SkipReason::NoMemory, (folios.len() * folio_pages) as u64);
             return 0;
         };
@@ -310,7 +293,7 @@ impl Carrier {
         trip: &Trip<'_>,
         pages: PageBits,
         report: &mut Report,
-    ) -> Option<(PageSize, Shadow, PageBits)> {
+    ) -> Option<Out> {
         let huge = trip.size == PageSize::Huge && self.is_one_huge_page(trip);
         let size = if huge { PageSize::Huge } else { PageSize::Base };
         let Ok(mut shadow) = self.shop.shadows(size).empty(self.lane) else {
@@ -329,22 +312,20 @@ impl Carrier {
         }
         report.lazy_pages += out.len() as u64;
         report.spent.unmap_ns += nanoseconds(began);
-        Some((size, shadow, out))
+        Some(Out { shadow, slots: size, pages: out })
     }
 
     /// Puts pages back that were left out, and wakes who waits for them.
     pub fn put_back(&mut self, trip: &Trip<'_>, shadow: &mut Shadow, pages: &PageBits) {
         self.seat(pages.iter());
-        let mut runs = vec![whole(&self.seats)];
-        while !runs.is_empty() {
+        let all = [whole(&self.seats)];
+        let mut again = true;
+        while again {
+            self.hands(trip).put_back(&all, shadow);
+            // Those that are home, or have none any more, are refused for good.
+            again = self.refused.iter().any(|page| matches!(page.why, Refusal::Transient(_)));
             self.refused.clear();
-            self.hands(trip).put_back(&runs, shadow);
-            // What is refused for good has no place any more: the program unmapped it.
-            let again = |refused: &&Refused| matches!(refused.why, Refusal::Transient(_));
-            let run = |refused: &Refused| Run { first: refused.folio, folios: 1 };
-            runs = self.refused.iter().filter(again).map(run).collect();
         }
-        self.refused.clear();
     }
 
     /// Moves pages that were left out on to their destination. Returns those that were moved; the
@@ -492,122 +473,6 @@ impl Carrier {
     }
 }
 
-/// The hands that carry out the steps of one batch.
-struct Hands<'a> {
-    shop: &'a Shop,
-    trip: &'a Trip<'a>,
-    seats: &'a [Seat],
-    refused: &'a mut Vec<Refused>,
-    folio_bytes: usize,
-}
-
-impl Hands<'_> {
-    fn unmap(&mut self, runs: &[Run], emptied: &mut Shadow) {
-        let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
-        self.transfer(runs, refusals::of_unmap, |trip, at| {
-            passage.take_out(uffd, (trip.home, at.home), (&mut emptied.slot, at.out))
-        });
-    }
-
-    /// Notes which folios of an unmap were refused as busy; those that were before may be no more.
-    fn note_busy(&self, runs: &[Run], busy: &mut PageBits) {
-        let pages = self.folio_bytes / self.shop.page_bytes;
-        let pages_of = |folio: u32| {
-            let home = self.seats[folio as usize].home;
-            home * pages..(home + 1) * pages
-        };
-        let tried = runs.iter().flat_map(|run| run.first..run.first + run.folios);
-        tried.flat_map(pages_of).for_each(|page| busy.remove(page));
-        let is_busy = |refused: &&Refused| refused.why == refusals::BUSY;
-        let refused = self.refused.iter().filter(is_busy).map(|refused| refused.folio);
-        refused.flat_map(pages_of).for_each(|page| busy.insert(page));
-    }
-
-    fn map(&mut self, runs: &[Run], ready: &mut Shadow, first: usize) {
-        let (uffd, first) = (&self.shop.uffd, first * self.folio_bytes);
-        self.transfer(runs, refusals::of_map, |trip, at| {
-            bring(uffd, (&mut ready.slot, first + at.batch), (trip.home, at.home))
-        });
-    }
-
-    fn map_fresh(&mut self, runs: &[Run], emptied: &Shadow) {
-        let uffd = &self.shop.uffd;
-        self.transfer(runs, refusals::of_map, |trip, at| {
-            bring_copy(uffd, (&emptied.slot, at.out), (trip.home, at.home))
-        });
-    }
-
-    fn put_back(&mut self, runs: &[Run], emptied: &mut Shadow) {
-        let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
-        self.transfer(runs, refusals::of_put_back, |trip, at| {
-            passage.put_back(uffd, (&mut emptied.slot, at.out), (trip.home, at.home))
-        });
-    }
-
-    /// Copies slices, which begin and end at folios because there is one copier.
-    fn copy(&self, slices: &[Slice], emptied: &Shadow, ready: &mut Shadow, first: usize) {
-        let folios = |bytes: u64| (bytes / self.folio_bytes as u64) as u32;
-        let run = |slice: &Slice| Run { first: folios(slice.offset), folios: folios(slice.bytes) };
-        for (index, count) in slices.iter().flat_map(|slice| stretches(self.seats, &run(slice))) {
-            let part = |folio: usize| folio * self.folio_bytes..(folio + count) * self.folio_bytes;
-            let from = emptied.slot.content(part(self.seats[index].out));
-            self.shop.copier.copy(ready.slot.content_mut(part(first + index)), from);
-        }
-    }
-
-    /// Does something for each stretch of the runs that is unbroken at home and outside, and notes
-    /// what was refused.
-    fn transfer(
-        &mut self,
-        runs: &[Run],
-        why: refusals::Why,
-        mut call: impl FnMut(&Trip<'_>, Stretch) -> Transfer,
-    ) {
-        let (seats, trip, folio_bytes) = (self.seats, self.trip, self.folio_bytes);
-        for (first, folios) in runs.iter().flat_map(|run| stretches(seats, run)) {
-            let seat = seats[first];
-            let home = trip.start + seat.home * folio_bytes;
-            let stretch = |from: usize| Stretch {
-                home: home + from..home + folios * folio_bytes,
-                out: seat.out * folio_bytes + from,
-                batch: first * folio_bytes + from,
-            };
-            let refuse = |folio, why| {
-                self.refused.push(Refused { folio: (first + folio) as u32, why });
-            };
-            each_refusal(folios, folio_bytes, |from| call(trip, stretch(from)), why, refuse);
-        }
-    }
-}
-
-/// Bytes that one call moves.
-struct Stretch {
-    /// In the region.
-    home: Range<usize>,
-    /// Where they begin in the slot that they are taken to.
-    out: usize,
-    /// Where they begin in the batch.
-    batch: usize,
-}
-
-/// All folios.
-fn whole(seats: &[Seat]) -> Run {
-    Run { first: 0, folios: seats.len() as u32 }
-}
-
-/// Cuts a run where its folios are not side by side in their chunk: (first, folios).
-fn stretches<'a>(seats: &'a [Seat], run: &Run) -> impl Iterator<Item = (usize, usize)> + use<'a> {
-    let (mut next, end) = (run.first as usize, (run.first + run.folios) as usize);
-    std::iter::from_fn(move || {
-        let first = next;
-        let rest = seats.get(first..end).filter(|rest| !rest.is_empty())?;
-        let beside = |pair: &&[Seat]| pair[1].home == pair[0].home + 1;
-        let folios = 1 + rest.windows(2).take_while(beside).count();
-        next = first + folios;
-        Some((first, folios))
-    })
-}
-
 /// How many folios, given by their index in the chunk, lie in the first so many stretches.
 fn within_stretches(folios: &[usize], stretches: usize) -> usize {
     let beside = |pair: &[usize]| pair[1] == pair[0] + 1;
@@ -640,6 +505,7 @@ fn learn(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64) {
     }
 }
 
-fn nanoseconds(since: Instant) -> u64 {
+/// Time since then.
+pub fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,13 +1,15 @@
 //! What is done with a chunk while it is claimed.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
-use nodeward_model::{NodeId, Place, Range, SkipReason};
+use nodeward_model::{NodeId, Place, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 
-use crate::carrier::{Carrier, Trip};
+use crate::carrier::Carrier;
 use crate::core::{Core, LeftOut, Note};
 use crate::desk::Claim;
+use crate::hands::Trip;
 use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
 use crate::sys::{Advice, bring, bring_copy};
@@ -56,7 +58,7 @@ impl Work<'_> {
         let Some(mut left) = self.claim.note.left_out.take() else { return };
         let to = NodeId(0); // nothing goes anywhere
         let trip = Self::trip(self.core, self.claim.chunk, to, &NEVER);
-        self.carrier.put_back(&trip, &mut left.shadow, &left.pages);
+        self.carrier.put_back(&trip, &mut left.out.shadow, &left.out.pages);
         self.give(left, false);
     }
 
@@ -146,7 +148,7 @@ impl Work<'_> {
             return vec![(known, pages)];
         }
         let start = self.core.mapping.start() + self.core.chunk(self.claim.chunk).start as u64;
-        let range = Range::new(start, start + CHUNK_BYTES as u64);
+        let range = nodeward_model::Range::new(start, start + CHUNK_BYTES as u64);
         let mut places = Vec::with_capacity(shop.chunk_pages());
         if shop.myself.places(range, &mut places).is_err() {
             return vec![(None, pages)];
@@ -192,21 +194,32 @@ impl Work<'_> {
         let whole = pages.len() == self.core.shop.chunk_pages();
         let size = if whole { self.core.size } else { PageSize::Base };
         let trip = Trip { size, from, ..trip };
-        let Some((size, shadow, pages)) = self.carrier.leave_out(&trip, pages, report) else {
-            return;
-        };
-        let left =
-            LeftOut { shadow, size, pages, emptied: 0, from, even_if_there: how.even_if_there };
-        match left.pages.is_empty() {
+        let Some(out) = self.carrier.leave_out(&trip, pages, report) else { return };
+        let all = out.pages.len() == self.core.shop.chunk_pages();
+        let size = if all { out.slots } else { PageSize::Base };
+        let left = LeftOut { out, size, emptied: 0, from, even_if_there: how.even_if_there };
+        match left.out.pages.is_empty() {
             true => self.give(left, false),
             false => self.claim.note.left_out = Some(left),
+        }
+    }
+
+    /// Frees pages.
+    pub fn discard(&mut self, pages: &PageBits) {
+        self.return_left_out();
+        let (core, page_bytes) = (self.core, self.core.shop.page_bytes);
+        let start = core.chunk(self.claim.chunk).start;
+        for run in pages.runs() {
+            let part = start + run.start * page_bytes..start + run.end * page_bytes;
+            // Fails only where the program unmapped or locked the memory itself.
+            core.mapping.advise(part, Advice::Discard).ok();
         }
     }
 
     /// Serves a fault of a thread on `toucher`: brings what was left out, or a page of zeros.
     pub fn serve(&mut self, page: usize, toucher: Option<NodeId>) {
         match self.claim.note.left_out.take() {
-            Some(left) if left.pages.contains(page) => self.pull(left, page, toucher),
+            Some(left) if left.out.pages.contains(page) => self.pull(left, page, toucher),
             left => {
                 self.claim.note.left_out = left;
                 let placed = self.core.placement.node_of_chunk(self.claim.chunk);
@@ -224,13 +237,13 @@ impl Work<'_> {
         let stays = from == Some(to) && !left.even_if_there;
         let mut report = Report::default();
         let pulled =
-            !stays && self.carrier.pull(&trip, &mut left.shadow, &granule, &mut report).is_ok();
+            !stays && self.carrier.pull(&trip, &mut left.out.shadow, &granule, &mut report).is_ok();
         if !pulled {
-            self.carrier.put_back(&trip, &mut left.shadow, &granule);
+            self.carrier.put_back(&trip, &mut left.out.shadow, &granule);
         }
         left.emptied += usize::try_from(report.account.moved).unwrap_or(0);
-        left.pages = left.pages.without(&granule);
-        match left.pages.is_empty() {
+        left.out.pages = left.out.pages.without(&granule);
+        match left.out.pages.is_empty() {
             true => {
                 let full = left.emptied == self.core.shop.chunk_pages();
                 self.give(left, full);
@@ -242,10 +255,10 @@ impl Work<'_> {
     /// Gives a slot back that pages were left out in; `full` if it is full of emptied pages.
     fn give(&self, mut left: LeftOut, full: bool) {
         match full {
-            true => left.shadow.pages = self.core.shop.chunk_pages(),
-            false => left.shadow.clear(),
+            true => left.out.shadow.pages = self.core.shop.chunk_pages(),
+            false => left.out.shadow.clear(),
         }
-        self.core.shop.shadows(left.size).give(left.shadow, left.from);
+        self.core.shop.shadows(left.out.slots).give(left.out.shadow, left.from);
     }
 
     /// Brings pages of zeros where none are, and wakes who waits there.
@@ -253,6 +266,7 @@ impl Work<'_> {
         if let Some(node) = node {
             self.carrier.prefer(node).ok(); // elsewhere is better than nowhere
         }
+        self.claim.note.node = self.claim.note.node.filter(|known| Some(*known) == node);
         if self.core.size == PageSize::Base || !self.supply_huge(node) {
             self.supply_base(&pages);
         }
@@ -264,9 +278,10 @@ impl Work<'_> {
         let (uffd, start) = (&core.shop.uffd, core.chunk(self.claim.chunk).start);
         for run in pages.runs() {
             let home = start + run.start * page_bytes;
-            let end = home + run.len() * page_bytes;
-            let copy =
-                |from| bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, home + from..end));
+            let copy = |part: Range<usize>| {
+                let part = home + part.start..home + part.end;
+                bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, part))
+            };
             // What is there already is as good; where there is no memory, the page of zeros that
             // all share needs none until it is written to.
             let refused = |page: usize, _| {
@@ -297,9 +312,9 @@ fn granule(core: &Core, left: &LeftOut, page: usize) -> PageBits {
     let pages = (GRANULE_BYTES / core.shop.page_bytes).max(1);
     match left.size {
         PageSize::Base => {
-            left.pages.and(&PageBits::of(page / pages * pages..(page / pages + 1) * pages))
+            left.out.pages.and(&PageBits::of(page / pages * pages..(page / pages + 1) * pages))
         }
-        PageSize::Huge => left.pages,
+        PageSize::Huge => left.out.pages,
     }
 }
 

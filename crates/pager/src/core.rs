@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use nodeward_model::NodeId;
 
+use crate::carrier::Out;
 use crate::desk::{Claim, Desk};
 use crate::page_bits::PageBits;
-use crate::shadow::Shadow;
 use crate::shop::Shop;
 use crate::sys::Mapping;
 use crate::{CHUNK_BYTES, PageSize, Placement};
@@ -24,12 +24,10 @@ pub struct Note {
 
 /// Pages that are out of sight until somebody touches them.
 pub struct LeftOut {
-    /// Where they are: each at its own index.
-    pub shadow: Shadow,
+    /// Those that are still out.
+    pub out: Out,
     /// What they are.
     pub size: PageSize,
-    /// Those that are still out.
-    pub pages: PageBits,
     /// How many have been moved on to their destination.
     pub emptied: usize,
     /// The node that they were on, if they were on one.
@@ -50,6 +48,19 @@ pub struct Core {
 }
 
 impl Core {
+    /// A region of base pages with no wishes.
+    pub fn new(shop: &Arc<Shop>, mapping: Mapping) -> Self {
+        let chunks = mapping.bytes() / CHUNK_BYTES;
+        Self {
+            mapping,
+            desk: Desk::new((0..chunks).map(|_| Note::default()).collect()),
+            size: PageSize::Base,
+            placement: Placement::Local,
+            shop: Arc::clone(shop),
+            by_kernel: AtomicBool::new(false),
+        }
+    }
+
     /// The bytes of a chunk.
     pub fn chunk(&self, chunk: usize) -> Range<usize> {
         chunk * CHUNK_BYTES..(chunk + 1) * CHUNK_BYTES

@@ -4,8 +4,8 @@
 //! A chunk is claimed by one of them at a time. A lane waits for its turn. The fault handler never
 //! waits for a lane, because threads stand behind it: it notes that somebody waits for the chunk
 //! and goes on, and whoever releases the chunk wakes them, so that they fault again. Nothing is out
-//! of sight in a chunk that is not claimed, except what a lazy migration left out, and that is noted
-//! with the chunk.
+//! of sight in a chunk that is not claimed, except what a lazy migration left out, and that is
+//! noted with the chunk.
 //!
 //! The protocol is model-checked in `tests/desk_model.rs`, with the locks of the model.
 

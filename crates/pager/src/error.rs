@@ -32,7 +32,7 @@ pub enum Error {
     },
     /// No such node, or none with memory that we may use.
     #[error(
-        "node {node} has no memory that this process may use; `nodeward show --topology` lists the nodes"
+        "node {node} has no memory that we may use; `nodeward show --topology` lists the nodes"
     )]
     UnknownNode {
         /// The node.
@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// Something else than moving by the kernel was asked for, and does not work here.
     #[error(
-        "{what} needs userfaultfd, which is not available: {why}; `nodeward doctor` tells what to do"
+        "{what} needs userfaultfd, which cannot be used: {why}; `nodeward doctor` tells what to do"
     )]
     NeedsUserfaultfd {
         /// What was asked for.

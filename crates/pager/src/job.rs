@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nodeward_model::{CpuId, NodeId, SkipReason};
 use nodeward_policy::pacing::RateLimit;
 use nodeward_policy::ramp::Ramp;
+use nodeward_policy::roster::Roster;
 
 use crate::chunk::How;
 use crate::core::Core;
@@ -31,6 +32,16 @@ pub enum Kind {
     Commit(Placement),
     /// What was left out of sight comes back.
     Return,
+    /// Its pages are freed.
+    Discard,
+}
+
+impl Kind {
+    /// Whether pages only come into sight by it: then it may go on while a fork waits for just
+    /// that, and has a lane of its own.
+    pub fn takes_nothing_out(&self) -> bool {
+        matches!(self, Self::Return | Self::Discard)
+    }
 }
 
 /// A part of a job: some pages of one chunk.
@@ -56,6 +67,23 @@ pub struct Order {
     pub stall_ns: Option<u64>,
 }
 
+impl Order {
+    /// For one lane, without limits.
+    pub fn simple(core: &Arc<Core>, kind: Kind, how: How, tasks: Vec<Task>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            kind,
+            how,
+            tasks,
+            lanes: 1,
+            all_lanes: true,
+            cpus: Vec::new(),
+            bytes_per_s: None,
+            stall_ns: None,
+        }
+    }
+}
+
 /// A job that lanes work on.
 pub struct Job {
     pub order: Order,
@@ -73,6 +101,7 @@ struct Queue {
     /// in different sections; one that has finished helps another.
     parts: Vec<Range<usize>>,
     ramp: Ramp,
+    roster: Roster,
     rate: Option<RateLimit>,
 }
 
@@ -94,6 +123,7 @@ impl Job {
         let queue = Queue {
             parts: (0..lanes).map(part).collect(),
             ramp,
+            roster: Roster::new(lanes),
             rate: order.bytes_per_s.map(RateLimit::new),
         };
         Self {
@@ -121,10 +151,11 @@ impl Job {
     fn pick(&self, lane: usize) -> Option<(Task, u64)> {
         let mut queue = lock(&self.queue);
         loop {
-            if self.is_stopped() || queue.parts.iter().all(Range::is_empty) {
+            let nothing_left = queue.parts.iter().all(Range::is_empty);
+            if self.is_stopped() || nothing_left || queue.roster.is_given_up(lane) {
                 return None;
             }
-            if (lane as u32) < queue.ramp.workers() {
+            if queue.is_needed(lane) {
                 break;
             }
             queue = self.wanted.wait_timeout(queue, IDLE).expect("not poisoned").0;
@@ -136,12 +167,14 @@ impl Job {
         Some((task, wait_ns))
     }
 
-    /// Tells that a task is done.
-    pub fn finished(&self, task: &Task) {
+    /// Tells that a lane has done a task, in so many nanoseconds.
+    pub fn finished(&self, lane: usize, task: &Task, took_ns: u64) {
         let bytes = self.bytes(task);
         self.examined_bytes.fetch_add(bytes, Ordering::Relaxed);
         let now = self.now_ns();
-        lock(&self.queue).ramp.finished(now, bytes);
+        let mut queue = lock(&self.queue);
+        queue.ramp.finished(now, bytes);
+        queue.roster.finished(lane, task.pages.len() as u64, took_ns);
     }
 
     /// Tells that a lane has nothing more to do, and what it did.
@@ -209,6 +242,12 @@ impl Job {
 }
 
 impl Queue {
+    /// Whether the lane is among the first that get work, of as many as pay.
+    fn is_needed(&self, lane: usize) -> bool {
+        let before = (0..lane).filter(|&other| !self.roster.is_given_up(other)).count();
+        before < self.ramp.workers() as usize
+    }
+
     /// The next task of a lane's part, or the last one of the part with most left.
     fn next(&mut self, lane: usize) -> Option<usize> {
         if let Some(task) = self.parts[lane].next() {

@@ -1,23 +1,154 @@
-//! Pages that the kernel moves.
+//! Pages that the kernel moves: move_pages(2) on ourselves, by several threads. It works
+//! everywhere, and it checks plain references, which userfaultfd does not see.
 
 use std::io;
-use std::ops::Range;
+use std::ops;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
+use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Order, Selection};
 use nodeward_linux::policy;
-use nodeward_model::NodeId;
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason, Topology};
+use nodeward_policy::workers;
 
+use crate::error::system;
 use crate::sys::{Advice, Mapping};
-use crate::{CHUNK_BYTES, Error, Migration, Placement, Report, Result};
+use crate::{CHUNK_BYTES, Error, Migration, Placement, Progress, Report, Result, Supply};
 
-/// Moves addresses.
-pub fn migrate(_range: nodeward_model::Range, _to: NodeId, _how: &Migration<'_>) -> Result<Report> {
-    Err(Error::Closing)
+/// How often the caller hears of the progress, and how soon a wish to cancel is heeded.
+const BEAT: Duration = Duration::from_millis(50);
+
+/// What moves pages of a process, which is ourselves but in tests.
+#[derive(Clone, Copy)]
+pub struct Kernel<'a> {
+    pub machine: &'a dyn Machine,
+    pub topology: &'a Topology,
+    pub myself: &'a Arc<dyn Process>,
+}
+
+impl Kernel<'_> {
+    /// Moves a range of whole pages to a node. The kernel chooses the size of batches.
+    pub fn migrate(&self, range: Range, to: NodeId, how: &Migration<'_>) -> Result<Report> {
+        let order = Order { pairs: self.pairs(to), pages: None };
+        self.carry_out(vec![order], vec![range], how)
+    }
+
+    /// Moves two ranges of whole pages, each to its node, in turns: what leaves a node makes room
+    /// for what comes.
+    pub fn exchange(
+        &self,
+        one: (Range, NodeId),
+        other: (Range, NodeId),
+        how: &Migration<'_>,
+    ) -> Result<Report> {
+        let order = |(range, to)| {
+            let mut pages = PageSet::new(self.machine.page_bytes());
+            pages.insert_range(range);
+            Order { pairs: self.pairs(to), pages: Some(pages) }
+        };
+        self.carry_out(vec![order(one), order(other)], vec![one.0, other.0], how)
+    }
+
+    fn carry_out(
+        &self,
+        orders: Vec<Order>,
+        ranges: Vec<Range>,
+        how: &Migration<'_>,
+    ) -> Result<Report> {
+        refuse_what_the_kernel_cannot(how)?;
+        let to = orders.iter().flat_map(|order| order.pairs.iter()).map(|(_, to)| to).collect();
+        self.check_nodes(&to)?;
+        let bytes = ranges.iter().map(|range| range.bytes()).sum();
+        let ns = |stall: Duration| u64::try_from(stall.as_nanos()).unwrap_or(u64::MAX);
+        let request = MoveRequest {
+            orders: vec![orders.into()],
+            selection: Selection { ranges, ..Selection::default() },
+            jobs: how.lanes.map_or(Jobs::Auto, Jobs::Fixed),
+            cpus: workers::cpus(self.topology, &to, &self.machine.usable_cpus()?),
+            rate_bytes_per_s: how.budget.bytes_per_s,
+            stall_ns: how.budget.stall.map(ns),
+        };
+        let moved = self.watch(&request, &Live::default(), bytes, how)?;
+        Ok(self.report(&moved, bytes))
+    }
+
+    fn check_nodes(&self, to: &Nodemask) -> Result<()> {
+        let missing = to.without(&self.topology.nodes_with_memory()).iter().next();
+        missing.map_or(Ok(()), |node| Err(Error::UnknownNode { node }))
+    }
+
+    /// From every other node. On a machine of one node a source that does not exist makes pages
+    /// count as being there.
+    fn pairs(&self, to: NodeId) -> NodePairs {
+        let elsewhere = self.topology.nodes_with_memory().without(&Nodemask::from_iter([to]));
+        let mut from: Vec<NodeId> = elsewhere.iter().collect();
+        if from.is_empty() {
+            from.push(NodeId(u32::from(to == NodeId(0))));
+        }
+        NodePairs::in_order(&from, &[to])
+    }
+
+    /// Works on threads of its own, because workers choose their CPUs, which are the caller's to
+    /// choose on the calling thread.
+    fn watch(
+        &self,
+        request: &MoveRequest,
+        live: &Live,
+        bytes: u64,
+        how: &Migration<'_>,
+    ) -> Result<MoveReport> {
+        heed(how, live);
+        let watcher = thread::current();
+        let processes = [Arc::clone(self.myself)];
+        let work = move || {
+            let done = nodeward_engine::migrate(self.machine, &processes, request, live, None);
+            watcher.unpark();
+            done
+        };
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().name("nodeward-kernel".to_owned());
+            let worker = thread.spawn_scoped(scope, work).map_err(system("clone(2)"))?;
+            while !worker.is_finished() {
+                heed(how, live);
+                tell(how, live, bytes);
+                thread::park_timeout(BEAT);
+            }
+            let done = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            tell(how, live, bytes);
+            Ok(done?)
+        })
+    }
+
+    fn report(&self, moved: &MoveReport, bytes: u64) -> Report {
+        if let Some(error) = &moved.error {
+            tracing::debug!(%error, "some pages stayed behind");
+        }
+        let mut account = moved.account();
+        // The engine does not count what was never there.
+        let pages = bytes / self.machine.page_bytes();
+        account.skip(SkipReason::NotPresent, pages.saturating_sub(account.selected()));
+        Report {
+            one_way_pages: account.moved,
+            lanes: moved.workers,
+            took_ns: moved.moving_ns + moved.verifying_ns,
+            longest_hold_ns: moved.longest_hold_ns.unwrap_or(0),
+            cancelled: moved.interrupted,
+            account,
+            ..Report::default()
+        }
+    }
 }
 
 /// Brings missing pages into memory, on a thread of its own because the memory policy is one of
 /// threads.
-pub fn commit(mapping: &Mapping, range: Range<usize>, placement: &Placement) -> io::Result<()> {
-    let populate = |part: Range<usize>, node: Option<NodeId>| {
+pub fn commit(
+    mapping: &Mapping,
+    range: ops::Range<usize>,
+    placement: &Placement,
+) -> io::Result<()> {
+    let populate = |part: ops::Range<usize>, node: Option<NodeId>| {
         node.map_or(Ok(()), policy::prefer_memory)?;
         mapping.advise(part, Advice::Populate)
     };
@@ -32,6 +163,229 @@ pub fn commit(mapping: &Mapping, range: Range<usize>, placement: &Placement) -> 
     };
     match placement {
         Placement::Local => mapping.advise(range, Advice::Populate),
-        _ => std::thread::scope(|scope| scope.spawn(by_chunk).join().expect("does not panic")),
+        _ => thread::scope(|scope| scope.spawn(by_chunk).join().expect("does not panic")),
+    }
+}
+
+fn refuse_what_the_kernel_cannot(how: &Migration<'_>) -> Result<()> {
+    let (what, fix) = if how.even_if_there {
+        ("the kernel does not move pages that are there", "leave `even_if_there` out")
+    } else if how.supply == Supply::Recycled {
+        ("the kernel does not keep pages for later moves", "choose another supply")
+    } else {
+        return Ok(());
+    };
+    Err(Error::BadOption { what: what.to_owned(), fix: fix.to_owned() })
+}
+
+fn heed(how: &Migration<'_>, live: &Live) {
+    if how.cancel.is_some_and(crate::Cancel::is_cancelled) {
+        live.stop();
+    }
+}
+
+/// Parts that hold no pages are done with as soon as the others are known.
+fn tell(how: &Migration<'_>, live: &Live, total_bytes: u64) {
+    let Some(progress) = how.progress else { return };
+    let empty_bytes = match live.total_bytes() {
+        0 => 0,
+        known => total_bytes.saturating_sub(known),
+    };
+    let examined_bytes = total_bytes.min(empty_bytes + live.examined_bytes());
+    progress(Progress { examined_bytes, total_bytes });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use nodeward_linux::Linux;
+    use nodeward_linux::own::{Area, Backing, Usage};
+    use nodeward_machine::paper::{Paper, Sheet};
+    use nodeward_model::{Page, Pid};
+
+    use super::*;
+    use crate::{Budget, Cancel, residency};
+
+    const PAGE: u64 = 4096;
+
+    fn on(node: u32) -> Page {
+        Page::on(NodeId(node))
+    }
+
+    /// A machine and a process.
+    struct World<M> {
+        machine: M,
+        topology: Topology,
+        myself: Arc<dyn Process>,
+        range: Range,
+    }
+
+    impl<M: Machine> World<M> {
+        fn of(machine: M, pid: Pid, range: Range) -> Self {
+            let (topology, myself) = (machine.topology().unwrap(), machine.hold(pid).unwrap());
+            Self { machine, topology, myself, range }
+        }
+
+        fn migrate(&self, range: Range, to: NodeId, how: &Migration<'_>) -> Result<Report> {
+            let (machine, topology, myself) = (&self.machine, &self.topology, &self.myself);
+            Kernel { machine, topology, myself }.migrate(range, to, how)
+        }
+
+        fn residency(&self) -> BTreeMap<NodeId, u64> {
+            residency::count(&*self.myself, self.range, self.machine.page_bytes()).unwrap()
+        }
+    }
+
+    /// A process on paper: 3000 pages on node 0, 1000 on node 1, 96 that are not there.
+    fn paper(sheet: impl FnOnce(Sheet) -> Sheet) -> World<Paper> {
+        let pages = [vec![on(0); 3000], vec![on(1); 1000], vec![Page::ABSENT; 96]].concat();
+        let sheet = sheet(Sheet::of(&pages));
+        let (machine, pid, range) =
+            (Paper::new(false), Pid::new(7).unwrap(), sheet.mappings[0].range);
+        machine.start(pid, sheet);
+        World::of(machine, pid, range)
+    }
+
+    /// Goal: each page of the range is in the account once, with what became of it, and residency
+    /// agrees.
+    #[test]
+    fn every_page_is_accounted_for() {
+        let world = paper(|sheet| sheet);
+        let before: BTreeMap<_, _> = [(NodeId(0), 3000), (NodeId(1), 1000)].into();
+        assert_eq!(world.residency(), before);
+        let how = Migration { lanes: Some(2), ..Migration::default() };
+        let report = world.migrate(world.range, NodeId(1), &how).unwrap();
+        assert_eq!((report.account.moved, report.account.already_there), (3000, 1000));
+        assert_eq!(report.account.skipped, [(SkipReason::NotPresent, 96)].into());
+        assert_eq!((report.one_way_pages, report.recycled_pages), (3000, 0));
+        assert!(!report.cancelled && (1..=2).contains(&report.lanes), "{report:?}");
+        assert_eq!(world.residency(), [(NodeId(1), 4000)].into());
+    }
+
+    /// Goal: only the range that was named moves.
+    #[test]
+    fn a_part_moves_alone() {
+        let world = paper(|sheet| sheet);
+        let part = Range::new(world.range.start + 100 * PAGE, world.range.start + 300 * PAGE);
+        let report = world.migrate(part, NodeId(1), &Migration::default()).unwrap();
+        assert_eq!((report.account.moved, report.account.selected()), (200, 200));
+        let after = [(NodeId(0), 2800), (NodeId(1), 1200)].into();
+        assert_eq!(world.residency(), after);
+    }
+
+    /// Goal: a node that fills up half-way is a reason in the report, not an error.
+    #[test]
+    fn a_full_node_is_a_reason() {
+        let world = paper(|sheet| Sheet { free: [(NodeId(1), 500)].into(), ..sheet });
+        let report = world.migrate(world.range, NodeId(1), &Migration::default()).unwrap();
+        assert_eq!(report.account.moved, 500);
+        assert_eq!(report.account.skipped_for(SkipReason::NoMemory), 2500);
+        assert_eq!(report.account.selected(), 4096);
+    }
+
+    /// Goal: two ranges change places though the nodes have room for a tenth of them, and pages
+    /// between them stay.
+    #[test]
+    fn full_nodes_exchange() {
+        let free = [(NodeId(0), 100), (NodeId(1), 100)].into();
+        let world = paper(|sheet| Sheet { free, ..sheet });
+        let pages = |first: u64, last: u64| {
+            Range::new(world.range.start + first * PAGE, world.range.start + last * PAGE)
+        };
+        // Pages 0 to 2999 lie on node 0, 3000 to 3999 on node 1, the rest nowhere.
+        let (one, other) = (pages(0, 1000), pages(3050, 4050));
+        let (machine, topology, myself) = (&world.machine, &world.topology, &world.myself);
+        let kernel = Kernel { machine, topology, myself };
+        let how = Migration::default();
+        let report = kernel.exchange((one, NodeId(1)), (other, NodeId(0)), &how).unwrap();
+        assert_eq!((report.account.moved, report.account.selected()), (1000 + 950, 2000));
+        assert_eq!(report.account.skipped, [(SkipReason::NotPresent, 50)].into());
+        let at = |range| residency::count(&**myself, range, PAGE).unwrap();
+        assert_eq!(at(one), [(NodeId(1), 1000)].into());
+        assert_eq!(at(other), [(NodeId(0), 950)].into());
+        assert_eq!(at(pages(1000, 3050)), [(NodeId(0), 2000), (NodeId(1), 50)].into());
+    }
+
+    /// Goal: a migration that is cancelled leaves the rest where it is, and says so.
+    #[test]
+    fn it_can_be_cancelled() {
+        let world = paper(|sheet| sheet);
+        let cancel = Cancel::new();
+        cancel.cancel();
+        let how = Migration { cancel: Some(&cancel), ..Migration::default() };
+        let report = world.migrate(world.range, NodeId(1), &how).unwrap();
+        assert!(report.cancelled);
+        assert_eq!((report.account.moved, report.account.selected()), (0, 4096));
+        assert_eq!(report.account.skipped_for(SkipReason::Interrupted), 3000);
+    }
+
+    /// Goal: progress is told on the calling thread, never goes back, and ends with all bytes.
+    #[test]
+    fn progress_ends_with_all() {
+        let world = paper(|sheet| sheet);
+        let (caller, told) = (thread::current().id(), RefCell::new(Vec::new()));
+        let progress = |progress: Progress| {
+            assert_eq!(thread::current().id(), caller);
+            told.borrow_mut().push(progress);
+        };
+        let how = Migration { progress: Some(&progress), ..Migration::default() };
+        world.migrate(world.range, NodeId(1), &how).unwrap();
+        let told = told.into_inner();
+        assert!(told.is_sorted_by_key(|progress| progress.examined_bytes), "{told:?}");
+        let all = 4096 * PAGE;
+        assert_eq!(told.last(), Some(&Progress { examined_bytes: all, total_bytes: all }));
+    }
+
+    /// Goal: the rate is kept, by the clock of the machine on paper: 3000 pages at 1000 a second.
+    #[test]
+    fn the_rate_is_kept() {
+        let world = paper(|sheet| sheet);
+        let budget = Budget { bytes_per_s: Some(1000 * PAGE), stall: None };
+        let how = Migration { budget, lanes: Some(1), ..Migration::default() };
+        let report = world.migrate(world.range, NodeId(1), &how).unwrap();
+        // The last batch need not be waited for; none is larger than half a second's worth.
+        assert!(report.took_ns >= 2_000_000_000, "{report:?}");
+        assert!(world.machine.now_ns() >= report.took_ns);
+    }
+
+    /// Goal: what the kernel cannot do is refused before anything moves.
+    #[test]
+    fn impossible_wishes_are_refused() {
+        let world = paper(|sheet| sheet);
+        let refused = |to, how: &Migration<'_>| world.migrate(world.range, to, how).unwrap_err();
+        let error = refused(NodeId(77), &Migration::default());
+        assert!(matches!(error, Error::UnknownNode { node: NodeId(77) }), "{error}");
+        let measure = Migration { even_if_there: true, ..Migration::default() };
+        assert!(refused(NodeId(1), &measure).to_string().contains("leave `even_if_there` out"));
+        let kept = Migration { supply: Supply::Recycled, ..Migration::default() };
+        assert!(refused(NodeId(1), &kept).to_string().contains("another supply"));
+        assert_eq!(world.residency()[&NodeId(0)], 3000);
+    }
+
+    /// Goal: on this kernel, our own pages go to each node in turn with what they hold. On the
+    /// first node, or the only one, they are there already.
+    #[test]
+    fn our_own_pages_move_here() {
+        let page = rustix::param::page_size();
+        let area = Area::map(64 * page, Backing::Anonymous).unwrap();
+        area.advise(Usage::BasePages).unwrap();
+        let words = || area.words()[..40 * page / 8].iter().step_by(page / 8);
+        words().for_each(|word| word.store(5, Relaxed));
+        let range = Range::new(area.address(), area.address() + area.bytes() as u64);
+        let world = World::of(Linux::open(), Pid::of_this_process(), range);
+        assert_eq!(world.residency().values().sum::<u64>(), 40);
+        let allowed = nodeward_linux::nodes::context(Path::new("/"), &world.topology).unwrap();
+        for node in allowed.allowed.and(&world.topology.nodes_with_memory()).iter() {
+            let there = world.residency().get(&node).copied().unwrap_or(0);
+            let report = world.migrate(range, node, &Migration::default()).unwrap();
+            assert_eq!((report.account.moved, report.account.already_there), (40 - there, there));
+            assert_eq!(report.account.skipped, [(SkipReason::NotPresent, 24)].into());
+            assert_eq!(world.residency(), [(node, 40)].into());
+            assert!(words().all(|word| word.load(Relaxed) == 5));
+        }
     }
 }

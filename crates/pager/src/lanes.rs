@@ -5,13 +5,15 @@
 //! panics takes the process with it, rather than leave pages out of sight for ever.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 
 use nodeward_machine::Machine;
 use nodeward_policy::pacing::StallBudget;
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, nanoseconds};
 use crate::chunk::Work;
 use crate::error::{Result, system};
 use crate::job::{Job, Kind, Task};
@@ -52,9 +54,11 @@ impl Lanes {
         progress: Option<&dyn Fn(Progress)>,
         cancel: Option<&Cancel>,
     ) -> Report {
+        let wanted = !cancel.is_some_and(Cancel::is_cancelled);
+        job.stop.store(!wanted, Ordering::Relaxed);
         let job = Arc::new(job);
         let returns = std::slice::from_ref(&self.returns);
-        let lanes = if let Kind::Return = job.order.kind { returns } else { &self.lanes[..] };
+        let lanes = if job.order.kind.takes_nothing_out() { returns } else { &self.lanes[..] };
         for lane in &lanes[..job.order.lanes as usize] {
             let jobs = lock(&lane.jobs);
             let jobs = jobs.as_ref().expect("lanes stop with the pager");
@@ -109,7 +113,7 @@ impl Drop for AbortOnPanic {
 fn serve(mut carrier: Carrier, index: usize, inbox: &Receiver<Arc<Job>>) {
     for job in inbox {
         // The lane that only brings pages back is the first of its own jobs.
-        let lane = if let Kind::Return = job.order.kind { 0 } else { index };
+        let lane = if job.order.kind.takes_nothing_out() { 0 } else { index };
         if job.order.lanes > 1 && !job.order.cpus.is_empty() {
             let cpu = job.order.cpus[lane % job.order.cpus.len()];
             carrier.shop.machine.stay_on(cpu);
@@ -124,8 +128,9 @@ fn work(carrier: &mut Carrier, lane: usize, job: &Job) -> Report {
     let mut report = Report::default();
     let mut stall = job.order.stall_ns.map(StallBudget::new);
     while let Some(task) = job.take(lane) {
+        let began = Instant::now();
         do_task(carrier, job, &task, &mut stall, &mut report);
-        job.finished(&task);
+        job.finished(lane, &task, nanoseconds(began));
     }
     report
 }
@@ -138,12 +143,12 @@ fn do_task(
     report: &mut Report,
 ) {
     let core = &*job.order.core;
-    let claim = match job.order.kind {
-        Kind::Return => core.desk.claim_to_return(task.chunk),
-        _ => core.desk.claim(task.chunk),
+    let claim = match job.order.kind.takes_nothing_out() {
+        true => core.desk.claim_to_return(task.chunk),
+        false => core.desk.claim(task.chunk),
     };
     let Ok(claim) = claim else {
-        return job.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        return job.stop.store(true, Ordering::Relaxed);
     };
     let mut work = Work { carrier, core, claim };
     let claim = match &job.order.kind {
@@ -161,6 +166,10 @@ fn do_task(
         }
         Kind::Return => {
             work.return_left_out();
+            Some(work.claim)
+        }
+        Kind::Discard => {
+            work.discard(&task.pages);
             Some(work.claim)
         }
     };

@@ -7,6 +7,7 @@
 #[allow(unsafe_code, reason = "the room that maps memory and speaks to userfaultfd")]
 mod sys;
 
+mod busy;
 mod carrier;
 mod chunk;
 mod copier;
@@ -15,6 +16,7 @@ mod desk;
 mod error;
 mod fork;
 mod handler;
+mod hands;
 mod job;
 mod kernel;
 mod landing;
@@ -33,7 +35,7 @@ mod shadow;
 mod shop;
 mod sync;
 
-pub use copier::{Copier, Memcpy};
+pub use copier::{Copier, Memcpy, all as copiers};
 pub use error::{Error, Result};
 pub use options::{
     Budget, Cancel, ForkRule, Migration, Mode, PageSize, PagerOptions, Placement, Progress,

@@ -140,7 +140,7 @@ pub struct Budget {
 pub struct Migration<'a> {
     /// Limits.
     pub budget: Budget,
-    /// So many lanes; `None`: as many as pay.
+    /// At most so many lanes, fewer for a range that is too short to share; `None`: as many as pay.
     pub lanes: Option<u32>,
     /// Pages in flight per lane, in bytes; `None`: 2 MiB, which is also the most.
     pub batch_bytes: Option<u64>,

@@ -4,21 +4,28 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use nodeward_linux::own::PageMap;
+use nodeward_linux::own::{self, PageMap};
 use nodeward_linux::{Linux, nodes};
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, Nodemask, Pid, Topology};
+use nodeward_policy::break_even::BreakEven;
 use nodeward_policy::workers::WORKERS_MAX;
 use rustix::process::getpid;
 
+use crate::busy::Watch;
+use crate::copier::{self, Target};
+use crate::core::Core;
 use crate::error::{Error, Result, system};
 use crate::handler::{Handler, Regions};
 use crate::job::{Job, Kind, Order, Task};
+use crate::kernel::Kernel;
 use crate::lanes::Lanes;
 use crate::page_bits::PageBits;
 use crate::shop::{Shop, Tools};
-use crate::sys::{Passage, Uffd};
-use crate::{PagerOptions, Region, RegionOptions, Road, chunk, copier, fork, probe};
+use crate::sys::{Mapping, Passage, Uffd};
+use crate::{
+    CHUNK_BYTES, PagerOptions, Placement, Region, RegionOptions, Road, chunk, fork, probe,
+};
 
 /// Manages memory of this process: regions whose pages move between nodes while they are in use.
 /// A clone is another handle of the same pager, which ends with its last handle and region.
@@ -46,6 +53,8 @@ pub struct Engine {
     pub regions: Arc<Regions>,
     pub lanes: Lanes,
     handler: Handler,
+    pub watch: Watch,
+    break_even: Option<BreakEven>,
 }
 
 impl Pager {
@@ -155,10 +164,12 @@ impl Engine {
         myself: &Arc<dyn Process>,
         lanes_max: u32,
     ) -> Result<Self> {
+        let copier = |target| options.copier.clone().unwrap_or_else(|| copier::fastest(target));
         let tools = Tools {
             uffd,
             passage,
-            copier: options.copier.clone().unwrap_or_else(copier::fastest),
+            copier: copier(Target::Cold),
+            fresh_copier: copier(Target::Fresh),
             machine: Linux::open(),
             topology: topology.clone(),
             pages: PageMap::open().map_err(system("opening /proc/self/pagemap"))?,
@@ -169,23 +180,69 @@ impl Engine {
         let regions = Arc::new(Regions::default());
         let lanes = Lanes::start(&shop, lanes_max)?;
         let handler = Handler::start(&shop, &regions, lanes_max as usize + 1)?;
-        Ok(Self { shop, regions, lanes, handler })
+        let watch = Watch::default();
+        let mut engine = Self { shop, regions, lanes, handler, watch, break_even: None };
+        engine.break_even = engine.measure();
+        Ok(engine)
     }
 
-    /// Brings back what is left out of a region, of the chunks from `first` on.
-    pub fn return_left_out(&self, core: &Arc<crate::core::Core>, chunks: Vec<usize>) {
-        let task = |chunk| Task { chunk, pages: PageBits::default(), to: NodeId(0) };
-        let order = Order {
-            core: Arc::clone(core),
-            kind: Kind::Return,
-            how: chunk::How::default(),
-            tasks: chunks.into_iter().map(task).collect(),
-            lanes: 1,
-            all_lanes: true,
-            cpus: Vec::new(),
-            bytes_per_s: None,
-            stall_ns: None,
+    /// Moves a chunk of our own, with what is kept from moving it before, and measures; `None` if
+    /// that does not work now. Cost: two milliseconds.
+    fn measure(&self) -> Option<BreakEven> {
+        let core = Core::new(&self.shop, Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).ok()?);
+        let core = Arc::new(core);
+        self.manage(&core).ok()?;
+        let pages = PageBits::of(0..self.shop.chunk_pages());
+        let node = self.shop.topology.node_of_cpu(own::current_cpu())?;
+        let how = chunk::How { even_if_there: true, ..Default::default() };
+        let run = |kind, pages| {
+            let tasks = vec![Task { chunk: 0, pages, to: node }];
+            self.lanes.run(Job::new(Order::simple(&core, kind, how, tasks)), None, None)
         };
+        run(Kind::Commit(Placement::Local), pages);
+        let moved = (0..3).map(|_| run(Kind::Migrate, pages));
+        let best = moved.filter(|report| report.account.skipped_total() == 0);
+        let best = best.map(|report| report.took_ns).min();
+        let idle = (0..3).map(|_| run(Kind::Return, PageBits::default()).took_ns).min()?;
+        self.forget(&core);
+        let work_ns = best?.saturating_sub(idle);
+        let measured = BreakEven::measured(idle, pages.len() as u64, work_ns);
+        tracing::debug!(?measured, "break-even of lanes");
+        Some(measured)
+    }
+
+    /// Has a region watched, and its faults served.
+    pub fn manage(&self, core: &Arc<Core>) -> Result<()> {
+        self.regions.add(core);
+        let (start, bytes) = (core.mapping.start(), core.mapping.bytes() as u64);
+        let registered = self.shop.uffd.register(start, bytes);
+        registered.map(drop).map_err(|error| {
+            self.regions.remove(core);
+            system("UFFDIO_REGISTER")(error.into())
+        })
+    }
+
+    /// Ends that, when nobody has a chunk of it any more.
+    pub fn forget(&self, core: &Core) {
+        core.desk.close();
+        self.regions.remove(core);
+        // Wakes whoever still waits there; nobody should. Fails only where it was unmapped before.
+        let bytes = core.mapping.bytes() as u64;
+        self.shop.uffd.unregister(core.mapping.start(), bytes).ok();
+    }
+
+    /// Lanes that so many base pages are worth, of at most so many.
+    pub fn lanes_for(&self, pages: u64, lanes_max: u32) -> u32 {
+        let lanes_max = lanes_max.clamp(1, self.lanes.count());
+        self.break_even.map_or(lanes_max, |measured| measured.lanes_for(pages, lanes_max))
+    }
+
+    /// Brings back what is left out of chunks of a region.
+    pub fn return_left_out(&self, core: &Arc<Core>, chunks: Vec<usize>) {
+        let task = |chunk| Task { chunk, pages: PageBits::default(), to: NodeId(0) };
+        let how = chunk::How::default();
+        let tasks = chunks.into_iter().map(task).collect();
+        let order = Order::simple(core, Kind::Return, how, tasks);
         self.lanes.run(Job::new(order), None, None);
     }
 }
@@ -194,6 +251,11 @@ impl Inner {
     /// Nodes with memory that our cpuset allows.
     pub fn usable_nodes(&self) -> &Nodemask {
         &self.usable_nodes
+    }
+
+    /// What moves pages where we do not.
+    pub fn kernel(&self) -> Kernel<'_> {
+        Kernel { machine: &self.machine, topology: &self.topology, myself: &self.myself }
     }
 
     /// Why the road is not a faster one.

@@ -1,5 +1,7 @@
 //! What the answers of userfaultfd mean for single folios.
 
+use std::ops::Range;
+
 use nodeward_migrate::Refusal;
 use nodeward_model::SkipReason;
 use rustix::io::Errno;
@@ -45,27 +47,36 @@ pub fn of_put_back(errno: Errno) -> Refusal {
     }
 }
 
-/// Carries a stretch of folios, leaving out those that are refused. `transfer` does the stretch
-/// from a byte on.
+/// Carries a stretch of folios, leaving out those that are refused. `transfer` is given bytes of
+/// the stretch. A call that is refused as a whole is made again for its first folio alone: the
+/// program may have cut the mapping in two, and no call may reach across.
 pub fn each_refusal(
     folios: usize,
     folio_bytes: usize,
-    mut transfer: impl FnMut(usize) -> Transfer,
+    mut transfer: impl FnMut(Range<usize>) -> Transfer,
     why: Why,
     mut refuse: impl FnMut(usize, Refusal),
 ) {
-    let (mut done, mut idle) = (0, 0);
-    while done < folios * folio_bytes {
-        let Err(stopped) = transfer(done) else { return };
+    let (end, mut done, mut idle) = (folios * folio_bytes, 0, 0);
+    let mut alone = false;
+    while done < end {
+        let folio = done / folio_bytes;
+        let until = if alone { (folio + 1) * folio_bytes } else { end };
+        let Err(stopped) = transfer(done..until) else {
+            (done, alone, idle) = (until, false, 0);
+            continue;
+        };
         done += stopped.done as usize;
         idle = if stopped.done > 0 { 0 } else { idle + 1 };
-        let again = stopped.done > 0 || (stopped.errno == Errno::AGAIN && idle < IDLE_TRIES);
-        if !again {
-            let folio = done / folio_bytes;
-            refuse(folio, why(stopped.errno));
-            done = (folio + 1) * folio_bytes;
-            idle = 0;
+        if stopped.done > 0 || (stopped.errno == Errno::AGAIN && idle < IDLE_TRIES) {
+            continue;
         }
+        if !alone && until - done > folio_bytes {
+            alone = true;
+            continue;
+        }
+        refuse(folio, why(stopped.errno));
+        (done, alone, idle) = ((folio + 1) * folio_bytes, false, 0);
     }
 }
 
@@ -75,22 +86,24 @@ mod tests {
     use crate::sys::Stopped;
 
     /// A stretch of folios of 10 bytes in which some are refused, as the kernel tells it: what
-    /// came before counts first, then the error is told.
-    fn carry(folios: usize, bad: &[(usize, Errno)]) -> (Vec<(usize, Refusal)>, Vec<usize>) {
+    /// came before counts first, then the error is told. No call may reach across `cut`.
+    fn carry(
+        folios: usize,
+        bad: &[(usize, Errno)],
+        cut: usize,
+    ) -> (Vec<(usize, Refusal)>, Vec<usize>) {
         let (mut refused, mut carried) = (Vec::new(), Vec::new());
-        let transfer = |from: usize| {
-            let first = from / 10;
-            let stop = (first..folios).find(|i| bad.iter().any(|(b, _)| b == i));
-            carried.extend(first..stop.unwrap_or(folios));
-            match stop {
-                None => Ok(((folios - first) * 10) as u64),
-                Some(i) if i > first => {
-                    Err(Stopped { done: ((i - first) * 10) as u64, errno: Errno::AGAIN })
-                }
-                Some(i) => {
-                    let errno = bad.iter().find(|(b, _)| *b == i).unwrap().1;
-                    Err(Stopped { done: 0, errno })
-                }
+        let transfer = |part: Range<usize>| {
+            let (first, end) = (part.start / 10, part.end / 10);
+            if (first + 1..end).contains(&cut) {
+                return Err(Stopped { done: 0, errno: Errno::INVAL });
+            }
+            let stop = (first..end).find(|i| bad.iter().any(|(b, _)| b == i)).unwrap_or(end);
+            carried.extend(first..stop);
+            match bad.iter().find(|(index, _)| *index == stop) {
+                _ if stop == end => Ok(part.len() as u64),
+                Some((_, errno)) if stop == first => Err(Stopped { done: 0, errno: *errno }),
+                _ => Err(Stopped { done: ((stop - first) * 10) as u64, errno: Errno::AGAIN }),
             }
         };
         each_refusal(folios, 10, transfer, of_unmap, |folio, why| refused.push((folio, why)));
@@ -99,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_left_out_and_the_rest_is_carried() {
-        let (refused, carried) = carry(6, &[(0, Errno::NOENT), (3, Errno::BUSY)]);
+        let (refused, carried) = carry(6, &[(0, Errno::NOENT), (3, Errno::BUSY)], 0);
         let expected = [
             (0, Refusal::Final(SkipReason::NotPresent)),
             (3, Refusal::Transient(SkipReason::Pinned)),
@@ -110,8 +123,16 @@ mod tests {
 
     #[test]
     fn trying_again_without_end_is_a_refusal() {
-        let (refused, carried) = carry(2, &[(1, Errno::AGAIN)]);
+        let (refused, carried) = carry(2, &[(1, Errno::AGAIN)], 0);
         assert_eq!(refused, [(1, Refusal::Transient(SkipReason::Pinned))]);
         assert_eq!(carried, [0]);
+    }
+
+    /// Goal: pages on both sides of a cut are carried, although no call can carry them together.
+    #[test]
+    fn a_mapping_that_was_cut_is_carried_in_parts() {
+        let (refused, carried) = carry(6, &[(1, Errno::NOENT)], 3);
+        assert_eq!(refused, [(1, Refusal::Final(SkipReason::NotPresent))]);
+        assert_eq!(carried, [0, 2, 3, 4, 5]);
     }
 }

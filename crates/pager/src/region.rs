@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nodeward_machine::Machine;
-use nodeward_model::{NodeId, Nodemask};
+use nodeward_model::{CpuId, NodeId, Nodemask};
 use nodeward_policy::workers;
 
 use crate::chunk::How;
-use crate::core::{Core, Note};
-use crate::desk::Desk;
+use crate::core::Core;
 use crate::error::{Error, Result, system};
 use crate::job::{Job, Kind, Order, Task};
 use crate::page_bits::PageBits;
@@ -102,10 +101,17 @@ impl Region {
     /// For a bad range.
     pub fn discard(&self, range: Range<usize>) -> Result<()> {
         self.check(&range)?;
-        if let Backing::Managed(core) = &self.backing {
-            self.engine()?.return_left_out(core, chunks(&range).collect());
+        match &self.backing {
+            Backing::Managed(core) => {
+                let tasks = self.tasks(&range, NodeId(0));
+                let order = Order::simple(core, Kind::Discard, How::default(), tasks);
+                self.engine()?.lanes.run(Job::new(order), None, None);
+                Ok(())
+            }
+            Backing::Plain(mapping) => {
+                mapping.advise(range, Advice::Discard).map_err(system("madvise"))
+            }
         }
-        self.mapping().advise(range, Advice::Discard).map_err(system("madvise"))
     }
 
     /// Moves a range to a node.
@@ -119,9 +125,9 @@ impl Region {
         match self.managed() {
             Some(core) => {
                 let tasks = self.tasks(&range, to);
-                self.run(core, Kind::Migrate, tasks, &Nodemask::from_iter([to]), how)
+                self.run(core, Kind::Migrate, tasks, Some(to), how)
             }
-            None => kernel::migrate(self.addresses(&range), to, how),
+            None => self.pager.kernel().migrate(self.addresses(&range), to, how),
         }
     }
 
@@ -138,7 +144,7 @@ impl Region {
             why: self.pager.why_not_faster(),
         })?;
         let tasks = self.tasks(&range, NodeId(0));
-        self.run(core, Kind::LeaveOut, tasks, &Nodemask::new(), how)
+        self.run(core, Kind::LeaveOut, tasks, None, how)
     }
 
     /// Exchanges the nodes of two ranges of equal length: what is on the node of the first goes to
@@ -165,12 +171,11 @@ impl Region {
         let there = self.tasks(&one, second);
         let back = self.tasks(&other, first);
         let Some(core) = self.managed() else {
-            let mut report = kernel::migrate(self.addresses(&one), second, how)?;
-            report.add(&kernel::migrate(self.addresses(&other), first, how)?);
-            return Ok(report);
+            let (one, other) = (self.addresses(&one), self.addresses(&other));
+            return self.pager.kernel().exchange((one, second), (other, first), how);
         };
         let tasks = in_turns(there, back);
-        self.run(core, Kind::Migrate, tasks, &Nodemask::from_iter([first, second]), how)
+        self.run(core, Kind::Migrate, tasks, Some(first), how)
     }
 
     /// Base pages of a range by node, counted. Pages that are out (lazy) are not counted.
@@ -179,7 +184,8 @@ impl Region {
     /// For a bad range.
     pub fn residency(&self, range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
         self.check(&range)?;
-        residency::count(&*self.pager.myself, self.addresses(&range))
+        let page_bytes = self.pager.machine.page_bytes();
+        residency::count(&*self.pager.myself, self.addresses(&range), page_bytes)
     }
 
     /// Keeps a range where it is until the guard is dropped, because somebody holds plain
@@ -285,14 +291,16 @@ impl Region {
             named => named,
         };
         let tasks = self.tasks(&range, NodeId(0));
+        let mut pages = BTreeMap::new();
         for task in &tasks {
-            if let Some(node) = placement.node_of_chunk(task.chunk) {
-                let room = core.shop.room_for(node, task.pages.len());
-                room.map_err(|_| Error::NoRoom { node })?;
-            }
+            let node = placement.node_of_chunk(task.chunk);
+            *pages.entry(node).or_insert(0) += task.pages.len() as u64;
+        }
+        for (node, pages) in pages.into_iter().filter_map(|(node, pages)| Some((node?, pages))) {
+            core.shop.has_room(node, pages).then_some(()).ok_or(Error::NoRoom { node })?;
         }
         let kind = Kind::Commit(placement.clone());
-        self.run(core, kind, tasks, &Nodemask::new(), &Migration::default())?;
+        self.run(core, kind, tasks, None, &Migration::default())?;
         Ok(())
     }
 
@@ -301,7 +309,7 @@ impl Region {
         core: &Arc<Core>,
         kind: Kind,
         tasks: Vec<Task>,
-        near: &Nodemask,
+        near: Option<NodeId>,
         how: &Migration<'_>,
     ) -> Result<Report> {
         let engine = self.engine()?;
@@ -313,7 +321,8 @@ impl Region {
                 fix: format!("{page_bytes} (one page) to {CHUNK_BYTES} (2 MiB) are possible"),
             });
         }
-        let lanes = how.lanes.unwrap_or(engine.lanes.count()).clamp(1, engine.lanes.count());
+        let pages = tasks.iter().map(|task| task.pages.len() as u64).sum();
+        let lanes = engine.lanes_for(pages, how.lanes.unwrap_or(engine.lanes.count()));
         let order = Order {
             core: Arc::clone(core),
             kind,
@@ -324,18 +333,20 @@ impl Region {
             },
             lanes: lanes.min(tasks.len().max(1) as u32),
             all_lanes: how.lanes.is_some(),
-            cpus: self.cpus(near),
+            cpus: near.map_or_else(Vec::new, |node| self.cpus(engine, node)),
             tasks,
             bytes_per_s: how.budget.bytes_per_s,
             stall_ns: how.budget.stall.map(|stall| stall.as_nanos() as u64),
         };
-        Ok(engine.lanes.run(Job::new(order), how.progress, how.cancel))
+        let report = engine.lanes.run(Job::new(order), how.progress, how.cancel);
+        engine.watch.restart();
+        Ok(report)
     }
 
-    /// Where lanes run that serve these nodes.
-    fn cpus(&self, near: &Nodemask) -> Vec<nodeward_model::CpuId> {
+    /// Where lanes run that bring pages to a node.
+    fn cpus(&self, engine: &Engine, node: NodeId) -> Vec<CpuId> {
         let usable = self.pager.machine.usable_cpus().unwrap_or_default();
-        workers::cpus(&self.pager.topology, near, &usable)
+        workers::lanes(&self.pager.topology, node, &usable, &engine.watch.busy())
     }
 
     /// The node that most pages of a range are on.
@@ -365,11 +376,7 @@ impl Drop for Region {
         let Some(engine) = self.pager.engine.as_ref().filter(|_| self.pager.is_of_parent()) else {
             return; // in a child the desk may be locked by a thread that is not there
         };
-        core.desk.close();
-        engine.regions.remove(core);
-        // Wakes whoever still waits there; nobody should. Fails only where it was unmapped before.
-        let bytes = core.mapping.bytes() as u64;
-        core.shop.uffd.unregister(core.mapping.start(), bytes).ok();
+        engine.forget(core);
     }
 }
 
@@ -423,22 +430,13 @@ fn manage(engine: &Engine, mapping: Mapping, options: &RegionOptions) -> Result<
     let bytes = mapping.bytes();
     sections::split(&mapping, (bytes / SECTION_BYTES_MIN).clamp(1, sections::MAX));
     mapping.advise(0..bytes, Advice::Discard).map_err(system("madvise"))?;
-    let start = mapping.start();
-    let notes = (0..bytes / CHUNK_BYTES).map(|_| Note::default()).collect();
     let core = Arc::new(Core {
-        mapping,
-        desk: Desk::new(notes),
         size: options.page,
         placement: options.placement.clone(),
-        shop: Arc::clone(&engine.shop),
         by_kernel: AtomicBool::new(options.mode == Mode::Kernel),
+        ..Core::new(&engine.shop, mapping)
     });
-    engine.regions.add(&core);
-    let registered = engine.shop.uffd.register(start, bytes as u64);
-    if let Err(error) = registered {
-        engine.regions.remove(&core);
-        return Err(system("UFFDIO_REGISTER")(error.into()));
-    }
+    engine.manage(&core)?;
     Ok(core)
 }
 

@@ -1,4 +1,4 @@
-//! Where pages are, counted.
+//! Where the pages of a range are, counted one by one.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,74 @@ use nodeward_model::{NodeId, Place, Range};
 
 use crate::Result;
 
-/// Base pages of a range of our addresses by node.
-pub fn count(myself: &dyn Process, range: Range) -> Result<BTreeMap<NodeId, u64>> {
-    let mut places = Vec::new();
-    myself.places(range, &mut places)?;
-    let mut counts = BTreeMap::new();
-    for place in places {
-        if let Place::On(node) = place {
-            *counts.entry(node).or_default() += 1;
+/// Pages that are looked at in one go: a window of memory that stays small.
+const PAGES_PER_LOOK: u64 = 4096;
+/// How often a page is asked for that the kernel is moving just then.
+const LOOKS: usize = 3;
+
+/// Base pages of a range of whole pages by node.
+pub fn count(myself: &dyn Process, range: Range, page_bytes: u64) -> Result<BTreeMap<NodeId, u64>> {
+    let (mut counts, mut places) = (BTreeMap::new(), Vec::new());
+    for piece in range.aligned_pieces(PAGES_PER_LOOK * page_bytes) {
+        places.clear();
+        myself.places(piece, &mut places)?;
+        let addresses = (piece.start..piece.end).step_by(page_bytes as usize);
+        let moving = addresses.zip(&places).filter(|(_, place)| **place == Place::InFlight);
+        let moving: Vec<u64> = moving.map(|(address, _)| address).collect();
+        let landed = landed(myself, moving)?;
+        for place in places.iter().chain(&landed) {
+            if let Place::On(node) = place {
+                *counts.entry(*node).or_default() += 1;
+            }
         }
     }
     Ok(counts)
+}
+
+/// Where pages are that were on their way. Those that still are after the last look are left out.
+fn landed(myself: &dyn Process, mut addresses: Vec<u64>) -> Result<Vec<Place>> {
+    let mut places = Vec::new();
+    for _ in 0..LOOKS {
+        if addresses.is_empty() {
+            break;
+        }
+        let answers = myself.locate(&addresses)?;
+        let asked = std::mem::take(&mut addresses).into_iter().zip(answers);
+        for (address, place) in asked {
+            match place {
+                Place::InFlight => addresses.push(address),
+                place => places.push(place),
+            }
+        }
+    }
+    Ok(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_machine::Machine;
+    use nodeward_machine::paper::{Paper, Sheet};
+    use nodeward_model::{Page, Pid};
+
+    use super::*;
+
+    /// Goal: pages on nodes are counted, in any number of looks, also one that the kernel is moving
+    /// when it is looked at; absent and swapped ones are not.
+    #[test]
+    fn pages_on_nodes_are_counted() {
+        let swapped = Page { place: Place::Swapped, ..Page::ABSENT };
+        let on = |node| Page::on(NodeId(node));
+        let pages = [vec![on(0); 5000], vec![Page::ABSENT; 9], vec![swapped; 8], vec![on(1); 700]];
+        let sheet = Sheet::of(&pages.concat());
+        let range = sheet.mappings[0].range;
+        let first = range.start / 4096;
+        let landing = [(first + 4999, NodeId(1))].into();
+        let (machine, pid) = (Paper::new(false), Pid::new(7).unwrap());
+        machine.start(pid, Sheet { landing, ..sheet });
+        let process = machine.hold(pid).unwrap();
+        let counts = count(&*process, range, 4096).unwrap();
+        assert_eq!(counts, [(NodeId(0), 4999), (NodeId(1), 701)].into());
+        let part = Range::new(range.start + 4096, range.start + 3 * 4096);
+        assert_eq!(count(&*process, part, 4096).unwrap(), [(NodeId(0), 2)].into());
+    }
 }

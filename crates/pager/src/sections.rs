@@ -17,7 +17,7 @@ pub const MAX: usize = 16;
 /// touches the mapping.
 pub fn split(mapping: &Mapping, wanted: usize) -> usize {
     let chunks = mapping.bytes() / CHUNK_BYTES;
-    let count = (1..=wanted).rev().find(|count| chunks % count == 0).unwrap_or(1);
+    let count = (1..=wanted).rev().find(|count| chunks.is_multiple_of(*count)).unwrap_or(1);
     let bytes = mapping.bytes() / count;
     let section = |index: usize| index * bytes..(index + 1) * bytes;
     let odd = || (1..count).step_by(2).map(section);

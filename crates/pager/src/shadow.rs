@@ -187,6 +187,11 @@ fn pick(shadows: &[Shadow], lane: usize) -> Option<usize> {
 }
 
 impl Shadow {
+    /// Whether its pages have just come from the kernel.
+    pub fn is_fresh(&self) -> bool {
+        !self.watched
+    }
+
     /// Frees the pages.
     pub fn clear(&mut self) {
         self.keep(0, 0);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use nodeward_linux::Linux;
 use nodeward_linux::cgroup::MemoryGroups;
@@ -18,14 +19,19 @@ use crate::{CHUNK_BYTES, Copier, PageSize, Result};
 /// Base pages that a look at the machine's room is good for: 32 MiB of 4 KiB pages, a few
 /// milliseconds of work.
 const GRANT_PAGES_MAX: u64 = 8192;
-/// A grant is at most this part of the room, because others allocate as well.
+/// What was seen is good for no longer than this, because others allocate as well.
+const GRANT_LASTS: Duration = Duration::from_millis(20);
+/// A grant is at most this part of the room, for the same reason.
 const SHARE_OF_ROOM: u64 = 4;
 
 /// What lanes and fault handler work with.
 pub struct Shop {
     pub uffd: Arc<Uffd>,
     pub passage: Passage,
+    /// What copies to pages that are kept.
     pub copier: Arc<dyn Copier>,
+    /// What copies to pages that are fresh.
+    pub fresh_copier: Arc<dyn Copier>,
     pub machine: Linux,
     pub topology: Topology,
     pub page_bytes: usize,
@@ -44,8 +50,9 @@ pub struct Shop {
 }
 
 /// What a look at the machine's room was good for.
-#[derive(Clone, Copy, Default)]
 struct Grant {
+    /// When that was.
+    seen: Instant,
     /// Base pages of it that were not taken yet.
     left: u64,
     /// Whether there was room for little more.
@@ -56,7 +63,10 @@ struct Grant {
 pub struct Tools {
     pub uffd: Uffd,
     pub passage: Passage,
+    /// What copies to pages that are kept.
     pub copier: Arc<dyn Copier>,
+    /// What copies to pages that are fresh.
+    pub fresh_copier: Arc<dyn Copier>,
     pub machine: Linux,
     pub topology: Topology,
     pub pages: PageMap,
@@ -80,6 +90,7 @@ impl Shop {
             uffd,
             passage: tools.passage,
             copier: tools.copier,
+            fresh_copier: tools.fresh_copier,
             machine: tools.machine,
             topology: tools.topology,
             pages: tools.pages,
@@ -127,17 +138,24 @@ impl Shop {
     pub fn room_for(&self, node: NodeId, pages: usize) -> std::result::Result<(), SkipReason> {
         let pages = pages as u64;
         let mut granted = lock(&self.granted);
-        let grant = granted.entry(node).or_default();
-        if grant.left < pages {
-            *grant = self.grant(node, pages).ok_or(SkipReason::NoMemory)?;
-        }
+        let holds = |grant: &Grant| grant.left >= pages && grant.seen.elapsed() < GRANT_LASTS;
+        let mut grant = match granted.remove(&node).filter(holds) {
+            Some(grant) => grant,
+            None => self.grant(node, pages).ok_or(SkipReason::NoMemory)?,
+        };
         grant.left -= pages;
+        granted.insert(node, grant);
         Ok(())
     }
 
     /// Whether the last look found so little room that others may have used it up meanwhile.
     pub fn is_tight(&self, node: NodeId) -> bool {
         lock(&self.granted).get(&node).is_none_or(|grant| grant.tight)
+    }
+
+    /// Whether a node has room for so many base pages now.
+    pub fn has_room(&self, node: NodeId, pages: u64) -> bool {
+        self.room(node) >= pages
     }
 
     /// Lets nobody take from a node what an earlier look granted.
@@ -152,7 +170,8 @@ impl Shop {
             self.free_kept();
             Some(share()).filter(enough)
         })?;
-        Some(Grant { left: share.min(GRANT_PAGES_MAX), tight: share < GRANT_PAGES_MAX })
+        let (left, tight) = (share.min(GRANT_PAGES_MAX), share < GRANT_PAGES_MAX);
+        Some(Grant { seen: Instant::now(), left, tight })
     }
 
     /// Base pages that a node can take, as far as our control groups allow them.

@@ -19,6 +19,10 @@ const UNIT_PAGES_MIN: u64 = 2048;
 /// Most pages in a unit: some 64 ms of work, after which Ctrl-C is heard and progress is seen.
 const UNIT_PAGES_MAX: u64 = 32_768;
 
+/// A look at CPU times must be this long: the kernel counts in ticks, and one that is counted to
+/// the wrong side must not decide.
+const LOOK_TICKS_MIN: u64 = 12;
+
 /// How many of the pages that are left a worker takes next: half of its share, so that units are
 /// large at first and small in the end, and all workers end at about the same time (guided
 /// self-scheduling, Polychronopoulos and Kuck 1987). One worker waits for nobody.
@@ -67,6 +71,12 @@ pub fn lanes(
     let destinations = Nodemask::from_iter([destination]);
     let tiers = [alone, beside, among];
     tiers.iter().flat_map(|tier| cpus(topology, &destinations, tier)).collect()
+}
+
+/// Whether a CPU has work of its own, by how long it was busy and idle lately, in any unit as long
+/// as a dozen of them tell something; `None` if that is too short to tell.
+pub fn is_busy(busy: u64, idle: u64) -> Option<bool> {
+    (busy + idle >= LOOK_TICKS_MIN).then_some(busy > idle)
 }
 
 /// Nodes that are no destination, nearest to any destination first.
@@ -134,6 +144,13 @@ mod tests {
     fn caches_take_turns() {
         // Four cores, two to a last-level cache: 0 and 1, 2 and 3.
         check("1n 4c 1t 1GiB L3:8MiB/2c", "0", "0-3", &[0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn busy_is_more_than_half_of_a_long_look() {
+        assert_eq!(is_busy(7, 5), Some(true));
+        assert_eq!(is_busy(6, 6), Some(false));
+        assert_eq!(is_busy(11, 0), None);
     }
 
     #[test]

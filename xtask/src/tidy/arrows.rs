@@ -30,6 +30,18 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-engine",
         ],
     ),
+    ("nodeward", &["nodeward-model", "nodeward-linux", "nodeward-pager"]),
+    ("nodeward-capi", &["nodeward"]),
+    (
+        "nodeward-proof",
+        &[
+            "nodeward-model",
+            "nodeward-policy",
+            "nodeward-machine",
+            "nodeward-linux",
+            "nodeward-pager",
+        ],
+    ),
     (
         "nodeward-cli",
         &[
@@ -41,14 +53,15 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-wire",
             "nodeward-engine",
             "nodeward-pager",
+            "nodeward-proof",
         ],
     ),
-    ("nodeward-load", &["nodeward-model", "nodeward-linux"]),
+    ("nodeward-load", &["nodeward-model", "nodeward-linux", "nodeward-proof"]),
     (
         "nodeward-trials",
         &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-pager"],
     ),
-    ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux"]),
+    ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-proof"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent"]),
     ("xtask", &[]),

@@ -14,7 +14,7 @@ use nodeward_pager::{
 };
 
 use super::exchange::{give_back, leave_free};
-use crate::guest::{MemoryGroup, vmstat};
+use crate::guest::{MemoryGroup, set, vmstat};
 use crate::numa_maps::{Nodes, nodes_of, nodes_within};
 use crate::{Body, Ran, Skipped};
 
@@ -41,9 +41,15 @@ fn pager(pool: usize) -> Result<Pager, Skipped> {
 }
 
 fn on_road(road: Road, options: &PagerOptions) -> Result<Pager, Skipped> {
+    keep_still();
     let pager = Pager::open(options).expect("a pager");
     let why = pager.why_not_faster().unwrap_or("there is a faster one").to_owned();
     if pager.road() == road { Ok(pager) } else { Err(Skipped(why)) }
+}
+
+/// Lets the kernel move no page by itself to where it is touched.
+fn keep_still() {
+    set("/proc/sys/kernel/numa_balancing", "0").ok(); // kernels that lack it never do
 }
 
 /// A region on a node, each of whose words says where it is.
@@ -411,6 +417,11 @@ fn by_remap() -> Ran {
     for options in [RegionOptions::default(), huge] {
         let region = pager.reserve(BYTES, &options).expect("address space");
         assert!(region.set_mode(Mode::Auto).is_err(), "only the kernel moves {options:?}");
+        region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
+        fill(&region);
+        let report = while_written(&region, || migrate(&region, NODES[1], Supply::Any));
+        assert_all_moved(&report, &region, NODES[1]);
+        assert_eq!(report.one_way_pages + report.recycled_pages, 0, "{report:?}");
     }
     Ok(())
 }
@@ -419,6 +430,7 @@ fn by_remap() -> Ran {
 /// has a little, all pages move one after another.
 fn in_a_full_group() -> Ran {
     const BYTES: usize = 32 * MIB;
+    keep_still();
     let pager = Pager::open(&PagerOptions::default()).expect("a pager");
     if pager.road() == Road::Kernel {
         return Err(Skipped(pager.why_not_faster().unwrap_or_default().to_owned()));

@@ -1,5 +1,6 @@
 //! Results as text and as JSON.
 
+pub mod bench;
 pub mod doctor;
 pub mod explain;
 pub mod files;

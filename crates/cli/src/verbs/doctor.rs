@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use nodeward_linux::probes::{can_move, examine};
+use nodeward_linux::probes::{Finding, Role, State, can_move, examine};
+use nodeward_pager::{Capabilities, Road, Shortfall};
 
 use crate::args::OutputArgs;
 use crate::exit::Exit;
@@ -12,7 +13,8 @@ use crate::output::doctor;
 /// Examines this machine and prints what it found. `Done` if everything works that a move needs,
 /// `NothingDone` otherwise.
 pub fn run(args: OutputArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let findings = examine(Path::new("/"));
+    let mut findings = examine(Path::new("/"));
+    findings.push(pager());
     let text = match args.json {
         true => doctor::json(&findings)? + "\n",
         false => doctor::text(&findings),
@@ -21,9 +23,54 @@ pub fn run(args: OutputArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(if can_move(&findings) { Exit::Done } else { Exit::NothingDone })
 }
 
+/// How memory moves that programs give us to manage.
+fn pager() -> Finding {
+    let state = match Capabilities::probe() {
+        Err(error) => State::Unknown { why: error.to_string() },
+        Ok(found) => road(found.road(false), found.road(true), found.shortfall(false)),
+    };
+    let matters = "programs whose memory is managed migrate it faster";
+    Finding { check: "pager", role: Role::Helps, matters, state }
+}
+
+/// `daring`: the road of a program that promises to hand no managed memory to a system call.
+fn road(road: Road, daring: Road, shortfall: Option<Shortfall>) -> State {
+    let seen = match daring == road {
+        true => format!("moves pages by {}", means(road)),
+        false => {
+            format!("moves pages by {} (with assume_no_syscalls: {})", means(road), means(daring))
+        }
+    };
+    match shortfall {
+        None => State::Works(seen),
+        Some(Shortfall { why, fix }) => State::Missing { why: format!("{seen}: {why}"), fix },
+    }
+}
+
+fn means(road: Road) -> &'static str {
+    match road {
+        Road::Move => "UFFDIO_MOVE",
+        Road::Remap => "MREMAP_DONTUNMAP and UFFDIO_COPY, where no device works on them",
+        Road::Kernel => "move_pages(2)",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: the road of the pager is told, with what a program could dare, and what to do.
+    #[test]
+    fn the_road_of_the_pager_is_told() {
+        let shortfall = || Some(Shortfall { why: "too dark".into(), fix: "switch it on".into() });
+        let state = road(Road::Kernel, Road::Move, shortfall());
+        let seen = "moves pages by move_pages(2) (with assume_no_syscalls: UFFDIO_MOVE): too dark";
+        assert_eq!((state.name(), state.seen()), ("missing", seen));
+        assert_eq!(state.fix(), Some("switch it on"));
+        let state = road(Road::Move, Road::Move, None);
+        assert_eq!((state.name(), state.seen()), ("ok", "moves pages by UFFDIO_MOVE"));
+        assert_eq!(pager().check, "pager");
+    }
 
     /// Goal: on whatever machine this runs, both forms tell the same verdict as the exit code.
     #[test]

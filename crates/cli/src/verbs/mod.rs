@@ -1,5 +1,6 @@
 //! What each verb does: settle what was asked, ask the engine, print.
 
+pub mod bench;
 pub mod doctor;
 pub mod ledger;
 pub mod manual;

@@ -47,12 +47,6 @@ pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
         ),
         finding("pagemap-scan", Role::Helps, "sparse address spaces are looked at quickly", scan()),
         finding(
-            "userfaultfd",
-            Role::Helps,
-            "programs can have their own memory managed",
-            userfault(),
-        ),
-        finding(
             "damon",
             Role::Helps,
             "memory that a process accesses can be found",
@@ -173,23 +167,6 @@ fn scan() -> State {
             State::missing("the kernel does not know PAGEMAP_SCAN", "boot Linux 6.7 or later")
         }
         _ => State::unknown(format!("PAGEMAP_SCAN failed: {answer}")),
-    }
-}
-
-fn userfault() -> State {
-    match (sys::userfaultfd(false), sys::userfaultfd(true)) {
-        (Ok(_), _) => State::works("faults inside system calls are seen too"),
-        (Err(_), Ok(_)) => State::missing(
-            "faults inside system calls are not seen",
-            "run with CAP_SYS_PTRACE, or set vm.unprivileged_userfaultfd=1",
-        ),
-        (_, Err(error)) if error.raw_os_error() == Some(libc::ENOSYS) => State::missing(
-            "this kernel does not have it",
-            "boot a kernel with CONFIG_USERFAULTFD, or allow it in the seccomp profile",
-        ),
-        (_, Err(error)) => {
-            State::missing(error.to_string(), "allow userfaultfd in the seccomp profile")
-        }
     }
 }
 

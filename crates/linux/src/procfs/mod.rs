@@ -1,6 +1,7 @@
 //! Readers of /proc. Each takes the root under which `proc` lies, so that captured trees can be
 //! read.
 
+pub mod cpu_time;
 pub mod identity;
 pub mod maps;
 pub mod privileges;

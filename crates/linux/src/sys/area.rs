@@ -43,6 +43,7 @@ pub enum Usage {
 pub struct Area {
     start: NonNull<c_void>,
     bytes: usize,
+    ours_alone: bool,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and its content is reached only
@@ -71,7 +72,8 @@ impl Area {
             Some(fd) => unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, access, flags, fd, 0) },
         }?;
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, bytes })
+        let ours_alone = matches!(backing, Backing::Anonymous | Backing::Huge);
+        Ok(Self { start, bytes, ours_alone })
     }
 
     /// The first address.
@@ -91,6 +93,20 @@ impl Area {
         // dropped, which the borrow forbids; every bit pattern is a u64; the kernel and other
         // processes change it only as another thread might change an atomic.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<AtomicU64>(), words) }
+    }
+
+    /// The content, for one who has it alone; none of memory that files or other processes can
+    /// change.
+    pub fn content_mut(&mut self) -> Option<&mut [u8]> {
+        if !self.ours_alone {
+            return None;
+        }
+        // SAFETY: the mapping is readable, writable and `bytes` long until `self` is dropped; it is
+        // private and anonymous, so that the borrow leaves no other way to change it; every bit
+        // pattern is a u8.
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(self.start.as_ptr().cast::<u8>(), self.bytes)
+        })
     }
 
     /// Tells the kernel how the area is used.

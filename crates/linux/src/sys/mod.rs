@@ -13,7 +13,7 @@ mod view;
 pub use area::{Area, Backing, Usage};
 pub use hold::vmsplice;
 pub use pages::{move_pages, query_pages};
-pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size, userfaultfd};
+pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size};
 pub use scan::{PageRegion, Wanted, scan_pages};
 pub use thread::{
     ask_for_long_slices, disable_huge_pages, fork_idle, huge_pages_are_disabled, thread_usage,

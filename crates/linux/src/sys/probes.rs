@@ -2,9 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-
-use rustix::mm::UserfaultfdFlags;
+use std::os::fd::AsRawFd;
 
 /// Calls move_pages(2) with a flag that no kernel knows. A kernel that gets to see the call answers
 /// EINVAL before it looks at anything else.
@@ -14,14 +12,6 @@ pub fn move_pages_with_unknown_flag() -> io::Error {
     // SAFETY: the count is 0, so the kernel neither reads nor writes through the null pointers.
     unsafe { libc::syscall(libc::SYS_move_pages, 0, 0usize, nothing, nothing, nothing, unknown) };
     io::Error::last_os_error()
-}
-
-/// Opens a userfaultfd, for faults of user code only or for faults inside system calls too.
-pub fn userfaultfd(user_mode_only: bool) -> io::Result<OwnedFd> {
-    let only = UserfaultfdFlags::from_bits_retain(1); // UFFD_USER_MODE_ONLY
-    let flags = if user_mode_only { only } else { UserfaultfdFlags::empty() };
-    // SAFETY: without a range registered on it the descriptor has no power over any memory.
-    Ok(unsafe { rustix::mm::userfaultfd(flags | UserfaultfdFlags::CLOEXEC) }?)
 }
 
 /// Asks a pagemap file to scan, with an argument of size zero. A kernel that knows the request

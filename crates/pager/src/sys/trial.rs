@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use nodeward_linux::own::{Area, Backing, Usage};
 use rustix::io::Errno;
 
+use super::uffd::{CAN_COPY, CAN_MOVE};
 use super::{Stopped, Uffd};
 
 /// A word for each page, checked afterwards.
@@ -17,9 +18,8 @@ const MARKS: [u64; 2] = [0x6e6f_6465, 0x7761_7264];
 pub fn try_move(uffd: &Uffd) -> Result<(), Errno> {
     let (home, away) = (two_pages()?, two_pages()?);
     write_marks(&home);
-    for area in [&home, &away] {
-        uffd.register(area.address(), area.bytes() as u64)?;
-    }
+    register(uffd, &home, CAN_MOVE)?;
+    register(uffd, &away, CAN_MOVE)?;
     move_all(uffd, &away, &home)?;
     move_all(uffd, &home, &away)?;
     read_marks(&home)
@@ -29,7 +29,7 @@ pub fn try_move(uffd: &Uffd) -> Result<(), Errno> {
 pub fn try_remap(uffd: &Uffd) -> Result<(), Errno> {
     let home = two_pages()?;
     write_marks(&home);
-    uffd.register(home.address(), home.bytes() as u64)?;
+    register(uffd, &home, CAN_COPY)?;
     let (start, bytes) = (home.address() as *mut c_void, home.bytes());
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
     // With these flags the kernel checks the new address too, which rustix does not pass.
@@ -37,7 +37,7 @@ pub fn try_remap(uffd: &Uffd) -> Result<(), Errno> {
     // SAFETY: the mapping is `home`, which no reference points into now, and stays mapped.
     let away = unsafe { libc::mremap(start, bytes, bytes, flags, anywhere) };
     if away == libc::MAP_FAILED {
-        return Err(errno(io::Error::last_os_error()));
+        return Err(errno(&io::Error::last_os_error()));
     }
     // SAFETY: both places are ours alone.
     let copied = unsafe { uffd.copy(home.address(), away as u64, bytes as u64, false) };
@@ -48,14 +48,21 @@ pub fn try_remap(uffd: &Uffd) -> Result<(), Errno> {
 }
 
 fn two_pages() -> Result<Area, Errno> {
-    let area = Area::map(2 * rustix::param::page_size(), Backing::Anonymous).map_err(errno)?;
+    let area = Area::map(2 * rustix::param::page_size(), Backing::Anonymous)
+        .map_err(|error| errno(&error))?;
     // Not needed, and refused by kernels without huge pages.
     let _ = area.advise(Usage::BasePages);
     Ok(area)
 }
 
-fn errno(error: io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+/// Registers an area where a request must work.
+fn register(uffd: &Uffd, area: &Area, request: u64) -> Result<(), Errno> {
+    let can = uffd.register(area.address(), area.bytes() as u64)?;
+    if can & request == 0 { Err(Errno::NOTTY) } else { Ok(()) }
 }
 
 fn move_all(uffd: &Uffd, to: &Area, from: &Area) -> Result<(), Errno> {
@@ -83,7 +90,7 @@ fn read_marks(area: &Area) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::FEATURE_MOVE;
+    use super::super::uffd::FEATURE_MOVE;
     use super::*;
 
     /// Goal: a trial ends well exactly where the kernel agreed to it. Kernels with UFFDIO_MOVE

@@ -277,14 +277,11 @@ mod tests {
     /// Pages of each test area.
     const PAGES: u64 = 4;
 
-    /// A full userfaultfd that can move; `None`, said aloud, where there is none.
-    fn uffd() -> Option<Uffd> {
+    /// A full userfaultfd with these features; `None`, said aloud, where there is none.
+    fn uffd(features: u64) -> Option<Uffd> {
         let uffd = Uffd::open(false).or_else(|_| Uffd::open_by_device());
-        let moves = uffd.and_then(|uffd| {
-            uffd.api(FEATURE_MOVE | FEATURE_THREAD_ID)?;
-            Ok(uffd)
-        });
-        moves.inspect_err(|errno| eprintln!("skipped: no UFFDIO_MOVE here ({errno})")).ok()
+        let agreed = uffd.and_then(|uffd| uffd.api(features).map(|_| uffd));
+        agreed.inspect_err(|errno| eprintln!("skipped: no such userfaultfd here ({errno})")).ok()
     }
 
     fn area() -> Area {
@@ -311,7 +308,7 @@ mod tests {
     /// Goal: pages go out and come back with what they hold, and how far a call came is exact.
     #[test]
     fn pages_move_out_and_back() {
-        let Some(uffd) = uffd() else { return };
+        let Some(uffd) = uffd(FEATURE_MOVE) else { return };
         let (page, home, away) = (page_bytes(), area(), area());
         for index in 0..3 {
             mark(&home, index, 100 + index as u64);
@@ -338,7 +335,7 @@ mod tests {
     /// Goal: a copy fills what is missing and refuses what is there.
     #[test]
     fn copies_fill_missing_pages_only() {
-        let Some(uffd) = uffd() else { return };
+        let Some(uffd) = uffd(0) else { return };
         let (page, from, to) = (page_bytes(), area(), area());
         (0..PAGES as usize).for_each(|index| mark(&from, index, 200 + index as u64));
         mark(&to, 2, 9);
@@ -356,7 +353,7 @@ mod tests {
     /// Goal: a touch of a missing page is told with its page and thread, and waits until woken.
     #[test]
     fn a_touch_waits() {
-        let Some(uffd) = uffd() else { return };
+        let Some(uffd) = uffd(FEATURE_THREAD_ID) else { return };
         let (page, to, from) = (page_bytes(), area(), area());
         mark(&from, 0, 77);
         uffd.register(to.address(), PAGES * page).unwrap();

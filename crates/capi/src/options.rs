@@ -1,0 +1,310 @@
+//! What C asks for, in structs of which zero is the default, and its meaning in Rust.
+
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::time::Duration;
+
+use nodeward::{
+    Budget, Error, ForkRule, Id, Migration, Mode, NodeId, Nodemask, PageSize, PagerOptions,
+    Placement, Progress, RegionOptions, Supply,
+};
+
+use crate::cancel::NodewardCancel;
+use crate::pointers;
+use crate::sized::{self, Versioned};
+use crate::status::Failure;
+
+/// Of struct nodeward_pager_options: use only what works everywhere, move_pages(2).
+pub const NODEWARD_PAGER_KERNEL_ONLY: u32 = 1;
+/// Of struct nodeward_pager_options: where userfaultfd handles faults of user code only, use it
+/// all the same. The program promises to hand managed memory to no system call while pages move:
+/// read(2), write(2) and all others would fail with EFAULT.
+pub const NODEWARD_PAGER_ASSUME_NO_SYSCALLS: u32 = 2;
+/// Of struct nodeward_pager_options: keep no pages of earlier migrations.
+pub const NODEWARD_PAGER_NO_POOL: u32 = 4;
+/// Of struct nodeward_region_options: no device and no direct I/O ever works on this memory while
+/// it moves. Linux before 6.8 cannot tell; there only such regions move by the road "remap".
+pub const NODEWARD_REGION_FREE_OF_DMA: u32 = 1;
+/// Of struct nodeward_migration: move pages, too, that are on the destination already; to measure.
+/// Not on the road "kernel".
+pub const NODEWARD_MIGRATION_EVEN_IF_THERE: u32 = 1;
+
+/// The pages that a region is made of.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum NodewardPage {
+    /// Base pages, 4 KiB on most machines.
+    Base = 0,
+    /// Transparent huge pages of 2 MiB, as far as the kernel has them.
+    Huge = 1,
+}
+
+/// What moves the pages of a region.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum NodewardMode {
+    /// The fastest road that works here.
+    Auto = 0,
+    /// The kernel, by move_pages(2): slower, but it sees plain references too.
+    Kernel = 1,
+}
+
+/// What happens to a region in a child of fork(2).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum NodewardFork {
+    /// The child has a copy. fork(2) waits until pages in flight are home.
+    Copy = 0,
+    /// The child does not have it (MADV_DONTFORK).
+    Dont = 1,
+}
+
+/// Which destination pages are used.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum NodewardSupply {
+    /// Kept ones as long as there are some, then fresh ones.
+    Any = 0,
+    /// Only such as earlier migrations emptied.
+    Recycled = 1,
+    /// Only fresh ones.
+    OneWay = 2,
+}
+
+/// How a pager is set up. Zero is the default of every field but `size`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodewardPagerOptions {
+    /// sizeof(struct nodeward_pager_options)
+    pub size: usize,
+    /// Bytes kept on each node from earlier migrations, as destinations of later ones. 0: 64 MiB.
+    pub pool_bytes: u64,
+    /// Threads that migrate pages. 0: one for each usable physical core, 16 at most.
+    pub lanes: u32,
+    /// NODEWARD_PAGER_KERNEL_ONLY, NODEWARD_PAGER_ASSUME_NO_SYSCALLS, NODEWARD_PAGER_NO_POOL
+    pub flags: u32,
+}
+
+/// How a region is set up. Zero is the default of every field but `size`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodewardRegionOptions {
+    /// sizeof(struct nodeward_region_options)
+    pub size: usize,
+    /// One of enum nodeward_page.
+    pub page: u32,
+    /// One of enum nodeward_mode.
+    pub mode: u32,
+    /// One of enum nodeward_fork.
+    pub fork: u32,
+    /// NODEWARD_REGION_FREE_OF_DMA
+    pub flags: u32,
+    /// Where memory is placed that is touched for the first time: so many nodes, 2 MiB on each in
+    /// turn. Without any, on the node of the thread that touches it.
+    pub nodes: *const u32,
+    /// How many.
+    pub node_count: usize,
+}
+
+/// Called by a migration on the thread that asked for it, every 50 ms and at the end, with how many
+/// bytes are done with, moved or not, of how many. It may touch managed memory and call all
+/// functions of this header; it must return (no longjmp, no exception).
+pub type NodewardProgress =
+    Option<unsafe extern "C" fn(user: *mut c_void, examined_bytes: u64, total_bytes: u64)>;
+
+/// How a migration is done. Zero is the default of every field but `size`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodewardMigration {
+    /// sizeof(struct nodeward_migration)
+    pub size: usize,
+    /// At most so many bytes a second. 0: no limit.
+    pub bytes_per_s: u64,
+    /// A thread that touches a page in flight waits for no longer than this, 99 times of 100.
+    /// 0: no limit.
+    pub stall_ns: u64,
+    /// Bytes in flight per lane, at most 2 MiB. 0: 2 MiB.
+    pub batch_bytes: u64,
+    /// At most so many lanes. 0: as many as pay.
+    pub lanes: u32,
+    /// One of enum nodeward_supply.
+    pub supply: u32,
+    /// NODEWARD_MIGRATION_EVEN_IF_THERE
+    pub flags: u64,
+    /// Called while it runs, or NULL.
+    pub progress: NodewardProgress,
+    /// What `progress` gets as its first argument.
+    pub user: *mut c_void,
+    /// Ends the migration early, or NULL.
+    pub cancel: *const NodewardCancel,
+}
+
+// SAFETY: numbers only, without padding, size first; zeros are valid.
+unsafe impl Versioned for NodewardPagerOptions {
+    const NAME: &'static str = "nodeward_pager_options";
+    const FIRST_SIZE: usize = offset_of!(Self, flags) + size_of::<u32>();
+}
+
+// SAFETY: numbers and pointers only, without padding, size first; zeros are valid.
+unsafe impl Versioned for NodewardRegionOptions {
+    const NAME: &'static str = "nodeward_region_options";
+    const FIRST_SIZE: usize = offset_of!(Self, node_count) + size_of::<usize>();
+}
+
+// SAFETY: numbers, pointers and a function that may be NULL, without padding, size first; zeros are
+// valid.
+unsafe impl Versioned for NodewardMigration {
+    const NAME: &'static str = "nodeward_migration";
+    const FIRST_SIZE: usize = offset_of!(Self, cancel) + size_of::<*const NodewardCancel>();
+}
+
+/// The pager that C wants.
+///
+/// # Safety
+/// As for [`sized::read`].
+pub unsafe fn pager(from: *const NodewardPagerOptions) -> Result<PagerOptions, Failure> {
+    // SAFETY: the caller vouches for the pointer.
+    let theirs = unsafe { sized::read(from) }?;
+    let NodewardPagerOptions { size: _, pool_bytes, lanes, flags: bits } = theirs;
+    let all =
+        NODEWARD_PAGER_KERNEL_ONLY | NODEWARD_PAGER_ASSUME_NO_SYSCALLS | NODEWARD_PAGER_NO_POOL;
+    known_flags(bits.into(), all, NodewardPagerOptions::NAME)?;
+    let no_pool = bits & NODEWARD_PAGER_NO_POOL != 0;
+    if no_pool && pool_bytes != 0 {
+        let words = "NODEWARD_PAGER_NO_POOL and pool_bytes exclude each other; choose one";
+        return Err(Failure::Argument(words.to_owned()));
+    }
+    Ok(PagerOptions {
+        lanes: given(lanes),
+        pool_bytes: if no_pool { Some(0) } else { given(pool_bytes) },
+        assume_no_syscalls: bits & NODEWARD_PAGER_ASSUME_NO_SYSCALLS != 0,
+        kernel_only: bits & NODEWARD_PAGER_KERNEL_ONLY != 0,
+        ..PagerOptions::default()
+    })
+}
+
+/// The region that C wants.
+///
+/// # Safety
+/// As for [`sized::read`], and for the nodes as for [`placement`].
+pub unsafe fn region(from: *const NodewardRegionOptions) -> Result<RegionOptions, Failure> {
+    // SAFETY: the caller vouches for the pointer.
+    let theirs = unsafe { sized::read(from) }?;
+    known_flags(theirs.flags.into(), NODEWARD_REGION_FREE_OF_DMA, NodewardRegionOptions::NAME)?;
+    Ok(RegionOptions {
+        page: page(theirs.page)?,
+        // SAFETY: the caller vouches for the nodes.
+        placement: unsafe { placement(theirs.nodes, theirs.node_count) }?,
+        mode: mode(theirs.mode)?,
+        fork: fork(theirs.fork)?,
+        free_of_dma: theirs.flags & NODEWARD_REGION_FREE_OF_DMA != 0,
+    })
+}
+
+/// Where memory comes from: no node, one, or several in turn.
+///
+/// # Safety
+/// There are `count` nodes, or the pointer is NULL.
+pub unsafe fn placement(nodes: *const u32, count: usize) -> Result<Placement, Failure> {
+    // SAFETY: the caller vouches for so many.
+    let numbers = unsafe { pointers::row(nodes, count, "nodes") }?;
+    let ids = numbers.iter().map(|&number| node(number)).collect::<Result<Nodemask, Error>>()?;
+    Ok(match ids.first() {
+        None => Placement::Local,
+        Some(only) if ids.len() == 1 => Placement::Node(only),
+        Some(_) => Placement::Interleaved(ids),
+    })
+}
+
+/// A node that a mask can hold.
+pub fn node(number: u32) -> Result<NodeId, Error> {
+    let node = NodeId(number);
+    if number < NodeId::LIMIT { Ok(node) } else { Err(Error::UnknownNode { node }) }
+}
+
+/// Does something with the migration that C wants.
+///
+/// # Safety
+/// As for [`sized::read`]; what is named in the struct lives, and may be used, until this returns.
+pub unsafe fn with_migration<R>(
+    from: *const NodewardMigration,
+    run: impl FnOnce(&Migration<'_>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    // SAFETY: the caller vouches for the pointer.
+    let theirs = unsafe { sized::read(from) }?;
+    known_flags(theirs.flags, NODEWARD_MIGRATION_EVEN_IF_THERE, NodewardMigration::NAME)?;
+    let progress = theirs.progress.map(|function| {
+        move |done: Progress| {
+            // SAFETY: C gave a function and its argument for this.
+            unsafe { function(theirs.user, done.examined_bytes, done.total_bytes) }
+        }
+    });
+    // SAFETY: C keeps it alive until we return.
+    let cancel = unsafe { theirs.cancel.as_ref() };
+    run(&Migration {
+        budget: Budget {
+            bytes_per_s: given(theirs.bytes_per_s),
+            stall: given(theirs.stall_ns).map(Duration::from_nanos),
+        },
+        lanes: given(theirs.lanes),
+        batch_bytes: given(theirs.batch_bytes),
+        supply: supply(theirs.supply)?,
+        even_if_there: theirs.flags & u64::from(NODEWARD_MIGRATION_EVEN_IF_THERE) != 0,
+        progress: progress.as_ref().map(|call| call as &dyn Fn(Progress)),
+        cancel: cancel.map(|cancel| &cancel.0),
+    })
+}
+
+/// What moves pages, by its number.
+pub fn mode(number: u32) -> Result<Mode, Failure> {
+    let all =
+        [(NodewardMode::Auto as u32, Mode::Auto), (NodewardMode::Kernel as u32, Mode::Kernel)];
+    one_of("mode", number, &all)
+}
+
+fn page(number: u32) -> Result<PageSize, Failure> {
+    let all =
+        [(NodewardPage::Base as u32, PageSize::Base), (NodewardPage::Huge as u32, PageSize::Huge)];
+    one_of("page", number, &all)
+}
+
+fn fork(number: u32) -> Result<ForkRule, Failure> {
+    let all = [
+        (NodewardFork::Copy as u32, ForkRule::Copy),
+        (NodewardFork::Dont as u32, ForkRule::DontFork),
+    ];
+    one_of("fork", number, &all)
+}
+
+fn supply(number: u32) -> Result<Supply, Failure> {
+    let all = [
+        (NodewardSupply::Any as u32, Supply::Any),
+        (NodewardSupply::Recycled as u32, Supply::Recycled),
+        (NodewardSupply::OneWay as u32, Supply::OneWay),
+    ];
+    one_of("supply", number, &all)
+}
+
+fn one_of<T: Copy>(name: &str, number: u32, all: &[(u32, T)]) -> Result<T, Failure> {
+    let found = all.iter().find(|(known, _)| *known == number).map(|&(_, value)| value);
+    found.ok_or_else(|| {
+        Failure::Argument(format!(
+            "{number} has no meaning as {name}; take one of enum nodeward_{name}"
+        ))
+    })
+}
+
+fn known_flags(bits: u64, all: u32, name: &str) -> Result<(), Failure> {
+    match bits & !u64::from(all) {
+        0 => Ok(()),
+        unknown => Err(Failure::Argument(format!(
+            "flags of struct {name} has {unknown:#x}, which has no meaning; set only what the \
+             header names"
+        ))),
+    }
+}
+
+/// Zero stands for the default.
+fn given<T: Default + PartialEq>(number: T) -> Option<T> {
+    (number != T::default()).then_some(number)
+}

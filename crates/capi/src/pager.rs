@@ -1,0 +1,121 @@
+//! The pager.
+
+use std::ffi::{CString, c_char, c_int};
+use std::ptr;
+
+use nodeward::Pager;
+
+use crate::options::{self, NodewardPagerOptions, NodewardRegionOptions};
+use crate::pointers;
+use crate::region::NodewardRegion;
+use crate::status::status_of;
+
+/// Manages memory of this process: regions whose pages move between nodes while they are in use.
+#[derive(Debug)]
+pub struct NodewardPager {
+    pager: Pager,
+    road: CString,
+    why_not_faster: Option<CString>,
+    copier: Option<CString>,
+}
+
+impl NodewardPager {
+    fn new(pager: Pager) -> Self {
+        // None of these texts has a NUL; if one had, it would read as "".
+        let text = |words: &str| CString::new(words).unwrap_or_default();
+        let road = text(pager.road().name());
+        let why_not_faster = pager.why_not_faster().map(text);
+        let copier = pager.copier().map(text);
+        Self { pager, road, why_not_faster, copier }
+    }
+}
+
+/// Probes what works here and starts the threads. The pager is written to `pager` and ends with
+/// nodeward_pager_close(). `options` may be NULL. A kernel that offers little is no error: see
+/// nodeward_pager_road().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_open(
+    options: *const NodewardPagerOptions,
+    pager: *mut *mut NodewardPager,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C has a place for the handle.
+        unsafe { pointers::put(pager, "pager", ptr::null_mut()) }?;
+        // SAFETY: C hands over a struct of the size that it says.
+        let options = unsafe { options::pager(options) }?;
+        let opened = pointers::hand_over(NodewardPager::new(Pager::open(&options)?));
+        // SAFETY: C has a place for the handle.
+        unsafe { pointers::put(pager, "pager", opened) }
+    })
+}
+
+/// Ends the handle; the pager itself ends with its last region. Nothing for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_close(pager: *mut NodewardPager) {
+    // SAFETY: it comes from `nodeward_pager_open`, and C does not use it again.
+    unsafe { pointers::end(pager) };
+}
+
+/// How pages move here: "move" (UFFDIO_MOVE, Linux 6.8), "remap" (only regions with
+/// NODEWARD_REGION_FREE_OF_DMA) or "kernel" (move_pages(2)), fastest first. Valid as long as the
+/// pager. NULL for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_road(pager: *const NodewardPager) -> *const c_char {
+    // SAFETY: C keeps it alive.
+    unsafe { pager.as_ref() }.map_or(ptr::null(), |pager| pager.road.as_ptr())
+}
+
+/// Why it is not a faster road; NULL on the fastest. Valid as long as the pager.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_why_not_faster(
+    pager: *const NodewardPager,
+) -> *const c_char {
+    // SAFETY: C keeps it alive.
+    let why = unsafe { pager.as_ref() }.and_then(|pager| pager.why_not_faster.as_ref());
+    why.map_or(ptr::null(), |why| why.as_ptr())
+}
+
+/// What copies pages, for example "memcpy"; NULL if the kernel does. Valid as long as the pager.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_copier(pager: *const NodewardPager) -> *const c_char {
+    // SAFETY: C keeps it alive.
+    let copier = unsafe { pager.as_ref() }.and_then(|pager| pager.copier.as_ref());
+    copier.map_or(ptr::null(), |copier| copier.as_ptr())
+}
+
+/// The most lanes that a migration gets; 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_lanes(pager: *const NodewardPager) -> u32 {
+    // SAFETY: C keeps it alive.
+    unsafe { pager.as_ref() }.map_or(0, |pager| pager.pager.lanes())
+}
+
+/// Frees the pages that are kept from earlier migrations and returns how many bytes; 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_trim(pager: *const NodewardPager) -> usize {
+    // SAFETY: C keeps it alive.
+    unsafe { pager.as_ref() }.map_or(0, |pager| pager.pager.trim())
+}
+
+/// Reserves address space for a region of so many bytes, rounded up to 2 MiB. Nothing is in memory
+/// yet; what is touched first reads as zero. The region is written to `region` and ends with
+/// nodeward_region_release(). `options` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_reserve(
+    pager: *const NodewardPager,
+    bytes: usize,
+    options: *const NodewardRegionOptions,
+    region: *mut *mut NodewardRegion,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C has a place for the handle.
+        unsafe { pointers::put(region, "region", ptr::null_mut()) }?;
+        // SAFETY: C keeps it alive.
+        let pager = unsafe { pointers::shared(pager, "pager") }?;
+        // SAFETY: C hands over a struct of the size that it says.
+        let options = unsafe { options::region(options) }?;
+        let reserved = NodewardRegion::new(pager.pager.reserve(bytes, &options)?);
+        // SAFETY: C has a place for the handle.
+        unsafe { pointers::put(region, "region", pointers::hand_over(reserved)) }
+    })
+}

@@ -1,0 +1,88 @@
+//! Pointers as C hands them over.
+
+use std::ptr;
+
+use crate::status::Failure;
+
+fn null(name: &str) -> Failure {
+    Failure::Argument(format!("{name} is NULL; pass a pointer"))
+}
+
+/// What a pointer leads to.
+///
+/// # Safety
+/// It is NULL, or leads to a live value that nobody changes for as long as the caller uses it.
+pub unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
+    // SAFETY: the caller vouches for all that is not NULL.
+    let value = unsafe { pointer.as_ref() };
+    value.ok_or_else(|| null(name))
+}
+
+/// Writes to where a pointer leads, whatever is there.
+///
+/// # Safety
+/// It is NULL, or may be written.
+pub unsafe fn put<T>(pointer: *mut T, name: &str, value: T) -> Result<(), Failure> {
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: the caller vouches for all that is not NULL.
+    unsafe { pointer.write(value) };
+    Ok(())
+}
+
+/// So many values in a row.
+///
+/// # Safety
+/// There are none, or the pointer is NULL, or leads to so many that nobody changes for as long as
+/// the caller uses them.
+pub unsafe fn row<'a, T>(first: *const T, count: usize, name: &str) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() {
+        return Err(null(name));
+    }
+    if count > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(Failure::Argument(format!("{count} is no number of {name}; count them")));
+    }
+    // SAFETY: the caller vouches for so many values, and they fit into an address space.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
+
+/// Writes a list to an array of C, as much of it as has room, and to `count` its whole length.
+///
+/// # Safety
+/// `to` is NULL or has room for `capacity` values, `count` is NULL or may be written.
+pub unsafe fn list<T: Copy>(
+    from: &[T],
+    to: *mut T,
+    capacity: usize,
+    count: *mut usize,
+) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for `count`.
+    unsafe { put(count, "count", from.len()) }?;
+    let shown = from.len().min(capacity);
+    if shown > 0 && to.is_null() {
+        return Err(null("the array"));
+    }
+    // SAFETY: the caller vouches for the room; `from` is ours.
+    unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, shown) };
+    Ok(())
+}
+
+/// Hands a value over to C, which gives it back to [`end`].
+pub fn hand_over<T>(value: T) -> *mut T {
+    Box::into_raw(Box::new(value))
+}
+
+/// Ends what [`hand_over`] made; nothing for NULL.
+///
+/// # Safety
+/// It is NULL, or comes from [`hand_over`] and is not used again.
+pub unsafe fn end<T>(pointer: *mut T) {
+    if !pointer.is_null() {
+        // SAFETY: the caller vouches that this is a box that nobody else has.
+        drop(unsafe { Box::from_raw(pointer) });
+    }
+}

@@ -1,0 +1,270 @@
+//! A region.
+
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::ptr;
+use std::sync::Arc;
+
+use nodeward::{Error, Migration, PinGuard, Region, Report};
+
+use crate::options::{self, NodewardMigration};
+use crate::report::NodewardReport;
+use crate::status::{Failure, status_of};
+use crate::{pointers, sized};
+
+/// Managed memory. Ranges are an offset in bytes from its start and a length in bytes, both whole
+/// pages.
+#[derive(Debug)]
+pub struct NodewardRegion(Arc<Region>);
+
+/// Keeps a range of a region where it is.
+#[derive(Debug)]
+pub struct NodewardPin {
+    /// Borrows the region below, so it stands first: fields are dropped in this order.
+    _guard: PinGuard<'static>,
+    _region: Arc<Region>,
+}
+
+/// Pages of a region on one node.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodewardNodePages {
+    /// The node.
+    pub node: u32,
+    /// Base pages.
+    pub pages: u64,
+}
+
+impl NodewardRegion {
+    pub fn new(region: Region) -> Self {
+        Self(Arc::new(region))
+    }
+
+    fn range(&self, offset: usize, bytes: usize) -> Result<Range<usize>, Error> {
+        let region_bytes = self.0.bytes();
+        match offset.checked_add(bytes) {
+            Some(end) => Ok(offset..end),
+            None => Err(Error::OutOfRegion { start: offset, end: usize::MAX, region_bytes }),
+        }
+    }
+}
+
+/// A range of a region that C named, and the region, which now outlives its handle.
+///
+/// # Safety
+/// The region lives.
+unsafe fn part(
+    region: *const NodewardRegion,
+    offset: usize,
+    bytes: usize,
+) -> Result<(Arc<Region>, Range<usize>), Failure> {
+    // SAFETY: the caller vouches for it.
+    let region = unsafe { pointers::shared(region, "region") }?;
+    Ok((Arc::clone(&region.0), region.range(offset, bytes)?))
+}
+
+/// Ends a region: its memory is unmapped and nobody may use it any more. Where calls of other
+/// threads are under way or pins are left, it happens with the last of them; to end a migration
+/// early, cancel it. Nothing for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_release(region: *mut NodewardRegion) {
+    // SAFETY: it comes from `nodeward_region_reserve`, and C does not use it again.
+    unsafe { pointers::end(region) };
+}
+
+/// The first byte, 2 MiB aligned. The memory may be read and written like any other, by any thread,
+/// also while it moves. NULL for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_address(region: *const NodewardRegion) -> *mut c_void {
+    // SAFETY: C keeps it alive.
+    unsafe { region.as_ref() }.map_or(ptr::null_mut(), |region| region.0.as_ptr().cast())
+}
+
+/// How many bytes it has, a multiple of 2 MiB; 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_bytes(region: *const NodewardRegion) -> usize {
+    // SAFETY: C keeps it alive.
+    unsafe { region.as_ref() }.map_or(0, |region| region.0.bytes())
+}
+
+/// How many bytes one of its pages has: what ranges must be multiples of. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_page_bytes(region: *const NodewardRegion) -> usize {
+    // SAFETY: C keeps it alive.
+    unsafe { region.as_ref() }.map_or(0, |region| region.0.page_bytes())
+}
+
+/// Brings pages into memory that are not: zeros, on `node_count` nodes, 2 MiB on each in turn, or
+/// without any on the node of the calling thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_commit(
+    region: *const NodewardRegion,
+    offset: usize,
+    bytes: usize,
+    nodes: *const u32,
+    node_count: usize,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C keeps it alive.
+        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        // SAFETY: C has so many nodes.
+        let placement = unsafe { options::placement(nodes, node_count) }?;
+        Ok(region.commit(range, &placement)?)
+    })
+}
+
+/// Gives the memory of a range back; it reads as zero afterwards. Waits for pages in flight.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_discard(
+    region: *const NodewardRegion,
+    offset: usize,
+    bytes: usize,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C keeps it alive.
+        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        Ok(region.discard(range)?)
+    })
+}
+
+/// Runs a migration as C wants it and writes the report where C wants it.
+///
+/// # Safety
+/// As for [`options::with_migration`] and [`sized::write`].
+unsafe fn migrate(
+    how: *const NodewardMigration,
+    report: *mut NodewardReport,
+    run: impl FnOnce(&Migration<'_>) -> Result<Report, Error>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for `report`.
+    unsafe { sized::check(report) }?;
+    // SAFETY: the caller vouches for `how`.
+    let done = unsafe { options::with_migration(how, |how| Ok(run(how)?)) }?;
+    // SAFETY: the caller vouches for `report`.
+    unsafe { sized::write(report, &NodewardReport::from(&done)) }
+}
+
+/// Moves a range to a node. `how` and `report` may be NULL. Returns when all of it has had its
+/// turn; what came of it stands in the report.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_migrate(
+    region: *const NodewardRegion,
+    offset: usize,
+    bytes: usize,
+    node: u32,
+    how: *const NodewardMigration,
+    report: *mut NodewardReport,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C keeps it alive.
+        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        let node = options::node(node)?;
+        // SAFETY: C hands over structs of the sizes that they say.
+        unsafe { migrate(how, report, |how| region.migrate(range, node, how)) }
+    })
+}
+
+/// Leaves a range out, so that the next thread to touch a granule (256 KiB) pulls it to its own
+/// node. Returns when all is out. `how` and `report` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_migrate_lazily(
+    region: *const NodewardRegion,
+    offset: usize,
+    bytes: usize,
+    how: *const NodewardMigration,
+    report: *mut NodewardReport,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C keeps it alive.
+        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        // SAFETY: C hands over structs of the sizes that they say.
+        unsafe { migrate(how, report, |how| region.migrate_lazily(range, how)) }
+    })
+}
+
+/// Exchanges the nodes of two ranges of equal length, in turns, so that neither node needs room for
+/// more than a few batches. `how` and `report` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_exchange(
+    region: *const NodewardRegion,
+    one: usize,
+    other: usize,
+    bytes: usize,
+    how: *const NodewardMigration,
+    report: *mut NodewardReport,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C keeps it alive.
+        let (_, one) = unsafe { part(region, one, bytes) }?;
+        // SAFETY: C keeps it alive.
+        let (region, other) = unsafe { part(region, other, bytes) }?;
+        // SAFETY: C hands over structs of the sizes that they say.
+        unsafe { migrate(how, report, |how| region.exchange(one, other, how)) }
+    })
+}
+
+/// Counts the base pages of a range by node, in ascending order of nodes: at most `capacity` of
+/// them at `found`, and at `count` how many nodes there are. `found` may be NULL if `capacity` is
+/// 0. Pages that are out (lazy) are not counted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_residency(
+    region: *const NodewardRegion,
+    offset: usize,
+    bytes: usize,
+    found: *mut NodewardNodePages,
+    capacity: usize,
+    count: *mut usize,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C keeps it alive.
+        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        let residency = region.residency(range)?;
+        let all =
+            residency.into_iter().map(|(node, pages)| NodewardNodePages { node: node.0, pages });
+        // SAFETY: C has room for so many.
+        unsafe { pointers::list(&all.collect::<Vec<_>>(), found, capacity, count) }
+    })
+}
+
+/// Keeps a range where it is until nodeward_region_unpin(), because somebody holds plain references
+/// to its pages (vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file systems). Waits for
+/// pages in flight and pulls lazy ones back. Pins may overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_pin(
+    region: *const NodewardRegion,
+    offset: usize,
+    bytes: usize,
+    pin: *mut *mut NodewardPin,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C has a place for the handle.
+        unsafe { pointers::put(pin, "pin", ptr::null_mut()) }?;
+        // SAFETY: C keeps it alive.
+        let (region, range) = unsafe { part(region, offset, bytes) }?;
+        // SAFETY: the region stands still in its Arc, which ends after the guard that borrows it.
+        let borrowed: &'static Region = unsafe { &*Arc::as_ptr(&region) };
+        let held = NodewardPin { _guard: borrowed.pin(range)?, _region: region };
+        // SAFETY: C has a place for the handle.
+        unsafe { pointers::put(pin, "pin", pointers::hand_over(held)) }
+    })
+}
+
+/// Ends a pin, on any thread. Nothing for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_unpin(pin: *mut NodewardPin) {
+    // SAFETY: it comes from `nodeward_region_pin`, and C does not use it again.
+    unsafe { pointers::end(pin) };
+}
+
+/// Chooses what moves the pages: one of enum nodeward_mode.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_region_set_mode(
+    region: *const NodewardRegion,
+    mode: u32,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C keeps it alive.
+        let region = unsafe { pointers::shared(region, "region") }?;
+        Ok(region.0.set_mode(options::mode(mode)?)?)
+    })
+}

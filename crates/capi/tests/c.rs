@@ -1,0 +1,174 @@
+//! The library as C sees it: installed as `make install` does it, in the target directory.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// No warning is let pass.
+const C: [&str; 6] = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
+const CPP: [&str; 6] = ["c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+const EXAMPLE: &str = "examples/buffer_pool.c";
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// A directory that cargo keeps for these tests.
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?} ended with {output:#?}");
+    output
+}
+
+fn text(command: &mut Command) -> String {
+    String::from_utf8(run(command).stdout).unwrap()
+}
+
+/// Whether a program is here; says what is skipped where it is not.
+fn is_here(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: {program} is not installed; `cargo xtask setup` may help");
+    }
+    found
+}
+
+/// Builds the library. The tests of a package that is no Rust library do not make cargo build it.
+fn built() -> PathBuf {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--package", "nodeward-capi", "--message-format", "json"]);
+    let messages = text(cargo.current_dir(root()));
+    let shared = messages.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let files = message["filenames"].as_array()?.iter().filter_map(|file| file.as_str());
+        files.map(PathBuf::from).find(|file| file.ends_with("libnodeward.so"))
+    });
+    shared.expect("cargo builds libnodeward.so").parent().unwrap().to_path_buf()
+}
+
+/// The prefix below which the library is installed; once for all tests.
+fn prefix() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let prefix = scratch("installed");
+        let mut make = Command::new("make");
+        make.args(["install-library", "CARGO=true"]).current_dir(root());
+        make.arg(format!("BUILT={}", built().display()));
+        make.arg(format!("PREFIX={}", prefix.display())).env_remove("DESTDIR");
+        run(&mut make);
+        prefix
+    })
+}
+
+fn lib() -> PathBuf {
+    prefix().join("lib")
+}
+
+/// What a program needs that is linked with the static library.
+fn private_libs() -> Vec<String> {
+    let file = fs::read_to_string(lib().join("pkgconfig/nodeward.pc")).unwrap();
+    let line = file.lines().find_map(|line| line.strip_prefix("Libs.private:")).unwrap();
+    line.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+/// Compiles and links a program of that name.
+fn compile<S: AsRef<OsStr>>(name: &str, compiler: &[&str], source: &Path, libs: &[S]) -> PathBuf {
+    let program = scratch(name);
+    let mut command = Command::new(compiler[0]);
+    command.args(&compiler[1..]).arg("-I").arg(prefix().join("include")).arg(source).args(libs);
+    run(command.arg("-L").arg(lib()).arg("-pthread").arg("-o").arg(&program));
+    program
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+#[test]
+fn the_example_loses_nothing_with_the_shared_library() {
+    if is_here("cc") && is_here("make") {
+        let program = compile("shared", &C, &source(EXAMPLE), &["-lnodeward"]);
+        // Found by the name inside the library (its soname), for which only the link stands.
+        println!("{}", text(Command::new(program).env("LD_LIBRARY_PATH", lib())));
+    }
+}
+
+#[test]
+fn the_example_loses_nothing_with_the_static_library() {
+    if is_here("cc") && is_here("make") {
+        let mut libs = vec![lib().join("libnodeward.a").display().to_string()];
+        libs.extend(private_libs());
+        let program = compile("static", &C, &source(EXAMPLE), &libs);
+        // The library is in the program: no other place is named.
+        println!("{}", text(Command::new(program).env_remove("LD_LIBRARY_PATH")));
+    }
+}
+
+/// What calls do that are wrong, or odd: `tests/calls.c` has a check for each. They hold on the
+/// road that is taken here, and on the one that is there everywhere.
+#[test]
+fn calls_do_what_the_header_says() {
+    if is_here("cc") && is_here("make") {
+        let program = compile("calls", &C, &source("tests/calls.c"), &["-lnodeward"]);
+        run(Command::new(&program).env("LD_LIBRARY_PATH", lib()));
+        run(Command::new(&program).arg("kernel").env("LD_LIBRARY_PATH", lib()));
+    }
+}
+
+#[test]
+fn the_header_alone_is_enough_for_cpp() {
+    if is_here("c++") && is_here("make") {
+        let source = scratch("alone.cc");
+        let body = "#include <nodeward.h>\nint main() { return nodeward_last_error()[0]; }\n";
+        fs::write(&source, body).unwrap();
+        let program = compile("alone", &CPP, &source, &["-lnodeward"]);
+        run(Command::new(program).env("LD_LIBRARY_PATH", lib()));
+    }
+}
+
+#[test]
+fn pkg_config_finds_library_and_header() {
+    if is_here("pkg-config") && is_here("make") {
+        let ask = |words: &[&str]| {
+            let mut command = Command::new("pkg-config");
+            let answer = text(
+                command.args(words).arg("nodeward").env("PKG_CONFIG_PATH", lib().join("pkgconfig")),
+            );
+            answer.trim().to_owned()
+        };
+        let at = prefix().display();
+        assert_eq!(ask(&["--modversion"]), env!("CARGO_PKG_VERSION"));
+        assert_eq!(ask(&["--cflags"]), format!("-I{at}/include"));
+        assert_eq!(ask(&["--libs"]), format!("-L{at}/lib -lnodeward"));
+    }
+}
+
+/// Neither more (what a program that links us could collide with) nor less.
+#[test]
+fn the_library_exports_what_the_header_declares() {
+    if is_here("nm") && is_here("make") {
+        let header = fs::read_to_string(prefix().join("include/nodeward.h")).unwrap();
+        let declared: BTreeSet<&str> = header
+            .lines()
+            .filter(|line| !line.starts_with("//") && !line.starts_with("typedef"))
+            .filter_map(|line| line.split_once('('))
+            .map(|(before, _)| before.rsplit([' ', '*']).next().unwrap())
+            .filter(|name| name.starts_with("nodeward_"))
+            .collect();
+        let mut nm = Command::new("nm");
+        nm.args(["--dynamic", "--defined-only"]).arg(lib().join("libnodeward.so"));
+        let symbols = text(&mut nm);
+        let exported: BTreeSet<&str> =
+            symbols.lines().filter_map(|line| line.split_ascii_whitespace().last()).collect();
+        assert_eq!(exported, declared);
+    }
+}

@@ -1,0 +1,87 @@
+//! What `bench` is told.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use nodeward_model::{NodeId, units};
+
+use super::{OutputArgs, ProgressArgs};
+use crate::examples;
+use crate::verbs::bench::{Figure, Pages};
+
+/// What `bench` is told.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to measure.
+    #[command(subcommand)]
+    pub what: BenchVerb,
+}
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub enum BenchVerb {
+    /// Measure how fast the pager moves live memory of a process, and that nothing is lost.
+    ///
+    /// A region of this program's own memory is moved to and fro between two nodes, or on a machine
+    /// with one node from its pages to others. Speeds are ratios against memcpy with as many
+    /// threads, in turns with it. A thread writes all the time, another reads, and both check every
+    /// word; how long they wait for pages in flight is told. Takes four times --size of memory.
+    #[command(after_long_help = examples::BENCH_PAGER)]
+    Pager(BenchPagerArgs),
+}
+
+/// What `bench pager` is told.
+#[derive(Debug, Args)]
+pub struct BenchPagerArgs {
+    /// The size of the region: the larger, the more seldom a thread meets a page in flight
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub size: Option<u64>,
+    /// Only pages of these sizes
+    #[arg(long, value_delimiter = ',', value_name = "PAGES", default_values = ["4k", "2m"])]
+    pub only: Vec<Pages>,
+    /// Numbers of threads that move pages [default: 1, 2, 4 and so on, as many as there are CPUs]
+    #[arg(long, value_delimiter = ',', value_name = "LIST",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub lanes: Vec<u32>,
+    /// How long each number is measured [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_ns)]
+    pub time: Option<u64>,
+    /// The longest wait that is allowed where one is
+    #[arg(long, value_name = "TIME", default_value = "1ms",
+          value_parser = units::parse_duration_ns)]
+    pub stall: u64,
+    /// The node to begin at [default: the first with memory]
+    #[arg(long, value_name = "NODE", value_parser = node)]
+    pub from: Option<NodeId>,
+    /// The node to move to [default: the next with memory]
+    #[arg(long, value_name = "NODE", value_parser = node)]
+    pub to: Option<NodeId>,
+    /// Decides which pages are written and read when [default: another one each time]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Instead of the table: move so much in all, in every way there is, and check every word
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes,
+          conflicts_with_all = ["only", "stall", "time", "svg"])]
+    pub soak: Option<u64>,
+    /// Measure one number and print it as one line of JSON: a row of SPEC.md, such as 4k-one-way-1,
+    /// 4k-recycled-writer-2, 2m-recycled-alone-1, 4k-writer-rate, 4k-lazy, 4k-lanes, 4k-vmas,
+    /// 4k-stall-p99, 4k-vs-kernel-recycled, lost
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "lanes", "svg", "json"])]
+    pub figure: Option<Figure>,
+    /// The least that still measures something, in a second
+    #[arg(long)]
+    pub smoke: bool,
+    /// Draw the table into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn node(text: &str) -> Result<NodeId, std::num::ParseIntError> {
+    text.parse().map(NodeId)
+}

@@ -1,0 +1,163 @@
+//! The numbers that SPEC.md promises of the pager, by name, and what must be measured for each.
+
+use std::str::FromStr;
+
+use nodeward_pager::PageSize;
+use nodeward_proof::{Column, Extra, Row};
+use serde_json::{Value, json};
+
+/// A size of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages(pub PageSize);
+
+impl FromStr for Pages {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "4k" => Ok(Self(PageSize::Base)),
+            "2m" => Ok(Self(PageSize::Huge)),
+            _ => Err("expected 4k or 2m".to_owned()),
+        }
+    }
+}
+
+/// One number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Words that were lost or torn while so much was moved.
+    Lost,
+    /// A number of one row.
+    Of(PageSize, What),
+}
+
+/// A number of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The ratio against memcpy with so many threads.
+    Ratio(Column, u32),
+    /// The least part of its speed that the writer keeps.
+    WriterRate,
+    /// Lazy against eager.
+    Lazy,
+    /// The longest of 99 of 100 waits under a stall budget, in milliseconds.
+    StallP99,
+    /// Two lanes against one.
+    Lanes,
+    /// How many more mappings there were.
+    Vmas,
+    /// Times as fast as the kernel: recycled, one-way.
+    VsKernel(&'static str),
+}
+
+impl FromStr for Figure {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "lost" {
+            return Ok(Self::Lost);
+        }
+        let of = |(page, what): (&str, &str)| {
+            let Pages(page) = page.parse().ok()?;
+            Some(Self::Of(page, what.parse().ok()?))
+        };
+        text.split_once('-').and_then(of).ok_or_else(|| {
+            "expected `lost`, or `4k-` or `2m-` and one of one-way-N, recycled-writer-N, \
+             recycled-alone-N, writer-rate, lazy, stall-p99, lanes, vmas, vs-kernel-recycled, \
+             vs-kernel-one-way"
+                .to_owned()
+        })
+    }
+}
+
+impl FromStr for What {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match text {
+            "writer-rate" => Self::WriterRate,
+            "lazy" => Self::Lazy,
+            "stall-p99" => Self::StallP99,
+            "lanes" => Self::Lanes,
+            "vmas" => Self::Vmas,
+            "vs-kernel-recycled" => Self::VsKernel("recycled"),
+            "vs-kernel-one-way" => Self::VsKernel("one-way"),
+            _ => {
+                let (column, lanes) = text.rsplit_once('-').ok_or(())?;
+                let lanes = lanes.parse().ok().filter(|lanes| (1..=1024).contains(lanes));
+                Self::Ratio(self::column(column).ok_or(())?, lanes.ok_or(())?)
+            }
+        })
+    }
+}
+
+fn column(name: &str) -> Option<Column> {
+    match name {
+        "one-way" => Some(Column::OneWay),
+        "recycled-writer" => Some(Column::RecycledWriter),
+        "recycled-alone" => Some(Column::RecycledAlone),
+        _ => None,
+    }
+}
+
+impl What {
+    /// The columns, the numbers of threads and what else must be measured.
+    pub fn needs(self) -> (Vec<Column>, Vec<u32>, Vec<Extra>) {
+        match self {
+            Self::Ratio(column, lanes) => (vec![column], vec![lanes], Vec::new()),
+            Self::WriterRate => (vec![Column::RecycledWriter], vec![1, 2], Vec::new()),
+            Self::Lazy => (Vec::new(), vec![1], vec![Extra::Lazy]),
+            Self::StallP99 => (Vec::new(), vec![2], vec![Extra::Stall]),
+            Self::Lanes => (Vec::new(), vec![2], vec![Extra::Lanes]),
+            Self::Vmas => (Vec::new(), vec![2], vec![Extra::Vmas]),
+            Self::VsKernel(_) => (Vec::new(), vec![2], vec![Extra::Kernel]),
+        }
+    }
+
+    /// The number and what explains it; none if it could not be measured here.
+    pub fn of(self, row: &Row) -> Option<Value> {
+        let (number, unit) = match self {
+            Self::Ratio(..) => (row.cells.first()?.ratio, None),
+            Self::WriterRate => {
+                let shares = row.cells.iter().filter_map(|cell| cell.writer);
+                (shares.map(|writer| writer.share).min_by(f64::total_cmp)?, None)
+            }
+            Self::Lazy => (row.lazy.as_ref()?.ratio, None),
+            Self::StallP99 => (row.stall.as_ref()?.stalls.waits.p99_ns as f64 / 1e6, Some("ms")),
+            Self::Lanes => (row.lanes.as_ref()?.ratio, None),
+            Self::Vmas => (row.vmas?.more as f64, None),
+            Self::VsKernel(supply) => {
+                (row.kernel.iter().find(|cell| cell.supply == supply)?.ratio, None)
+            }
+        };
+        let mut told = json!({ "measured": (number * 1e3).round() / 1e3, "row": row });
+        if let Some(unit) = unit {
+            told["unit"] = json!(unit);
+        }
+        Some(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every name that SPEC.md uses is one, and means what it says.
+    #[test]
+    fn figures_have_names() {
+        let of = |text: &str| text.parse::<Figure>();
+        let ratio = What::Ratio(Column::RecycledWriter, 2);
+        assert_eq!(of("4k-recycled-writer-2"), Ok(Figure::Of(PageSize::Base, ratio)));
+        let ratio = What::Ratio(Column::OneWay, 16);
+        assert_eq!(of("2m-one-way-16"), Ok(Figure::Of(PageSize::Huge, ratio)));
+        assert_eq!(of("4k-lazy"), Ok(Figure::Of(PageSize::Base, What::Lazy)));
+        assert_eq!(of("lost"), Ok(Figure::Lost));
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        for text in ["", "4k", "4k-", "8k-lazy", "4k-one-way", "4k-one-way-0", "4k-one-way-x"] {
+            assert!(text.parse::<Figure>().unwrap_err().contains("expected"), "{text}");
+        }
+    }
+}

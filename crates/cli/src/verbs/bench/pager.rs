@@ -1,0 +1,272 @@
+//! `nodeward bench pager`: how fast the pager moves live memory here, and that nothing is lost.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nodeward_linux::Linux;
+use nodeward_machine::Machine;
+use nodeward_model::units::show_bytes;
+use nodeward_model::{NodeId, Room, Topology};
+use nodeward_pager::PageSize;
+use nodeward_proof::{
+    Column, Extra, Findings, Nodes, Plan, Progress, Row, SoakPlan, measure, soak,
+};
+use serde_json::json;
+
+use super::figure::{Figure, Pages, What};
+use crate::args::BenchPagerArgs;
+use crate::exit::Exit;
+use crate::output::{self, bench};
+use crate::{progress, state};
+
+/// The region: large enough that a batch in flight is 0.2 % of it, and no cache holds it.
+const SIZE: u64 = 1 << 30;
+const SMOKE_SIZE: u64 = 32 << 20;
+/// How long each number is measured.
+const TIME: Duration = Duration::from_secs(2);
+const SMOKE_TIME: Duration = Duration::from_millis(20);
+/// Moved by `--figure lost` unless --soak says otherwise.
+const LOST_SIZE: u64 = 50 << 30;
+const LOST_SMOKE_SIZE: u64 = 256 << 20;
+/// The region of a soak.
+const SOAK_REGION: u64 = 256 << 20;
+
+/// A region is made of whole huge pages, and worth moving in parts.
+const STEP: u64 = 2 << 20;
+const SIZE_MIN: u64 = 8 << 20;
+/// What is in memory at the same time: the region, pages kept for it, two buffers for memcpy. With
+/// two nodes, pages are kept on both, and each has one buffer.
+const COPIES: u64 = 4;
+const COPIES_EACH: u64 = 3;
+
+/// Measures, prints, and tells by the exit code whether anything was lost.
+pub fn run(args: &BenchPagerArgs) -> Result<Exit> {
+    let machine = Linux::open();
+    let topology = machine.topology()?;
+    let asked = Asked {
+        args,
+        nodes: nodes(args, &topology)?,
+        seed: args.seed.unwrap_or_else(|| machine.now_ns() ^ state::now_unix_ms()),
+        cpus: u32::try_from(machine.usable_cpus()?.len()).unwrap_or(1),
+        rooms: machine.rooms()?,
+        page_bytes: machine.page_bytes(),
+    };
+    match (args.figure, args.soak) {
+        (Some(Figure::Of(page, what)), _) => asked.figure(page, what),
+        (Some(Figure::Lost), _) | (None, Some(_)) => asked.soak(),
+        (None, None) => asked.table(),
+    }
+}
+
+/// What was asked, with what the machine adds.
+struct Asked<'a> {
+    args: &'a BenchPagerArgs,
+    nodes: Nodes,
+    seed: u64,
+    cpus: u32,
+    rooms: BTreeMap<NodeId, Room>,
+    page_bytes: u64,
+}
+
+impl Asked<'_> {
+    fn table(&self) -> Result<Exit> {
+        let plan = Plan {
+            pages: self.args.only.iter().map(|&Pages(page)| page).collect(),
+            columns: vec![Column::OneWay, Column::RecycledWriter, Column::RecycledAlone],
+            lanes: self.lanes(),
+            extras: vec![Extra::Lanes, Extra::Lazy, Extra::Stall, Extra::Vmas, Extra::Kernel],
+            ..self.plan()?
+        };
+        let (rows, exit) = self.measured(&plan)?;
+        if let Some(path) = &self.args.svg {
+            let plot = bench::plot::svg(&rows)?;
+            std::fs::write(path, plot)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        output::print(&match self.args.output.json {
+            true => format!("{}\n", bench::json(&plan, &rows)),
+            false => bench::text(&plan, &rows),
+        })?;
+        Ok(exit)
+    }
+
+    fn figure(&self, page: PageSize, what: What) -> Result<Exit> {
+        let (columns, lanes, extras) = what.needs();
+        let plan = Plan { pages: vec![page], columns, lanes, extras, ..self.plan()? };
+        let (rows, exit) = self.measured(&plan)?;
+        let number = rows.first().and_then(|row| what.of(row));
+        let Some(number) = number else {
+            let why = rows.iter().find_map(|row| row.why.as_deref());
+            eprintln!("nodeward: {}", why.unwrap_or("this machine has one node with memory"));
+            return Ok(if exit == Exit::Done { Exit::NothingDone } else { exit });
+        };
+        output::print(&format!("{number}\n"))?;
+        Ok(exit)
+    }
+
+    fn measured(&self, plan: &Plan) -> Result<(Vec<Row>, Exit)> {
+        let live = Progress::default();
+        let rows = progress::watch(&live, self.args.progress.when(), || measure(plan, &live))??;
+        let mut findings = Findings::default();
+        rows.iter().for_each(|row| findings.add(&row.findings));
+        Ok((rows, exit(&findings, &live)))
+    }
+
+    fn soak(&self) -> Result<Exit> {
+        let default = if self.args.smoke { LOST_SMOKE_SIZE } else { LOST_SIZE };
+        let smoke = self.args.smoke.then_some(SMOKE_SIZE);
+        let region = self.args.size.or(smoke).unwrap_or(SOAK_REGION);
+        let plan = SoakPlan {
+            total_bytes: self.args.soak.unwrap_or(default),
+            region_bytes: region_bytes(region)?,
+            lanes: self.lanes().into_iter().max().unwrap_or(1),
+            nodes: self.nodes,
+            seed: self.seed,
+        };
+        self.check_room(plan.region_bytes as u64)?;
+        let live = Progress::default();
+        let report = progress::watch(&live, self.args.progress.when(), || soak(&plan, &live))??;
+        output::print(&match (self.args.figure, self.args.output.json) {
+            (Some(_), _) => {
+                let wrong = report.findings.lost_writes + report.findings.torn_reads;
+                format!("{}\n", json!({ "measured": wrong, "soak": report }))
+            }
+            (None, true) => format!("{}\n", bench::soak_json(&report)),
+            (None, false) => bench::soak_text(&report),
+        })?;
+        Ok(exit(&report.findings, &live))
+    }
+
+    /// What all measurements have in common.
+    fn plan(&self) -> Result<Plan> {
+        let (size, time) = match self.args.smoke {
+            true => (SMOKE_SIZE, SMOKE_TIME),
+            false => (SIZE, TIME),
+        };
+        let bytes = region_bytes(self.args.size.unwrap_or(size))?;
+        self.check_room(bytes as u64)?;
+        Ok(Plan {
+            bytes,
+            pages: Vec::new(),
+            columns: Vec::new(),
+            lanes: Vec::new(),
+            extras: Vec::new(),
+            nodes: self.nodes,
+            time: self.args.time.map_or(time, Duration::from_nanos),
+            stall: Duration::from_nanos(self.args.stall),
+            seed: self.seed,
+        })
+    }
+
+    /// Doublings up to the number of CPUs, unless something else is asked for.
+    fn lanes(&self) -> Vec<u32> {
+        let given = &self.args.lanes;
+        match given.is_empty() {
+            true => (0..32).map(|power| 1 << power).take_while(|&k| k <= self.cpus).collect(),
+            false => given.clone(),
+        }
+    }
+
+    /// A kernel that runs out of memory kills; so we ask before.
+    fn check_room(&self, bytes: u64) -> Result<()> {
+        let copies = if self.nodes.differ() { COPIES_EACH } else { COPIES };
+        let needed = bytes.saturating_mul(copies);
+        for node in [self.nodes.from, self.nodes.to] {
+            // A node of which nothing is known has room enough.
+            let Some(room) = self.rooms.get(&node) else { continue };
+            let free = (room.free_pages + room.cold_pages) * self.page_bytes;
+            if free < needed {
+                bail!(
+                    "this takes {} of memory on node {node}, where {} are free; give --size {} or \
+                     less",
+                    show_bytes(needed),
+                    show_bytes(free),
+                    show_bytes(free / copies / STEP * STEP),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+fn region_bytes(size: u64) -> Result<usize> {
+    if size < SIZE_MIN {
+        bail!("--size must be at least {}", show_bytes(SIZE_MIN));
+    }
+    let rounded = size.checked_next_multiple_of(STEP).and_then(|size| usize::try_from(size).ok());
+    rounded.with_context(|| format!("--size {} is more than a process can have", show_bytes(size)))
+}
+
+fn exit(findings: &Findings, live: &Progress) -> Exit {
+    match (findings.is_clean(), live.cancel().is_cancelled()) {
+        (false, _) => Exit::Lost,
+        (true, true) => Exit::Interrupted,
+        (true, false) => Exit::Done,
+    }
+}
+
+/// The first two nodes with memory, or those that were asked for.
+fn nodes(args: &BenchPagerArgs, topology: &Topology) -> Result<Nodes> {
+    let with_memory = topology.nodes_with_memory();
+    for node in [args.from, args.to].into_iter().flatten() {
+        if !with_memory.contains(node) {
+            bail!("node {node} has no memory; nodes with memory are {with_memory}");
+        }
+    }
+    let first = with_memory.first().unwrap_or(NodeId(0));
+    let other = |than: NodeId| with_memory.iter().find(|&node| node != than);
+    let from = args.from.or_else(|| other(args.to?)).unwrap_or(first);
+    let to = args.to.or_else(|| other(from)).unwrap_or(from);
+    Ok(Nodes { from, to })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use nodeward_model::Synthetic;
+
+    use super::*;
+    use crate::args::{BenchVerb, Cli, Verb};
+
+    fn chosen(line: &str, machine: &str) -> Result<Nodes> {
+        let words = ["nodeward", "bench", "pager"].into_iter().chain(line.split_whitespace());
+        let cli = Cli::try_parse_from(words).unwrap();
+        let Verb::Bench(bench) = cli.verb else { panic!("not bench") };
+        let BenchVerb::Pager(args) = bench.what;
+        let machine: Synthetic = machine.parse().unwrap();
+        nodes(&args, &machine.topology())
+    }
+
+    /// Goal: two different nodes wherever there are two, whichever of them was named.
+    #[test]
+    fn nodes_are_chosen() {
+        let of = |line, machine| chosen(line, machine).map(|n| (n.from.0, n.to.0)).unwrap();
+        let (one, two) = ("1n 2c 1t 1GiB", "3n 2c 1t 1GiB");
+        assert_eq!(of("", one), (0, 0));
+        assert_eq!(of("", two), (0, 1));
+        assert_eq!(of("--from 2", two), (2, 0));
+        assert_eq!(of("--to 0", two), (1, 0));
+        assert_eq!(of("--from 1 --to 1", two), (1, 1));
+        let refused = chosen("--to 5", two).unwrap_err().to_string();
+        assert_eq!(refused, "node 5 has no memory; nodes with memory are 0-2");
+    }
+
+    #[test]
+    fn regions_are_whole_huge_pages() {
+        assert_eq!(region_bytes((8 << 20) + 1).unwrap(), 10 << 20);
+        assert!(region_bytes(u64::MAX).is_err());
+        assert!(region_bytes(1 << 20).unwrap_err().to_string().contains("at least 8.00 MiB"));
+    }
+
+    /// Goal: something lost outweighs an interruption.
+    #[test]
+    fn the_exit_code_tells_a_loss() {
+        let live = Progress::default();
+        let lost = Findings { lost_writes: 1, ..Findings::default() };
+        assert_eq!(exit(&Findings::default(), &live), Exit::Done);
+        live.cancel().cancel();
+        assert_eq!(exit(&Findings::default(), &live), Exit::Interrupted);
+        assert_eq!(exit(&lost, &live), Exit::Lost);
+    }
+}

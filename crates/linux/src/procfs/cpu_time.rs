@@ -1,0 +1,63 @@
+//! /proc/stat: what each CPU did with its time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nodeward_machine::{Error, Result};
+use nodeward_model::CpuId;
+
+/// Time of a CPU since the boot, in clock ticks (usually of 10 ms).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// It worked, or another guest of its host did.
+    pub busy_ticks: u64,
+    /// It had nothing to do.
+    pub idle_ticks: u64,
+}
+
+/// The time of every CPU that is online. Cost: one file, which grows with the number of CPUs and of
+/// interrupts.
+pub fn read(root: &Path) -> Result<BTreeMap<CpuId, CpuTime>> {
+    let path = root.join("proc/stat");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(parse(&text)),
+        Err(source) => Err(Error::Read { path, source }),
+    }
+}
+
+/// Lines `cpuN user nice system idle iowait irq softirq steal ...`; others tell something else.
+fn parse(text: &str) -> BTreeMap<CpuId, CpuTime> {
+    text.lines().filter_map(cpu_line).collect()
+}
+
+fn cpu_line(line: &str) -> Option<(CpuId, CpuTime)> {
+    let mut words = line.strip_prefix("cpu")?.split(' ');
+    let cpu = CpuId(words.next()?.parse().ok()?); // nothing, in the line of all CPUs together
+    // What guests of this machine get (the fields behind these) is in the first two already.
+    let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
+    let idle_ticks = ticks.get(3..5)?.iter().sum();
+    let busy_ticks = ticks.iter().sum::<u64>() - idle_ticks;
+    Some((cpu, CpuTime { busy_ticks, idle_ticks }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: busy and idle are told apart, and the line of all CPUs together is not a CPU.
+    #[test]
+    fn every_cpu_has_its_line() {
+        let text =
+            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 100 20 4 5 6 7 8\ncpu12 1 0 0 5 0\nintr 5\n";
+        let first = CpuTime { busy_ticks: 1 + 2 + 3 + 4 + 5 + 6, idle_ticks: 120 };
+        let second = CpuTime { busy_ticks: 1, idle_ticks: 5 };
+        assert_eq!(parse(text), [(CpuId(0), first), (CpuId(12), second)].into());
+        assert!(parse("cpu0\ncpu1 1 2\ncpux 1 2 3 4 5\n").is_empty());
+    }
+
+    #[test]
+    fn the_real_file_has_the_cpu_that_we_run_on() {
+        let times = read(Path::new("/")).unwrap();
+        assert!(times.contains_key(&crate::own::current_cpu()));
+    }
+}

@@ -1,0 +1,169 @@
+//! Memory that moves between NUMA nodes while a program uses it.
+//!
+//! A program gives memory to a [`Pager`] to manage: a [`Region`] is memory like any other, read and
+//! written by any thread at any time, and its pages can be sent to another node meanwhile. A thread
+//! that touches a page in flight waits until that page is back; no write is lost, no read is torn,
+//! and addresses stay as they are. What came of every page stands in a [`Report`].
+//!
+//! It needs no kernel patch and no privilege. What it can have decides how fast it is ([`Road`]).
+//!
+//! ```
+//! use std::sync::atomic::Ordering::Relaxed;
+//!
+//! use nodeward::{Migration, Pager, PagerOptions, RegionOptions};
+//!
+//! # fn main() -> nodeward::Result<()> {
+//! let pager = Pager::open(&PagerOptions::default())?;
+//! let region = pager.reserve(8 << 20, &RegionOptions::default())?;
+//! for (index, word) in (0..).zip(region.words()) {
+//!     word.store(index, Relaxed);
+//! }
+//!
+//! let home = nodeward::nodes()?.last().expect("a process has memory somewhere");
+//! let report = region.migrate(0..region.bytes(), home, &Migration::default())?;
+//!
+//! let account = &report.account; // every page is in exactly one of its counts
+//! assert_eq!(account.selected(), (region.bytes() / region.page_bytes()) as u64);
+//! println!("{} moved, {} already there", account.moved, account.already_there);
+//! for (reason, pages) in &account.skipped {
+//!     println!("{pages} stayed: {reason} ({})", reason.advice());
+//! }
+//! assert!((0..).zip(region.words()).all(|(index, word)| word.load(Relaxed) == index));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Budgets and cancel
+//!
+//! A [`Migration`] says how fast pages may move and how long a thread may have to wait for one. Any
+//! thread may end it by a [`Cancel`]; pages that had not had their turn are in the account as
+//! [`SkipReason::Interrupted`].
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use nodeward::{Budget, Cancel, Migration, Pager, PagerOptions, Placement, RegionOptions};
+//! # use nodeward::SkipReason;
+//!
+//! # fn main() -> nodeward::Result<()> {
+//! let pager = Pager::open(&PagerOptions::default())?;
+//! let region = pager.reserve(8 << 20, &RegionOptions::default())?;
+//! let nodes = nodeward::nodes()?;
+//! let (first, last) = (nodes.first().expect("a node"), nodes.last().expect("a node"));
+//! region.commit(0..region.bytes(), &Placement::Node(first))?;
+//!
+//! let cancel = Cancel::new();
+//! let how = Migration {
+//!     budget: Budget { bytes_per_s: Some(64 << 20), stall: Some(Duration::from_millis(1)) },
+//!     progress: Some(&|done| {
+//!         println!("{} of {} bytes", done.examined_bytes, done.total_bytes);
+//!         cancel.cancel(); // from here, from another thread, or from a signal handler
+//!     }),
+//!     cancel: Some(&cancel),
+//!     ..Migration::default()
+//! };
+//! let report = region.migrate(0..region.bytes(), last, &how)?;
+//! # assert_eq!(report.account.selected(), (region.bytes() / region.page_bytes()) as u64);
+//! if report.cancelled {
+//!     println!("{} left", report.account.skipped_for(SkipReason::Interrupted));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Memory that follows its threads
+//!
+//! [`Region::migrate_lazily`] takes a range out of sight and leaves it out: the next thread that
+//! touches a granule of 256 KiB pulls it to its own node. It needs userfaultfd.
+//!
+//! ```
+//! use std::sync::atomic::Ordering::Relaxed;
+//!
+//! use nodeward::{Error, Migration, Pager, PagerOptions, RegionOptions};
+//!
+//! # fn main() -> nodeward::Result<()> {
+//! let pager = Pager::open(&PagerOptions::default())?;
+//! let region = pager.reserve(4 << 20, &RegionOptions::default())?;
+//! region.words()[7].store(7, Relaxed);
+//! match region.migrate_lazily(0..region.bytes(), &Migration::default()) {
+//!     Ok(report) => println!("{} pages wait for a thread", report.lazy_pages),
+//!     Err(Error::NeedsUserfaultfd { why, .. }) => println!("not here: {why}"),
+//!     Err(error) => return Err(error),
+//! }
+//! assert_eq!(region.words()[7].load(Relaxed), 7); // home with whoever reads this
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Memory that others hold
+//!
+//! Pages that a device or direct I/O works on are found out by the kernel, and stay with the reason
+//! [`SkipReason::Pinned`]. Plain references it does not see on the fast [`Road`]s: vmsplice(2),
+//! MSG_ZEROCOPY, direct I/O of some network file systems. Whoever hands out such references keeps
+//! the range where it is, until they are gone. (The kernel's own road sees all of them, and leaves
+//! what is held.)
+//!
+//! ```
+//! use nodeward::{Migration, Pager, PagerOptions, RegionOptions, Road, SkipReason};
+//!
+//! # fn main() -> nodeward::Result<()> {
+//! let pager = Pager::open(&PagerOptions::default())?;
+//! let region = pager.reserve(4 << 20, &RegionOptions::default())?;
+//! region.commit(0..region.bytes(), &Default::default())?;
+//! let node = nodeward::nodes()?.first().expect("a process has memory somewhere");
+//!
+//! let sent = 0..64 << 10;
+//! let pin = region.pin(sent.clone())?;
+//! // Here: send(2) with MSG_ZEROCOPY, and wait for its completion.
+//! let report = region.migrate(0..region.bytes(), node, &Migration::default())?;
+//! if pager.road() != Road::Kernel {
+//!     let pinned_pages = (sent.len() / region.page_bytes()) as u64;
+//!     assert_eq!(report.account.skipped_for(SkipReason::Pinned), pinned_pages);
+//! }
+//! drop(pin); // from now on it moves again
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Children
+//!
+//! fork(2) waits until pages in flight are home and pulls lazy ones back, so a child has a whole
+//! copy ([`ForkRule::Copy`]). The pager stays with the parent; in the child its methods end with
+//! [`Error::Forked`]. As long as the child lives the pages are shared with it, and on the fast
+//! roads they stay where they are. With [`ForkRule::DontFork`] children do not have the region at
+//! all, which is the choice for large regions and for programs that call clone(2) themselves. A
+//! child that calls exec at once, as [`std::process::Command`] starts it, is no trouble either way:
+//!
+//! ```
+//! use std::sync::atomic::Ordering::Relaxed;
+//!
+//! use nodeward::{ForkRule, Migration, Pager, PagerOptions, RegionOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let pager = Pager::open(&PagerOptions::default())?;
+//! let options = RegionOptions { fork: ForkRule::DontFork, ..RegionOptions::default() };
+//! let region = pager.reserve(4 << 20, &options)?;
+//! region.words()[1].store(1, Relaxed);
+//! std::process::Command::new("true").status()?;
+//! let node = nodeward::nodes()?.last().expect("a process has memory somewhere");
+//! region.migrate(0..region.bytes(), node, &Migration::default())?;
+//! assert_eq!(region.words()[1].load(Relaxed), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What a program must not do with managed memory stands in `docs/library.md`, and so do the
+//! functions of C, which are these.
+
+#![forbid(unsafe_code)]
+
+mod machine;
+
+pub use machine::{nodes, topology};
+pub use nodeward_model::topology::{Cache, CacheKind, Core, Distances, HugePool, Node};
+pub use nodeward_model::{Account, CpuId, Cpumask, Id, NodeId, Nodemask, SkipReason, Topology};
+pub use nodeward_pager::{
+    Budget, Cancel, Copier, Error, ForkRule, Memcpy, Migration, Mode, PageSize, Pager,
+    PagerOptions, PinGuard, Placement, Progress, Region, RegionOptions, Report, Result, Road,
+    Spent, Supply,
+};

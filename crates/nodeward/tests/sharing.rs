@@ -1,0 +1,16 @@
+//! What threads may share.
+
+use nodeward::{Cancel, Error, Pager, PinGuard, Region, Report};
+
+/// A program keeps its pager and regions where all of its threads find them, as the documentation
+/// says; that they can be is a promise of the types. It fails by not compiling.
+#[test]
+fn handles_may_be_used_by_all_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Pager>();
+    shared::<Region>();
+    shared::<PinGuard<'_>>();
+    shared::<Cancel>();
+    shared::<Report>();
+    shared::<Error>();
+}

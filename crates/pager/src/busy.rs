@@ -1,0 +1,45 @@
+//! Which CPUs have other work, so that lanes stay away from them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+
+use nodeward_linux::procfs::cpu_time::{self, CpuTime};
+use nodeward_model::{CpuId, Cpumask};
+use nodeward_policy::workers;
+
+use crate::sync::lock;
+
+/// Watches the CPUs between jobs: what lanes do themselves is nobody else's work.
+#[derive(Default)]
+pub struct Watch(Mutex<Watched>);
+
+#[derive(Default)]
+struct Watched {
+    since: BTreeMap<CpuId, CpuTime>,
+    busy: Cpumask,
+}
+
+impl Watch {
+    /// The CPUs that were busy since the last job, or before it if that has just ended.
+    pub fn busy(&self) -> Cpumask {
+        let mut watched = lock(&self.0);
+        let now = cpu_time::read(Path::new("/")).unwrap_or_default();
+        for (cpu, time) in &now {
+            let since = watched.since.get(cpu).copied().unwrap_or_default();
+            let busy = time.busy_ticks.saturating_sub(since.busy_ticks);
+            let idle = time.idle_ticks.saturating_sub(since.idle_ticks);
+            match workers::is_busy(busy, idle) {
+                Some(true) => watched.busy.insert(*cpu),
+                Some(false) => watched.busy.remove(*cpu),
+                None => continue,
+            };
+        }
+        watched.busy.clone()
+    }
+
+    /// Begins anew, after a job.
+    pub fn restart(&self) {
+        lock(&self.0).since = cpu_time::read(Path::new("/")).unwrap_or_default();
+    }
+}

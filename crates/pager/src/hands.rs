@@ -1,0 +1,199 @@
+//! The steps of one batch, as calls of userfaultfd.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use nodeward_migrate::{Refusal, Refused, Run, Slice};
+use nodeward_model::NodeId;
+
+use crate::page_bits::PageBits;
+use crate::refusals::{self, each_refusal};
+use crate::shadow::Shadow;
+use crate::shop::Shop;
+use crate::sys::{Mapping, Transfer, bring, bring_copy};
+use crate::{PageSize, Supply};
+
+/// Where the pages of one chunk go, and how.
+#[derive(Clone, Copy)]
+pub struct Trip<'a> {
+    /// The region.
+    pub home: &'a Mapping,
+    /// Where the chunk begins in it, in bytes.
+    pub start: usize,
+    /// What the chunk is made of.
+    pub size: PageSize,
+    /// Where its pages are, if they are known to be on one node.
+    pub from: Option<NodeId>,
+    /// Where they go.
+    pub to: NodeId,
+    /// Which destination pages may be used.
+    pub supply: Supply,
+    /// Most base pages in a batch.
+    pub batch_pages: usize,
+    /// Says when no further batch may begin.
+    pub stop: &'a AtomicBool,
+}
+
+/// Where a folio of a batch is, as indices of folios: in its chunk, and in the slot it is taken
+/// to.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    pub home: usize,
+    pub out: usize,
+}
+
+/// The hands that carry out the steps of one batch.
+pub struct Hands<'a> {
+    pub shop: &'a Shop,
+    pub trip: &'a Trip<'a>,
+    pub seats: &'a [Seat],
+    pub refused: &'a mut Vec<Refused>,
+    pub folio_bytes: usize,
+}
+
+impl Hands<'_> {
+    pub fn unmap(&mut self, runs: &[Run], emptied: &mut Shadow) {
+        let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
+        self.transfer(runs, refusals::of_unmap, |trip, at| {
+            passage.take_out(uffd, (trip.home, at.home), (&mut emptied.slot, at.out))
+        });
+        self.return_halves(emptied);
+    }
+
+    /// Puts back what came out of huge pages that were refused half-way: the kernel had split them.
+    fn return_halves(&self, emptied: &mut Shadow) {
+        if self.folio_bytes > self.shop.page_bytes {
+            for refused in self.refused.iter() {
+                self.put_back_huge(self.seats[refused.folio as usize], emptied);
+            }
+        }
+    }
+
+    /// Notes which folios of an unmap were refused as busy; those that were before may be no more.
+    pub fn note_busy(&self, runs: &[Run], busy: &mut PageBits) {
+        let pages = self.folio_bytes / self.shop.page_bytes;
+        let pages_of = |folio: u32| {
+            let home = self.seats[folio as usize].home;
+            home * pages..(home + 1) * pages
+        };
+        let tried = runs.iter().flat_map(|run| run.first..run.first + run.folios);
+        tried.flat_map(pages_of).for_each(|page| busy.remove(page));
+        let is_busy = |refused: &&Refused| refused.why == refusals::BUSY;
+        let refused = self.refused.iter().filter(is_busy).map(|refused| refused.folio);
+        refused.flat_map(pages_of).for_each(|page| busy.insert(page));
+    }
+
+    pub fn map(&mut self, runs: &[Run], ready: &mut Shadow, first: usize) {
+        let (uffd, first) = (&self.shop.uffd, first * self.folio_bytes);
+        self.transfer(runs, refusals::of_map, |trip, at| {
+            bring(uffd, (&mut ready.slot, first + at.batch), (trip.home, at.home))
+        });
+    }
+
+    pub fn map_fresh(&mut self, runs: &[Run], emptied: &Shadow) {
+        let uffd = &self.shop.uffd;
+        self.transfer(runs, refusals::of_map, |trip, at| {
+            bring_copy(uffd, (&emptied.slot, at.out), (trip.home, at.home))
+        });
+    }
+
+    /// Puts pages back. A page that has no home any more, because the program unmapped it, is
+    /// refused for good; of a huge page the rest goes home.
+    pub fn put_back(&mut self, runs: &[Run], emptied: &mut Shadow) {
+        if self.folio_bytes == self.shop.page_bytes {
+            let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
+            return self.transfer(runs, refusals::of_put_back, |trip, at| {
+                passage.put_back(uffd, (&mut emptied.slot, at.out), (trip.home, at.home))
+            });
+        }
+        for folio in runs.iter().flat_map(|run| run.first..run.first + run.folios) {
+            self.put_back_huge(self.seats[folio as usize], emptied);
+        }
+    }
+
+    /// Puts the pages of a huge page back, together if they can go together. Those that are home
+    /// are refused for good, so all may be tried until none is refused for the time being.
+    fn put_back_huge(&self, seat: Seat, emptied: &mut Shadow) {
+        let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
+        let (trip, page_bytes) = (self.trip, self.shop.page_bytes);
+        let (home, out) = (trip.start + seat.home * self.folio_bytes, seat.out * self.folio_bytes);
+        let pages = self.folio_bytes / page_bytes;
+        let mut again = true;
+        while again {
+            again = false;
+            let back = |part: Range<usize>| {
+                let place = home + part.start..home + part.end;
+                let from = (&mut emptied.slot, out + part.start);
+                passage.put_back(uffd, from, (trip.home, place))
+            };
+            each_refusal(pages, page_bytes, back, refusals::of_put_back, |_, why| {
+                again |= matches!(why, Refusal::Transient(_));
+            });
+        }
+    }
+
+    /// Copies slices, which begin and end at folios because there is one copier.
+    pub fn copy(&self, slices: &[Slice], emptied: &Shadow, ready: &mut Shadow, first: usize) {
+        let shop = self.shop;
+        let copier = if ready.is_fresh() { &shop.fresh_copier } else { &shop.copier };
+        let folios = |bytes: u64| (bytes / self.folio_bytes as u64) as u32;
+        let run = |slice: &Slice| Run { first: folios(slice.offset), folios: folios(slice.bytes) };
+        for (index, count) in slices.iter().flat_map(|slice| stretches(self.seats, &run(slice))) {
+            let part = |folio: usize| folio * self.folio_bytes..(folio + count) * self.folio_bytes;
+            let from = emptied.slot.content(part(self.seats[index].out));
+            copier.copy(ready.slot.content_mut(part(first + index)), from);
+        }
+    }
+
+    /// Does something for each stretch of the runs that is unbroken at home and outside, and notes
+    /// what was refused.
+    fn transfer(
+        &mut self,
+        runs: &[Run],
+        why: refusals::Why,
+        mut call: impl FnMut(&Trip<'_>, Stretch) -> Transfer,
+    ) {
+        let (seats, trip, folio_bytes) = (self.seats, self.trip, self.folio_bytes);
+        for (first, folios) in runs.iter().flat_map(|run| stretches(seats, run)) {
+            let seat = seats[first];
+            let home = trip.start + seat.home * folio_bytes;
+            let stretch = |part: Range<usize>| Stretch {
+                home: home + part.start..home + part.end,
+                out: seat.out * folio_bytes + part.start,
+                batch: first * folio_bytes + part.start,
+            };
+            let refuse = |folio, why| {
+                self.refused.push(Refused { folio: (first + folio) as u32, why });
+            };
+            each_refusal(folios, folio_bytes, |part| call(trip, stretch(part)), why, refuse);
+        }
+    }
+}
+
+/// Bytes that one call moves.
+struct Stretch {
+    /// In the region.
+    home: Range<usize>,
+    /// Where they begin in the slot that they are taken to.
+    out: usize,
+    /// Where they begin in the batch.
+    batch: usize,
+}
+
+/// All folios.
+pub fn whole(seats: &[Seat]) -> Run {
+    Run { first: 0, folios: seats.len() as u32 }
+}
+
+/// Cuts a run where its folios are not side by side in their chunk: (first, folios).
+fn stretches<'a>(seats: &'a [Seat], run: &Run) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+    let (mut next, end) = (run.first as usize, (run.first + run.folios) as usize);
+    std::iter::from_fn(move || {
+        let first = next;
+        let rest = seats.get(first..end).filter(|rest| !rest.is_empty())?;
+        let beside = |pair: &&[Seat]| pair[1].home == pair[0].home + 1;
+        let folios = 1 + rest.windows(2).take_while(beside).count();
+        next = first + folios;
+        Some((first, folios))
+    })
+}

@@ -1,0 +1,134 @@
+//! Regions whose pages the kernel moves, on whatever machine runs the test. On one node all pages
+//! are there already; on several they go to each in turn, while a thread writes to them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use nodeward_linux::nodes;
+use nodeward_model::{NodeId, SkipReason};
+use nodeward_pager::{
+    Error, Migration, Mode, Pager, PagerOptions, Placement, Progress, Region, RegionOptions, Road,
+};
+
+const MIB: usize = 1 << 20;
+
+fn by_kernel_only() -> Pager {
+    let options = PagerOptions { kernel_only: true, ..Default::default() };
+    Pager::open(&options).unwrap()
+}
+
+fn nodes() -> Vec<NodeId> {
+    let topology = nodeward_linux::sysfs::read_topology(Path::new("/")).unwrap();
+    let allowed = nodes::context(Path::new("/"), &topology).unwrap().allowed;
+    allowed.and(&topology.nodes_with_memory()).iter().collect()
+}
+
+/// Whether the kernel may move pages back while we look.
+fn is_balancing() -> bool {
+    let switch = fs::read_to_string("/proc/sys/kernel/numa_balancing");
+    switch.is_ok_and(|text| text.trim() != "0")
+}
+
+/// Ends the writer also when an assertion fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Moves the first half of a region to each node, while a thread counts in the words of the whole.
+/// Account and residency tell of every page, and no count is lost.
+fn goes_round(region: &Region) {
+    let ended = AtomicBool::new(false);
+    let rounds = thread::scope(|scope| {
+        let writer = scope.spawn(|| count_until(&ended, region));
+        let end = End(&ended);
+        nodes().into_iter().for_each(|node| goes_to(region, node));
+        drop(end);
+        writer.join().unwrap()
+    });
+    assert!(region.words().iter().step_by(64).all(|word| word.load(Relaxed) == rounds));
+}
+
+fn count_until(ended: &AtomicBool, region: &Region) -> u64 {
+    let mut rounds = 0;
+    while !ended.load(Relaxed) {
+        region.words().iter().step_by(64).for_each(|word| {
+            word.fetch_add(1, Relaxed);
+        });
+        rounds += 1;
+    }
+    rounds
+}
+
+fn goes_to(region: &Region, node: NodeId) {
+    let half = region.bytes() / 2;
+    let pages = (half / rustix::param::page_size()) as u64;
+    let there = |found: &BTreeMap<NodeId, u64>| found.get(&node).copied().unwrap_or(0);
+    let before = region.residency(0..half).unwrap();
+    let report = region.migrate(0..half, node, &Migration::default()).unwrap();
+    let after = region.residency(0..half).unwrap();
+    let told = format!("{before:?} {report:?} {after:?}");
+    assert_eq!(report.account.selected(), pages, "{told}");
+    if is_balancing() {
+        return; // Pages may have moved behind our back, before and after.
+    }
+    // The writer may hold a page by a fault just then; three retries do not always do.
+    let busy = report.account.skipped_for(SkipReason::Pinned);
+    assert_eq!(report.account.already_there, there(&before), "{told}");
+    assert_eq!(there(&after), pages - busy, "{told}");
+    assert_eq!(after.values().sum::<u64>(), pages, "{told}");
+}
+
+#[test]
+fn a_pager_of_the_kernels_moves_and_counts() {
+    let pager = by_kernel_only();
+    assert_eq!((pager.road(), pager.copier()), (Road::Kernel, None));
+    let region = pager.reserve(8 * MIB, &RegionOptions::default()).unwrap();
+    region.commit(0..region.bytes(), &Placement::Local).unwrap();
+    goes_round(&region);
+}
+
+/// Goal: a region that we could move ourselves may be left to the kernel, and comes back.
+#[test]
+fn a_managed_region_may_be_left_to_the_kernel() {
+    let pager = Pager::open(&PagerOptions::default()).unwrap();
+    let region = pager.reserve(8 * MIB, &RegionOptions::default()).unwrap();
+    region.commit(0..region.bytes(), &Placement::Local).unwrap();
+    region.set_mode(Mode::Kernel).unwrap();
+    goes_round(&region);
+    assert_eq!(region.set_mode(Mode::Auto).is_ok(), pager.road() != Road::Kernel);
+}
+
+/// Goal: pages that were never touched are told as not present, and stay so.
+#[test]
+fn what_was_never_touched_is_not_there() {
+    let region = by_kernel_only().reserve(4 * MIB, &RegionOptions::default()).unwrap();
+    region.commit(0..MIB, &Placement::Local).unwrap();
+    let last = std::cell::Cell::new(Progress::default());
+    let progress = |progress| last.set(progress);
+    let how = Migration { progress: Some(&progress), ..Default::default() };
+    let report = region.migrate(0..4 * MIB, nodes()[0], &how).unwrap();
+    let pages = |bytes: usize| (bytes / rustix::param::page_size()) as u64;
+    assert_eq!(report.account.skipped, [(SkipReason::NotPresent, pages(3 * MIB))].into());
+    assert_eq!(region.residency(0..4 * MIB).unwrap().values().sum::<u64>(), pages(MIB));
+    let all = 4 * MIB as u64;
+    assert_eq!(last.get(), Progress { examined_bytes: all, total_bytes: all });
+}
+
+/// Goal: what only userfaultfd can do is refused with the reason.
+#[test]
+fn what_the_kernel_cannot_do_is_refused() {
+    let region = by_kernel_only().reserve(4 * MIB, &RegionOptions::default()).unwrap();
+    let lazy = region.migrate_lazily(0..MIB, &Migration::default()).unwrap_err();
+    assert!(matches!(lazy, Error::NeedsUserfaultfd { .. }), "{lazy}");
+    assert!(lazy.to_string().contains("kernel_only"), "{lazy}");
+    let nowhere = region.migrate(0..MIB, NodeId(1000), &Migration::default()).unwrap_err();
+    assert!(matches!(nowhere, Error::UnknownNode { node: NodeId(1000) }), "{nowhere}");
+}

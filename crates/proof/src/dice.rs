@@ -1,0 +1,38 @@
+//! Numbers that look random enough to choose pages by.
+
+/// A stream of numbers (xorshift64, Marsaglia 2003).
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Streams of different seeds differ.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1)
+    }
+
+    /// The next number, below `bound`, which is above zero.
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 16) % bound as u64) as usize
+    }
+
+    /// One of several, which are not none.
+    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every page is chosen sooner or later.
+    #[test]
+    fn dice_reach_every_page() {
+        let mut dice = Dice::new(0);
+        let seen: std::collections::BTreeSet<_> = (0..1000).map(|_| dice.below(10)).collect();
+        assert_eq!(seen.len(), 10);
+    }
+}

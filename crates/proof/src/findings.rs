@@ -1,0 +1,73 @@
+//! What a check found wrong.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::pattern::{owner, turn};
+
+/// What was wrong, counted in words. Nothing is, if memory holds what was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Findings {
+    /// Words that did not hold what their only writer wrote last.
+    pub lost_writes: u64,
+    /// Words that held, while they were read, what nobody can have left there at that time.
+    pub torn_reads: u64,
+    /// The first of them.
+    pub first: Option<Wrong>,
+}
+
+/// A word that was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The word, counted from the region's start.
+    pub word: usize,
+    /// What it should have held, at least.
+    pub expected: u64,
+    /// What it held.
+    pub found: u64,
+}
+
+impl Findings {
+    /// Whether nothing was wrong.
+    pub fn is_clean(&self) -> bool {
+        self.lost_writes == 0 && self.torn_reads == 0
+    }
+
+    /// Adds what another thread found.
+    pub fn add(&mut self, other: &Self) {
+        self.lost_writes += other.lost_writes;
+        self.torn_reads += other.torn_reads;
+        self.first = self.first.or(other.first);
+    }
+
+    #[cold]
+    pub(crate) fn lost(&mut self, wrong: Wrong) {
+        self.lost_writes += 1;
+        self.first.get_or_insert(wrong);
+    }
+
+    #[cold]
+    pub(crate) fn torn(&mut self, wrong: Wrong) {
+        self.torn_reads += 1;
+        self.first.get_or_insert(wrong);
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, wanted, found) = (self.word, turn(self.expected), turn(self.found));
+        write!(f, "word {word}, written {wanted} times, held ")?;
+        match owner(self.found) {
+            None => write!(f, "no word of the region ({:#x})", self.found),
+            Some(other) if other != word => write!(f, "word {other}, written {found} times"),
+            Some(_) => write!(f, "what it held after {found} writes"),
+        }
+    }
+}
+
+impl Serialize for Wrong {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

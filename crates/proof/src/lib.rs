@@ -1,0 +1,35 @@
+//! Shows that managed memory loses nothing while it moves, and how fast it moves.
+//!
+//! Threads write and check every word of a region ([`Pattern`], [`under_load`]) while it is
+//! migrated; how long they were held up is kept in histograms ([`Stalls`]). Speeds are ratios
+//! against memcpy in the same run ([`Buffers`], [`measure`]). [`soak`] moves a region to and fro in
+//! every way there is until so many bytes have moved.
+
+#![forbid(unsafe_code)]
+
+mod dice;
+mod findings;
+mod load;
+mod measure;
+mod memcpy;
+mod numbers;
+mod pattern;
+mod progress;
+mod soak;
+mod stalls;
+mod subject;
+
+pub use dice::Dice;
+pub use findings::{Findings, Wrong};
+pub use load::{Load, LoadReport, Reins, under_load};
+pub use measure::{
+    Cell, Column, Extra, KernelCell, LanesCell, LazyCell, Plan, Row, SpentShares, StallCell, Vmas,
+    WriterRate, measure, page_name,
+};
+pub use memcpy::Buffers;
+pub use numbers::median;
+pub use pattern::Pattern;
+pub use progress::Progress;
+pub use soak::{SoakPlan, SoakReport, soak};
+pub use stalls::{Stalls, StallsReport, Times, Touches};
+pub use subject::{Error, Nodes, Sample, Subject, SubjectOptions};

@@ -1,0 +1,287 @@
+//! Threads that write and check a region while it is moved.
+
+use std::io;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::{Dice, Findings, Pattern, Stalls, Touches};
+
+/// How soon a resting thread notices that it is called.
+const NAP: Duration = Duration::from_millis(1);
+
+/// A reader reads so many pages at a stretch, some 10 us of work, and then rests, so that it takes
+/// little time from those who copy.
+const READS: usize = 16;
+const READER_RESTS: Duration = Duration::from_micros(200);
+
+/// A visit of a page that takes longer than this was interrupted after its first touch.
+const LONG_VISIT: Duration = Duration::from_micros(20);
+
+/// Which threads there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Threads that write without rest, each its own share of the pages.
+    pub writers: usize,
+    /// Threads that read any page, and rest in between.
+    pub readers: usize,
+    /// Decides the order of pages.
+    pub seed: u64,
+}
+
+/// What the threads saw.
+#[derive(Clone, Debug, Default)]
+pub struct LoadReport {
+    /// What was wrong.
+    pub findings: Findings,
+    /// First touches of visited pages, while they were watched.
+    pub stalls: Stalls,
+    /// Pages that were written, with every word checked before.
+    pub pages_written: u64,
+    /// Pages that were read and checked.
+    pub pages_read: u64,
+}
+
+const PAUSE: u8 = 0;
+const RUN: u8 = 1;
+const WATCHED: u8 = 2;
+const END: u8 = 3;
+
+/// The reins of a load: who holds them says when it runs. It begins at rest.
+#[derive(Debug, Default)]
+pub struct Reins {
+    call: AtomicU8,
+    resting: AtomicUsize,
+    /// Those that have not ended.
+    threads: AtomicUsize,
+    written: AtomicU64,
+    read: AtomicU64,
+}
+
+impl Reins {
+    /// Lets all threads rest; returns when they do.
+    pub fn pause(&self) {
+        self.call.store(PAUSE, Release);
+        while self.resting.load(Acquire) < self.threads.load(Acquire) {
+            thread::sleep(NAP);
+        }
+    }
+
+    /// Lets them run; first touches are measured if that is `watched`. Returns when they run.
+    pub fn run(&self, watched: bool) {
+        self.call.store(if watched { WATCHED } else { RUN }, Release);
+        while self.resting.load(Acquire) > 0 {
+            thread::yield_now();
+        }
+    }
+
+    /// Pages that were written until now.
+    pub fn pages_written(&self) -> u64 {
+        self.written.load(Relaxed)
+    }
+
+    /// What the calling thread is to do next; `None` at the end.
+    fn next(&self) -> Option<bool> {
+        loop {
+            match self.call.load(Acquire) {
+                END => return None,
+                PAUSE => self.rest(),
+                call => return Some(call == WATCHED),
+            }
+        }
+    }
+
+    fn rest(&self) {
+        self.resting.fetch_add(1, Release);
+        while self.call.load(Acquire) == PAUSE {
+            thread::sleep(NAP);
+        }
+        self.resting.fetch_sub(1, Release);
+    }
+}
+
+/// Ends the load, also when what it accompanies panics.
+struct EndsWith<'a>(&'a Reins);
+
+impl Drop for EndsWith<'_> {
+    fn drop(&mut self) {
+        self.0.call.store(END, Release);
+    }
+}
+
+/// Takes a thread that has ended, for whatever reason, out of the count.
+struct Counted<'a>(&'a Reins);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.threads.fetch_sub(1, Release);
+    }
+}
+
+/// Does `work` while the threads of a load are there, and checks all words at the end.
+///
+/// # Errors
+/// If a thread cannot measure what it waits for.
+pub fn under_load<T>(
+    pattern: &Pattern<'_>,
+    load: Load,
+    work: impl FnOnce(&Reins) -> T,
+) -> io::Result<(T, LoadReport)> {
+    let reins = Reins { threads: (load.writers + load.readers).into(), ..Reins::default() };
+    let (done, report) = thread::scope(|scope| {
+        let writers = (0..load.writers).map(|number| {
+            let worker = Worker::new(pattern, &reins, load.seed ^ number as u64);
+            scope.spawn(move || worker.write(number, load.writers))
+        });
+        let writers: Vec<_> = writers.collect();
+        let readers = (0..load.readers).map(|number| {
+            let worker = Worker::new(pattern, &reins, !load.seed ^ number as u64);
+            scope.spawn(move || worker.read())
+        });
+        let threads: Vec<_> = writers.into_iter().chain(readers.collect::<Vec<_>>()).collect();
+        let end = EndsWith(&reins);
+        let done = work(&reins);
+        drop(end);
+        join(threads).map(|report| (done, report))
+    })?;
+    let mut report = LoadReport {
+        pages_written: reins.written.load(Relaxed),
+        pages_read: reins.read.load(Relaxed),
+        ..report
+    };
+    report.findings.add(&pattern.check_all());
+    Ok((done, report))
+}
+
+type Thread<'scope> = ScopedJoinHandle<'scope, io::Result<(Findings, Stalls)>>;
+
+fn join(threads: Vec<Thread<'_>>) -> io::Result<LoadReport> {
+    let mut report = LoadReport::default();
+    for thread in threads {
+        let result = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let (findings, stalls) = result?;
+        report.findings.add(&findings);
+        report.stalls.add(&stalls);
+    }
+    Ok(report)
+}
+
+/// A thread of the load.
+struct Worker<'a> {
+    pattern: &'a Pattern<'a>,
+    reins: &'a Reins,
+    dice: Dice,
+    findings: Findings,
+}
+
+impl<'a> Worker<'a> {
+    fn new(pattern: &'a Pattern<'a>, reins: &'a Reins, seed: u64) -> Self {
+        Self { pattern, reins, dice: Dice::new(seed), findings: Findings::default() }
+    }
+
+    /// Writes random pages of the share that is `number` of `writers`.
+    fn write(mut self, number: usize, writers: usize) -> io::Result<(Findings, Stalls)> {
+        let _counted = Counted(self.reins);
+        let share = (self.pattern.pages() - number).div_ceil(writers);
+        let mut touches = Touches::of_this_thread()?;
+        while let Some(watched) = self.reins.next() {
+            let page = self.dice.below(share) * writers + number;
+            touches.time_if(watched, || self.pattern.touch(page))?;
+            let began = Instant::now();
+            self.pattern.write(page, &mut self.findings);
+            self.reins.written.fetch_add(1, Relaxed);
+            if began.elapsed() > LONG_VISIT {
+                touches.look()?;
+            }
+        }
+        Ok((self.findings, touches.into_stalls()))
+    }
+
+    fn read(mut self) -> io::Result<(Findings, Stalls)> {
+        let _counted = Counted(self.reins);
+        let mut seen = self.pattern.unseen();
+        let mut touches = Touches::of_this_thread()?;
+        while let Some(watched) = self.reins.next() {
+            touches.look()?;
+            for _ in 0..READS {
+                let page = self.dice.below(self.pattern.pages());
+                touches.time_if(watched, || self.pattern.touch(page))?;
+                let began = Instant::now();
+                self.pattern.read(page, &mut seen, &mut self.findings);
+                if began.elapsed() > LONG_VISIT {
+                    touches.look()?;
+                }
+            }
+            self.reins.read.fetch_add(READS as u64, Relaxed);
+            thread::sleep(READER_RESTS);
+        }
+        Ok((self.findings, touches.into_stalls()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE_BYTES: usize = 4096;
+    const PAGES: usize = 64;
+
+    fn region() -> Vec<AtomicU64> {
+        (0..PAGES * PAGE_BYTES / 8).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    /// Runs a load over a region, with `harm` in the middle.
+    fn run(load: Load, harm: impl FnOnce(&[AtomicU64])) -> LoadReport {
+        let words = region();
+        let pattern = Pattern::fill(&words, PAGE_BYTES);
+        let (_, report) = under_load(&pattern, load, |reins| {
+            reins.run(true);
+            while reins.pages_written() < 10 * PAGES as u64 {
+                thread::yield_now();
+            }
+            reins.pause();
+            harm(&words);
+            reins.run(false);
+        })
+        .unwrap();
+        report
+    }
+
+    /// Goal: many threads on memory that behaves find nothing, and say what they did.
+    #[test]
+    fn memory_that_behaves_is_clean() {
+        let report = run(Load { writers: 3, readers: 2, seed: 1 }, |_| {});
+        assert!(report.findings.is_clean(), "{:?}", report.findings);
+        assert!(report.pages_written >= 10 * PAGES as u64);
+        assert!(report.stalls.report().touches.count > 0);
+    }
+
+    /// Goal: one word that is lost behind the back of the threads is found.
+    #[test]
+    fn one_lost_word_is_found() {
+        let report = run(Load { writers: 2, readers: 1, seed: 2 }, |words| {
+            words[7 * PAGE_BYTES / 8 + 3].fetch_sub(1, Relaxed);
+        });
+        assert_eq!(report.findings.lost_writes, 1);
+        assert_eq!(report.findings.first.unwrap().word, 7 * 512 + 3);
+    }
+
+    /// Goal: a load at rest does not write.
+    #[test]
+    fn a_load_rests_when_it_is_told_to() {
+        let words = region();
+        let pattern = Pattern::fill(&words, PAGE_BYTES);
+        let load = Load { writers: 2, readers: 1, seed: 3 };
+        let ((before, after), report) = under_load(&pattern, load, |reins| {
+            reins.run(false);
+            reins.pause();
+            let before = reins.pages_written();
+            thread::sleep(Duration::from_millis(5));
+            (before, reins.pages_written())
+        })
+        .unwrap();
+        assert_eq!(before, after);
+        assert_eq!(report.stalls.report().touches.count, 0, "nobody watched");
+    }
+}

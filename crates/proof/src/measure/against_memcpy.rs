@@ -1,0 +1,270 @@
+//! Migrations against memcpy with as many threads.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nodeward_pager::{Copier, Migration, Road, Spent, Supply};
+use serde::Serialize;
+
+use super::{Bench, Column};
+use crate::subject::system;
+use crate::{
+    Buffers, Error, Findings, Load, LoadReport, Pattern, Reins, Sample, StallsReport, Subject,
+    median, under_load,
+};
+
+/// The threads beside a migration: one that writes without rest, one that reads now and then.
+const WRITERS: usize = 1;
+const READERS: usize = 1;
+
+/// How long the writer's own speed is looked at in each round: as long as a migration takes, within
+/// these bounds.
+const QUIET_MIN: Duration = Duration::from_millis(20);
+const QUIET_MAX: Duration = Duration::from_millis(500);
+
+/// One number of the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// Where it stands.
+    pub column: Column,
+    /// Threads that were to move pages, and threads that copied.
+    pub lanes: u32,
+    /// Fewest threads that took part in a migration.
+    pub lanes_at_work: u32,
+    /// Speed as a part of that of memcpy with as many threads and nobody beside: the median.
+    pub ratio: f64,
+    /// Of each round.
+    pub ratios: Vec<f64>,
+    /// The same against memcpy with the same threads beside.
+    pub ratio_beside: Option<f64>,
+    /// Which routine was the memcpy.
+    pub memcpy: &'static str,
+    /// Its speed: the median.
+    pub memcpy_bytes_per_s: u64,
+    /// Speed of migrations: the median.
+    pub bytes_per_s: u64,
+    /// All that was moved.
+    pub moved_bytes: u64,
+    /// What stayed where it was.
+    pub left_bytes: u64,
+    /// What the time was spent on.
+    pub spent: SpentShares,
+    /// The longest time that pages were out of sight.
+    pub longest_hold_ns: u64,
+    /// The thread that writes.
+    pub writer: Option<WriterRate>,
+    /// How long threads were held up.
+    pub stalls: Option<StallsReport>,
+    /// What the checks found.
+    pub findings: Findings,
+}
+
+/// Parts of the time of all lanes, of 1.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct SpentShares {
+    /// Taking pages out of sight.
+    pub unmap: f64,
+    /// Copying.
+    pub copy: f64,
+    /// Bringing pages into sight.
+    pub map: f64,
+    /// Getting destination pages and giving back emptied ones.
+    pub supply: f64,
+    /// Everything else.
+    pub rest: f64,
+}
+
+/// What the thread that writes keeps of its speed.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct WriterRate {
+    /// Pages a second while nothing is migrated: the median.
+    pub alone_pages_per_s: f64,
+    /// Pages a second beside migrations: the median.
+    pub moving_pages_per_s: f64,
+    /// The median of the ratios of each round.
+    pub share: f64,
+}
+
+/// What one round measured.
+struct Round {
+    memcpy: Duration,
+    beside: Option<Duration>,
+    writer: Option<(f64, f64)>,
+    sample: Sample,
+}
+
+impl Round {
+    /// Speed against a memcpy of so many bytes that took so long.
+    fn ratio(&self, bytes: usize, memcpy: Duration) -> f64 {
+        self.sample.rate() * memcpy.as_secs_f64() / bytes as f64
+    }
+}
+
+impl Bench<'_> {
+    /// Measures one cell of the table.
+    pub(super) fn cell(
+        &self,
+        subject: &Subject,
+        pattern: &Pattern<'_>,
+        buffers: &mut Buffers,
+        copier: &dyn Copier,
+        column: Column,
+        lanes: u32,
+    ) -> Result<Cell, Error> {
+        let how = Migration {
+            lanes: Some(lanes),
+            supply: match (subject.pager().road(), column) {
+                (Road::Kernel, _) => Supply::Any,
+                (_, Column::OneWay) => Supply::OneWay,
+                (_, Column::RecycledWriter | Column::RecycledAlone) => Supply::Recycled,
+            },
+            cancel: Some(self.progress.cancel()),
+            ..Migration::default()
+        };
+        let mut copy = || {
+            buffers.copy(copier, lanes as usize).map_err(system("memcpy with that many threads"))
+        };
+        let (rounds, load) = match column {
+            Column::RecycledWriter => {
+                let (rounds, load) = self.beside_writer(pattern, |reins, quiet| {
+                    beside_round(subject, &how, reins, &mut copy, quiet)
+                })?;
+                (rounds, Some(load))
+            }
+            Column::OneWay | Column::RecycledAlone => {
+                let rounds = self.rounds(|number| alone_round(subject, &how, &mut copy, number))?;
+                (rounds, None)
+            }
+        };
+        let findings = load.as_ref().map_or_else(|| pattern.check_all(), |load| load.findings);
+        let mut cell = self.summed_up(column, lanes, &rounds);
+        cell.memcpy = copier.name();
+        cell.findings = findings;
+        cell.stalls = load.map(|load| load.stalls.report());
+        Ok(cell)
+    }
+
+    fn beside_writer(
+        &self,
+        pattern: &Pattern<'_>,
+        mut round: impl FnMut(&Reins, Duration) -> Result<Round, Error>,
+    ) -> Result<(Vec<Round>, LoadReport), Error> {
+        let load = Load { writers: WRITERS, readers: READERS, seed: self.plan.seed };
+        let (rounds, report) = under_load(pattern, load, |reins| {
+            let mut quiet = QUIET_MIN;
+            self.rounds(|_| {
+                let round = round(reins, quiet)?;
+                quiet = Duration::from_nanos(round.sample.ns).clamp(QUIET_MIN, QUIET_MAX);
+                Ok(round)
+            })
+        })
+        .map_err(system("counters of the threads that write and read"))?;
+        Ok((rounds?, report))
+    }
+
+    fn summed_up(&self, column: Column, lanes: u32, rounds: &[Round]) -> Cell {
+        let bytes = self.plan.bytes;
+        let all = |of: &dyn Fn(&Round) -> Option<f64>| -> Vec<f64> {
+            rounds.iter().filter_map(of).collect()
+        };
+        let ratios = all(&|round| Some(round.ratio(bytes, round.memcpy)));
+        let beside = all(&|round| Some(round.ratio(bytes, round.beside?)));
+        let alone = all(&|round| round.writer.map(|(alone, _)| alone));
+        let moving = all(&|round| round.writer.map(|(_, moving)| moving));
+        let shares = all(&|round| round.writer.map(|(alone, moving)| moving / alone.max(1.0)));
+        let moved_bytes: u64 = rounds.iter().map(|round| round.sample.bytes).sum();
+        self.progress.moved(moved_bytes);
+        Cell {
+            column,
+            lanes,
+            lanes_at_work: rounds.iter().map(|r| r.sample.report.lanes).min().unwrap_or(0),
+            ratio: median(&ratios),
+            ratios,
+            ratio_beside: (!beside.is_empty()).then(|| median(&beside)),
+            memcpy: "",
+            memcpy_bytes_per_s: median(&all(&|round| {
+                Some(bytes as f64 / round.memcpy.as_secs_f64().max(1e-9))
+            })) as u64,
+            bytes_per_s: median(&all(&|round| Some(round.sample.rate()))) as u64,
+            moved_bytes,
+            left_bytes: (rounds.len() * bytes) as u64 - moved_bytes,
+            spent: SpentShares::of(rounds),
+            longest_hold_ns: longest_hold(rounds),
+            writer: (!alone.is_empty()).then(|| WriterRate {
+                alone_pages_per_s: median(&alone),
+                moving_pages_per_s: median(&moving),
+                share: median(&shares),
+            }),
+            stalls: None,
+            findings: Findings::default(),
+        }
+    }
+}
+
+fn longest_hold(rounds: &[Round]) -> u64 {
+    rounds.iter().map(|round| round.sample.report.longest_hold_ns).max().unwrap_or(0)
+}
+
+/// Nobody beside; each of the two goes first as often as second.
+fn alone_round(
+    subject: &Subject,
+    how: &Migration<'_>,
+    copy: &mut impl FnMut() -> Result<Duration, Error>,
+    number: usize,
+) -> Result<Round, Error> {
+    let before = number.is_multiple_of(2).then(&mut *copy).transpose()?;
+    let sample = subject.migrate(how)?;
+    let memcpy = before.map_or_else(copy, Ok)?;
+    Ok(Round { memcpy, beside: None, writer: None, sample })
+}
+
+/// memcpy alone, the writer alone, memcpy beside the writer, a migration beside the writer.
+fn beside_round(
+    subject: &Subject,
+    how: &Migration<'_>,
+    reins: &Reins,
+    copy: &mut impl FnMut() -> Result<Duration, Error>,
+    quiet: Duration,
+) -> Result<Round, Error> {
+    reins.pause();
+    let memcpy = copy()?;
+    reins.run(false);
+    let alone = written_per_s(reins, || thread::sleep(quiet)).0;
+    let beside = copy()?;
+    reins.run(true);
+    let (moving, sample) = written_per_s(reins, || subject.migrate(how));
+    reins.run(false);
+    Ok(Round { memcpy, beside: Some(beside), writer: Some((alone, moving)), sample: sample? })
+}
+
+/// Pages a second that are written while something is done.
+pub(super) fn written_per_s<T>(reins: &Reins, work: impl FnOnce() -> T) -> (f64, T) {
+    let (before, began) = (reins.pages_written(), Instant::now());
+    let done = work();
+    let written = reins.pages_written() - before;
+    (written as f64 / began.elapsed().as_secs_f64(), done)
+}
+
+impl SpentShares {
+    fn of(rounds: &[Round]) -> Self {
+        let mut sum = Spent::default();
+        let mut all_ns = 0;
+        for Round { sample, .. } in rounds {
+            let spent = sample.report.spent;
+            sum.unmap_ns += spent.unmap_ns;
+            sum.copy_ns += spent.copy_ns;
+            sum.map_ns += spent.map_ns;
+            sum.supply_ns += spent.supply_ns;
+            all_ns += sample.ns * u64::from(sample.report.lanes.max(1));
+        }
+        let share = |ns: u64| ns as f64 / all_ns.max(1) as f64;
+        let known = sum.unmap_ns + sum.copy_ns + sum.map_ns + sum.supply_ns;
+        Self {
+            unmap: share(sum.unmap_ns),
+            copy: share(sum.copy_ns),
+            map: share(sum.map_ns),
+            supply: share(sum.supply_ns),
+            rest: share(all_ns.saturating_sub(known)),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What is measured beside the table.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use nodeward_linux::own;
+use nodeward_machine::Machine;
+use nodeward_model::Nodemask;
+use nodeward_pager::{Budget, Migration, Mode, Supply};
+use nodeward_policy::workers;
+use serde::Serialize;
+
+use super::{Bench, Extra, NO_POOL};
+use crate::subject::system;
+use crate::{Dice, Error, Load, Pattern, Sample, StallsReport, Subject, median, under_load};
+
+/// How often mappings are counted while pages move.
+const COUNTING_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Parts of the region that are moved one by one, to see whether mappings are left behind.
+const PARTS: usize = 64;
+
+/// Left out and pulled by one thread that touches everything, against moved by one lane.
+#[derive(Clone, Debug, Serialize)]
+pub struct LazyCell {
+    /// Speed as a part of the eager one: the median.
+    pub ratio: f64,
+    /// Of each round.
+    pub ratios: Vec<f64>,
+    /// Bytes a second, until the last page was touched.
+    pub bytes_per_s: u64,
+    /// Of the eager ones.
+    pub eager_bytes_per_s: u64,
+}
+
+/// Migrations that may not hold anybody up for long.
+#[derive(Clone, Debug, Serialize)]
+pub struct StallCell {
+    /// What a wait may take.
+    pub budget_ns: u64,
+    /// What touches took.
+    pub stalls: StallsReport,
+    /// Whether 99 of 100 waits were within the budget.
+    pub kept: bool,
+    /// Speed as a part of that without a budget: the median.
+    pub ratio: f64,
+    /// Bytes a second: the median.
+    pub bytes_per_s: u64,
+    /// Threads that moved pages.
+    pub lanes: u32,
+}
+
+/// Many lanes against one.
+#[derive(Clone, Debug, Serialize)]
+pub struct LanesCell {
+    /// How many.
+    pub lanes: u32,
+    /// Speed as a multiple of that of one lane: the median.
+    pub ratio: f64,
+    /// Of each round.
+    pub ratios: Vec<f64>,
+}
+
+/// Mappings of this process.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Vmas {
+    /// Before the pager and its region were there.
+    pub before: usize,
+    /// The most while parts of the region moved.
+    pub peak: usize,
+    /// How many more that is.
+    pub more: usize,
+}
+
+/// Against the kernel's move_pages(2), with as many threads, between the same nodes.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelCell {
+    /// `recycled` or `one-way`.
+    pub supply: &'static str,
+    /// Threads.
+    pub lanes: u32,
+    /// How many times as fast as the kernel: the median.
+    pub ratio: f64,
+    /// Of each round.
+    pub ratios: Vec<f64>,
+    /// Bytes a second: the median.
+    pub bytes_per_s: u64,
+    /// Of the kernel.
+    pub kernel_bytes_per_s: u64,
+}
+
+/// Two migrations that are compared.
+struct Pair {
+    one: Sample,
+    other: Sample,
+}
+
+fn ratios(pairs: &[Pair]) -> Vec<f64> {
+    pairs.iter().map(|pair| pair.one.rate() / pair.other.rate().max(1.0)).collect()
+}
+
+fn rate<'a>(samples: impl Iterator<Item = &'a Sample>) -> u64 {
+    median(&samples.map(Sample::rate).collect::<Vec<_>>()) as u64
+}
+
+impl Bench<'_> {
+    /// What is wanted beside the table, on a region whose pager has pages for all of it. There were
+    /// so many `mappings` before the two.
+    pub(super) fn others(
+        &mut self,
+        subject: &Subject,
+        pattern: &Pattern<'_>,
+        mappings: usize,
+    ) -> Result<(), Error> {
+        let by_us = subject.moves_what_is_there();
+        if self.wants(Extra::Lanes) && self.plan.most_lanes() > 1 {
+            self.row.lanes = Some(self.lanes(subject)?);
+        }
+        if self.wants(Extra::Lazy) && by_us {
+            self.row.lazy = Some(self.lazy(subject)?);
+        }
+        if self.wants(Extra::Stall) && by_us {
+            self.row.stall = Some(self.stall(subject, pattern)?);
+        }
+        if self.wants(Extra::Vmas) {
+            self.row.vmas = Some(self.vmas(subject, mappings)?);
+        }
+        self.row.findings.add(&pattern.check_all());
+        Ok(())
+    }
+
+    fn wants(&self, extra: Extra) -> bool {
+        self.plan.wants(extra) && !self.is_over()
+    }
+
+    fn how(&self, lanes: u32) -> Migration<'_> {
+        let cancel = Some(self.progress.cancel());
+        Migration { lanes: Some(lanes), cancel, ..Migration::default() }
+    }
+
+    /// Rounds of two, each of which goes first as often as second.
+    fn pairs(
+        &self,
+        mut one: impl FnMut() -> Result<Sample, Error>,
+        mut other: impl FnMut() -> Result<Sample, Error>,
+    ) -> Result<Vec<Pair>, Error> {
+        let pairs = self.rounds(|number| {
+            if number.is_multiple_of(2) {
+                return Ok(Pair { one: one()?, other: other()? });
+            }
+            let other = other()?;
+            Ok(Pair { one: one()?, other })
+        })?;
+        self.progress.moved(pairs.iter().map(|pair| pair.one.bytes + pair.other.bytes).sum());
+        Ok(pairs)
+    }
+
+    fn lanes(&self, subject: &Subject) -> Result<LanesCell, Error> {
+        let lanes = self.plan.most_lanes();
+        let pairs =
+            self.pairs(|| subject.migrate(&self.how(lanes)), || subject.migrate(&self.how(1)))?;
+        let ratios = ratios(&pairs);
+        Ok(LanesCell { lanes, ratio: median(&ratios), ratios })
+    }
+
+    fn lazy(&self, subject: &Subject) -> Result<LazyCell, Error> {
+        let pairs =
+            self.pairs(|| self.touched_where_it_goes(subject), || subject.migrate(&self.how(1)))?;
+        let ratios = ratios(&pairs);
+        Ok(LazyCell {
+            ratio: median(&ratios),
+            ratios,
+            bytes_per_s: rate(pairs.iter().map(|pair| &pair.one)),
+            eager_bytes_per_s: rate(pairs.iter().map(|pair| &pair.other)),
+        })
+    }
+
+    /// Touched by a thread of the node that it is to go to, if there are several nodes.
+    fn touched_where_it_goes(&self, subject: &Subject) -> Result<Sample, Error> {
+        let cpu = match self.plan.nodes.differ() {
+            true => {
+                let to: Nodemask = [subject.destination()].into_iter().collect();
+                let usable = self.machine.usable_cpus()?;
+                workers::cpus(&self.machine.topology()?, &to, &usable).first().copied()
+            }
+            false => None,
+        };
+        let touch = || {
+            if let Some(cpu) = cpu {
+                self.machine.stay_on(cpu);
+            }
+            subject.migrate_lazily(&self.how(1))
+        };
+        on_a_thread(touch)
+    }
+
+    fn stall(&self, subject: &Subject, pattern: &Pattern<'_>) -> Result<StallCell, Error> {
+        let lanes = self.plan.most_lanes();
+        let budget = Budget { stall: Some(self.plan.stall), bytes_per_s: None };
+        let load = Load { writers: 1, readers: 1, seed: self.plan.seed };
+        let (pairs, report) = under_load(pattern, load, |reins| {
+            self.pairs(
+                || {
+                    reins.run(true);
+                    let sample = subject.migrate(&Migration { budget, ..self.how(lanes) });
+                    reins.run(false);
+                    sample
+                },
+                || subject.migrate(&self.how(lanes)),
+            )
+        })
+        .map_err(system("counters of the threads that write and read"))?;
+        let (pairs, stalls) = (pairs?, report.stalls.report());
+        let budget_ns = u64::try_from(self.plan.stall.as_nanos()).unwrap_or(u64::MAX);
+        Ok(StallCell {
+            budget_ns,
+            stalls,
+            kept: stalls.waits.p99_ns <= budget_ns,
+            ratio: median(&ratios(&pairs)),
+            bytes_per_s: rate(pairs.iter().map(|pair| &pair.one)),
+            lanes,
+        })
+    }
+
+    /// Moves odd parts of the region, some of them lazily, and counts mappings meanwhile.
+    fn vmas(&self, subject: &Subject, before: usize) -> Result<Vmas, Error> {
+        let count = || own::mappings().map_err(system("counting our mappings"));
+        let mut peak = before;
+        let mut dice = Dice::new(self.plan.seed);
+        for part in 0..PARTS {
+            let counted = move_a_part(subject, self.how(1), &mut dice, part % 4 == 3, &count)?;
+            peak = peak.max(counted);
+        }
+        subject.migrate(&self.how(1))?; // pulls what was left out
+        Ok(Vmas { before, peak, more: peak.saturating_sub(before) })
+    }
+
+    /// Between two nodes only: on one the kernel has nothing to do.
+    pub(super) fn against_kernel(&mut self) -> Result<(), Error> {
+        if !self.wants(Extra::Kernel) || !self.plan.nodes.differ() {
+            return Ok(());
+        }
+        let kernel = Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Kernel))?;
+        let lanes = self.plan.most_lanes();
+        for (name, supply) in [("recycled", Supply::Recycled), ("one-way", Supply::OneWay)] {
+            let subject = match supply {
+                Supply::Recycled => self.plan.recycling(self.page)?,
+                _ => Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Auto))?,
+            };
+            self.note(&subject);
+            if !subject.moves_what_is_there() {
+                return Ok(());
+            }
+            let pattern = super::pattern(&subject);
+            let pairs = self.pairs(
+                || subject.migrate(&Migration { supply, ..self.how(lanes) }),
+                || kernel.migrate(&self.how(lanes)),
+            )?;
+            self.row.findings.add(&pattern.check_all());
+            let ratios = ratios(&pairs);
+            self.row.kernel.push(KernelCell {
+                supply: name,
+                lanes,
+                ratio: median(&ratios),
+                ratios,
+                bytes_per_s: rate(pairs.iter().map(|pair| &pair.one)),
+                kernel_bytes_per_s: rate(pairs.iter().map(|pair| &pair.other)),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// On a thread of its own, which may stay on a CPU until it ends.
+fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(work).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Moves a part of the region; returns the most mappings that were seen meanwhile.
+fn move_a_part(
+    subject: &Subject,
+    how: Migration<'_>,
+    dice: &mut Dice,
+    lazily: bool,
+    count: &(impl Fn() -> Result<usize, Error> + Sync),
+) -> Result<usize, Error> {
+    let region = subject.region();
+    let pages = region.bytes() / region.page_bytes();
+    let start = dice.below(pages);
+    let end = start + 1 + dice.below(pages - start);
+    let range = start * region.page_bytes()..end * region.page_bytes();
+    let how = Migration { even_if_there: subject.moves_what_is_there(), ..how };
+    let over = AtomicBool::new(false);
+    let over = &over;
+    thread::scope(|scope| {
+        let counting = scope.spawn(move || {
+            let mut most = count()?;
+            while !over.load(Relaxed) {
+                thread::sleep(COUNTING_INTERVAL);
+                most = most.max(count()?);
+            }
+            Ok(most)
+        });
+        let moved = match lazily {
+            true => region.migrate_lazily(range, &how),
+            false => region.migrate(range, subject.destination(), &how),
+        };
+        over.store(true, Relaxed);
+        let most = counting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        moved?;
+        most
+    })
+}

@@ -1,0 +1,146 @@
+//! What memcpy takes: the measure for everything that moves memory.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nodeward_linux::own::{Area, Backing, Usage};
+use nodeward_linux::{Linux, policy};
+use nodeward_machine::Machine;
+use nodeward_model::{CpuId, NodeId};
+use nodeward_pager::{Copier, PageSize};
+
+use crate::Nodes;
+
+/// Copied at a stretch, as a batch of the pager.
+const BATCH_BYTES: usize = 2 << 20;
+
+/// Ordinary memory, as large as the region twice over, to copy to and fro.
+pub struct Buffers {
+    areas: [Memory; 2],
+    /// Where the threads run; anywhere if it is empty.
+    cpus: Vec<CpuId>,
+    machine: Linux,
+    back: bool,
+}
+
+/// A mapping, and the part of it that begins at a huge page.
+struct Memory {
+    area: Area,
+    part: Range<usize>,
+}
+
+impl Buffers {
+    /// Maps and populates the one on `nodes.from`, the other on `nodes.to`, of pages of that size.
+    /// Threads that copy run on `cpus` in turn, anywhere if there are none.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn new(bytes: usize, page: PageSize, nodes: Nodes, cpus: Vec<CpuId>) -> io::Result<Self> {
+        let areas = [Memory::on(nodes.from, bytes, page)?, Memory::on(nodes.to, bytes, page)?];
+        Ok(Self { areas, cpus, machine: Linux::open(), back: false })
+    }
+
+    /// Copies all of the one to the other with so many threads; the next time the other way round.
+    /// Returns how long that took, without starting the threads.
+    ///
+    /// # Errors
+    /// None but those of memory that cannot be had for oneself, which is not so here.
+    pub fn copy(&mut self, copier: &dyn Copier, threads: usize) -> io::Result<Duration> {
+        let [one, other] = &mut self.areas;
+        let (from, to) = if self.back { (other, one) } else { (one, other) };
+        self.back = !self.back;
+        let (from, to) = (from.content()?, to.content()?);
+        let share = from.len().div_ceil(threads).next_multiple_of(BATCH_BYTES);
+        let shares: Vec<_> = to.chunks_mut(share).zip(from.chunks(share)).collect();
+        let start = Barrier::new(shares.len());
+        let (start, cpus, machine) = (&start, &self.cpus, &self.machine);
+        thread::scope(|scope| {
+            let copy = |(number, (to, from)): (usize, (&'_ mut [u8], &'_ [u8]))| {
+                if let Some(cpu) = cpus.get(number % cpus.len().max(1)) {
+                    machine.stay_on(*cpu);
+                }
+                start.wait();
+                let began = Instant::now();
+                for (to, from) in to.chunks_mut(BATCH_BYTES).zip(from.chunks(BATCH_BYTES)) {
+                    copier.copy(to, from);
+                }
+                (began, Instant::now())
+            };
+            let threads: Vec<_> =
+                shares.into_iter().enumerate().map(|s| scope.spawn(move || copy(s))).collect();
+            let times: Vec<_> = threads.into_iter().filter_map(|t| t.join().ok()).collect();
+            let began = times.iter().map(|time| time.0).min();
+            let ended = times.iter().map(|time| time.1).max();
+            began.zip(ended).map(|(began, ended)| ended - began).ok_or(io::ErrorKind::Other.into())
+        })
+    }
+}
+
+impl Memory {
+    fn on(node: NodeId, bytes: usize, page: PageSize) -> io::Result<Self> {
+        let area = Area::map(bytes + BATCH_BYTES, Backing::Anonymous)?;
+        area.advise(match page {
+            PageSize::Base => Usage::BasePages,
+            PageSize::Huge => Usage::HugePages,
+        })?;
+        let first = area.address().next_multiple_of(BATCH_BYTES as u64) - area.address();
+        let first = first as usize;
+        let mut memory = Self { area, part: first..first + bytes };
+        // A thread of its own, whose memory policy ends with it.
+        thread::scope(|scope| {
+            let populated = scope.spawn(|| -> io::Result<()> {
+                policy::bind_memory(&[node].into_iter().collect())?;
+                memory.content()?.fill(0x5a);
+                Ok(())
+            });
+            populated.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        Ok(memory)
+    }
+
+    fn content(&mut self) -> io::Result<&mut [u8]> {
+        let content = self.area.content_mut().ok_or(io::ErrorKind::Unsupported)?;
+        Ok(&mut content[self.part.clone()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+
+    /// Copies like memcpy and counts what it copied.
+    struct Counting(AtomicUsize);
+
+    impl Copier for Counting {
+        fn name(&self) -> &'static str {
+            "counting"
+        }
+
+        fn copy(&self, to: &mut [u8], from: &[u8]) {
+            self.0.fetch_add(from.len(), Relaxed);
+            to.copy_from_slice(from);
+        }
+    }
+
+    /// Goal: every byte is copied once, whatever the number of threads, and both ways.
+    #[test]
+    fn all_of_it_is_copied() {
+        let bytes = 3 * BATCH_BYTES;
+        let nodes = Nodes { from: NodeId(0), to: NodeId(0) };
+        let mut buffers = Buffers::new(bytes, PageSize::Base, nodes, Vec::new()).unwrap();
+        buffers.areas[0].content().unwrap().fill(7);
+        for threads in 1..=4 {
+            let copied = Counting(AtomicUsize::new(0));
+            buffers.copy(&copied, threads).unwrap();
+            assert_eq!(copied.0.into_inner(), bytes, "{threads} threads");
+            let ended = if buffers.back { 1 } else { 0 };
+            assert!(buffers.areas[ended].content().unwrap().iter().all(|&byte| byte == 7));
+        }
+    }
+}

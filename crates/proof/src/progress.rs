@@ -1,0 +1,49 @@
+//! How far a measurement is, and the wish to end it.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nodeward_pager::Cancel;
+
+/// Read by whoever shows it, while the measurement runs.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicU64,
+    total: AtomicU64,
+    moved_bytes: AtomicU64,
+    cancel: Cancel,
+}
+
+impl Progress {
+    /// What is done, in the unit of [`Progress::total`].
+    pub fn done(&self) -> u64 {
+        self.done.load(Relaxed)
+    }
+
+    /// All that is to be done; zero until it is known.
+    pub fn total(&self) -> u64 {
+        self.total.load(Relaxed)
+    }
+
+    /// Bytes that were moved until now.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved_bytes.load(Relaxed)
+    }
+
+    /// The wish to end between two batches.
+    pub fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    pub(crate) fn expect(&self, total: u64) {
+        self.total.store(total, Relaxed);
+    }
+
+    pub(crate) fn advance(&self, by: u64) {
+        self.done.fetch_add(by, Relaxed);
+    }
+
+    pub(crate) fn moved(&self, bytes: u64) {
+        self.moved_bytes.fetch_add(bytes, Relaxed);
+    }
+}

@@ -1,0 +1,258 @@
+//! Moves regions in every way there is, under threads that write and check, until so many bytes
+//! have moved.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use nodeward_model::{Account, NodeId};
+use nodeward_pager::{Budget, Migration, Mode, PageSize, Report, Supply};
+use serde::Serialize;
+
+use crate::subject::{SubjectOptions, system};
+use crate::{
+    Dice, Error, Findings, Load, Nodes, Pattern, Progress, Stalls, StallsReport, Subject,
+    under_load,
+};
+
+/// What is done with one region before another is opened.
+const OPERATIONS: usize = 48;
+
+/// The largest range that is moved under a stall budget at a time: it is slow.
+const BUDGETED_BYTES_MAX: usize = 64 << 20;
+
+/// How much is moved, of what.
+#[derive(Clone, Copy, Debug)]
+pub struct SoakPlan {
+    /// Bytes to move, in all.
+    pub total_bytes: u64,
+    /// Bytes of a region.
+    pub region_bytes: usize,
+    /// Most threads that move pages.
+    pub lanes: u32,
+    /// Between which nodes.
+    pub nodes: Nodes,
+    /// Decides everything that is chosen.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct SoakReport {
+    /// Decides everything that was chosen.
+    pub seed: u64,
+    /// How pages moved.
+    pub road: &'static str,
+    /// Bytes that moved, without those that touches pulled.
+    pub moved_bytes: u64,
+    /// Bytes that were left out besides, for touches to pull.
+    pub lazy_bytes: u64,
+    /// Regions, one after the other.
+    pub regions: u64,
+    /// Migrations of ranges.
+    pub migrations: u64,
+    /// What became of pages, summed over all migrations.
+    pub account: Account,
+    /// Pages that were written, with every word checked before.
+    pub pages_written: u64,
+    /// Pages that were read and checked.
+    pub pages_read: u64,
+    /// How long threads were held up.
+    pub stalls: StallsReport,
+    /// From beginning to end, in nanoseconds.
+    pub took_ns: u64,
+    /// Huge pages were left out, because there are none.
+    pub no_huge_pages: Option<String>,
+    /// What the checks found.
+    pub findings: Findings,
+}
+
+/// Moves until it is enough, or somebody wants it to end, or something was lost.
+///
+/// # Errors
+/// If the pager refuses, or nothing moves.
+pub fn soak(plan: &SoakPlan, progress: &Progress) -> Result<SoakReport, Error> {
+    progress.expect(plan.total_bytes);
+    let began = Instant::now();
+    let mut soak = Soak {
+        plan,
+        progress,
+        dice: Dice::new(plan.seed),
+        stalls: Stalls::default(),
+        report: SoakReport {
+            seed: plan.seed,
+            road: "",
+            moved_bytes: 0,
+            lazy_bytes: 0,
+            regions: 0,
+            migrations: 0,
+            account: Account::default(),
+            pages_written: 0,
+            pages_read: 0,
+            stalls: StallsReport::default(),
+            took_ns: 0,
+            no_huge_pages: None,
+            findings: Findings::default(),
+        },
+    };
+    while soak.goes_on() {
+        soak.region()?;
+    }
+    soak.report.stalls = soak.stalls.report();
+    soak.report.took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(soak.report)
+}
+
+struct Soak<'a> {
+    plan: &'a SoakPlan,
+    progress: &'a Progress,
+    dice: Dice,
+    stalls: Stalls,
+    report: SoakReport,
+}
+
+impl Soak<'_> {
+    fn goes_on(&self) -> bool {
+        self.report.moved_bytes < self.plan.total_bytes
+            && self.report.findings.is_clean()
+            && !self.progress.cancel().is_cancelled()
+    }
+
+    /// Opens a region and does all that is done with one.
+    fn region(&mut self) -> Result<(), Error> {
+        let Some(subject) = self.open()? else { return Ok(()) };
+        self.report.regions += 1;
+        self.report.road = subject.pager().road().name();
+        let pattern = Pattern::fill(subject.words(), subject.base_bytes() as usize);
+        let (writers, readers) = (1 + self.dice.below(2), 1 + self.dice.below(2));
+        let load = Load { writers, readers, seed: self.dice.below(usize::MAX) as u64 };
+        let before = self.report.moved_bytes;
+        let (done, load) = under_load(&pattern, load, |reins| {
+            reins.run(true);
+            for _ in 0..OPERATIONS {
+                if self.goes_on() {
+                    self.operation(&subject)?;
+                }
+            }
+            self.add(&subject, &self.migrate_all(&subject)?);
+            Ok::<_, Error>(())
+        })
+        .map_err(system("counters of the threads that write and read"))?;
+        done?;
+        self.stalls.add(&load.stalls);
+        self.report.findings.add(&load.findings);
+        self.report.pages_written += load.pages_written;
+        self.report.pages_read += load.pages_read;
+        self.report.moved(before, self.progress)
+    }
+
+    /// A region of some kind; none if there are no such pages.
+    fn open(&mut self) -> Result<Option<Subject>, Error> {
+        let huge = self.report.no_huge_pages.is_none() && self.dice.below(3) == 0;
+        let bytes = self.plan.region_bytes;
+        let options = SubjectOptions {
+            bytes,
+            page: if huge { PageSize::Huge } else { PageSize::Base },
+            mode: Mode::Auto,
+            pool_bytes: self.dice.one_of(&[0, 2 << 20, bytes as u64 / 4, bytes as u64]),
+            lanes: self.plan.lanes,
+            nodes: self.plan.nodes,
+        };
+        match Subject::open(options) {
+            Err(Error::Pager(nodeward_pager::Error::NoHugePages { why })) => {
+                self.report.no_huge_pages = Some(why);
+                Ok(None)
+            }
+            subject => subject.map(Some),
+        }
+    }
+
+    fn operation(&mut self, subject: &Subject) -> Result<(), Error> {
+        let by_us = subject.moves_what_is_there();
+        let region = subject.region();
+        let range = self.range(region.bytes() / region.page_bytes(), region.page_bytes());
+        let (range, how) = self.how(range, by_us);
+        let how = Migration { cancel: Some(self.progress.cancel()), ..how };
+        let lazy = by_us && self.dice.below(6) == 0;
+        let exchanged = self.plan.nodes.differ() && self.dice.below(6) == 0;
+        let report = match (lazy, exchanged) {
+            (true, _) => region.migrate_lazily(range, &how)?,
+            (false, true) => {
+                let middle = (range.start + range.len() / 2) / region.page_bytes();
+                let (middle, length) = (middle * region.page_bytes(), range.len() / 2);
+                let length = length / region.page_bytes() * region.page_bytes();
+                let one = range.start..range.start + length;
+                region.exchange(one, middle..middle + length, &how)?
+            }
+            (false, false) => region.migrate(range, self.node(), &how)?,
+        };
+        self.add(subject, &report);
+        if self.dice.below(8) == 0 {
+            let range = self.range(region.bytes() / region.page_bytes(), region.page_bytes());
+            let _guard = region.pin(range)?;
+        }
+        Ok(())
+    }
+
+    /// Ends with all of it in its place, so that a last check sees no lazy page.
+    fn migrate_all(&self, subject: &Subject) -> Result<Report, Error> {
+        let even_if_there = subject.moves_what_is_there();
+        let how = Migration { even_if_there, ..Migration::default() };
+        let region = subject.region();
+        Ok(region.migrate(0..region.bytes(), self.plan.nodes.from, &how)?)
+    }
+
+    /// Large ranges as often as small ones.
+    fn range(&mut self, pages: usize, page_bytes: usize) -> Range<usize> {
+        let most = pages >> self.dice.below(pages.ilog2() as usize + 1);
+        let length = 1 + self.dice.below(most.max(1));
+        let start = self.dice.below(pages - length + 1);
+        start * page_bytes..(start + length) * page_bytes
+    }
+
+    fn node(&mut self) -> NodeId {
+        self.dice.one_of(&[self.plan.nodes.from, self.plan.nodes.to])
+    }
+
+    fn how(&mut self, range: Range<usize>, by_us: bool) -> (Range<usize>, Migration<'static>) {
+        let lanes = 1 + self.dice.below(self.plan.lanes as usize) as u32;
+        let stall = match self.dice.below(8) {
+            0 => Some(Duration::from_micros(250)),
+            1 => Some(Duration::from_millis(1)),
+            _ => None,
+        };
+        let longest = if stall.is_some() { BUDGETED_BYTES_MAX } else { usize::MAX };
+        let how = Migration {
+            budget: Budget { stall, bytes_per_s: None },
+            lanes: Some(lanes),
+            batch_bytes: self.dice.one_of(&[None, Some(64 << 10), Some(512 << 10)]),
+            supply: match by_us {
+                true => self.dice.one_of(&[Supply::Any, Supply::Any, Supply::OneWay]),
+                false => Supply::Any,
+            },
+            even_if_there: by_us,
+            ..Migration::default()
+        };
+        (range.start..range.end.min(range.start.saturating_add(longest)), how)
+    }
+
+    fn add(&mut self, subject: &Subject, report: &Report) {
+        let page = subject.base_bytes();
+        let moved = report.account.moved * page;
+        self.report.moved_bytes += moved;
+        self.report.lazy_bytes += report.lazy_pages * page;
+        self.report.migrations += 1;
+        self.report.account.add(&report.account);
+        self.progress.advance(moved);
+        self.progress.moved(moved);
+    }
+}
+
+impl SoakReport {
+    /// A region of which nothing moved at all would go on for ever.
+    fn moved(&self, before: u64, progress: &Progress) -> Result<(), Error> {
+        if self.moved_bytes > before || progress.cancel().is_cancelled() {
+            return Ok(());
+        }
+        Err(Error::stuck(&self.account))
+    }
+}

@@ -1,0 +1,240 @@
+//! A region that is moved to and fro between two nodes, or, where there is only one, from its pages
+//! to others of the same node.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Instant;
+
+use nodeward_linux::Linux;
+use nodeward_machine::Machine;
+use nodeward_model::{Account, NodeId};
+use nodeward_pager::{
+    Migration, Mode, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Report, Road,
+    Supply,
+};
+use serde::Serialize;
+
+/// Why something could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The pager refused.
+    #[error(transparent)]
+    Pager(#[from] nodeward_pager::Error),
+    /// The machine could not be looked at.
+    #[error(transparent)]
+    Machine(#[from] nodeward_machine::Error),
+    /// Ordinary memory or a counter could not be had.
+    #[error("{what}: {source}; give less than this with --size, or see the cause")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Only the kernel moves pages here, and it has nowhere to move them to.
+    #[error(
+        "nothing moves here: there is one node, and without userfaultfd ({why}) pages move only \
+         between nodes; `nodeward doctor` tells what to do"
+    )]
+    NothingMoves {
+        /// Why userfaultfd cannot be used.
+        why: String,
+    },
+    /// Pages stayed where they were, all of them.
+    #[error(
+        "none of {pages} pages moved: {why}; free memory on the nodes, or give a smaller --size"
+    )]
+    Stuck {
+        /// How many should have.
+        pages: u64,
+        /// The reasons.
+        why: String,
+    },
+}
+
+/// Between which nodes pages are moved. They may be the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Nodes {
+    /// Where the region is first.
+    pub from: NodeId,
+    /// Where it goes first.
+    pub to: NodeId,
+}
+
+impl Nodes {
+    /// Whether pages leave their node at all.
+    pub fn differ(self) -> bool {
+        self.from != self.to
+    }
+}
+
+/// What a region is made of for measuring.
+#[derive(Clone, Copy, Debug)]
+pub struct SubjectOptions {
+    /// Its size.
+    pub bytes: usize,
+    /// Its pages.
+    pub page: PageSize,
+    /// Who moves them.
+    pub mode: Mode,
+    /// Bytes that the pager keeps for later migrations, on each node.
+    pub pool_bytes: u64,
+    /// Most threads that move pages at a time.
+    pub lanes: u32,
+    /// Between which nodes.
+    pub nodes: Nodes,
+}
+
+/// One migration.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Bytes that moved.
+    pub bytes: u64,
+    /// How long it took, in nanoseconds.
+    pub ns: u64,
+    /// All that the pager says of it.
+    pub report: Report,
+}
+
+impl Sample {
+    /// Bytes a second.
+    pub fn rate(&self) -> f64 {
+        self.bytes as f64 / self.ns.max(1) as f64 * 1e9
+    }
+}
+
+/// A pager with one region, all of it in memory.
+#[derive(Debug)]
+pub struct Subject {
+    region: Region,
+    pager: Pager,
+    nodes: Nodes,
+    base_bytes: u64,
+    /// Whether it is at `nodes.to`.
+    away: AtomicBool,
+}
+
+impl Subject {
+    /// Opens a pager, and commits a region on the first node.
+    ///
+    /// # Errors
+    /// If the pager refuses, or if nothing can move here.
+    pub fn open(options: SubjectOptions) -> Result<Self, Error> {
+        let pager = Pager::open(&PagerOptions {
+            lanes: Some(options.lanes),
+            pool_bytes: Some(options.pool_bytes),
+            kernel_only: options.mode == Mode::Kernel,
+            ..PagerOptions::default()
+        })?;
+        if pager.road() == Road::Kernel && !options.nodes.differ() {
+            let why = pager.why_not_faster().unwrap_or_default().to_owned();
+            return Err(Error::NothingMoves { why });
+        }
+        let placement = Placement::Node(options.nodes.from);
+        let region = pager.reserve(
+            options.bytes,
+            &RegionOptions {
+                page: options.page,
+                placement: placement.clone(),
+                mode: options.mode,
+                free_of_dma: true,
+                ..RegionOptions::default()
+            },
+        )?;
+        region.commit(0..region.bytes(), &placement)?;
+        let base_bytes = Linux::open().page_bytes();
+        Ok(Self { region, pager, nodes: options.nodes, base_bytes, away: AtomicBool::new(false) })
+    }
+
+    /// The content.
+    pub fn words(&self) -> &[AtomicU64] {
+        self.region.words()
+    }
+
+    /// The region itself.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Its pager.
+    pub fn pager(&self) -> &Pager {
+        &self.pager
+    }
+
+    /// Whether pages move even to the node that they are on. The kernel does not do that.
+    pub fn moves_what_is_there(&self) -> bool {
+        self.pager.road() != Road::Kernel
+    }
+
+    /// Bytes of a base page, which are what is written and checked at a time.
+    pub fn base_bytes(&self) -> u64 {
+        self.base_bytes
+    }
+
+    /// The node that the next migration goes to.
+    pub fn destination(&self) -> NodeId {
+        if self.away.load(Relaxed) { self.nodes.from } else { self.nodes.to }
+    }
+
+    /// Fills the pools of both nodes with pages: later migrations can use those.
+    ///
+    /// # Errors
+    /// If the pager refuses.
+    pub fn fill_pools(&self) -> Result<(), Error> {
+        let how = Migration { supply: Supply::OneWay, ..Migration::default() };
+        self.migrate(&how)?;
+        if self.nodes.differ() {
+            self.migrate(&how)?;
+        }
+        Ok(())
+    }
+
+    /// Moves all of it to the other node, or to other pages of the only one.
+    ///
+    /// # Errors
+    /// If the pager refuses, or if not a single page moved.
+    pub fn migrate(&self, how: &Migration<'_>) -> Result<Sample, Error> {
+        let how = Migration { even_if_there: self.moves_what_is_there(), ..*how };
+        let report = self.region.migrate(0..self.region.bytes(), self.destination(), &how)?;
+        self.away.fetch_xor(true, Relaxed);
+        self.sample(report)
+    }
+
+    /// Leaves all of it out, and touches one page after the other on the calling thread, which
+    /// pulls them to its node. The time is that of both.
+    ///
+    /// # Errors
+    /// If the pager refuses, or if not a single page was left out.
+    pub fn migrate_lazily(&self, how: &Migration<'_>) -> Result<Sample, Error> {
+        let how = Migration { even_if_there: self.moves_what_is_there(), ..*how };
+        let began = Instant::now();
+        let mut report = self.region.migrate_lazily(0..self.region.bytes(), &how)?;
+        for page in self.words().chunks(self.base_bytes as usize / size_of::<u64>()) {
+            std::hint::black_box(page[0].load(Relaxed));
+        }
+        report.took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.away.fetch_xor(true, Relaxed);
+        self.sample(report)
+    }
+
+    fn sample(&self, report: Report) -> Result<Sample, Error> {
+        let pages = report.account.moved + report.lazy_pages;
+        if pages == 0 && !report.cancelled {
+            return Err(Error::stuck(&report.account));
+        }
+        Ok(Sample { bytes: pages * self.base_bytes, ns: report.took_ns, report })
+    }
+}
+
+impl Error {
+    pub(crate) fn stuck(account: &Account) -> Self {
+        let why = account.skipped.iter().map(|(why, pages)| format!("{pages} {why}"));
+        Self::Stuck { pages: account.selected(), why: why.collect::<Vec<_>>().join(", ") }
+    }
+}
+
+/// Names what was tried.
+pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::System { what, source }
+}
