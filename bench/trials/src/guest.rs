@@ -101,13 +101,7 @@ pub struct Cpuset {
 impl Cpuset {
     /// Makes a group below the root.
     pub fn new(name: &str, nodes: &str) -> Result<Self, Skipped> {
-        let root = "/sys/fs/cgroup";
-        if !Path::new(root).join("cgroup.controllers").exists() {
-            return Err(Skipped("control groups of version 2 are not mounted".to_owned()));
-        }
-        write(&format!("{root}/cgroup.subtree_control"), "+cpuset");
-        let folder = format!("{root}/{name}");
-        fs::create_dir_all(&folder).expect("a control group can be made");
+        let folder = control_group(name, "cpuset")?;
         write(&format!("{folder}/cpuset.mems"), nodes);
         Ok(Self { folder })
     }
@@ -116,4 +110,46 @@ impl Cpuset {
     pub fn take(&self, pid: u32) {
         write(&format!("{}/cgroup.procs", self.folder), &pid.to_string());
     }
+}
+
+/// A control group that limits memory, with ourselves in it until the end of the value.
+#[derive(Debug)]
+pub struct MemoryGroup {
+    folder: String,
+}
+
+impl MemoryGroup {
+    /// Makes a group below the root and enters it; it has no limit yet.
+    pub fn enter(name: &str) -> Result<Self, Skipped> {
+        let folder = control_group(name, "memory")?;
+        write(&format!("{folder}/cgroup.procs"), "0");
+        Ok(Self { folder })
+    }
+
+    /// Limits the group to what it uses now and so many bytes more.
+    pub fn allow_more(&self, bytes: u64) {
+        let used: u64 =
+            read(&format!("{}/memory.current", self.folder)).trim().parse().expect("a number");
+        write(&format!("{}/memory.max", self.folder), &(used + bytes).to_string());
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        write(&format!("{ROOT_GROUP}/cgroup.procs"), "0");
+        fs::remove_dir(&self.folder).expect("nobody is in the group any more");
+    }
+}
+
+const ROOT_GROUP: &str = "/sys/fs/cgroup";
+
+/// Makes a control group below the root in which something can be limited; its folder.
+fn control_group(name: &str, controller: &str) -> Result<String, Skipped> {
+    if !Path::new(ROOT_GROUP).join("cgroup.controllers").exists() {
+        return Err(Skipped("control groups of version 2 are not mounted".to_owned()));
+    }
+    write(&format!("{ROOT_GROUP}/cgroup.subtree_control"), &format!("+{controller}"));
+    let folder = format!("{ROOT_GROUP}/{name}");
+    fs::create_dir_all(&folder).expect("a control group can be made");
+    Ok(folder)
 }

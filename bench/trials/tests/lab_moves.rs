@@ -200,13 +200,49 @@ fn lists_of_addresses() {
     ]);
 }
 
-#[test]
-fn nodes_that_change_places() {
+/// Nodes that pools of huge pages can quickly fill.
+fn small_nodes() -> Scenario {
     let text = "about = \"Nodes that pools of huge pages can quickly fill\"\n\
         [[node]]\nid = 0\ncpus = 1\nmemory = \"640MiB\"\n\
         [[node]]\nid = 1\ncpus = 1\nmemory = \"512MiB\"\n";
-    let small = Scenario::parse("small-nodes", text).expect("a scenario");
-    cases(&Kernel::V6_12, small, &["exchange_full_nodes", "exchange_of_unequals"]);
+    Scenario::parse("small-nodes", text).expect("a scenario")
+}
+
+#[test]
+fn nodes_that_change_places() {
+    cases(&Kernel::V6_12, small_nodes(), &["exchange_full_nodes", "exchange_of_unequals"]);
+}
+
+/// The pager on kernels that have UFFDIO_MOVE.
+const PAGER: [&str; 5] = [
+    "pager_under_a_writer",
+    "pager_placement",
+    "pager_lazily",
+    "pager_few_mappings",
+    "pager_in_a_full_group",
+];
+
+#[test]
+fn pager_on_6_1() {
+    cases(&Kernel::V6_1, scenario("two-nodes"), &["pager_by_remap", "pager_in_a_full_group"]);
+}
+
+#[test]
+fn pager_on_6_12() {
+    on_two_nodes(&PAGER);
+}
+
+#[test]
+fn pager_on_the_newest_kernel() {
+    cases(&Kernel::Newest, scenario("two-nodes"), &PAGER);
+}
+
+#[test]
+fn pager_on_nodes_that_fill_up() {
+    cases(&Kernel::V6_12, small_nodes(), &["pager_exchange_full_nodes"]);
+    let full = ["pager_destination_full", "pager_destination_fills_up"];
+    cases(&Kernel::V6_12, small_node("128MiB"), &full);
+    cases(&Kernel::Newest, small_node("128MiB"), &full);
 }
 
 #[test]

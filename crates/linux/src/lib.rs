@@ -4,6 +4,7 @@
 mod sys;
 
 pub mod advice;
+pub mod cgroup;
 pub mod file_cache;
 mod frames;
 pub mod hot;

@@ -167,6 +167,11 @@ impl Batch {
         self.folios.iter().map(|folio| u32::from(folio.is_out_of_sight())).sum()
     }
 
+    /// Whether a folio is home as a copy. Asked at the end.
+    pub fn is_moved(&self, folio: u32) -> bool {
+        self.folios.get(folio as usize) == Some(&Folio::Moved)
+    }
+
     /// A batch without folios, and with room for as many as there may be.
     fn with_room(shape: Shape) -> Self {
         let pages = Self::PAGES_MAX as usize;

@@ -8,19 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use nodeward_linux::policy;
 use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
-use nodeward_model::{NodeId, SkipReason};
+use nodeward_model::SkipReason;
 use nodeward_policy::pacing::StallBudget;
-use nodeward_policy::supply::{Source, SupplyCosts};
 
 use crate::hands::{Hands, Seat, Trip, whole};
+use crate::landing;
 use crate::page_bits::PageBits;
 use crate::refusals;
 use crate::shadow::Shadow;
 use crate::shop::Shop;
-use crate::sys::Advice;
-use crate::{CHUNK_BYTES, PageSize, Report, Supply};
+use crate::stock::{Destination, Stock};
+use crate::{CHUNK_BYTES, PageSize, Report};
 
 /// How often a page that was refused for the time being is tried in one batch.
 const ATTEMPTS: u32 = 3;
@@ -28,20 +27,12 @@ const ATTEMPTS: u32 = 3;
 /// The tools of one thread that carries pages.
 pub struct Carrier {
     pub shop: Arc<Shop>,
-    lane: usize,
+    pub stock: Stock,
     batch: Batch,
     refused: Vec<Refused>,
     seats: Vec<Seat>,
-    /// A slot that fills with emptied pages, and the node they are on.
-    emptied: Option<(PageSize, Option<NodeId>, Shadow)>,
-    /// A slot with destination pages, and the node they are on.
-    ready: Option<(PageSize, NodeId, Shadow)>,
-    /// What base pages cost by their source.
-    costs: SupplyCosts,
     /// Pages of the chunk that were refused because somebody holds or shares them.
     busy: PageBits,
-    /// Where this thread's new pages come from.
-    preferred: Option<NodeId>,
 }
 
 /// Pages that were taken out of sight.
@@ -54,39 +45,19 @@ pub struct Out {
     pub pages: PageBits,
 }
 
-/// Where the copies of a batch are made.
-enum Destination {
-    /// In the pages of [`Carrier::ready`], from this folio of it on.
-    Ready(usize),
-    /// Fresh pages that the kernel allocates and fills while it maps them.
-    Fresh,
-}
-
-impl Destination {
-    fn source(&self) -> Source {
-        match self {
-            Self::Ready(_) => Source::Kept,
-            Self::Fresh => Source::Fresh,
-        }
-    }
-}
-
 impl Carrier {
     /// Tools for a lane. Lanes with different numbers work in different sections.
     pub fn new(shop: Arc<Shop>, lane: usize) -> Self {
         let shape = Shape { folios: 0, folio_pages: 1, page_bytes: 1, copiers: 1, attempts: 1 };
         let most = Batch::PAGES_MAX as usize;
+        let stock = Stock::new(Arc::clone(&shop), lane);
         Self {
             shop,
-            lane,
+            stock,
             batch: Batch::new(shape),
             refused: Vec::with_capacity(most),
             seats: Vec::with_capacity(most),
-            emptied: None,
-            ready: None,
-            costs: SupplyCosts::default(),
             busy: PageBits::default(),
-            preferred: None,
         }
     }
 
@@ -102,7 +73,7 @@ impl Carrier {
             let trip = Trip { size: PageSize::Base, ..*trip };
             return self.migrate(&trip, pages, stall, report);
         }
-        let folio_pages = self.folio_pages(trip.size);
+        let folio_pages = self.shop.folio_pages(trip.size);
         let folios: Vec<usize> = match trip.size {
             PageSize::Base => pages.iter().collect(),
             PageSize::Huge => vec![0],
@@ -113,8 +84,9 @@ impl Carrier {
                 return report.account.skip(why, (rest.len() * folio_pages) as u64);
             }
             let most = (limit(trip, stall.as_ref()) / folio_pages).clamp(1, rest.len());
+            let most = most.min(within_stretches(rest, self.shop.passage.stretches_max()));
             let (began, moved) = (Instant::now(), report.account.moved);
-            let (destination, most) = match self.destination(trip, most, report) {
+            let (destination, most) = match self.stock.destination(trip, most, report) {
                 Ok(found) => found,
                 Err(why) => return report.account.skip(why, (rest.len() * folio_pages) as u64),
             };
@@ -123,7 +95,7 @@ impl Carrier {
             let hold_ns = self.carry(trip, now, &destination, report);
             if trip.size == PageSize::Base {
                 let moved = report.account.moved - moved;
-                self.costs.learn(destination.source(), moved, nanoseconds(began));
+                self.stock.costs.learn(destination.source(), moved, nanoseconds(began));
             }
             if let Some(stall) = stall {
                 learn(stall, trip.size, (now.len() * folio_pages) as u64, hold_ns);
@@ -141,133 +113,6 @@ impl Carrier {
         std::mem::take(&mut self.busy)
     }
 
-    /// Gives all slots back, at the end of a job.
-    pub fn finish(&mut self) {
-        if let Some((size, node, shadow)) = self.emptied.take() {
-            self.shop.shadows(size).give(shadow, node);
-        }
-        if let Some((size, node, shadow)) = self.ready.take() {
-            self.shop.shadows(size).give(shadow, Some(node));
-        }
-    }
-
-    fn folio_pages(&self, size: PageSize) -> usize {
-        match size {
-            PageSize::Base => 1,
-            PageSize::Huge => self.shop.chunk_pages(),
-        }
-    }
-
-    /// Finds destination pages for at most so many folios, and for how many they are enough.
-    fn destination(
-        &mut self,
-        trip: &Trip<'_>,
-        most: usize,
-        report: &mut Report,
-    ) -> Result<(Destination, usize), SkipReason> {
-        let began = Instant::now();
-        let found = self.find_destination(trip, most);
-        report.spent.supply_ns += nanoseconds(began);
-        found
-    }
-
-    fn find_destination(
-        &mut self,
-        trip: &Trip<'_>,
-        most: usize,
-    ) -> Result<(Destination, usize), SkipReason> {
-        let folio_pages = self.folio_pages(trip.size);
-        if self.stock_up(trip)? {
-            let (_, _, ready) = self.ready.as_ref().expect("just stocked up");
-            let folios = ready.pages / folio_pages;
-            let most = most.min(folios);
-            return Ok((Destination::Ready(folios - most), most));
-        }
-        self.shop.room_for(trip.to, most * folio_pages)?;
-        self.prefer(trip.to)?;
-        Ok((Destination::Fresh, most))
-    }
-
-    /// Sees to it that `ready` has pages of the right kind; `false` if fresh base pages are to be
-    /// used instead.
-    fn stock_up(&mut self, trip: &Trip<'_>) -> Result<bool, SkipReason> {
-        let may_choose = (trip.size, trip.supply) == (PageSize::Base, Supply::Any);
-        if may_choose && self.costs.choice() == Source::Fresh {
-            return Ok(false);
-        }
-        let fits = |ready: &(PageSize, NodeId, Shadow)| {
-            (ready.0, ready.1) == (trip.size, trip.to) && ready.2.pages > 0
-        };
-        if trip.supply != Supply::OneWay && self.ready.as_ref().is_some_and(fits) {
-            return Ok(true);
-        }
-        if let Some((size, node, shadow)) = self.ready.take() {
-            self.shop.shadows(size).give(shadow, Some(node));
-        }
-        let shadows = self.shop.shadows(trip.size);
-        let kept = match trip.supply {
-            Supply::OneWay => None,
-            Supply::Any | Supply::Recycled => shadows.kept(self.lane, trip.to),
-        };
-        let found = match (kept, trip.supply, trip.size) {
-            (Some(kept), _, _) => kept,
-            (None, Supply::Recycled, _) => return Err(SkipReason::NoMemory),
-            (None, _, PageSize::Base) => return Ok(false),
-            (None, _, PageSize::Huge) => self.fresh_huge_page(Some(trip.to))?,
-        };
-        self.ready = Some((trip.size, trip.to, found));
-        Ok(true)
-    }
-
-    /// A huge page of zeros that is fresh from the kernel.
-    pub fn fresh_huge_page(&mut self, node: Option<NodeId>) -> Result<Shadow, SkipReason> {
-        if let Some(node) = node {
-            self.shop.room_for(node, self.shop.chunk_pages())?;
-            self.prefer(node)?;
-        }
-        let shadows = self.shop.shadows(PageSize::Huge);
-        let mut shadow = shadows.unwatched().map_err(|_| SkipReason::NoMemory)?;
-        let whole = 0..CHUNK_BYTES;
-        let populated = shadow.slot.advise(whole, Advice::Populate).is_ok();
-        if populated && self.shop.is_huge_page(shadow.slot.address(0)) {
-            shadow.pages = self.shop.chunk_pages();
-            return Ok(shadow);
-        }
-        shadow.clear();
-        shadows.give(shadow, None);
-        Err(if populated { SkipReason::NoHugePage } else { SkipReason::NoMemory })
-    }
-
-    /// Lets this thread's new pages come from a node.
-    pub fn prefer(&mut self, node: NodeId) -> Result<(), SkipReason> {
-        if self.shop.has_one_node() || self.preferred == Some(node) {
-            return Ok(());
-        }
-        policy::prefer_memory(node).map_err(|_| SkipReason::NotAllowed)?;
-        self.preferred = Some(node);
-        Ok(())
-    }
-
-    /// Sees to it that `emptied` can take so many folios from the trip's node, and returns at which
-    /// of its folios they begin.
-    fn empty_slot(&mut self, trip: &Trip<'_>, folios: usize) -> Option<usize> {
-        let folio_pages = self.folio_pages(trip.size);
-        let needed = folios * folio_pages;
-        let chunk_pages = self.shop.chunk_pages();
-        let fits = |emptied: &(PageSize, Option<NodeId>, Shadow)| {
-            (emptied.0, emptied.1) == (trip.size, trip.from)
-                && emptied.2.pages + needed <= chunk_pages
-        };
-        if !self.emptied.as_ref().is_some_and(fits) {
-            if let Some((size, node, shadow)) = self.emptied.take() {
-                self.shop.shadows(size).give(shadow, node);
-            }
-            let empty = self.shop.shadows(trip.size).empty(self.lane).ok()?;
-            self.emptied = Some((trip.size, trip.from, empty));
-        }
-        self.emptied.as_ref().map(|(_, _, shadow)| shadow.pages / folio_pages)
-    }
-
     /// Carries one batch of folios, given by their index in the chunk; returns how long they were
     /// out of sight, in nanoseconds.
     fn carry(
@@ -277,9 +122,9 @@ impl Carrier {
         destination: &Destination,
         report: &mut Report,
     ) -> u64 {
-        let folio_pages = self.folio_pages(trip.size);
+        let folio_pages = self.shop.folio_pages(trip.size);
         let began = Instant::now();
-        let first_out = self.empty_slot(trip, folios.len());
+        let first_out = self.stock.empty_slot(trip, folios.len());
         report.spent.supply_ns += nanoseconds(began);
         let Some(first_out) = first_out else {
             report.account.skip(SkipReason::NoMemory, (folios.len() * folio_pages) as u64);
@@ -289,16 +134,17 @@ impl Carrier {
         self.seats.clear();
         self.seats.extend(folios.iter().enumerate().map(seat));
         self.batch.reset(self.shape(trip.size));
-        let (size, node, mut emptied) = self.emptied.take().expect("just made ready");
+        let (size, node, mut emptied) = self.stock.emptied.take().expect("just made ready");
         let (hold_ns, moved) = self.drive(trip, destination, &mut emptied, report);
         let clean = moved == folios.len();
         let before = emptied.pages;
         emptied.pages += folios.len() * folio_pages;
-        if !clean {
+        if !clean || !self.shop.passage.can_bring() {
             emptied.keep(before, self.shop.page_bytes);
         }
-        self.emptied = Some((size, node, emptied));
-        self.settle(destination, clean, folio_pages);
+        self.stock.emptied = Some((size, node, emptied));
+        self.stock.settle(destination, clean, folio_pages);
+        self.correct(trip, destination, report);
         hold_ns
     }
 
@@ -312,7 +158,7 @@ impl Carrier {
     ) -> Option<Out> {
         let huge = trip.size == PageSize::Huge && self.is_one_huge_page(trip);
         let size = if huge { PageSize::Huge } else { PageSize::Base };
-        let Ok(mut shadow) = self.shop.shadows(size).empty(self.lane) else {
+        let Ok(mut shadow) = self.shop.shadows(size).empty(self.stock.lane) else {
             report.account.skip(SkipReason::NoMemory, pages.len() as u64);
             return None;
         };
@@ -357,18 +203,19 @@ impl Carrier {
         pages: &PageBits,
         report: &mut Report,
     ) -> Result<(), SkipReason> {
-        let folio_pages = self.folio_pages(trip.size);
+        let folio_pages = self.shop.folio_pages(trip.size);
         let mut folios = match trip.size {
             PageSize::Base => pages.iter().collect::<Vec<_>>(),
             PageSize::Huge => vec![0],
         };
         while !folios.is_empty() {
-            let (destination, most) = self.destination(trip, folios.len(), report)?;
+            let (destination, most) = self.stock.destination(trip, folios.len(), report)?;
             let later = folios.split_off(most);
             self.seat(folios.into_iter());
             self.batch.reset_to_unmapped(self.shape(trip.size));
             let (_, moved) = self.drive(trip, &destination, shadow, report);
-            self.settle(&destination, moved == most, folio_pages);
+            self.stock.settle(&destination, moved == most, folio_pages);
+            self.correct(trip, &destination, report);
             folios = later;
         }
         Ok(())
@@ -394,7 +241,7 @@ impl Carrier {
     fn shape(&self, size: PageSize) -> Shape {
         Shape {
             folios: self.seats.len() as u32,
-            folio_pages: self.folio_pages(size) as u32,
+            folio_pages: self.shop.folio_pages(size) as u32,
             page_bytes: self.shop.page_bytes as u64,
             copiers: 1,
             attempts: ATTEMPTS,
@@ -410,7 +257,7 @@ impl Carrier {
         emptied: &mut Shadow,
         report: &mut Report,
     ) -> (u64, usize) {
-        let Self { shop, batch, refused, seats, ready, busy, .. } = self;
+        let Self { shop, batch, refused, seats, stock: Stock { ready, .. }, busy, .. } = self;
         let folio_bytes = match trip.size {
             PageSize::Base => shop.page_bytes,
             PageSize::Huge => CHUNK_BYTES,
@@ -467,16 +314,25 @@ impl Carrier {
         }
     }
 
-    /// Books what a batch took from the slot with destination pages. If it has a gap now, all from
-    /// there on is freed: its pages would have to be counted one by one.
-    fn settle(&mut self, destination: &Destination, clean: bool, folio_pages: usize) {
-        if let (Destination::Ready(first), Some((_, _, ready))) = (destination, &mut self.ready) {
-            match clean {
-                true => ready.pages = first * folio_pages,
-                false => ready.keep(first * folio_pages, self.shop.page_bytes),
-            }
-        }
+    /// Takes pages of the last batch that went astray out of those that were moved.
+    fn correct(&self, trip: &Trip<'_>, destination: &Destination, report: &mut Report) {
+        let Destination::Fresh = destination else { return };
+        let start = trip.home.start() + trip.start as u64;
+        let page_bytes = self.shop.page_bytes as u64;
+        let moved = self.seats.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
+        let pages = moved.map(|(seat, _)| start + seat.home as u64 * page_bytes);
+        let strays = landing::strays(&self.shop, pages, trip.to);
+        report.account.moved -= strays;
+        report.one_way_pages -= strays;
+        report.account.skip(SkipReason::WrongNode, strays);
     }
+}
+
+/// How many folios, given by their index in the chunk, lie in the first so many stretches.
+fn within_stretches(folios: &[usize], stretches: usize) -> usize {
+    let beside = |pair: &[usize]| pair[1] == pair[0] + 1;
+    let ends = folios.windows(2).zip(1..).filter(|(pair, _)| !beside(pair)).map(|(_, end)| end);
+    ends.chain([folios.len()]).nth(stretches - 1).unwrap_or(folios.len())
 }
 
 /// Why no further batch may begin.

@@ -142,6 +142,8 @@ impl Work<'_> {
     ) -> Vec<(Option<NodeId>, PageBits)> {
         let shop = &self.core.shop;
         let known = shop.only_node().or(self.claim.note.node);
+        // Where taking pages out does not tell which are missing, they are looked at before.
+        let known = known.filter(|_| shop.passage.can_bring());
         if known.is_some_and(|node| node != to || how.even_if_there) {
             return vec![(known, pages)];
         }
@@ -287,7 +289,7 @@ impl Work<'_> {
     /// Brings pages of zeros where none are, and wakes who waits there.
     pub fn supply(&mut self, pages: PageBits, node: Option<NodeId>) {
         if let Some(node) = node {
-            self.carrier.prefer(node).ok(); // elsewhere is better than nowhere
+            self.carrier.stock.prefer(node).ok(); // elsewhere is better than nowhere
         }
         self.claim.note.node = self.claim.note.node.filter(|known| Some(*known) == node);
         // A huge page of zeros would lie over pages that are left out.
@@ -320,7 +322,7 @@ impl Work<'_> {
     /// Brings a huge page of zeros if the whole chunk is missing; `false` if that was not possible.
     fn supply_huge(&mut self, node: Option<NodeId>) -> bool {
         let core = self.core;
-        let Ok(mut fresh) = self.carrier.fresh_huge_page(node) else { return false };
+        let Ok(mut fresh) = self.carrier.stock.fresh_huge_page(node) else { return false };
         let to = (&core.mapping, core.chunk(self.claim.chunk));
         let brought = bring(&core.shop.uffd, (&mut fresh.slot, 0), to).is_ok();
         match brought {

@@ -137,7 +137,7 @@ fn serve(mut carrier: Carrier, regions: &Regions, stopped: &OwnedFd) -> io::Resu
             }
         }
         if !faults.is_empty() {
-            carrier.finish();
+            carrier.stock.finish();
         }
     }
 }

@@ -5,13 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use nodeward_migrate::{Refusal, Refused, Run, Slice};
 use nodeward_model::NodeId;
-use rustix::io::Errno;
 
 use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
 use crate::shadow::Shadow;
 use crate::shop::Shop;
-use crate::sys::{Advice, Mapping, Slot, Transfer, Uffd, bring, bring_copy, take_out};
+use crate::sys::{Advice, Mapping, Transfer, bring, bring_copy};
 use crate::{PageSize, Supply};
 
 /// Where the pages of one chunk go, and how.
@@ -54,9 +53,9 @@ pub struct Hands<'a> {
 
 impl Hands<'_> {
     pub fn unmap(&mut self, runs: &[Run], emptied: &mut Shadow) {
-        let uffd = &self.shop.uffd;
+        let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
         self.transfer(runs, refusals::of_unmap, |trip, at| {
-            take_out(uffd, (trip.home, at.home), (&mut emptied.slot, at.out))
+            passage.take_out(uffd, (trip.home, at.home), (&mut emptied.slot, at.out))
         });
         self.return_halves(emptied);
         let occupied = |refused: &&Refused| refused.why == refusals::OCCUPIED;
@@ -108,9 +107,9 @@ impl Hands<'_> {
     /// refused for good; of a huge page the rest goes home.
     pub fn put_back(&mut self, runs: &[Run], emptied: &mut Shadow) {
         if self.folio_bytes == self.shop.page_bytes {
-            let uffd = &self.shop.uffd;
+            let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
             return self.transfer(runs, refusals::of_put_back, |trip, at| {
-                return_to(uffd, (&mut emptied.slot, at.out), trip.home, at.home)
+                passage.put_back(uffd, (&mut emptied.slot, at.out), (trip.home, at.home))
             });
         }
         for folio in runs.iter().flat_map(|run| run.first..run.first + run.folios) {
@@ -121,7 +120,8 @@ impl Hands<'_> {
     /// Puts the pages of a huge page back, together if they can go together. Those that are home
     /// are refused for good, so all may be tried until none is refused for the time being.
     fn put_back_huge(&self, seat: Seat, emptied: &mut Shadow) {
-        let (uffd, trip, page_bytes) = (&self.shop.uffd, self.trip, self.shop.page_bytes);
+        let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
+        let (trip, page_bytes) = (self.trip, self.shop.page_bytes);
         let (home, out) = (trip.start + seat.home * self.folio_bytes, seat.out * self.folio_bytes);
         let pages = self.folio_bytes / page_bytes;
         let mut again = true;
@@ -129,7 +129,8 @@ impl Hands<'_> {
             again = false;
             let back = |part: Range<usize>| {
                 let place = home + part.start..home + part.end;
-                return_to(uffd, (&mut emptied.slot, out + part.start), trip.home, place)
+                let from = (&mut emptied.slot, out + part.start);
+                passage.put_back(uffd, from, (trip.home, place))
             };
             each_refusal(pages, page_bytes, back, refusals::of_put_back, |_, why| {
                 again |= matches!(why, Refusal::Transient(_));
@@ -172,21 +173,6 @@ impl Hands<'_> {
             };
             each_refusal(folios, folio_bytes, |part| call(trip, stretch(part)), why, refuse);
         }
-    }
-}
-
-/// Brings pages back into a region.
-fn return_to(
-    uffd: &Uffd,
-    from: (&mut Slot, usize),
-    home: &Mapping,
-    part: Range<usize>,
-) -> Transfer {
-    let (slot, at) = from;
-    match bring(uffd, (&mut *slot, at), (home, part.clone())) {
-        // Protection that was taken away meanwhile stops a move, but not a copy.
-        Err(stopped) if stopped.errno == Errno::INVAL => bring_copy(uffd, (slot, at), (home, part)),
-        other => other,
     }
 }
 

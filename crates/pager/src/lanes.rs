@@ -119,7 +119,7 @@ fn serve(mut carrier: Carrier, index: usize, inbox: &Receiver<Arc<Job>>) {
             carrier.shop.machine.stay_on(cpu);
         }
         let report = work(&mut carrier, lane, &job);
-        carrier.finish();
+        carrier.stock.finish();
         job.lane_finished(&report);
     }
 }

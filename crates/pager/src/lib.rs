@@ -19,6 +19,7 @@ mod handler;
 mod hands;
 mod job;
 mod kernel;
+mod landing;
 mod lanes;
 mod options;
 mod page_bits;
@@ -32,6 +33,7 @@ mod road;
 mod sections;
 mod shadow;
 mod shop;
+mod stock;
 mod sync;
 
 pub use copier::{Copier, Memcpy, all as copiers};

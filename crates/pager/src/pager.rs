@@ -22,7 +22,7 @@ use crate::kernel::Kernel;
 use crate::lanes::Lanes;
 use crate::page_bits::PageBits;
 use crate::shop::{Shop, Tools};
-use crate::sys::{Mapping, Uffd};
+use crate::sys::{Mapping, Passage, Uffd};
 use crate::{
     CHUNK_BYTES, PagerOptions, Placement, Region, RegionOptions, Road, chunk, fork, probe,
 };
@@ -72,7 +72,13 @@ impl Pager {
         let usable_nodes = usable_nodes.and(&topology.nodes_with_memory());
         let found = probe::probe(options.assume_no_syscalls, options.kernel_only)?;
         let engine = match found.uffd {
-            Some(uffd) => Some(Engine::start(uffd, options, &topology, &myself, lanes_max)?),
+            Some(uffd) => {
+                let passage = match found.road {
+                    Road::Remap => Passage::Remap,
+                    _ => Passage::Move,
+                };
+                Some(Engine::start((uffd, passage), options, &topology, &myself, lanes_max)?)
+            }
             None => None,
         };
         let inner = Arc::new(Inner {
@@ -154,7 +160,7 @@ fn lanes(options: &PagerOptions, machine: &Linux, topology: &Topology) -> Result
 
 impl Engine {
     fn start(
-        uffd: Uffd,
+        (uffd, passage): (Uffd, Passage),
         options: &PagerOptions,
         topology: &Topology,
         myself: &Arc<dyn Process>,
@@ -163,6 +169,7 @@ impl Engine {
         let copier = |target| options.copier.clone().unwrap_or_else(|| copier::fastest(target));
         let tools = Tools {
             uffd,
+            passage,
             copier: copier(Target::Cold),
             fresh_copier: copier(Target::Fresh),
             machine: Linux::open(),

@@ -49,7 +49,7 @@ impl Region {
     ) -> Result<Self> {
         check_placement(pager, &options.placement)?;
         let mapping = map(bytes, options)?;
-        let backing = match &pager.engine {
+        let backing = match pager.engine.as_ref().filter(|engine| can_manage(engine, options)) {
             Some(engine) => Backing::Managed(manage(engine, mapping, options)?),
             None => Backing::Plain(mapping),
         };
@@ -135,10 +135,11 @@ impl Region {
     /// own node. Returns when all is out; `Report::lazy_pages` counts.
     ///
     /// # Errors
-    /// As [`Region::migrate`], and where only the kernel moves pages.
+    /// As [`Region::migrate`], and where UFFDIO_MOVE does not work.
     pub fn migrate_lazily(&self, range: Range<usize>, how: &Migration<'_>) -> Result<Report> {
         self.check(&range)?;
-        let core = self.managed().ok_or_else(|| Error::NeedsUserfaultfd {
+        let can = |core: &&Arc<Core>| core.shop.passage.can_bring();
+        let core = self.managed().filter(can).ok_or_else(|| Error::NeedsUserfaultfd {
             what: "lazy migration",
             why: self.pager.why_not_faster(),
         })?;
@@ -423,6 +424,13 @@ fn map(bytes: usize, options: &RegionOptions) -> Result<Mapping> {
         mapping.advise(0..bytes, Advice::DontFork).map_err(system("madvise"))?;
     }
     Ok(mapping)
+}
+
+/// Whether we can move the pages of such a region without harm. What mremap(2) takes out must not
+/// be held by a device, and huge pages would come back as base pages.
+fn can_manage(engine: &Engine, options: &RegionOptions) -> bool {
+    let harmless = options.free_of_dma && options.page == PageSize::Base;
+    engine.shop.passage.can_bring() || harmless
 }
 
 fn manage(engine: &Engine, mapping: Mapping, options: &RegionOptions) -> Result<Arc<Core>> {

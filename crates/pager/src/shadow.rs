@@ -13,7 +13,7 @@ use nodeward_model::NodeId;
 use crate::error::{Result, system};
 use crate::sections;
 use crate::sync::lock;
-use crate::sys::{Advice, Mapping, Slot, Uffd};
+use crate::sys::{Advice, Mapping, Passage, Slot, Uffd};
 use crate::{CHUNK_BYTES, PageSize};
 
 /// Slots in the first block of address space; each later one has twice as many as the one before,
@@ -45,6 +45,7 @@ pub struct Shadow {
 pub struct Shadows {
     uffd: Arc<Uffd>,
     size: PageSize,
+    passage: Passage,
     kept_pages_max: usize,
     lists: Mutex<Lists>,
 }
@@ -60,13 +61,16 @@ struct Lists {
 
 impl Shadows {
     /// None yet; `kept_pages_max` base pages are kept on each node.
-    pub fn new(uffd: Arc<Uffd>, size: PageSize, kept_pages_max: usize) -> Self {
+    pub fn new(uffd: Arc<Uffd>, passage: Passage, size: PageSize, kept_pages_max: usize) -> Self {
         let lists = Lists { next_block_slots: FIRST_BLOCK_SLOTS, ..Lists::default() };
-        Self { uffd, size, kept_pages_max, lists: Mutex::new(lists) }
+        Self { uffd, size, passage, kept_pages_max, lists: Mutex::new(lists) }
     }
 
     /// An empty slot for a lane.
     pub fn empty(&self, lane: usize) -> Result<Shadow> {
+        if self.passage == Passage::Remap {
+            return self.unwatched(); // what is put there by mremap is never watched
+        }
         let mut lists = lock(&self.lists);
         if lists.empty.is_empty() {
             let slots = lists.next_block_slots;
@@ -113,6 +117,10 @@ impl Shadows {
     }
 
     fn give_empty(&self, shadow: Shadow) {
+        if shadow.slot.is_lost() {
+            // With its mapping, which must not be unmapped: there may be something else in it.
+            return std::mem::forget(shadow);
+        }
         let mut lists = lock(&self.lists);
         let list = if shadow.watched { &mut lists.empty } else { &mut lists.unwatched };
         list.push(shadow);
@@ -192,7 +200,7 @@ impl Shadow {
     /// Frees all but the first pages.
     pub fn keep(&mut self, pages: usize, page_bytes: usize) {
         let rest = pages * page_bytes..CHUNK_BYTES;
-        self.slot.advise(rest, Advice::Discard).expect("the slot is mapped and not locked");
+        self.slot.discard(rest).expect("the slot is mapped and not locked");
         self.pages = pages;
     }
 }

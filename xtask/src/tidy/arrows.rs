@@ -57,7 +57,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("nodeward-load", &["nodeward-model", "nodeward-linux", "nodeward-proof"]),
-    ("nodeward-trials", &["nodeward-model", "nodeward-machine", "nodeward-linux"]),
+    (
+        "nodeward-trials",
+        &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-pager"],
+    ),
     ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-proof"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent"]),

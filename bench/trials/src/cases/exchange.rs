@@ -48,7 +48,7 @@ fn unequals() -> Ran {
 const RESERVE: &str = "/proc/sys/vm/min_free_kbytes";
 
 /// Pools of huge pages take what is free but so many kB on each node.
-fn leave_free(kib_free: u64) {
+pub(super) fn leave_free(kib_free: u64) {
     // By itself the kernel keeps 66 MiB in a guest with transparent huge pages.
     write(RESERVE, "8192");
     write("/proc/sys/vm/drop_caches", "3");
@@ -59,7 +59,7 @@ fn leave_free(kib_free: u64) {
     }
 }
 
-fn give_back() {
+pub(super) fn give_back() {
     [0, 1].into_iter().for_each(|node| _ = huge_pages(node, 0));
 }
 

@@ -15,11 +15,12 @@ mod kinds;
 mod kinds_special;
 mod ledger;
 mod lists;
+mod pager;
 mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 16] = [
+const ALL: [&[(&str, Body)]; 17] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -36,6 +37,7 @@ const ALL: [&[(&str, Body)]; 16] = [
     &ledger::CASES,
     &hot_live::CASES,
     &hot::CASES,
+    &pager::CASES,
 ];
 
 /// The case of a name.

@@ -118,6 +118,9 @@ impl World {
                 let mut told = Account::default();
                 told.add(account);
                 self.check_end(&told, passes_max);
+                let is_copy = |folio: &Folio| folio.home == Some(Content::Copy);
+                let agree = |(index, folio)| batch.is_moved(index) == is_copy(folio);
+                assert!((0..).zip(&self.folios).all(agree), "{:?}", self.log);
                 return told;
             }
             refused = self.carry_out(step, fate);

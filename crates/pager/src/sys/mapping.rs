@@ -109,9 +109,21 @@ impl Mapping {
     /// Cuts the mapping into slots of `bytes`, each of which belongs to its holder alone.
     pub fn into_slots(self, bytes: usize) -> Vec<Slot> {
         let mapping = Arc::new(self);
-        let slot = |offset| Slot { mapping: Arc::clone(&mapping), offset, bytes };
+        let slot =
+            |offset| Slot { mapping: Arc::clone(&mapping), offset, bytes, state: State::Own };
         (0..mapping.bytes / bytes).map(|index| slot(index * bytes)).collect()
     }
+}
+
+/// Maps memory that is not there yet.
+///
+/// # Safety
+/// Whatever `how` lets it replace must belong to the caller, and no reference may point into it.
+unsafe fn map_at(start: *mut c_void, bytes: usize, how: MapFlags) -> Result<(), Errno> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | how;
+    // SAFETY: the caller's promise.
+    unsafe { mmap_anonymous(start, bytes, access, flags) }.map(drop)
 }
 
 fn raw(advice: Advice) -> Raw {
@@ -142,6 +154,18 @@ pub struct Slot {
     mapping: Arc<Mapping>,
     offset: usize,
     bytes: usize,
+    state: State,
+}
+
+/// What is mapped where a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The mapping that it is a part of.
+    Own,
+    /// In parts what mremap(2) put there.
+    Remapped,
+    /// In parts perhaps somebody else's mapping; none of it is used again.
+    Lost,
 }
 
 impl Slot {
@@ -170,6 +194,55 @@ impl Slot {
         assert!(part.end <= self.bytes, "inside the slot");
         // SAFETY: as in `content`, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.address(part.start) as *mut u8, part.len()) }
+    }
+
+    /// Maps pages at `source` in the slot instead, from its byte `at` on; the mapping that they
+    /// come from stays, without them. Missing pages are missing afterwards.
+    pub(super) fn take(&mut self, at: usize, source: u64, bytes: usize) -> Result<(), Errno> {
+        if self.state == State::Lost {
+            return Err(Errno::NOMEM);
+        }
+        let to = self.part(at, bytes) as *mut c_void;
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+        self.state = State::Remapped;
+        // SAFETY: the destination is inside the slot, which is borrowed for us alone and holds no
+        // page that is needed there; the source belongs to a region, stays mapped, and its content
+        // is shared memory.
+        let moved = unsafe { libc::mremap(source as *mut c_void, bytes, bytes, flags, to) };
+        if moved != libc::MAP_FAILED {
+            return Ok(());
+        }
+        let errno = Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
+        // The call may have unmapped the destination before it failed. Then anybody may have
+        // mapped something there since, which must stay.
+        // SAFETY: with MAP_FIXED_NOREPLACE nothing that is mapped is touched.
+        let filled = unsafe { map_at(to, bytes, MapFlags::FIXED_NOREPLACE) };
+        if filled.is_err() {
+            self.state = State::Lost;
+        }
+        Err(errno)
+    }
+
+    /// Whether the slot can be used no more.
+    pub fn is_lost(&self) -> bool {
+        self.state == State::Lost
+    }
+
+    /// Frees the pages of a part, which are missing afterwards.
+    pub fn discard(&mut self, part: Range<usize>) -> io::Result<()> {
+        match self.state {
+            State::Own => self.advise(part, Advice::Discard),
+            State::Remapped => {
+                let start = self.part(part.start, part.len()) as *mut c_void;
+                // SAFETY: the part is inside the slot, which is borrowed for us alone.
+                unsafe { map_at(start, part.len(), MapFlags::FIXED) }?;
+                if part == (0..self.bytes) {
+                    self.state = State::Own;
+                }
+                Ok(())
+            }
+            State::Lost => Ok(()),
+        }
     }
 
     /// Tells the kernel about a part of it.

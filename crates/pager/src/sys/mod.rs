@@ -13,7 +13,7 @@ pub use copy::{Routine, evict, routines};
 pub use fork::on_fork;
 pub use mapping::{Advice, Mapping, Slot};
 pub use thread::block_signals;
-pub use transfer::{bring, bring_copy, take_out};
+pub use transfer::{Passage, bring, bring_copy};
 pub use trial::{try_move, try_remap};
 pub use uffd::{FEATURE_MOVE, FEATURE_THREAD_ID};
 pub use uffd::{Fault, Stopped, Transfer, Uffd};

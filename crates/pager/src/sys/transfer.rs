@@ -2,15 +2,76 @@
 
 use std::ops::Range;
 
-use super::{Mapping, Slot, Transfer, Uffd};
+use rustix::io::Errno;
 
-/// Maps pages of a region into a slot instead, from its byte `to` on.
-pub fn take_out(uffd: &Uffd, from: (&Mapping, Range<usize>), to: (&mut Slot, usize)) -> Transfer {
-    let ((region, part), (slot, at)) = (from, to);
-    let (source, bytes) = within(region, part);
-    // SAFETY: the source is inside the region, whose content is shared memory; the destination is
-    // inside the slot, which is borrowed for us alone.
-    unsafe { uffd.move_pages(slot.part(at, bytes), source, bytes as u64, true, false) }
+use super::{Mapping, Slot, Stopped, Transfer, Uffd};
+
+/// How pages leave a region and how what left comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// By UFFDIO_MOVE, out and in.
+    Move,
+    /// Out by mremap(2) with MREMAP_DONTUNMAP, in by UFFDIO_COPY. Base pages only; nobody is told
+    /// which pages are missing, or held by a device.
+    Remap,
+}
+
+impl Passage {
+    /// Whether pages that lie in a slot can be mapped in a region.
+    pub fn can_bring(self) -> bool {
+        self == Self::Move
+    }
+
+    /// Into how many stretches a batch may be broken. Each that leaves by mremap is a mapping of
+    /// its own until the batch ends, and a process may have 65530 of them.
+    pub fn stretches_max(self) -> usize {
+        match self {
+            Self::Move => usize::MAX,
+            Self::Remap => 4,
+        }
+    }
+
+    /// Maps pages of a region into a slot instead, from its byte `to` on.
+    pub fn take_out(
+        self,
+        uffd: &Uffd,
+        from: (&Mapping, Range<usize>),
+        to: (&mut Slot, usize),
+    ) -> Transfer {
+        let ((region, part), (slot, at)) = (from, to);
+        let (source, bytes) = within(region, part);
+        match self {
+            // SAFETY: the source is inside the region, whose content is shared memory; the
+            // destination is inside the slot, which is borrowed for us alone.
+            Self::Move => unsafe {
+                uffd.move_pages(slot.part(at, bytes), source, bytes as u64, true, false)
+            },
+            Self::Remap => {
+                let taken = slot.take(at, source, bytes);
+                taken.map(|()| bytes as u64).map_err(|errno| Stopped { done: 0, errno })
+            }
+        }
+    }
+
+    /// Brings pages that were taken out back to where they were and wakes who waits there.
+    pub fn put_back(
+        self,
+        uffd: &Uffd,
+        from: (&mut Slot, usize),
+        to: (&Mapping, Range<usize>),
+    ) -> Transfer {
+        let ((slot, at), (region, part)) = (from, to);
+        match self {
+            Self::Move => match bring(uffd, (slot, at), (region, part.clone())) {
+                // Protection that was taken away meanwhile stops a move, but not a copy.
+                Err(stopped) if stopped.errno == Errno::INVAL => {
+                    bring_copy(uffd, (slot, at), (region, part))
+                }
+                other => other,
+            },
+            Self::Remap => bring_copy(uffd, (slot, at), (region, part)),
+        }
+    }
 }
 
 /// Maps pages of a slot, from its byte `from` on, into a region instead and wakes who waits there.
@@ -35,4 +96,93 @@ pub fn bring_copy(uffd: &Uffd, from: (&Slot, usize), to: (&Mapping, Range<usize>
 fn within(region: &Mapping, part: Range<usize>) -> (u64, usize) {
     assert!(part.start <= part.end && part.end <= region.bytes(), "inside the region");
     (region.start() + part.start as u64, part.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::super::{Advice, FEATURE_MOVE};
+    use super::*;
+    use crate::CHUNK_BYTES;
+
+    /// Goal: by either passage pages go out and come back with what they hold; a slot can be used
+    /// again, and is as it was.
+    #[test]
+    fn pages_come_back() {
+        let (page, words) = (rustix::param::page_size(), rustix::param::page_size() / 8);
+        for (passage, features) in [(Passage::Move, FEATURE_MOVE), (Passage::Remap, 0)] {
+            let opened = Uffd::open(true).and_then(|uffd| uffd.api(features).map(|_| uffd));
+            let Ok(uffd) = opened else {
+                eprintln!("skipped: {passage:?} does not work here");
+                continue;
+            };
+            let region = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+            let slots = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+            let pages = || region.words().chunks(words);
+            region.advise(0..CHUNK_BYTES, Advice::BasePages).ok();
+            slots.advise(0..CHUNK_BYTES, Advice::BasePages).ok();
+            pages().zip(0..).for_each(|(page, index)| page[3].store(index, Relaxed));
+            for mapping in [&region, &slots] {
+                uffd.register(mapping.start(), CHUNK_BYTES as u64).unwrap();
+            }
+            let mut slot = slots.into_slots(CHUNK_BYTES).remove(0);
+            for first in [8, 2, 8] {
+                let part = first * page..(first + 4) * page;
+                let out = passage.take_out(&uffd, (&region, part.clone()), (&mut slot, 5 * page));
+                assert_eq!(out, Ok(4 * page as u64), "{passage:?}");
+                assert_eq!(slot.content(6 * page..7 * page)[24], first as u8 + 1);
+                let back = passage.put_back(&uffd, (&mut slot, 5 * page), (&region, part));
+                assert_eq!(back, Ok(4 * page as u64), "{passage:?}");
+                slot.discard(0..CHUNK_BYTES).unwrap();
+            }
+            let kept = pages().zip(0..).all(|(page, index)| page[3].load(Relaxed) == index);
+            assert!(kept && !slot.is_lost(), "{passage:?}");
+        }
+    }
+
+    /// Goal: a stretch that is not one mapping is refused by mremap, up to Linux 6.16, and nothing
+    /// has moved; newer ones take all of it. The slot can still be used.
+    #[test]
+    fn two_mappings_leave_together_or_not_at_all() {
+        let Ok(uffd) = Uffd::open(true) else { return eprintln!("skipped: no userfaultfd here") };
+        let page = rustix::param::page_size();
+        let region = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+        let mark = |at: usize| &region.words()[at / 8];
+        mark(0).store(7, Relaxed);
+        mark(page).store(8, Relaxed);
+        region.advise(page..2 * page, Advice::DontDump).unwrap(); // a mapping of its own
+        let slots = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+        let mut slot = slots.into_slots(CHUNK_BYTES).remove(0);
+        let out = Passage::Remap.take_out(&uffd, (&region, 0..2 * page), (&mut slot, 0));
+        let (home, away) = (mark(0).load(Relaxed), slot.content(0..page)[0]);
+        match out {
+            Ok(bytes) => assert_eq!((bytes, home, away), (2 * page as u64, 0, 7)),
+            Err(stopped) => {
+                assert_eq!(stopped, Stopped { done: 0, errno: Errno::FAULT });
+                assert_eq!((home, away), (7, 0));
+            }
+        }
+        assert!(!slot.is_lost(), "what was unmapped there was mapped again");
+        slot.discard(0..CHUNK_BYTES).unwrap();
+        slot.content_mut(0..CHUNK_BYTES).fill(1);
+        let out = Passage::Remap.take_out(&uffd, (&region, page..2 * page), (&mut slot, 0));
+        assert_eq!(out, Ok(page as u64));
+    }
+
+    /// Goal: a slot that may have somebody else's memory in it takes nothing any more.
+    #[test]
+    fn a_lost_slot_is_left_alone() {
+        let page = rustix::param::page_size();
+        let slots = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
+        let mut slot = slots.into_slots(CHUNK_BYTES).remove(0);
+        slot.content_mut(0..page).fill(3);
+        // Nothing is ever mapped so low: the call fails before it touches the slot, which cannot
+        // be told from somebody else's mapping there.
+        assert_eq!(slot.take(0, page as u64, page), Err(Errno::FAULT));
+        assert!(slot.is_lost());
+        assert_eq!(slot.take(page, page as u64, page), Err(Errno::NOMEM));
+        slot.discard(0..CHUNK_BYTES).unwrap();
+        assert_eq!(slot.content(0..page)[9], 3);
+    }
 }

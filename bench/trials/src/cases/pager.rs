@@ -1,0 +1,467 @@
+//! Memory of our own that the pager moves between nodes while it is in use.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::thread;
+
+use nodeward_linux::Linux;
+use nodeward_machine::Machine;
+use nodeward_model::{CpuId, NodeId, SkipReason};
+use nodeward_pager::{
+    Migration, Mode, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Report, Road,
+    Supply,
+};
+
+use super::exchange::{give_back, leave_free};
+use crate::guest::{MemoryGroup, set, vmstat};
+use crate::numa_maps::{Nodes, nodes_of, nodes_within};
+use crate::{Body, Ran, Skipped};
+
+pub const CASES: [(&str, Body); 9] = [
+    ("pager_under_a_writer", under_a_writer),
+    ("pager_placement", placement),
+    ("pager_exchange_full_nodes", exchange_full_nodes),
+    ("pager_lazily", lazily),
+    ("pager_destination_full", destination_full),
+    ("pager_destination_fills_up", destination_fills_up),
+    ("pager_few_mappings", few_mappings),
+    ("pager_by_remap", by_remap),
+    ("pager_in_a_full_group", in_a_full_group),
+];
+
+const MIB: usize = 1 << 20;
+const PAGE: usize = 4096;
+const SIZES: [PageSize; 2] = [PageSize::Base, PageSize::Huge];
+const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
+
+/// A pager that moves pages itself and keeps so many bytes on each node.
+fn pager(pool: usize) -> Result<Pager, Skipped> {
+    on_road(Road::Move, &PagerOptions { pool_bytes: Some(pool as u64), ..Default::default() })
+}
+
+fn on_road(road: Road, options: &PagerOptions) -> Result<Pager, Skipped> {
+    keep_still();
+    let pager = Pager::open(options).expect("a pager");
+    let why = pager.why_not_faster().unwrap_or("there is a faster one").to_owned();
+    if pager.road() == road { Ok(pager) } else { Err(Skipped(why)) }
+}
+
+/// Lets the kernel move no page by itself to where it is touched.
+fn keep_still() {
+    set("/proc/sys/kernel/numa_balancing", "0").ok(); // kernels that lack it never do
+}
+
+/// A region on a node, each of whose words says where it is.
+fn region(pager: &Pager, bytes: usize, page: PageSize, node: NodeId) -> Region {
+    let region = reserve(pager, bytes, page, Placement::default());
+    region.commit(0..bytes, &Placement::Node(node)).expect("node has room");
+    fill(&region);
+    assert_eq!(places(&region, 0..bytes), [(node.0, pages(bytes))].into());
+    region
+}
+
+fn reserve(pager: &Pager, bytes: usize, page: PageSize, placement: Placement) -> Region {
+    let options = RegionOptions { page, placement, ..Default::default() };
+    pager.reserve(bytes, &options).expect("address space")
+}
+
+fn fill(region: &Region) {
+    region.words().iter().zip(0..).for_each(|(word, index)| word.store(index, Relaxed));
+}
+
+fn assert_filled(region: &Region) {
+    let wrong = region.words().iter().zip(0..).find(|(word, index)| word.load(Relaxed) != *index);
+    assert!(wrong.is_none(), "{wrong:?}");
+}
+
+fn pages(bytes: usize) -> u64 {
+    (bytes / PAGE) as u64
+}
+
+/// Where the pages of a part of a region are. The pager's word for it is compared.
+fn places(region: &Region, part: Range<usize>) -> Nodes {
+    let told = region.residency(part.clone()).expect("a good range");
+    let told: Nodes = told.into_iter().map(|(node, pages)| (node.0, pages)).collect();
+    if part == (0..region.bytes()) {
+        let start = region.as_ptr() as u64;
+        let seen = nodes_within(std::process::id(), &(start..start + region.bytes() as u64));
+        assert_eq!(told, seen, "what the pager and /proc/self/numa_maps say");
+    }
+    told
+}
+
+fn by(supply: Supply) -> Migration<'static> {
+    Migration { supply, ..Default::default() }
+}
+
+fn migrate(region: &Region, to: NodeId, supply: Supply) -> Report {
+    region.migrate(0..region.bytes(), to, &by(supply)).expect("a good range and node")
+}
+
+/// That all pages of a region moved, and how.
+fn assert_all_moved(report: &Report, region: &Region, to: NodeId) {
+    assert_eq!(report.account.moved, pages(region.bytes()), "{report:?}");
+    assert_eq!(report.account.skipped_total(), 0, "{report:?}");
+    assert_eq!(places(region, 0..region.bytes()), [(to.0, pages(region.bytes()))].into());
+}
+
+/// Adds one to every 16th word again and again and checks what was there, on every CPU in turn,
+/// while something is done; fails if a word was lost, or no round was finished.
+fn while_written<T>(region: &Region, work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut rounds = 0;
+            while !stop.load(Acquire) {
+                Linux::open().stay_on(CpuId(rounds as u32 % 2));
+                for (word, index) in region.words().iter().zip(0..).step_by(16) {
+                    assert_eq!(word.fetch_add(1, Relaxed), index + rounds, "a write was lost");
+                }
+                rounds += 1;
+            }
+            rounds
+        });
+        let ending = StopAtEnd(&stop);
+        let done = work();
+        drop(ending);
+        assert!(writer.join().expect("the writer lost nothing") > 0);
+        fill(region);
+        done
+    })
+}
+
+/// Tells a thread to end, also when the case fails: nobody would see that while the thread runs.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Release);
+    }
+}
+
+/// Does something on a CPU of a node.
+fn on_node<T: Send>(node: NodeId, work: impl FnOnce() -> T + Send) -> T {
+    let here = move || {
+        Linux::open().stay_on(CpuId(node.0)); // one CPU on each node, of the same number
+        work()
+    };
+    thread::scope(|scope| scope.spawn(here).join().expect("the work is done"))
+}
+
+/// Goal: pages of both sizes go to the other node and back by either supply while somebody writes;
+/// each is where the report says, and no write is lost.
+fn under_a_writer() -> Ran {
+    const BYTES: usize = 16 * MIB;
+    let pager = pager(BYTES)?;
+    for page in SIZES {
+        let region = region(&pager, BYTES, page, NODES[0]);
+        // A migration leaves as many pages behind as the next one back can use.
+        let trips = [Supply::OneWay, Supply::Recycled, Supply::Recycled, Supply::OneWay];
+        for (supply, to) in trips.into_iter().zip([1, 0, 1, 0].map(NodeId)) {
+            let report = while_written(&region, || migrate(&region, to, supply));
+            assert_all_moved(&report, &region, to);
+            let by_supply = [report.recycled_pages, report.one_way_pages];
+            let all = pages(BYTES);
+            let recycled = supply == Supply::Recycled || page == PageSize::Huge;
+            assert_eq!(by_supply, if recycled { [all, 0] } else { [0, all] }, "{supply:?}");
+            let ms = report.took_ns / 1_000_000;
+            println!("{page:?} {supply:?} to {to}: {ms} ms, {} batches", report.batches);
+            let again = migrate(&region, to, supply);
+            assert_eq!((again.account.already_there, again.account.moved), (all, 0));
+        }
+        drop(region);
+        pager.trim();
+    }
+    Ok(())
+}
+
+/// Goal: memory comes to the node that it was reserved for, whoever touches it, and committed
+/// memory to the nodes that were named.
+fn placement() -> Ran {
+    const BYTES: usize = 4 * MIB;
+    let pager = pager(0)?;
+    let both = Placement::Interleaved([NODES[0], NODES[1]].into_iter().collect());
+    let half = pages(BYTES) / 2;
+    for page in SIZES {
+        let touched = reserve(&pager, BYTES, page, Placement::Node(NODES[1]));
+        on_node(NODES[0], || fill(&touched));
+        assert_eq!(places(&touched, 0..BYTES), [(1, half * 2)].into());
+        let touched = reserve(&pager, BYTES, page, both.clone());
+        on_node(NODES[0], || fill(&touched));
+        assert_eq!(places(&touched, 0..BYTES), [(0, half), (1, half)].into());
+        let local = reserve(&pager, BYTES, page, Placement::Local);
+        on_node(NODES[1], || fill(&local));
+        assert_eq!(places(&local, 0..BYTES), [(1, half * 2)].into());
+        let committed = reserve(&pager, BYTES, page, Placement::Local);
+        committed.commit(0..BYTES, &both).expect("the nodes have room");
+        assert_eq!(places(&committed, 0..BYTES), [(0, half), (1, half)].into());
+        assert_eq!(places(&committed, 0..2 * MIB), [(0, 512)].into());
+        // Half of it is there already, and the account says so.
+        let report = migrate(&committed, NODES[1], Supply::Any);
+        assert_eq!((report.account.moved, report.account.already_there), (half, half));
+        assert_eq!(places(&committed, 0..BYTES), [(1, half * 2)].into());
+    }
+    Ok(())
+}
+
+/// Goal: two ranges change places though each node has room for a fraction of them.
+fn exchange_full_nodes() -> Ran {
+    const HALF: usize = 96 * MIB;
+    let pager = pager(8 * MIB)?;
+    for page in SIZES {
+        let region = reserve(&pager, 2 * HALF, page, Placement::Local);
+        for (node, start) in NODES.into_iter().zip([0, HALF]) {
+            region.commit(start..start + HALF, &Placement::Node(node)).expect("node has room");
+        }
+        fill(&region);
+        leave_free(48 << 10);
+        let report = region.exchange(0..HALF, HALF..2 * HALF, &Migration::default());
+        let report = report.expect("good ranges");
+        let first = places(&region, 0..HALF);
+        let second = places(&region, HALF..2 * HALF);
+        give_back();
+        assert_eq!(report.account.moved, pages(2 * HALF), "{report:?}");
+        assert_eq!((first, second), ([(1, pages(HALF))].into(), [(0, pages(HALF))].into()));
+        assert_filled(&region);
+        println!("{page:?} exchanged: {} of them recycled", report.recycled_pages);
+        drop(region);
+        pager.trim();
+    }
+    Ok(())
+}
+
+/// Goal: what is left out comes to the node of the thread that touches it, a granule at a time, and
+/// what nobody touches stays where it is.
+fn lazily() -> Ran {
+    const BYTES: usize = 16 * MIB;
+    let pager = pager(0)?;
+    for (page, granule) in SIZES.into_iter().zip([256 << 10, 2 * MIB]) {
+        let region = region(&pager, BYTES, page, NODES[0]);
+        let before = nodes_of(std::process::id())[&0];
+        let how = Migration::default();
+        let report = region.migrate_lazily(0..BYTES, &how).expect("a good range");
+        assert_eq!(report.lazy_pages, pages(BYTES), "{report:?}");
+        assert_eq!(places(&region, 0..BYTES), Nodes::new());
+        let word = |at: usize| region.words()[at / 8].load(Relaxed);
+        let touched = [0, 4 * MIB + 4096, 8 * MIB];
+        let values = on_node(NODES[1], || touched.map(word));
+        assert_eq!(values, touched.map(|at| at as u64 / 8));
+        let pulled = pages(touched.len() * granule);
+        assert_eq!(places(&region, 0..BYTES), [(1, pulled)].into());
+        // A thread that is there already does not move what it touches.
+        assert_eq!(on_node(NODES[0], || word(12 * MIB)), 12 * MIB as u64 / 8);
+        let placed = [(0, pages(granule)), (1, pulled)].into();
+        assert_eq!(places(&region, 0..BYTES), placed);
+        on_node(NODES[1], || assert_filled(&region));
+        let all: Nodes = [(0, pages(granule)), (1, pages(BYTES - granule))].into();
+        assert_eq!(places(&region, 0..BYTES), all);
+        // The pages that they came from are free: nothing is kept. What else this process does may
+        // take or give a few.
+        let gone = before - nodes_of(std::process::id())[&0];
+        assert!(gone.abs_diff(all[&1]) < 64, "{gone} pages left node 0: {all:?}");
+    }
+    Ok(())
+}
+
+/// What a migration to a node that cannot take everything must do, whatever it could take.
+fn assert_exact(report: &Report, region: &Region, before: &Nodes) {
+    let moved = report.account.moved;
+    let there = before.get(&1).copied().unwrap_or(0);
+    assert_eq!(report.account.selected(), pages(region.bytes()), "{report:?}");
+    assert_eq!(report.account.already_there, there, "{report:?}");
+    let after = places(region, 0..region.bytes());
+    assert_eq!(after.get(&1).copied().unwrap_or(0), there + moved, "{report:?}");
+    assert_eq!(after.values().sum::<u64>(), pages(region.bytes()), "{report:?}");
+}
+
+/// Goal: a node that fills up takes what it can, and the rest stays and is told; nobody is killed.
+/// (Node 1 is small there.)
+fn destination_full() -> Ran {
+    const BYTES: usize = 160 * MIB;
+    let pager = pager(16 * MIB)?;
+    let killed = vmstat("oom_kill");
+    for (page, supply) in [(0, Supply::Any), (0, Supply::OneWay), (1, Supply::Any)] {
+        let region = region(&pager, BYTES, SIZES[page], NODES[0]);
+        let before = places(&region, 0..BYTES);
+        let report = while_written(&region, || migrate(&region, NODES[1], supply));
+        println!("{:?} {supply:?}: {:?}", SIZES[page], report.account);
+        assert_exact(&report, &region, &before);
+        let full = [SkipReason::NoMemory, SkipReason::NoHugePage, SkipReason::WrongNode];
+        let left: u64 = full.into_iter().map(|why| report.account.skipped_for(why)).sum();
+        assert_eq!(left, report.account.skipped_total(), "{report:?}");
+        assert!(left > 0 && report.account.moved > 0, "{report:?}");
+        assert_filled(&region);
+        drop(region);
+        pager.trim();
+    }
+    assert_eq!(vmstat("oom_kill"), killed);
+    Ok(())
+}
+
+/// Goal: where others take the room while we use it, pages that the kernel had to put elsewhere are
+/// not told as moved. (Node 1 is small there.)
+fn destination_fills_up() -> Ran {
+    const BYTES: usize = 48 * MIB;
+    let pager = pager(0)?;
+    let killed = vmstat("oom_kill");
+    let stop = AtomicBool::new(false);
+    let (mut moved, mut left) = (0, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| take_and_give(NODES[1], &stop));
+        let _ending = StopAtEnd(&stop);
+        for _ in 0..6 {
+            for page in SIZES {
+                let region = region(&pager, BYTES, page, NODES[0]);
+                let before = places(&region, 0..BYTES);
+                let report = migrate(&region, NODES[1], Supply::OneWay);
+                println!("{page:?}: {:?}", report.account);
+                assert_exact(&report, &region, &before);
+                assert_filled(&region);
+                moved += report.account.moved;
+                left += report.account.skipped_total();
+            }
+        }
+    });
+    assert!(moved > 0 && left > 0, "{moved} moved, {left} left");
+    assert_eq!(vmstat("oom_kill"), killed);
+    Ok(())
+}
+
+/// Takes memory of a node, more than it has, and gives it back, again and again. What the node
+/// does not have comes from another one.
+fn take_and_give(node: NodeId, stop: &AtomicBool) {
+    nodeward_linux::policy::prefer_memory(node).expect("the node is ours to use");
+    while !stop.load(Acquire) {
+        let mut taken = Vec::new();
+        while taken.len() < 160 && !stop.load(Acquire) {
+            taken.push(vec![1u8; MIB]);
+        }
+    }
+}
+
+/// Goal: however much is moved or left out, there are hardly more mappings: a process may have
+/// 65530 of them.
+fn few_mappings() -> Ran {
+    const BYTES: usize = 192 * MIB;
+    let pager = pager(32 * MIB)?;
+    for page in SIZES {
+        let before = mappings();
+        let region = region(&pager, BYTES, page, NODES[0]);
+        // Every other huge page alone, so that what is out is not in one piece.
+        for (step, to) in [(2, NODES[1]), (1, NODES[1]), (3, NODES[0])] {
+            for start in (0..BYTES).step_by(2 * MIB * step) {
+                let part = start..start + 2 * MIB;
+                let report = region.migrate(part, to, &by(Supply::Any)).expect("a good range");
+                assert_eq!(report.account.skipped_total(), 0, "{report:?}");
+            }
+            assert_few_more(before);
+        }
+        region.migrate_lazily(0..BYTES, &by(Supply::Any)).expect("a good range");
+        assert_few_more(before);
+        let touched = region.words().iter().step_by(3 * MIB / 8);
+        let sum = on_node(NODES[1], || touched.map(|word| word.load(Relaxed)).sum::<u64>());
+        assert!(sum > 0, "words say where they are");
+        assert_few_more(before);
+        assert_filled(&region);
+        println!("{page:?}: {} mappings, {before} before", mappings());
+    }
+    Ok(())
+}
+
+/// Goal: a kernel without UFFDIO_MOVE moves what is declared free of DMA by mremap(2): nothing is
+/// lost, what is missing is told, and mappings stay few. Nothing else goes that way.
+fn by_remap() -> Ran {
+    const BYTES: usize = 16 * MIB;
+    let pager = on_road(Road::Remap, &PagerOptions::default())?;
+    let declared = RegionOptions { free_of_dma: true, ..Default::default() };
+    let region = pager.reserve(BYTES, &declared).expect("address space");
+    region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
+    fill(&region);
+    let before = mappings();
+    for (to, supply) in [(1, Supply::OneWay), (0, Supply::Any), (1, Supply::Any)] {
+        let to = NodeId(to);
+        let report = while_written(&region, || migrate(&region, to, supply));
+        assert_all_moved(&report, &region, to);
+        assert_eq!(report.one_way_pages, pages(BYTES), "{report:?}");
+        println!("to {to}: {} ms, {} batches", report.took_ns / 1_000_000, report.batches);
+    }
+    let report = migrate(&region, NODES[0], Supply::Recycled);
+    assert_eq!(report.account.skipped_for(SkipReason::NoMemory), pages(BYTES), "{report:?}");
+
+    // Every other page of a chunk moves alone, so that the rest is 256 stretches.
+    for start in (0..2 * MIB).step_by(2 * PAGE) {
+        let report = region.migrate(start..start + PAGE, NODES[0], &Migration::default());
+        assert_eq!(report.expect("a good range").account.moved, 1);
+    }
+    let most = AtomicUsize::new(0);
+    let look = |_| _ = most.fetch_max(mappings(), Relaxed);
+    let how = Migration { progress: Some(&look), ..Default::default() };
+    let report = while_written(&region, || region.migrate(0..BYTES, NODES[0], &how));
+    let account = report.expect("a good range").account;
+    assert_eq!((account.moved, account.already_there), (pages(BYTES) - 256, 256));
+    assert_eq!(places(&region, 0..BYTES), [(0, pages(BYTES))].into());
+    assert!(most.into_inner() < before + 100, "{before} mappings before");
+    assert_few_more(before);
+
+    region.discard(4 * MIB..8 * MIB).expect("a good range");
+    let account = migrate(&region, NODES[1], Supply::Any).account;
+    assert_eq!(account.skipped_for(SkipReason::NotPresent), pages(4 * MIB));
+    assert_eq!(account.moved, pages(BYTES - 4 * MIB));
+    assert_eq!(region.words()[5 * MIB / 8].load(Relaxed), 0);
+
+    let lazily = region.migrate_lazily(0..BYTES, &Migration::default());
+    let told = lazily.expect_err("not without UFFDIO_MOVE").to_string();
+    assert!(told.contains("UFFDIO_MOVE does not work here"), "{told}");
+    let huge = RegionOptions { page: PageSize::Huge, ..declared };
+    for options in [RegionOptions::default(), huge] {
+        let region = pager.reserve(BYTES, &options).expect("address space");
+        assert!(region.set_mode(Mode::Auto).is_err(), "only the kernel moves {options:?}");
+        region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
+        fill(&region);
+        let report = while_written(&region, || migrate(&region, NODES[1], Supply::Any));
+        assert_all_moved(&report, &region, NODES[1]);
+        assert_eq!(report.one_way_pages + report.recycled_pages, 0, "{report:?}");
+    }
+    Ok(())
+}
+
+/// Goal: where a control group has no room for copies nothing moves and nobody is killed; where it
+/// has a little, all pages move one after another.
+fn in_a_full_group() -> Ran {
+    const BYTES: usize = 32 * MIB;
+    keep_still();
+    let pager = Pager::open(&PagerOptions::default()).expect("a pager");
+    if pager.road() == Road::Kernel {
+        return Err(Skipped(pager.why_not_faster().unwrap_or_default().to_owned()));
+    }
+    // Only the faster road has huge pages.
+    for page in SIZES.into_iter().take(if pager.road() == Road::Move { 2 } else { 1 }) {
+        let group = MemoryGroup::enter("pager")?;
+        let options = RegionOptions { page, free_of_dma: true, ..Default::default() };
+        let region = pager.reserve(BYTES, &options).expect("address space");
+        region.commit(0..BYTES, &Placement::Node(NODES[0])).expect("node 0 has room");
+        fill(&region);
+        let killed = vmstat("oom_kill");
+        group.allow_more(4 << 20);
+        let report = while_written(&region, || migrate(&region, NODES[1], Supply::OneWay));
+        assert_eq!(report.account.skipped_for(SkipReason::NoMemory), pages(BYTES), "{report:?}");
+        assert_eq!(places(&region, 0..BYTES), [(0, pages(BYTES))].into());
+        group.allow_more(24 << 20);
+        let report = while_written(&region, || migrate(&region, NODES[1], Supply::OneWay));
+        assert_all_moved(&report, &region, NODES[1]);
+        assert_eq!(vmstat("oom_kill"), killed);
+        drop(region);
+        pager.trim();
+    }
+    Ok(())
+}
+
+fn mappings() -> usize {
+    crate::guest::read("/proc/self/maps").lines().count()
+}
+
+fn assert_few_more(before: usize) {
+    let now = mappings();
+    assert!(now < before + 100, "{before} mappings before, {now} now");
+}

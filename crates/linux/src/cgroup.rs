@@ -1,0 +1,231 @@
+//! How much more memory the control groups of this process allow. Beyond it the kernel would rather
+//! end a process than refuse.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use nodeward_machine::{Error, Result};
+
+/// The hierarchies that limit memory here, of both versions.
+#[derive(Clone, Debug)]
+pub struct MemoryGroups {
+    root: PathBuf,
+    mounts: Vec<Mount>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mount {
+    version: Version,
+    /// The group that is seen at `point`: in a container often its own.
+    top: PathBuf,
+    point: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
+
+impl Version {
+    /// The files with the limit and the use, and the field of memory.stat for pages of files that
+    /// are dropped before anybody is killed. In all of them children are counted in.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::V1 => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+            Self::V2 => ("memory.max", "memory.current", "inactive_file"),
+        }
+    }
+}
+
+impl MemoryGroups {
+    /// Finds where they are mounted, by `proc/self/mountinfo` below a root.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn find(root: &Path) -> Result<Self> {
+        let text = read(root.join("proc/self/mountinfo"))?.unwrap_or_default();
+        let mounts = text.lines().filter_map(mount).collect();
+        Ok(Self { root: root.to_owned(), mounts })
+    }
+
+    /// Bytes that this process may take before the first of its groups is full; `None` if nothing
+    /// limits it. Cost: one file, and three for each group up to the top that has a limit.
+    ///
+    /// # Errors
+    /// If a file cannot be read or looks odd.
+    pub fn headroom_bytes(&self) -> Result<Option<u64>> {
+        let Some(own) = read(self.root.join("proc/self/cgroup"))? else { return Ok(None) };
+        let mut least = None;
+        for mount in &self.mounts {
+            let Some(group) = own.lines().find_map(|line| group(line, mount.version)) else {
+                continue;
+            };
+            // A group outside of what is mounted has no folder here; its limits are not seen.
+            let below = Path::new(group).strip_prefix(&mount.top).unwrap_or(Path::new(""));
+            let point = self.root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
+            let folder = point.join(below);
+            for folder in folder.ancestors().take_while(|folder| folder.starts_with(&point)) {
+                let headroom = headroom(folder, mount.version)?;
+                least = least.into_iter().chain(headroom).min();
+            }
+        }
+        Ok(least)
+    }
+}
+
+/// Reads `31 23 0:28 TOP POINT options [more] - TYPE SOURCE OPTIONS`.
+fn mount(line: &str) -> Option<Mount> {
+    let (place, kind) = line.split_once(" - ")?;
+    let mut place = place.split(' ').skip(3);
+    let (top, point) = (place.next()?.into(), place.next()?.into());
+    let mut kind = kind.split(' ');
+    let version = match (kind.next()?, kind.nth(1)?) {
+        ("cgroup2", _) => Version::V2,
+        ("cgroup", options) if options.split(',').any(|word| word == "memory") => Version::V1,
+        _ => return None,
+    };
+    Some(Mount { version, top, point })
+}
+
+/// Reads `4:memory,cpu:/path` or `0::/path`: the path of our group in a hierarchy.
+fn group(line: &str, version: Version) -> Option<&str> {
+    let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+    let is_it = match version {
+        Version::V1 => controllers.split(',').any(|name| name == "memory"),
+        Version::V2 => controllers.is_empty(),
+    };
+    is_it.then_some(path)
+}
+
+/// What is left of one group; `None` if it has no limit.
+fn headroom(folder: &Path, version: Version) -> Result<Option<u64>> {
+    let (limit, used, reclaimable) = version.names();
+    let path = folder.join(limit);
+    // The top group has no such file, nor has one whose parent does not share memory out.
+    let Some(limit) = read(path.clone())? else { return Ok(None) };
+    if limit.trim() == "max" {
+        return Ok(None);
+    }
+    let limit = number(&path, &limit)?;
+    let path = folder.join(used);
+    let Some(used) = read(path.clone())? else { return Ok(None) };
+    let used = number(&path, &used)?;
+    let path = folder.join("memory.stat");
+    let stat = read(path.clone())?.unwrap_or_default();
+    let value = |line: &str| line.strip_prefix(reclaimable)?.strip_prefix(' ').map(str::to_owned);
+    let cold = stat.lines().find_map(value).map_or(Ok(0), |value| number(&path, &value))?;
+    Ok(Some((limit + cold).saturating_sub(used)))
+}
+
+fn number(path: &Path, text: &str) -> Result<u64> {
+    text.trim().parse().map_err(|_| Error::Parse {
+        path: path.to_owned(),
+        line: 1,
+        wanted: format!("a number of bytes, not '{}'", text.trim()),
+    })
+}
+
+/// The text of a file; `None` if it is not there.
+fn read(path: PathBuf) -> Result<Option<String>> {
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        // ENODEV: the group was removed while we read.
+        Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(19) => {
+            Ok(None)
+        }
+        Err(source) => Err(Error::Read { path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A root with these files.
+    fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    fn headroom_of(files: &[(&str, &str)]) -> Result<Option<u64>> {
+        let root = root(files);
+        MemoryGroups::find(root.path())?.headroom_bytes()
+    }
+
+    const MOUNTED: (&str, &str) = (
+        "proc/self/mountinfo",
+        "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n",
+    );
+
+    /// Goal: the tightest group up to the top counts, and what the kernel drops first is room.
+    #[test]
+    fn the_tightest_group_counts() {
+        let found = headroom_of(&[
+            MOUNTED,
+            ("proc/self/cgroup", "0::/pod/app\n"),
+            ("sys/fs/cgroup/pod/memory.max", "104857600\n"), // 100 MiB
+            ("sys/fs/cgroup/pod/memory.current", "99614720\n"), // 95 MiB
+            ("sys/fs/cgroup/pod/memory.stat", "anon 1\nfile 2\ninactive_file 3145728\n"), // 3 MiB
+            ("sys/fs/cgroup/pod/app/memory.max", "max\n"),
+            ("sys/fs/cgroup/pod/app/memory.current", "99614720\n"),
+        ]);
+        assert_eq!(found.unwrap(), Some((100 - 95 + 3) * MIB));
+        let full = headroom_of(&[
+            MOUNTED,
+            ("proc/self/cgroup", "0::/app\n"),
+            ("sys/fs/cgroup/app/memory.max", "1048576\n"),
+            ("sys/fs/cgroup/app/memory.current", "1050000\n"),
+        ]);
+        assert_eq!(full.unwrap(), Some(0));
+    }
+
+    /// Goal: a container sees its own group at the top, in both versions.
+    #[test]
+    fn containers_and_version_1() {
+        let found = headroom_of(&[
+            (
+                "proc/self/mountinfo",
+                "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                 35 31 0:32 /docker/c1 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+            ),
+            ("proc/self/cgroup", "8:cpu:/other\n4:memory:/docker/c1/job\n0::/\n"),
+            ("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "8388608\n"),
+            ("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1048576\n"),
+            ("sys/fs/cgroup/memory/job/memory.stat", "inactive_file 7\ntotal_inactive_file 11\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "2097152\n"),
+        ]);
+        assert_eq!(found.unwrap(), Some(7 * MIB + 11));
+    }
+
+    /// Goal: no control groups, or none with a limit, is no limit; odd numbers are told.
+    #[test]
+    fn nothing_and_nonsense() {
+        assert_eq!(headroom_of(&[]).unwrap(), None);
+        assert_eq!(headroom_of(&[MOUNTED, ("proc/self/cgroup", "0::/\n")]).unwrap(), None);
+        let odd = headroom_of(&[
+            MOUNTED,
+            ("proc/self/cgroup", "0::/app\n"),
+            ("sys/fs/cgroup/app/memory.max", "plenty\n"),
+        ]);
+        let told = odd.unwrap_err().to_string();
+        assert!(told.contains("app/memory.max:1") && told.contains("'plenty'"), "{told}");
+    }
+
+    /// Goal: what this machine has can be read.
+    #[test]
+    fn this_machine_can_be_read() {
+        let groups = MemoryGroups::find(Path::new("/")).unwrap();
+        eprintln!("{groups:?} {:?}", groups.headroom_bytes().unwrap());
+    }
+}

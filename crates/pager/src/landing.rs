@@ -1,0 +1,39 @@
+//! Where fresh pages came down. The kernel is told which node they should be from, but takes them
+//! from another one rather than refuse; a page that went astray has not moved.
+
+use nodeward_model::{NodeId, Place, Range};
+
+use crate::shop::Shop;
+
+/// How many of these pages, given by their addresses in ascending order, are on another node than
+/// the one they were fetched from. Where room is ample the last page speaks for all: a node that
+/// runs out of it does not recover within a batch.
+pub fn strays(shop: &Shop, pages: impl Iterator<Item = u64> + Clone, to: NodeId) -> u64 {
+    let (Some(first), Some(last)) = (pages.clone().next(), pages.clone().last()) else { return 0 };
+    if shop.has_one_node() || (!shop.is_tight(to) && !is_elsewhere(shop, last, to)) {
+        return 0;
+    }
+    let page_bytes = shop.page_bytes as u64;
+    let mut places = Vec::with_capacity(shop.chunk_pages());
+    let looked = shop.myself.places(Range::new(first, last + page_bytes), &mut places);
+    let place = |page: u64| places.get(((page - first) / page_bytes) as usize);
+    let strays = match looked {
+        Ok(()) => pages.filter(|&page| is_other(place(page), to)).count() as u64,
+        Err(_) => 0, // what cannot be seen is believed
+    };
+    if strays > 0 {
+        shop.look_again(to);
+    }
+    strays
+}
+
+/// Whether a page is on another node than this one.
+pub fn is_elsewhere(shop: &Shop, page: u64, node: NodeId) -> bool {
+    let places = shop.myself.locate(&[page]).unwrap_or_default();
+    is_other(places.first(), node)
+}
+
+/// Pages that the program has freed meanwhile are nowhere.
+fn is_other(place: Option<&Place>, node: NodeId) -> bool {
+    matches!(place, Some(Place::On(other)) if *other != node)
+}

@@ -1,0 +1,192 @@
+//! Where a lane gets destination pages from, and where it leaves those that are emptied.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use nodeward_linux::policy;
+use nodeward_model::{NodeId, SkipReason};
+use nodeward_policy::supply::{Source, SupplyCosts};
+
+use crate::carrier::nanoseconds;
+use crate::hands::Trip;
+use crate::landing;
+use crate::shadow::Shadow;
+use crate::shop::Shop;
+use crate::sys::Advice;
+use crate::{CHUNK_BYTES, PageSize, Report, Supply};
+
+/// Where the copies of a batch are made.
+pub enum Destination {
+    /// In the pages of [`Stock::ready`], from this folio of it on.
+    Ready(usize),
+    /// Fresh pages that the kernel allocates and fills while it maps them.
+    Fresh,
+}
+
+impl Destination {
+    /// Where its pages come from.
+    pub fn source(&self) -> Source {
+        match self {
+            Self::Ready(_) => Source::Kept,
+            Self::Fresh => Source::Fresh,
+        }
+    }
+}
+
+/// The slots that a lane has at hand.
+pub struct Stock {
+    shop: Arc<Shop>,
+    pub lane: usize,
+    /// A slot that fills with emptied pages, and the node they are on.
+    pub emptied: Option<(PageSize, Option<NodeId>, Shadow)>,
+    /// A slot with destination pages, and the node they are on.
+    pub ready: Option<(PageSize, NodeId, Shadow)>,
+    /// What base pages cost by their source.
+    pub costs: SupplyCosts,
+    /// Where this thread's new pages come from.
+    preferred: Option<NodeId>,
+}
+
+impl Stock {
+    /// Nothing yet.
+    pub fn new(shop: Arc<Shop>, lane: usize) -> Self {
+        let costs = SupplyCosts::default();
+        Self { shop, lane, emptied: None, ready: None, costs, preferred: None }
+    }
+
+    /// Gives all slots back, at the end of a job.
+    pub fn finish(&mut self) {
+        if let Some((size, node, shadow)) = self.emptied.take() {
+            self.shop.shadows(size).give(shadow, node);
+        }
+        if let Some((size, node, shadow)) = self.ready.take() {
+            self.shop.shadows(size).give(shadow, Some(node));
+        }
+    }
+
+    /// Finds destination pages for at most so many folios, and for how many they are enough.
+    pub fn destination(
+        &mut self,
+        trip: &Trip<'_>,
+        most: usize,
+        report: &mut Report,
+    ) -> Result<(Destination, usize), SkipReason> {
+        let began = Instant::now();
+        let found = self.find_destination(trip, most);
+        report.spent.supply_ns += nanoseconds(began);
+        found
+    }
+
+    fn find_destination(
+        &mut self,
+        trip: &Trip<'_>,
+        most: usize,
+    ) -> Result<(Destination, usize), SkipReason> {
+        let folio_pages = self.shop.folio_pages(trip.size);
+        if self.stock_up(trip)? {
+            let (_, _, ready) = self.ready.as_ref().expect("just stocked up");
+            let folios = ready.pages / folio_pages;
+            let most = most.min(folios);
+            return Ok((Destination::Ready(folios - most), most));
+        }
+        self.shop.room_for(trip.to, most * folio_pages)?;
+        self.prefer(trip.to)?;
+        Ok((Destination::Fresh, most))
+    }
+
+    /// Sees to it that `ready` has pages of the right kind; `false` if fresh base pages are to be
+    /// used instead.
+    fn stock_up(&mut self, trip: &Trip<'_>) -> Result<bool, SkipReason> {
+        let may_choose = (trip.size, trip.supply) == (PageSize::Base, Supply::Any);
+        if may_choose && self.costs.choice() == Source::Fresh {
+            return Ok(false);
+        }
+        let fits = |ready: &(PageSize, NodeId, Shadow)| {
+            (ready.0, ready.1) == (trip.size, trip.to) && ready.2.pages > 0
+        };
+        if trip.supply != Supply::OneWay && self.ready.as_ref().is_some_and(fits) {
+            return Ok(true);
+        }
+        if let Some((size, node, shadow)) = self.ready.take() {
+            self.shop.shadows(size).give(shadow, Some(node));
+        }
+        let shadows = self.shop.shadows(trip.size);
+        let kept = match trip.supply {
+            Supply::OneWay => None,
+            Supply::Any | Supply::Recycled => shadows.kept(self.lane, trip.to),
+        };
+        let found = match (kept, trip.supply, trip.size) {
+            (Some(kept), _, _) => kept,
+            (None, Supply::Recycled, _) => return Err(SkipReason::NoMemory),
+            (None, _, PageSize::Base) => return Ok(false),
+            (None, _, PageSize::Huge) => self.fresh_huge_page(Some(trip.to))?,
+        };
+        self.ready = Some((trip.size, trip.to, found));
+        Ok(true)
+    }
+
+    /// A huge page of zeros that is fresh from the kernel.
+    pub fn fresh_huge_page(&mut self, node: Option<NodeId>) -> Result<Shadow, SkipReason> {
+        if let Some(node) = node {
+            self.shop.room_for(node, self.shop.chunk_pages())?;
+            self.prefer(node)?;
+        }
+        let shadows = self.shop.shadows(PageSize::Huge);
+        let mut shadow = shadows.unwatched().map_err(|_| SkipReason::NoMemory)?;
+        let whole = 0..CHUNK_BYTES;
+        let populated = shadow.slot.advise(whole, Advice::Populate).is_ok();
+        let address = shadow.slot.address(0);
+        let astray = node.is_some_and(|node| {
+            !self.shop.has_one_node() && landing::is_elsewhere(&self.shop, address, node)
+        });
+        if populated && !astray && self.shop.is_huge_page(address) {
+            shadow.pages = self.shop.chunk_pages();
+            return Ok(shadow);
+        }
+        shadow.clear();
+        shadows.give(shadow, None);
+        Err(if populated && !astray { SkipReason::NoHugePage } else { SkipReason::NoMemory })
+    }
+
+    /// Lets this thread's new pages come from a node.
+    pub fn prefer(&mut self, node: NodeId) -> Result<(), SkipReason> {
+        if self.shop.has_one_node() || self.preferred == Some(node) {
+            return Ok(());
+        }
+        policy::prefer_memory(node).map_err(|_| SkipReason::NotAllowed)?;
+        self.preferred = Some(node);
+        Ok(())
+    }
+
+    /// Sees to it that `emptied` can take so many folios from the trip's node, and returns at which
+    /// of its folios they begin.
+    pub fn empty_slot(&mut self, trip: &Trip<'_>, folios: usize) -> Option<usize> {
+        let folio_pages = self.shop.folio_pages(trip.size);
+        let needed = folios * folio_pages;
+        let chunk_pages = self.shop.chunk_pages();
+        let fits = |emptied: &(PageSize, Option<NodeId>, Shadow)| {
+            (emptied.0, emptied.1) == (trip.size, trip.from)
+                && emptied.2.pages + needed <= chunk_pages
+                && !emptied.2.slot.is_lost()
+        };
+        if !self.emptied.as_ref().is_some_and(fits) {
+            if let Some((size, node, shadow)) = self.emptied.take() {
+                self.shop.shadows(size).give(shadow, node);
+            }
+            let empty = self.shop.shadows(trip.size).empty(self.lane).ok()?;
+            self.emptied = Some((trip.size, trip.from, empty));
+        }
+        self.emptied.as_ref().map(|(_, _, shadow)| shadow.pages / folio_pages)
+    }
+
+    /// Books what a batch took from the slot with destination pages. If it has a gap now, all from
+    /// there on is freed: its pages would have to be counted one by one.
+    pub fn settle(&mut self, destination: &Destination, clean: bool, folio_pages: usize) {
+        if let (Destination::Ready(first), Some((_, _, ready))) = (destination, &mut self.ready) {
+            match clean {
+                true => ready.pages = first * folio_pages,
+                false => ready.keep(first * folio_pages, self.shop.page_bytes),
+            }
+        }
+    }
+}
