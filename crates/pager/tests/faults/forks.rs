@@ -82,8 +82,8 @@ fn a_region_without_children() {
     });
 }
 
-/// Goal: a child that drops its handle of such a region unmaps nothing of what lies there meanwhile,
-/// whoever moves the pages.
+/// Goal: a child that drops its handle of such a region unmaps nothing of what lies there
+/// meanwhile, whoever moves the pages.
 #[test]
 fn a_child_unmaps_nothing_of_others() {
     alone("forks::a_child_unmaps_nothing_of_others", || {

@@ -49,13 +49,13 @@ fn range(random: &mut TestRng, region: &Region) -> Range<usize> {
 
 fn how<'a>(random: &mut TestRng, cancel: &'a Cancel) -> Migration<'a> {
     let supply = [Supply::Any, Supply::OneWay, Supply::Recycled][random.next_u32() as usize % 3];
-    let stall = (random.next_u32() % 4 == 0).then(|| Duration::from_micros(200));
+    let stall = random.next_u32().is_multiple_of(4).then(|| Duration::from_micros(200));
     let batch = u64::from(random.next_u32() % 512 + 1) * page_bytes() as u64;
     Migration {
         supply,
         budget: Budget { bytes_per_s: None, stall },
         lanes: [None, Some(1), Some(2)][random.next_u32() as usize % 3],
-        batch_bytes: (random.next_u32() % 2 == 0).then_some(batch),
+        batch_bytes: random.next_u32().is_multiple_of(2).then_some(batch),
         even_if_there: true,
         cancel: Some(cancel),
         ..Default::default()
