@@ -182,7 +182,7 @@ fn regions_come_and_go_during_forks() {
             report.account.selected()
         };
         let forks = || {
-            let forks = || (0..60).for_each(|_| assert_eq!(in_child(|| 0).unwrap(), OK));
+            let forks = || (0..25).for_each(|_| assert_eq!(in_child(|| 0).unwrap(), OK));
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 // As many as can be: one has to begin while others are paused.
