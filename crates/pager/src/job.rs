@@ -34,13 +34,15 @@ pub enum Kind {
     Return,
     /// Its pages are freed.
     Discard,
+    /// What was left out comes back, and it is forgotten where pages are: the kernel moves them.
+    HandOver,
 }
 
 impl Kind {
     /// Whether pages only come into sight by it: then it may go on while a fork waits for just
     /// that, and has a lane of its own.
     pub fn takes_nothing_out(&self) -> bool {
-        matches!(self, Self::Return | Self::Discard)
+        matches!(self, Self::Return | Self::Discard | Self::HandOver)
     }
 }
 

@@ -165,6 +165,11 @@ fn do_task(
             work.return_left_out();
             Some(work.claim)
         }
+        Kind::HandOver => {
+            work.return_left_out();
+            work.claim.note.node = None;
+            Some(work.claim)
+        }
         Kind::Discard => {
             work.discard(&task.pages);
             Some(work.claim)

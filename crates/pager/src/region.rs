@@ -127,7 +127,10 @@ impl Region {
                 let tasks = self.tasks(&range, to);
                 self.run(core, Kind::Migrate, tasks, Some(to), how)
             }
-            None => self.pager.kernel().migrate(self.addresses(&range), to, how),
+            None => {
+                self.hand_over(&range)?;
+                self.pager.kernel().migrate(self.addresses(&range), to, how)
+            }
         }
     }
 
@@ -171,6 +174,8 @@ impl Region {
         let there = self.tasks(&one, second);
         let back = self.tasks(&other, first);
         let Some(core) = self.managed() else {
+            self.hand_over(&one)?;
+            self.hand_over(&other)?;
             let (one, other) = (self.addresses(&one), self.addresses(&other));
             return self.pager.kernel().exchange((one, second), (other, first), how);
         };
@@ -222,6 +227,16 @@ impl Region {
                 why: self.pager.why_not_faster(),
             }),
         }
+    }
+
+    /// Prepares a range for being moved by the kernel.
+    fn hand_over(&self, range: &Range<usize>) -> Result<()> {
+        if let Backing::Managed(core) = &self.backing {
+            let tasks = self.tasks(range, NodeId(0));
+            let order = Order::simple(core, Kind::HandOver, How::default(), tasks);
+            self.engine()?.lanes.run(Job::new(order), None, None);
+        }
+        Ok(())
     }
 
     fn mapping(&self) -> &Mapping {

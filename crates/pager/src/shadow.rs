@@ -104,16 +104,17 @@ impl Shadows {
 
     /// Takes back a slot whose pages, all on `node`, nobody needs. They are kept within the bound,
     /// or freed.
-    pub fn give(&self, mut shadow: Shadow, node: Option<NodeId>) {
-        if shadow.pages > 0 {
-            match node {
-                Some(node) if self.keeps(node, shadow.pages) => {
-                    return lock(&self.lists).full.entry(node).or_default().push(shadow);
-                }
-                _ => shadow.clear(),
+    pub fn give(&self, shadow: Shadow, node: Option<NodeId>) {
+        let not_kept = match node {
+            Some(node) if shadow.pages > 0 => self.keep(shadow, node),
+            _ => Some(shadow),
+        };
+        if let Some(mut shadow) = not_kept {
+            if shadow.pages > 0 {
+                shadow.clear();
             }
+            self.give_empty(shadow);
         }
-        self.give_empty(shadow);
     }
 
     fn give_empty(&self, shadow: Shadow) {
@@ -142,12 +143,17 @@ impl Shadows {
         freed
     }
 
-    fn keeps(&self, node: NodeId, pages: usize) -> bool {
+    /// Keeps a slot with pages; returns it if that would be too many. The count and the list change
+    /// together, because [`Shadows::free_kept`] may come at any time.
+    fn keep(&self, shadow: Shadow, node: NodeId) -> Option<Shadow> {
         let mut lists = lock(&self.lists);
         let kept = lists.kept_pages.entry(node).or_default();
-        let fits = *kept + pages <= self.kept_pages_max;
-        *kept += if fits { pages } else { 0 };
-        fits
+        if *kept + shadow.pages > self.kept_pages_max {
+            return Some(shadow);
+        }
+        *kept += shadow.pages;
+        lists.full.entry(node).or_default().push(shadow);
+        None
     }
 
     fn block(&self, slots: usize) -> Result<Vec<Shadow>> {

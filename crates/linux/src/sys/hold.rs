@@ -1,4 +1,4 @@
-//! Who else uses our pages: a pipe (vmsplice(2)), a ring (io_uring_register(2)), a read from a file.
+//! Who else uses our pages: a pipe (vmsplice(2)), a ring (io_uring_register(2)), a read of a file.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -82,8 +82,8 @@ fn a_region_without_children() {
     });
 }
 
-/// Goal: a child that drops its handle of such a region unmaps nothing of what lies there meanwhile,
-/// whoever moves the pages.
+/// Goal: a child that drops its handle of such a region unmaps nothing of what lies there
+/// meanwhile, whoever moves the pages.
 #[test]
 fn a_child_unmaps_nothing_of_others() {
     alone("forks::a_child_unmaps_nothing_of_others", || {
@@ -182,7 +182,7 @@ fn regions_come_and_go_during_forks() {
             report.account.selected()
         };
         let forks = || {
-            let forks = || (0..60).for_each(|_| assert_eq!(in_child(|| 0).unwrap(), OK));
+            let forks = || (0..25).for_each(|_| assert_eq!(in_child(|| 0).unwrap(), OK));
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 // As many as can be: one has to begin while others are paused.

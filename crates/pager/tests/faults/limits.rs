@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
 use nodeward_model::SkipReason;
-use nodeward_pager::{Budget, Cancel, Migration, PageSize, Progress, Supply};
+use nodeward_pager::{Budget, Cancel, Migration, Mode, PageSize, Progress, Supply};
 
 use crate::common::{
     CHUNK, HERE, MIB, Stopper, always, assert_filled, filled, move_all, page_bytes, pager, pages,
@@ -166,4 +166,20 @@ fn regions_end_in_any_order() {
     let region = filled(&pager, 4 * MIB, PageSize::Base);
     region.words()[0].fetch_add(0, Relaxed);
     assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
+}
+
+/// Goal: a region that the kernel is to move from now on has nothing left out, so that its report
+/// counts every page.
+#[test]
+fn the_kernel_takes_over_what_is_left_out() {
+    let Some(pager) = pager() else { return };
+    let region = filled(&pager, BYTES, PageSize::Base);
+    assert_eq!(crate::common::leave_all_out(&region).lazy_pages, pages(BYTES));
+    region.set_mode(Mode::Kernel).unwrap();
+    let report = region.migrate(0..BYTES, HERE, &Migration::default()).unwrap();
+    assert_eq!(report.account.skipped_for(SkipReason::NotPresent), 0, "{report:?}");
+    assert_eq!(report.account.selected(), pages(BYTES), "{report:?}");
+    assert_filled(&region, 0..BYTES);
+    region.set_mode(Mode::Auto).unwrap();
+    assert_eq!(move_all(&region).account.moved, pages(BYTES));
 }

@@ -162,3 +162,26 @@ fn everything_at_once() {
 fn everything_at_once_with_huge_pages() {
     torture(PageSize::Huge, seed());
 }
+
+/// Goal: what is kept from migrations may be freed at any time, also by several threads.
+#[test]
+fn kept_pages_are_freed_while_others_move() {
+    let Some(pager) = pager() else { return };
+    let regions = [region(&pager, BYTES, PageSize::Base), region(&pager, BYTES, PageSize::Base)];
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stopper = Stopper(&stop);
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Acquire) {
+                    pager.trim();
+                }
+            });
+        }
+        let move_often = |region: &Region| {
+            (0..50).for_each(|_| assert_eq!(move_all(region).account.moved, pages(BYTES)));
+        };
+        let movers = regions.each_ref().map(|region| scope.spawn(move || move_often(region)));
+        movers.into_iter().for_each(|mover| mover.join().unwrap());
+    });
+}
