@@ -12,7 +12,7 @@ use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
 use nodeward_model::SkipReason;
 use nodeward_policy::pacing::StallBudget;
 
-use crate::hands::{Hands, Seat, Trip, whole};
+use crate::hands::{Hands, Seat, Trip, whole, within_stretches};
 use crate::landing;
 use crate::page_bits::PageBits;
 use crate::refusals;
@@ -314,25 +314,13 @@ impl Carrier {
         }
     }
 
-    /// Takes pages of the last batch that went astray out of those that were moved.
+    /// Looks where the fresh pages of the last batch are.
     fn correct(&self, trip: &Trip<'_>, destination: &Destination, report: &mut Report) {
-        let Destination::Fresh = destination else { return };
-        let start = trip.home.start() + trip.start as u64;
-        let page_bytes = self.shop.page_bytes as u64;
-        let moved = self.seats.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
-        let pages = moved.map(|(seat, _)| start + seat.home as u64 * page_bytes);
-        let strays = landing::strays(&self.shop, pages, trip.to);
-        report.account.moved -= strays;
-        report.one_way_pages -= strays;
-        report.account.skip(SkipReason::WrongNode, strays);
+        if let Destination::Fresh = destination {
+            let moved = self.seats.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
+            landing::correct(&self.shop, trip, moved.map(|(seat, _)| seat.home), report);
+        }
     }
-}
-
-/// How many folios, given by their index in the chunk, lie in the first so many stretches.
-fn within_stretches(folios: &[usize], stretches: usize) -> usize {
-    let beside = |pair: &[usize]| pair[1] == pair[0] + 1;
-    let ends = folios.windows(2).zip(1..).filter(|(pair, _)| !beside(pair)).map(|(_, end)| end);
-    ends.chain([folios.len()]).nth(stretches - 1).unwrap_or(folios.len())
 }
 
 /// Why no further batch may begin.

@@ -203,3 +203,10 @@ fn stretches<'a>(seats: &'a [Seat], run: &Run) -> impl Iterator<Item = (usize, u
         Some((first, folios))
     })
 }
+
+/// How many folios, given by their index in the chunk, lie in the first so many stretches.
+pub fn within_stretches(folios: &[usize], stretches: usize) -> usize {
+    let beside = |pair: &[usize]| pair[1] == pair[0] + 1;
+    let ends = folios.windows(2).zip(1..).filter(|(pair, _)| !beside(pair)).map(|(_, end)| end);
+    ends.chain([folios.len()]).nth(stretches - 1).unwrap_or(folios.len())
+}

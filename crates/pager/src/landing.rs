@@ -1,14 +1,32 @@
 //! Where fresh pages came down. The kernel is told which node they should be from, but takes them
 //! from another one rather than refuse; a page that went astray has not moved.
 
-use nodeward_model::{NodeId, Place, Range};
+use nodeward_model::{NodeId, Place, Range, SkipReason};
 
+use crate::Report;
+use crate::hands::Trip;
 use crate::shop::Shop;
+
+/// Takes base pages that went astray out of those that were moved. `pages` are those of a batch, by
+/// their index in the chunk.
+pub fn correct(
+    shop: &Shop,
+    trip: &Trip<'_>,
+    pages: impl Iterator<Item = usize> + Clone,
+    report: &mut Report,
+) {
+    let start = trip.home.start() + trip.start as u64;
+    let addresses = pages.map(|page| start + (page * shop.page_bytes) as u64);
+    let strays = strays(shop, addresses, trip.to);
+    report.account.moved -= strays;
+    report.one_way_pages -= strays;
+    report.account.skip(SkipReason::WrongNode, strays);
+}
 
 /// How many of these pages, given by their addresses in ascending order, are on another node than
 /// the one they were fetched from. Where room is ample the last page speaks for all: a node that
 /// runs out of it does not recover within a batch.
-pub fn strays(shop: &Shop, pages: impl Iterator<Item = u64> + Clone, to: NodeId) -> u64 {
+fn strays(shop: &Shop, pages: impl Iterator<Item = u64> + Clone, to: NodeId) -> u64 {
     let (Some(first), Some(last)) = (pages.clone().next(), pages.clone().last()) else { return 0 };
     if shop.has_one_node() || (!shop.is_tight(to) && !is_elsewhere(shop, last, to)) {
         return 0;
