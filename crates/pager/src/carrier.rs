@@ -142,8 +142,10 @@ impl Carrier {
         if !clean || !self.shop.passage.can_bring() {
             emptied.keep(before, self.shop.page_bytes);
         }
-        self.stock.emptied = Some((size, node, emptied));
+        let began = Instant::now();
+        self.stock.leave(size, node, emptied);
         self.stock.settle(destination, clean, folio_pages);
+        report.spent.supply_ns += nanoseconds(began);
         self.correct(trip, destination, report);
         hold_ns
     }

@@ -24,11 +24,11 @@ pub fn correct(
 }
 
 /// How many of these pages, given by their addresses in ascending order, are on another node than
-/// the one they were fetched from. Where room is ample the last page speaks for all: a node that
-/// runs out of it does not recover within a batch.
+/// the one they were fetched from. Each is looked at: a node that has no room left gives single
+/// pages all the same, as soon as somebody frees some.
 fn strays(shop: &Shop, pages: impl Iterator<Item = u64> + Clone, to: NodeId) -> u64 {
     let (Some(first), Some(last)) = (pages.clone().next(), pages.clone().last()) else { return 0 };
-    if shop.has_one_node() || (!shop.is_tight(to) && !is_elsewhere(shop, last, to)) {
+    if shop.has_one_node() {
         return 0;
     }
     let page_bytes = shop.page_bytes as u64;

@@ -55,8 +55,6 @@ struct Grant {
     seen: Instant,
     /// Base pages of it that were not taken yet.
     left: u64,
-    /// Whether there was room for little more.
-    tight: bool,
 }
 
 /// What a shop is made of.
@@ -156,11 +154,6 @@ impl Shop {
         Ok(())
     }
 
-    /// Whether the last look found so little room that others may have used it up meanwhile.
-    pub fn is_tight(&self, node: NodeId) -> bool {
-        lock(&self.granted).get(&node).is_none_or(|grant| grant.tight)
-    }
-
     /// Whether a node has room for so many base pages now.
     pub fn has_room(&self, node: NodeId, pages: u64) -> bool {
         self.room(node) >= pages
@@ -178,8 +171,7 @@ impl Shop {
             self.free_kept();
             Some(share()).filter(enough)
         })?;
-        let (left, tight) = (share.min(GRANT_PAGES_MAX), share < GRANT_PAGES_MAX);
-        Some(Grant { seen: Instant::now(), left, tight })
+        Some(Grant { seen: Instant::now(), left: share.min(GRANT_PAGES_MAX) })
     }
 
     /// Base pages that a node can take, as far as our control groups allow them.

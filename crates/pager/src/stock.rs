@@ -179,6 +179,15 @@ impl Stock {
         self.emptied.as_ref().map(|(_, _, shadow)| shadow.pages / folio_pages)
     }
 
+    /// Leaves a slot with emptied pages. A full one goes at once, because its pages are in the caches
+    /// now: kept, the next batch copies to them, and freed, the kernel hands them out again.
+    pub fn leave(&mut self, size: PageSize, node: Option<NodeId>, emptied: Shadow) {
+        match emptied.pages == self.shop.chunk_pages() {
+            true => self.shop.shadows(size).give(emptied, node),
+            false => self.emptied = Some((size, node, emptied)),
+        }
+    }
+
     /// Books what a batch took from the slot with destination pages. If it has a gap now, all from
     /// there on is freed: its pages would have to be counted one by one.
     pub fn settle(&mut self, destination: &Destination, clean: bool, folio_pages: usize) {
