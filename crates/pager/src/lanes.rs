@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nodeward_machine::Machine;
 use nodeward_policy::pacing::StallBudget;
@@ -21,6 +21,10 @@ use crate::shop::Shop;
 use crate::sync::{Mutex, lock};
 use crate::sys::block_signals;
 use crate::{Cancel, Progress, Report};
+
+/// With a stall budget a lane gives its CPU away so often, while it holds no pages: the scheduler
+/// would take it at the end of a turn (3 ms), in the middle of a batch, for as long as others run.
+const TURN_MAX: Duration = Duration::from_millis(1);
 
 /// The lanes of a pager, and one more that only brings pages back: it must not stand in line behind
 /// a job that waits for just that.
@@ -127,7 +131,12 @@ fn serve(mut carrier: Carrier, index: usize, inbox: &Receiver<Arc<Job>>) {
 fn work(carrier: &mut Carrier, lane: usize, job: &Job) -> Report {
     let mut report = Report::default();
     let mut stall = job.order.stall_ns.map(StallBudget::new);
+    let mut turn = Instant::now();
     while let Some(task) = job.take(lane) {
+        if stall.is_some() && turn.elapsed() > TURN_MAX {
+            std::thread::yield_now();
+            turn = Instant::now();
+        }
         let began = Instant::now();
         do_task(carrier, job, &task, &mut stall, &mut report);
         job.finished(lane, &task, nanoseconds(began));
