@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nodeward_pager::{Copier, Migration, Road, Spent, Supply};
+use nodeward_pager::{Copier, Memcpy, Migration, Road, Spent, Supply};
 use serde::Serialize;
 
 use super::{Bench, Column};
@@ -31,16 +31,20 @@ pub struct Cell {
     pub lanes: u32,
     /// Fewest threads that took part in a migration.
     pub lanes_at_work: u32,
-    /// Speed as a part of that of memcpy with as many threads and nobody beside: the median.
+    /// Speed as a part of that of memcpy(3) with as many threads and nobody beside: the median.
     pub ratio: f64,
     /// Of each round.
     pub ratios: Vec<f64>,
-    /// The same against memcpy with the same threads beside.
+    /// The same against the fastest copy that we know.
+    pub ratio_fastest: f64,
+    /// The same against that copy with the same threads beside.
     pub ratio_beside: Option<f64>,
-    /// Which routine was the memcpy.
-    pub memcpy: &'static str,
-    /// Its speed: the median.
+    /// Which routine is the fastest.
+    pub fastest: &'static str,
+    /// Speed of memcpy(3): the median.
     pub memcpy_bytes_per_s: u64,
+    /// Speed of the fastest copy: the median.
+    pub fastest_bytes_per_s: u64,
     /// Speed of migrations: the median.
     pub bytes_per_s: u64,
     /// All that was moved.
@@ -88,15 +92,34 @@ pub struct WriterRate {
 /// What one round measured.
 struct Round {
     memcpy: Duration,
+    fastest: Duration,
     beside: Option<Duration>,
     writer: Option<(f64, f64)>,
     sample: Sample,
 }
 
 impl Round {
-    /// Speed against a memcpy of so many bytes that took so long.
-    fn ratio(&self, bytes: usize, memcpy: Duration) -> f64 {
-        self.sample.rate() * memcpy.as_secs_f64() / bytes as f64
+    /// Speed against a copy of so many bytes that took so long.
+    fn ratio(&self, bytes: usize, copy: Duration) -> f64 {
+        self.sample.rate() * copy.as_secs_f64() / bytes as f64
+    }
+}
+
+/// What migrations are compared with.
+struct Copies<'a> {
+    buffers: &'a mut Buffers,
+    fastest: &'a dyn Copier,
+    lanes: usize,
+}
+
+impl Copies<'_> {
+    /// One by memcpy(3), one as fast as possible.
+    fn both(&mut self) -> Result<(Duration, Duration), Error> {
+        Ok((self.by(&Memcpy)?, self.by(self.fastest)?))
+    }
+
+    fn by(&mut self, copier: &dyn Copier) -> Result<Duration, Error> {
+        self.buffers.copy(copier, self.lanes).map_err(system("copies with that many threads"))
     }
 }
 
@@ -107,7 +130,7 @@ impl Bench<'_> {
         subject: &Subject,
         pattern: &Pattern<'_>,
         buffers: &mut Buffers,
-        copier: &dyn Copier,
+        fastest: &dyn Copier,
         column: Column,
         lanes: u32,
     ) -> Result<Cell, Error> {
@@ -121,24 +144,23 @@ impl Bench<'_> {
             cancel: Some(self.progress.cancel()),
             ..Migration::default()
         };
-        let mut copy = || {
-            buffers.copy(copier, lanes as usize).map_err(system("memcpy with that many threads"))
-        };
+        let mut copies = Copies { buffers, fastest, lanes: lanes as usize };
         let (rounds, load) = match column {
             Column::RecycledWriter => {
                 let (rounds, load) = self.beside_writer(pattern, |reins, quiet| {
-                    beside_round(subject, &how, reins, &mut copy, quiet)
+                    beside_round(subject, &how, reins, &mut copies, quiet)
                 })?;
                 (rounds, Some(load))
             }
             Column::OneWay | Column::RecycledAlone => {
-                let rounds = self.rounds(|number| alone_round(subject, &how, &mut copy, number))?;
+                let round = |number| alone_round(subject, &how, &mut copies, number);
+                let rounds = self.rounds(round)?;
                 (rounds, None)
             }
         };
         let findings = load.as_ref().map_or_else(|| pattern.check_all(), |load| load.findings);
         let mut cell = self.summed_up(column, lanes, &rounds);
-        cell.memcpy = copier.name();
+        cell.fastest = fastest.name();
         cell.findings = findings;
         cell.stalls = load.map(|load| load.stalls.report());
         Ok(cell)
@@ -168,7 +190,9 @@ impl Bench<'_> {
             rounds.iter().filter_map(of).collect()
         };
         let ratios = all(&|round| Some(round.ratio(bytes, round.memcpy)));
+        let fastest = all(&|round| Some(round.ratio(bytes, round.fastest)));
         let beside = all(&|round| Some(round.ratio(bytes, round.beside?)));
+        let rate = |took: Duration| bytes as f64 / took.as_secs_f64().max(1e-9);
         let alone = all(&|round| round.writer.map(|(alone, _)| alone));
         let moving = all(&|round| round.writer.map(|(_, moving)| moving));
         let shares = all(&|round| round.writer.map(|(alone, moving)| moving / alone.max(1.0)));
@@ -181,10 +205,10 @@ impl Bench<'_> {
             ratio: median(&ratios),
             ratios,
             ratio_beside: (!beside.is_empty()).then(|| median(&beside)),
-            memcpy: "",
-            memcpy_bytes_per_s: median(&all(&|round| {
-                Some(bytes as f64 / round.memcpy.as_secs_f64().max(1e-9))
-            })) as u64,
+            ratio_fastest: median(&fastest),
+            fastest: "",
+            memcpy_bytes_per_s: median(&all(&|round| Some(rate(round.memcpy)))) as u64,
+            fastest_bytes_per_s: median(&all(&|round| Some(rate(round.fastest)))) as u64,
             bytes_per_s: median(&all(&|round| Some(round.sample.rate()))) as u64,
             moved_bytes,
             left_bytes: (rounds.len() * bytes) as u64 - moved_bytes,
@@ -209,32 +233,33 @@ fn longest_hold(rounds: &[Round]) -> u64 {
 fn alone_round(
     subject: &Subject,
     how: &Migration<'_>,
-    copy: &mut impl FnMut() -> Result<Duration, Error>,
+    copies: &mut Copies<'_>,
     number: usize,
 ) -> Result<Round, Error> {
-    let before = number.is_multiple_of(2).then(&mut *copy).transpose()?;
+    let before = number.is_multiple_of(2).then(|| copies.both()).transpose()?;
     let sample = subject.migrate(how)?;
-    let memcpy = before.map_or_else(copy, Ok)?;
-    Ok(Round { memcpy, beside: None, writer: None, sample })
+    let (memcpy, fastest) = before.map_or_else(|| copies.both(), Ok)?;
+    Ok(Round { memcpy, fastest, beside: None, writer: None, sample })
 }
 
-/// memcpy alone, the writer alone, memcpy beside the writer, a migration beside the writer.
+/// Copies alone, the writer alone, a copy beside the writer, a migration beside the writer.
 fn beside_round(
     subject: &Subject,
     how: &Migration<'_>,
     reins: &Reins,
-    copy: &mut impl FnMut() -> Result<Duration, Error>,
+    copies: &mut Copies<'_>,
     quiet: Duration,
 ) -> Result<Round, Error> {
     reins.pause();
-    let memcpy = copy()?;
+    let (memcpy, fastest) = copies.both()?;
     reins.run(false);
     let alone = written_per_s(reins, || thread::sleep(quiet)).0;
-    let beside = copy()?;
+    let beside = copies.by(copies.fastest)?;
     reins.run(true);
     let (moving, sample) = written_per_s(reins, || subject.migrate(how));
     reins.run(false);
-    Ok(Round { memcpy, beside: Some(beside), writer: Some((alone, moving)), sample: sample? })
+    let (beside, writer) = (Some(beside), Some((alone, moving)));
+    Ok(Round { memcpy, fastest, beside, writer, sample: sample? })
 }
 
 /// Pages a second that are written while something is done.

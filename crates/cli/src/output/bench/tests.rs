@@ -40,18 +40,20 @@ fn stalls() -> StallsReport {
     }
 }
 
-/// 12 GB/s of 20 GB/s.
+/// 12 GB/s: of 15 by memcpy(3), of 20 by the fastest copy.
 fn cell(column: Column) -> Cell {
     let with_writer = column == Column::RecycledWriter;
     Cell {
         column,
         lanes: 2,
         lanes_at_work: 2,
-        ratio: 0.6,
-        ratios: vec![0.5, 0.6, 0.7],
+        ratio: 0.8,
+        ratios: vec![0.7, 0.8, 0.9],
+        ratio_fastest: 0.6,
         ratio_beside: with_writer.then_some(0.75),
-        memcpy: "memcpy",
-        memcpy_bytes_per_s: 20_000_000_000,
+        fastest: "stream-512",
+        memcpy_bytes_per_s: 15_000_000_000,
+        fastest_bytes_per_s: 20_000_000_000,
         bytes_per_s: 12_000_000_000,
         moved_bytes: 3 * GIB - 4096,
         left_bytes: 4096,
@@ -160,7 +162,7 @@ fn a_soak() {
 fn the_picture() {
     let svg = plot::svg(&rows()).unwrap();
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    assert_eq!(svg.matches("0.60").count(), 2, "two cells of 0.6");
+    assert_eq!(svg.matches("0.80").count(), 2, "two cells of 0.8");
     assert!(svg.contains("with a writer") && svg.contains("4k, k=2"));
     assert!(plot::svg(&[]).unwrap().starts_with("<svg"), "nothing to draw is no error");
 }
