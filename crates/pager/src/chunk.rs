@@ -127,9 +127,8 @@ impl Work<'_> {
             self.carrier.migrate(&trip, pages, stall, report);
         }
         let all_there = whole && report.account.skipped_total() == before;
-        if self.claim.note.node != Some(to) {
-            self.claim.note.node = all_there.then_some(to);
-        }
+        let stays = !whole && self.claim.note.node == Some(to);
+        self.claim.note.node = (all_there || stays).then_some(to);
     }
 
     /// The pages that are to move, by the node they are on. Others are accounted for.

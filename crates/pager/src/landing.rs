@@ -5,6 +5,7 @@ use nodeward_model::{NodeId, Place, Range, SkipReason};
 
 use crate::Report;
 use crate::hands::Trip;
+use crate::shadow::Shadow;
 use crate::shop::Shop;
 
 /// Takes base pages that went astray out of those that were moved. `pages` are those of a batch, by
@@ -43,6 +44,18 @@ fn strays(shop: &Shop, pages: impl Iterator<Item = u64> + Clone, to: NodeId) -> 
         shop.look_again(to);
     }
     strays
+}
+
+/// Whether all pages of a slot are on this node.
+pub fn is_all_there(shop: &Shop, kept: &Shadow, node: NodeId) -> bool {
+    if shop.has_one_node() {
+        return true;
+    }
+    let start = kept.slot.address(0);
+    let range = Range::new(start, start + (kept.pages * shop.page_bytes) as u64);
+    let mut places = Vec::with_capacity(kept.pages);
+    let looked = shop.myself.places(range, &mut places);
+    looked.is_ok() && places.iter().all(|place| *place == Place::On(node))
 }
 
 /// Whether a page is on another node than this one.

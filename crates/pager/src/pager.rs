@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use nodeward_linux::own::{self, PageMap};
 use nodeward_linux::{Linux, nodes};
@@ -196,17 +197,22 @@ impl Engine {
         self.manage(&core).ok()?;
         let pages = PageBits::of(0..self.shop.chunk_pages());
         let node = self.shop.topology.node_of_cpu(own::current_cpu())?;
-        let how = chunk::How { even_if_there: true, ..Default::default() };
+        let batch_pages = self.shop.chunk_pages();
+        let how = chunk::How { even_if_there: true, batch_pages, ..Default::default() };
         let run = |kind, pages| {
             let tasks = vec![Task { chunk: 0, pages, to: node }];
             self.lanes.run(Job::new(Order::simple(&core, kind, how, tasks)), None, None)
         };
-        run(Kind::Commit(Placement::Local), pages);
+        run(Kind::Commit(Placement::Node(node)), pages);
+        // With pages of zeros that all share there would be less to do.
+        let words = core.mapping.words().iter().step_by(self.shop.page_bytes / size_of::<u64>());
+        words.for_each(|word| word.store(1, Ordering::Relaxed));
         let moved = (0..3).map(|_| run(Kind::Migrate, pages));
         let best = moved.filter(|report| report.account.skipped_total() == 0);
         let best = best.map(|report| report.took_ns).min();
         let idle = (0..3).map(|_| run(Kind::Return, PageBits::default()).took_ns).min()?;
         self.forget(&core);
+        self.shop.free_kept();
         let work_ns = best?.saturating_sub(idle);
         let measured = BreakEven::measured(idle, pages.len() as u64, work_ns);
         tracing::debug!(?measured, "break-even of lanes");

@@ -110,10 +110,9 @@ impl Stock {
         if let Some((size, node, shadow)) = self.ready.take() {
             self.shop.shadows(size).give(shadow, Some(node));
         }
-        let shadows = self.shop.shadows(trip.size);
         let kept = match trip.supply {
             Supply::OneWay => None,
-            Supply::Any | Supply::Recycled => shadows.kept(self.lane, trip.to),
+            Supply::Any | Supply::Recycled => self.kept(trip.size, trip.to),
         };
         let found = match (kept, trip.supply, trip.size) {
             (Some(kept), _, _) => kept,
@@ -123,6 +122,19 @@ impl Stock {
         };
         self.ready = Some((trip.size, trip.to, found));
         Ok(true)
+    }
+
+    /// A slot with pages that are kept on a node. What is not there any more, because somebody else
+    /// moved it or the kernel merged it, is freed.
+    fn kept(&self, size: PageSize, node: NodeId) -> Option<Shadow> {
+        let shadows = self.shop.shadows(size);
+        loop {
+            let kept = shadows.kept(self.lane, node)?;
+            if landing::is_all_there(&self.shop, &kept, node) {
+                return Some(kept);
+            }
+            shadows.give(kept, None);
+        }
     }
 
     /// A huge page of zeros that is fresh from the kernel.
