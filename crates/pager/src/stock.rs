@@ -191,8 +191,8 @@ impl Stock {
         self.emptied.as_ref().map(|(_, _, shadow)| shadow.pages / folio_pages)
     }
 
-    /// Leaves a slot with emptied pages. A full one goes at once, because its pages are in the caches
-    /// now: kept, the next batch copies to them, and freed, the kernel hands them out again.
+    /// Leaves a slot with emptied pages. A full one goes at once, because its pages are in the
+    /// caches now: kept, the next batch copies to them, and freed, the kernel hands them out again.
     pub fn leave(&mut self, size: PageSize, node: Option<NodeId>, emptied: Shadow) {
         match emptied.pages == self.shop.chunk_pages() {
             true => self.shop.shadows(size).give(emptied, node),
