@@ -87,18 +87,24 @@ impl Work<'_> {
         *pinned = pinned.saturating_sub(busy.len() as u64);
         first.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
         report.add(&first);
-        let Self { carrier, core, claim } = self;
-        let chunk = claim.chunk;
-        core.release(claim);
-        make_ours(core, chunk, &alone);
-        let Ok(claim) = core.desk.claim(chunk) else {
+        let Some(mut again) = self.healed(&alone) else {
             report.account.skip(SkipReason::Interrupted, alone.len() as u64);
             return None;
         };
-        let mut again = Work { carrier, core, claim };
         again.migrate_once(alone, to, how, stop, stall, report);
         again.carrier.take_busy();
         Some(again.claim)
+    }
+
+    /// Makes pages ours alone that only look shared, with the chunk released meanwhile; `None` if
+    /// the region is going away.
+    fn healed(self, alone: &PageBits) -> Option<Self> {
+        let Self { carrier, core, claim } = self;
+        let chunk = claim.chunk;
+        core.release(claim);
+        make_ours(core, chunk, alone);
+        let claim = core.desk.claim(chunk).ok()?;
+        Some(Work { carrier, core, claim })
     }
 
     fn migrate_once(
@@ -200,15 +206,10 @@ impl Work<'_> {
             return Some(self.claim);
         }
         let pages = pages.without(&shared);
-        let Self { carrier, core, claim } = self;
-        let chunk = claim.chunk;
-        core.release(claim);
-        make_ours(core, chunk, &alone);
-        let Ok(claim) = core.desk.claim(chunk) else {
+        let Some(mut again) = self.healed(&alone) else {
             report.account.skip(SkipReason::Interrupted, pages.len() as u64);
             return None;
         };
-        let mut again = Work { carrier, core, claim };
         again.leave_out_once(pages, how, report);
         let busy = again.carrier.take_busy();
         report.account.skip(SkipReason::Pinned, busy.len() as u64);
