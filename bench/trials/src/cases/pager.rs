@@ -303,6 +303,8 @@ fn destination_full() -> Ran {
 /// not told as moved. (Node 1 is small there.)
 fn destination_fills_up() -> Ran {
     const BYTES: usize = 48 * MIB;
+    const ROUNDS_MIN: u32 = 6;
+    const ROUNDS_MAX: u32 = 60;
     let pager = pager(0)?;
     let killed = vmstat("oom_kill");
     let stop = AtomicBool::new(false);
@@ -310,7 +312,11 @@ fn destination_fills_up() -> Ran {
     thread::scope(|scope| {
         scope.spawn(|| take_and_give(NODES[1], &stop));
         let _ending = StopAtEnd(&stop);
-        for _ in 0..6 {
+        // Whether there is room at the moment is up to the other thread.
+        for round in 0..ROUNDS_MAX {
+            if round >= ROUNDS_MIN && moved > 0 && left > 0 {
+                break;
+            }
             for page in SIZES {
                 let region = region(&pager, BYTES, page, NODES[0]);
                 let before = places(&region, 0..BYTES);
