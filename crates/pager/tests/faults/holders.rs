@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use nodeward_linux::own::hold_in_pipe;
 use nodeward_linux::trouble::{RingPin, read_into};
 use nodeward_model::SkipReason;
-use nodeward_pager::{PageSize, Region};
+use nodeward_pager::{PageSize, Region, Supply};
 use rustix::fs::{Mode, OFlags};
 
 use crate::common::{
-    MIB, assert_filled, filled, leave_all_out, move_all, page_bytes, pager, pages, while_moving,
-    words,
+    HERE, MIB, always, assert_filled, filled, leave_all_out, move_all, page_bytes, pager, pages,
+    while_moving, words,
 };
 
 /// Goal: pages that an io_uring holds are refused as pinned and keep their content; when it lets go
@@ -114,7 +114,7 @@ fn pipes_need_the_guard() {
         let report = move_all(&region);
         let stay = if guarded { 4 } else { 0 };
         assert_eq!(report.account.skipped_for(SkipReason::Pinned), stay, "{report:?}");
-        move_all(&other);
+        other.migrate(0..other.bytes(), HERE, &always(Supply::Recycled)).unwrap();
         let wrong = wrong_words(pipe, held.clone());
         assert_eq!(wrong == 0, guarded, "{wrong} words: fails too if the danger is gone");
         drop(guard);
