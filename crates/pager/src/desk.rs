@@ -68,31 +68,30 @@ impl<T> Desk<T> {
 
     /// Claims a chunk to take pages out of sight. Waits while somebody has it, and while paused.
     pub fn claim(&self, chunk: usize) -> Result<Claim<T>, Closing> {
-        let mut state = self.state();
-        loop {
-            if state.closing {
-                return Err(Closing);
-            }
-            if state.pauses == 0
-                && let Some(claim) = state.take(chunk)
-            {
-                return Ok(claim);
-            }
-            state = self.changed.wait(state).expect("no thread panicked with this lock");
-        }
+        self.claim_when(chunk, |state| state.pauses == 0)
     }
 
     /// Claims a chunk to bring pages into sight, also while paused. Waits while somebody has it.
     pub fn claim_to_return(&self, chunk: usize) -> Result<Claim<T>, Closing> {
+        self.claim_when(chunk, |_| true)
+    }
+
+    fn claim_when(
+        &self,
+        chunk: usize,
+        may: impl Fn(&State<T>) -> bool,
+    ) -> Result<Claim<T>, Closing> {
         let mut state = self.state();
         loop {
             if state.closing {
                 return Err(Closing);
             }
-            if let Some(claim) = state.take(chunk) {
+            if may(&state)
+                && let Some(claim) = state.take(chunk)
+            {
                 return Ok(claim);
             }
-            state = self.changed.wait(state).expect("no thread panicked with this lock");
+            state = self.wait(state);
         }
     }
 
@@ -130,7 +129,7 @@ impl<T> Desk<T> {
         let mut state = self.state();
         state.pauses += 1;
         while state.claimed > 0 {
-            state = self.changed.wait(state).expect("no thread panicked with this lock");
+            state = self.wait(state);
         }
     }
 
@@ -148,7 +147,7 @@ impl<T> Desk<T> {
         state.closing = true;
         self.changed.notify_all();
         while state.claimed > 0 {
-            state = self.changed.wait(state).expect("no thread panicked with this lock");
+            state = self.wait(state);
         }
         state.chunks.iter_mut().filter_map(|chunk| chunk.note.take()).collect()
     }
@@ -179,6 +178,11 @@ impl<T> Desk<T> {
         let state = self.state();
         let common = |pin: &Range<usize>| pin.start.max(pages.start)..pin.end.min(pages.end);
         state.pins.iter().map(common).filter(|part| !part.is_empty()).collect()
+    }
+
+    /// Waits until something has changed.
+    fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+        self.changed.wait(state).expect("no thread panicked with this lock")
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
