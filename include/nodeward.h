@@ -8,7 +8,7 @@
  *   `size = sizeof(struct ...)`. Zero is the default of every other field, so programs and
  *   libraries of different ages fit together.
  * - Pointers must lead to live values of their type, or be NULL where that is said. No call may
- *   begin with a handle that has been ended.
+ *   begin with a handle that has been ended. (A pool's is the exception: such calls are refused.)
  * - Handles may be used by all threads at once. No function may be called by a signal handler but
  *   nodeward_cancel_set().
  * - A bug inside the library (a panic) ends the process by abort(3), with words on stderr, because
@@ -40,6 +40,20 @@
 // Not on the road "kernel".
 #define NODEWARD_MIGRATION_EVEN_IF_THERE 1
 
+// Of struct nodeward_pool_options: no lists of CPUs; each call takes the lock of its node's zone.
+#define NODEWARD_POOL_NO_LISTS 1
+
+// Of struct nodeward_pool_options: no thread looks after the pool. Call nodeward_pool_tick() once
+// in a period.
+#define NODEWARD_POOL_NO_HOUSEKEEPER 2
+
+// For nodeward_pool_allocate(): all bytes are zero. Without it they are what somebody left there.
+#define NODEWARD_POOL_ZEROED 1
+
+// For nodeward_pool_allocate(): the node of the calling thread's CPU, or, if that one has no room,
+// the nearest one that has.
+#define NODEWARD_ANY_NODE UINT32_MAX
+
 // Places for reasons in struct nodeward_report; more than there are, for later ones.
 #define NODEWARD_SKIP_SLOTS 32
 
@@ -63,11 +77,11 @@ enum nodeward_status {
     NODEWARD_STATUS_NO_HUGE_PAGES = 6,
     // It works with userfaultfd only, which cannot be had.
     NODEWARD_STATUS_NEEDS_USERFAULTFD = 7,
-    // The pager was opened by the process that this one is a child of.
+    // The pager or pool was opened by the process that this one is a child of.
     NODEWARD_STATUS_FORKED = 8,
     // The region is being released.
     NODEWARD_STATUS_CLOSING = 9,
-    // A node had no room for memory to be committed.
+    // A node had no room for memory to be committed, or no node that a run may be on has any.
     NODEWARD_STATUS_NO_ROOM = 10,
     // No file descriptor is left.
     NODEWARD_STATUS_NO_DESCRIPTOR = 11,
@@ -75,6 +89,23 @@ enum nodeward_status {
     NODEWARD_STATUS_SYSTEM = 12,
     // The machine could not be looked at.
     NODEWARD_STATUS_MACHINE = 13,
+    // A run cannot be so long; see nodeward_pool_order_max().
+    NODEWARD_STATUS_RUN_TOO_LONG = 14,
+    // The pool has no memory there.
+    NODEWARD_STATUS_NOT_OURS = 15,
+    // There is memory of the pool, but no run begins there.
+    NODEWARD_STATUS_NOT_A_START = 16,
+    // The run was allocated with another order.
+    NODEWARD_STATUS_WRONG_ORDER = 17,
+    // Nobody has the run: it was freed before, or never allocated.
+    NODEWARD_STATUS_DOUBLE_FREE = 18,
+    // Somebody wrote to memory after it was freed. It is not handed out again. Found by debug
+    // builds of the library only.
+    NODEWARD_STATUS_WRITTEN_AFTER_FREE = 19,
+    // The pool was closed; what was allocated can still be freed.
+    NODEWARD_STATUS_POOL_CLOSED = 20,
+    // The pool was released; nothing can be done with it any more.
+    NODEWARD_STATUS_POOL_RELEASED = 21,
 };
 
 // Why a page stayed where it was. nodeward_skip_advice() has a line for each.
@@ -109,7 +140,7 @@ enum nodeward_skip {
     NODEWARD_SKIP_REFUSED = 13,
 };
 
-// The pages that a region is made of.
+// The pages that a region or a pool is made of.
 enum nodeward_page {
     // Base pages, 4 KiB on most machines.
     NODEWARD_PAGE_BASE = 0,
@@ -143,6 +174,18 @@ enum nodeward_supply {
     NODEWARD_SUPPLY_ONE_WAY = 2,
 };
 
+// What the length of a pool's per-CPU lists follows.
+enum nodeward_tuning {
+    // The library chooses, now NODEWARD_TUNING_DEPTH.
+    NODEWARD_TUNING_DEFAULT = 0,
+    // Nothing: it is `high_default`, as in Linux 5.14 to 6.6.
+    NODEWARD_TUNING_FIXED = 1,
+    // How much is allocated and freed in turn.
+    NODEWARD_TUNING_DEPTH = 2,
+    // What had to be taken from the zone, as in Linux 6.7.
+    NODEWARD_TUNING_EVENTS = 3,
+};
+
 // The wish to end migrations. Name it in struct nodeward_migration; it must outlive the call.
 struct nodeward_cancel;
 
@@ -151,6 +194,9 @@ struct nodeward_pager;
 
 // Keeps a range of a region where it is.
 struct nodeward_pin;
+
+// Hands out runs of pages and takes them back.
+struct nodeward_pool;
 
 // Managed memory. Ranges are an offset in bytes from its start and a length in bytes, both whole
 // pages.
@@ -185,6 +231,52 @@ struct nodeward_region_options {
     const uint32_t *nodes;
     // How many.
     size_t node_count;
+};
+
+// How a pool is set up. Zero is the default of every field but `size`.
+struct nodeward_pool_options {
+    // sizeof(struct nodeward_pool_options)
+    size_t size;
+    // Bytes that the pool has on each node at most. Lists hold an eighth of it at most, and an
+    // eighth stays free at most. 0: all memory of the node.
+    uint64_t zone_bytes;
+    // Free bytes that stay on each node when nobody allocates.
+    uint64_t keep_bytes;
+    // One of enum nodeward_tuning.
+    uint32_t tuning;
+    // One of enum nodeward_page.
+    uint32_t page;
+    // Base pages that go between a list and its zone at a time, at least. 0: 63, the kernel's.
+    uint32_t batch;
+    // Base pages that a list holds unless more are shown to be of use. 0: four batches.
+    uint32_t high_default;
+    // The period of tuning in milliseconds. 0: a second.
+    uint32_t period_ms;
+    // NODEWARD_POOL_NO_LISTS, NODEWARD_POOL_NO_HOUSEKEEPER
+    uint32_t flags;
+};
+
+// What a pool has and has done, in base pages. Set `size` before the call; all else is written by
+// it. They fit each other only while nobody works on the pool, the housekeeper included.
+struct nodeward_pool_stats {
+    // sizeof(struct nodeward_pool_stats)
+    size_t size;
+    // In memory.
+    uint64_t held_pages;
+    // Those that somebody has, or that are on their way to the kernel.
+    uint64_t in_use_pages;
+    // Those in lists of CPUs.
+    uint64_t listed_pages;
+    // Those that are free in the zones.
+    uint64_t zone_free_pages;
+    // The most that were ever in memory.
+    uint64_t peak_held_pages;
+    // How often the lock of a zone was taken to move pages between it and a list.
+    uint64_t zone_visits;
+    // Allocated since the pool was opened.
+    uint64_t allocated_pages;
+    // Freed since.
+    uint64_t freed_pages;
 };
 
 // Called by a migration on the thread that asked for it, every 50 ms and at the end, with how many
@@ -292,7 +384,8 @@ int nodeward_nodes(uint32_t *nodes, size_t capacity, size_t *count);
 int nodeward_pager_open(const struct nodeward_pager_options *options,
                         struct nodeward_pager **pager);
 
-// Ends the handle; the pager itself ends with its last region. Nothing for NULL.
+// Ends the handle; the pager itself ends with its last region, and with the last handle of its
+// pool. Nothing for NULL.
 void nodeward_pager_close(struct nodeward_pager *pager);
 
 // How pages move here: "move" (UFFDIO_MOVE, Linux 6.8), "remap" (only regions with
@@ -309,8 +402,14 @@ const char *nodeward_pager_copier(const struct nodeward_pager *pager);
 // The most lanes that a migration gets; 0 for NULL.
 uint32_t nodeward_pager_lanes(const struct nodeward_pager *pager);
 
-// Frees the pages that are kept from earlier migrations and returns how many bytes; 0 for NULL.
+// Frees the pages that are kept from earlier migrations, and all others that are free in the pool,
+// and returns how many bytes; 0 for NULL.
 size_t nodeward_pager_trim(const struct nodeward_pager *pager);
+
+// Writes to `pool` the pool that pages go to when migrations empty them, and come from when others
+// are moved there. The program may allocate from it, too. The handle ends with
+// nodeward_pool_release(), and the pager not before it.
+int nodeward_pager_pool(const struct nodeward_pager *pager, struct nodeward_pool **pool);
 
 // Reserves address space for a region of so many bytes, rounded up to 2 MiB. Nothing is in memory
 // yet; what is touched first reads as zero. The region is written to `region` and ends with
@@ -319,6 +418,51 @@ int nodeward_region_reserve(const struct nodeward_pager *pager,
                             size_t bytes,
                             const struct nodeward_region_options *options,
                             struct nodeward_region **region);
+
+// Opens a pool, which has no memory yet, and writes it to `pool`. It ends with
+// nodeward_pool_release(). `options` may be NULL.
+int nodeward_pool_open(const struct nodeward_pool_options *options, struct nodeward_pool **pool);
+
+// Lets nobody allocate any more: NODEWARD_STATUS_POOL_CLOSED. What was allocated stays valid and
+// can be freed.
+int nodeward_pool_close(const struct nodeward_pool *pool);
+
+// Ends a pool: its free memory goes back to the kernel, that of a pager's pool when the pager
+// ends. Runs that nobody freed stay valid for as long as the process lives. No other call with the
+// pool may be under way; those that begin later are refused with NODEWARD_STATUS_POOL_RELEASED.
+// Nothing for NULL, and nothing when it was released before.
+void nodeward_pool_release(struct nodeward_pool *pool);
+
+// Writes to `run` the first byte of 2^order base pages, which may be used and freed by any thread.
+// They begin at a multiple of their length. `flags`: NODEWARD_POOL_ZEROED or 0. `node`: where they
+// must be, or NODEWARD_ANY_NODE.
+int nodeward_pool_allocate(const struct nodeward_pool *pool,
+                           uint32_t order,
+                           uint32_t flags,
+                           uint32_t node,
+                           void **run);
+
+// Takes a run back that nodeward_pool_allocate() handed out, with its order. Nobody may use it any
+// more. What is no run of this order, or was freed before, is refused, and nothing happens.
+int nodeward_pool_free(const struct nodeward_pool *pool, void *run, uint32_t order);
+
+// Gives all free memory back to the kernel, and writes to `bytes`, which may be NULL, how much
+// that was. Nothing in a child of fork(2).
+int nodeward_pool_give_back(const struct nodeward_pool *pool, size_t *bytes);
+
+// Does what is due once in a period, for pools with NODEWARD_POOL_NO_HOUSEKEEPER. Nothing in a
+// child of fork(2).
+int nodeward_pool_tick(const struct nodeward_pool *pool);
+
+// Writes to `stats` what the pool has and has done; all zero in a child of fork(2). Takes a moment
+// on a machine with many CPUs.
+int nodeward_pool_stats(const struct nodeward_pool *pool, struct nodeward_pool_stats *stats);
+
+// How many bytes a base page has; 0 for NULL and for a pool that was released.
+size_t nodeward_pool_page_bytes(const struct nodeward_pool *pool);
+
+// The largest order: a run of it has 2 MiB. 0 for NULL and for a pool that was released.
+uint32_t nodeward_pool_order_max(const struct nodeward_pool *pool);
 
 // Ends a region: its memory is unmapped and nobody may use it any more. Where calls of other
 // threads are under way or pins are left, it happens with the last of them; to end a migration

@@ -1,16 +1,18 @@
-//! Texts of /proc/PID/maps, smaps and status: any text is read or refused, never a panic, and what
-//! was read of maps has an order.
+//! Texts of /proc/PID/maps, smaps and status, and of memory.pressure: any text is read or refused,
+//! never a panic, and what was read of maps has an order.
 
 #![no_main]
 
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
+use nodeward_linux::pressure;
 use nodeward_linux::procfs::{maps, smaps, status};
 
 fuzz_target!(|text: &str| {
     let _ = smaps::page_sizes(text);
     let _ = status::parse(text);
+    let _ = pressure::stalled(text, Path::new("memory.pressure"));
     if let Ok(mappings) = maps::parse(text, Path::new("maps")) {
         assert!(mappings.iter().all(|mapping| mapping.range.start <= mapping.range.end));
     }

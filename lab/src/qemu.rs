@@ -7,7 +7,7 @@ use anyhow::Result;
 use nodeward_lab_agent::wire::PORT_NAME;
 
 use crate::layout::Layout;
-use crate::scenario::{DISTANCE_LOCAL, Scenario};
+use crate::scenario::Scenario;
 
 /// The program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -27,7 +27,7 @@ const KERNEL_ARGUMENTS: &str =
 /// Above this many CPUs a thread each costs more than it gains: they wait for each other.
 const CPU_THREADS_MAX: u32 = 8;
 /// The distance told for ids that no node has; nobody reads it.
-const DISTANCE_HOLE: u8 = 20;
+const DISTANCE_HOLE: u32 = 20;
 
 /// Where the memory of the machine lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,11 +170,11 @@ fn distances(line: &mut Line, scenario: &Scenario) {
     }
 }
 
-fn distance(scenario: &Scenario, from: u32, to: u32) -> u8 {
+fn distance(scenario: &Scenario, from: u32, to: u32) -> u32 {
     let place = |id| scenario.nodes.iter().position(|node| node.id.0 == id);
     match (place(from), place(to)) {
         (Some(from), Some(to)) => scenario.distances[from][to],
-        _ => DISTANCE_HOLE.max(DISTANCE_LOCAL),
+        _ => DISTANCE_HOLE,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use anyhow::{Context, Result};
-use nodeward_lab::scenario::BUILT_IN;
+use nodeward_lab::scenario::SMALL;
 use nodeward_lab::{Kernel, Lab, Run, Scenario, Sinks};
 
 use crate::args::{self, Args, Verb};
@@ -50,8 +50,8 @@ fn run(args: args::Run) -> Result<u8> {
 }
 
 fn scenarios() -> Result<()> {
-    for (name, text) in BUILT_IN {
-        println!("{name:16} {}", Scenario::parse(name, text)?.about);
+    for name in SMALL {
+        println!("{name:16} {}", Scenario::find(name)?.about);
     }
     Ok(())
 }

@@ -30,7 +30,8 @@ pub fn build() -> Result<Vec<PathBuf>> {
     let workspace = Workspace::load()?;
     let programs = programs(&workspace);
     let mut cargo = process::cargo();
-    cargo.args(["build", "--release", "--target", TARGET]);
+    // Without the C allocators that `nodeward bench pool` measures: benchmarks of them run here.
+    cargo.args(["build", "--release", "--no-default-features", "--target", TARGET]);
     for (package, program) in &programs {
         cargo.args(["-p", package, "--bin", program]);
     }

@@ -128,9 +128,18 @@ impl MemoryGroup {
 
     /// Limits the group to what it uses now and so many bytes more.
     pub fn allow_more(&self, bytes: u64) {
+        self.limit("memory.max", bytes);
+    }
+
+    /// Lets the kernel slow the group down when it uses so many bytes more than now.
+    pub fn slow_down_above(&self, bytes: u64) {
+        self.limit("memory.high", bytes);
+    }
+
+    fn limit(&self, file: &str, bytes: u64) {
         let used: u64 =
             read(&format!("{}/memory.current", self.folder)).trim().parse().expect("a number");
-        write(&format!("{}/memory.max", self.folder), &(used + bytes).to_string());
+        write(&format!("{}/{file}", self.folder), &(used + bytes).to_string());
     }
 }
 

@@ -47,9 +47,10 @@ fn on_two_nodes(names: &[&str]) {
 }
 
 /// What a kernel may do in its own way: how it answers, what it refuses, how processes end.
-const ON_EVERY_KERNEL: [&str; 19] = [
+const ON_EVERY_KERNEL: [&str; 20] = [
     "conformance",
     "conformance_without_privilege",
+    "conformance_in_every_state",
     "anonymous",
     "page_cache",
     "thp",
@@ -214,12 +215,13 @@ fn nodes_that_change_places() {
 }
 
 /// The pager on kernels that have UFFDIO_MOVE.
-const PAGER: [&str; 5] = [
+const PAGER: [&str; 6] = [
     "pager_under_a_writer",
     "pager_placement",
     "pager_lazily",
     "pager_few_mappings",
     "pager_in_a_full_group",
+    "pager_cheapest_way",
 ];
 
 #[test]
@@ -245,6 +247,22 @@ fn pager_on_nodes_that_fill_up() {
     cases(&Kernel::Newest, small_node("128MiB"), &full);
 }
 
+/// The page pool. It has no part in what kernels differ in, but how they know pressure.
+const POOL: [&str; 4] =
+    ["pool_placement", "pool_foreign_lists", "pool_cpu_goes", "pool_under_pressure"];
+
+#[test]
+fn pool() {
+    for kernel in [Kernel::V6_1, Kernel::V6_12, Kernel::Newest] {
+        cases_with("psi=1", &kernel, scenario("two-nodes"), &POOL);
+    }
+}
+
+#[test]
+fn pool_on_a_full_node() {
+    cases(&Kernel::V6_12, small_node("128MiB"), &["pool_full_node"]);
+}
+
 #[test]
 fn ledger_and_undo() {
     on_two_nodes(&[
@@ -260,7 +278,9 @@ fn ledger_and_undo() {
 
 #[test]
 fn a_full_destination() {
-    cases(&Kernel::V6_12, small_node("128MiB"), &["destination_full"]);
+    let full = ["destination_full", "conformance_of_a_full_node"];
+    cases(&Kernel::V6_12, small_node("128MiB"), &full);
+    cases(&Kernel::Newest, small_node("128MiB"), &full[1..]);
 }
 
 /// Files: kernels differ in their folios, and in what they tell of them.

@@ -16,6 +16,7 @@ mod machine;
 mod options;
 mod pager;
 mod pointers;
+mod pool;
 mod region;
 mod report;
 mod sized;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nodeward::{
     Budget, Error, ForkRule, Id, Migration, Mode, NodeId, Nodemask, PageSize, PagerOptions,
-    Placement, Progress, RegionOptions, Supply,
+    Placement, PoolOptions, Progress, RegionOptions, Supply, Tuning,
 };
 
 use crate::cancel::NodewardCancel;
@@ -28,8 +28,13 @@ pub const NODEWARD_REGION_FREE_OF_DMA: u32 = 1;
 /// Of struct nodeward_migration: move pages, too, that are on the destination already; to measure.
 /// Not on the road "kernel".
 pub const NODEWARD_MIGRATION_EVEN_IF_THERE: u32 = 1;
+/// Of struct nodeward_pool_options: no lists of CPUs; each call takes the lock of its node's zone.
+pub const NODEWARD_POOL_NO_LISTS: u32 = 1;
+/// Of struct nodeward_pool_options: no thread looks after the pool. Call nodeward_pool_tick() once
+/// in a period.
+pub const NODEWARD_POOL_NO_HOUSEKEEPER: u32 = 2;
 
-/// The pages that a region is made of.
+/// The pages that a region or a pool is made of.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum NodewardPage {
@@ -69,6 +74,20 @@ pub enum NodewardSupply {
     Recycled = 1,
     /// Only fresh ones.
     OneWay = 2,
+}
+
+/// What the length of a pool's per-CPU lists follows.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum NodewardTuning {
+    /// The library chooses, now NODEWARD_TUNING_DEPTH.
+    Default = 0,
+    /// Nothing: it is `high_default`, as in Linux 5.14 to 6.6.
+    Fixed = 1,
+    /// How much is allocated and freed in turn.
+    Depth = 2,
+    /// What had to be taken from the zone, as in Linux 6.7.
+    Events = 3,
 }
 
 /// How a pager is set up. Zero is the default of every field but `size`.
@@ -139,6 +158,37 @@ pub struct NodewardMigration {
     pub cancel: *const NodewardCancel,
 }
 
+/// How a pool is set up. Zero is the default of every field but `size`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodewardPoolOptions {
+    /// sizeof(struct nodeward_pool_options)
+    pub size: usize,
+    /// Bytes that the pool has on each node at most. Lists hold an eighth of it at most, and an
+    /// eighth stays free at most. 0: all memory of the node.
+    pub zone_bytes: u64,
+    /// Free bytes that stay on each node when nobody allocates.
+    pub keep_bytes: u64,
+    /// One of enum nodeward_tuning.
+    pub tuning: u32,
+    /// One of enum nodeward_page.
+    pub page: u32,
+    /// Base pages that go between a list and its zone at a time, at least. 0: 63, the kernel's.
+    pub batch: u32,
+    /// Base pages that a list holds unless more are shown to be of use. 0: four batches.
+    pub high_default: u32,
+    /// The period of tuning in milliseconds. 0: a second.
+    pub period_ms: u32,
+    /// NODEWARD_POOL_NO_LISTS, NODEWARD_POOL_NO_HOUSEKEEPER
+    pub flags: u32,
+}
+
+// SAFETY: numbers only, without padding, size first; zeros are valid.
+unsafe impl Versioned for NodewardPoolOptions {
+    const NAME: &'static str = "nodeward_pool_options";
+    const FIRST_SIZE: usize = offset_of!(Self, flags) + size_of::<u32>();
+}
+
 // SAFETY: numbers only, without padding, size first; zeros are valid.
 unsafe impl Versioned for NodewardPagerOptions {
     const NAME: &'static str = "nodeward_pager_options";
@@ -198,6 +248,32 @@ pub unsafe fn region(from: *const NodewardRegionOptions) -> Result<RegionOptions
         mode: mode(theirs.mode)?,
         fork: fork(theirs.fork)?,
         free_of_dma: theirs.flags & NODEWARD_REGION_FREE_OF_DMA != 0,
+    })
+}
+
+/// The pool that C wants.
+///
+/// # Safety
+/// As for [`sized::read`].
+pub unsafe fn pool(from: *const NodewardPoolOptions) -> Result<PoolOptions, Failure> {
+    // SAFETY: the caller vouches for the pointer.
+    let theirs = unsafe { sized::read(from) }?;
+    let all = NODEWARD_POOL_NO_LISTS | NODEWARD_POOL_NO_HOUSEKEEPER;
+    known_flags(theirs.flags.into(), all, NodewardPoolOptions::NAME)?;
+    let no_lists = theirs.flags & NODEWARD_POOL_NO_LISTS != 0;
+    if no_lists && theirs.high_default != 0 {
+        let words = "NODEWARD_POOL_NO_LISTS and high_default exclude each other; choose one";
+        return Err(Failure::Argument(words.to_owned()));
+    }
+    Ok(PoolOptions {
+        tuning: tuning(theirs.tuning)?,
+        page: page(theirs.page)?,
+        zone_bytes: given(theirs.zone_bytes),
+        batch: given(theirs.batch),
+        high_default: if no_lists { Some(0) } else { given(theirs.high_default) },
+        keep_bytes: theirs.keep_bytes,
+        period: Duration::from_millis(theirs.period_ms.into()),
+        housekeeper: theirs.flags & NODEWARD_POOL_NO_HOUSEKEEPER == 0,
     })
 }
 
@@ -268,6 +344,16 @@ fn page(number: u32) -> Result<PageSize, Failure> {
     one_of("page", number, &all)
 }
 
+fn tuning(number: u32) -> Result<Tuning, Failure> {
+    let all = [
+        (NodewardTuning::Default as u32, Tuning::default()),
+        (NodewardTuning::Fixed as u32, Tuning::Fixed),
+        (NodewardTuning::Depth as u32, Tuning::Depth),
+        (NodewardTuning::Events as u32, Tuning::Events),
+    ];
+    one_of("tuning", number, &all)
+}
+
 fn fork(number: u32) -> Result<ForkRule, Failure> {
     let all = [
         (NodewardFork::Copy as u32, ForkRule::Copy),
@@ -294,12 +380,12 @@ fn one_of<T: Copy>(name: &str, number: u32, all: &[(u32, T)]) -> Result<T, Failu
     })
 }
 
-fn known_flags(bits: u64, all: u32, name: &str) -> Result<(), Failure> {
+/// Refuses flags that have no meaning where they stand: in a struct or call of that name.
+pub fn known_flags(bits: u64, all: u32, name: &str) -> Result<(), Failure> {
     match bits & !u64::from(all) {
         0 => Ok(()),
         unknown => Err(Failure::Argument(format!(
-            "flags of struct {name} has {unknown:#x}, which has no meaning; set only what the \
-             header names"
+            "flags of {name} has {unknown:#x}, which has no meaning; set only what the header names"
         ))),
     }
 }

@@ -7,6 +7,7 @@ use nodeward::Pager;
 
 use crate::options::{self, NodewardPagerOptions, NodewardRegionOptions};
 use crate::pointers;
+use crate::pool::NodewardPool;
 use crate::region::NodewardRegion;
 use crate::status::status_of;
 
@@ -49,7 +50,8 @@ pub unsafe extern "C" fn nodeward_pager_open(
     })
 }
 
-/// Ends the handle; the pager itself ends with its last region. Nothing for NULL.
+/// Ends the handle; the pager itself ends with its last region, and with the last handle of its
+/// pool. Nothing for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_close(pager: *mut NodewardPager) {
     // SAFETY: it comes from `nodeward_pager_open`, and C does not use it again.
@@ -90,11 +92,30 @@ pub unsafe extern "C" fn nodeward_pager_lanes(pager: *const NodewardPager) -> u3
     unsafe { pager.as_ref() }.map_or(0, |pager| pager.pager.lanes())
 }
 
-/// Frees the pages that are kept from earlier migrations and returns how many bytes; 0 for NULL.
+/// Frees the pages that are kept from earlier migrations, and all others that are free in the pool,
+/// and returns how many bytes; 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_trim(pager: *const NodewardPager) -> usize {
     // SAFETY: C keeps it alive.
     unsafe { pager.as_ref() }.map_or(0, |pager| pager.pager.trim())
+}
+
+/// Writes to `pool` the pool that pages go to when migrations empty them, and come from when others
+/// are moved there. The program may allocate from it, too. The handle ends with
+/// nodeward_pool_release(), and the pager not before it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nodeward_pager_pool(
+    pager: *const NodewardPager,
+    pool: *mut *mut NodewardPool,
+) -> c_int {
+    status_of(|| {
+        // SAFETY: C has a place for the handle.
+        unsafe { pointers::put(pool, "pool", ptr::null_mut()) }?;
+        // SAFETY: C keeps it alive.
+        let pager = unsafe { pointers::shared(pager, "pager") }?;
+        // SAFETY: C has a place for the handle.
+        unsafe { pointers::put(pool, "pool", NodewardPool::hand_over(pager.pager.pool())) }
+    })
 }
 
 /// Reserves address space for a region of so many bytes, rounded up to 2 MiB. Nothing is in memory

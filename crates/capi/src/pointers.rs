@@ -4,7 +4,8 @@ use std::ptr;
 
 use crate::status::Failure;
 
-fn null(name: &str) -> Failure {
+/// A pointer that must not be NULL is.
+pub fn null(name: &str) -> Failure {
     Failure::Argument(format!("{name} is NULL; pass a pointer"))
 }
 

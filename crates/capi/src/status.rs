@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 
-use nodeward::Error;
+use nodeward::{Error, PoolError};
 
 /// How a function ended. All but NODEWARD_STATUS_OK mean that nothing was done, and that
 /// nodeward_last_error() tells what was wrong and what to do. More may be added later. What
@@ -27,11 +27,11 @@ pub enum NodewardStatus {
     NoHugePages = 6,
     /// It works with userfaultfd only, which cannot be had.
     NeedsUserfaultfd = 7,
-    /// The pager was opened by the process that this one is a child of.
+    /// The pager or pool was opened by the process that this one is a child of.
     Forked = 8,
     /// The region is being released.
     Closing = 9,
-    /// A node had no room for memory to be committed.
+    /// A node had no room for memory to be committed, or no node that a run may be on has any.
     NoRoom = 10,
     /// No file descriptor is left.
     NoDescriptor = 11,
@@ -39,6 +39,23 @@ pub enum NodewardStatus {
     System = 12,
     /// The machine could not be looked at.
     Machine = 13,
+    /// A run cannot be so long; see nodeward_pool_order_max().
+    RunTooLong = 14,
+    /// The pool has no memory there.
+    NotOurs = 15,
+    /// There is memory of the pool, but no run begins there.
+    NotAStart = 16,
+    /// The run was allocated with another order.
+    WrongOrder = 17,
+    /// Nobody has the run: it was freed before, or never allocated.
+    DoubleFree = 18,
+    /// Somebody wrote to memory after it was freed. It is not handed out again. Found by debug
+    /// builds of the library only.
+    WrittenAfterFree = 19,
+    /// The pool was closed; what was allocated can still be freed.
+    PoolClosed = 20,
+    /// The pool was released; nothing can be done with it any more.
+    PoolReleased = 21,
 }
 
 /// Why a function cannot do what was asked.
@@ -46,6 +63,10 @@ pub enum NodewardStatus {
 pub enum Failure {
     /// The pager's reason.
     Pager(Error),
+    /// The pool's reason.
+    Pool(PoolError),
+    /// There is no pool any more.
+    PoolReleased,
     /// What C handed over has no meaning; in words that end with what to do.
     Argument(String),
 }
@@ -56,28 +77,67 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<PoolError> for Failure {
+    fn from(error: PoolError) -> Self {
+        Self::Pool(error)
+    }
+}
+
+impl From<&PoolError> for NodewardStatus {
+    fn from(error: &PoolError) -> Self {
+        match error {
+            PoolError::Order { .. } => Self::RunTooLong,
+            PoolError::UnknownNode { .. } => Self::UnknownNode,
+            PoolError::NoMemory { .. } => Self::NoRoom,
+            PoolError::NotOurs { .. } => Self::NotOurs,
+            PoolError::NotAStart { .. } => Self::NotAStart,
+            PoolError::WrongOrder { .. } => Self::WrongOrder,
+            PoolError::DoubleFree { .. } => Self::DoubleFree,
+            // C has no guards.
+            PoolError::Guarded { .. } => Self::NotAStart,
+            PoolError::WrittenAfterFree { .. } => Self::WrittenAfterFree,
+            PoolError::Closed => Self::PoolClosed,
+            PoolError::Forked => Self::Forked,
+        }
+    }
+}
+
+impl From<&Error> for NodewardStatus {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Unaligned { .. } => Self::Unaligned,
+            Error::OutOfRegion { .. } => Self::OutOfRegion,
+            Error::UnknownNode { .. } => Self::UnknownNode,
+            Error::BadOption { .. } => Self::BadOption,
+            Error::NoHugePages { .. } => Self::NoHugePages,
+            Error::NeedsUserfaultfd { .. } => Self::NeedsUserfaultfd,
+            Error::Forked => Self::Forked,
+            Error::Closing => Self::Closing,
+            Error::NoRoom { .. } => Self::NoRoom,
+            Error::NoDescriptor { .. } => Self::NoDescriptor,
+            Error::System { .. } => Self::System,
+            Error::Machine(_) => Self::Machine,
+        }
+    }
+}
+
 impl Failure {
     fn status(&self) -> NodewardStatus {
-        let Self::Pager(error) = self else { return NodewardStatus::Argument };
-        match error {
-            Error::Unaligned { .. } => NodewardStatus::Unaligned,
-            Error::OutOfRegion { .. } => NodewardStatus::OutOfRegion,
-            Error::UnknownNode { .. } => NodewardStatus::UnknownNode,
-            Error::BadOption { .. } => NodewardStatus::BadOption,
-            Error::NoHugePages { .. } => NodewardStatus::NoHugePages,
-            Error::NeedsUserfaultfd { .. } => NodewardStatus::NeedsUserfaultfd,
-            Error::Forked => NodewardStatus::Forked,
-            Error::Closing => NodewardStatus::Closing,
-            Error::NoRoom { .. } => NodewardStatus::NoRoom,
-            Error::NoDescriptor { .. } => NodewardStatus::NoDescriptor,
-            Error::System { .. } => NodewardStatus::System,
-            Error::Machine(_) => NodewardStatus::Machine,
+        match self {
+            Self::Pager(error) => error.into(),
+            Self::Pool(error) => error.into(),
+            Self::PoolReleased => NodewardStatus::PoolReleased,
+            Self::Argument(_) => NodewardStatus::Argument,
         }
     }
 
     fn words(&self) -> String {
         match self {
             Self::Pager(error) => error.to_string(),
+            Self::Pool(error) => error.to_string(),
+            Self::PoolReleased => {
+                "the pool was released; release it after its last use, or open another one".into()
+            }
             Self::Argument(words) => words.clone(),
         }
     }
@@ -89,7 +149,12 @@ thread_local! {
 
 /// Does something and turns its end into a status.
 pub fn status_of(run: impl FnOnce() -> Result<(), Failure>) -> c_int {
-    let Err(failure) = run() else { return NodewardStatus::Ok as c_int };
+    run().map_or_else(|failure| failed(&failure), |()| NodewardStatus::Ok as c_int)
+}
+
+/// Away from the road of calls that succeed, which may be taken every 50 ns.
+#[cold]
+fn failed(failure: &Failure) -> c_int {
     remember(&failure.words());
     failure.status() as c_int
 }

@@ -5,12 +5,14 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::{offset_of, zeroed};
 use std::{io, ptr, thread};
 
-use nodeward::{Account, Error, NodeId, Report, SkipReason};
+use nodeward::{Account, Error, NodeId, PageSize, PoolError, PoolOptions, PoolStats};
+use nodeward::{Report, SkipReason, Tuning};
 
 use crate::cancel::*;
 use crate::machine::*;
 use crate::options::*;
 use crate::pager::nodeward_pager_open;
+use crate::pool::NodewardPoolStats;
 use crate::region::NodewardNodePages;
 use crate::report::*;
 use crate::sized::{self, Versioned};
@@ -41,6 +43,8 @@ fn the_first_version_of_each_struct_stays_what_it_was() {
     assert_eq!(NodewardPagerOptions::FIRST_SIZE, 2 * 8 + 2 * 4);
     assert_eq!(NodewardRegionOptions::FIRST_SIZE, 8 + 4 * 4 + 2 * 8);
     assert_eq!(NodewardMigration::FIRST_SIZE, 4 * 8 + 2 * 4 + 4 * 8);
+    assert_eq!(NodewardPoolOptions::FIRST_SIZE, 3 * 8 + 6 * 4);
+    assert_eq!(NodewardPoolStats::FIRST_SIZE, 9 * 8);
     assert_eq!(NodewardReport::FIRST_SIZE, 4 * 8 + 32 * 8 + 10 * 8 + 2 * 4);
     assert_eq!(size_of::<NodewardNodePages>(), 2 * 8);
     assert_eq!(offset_of!(NodewardMigration, progress), 4 * 8 + 2 * 4 + 8);
@@ -196,6 +200,110 @@ fn every_setting_of_a_migration_arrives() {
     assert_eq!(sum, 10 + 20);
     // SAFETY: nobody uses it again.
     unsafe { nodeward_cancel_free(cancel) };
+}
+
+/// What C asks of a pool, as Rust would.
+fn pool_options(theirs: NodewardPoolOptions) -> Result<PoolOptions, Failure> {
+    let theirs = NodewardPoolOptions { size: size_of::<NodewardPoolOptions>(), ..theirs };
+    // SAFETY: the struct has the size that it says.
+    unsafe { pool(&raw const theirs) }
+}
+
+#[test]
+fn zero_is_the_default_of_a_pool() {
+    let default = PoolOptions { period: std::time::Duration::ZERO, ..PoolOptions::default() };
+    // SAFETY: NULL is what is tested.
+    let of_null = unsafe { pool(ptr::null()) };
+    for options in [pool_options(blank()), of_null] {
+        assert_eq!(format!("{:?}", options.unwrap()), format!("{default:?}"), "zero is a second");
+    }
+}
+
+#[test]
+fn every_setting_of_a_pool_arrives() {
+    let theirs = NodewardPoolOptions {
+        size: 0,
+        zone_bytes: 1,
+        keep_bytes: 2,
+        tuning: NodewardTuning::Events as u32,
+        page: NodewardPage::Huge as u32,
+        batch: 3,
+        high_default: 4,
+        period_ms: 5,
+        flags: NODEWARD_POOL_NO_HOUSEKEEPER,
+    };
+    let ours = pool_options(theirs).unwrap();
+    assert_eq!((ours.zone_bytes, ours.keep_bytes), (Some(1), 2));
+    assert_eq!((ours.tuning, ours.page), (Tuning::Events, PageSize::Huge));
+    assert_eq!((ours.batch, ours.high_default), (Some(3), Some(4)));
+    assert_eq!((ours.period.as_millis(), ours.housekeeper), (5, false));
+
+    let no_lists = NodewardPoolOptions { flags: NODEWARD_POOL_NO_LISTS, ..blank() };
+    assert_eq!(pool_options(no_lists).unwrap().high_default, Some(0));
+    let tunings = [Tuning::default(), Tuning::Fixed, Tuning::Depth, Tuning::Events];
+    for (tuning, wanted) in (0..).zip(tunings) {
+        let ours = pool_options(NodewardPoolOptions { tuning, ..blank() }).unwrap();
+        assert_eq!(ours.tuning, wanted);
+    }
+}
+
+#[test]
+fn settings_of_a_pool_without_a_meaning_are_refused() {
+    let all = [
+        (NodewardPoolOptions { tuning: 4, ..blank() }, "take one of enum nodeward_tuning"),
+        (NodewardPoolOptions { page: 2, ..blank() }, "take one of enum nodeward_page"),
+        (NodewardPoolOptions { flags: 4, ..blank() }, "set only what the header names"),
+        (
+            NodewardPoolOptions { flags: NODEWARD_POOL_NO_LISTS, high_default: 1, ..blank() },
+            "exclude each other; choose one",
+        ),
+    ];
+    for (theirs, advice) in all {
+        assert_eq!(status_of(|| pool_options(theirs).map(drop)), ARGUMENT);
+        assert!(last_error().ends_with(advice), "{} / {advice}", last_error());
+    }
+}
+
+#[test]
+fn statistics_of_a_pool_arrive_whole() {
+    let ours = PoolStats {
+        held_pages: 1,
+        in_use_pages: 2,
+        listed_pages: 3,
+        zone_free_pages: 4,
+        peak_held_pages: 5,
+        zone_visits: 6,
+        allocated_pages: 7,
+        freed_pages: 8,
+        lists: Vec::new(),
+    };
+    let theirs = NodewardPoolStats::from(&ours);
+    assert_eq!((theirs.held_pages, theirs.in_use_pages), (1, 2));
+    assert_eq!((theirs.listed_pages, theirs.zone_free_pages), (3, 4));
+    assert_eq!((theirs.peak_held_pages, theirs.zone_visits), (5, 6));
+    assert_eq!((theirs.allocated_pages, theirs.freed_pages), (7, 8));
+}
+
+#[test]
+fn each_error_of_a_pool_has_its_status_and_keeps_its_words() {
+    let (address, node) = (4096, NodeId(3));
+    let wrong_order = PoolError::WrongOrder { address, allocated: 1, freed: 2 };
+    let all = [
+        (PoolError::Order { order: 10, order_max: 9 }, NodewardStatus::RunTooLong),
+        (PoolError::UnknownNode { node }, NodewardStatus::UnknownNode),
+        (PoolError::NoMemory { order: 1 }, NodewardStatus::NoRoom),
+        (PoolError::NotOurs { address }, NodewardStatus::NotOurs),
+        (PoolError::NotAStart { address }, NodewardStatus::NotAStart),
+        (wrong_order, NodewardStatus::WrongOrder),
+        (PoolError::DoubleFree { address }, NodewardStatus::DoubleFree),
+        (PoolError::WrittenAfterFree { address }, NodewardStatus::WrittenAfterFree),
+        (PoolError::Closed, NodewardStatus::PoolClosed),
+        (PoolError::Forked, NodewardStatus::Forked),
+    ];
+    for (error, status) in all {
+        assert_eq!(status_of(|| Err(error.into())), status as c_int);
+        assert_eq!(last_error(), error.to_string());
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 const C: [&str; 6] = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
 const CPP: [&str; 6] = ["c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
 
-const EXAMPLE: &str = "examples/buffer_pool.c";
+const EXAMPLES: [&str; 2] = ["buffer_pool", "page_pool"];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -93,21 +93,25 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
+fn example(name: &str) -> PathBuf {
+    source("examples").join(name).with_extension("c")
+}
+
 #[test]
-fn the_example_loses_nothing_with_the_shared_library() {
-    if is_here("cc") && is_here("make") {
-        let program = compile("shared", &C, &source(EXAMPLE), &["-lnodeward"]);
+fn the_examples_lose_nothing_with_the_shared_library() {
+    for name in EXAMPLES.into_iter().filter(|_| is_here("cc") && is_here("make")) {
+        let program = compile(&format!("{name}-shared"), &C, &example(name), &["-lnodeward"]);
         // Found by the name inside the library (its soname), for which only the link stands.
         println!("{}", text(Command::new(program).env("LD_LIBRARY_PATH", lib())));
     }
 }
 
 #[test]
-fn the_example_loses_nothing_with_the_static_library() {
-    if is_here("cc") && is_here("make") {
+fn the_examples_lose_nothing_with_the_static_library() {
+    for name in EXAMPLES.into_iter().filter(|_| is_here("cc") && is_here("make")) {
         let mut libs = vec![lib().join("libnodeward.a").display().to_string()];
         libs.extend(private_libs());
-        let program = compile("static", &C, &source(EXAMPLE), &libs);
+        let program = compile(&format!("{name}-static"), &C, &example(name), &libs);
         // The library is in the program: no other place is named.
         println!("{}", text(Command::new(program).env_remove("LD_LIBRARY_PATH")));
     }
@@ -121,6 +125,28 @@ fn calls_do_what_the_header_says() {
         let program = compile("calls", &C, &source("tests/calls.c"), &["-lnodeward"]);
         run(Command::new(&program).env("LD_LIBRARY_PATH", lib()));
         run(Command::new(&program).arg("kernel").env("LD_LIBRARY_PATH", lib()));
+    }
+}
+
+/// The same for a pool: `tests/pool_calls.c`.
+#[test]
+fn a_pool_refuses_what_is_wrong() {
+    if is_here("cc") && is_here("make") {
+        let program = compile("pool_calls", &C, &source("tests/pool_calls.c"), &["-lnodeward"]);
+        run(Command::new(program).env("LD_LIBRARY_PATH", lib()));
+    }
+}
+
+/// People look for their own mistakes with it: the library must run there, and not be what is
+/// found.
+#[test]
+fn valgrind_has_nothing_to_say() {
+    if is_here("cc") && is_here("make") && is_here("valgrind") {
+        let program = compile("page_pool-valgrind", &C, &example("page_pool"), &["-lnodeward"]);
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+        valgrind.args(["--error-exitcode=9"]).arg(program).arg("500");
+        run(valgrind.env("LD_LIBRARY_PATH", lib()));
     }
 }
 

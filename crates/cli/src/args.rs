@@ -1,6 +1,7 @@
 //! The command line, as it was typed. Nothing here looks at the machine.
 
 mod bench;
+mod sim;
 
 use std::path::PathBuf;
 
@@ -14,7 +15,8 @@ use crate::examples;
 use crate::exit::Exit;
 use crate::settings::MoveLayer;
 
-pub use bench::{BenchArgs, BenchPagerArgs, BenchVerb};
+pub use bench::{BenchArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
+pub use sim::SimArgs;
 
 /// Keeps memory next to the threads that use it.
 #[derive(Debug, Parser)]
@@ -69,6 +71,13 @@ pub enum Verb {
     Doctor(OutputArgs),
     /// Measure what nodeward does on this machine
     Bench(BenchArgs),
+    /// Simulate a machine and its programs in virtual time: what would happen if.
+    ///
+    /// SCENARIO is the name of one that comes along (--list) or the path of a file like them. The
+    /// same seed is the same run, on every machine. What is measured in seconds is virtual: a
+    /// second of a large machine may take longer or shorter than a second here.
+    #[command(after_long_help = examples::SIM)]
+    Sim(SimArgs),
     /// Explain why pages stayed behind: what a reason means, why the kernel does it, what to do
     Explain(ExplainArgs),
     /// Write the manual pages into a directory
@@ -118,13 +127,13 @@ pub struct MoveArgs {
     /// may be repeated
     #[arg(long, value_name = "PATH",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses", "hot",
-                                "no_ledger"])]
+                                "no_ledger", "machine"])]
     pub file: Vec<PathBuf>,
     /// Processes of this name, as ps shows it in its column COMMAND
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "machine")]
     pub name: Vec<String>,
     /// Processes of this control group and those below it
-    #[arg(long, value_name = "GROUP")]
+    #[arg(long, value_name = "GROUP", conflicts_with = "machine")]
     pub cgroup: Vec<PathBuf>,
     /// How the move is done.
     #[command(flatten)]
@@ -147,11 +156,17 @@ pub struct MoveArgs {
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range"])]
     pub addresses: Option<PathBuf>,
     /// The addresses are physical
-    #[arg(long, requires = "addresses")]
+    #[arg(long, requires = "addresses", conflicts_with = "machine")]
     pub physical: bool,
     /// Which hot pages are moved.
     #[command(flatten)]
     pub hot: HotArgs,
+    /// The machine.
+    #[command(flatten)]
+    pub on: MachineArgs,
+    /// Decide by this number what is left open on a simulated machine
+    #[arg(long, value_name = "N", requires = "machine")]
+    pub seed: Option<u64>,
     /// Say what would be done and why, and do nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -166,6 +181,21 @@ pub struct MoveArgs {
     pub output: OutputArgs,
 }
 
+/// Which machine a verb works on.
+#[derive(Debug, Default, Args)]
+pub struct MachineArgs {
+    /// A simulated machine instead of this one: sim: and a scenario, by its name or its path
+    #[arg(long, value_name = "sim:SCENARIO", value_parser = parse_machine)]
+    pub machine: Option<String>,
+    /// Let the simulated machine run for so long before, such as 2s [default: until all memory is
+    /// populated, for 1s at most]
+    #[arg(long, value_name = "TIME", requires = "machine", value_parser = units::parse_duration_ns)]
+    pub at: Option<u64>,
+    /// Another value in the scenario, such as machine.latency=100ns; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", requires = "machine", value_parser = parse_set)]
+    pub set: Vec<(String, String)>,
+}
+
 /// Which hot pages `move` moves.
 #[derive(Debug, Args)]
 pub struct HotArgs {
@@ -174,7 +204,8 @@ pub struct HotArgs {
     /// ADDRESS NODE COUNT (- is standard input); or damon or written, to watch the process first,
     /// for 2s or as long as damon:TIME or written:TIME says
     #[arg(long, value_name = "SOURCE",
-          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses"])]
+          conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses",
+                                "machine"])]
     pub hot: Option<String>,
     /// How many cache misses each counted access stands for [default: 1; damon 64, written 1000]
     #[arg(long, value_name = "N", requires = "hot")]
@@ -242,17 +273,20 @@ pub struct ShowArgs {
     /// Processes to look at
     #[arg(value_name = "PID")]
     pub pids: Vec<Pid>,
+    /// The machine.
+    #[command(flatten)]
+    pub on: MachineArgs,
     /// Only the machine, without its processes
     #[arg(long, conflicts_with = "pids")]
     pub topology: bool,
     /// The machine whose sys and proc lie in this directory; its processes are not shown
-    #[arg(long, value_name = "DIR", conflicts_with = "pids")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["pids", "machine"])]
     pub root: Option<PathBuf>,
     /// The machine in a file that lstopo wrote (lstopo machine.xml)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pids", "root"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pids", "root", "machine"])]
     pub hwloc: Option<PathBuf>,
     /// A machine described in one line, such as '2n 4c 2t 16GiB + 1n 128GiB dist:10/21'
-    #[arg(long, value_name = "LINE", conflicts_with_all = ["pids", "root", "hwloc"])]
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["pids", "root", "hwloc", "machine"])]
     pub synthetic: Option<Synthetic>,
     /// Count every page instead of sampling
     #[arg(long, requires = "pids")]
@@ -261,15 +295,16 @@ pub struct ShowArgs {
     #[arg(long, value_name = "N", requires = "pids", conflicts_with = "exact",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub samples: Option<u64>,
-    /// Decide by this number which pages are sampled, to look at the same ones again
-    #[arg(long, value_name = "N", requires = "pids")]
+    /// Decide by this number which pages are sampled, to look at the same ones again, and what is
+    /// left open on a simulated machine
+    #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Print what `numactl -H` prints and nothing else
     #[arg(long, short = 'H', conflicts_with_all = ["pids", "window", "json"])]
     pub hardware: bool,
     /// Watch CPU time for this long before ranking, such as 1s [default: 100ms]
     #[arg(long, value_parser = units::parse_duration_ns, value_name = "TIME",
-          conflicts_with = "pids")]
+          conflicts_with_all = ["pids", "machine"])]
     pub window: Option<u64>,
     /// How to print the result.
     #[command(flatten)]
@@ -294,6 +329,18 @@ fn named<T: Copy + Send + Sync + 'static, const N: usize>(
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(all.map(name))
         .map(move |word| all.into_iter().find(|&value| name(value) == word).unwrap_or(all[0]))
+}
+
+fn parse_machine(text: &str) -> Result<String, String> {
+    let scenario = text.strip_prefix("sim:").filter(|name| !name.is_empty());
+    let expected = "expected sim:SCENARIO, such as sim:two-socket";
+    scenario.map(str::to_owned).ok_or_else(|| expected.to_owned())
+}
+
+fn parse_set(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let expected = "expected KEY=VALUE, such as machine.latency=100ns";
+    pair.map(|(key, value)| (key.into(), value.into())).ok_or_else(|| expected.to_owned())
 }
 
 fn parse_range(text: &str) -> Result<Range, String> {

@@ -32,7 +32,11 @@ Examples:
       to node 1: 4135 pages (16.2 MiB), 391 ms to be gained
 
   Bring the cached pages of a file to its readers:
-    $ nodeward move --file model.bin 1";
+    $ nodeward move --file model.bin 1
+
+  Move on a simulated machine, in virtual time:
+    $ nodeward show --machine sim:two-socket
+    $ nodeward move --machine sim:two-socket 1000 1 0 --jobs 4";
 
 /// Of `undo`.
 pub const UNDO: &str = "\
@@ -76,3 +80,30 @@ Examples:
 
   One number, for a script:
     $ nodeward bench pager --figure 4k-recycled-alone-2";
+
+/// Of `bench pool`.
+pub const BENCH_POOL: &str = "\
+Examples:
+  Everything, in some minutes, and a picture of it:
+    $ nodeward bench pool --svg pool.svg
+
+  Your own size and number of threads, single pages, without the other allocators:
+    $ nodeward bench pool --bytes 16MiB --threads 8 --orders 0 --only kernel,pool-depth
+
+  One number, for a script:
+    $ nodeward bench pool --figure vs-kernel";
+
+/// Of `sim`.
+pub const SIM: &str = "\
+Examples:
+  What would happen if: the memory of a program on two sockets follows its threads at one second
+    $ nodeward sim two-socket
+
+  The same on a machine with slower links, with pictures of it
+    $ nodeward sim two-socket --set machine.link-bandwidth=10GB/s --plot run.svg --trace run.json
+
+  A file of your own, which may begin as one of those in scenarios/; for ten seconds at most
+    $ nodeward sim my-machine.toml --limit-wall 10s --json
+
+  Whether the same seed is the same run
+    $ nodeward sim sixteen-nodes --limit 100ms --check-determinism";

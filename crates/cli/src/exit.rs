@@ -27,13 +27,15 @@ pub enum Exit {
     Failed,
     /// 7: memory did not hold what was written to it.
     Lost,
+    /// 8: two runs that must be the same were not.
+    Differs,
     /// 130: interrupted by Ctrl-C; what was done until then is in the account.
     Interrupted,
 }
 
 impl Exit {
     /// Every code.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Done,
         Self::SomeSkipped,
         Self::BadInput,
@@ -42,6 +44,7 @@ impl Exit {
         Self::Gone,
         Self::Failed,
         Self::Lost,
+        Self::Differs,
         Self::Interrupted,
     ];
 
@@ -56,6 +59,7 @@ impl Exit {
             Self::Gone => 5,
             Self::Failed => 6,
             Self::Lost => 7,
+            Self::Differs => 8,
             Self::Interrupted => 130,
         }
     }
@@ -71,6 +75,7 @@ impl Exit {
             Self::Gone => "the process does not exist, ended, or was replaced by exec",
             Self::Failed => "the machine failed in another way",
             Self::Lost => "a check found memory that did not hold what was written",
+            Self::Differs => "two simulations that must be the same were not",
             Self::Interrupted => "interrupted by Ctrl-C; what was done is in the account",
         }
     }
@@ -113,8 +118,10 @@ fn of_proof(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     cause.downcast_ref::<proof::Error>().map(|error| match error {
         proof::Error::Pager(error) => of_pager(error),
         proof::Error::Machine(error) => of_machine(error),
-        proof::Error::System { .. } => Exit::Failed,
-        proof::Error::NothingMoves { .. } | proof::Error::Stuck { .. } => Exit::NothingDone,
+        proof::Error::System { .. } | proof::Error::Pool(_) => Exit::Failed,
+        proof::Error::NoBlock { .. }
+        | proof::Error::NothingMoves { .. }
+        | proof::Error::Stuck { .. } => Exit::NothingDone,
     })
 }
 

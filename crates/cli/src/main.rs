@@ -6,6 +6,7 @@ mod args;
 mod examples;
 mod exit;
 mod hot;
+mod machine;
 mod nodes;
 mod output;
 mod progress;
@@ -64,6 +65,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Man { directory } => verbs::manual::pages(directory),
         Verb::Completions { shell } => verbs::manual::completions(*shell),
         Verb::Bench(args) => verbs::bench::run(args),
+        Verb::Sim(args) => verbs::sim::run(args),
         Verb::Doctor(args) => verbs::doctor::run(*args, &mut std::io::stdout().lock()),
     }
 }

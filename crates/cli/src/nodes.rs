@@ -1,17 +1,14 @@
 //! FROM and TO of a move: node strings, checked against the machine.
 
-use std::path::Path;
-
-use anyhow::{Context, Result, bail};
-use nodeward_linux::nodes;
-use nodeward_model::nodestring::parse_nodelist;
+use anyhow::{Context as _, Result, bail};
+use nodeward_model::nodestring::{Context, parse_nodelist};
 use nodeward_model::{NodeId, NodePairs, Nodemask, Topology};
 
 /// Reads FROM and TO and pairs their nodes, in the order in which they are written. Tells on stderr
 /// how they were paired if that is not obvious.
-pub fn pairs(from: &str, to: &str, topology: &Topology) -> Result<NodePairs> {
-    let from = list("FROM", from, topology)?;
-    let to = destinations(to, topology)?;
+pub fn pairs(from: &str, to: &str, topology: &Topology, names: &Context) -> Result<NodePairs> {
+    let from = list("FROM", from, names)?;
+    let to = destinations(to, topology, names)?;
     let pairs = NodePairs::in_order(&from, &to);
     if from.len() != to.len() {
         eprintln!("nodeward: FROM and TO differ in length; moving {}", described(&pairs));
@@ -20,8 +17,8 @@ pub fn pairs(from: &str, to: &str, topology: &Topology) -> Result<NodePairs> {
 }
 
 /// Reads a TO that stands without FROM, and sends to it what is on any other node with memory.
-pub fn pairs_from_elsewhere(to: &str, topology: &Topology) -> Result<NodePairs> {
-    let to = destinations(to, topology)?;
+pub fn pairs_from_elsewhere(to: &str, topology: &Topology, names: &Context) -> Result<NodePairs> {
+    let to = destinations(to, topology, names)?;
     let from = topology.nodes_with_memory().without(&to.iter().copied().collect());
     if from.is_empty() {
         bail!("no node but TO has memory, so everything is there; name fewer nodes");
@@ -30,8 +27,8 @@ pub fn pairs_from_elsewhere(to: &str, topology: &Topology) -> Result<NodePairs> 
 }
 
 /// Reads TO, whose nodes must have memory.
-fn destinations(text: &str, topology: &Topology) -> Result<Vec<NodeId>> {
-    let to = list("TO", text, topology)?;
+fn destinations(text: &str, topology: &Topology, names: &Context) -> Result<Vec<NodeId>> {
+    let to = list("TO", text, names)?;
     let with_memory = topology.nodes_with_memory();
     let bare: Nodemask = to.iter().copied().filter(|node| !with_memory.contains(*node)).collect();
     if !bare.is_empty() {
@@ -40,11 +37,10 @@ fn destinations(text: &str, topology: &Topology) -> Result<Vec<NodeId>> {
     Ok(to)
 }
 
-fn list(name: &str, text: &str, topology: &Topology) -> Result<Vec<NodeId>> {
-    let context = nodes::context(Path::new("/"), topology)?;
-    let list = parse_nodelist(text, &context).with_context(|| format!("{name} is '{text}'"))?;
+fn list(name: &str, text: &str, names: &Context) -> Result<Vec<NodeId>> {
+    let list = parse_nodelist(text, names).with_context(|| format!("{name} is '{text}'"))?;
     if list.is_empty() {
-        bail!("{name} must name a node; nodes here are {}", context.existing);
+        bail!("{name} must name a node; nodes here are {}", names.existing);
     }
     Ok(list)
 }

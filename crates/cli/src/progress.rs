@@ -36,7 +36,7 @@ impl Shown for Live {
     fn words(&self, elapsed: Duration) -> String {
         let workers = self.workers();
         let plural = if workers == 1 { "" } else { "s" };
-        format!("{}, {workers} worker{plural}", moved(self.moved_bytes(), elapsed))
+        format!("{}, {workers} worker{plural}", amount(self.moved_bytes(), "moved", elapsed))
     }
 
     fn stop(&self) {
@@ -50,11 +50,28 @@ impl Shown for nodeward_proof::Progress {
     }
 
     fn words(&self, elapsed: Duration) -> String {
-        moved(self.moved_bytes(), elapsed)
+        amount(self.moved_bytes(), "moved", elapsed)
     }
 
     fn stop(&self) {
         self.cancel().cancel();
+    }
+}
+
+/// A measurement that takes memory and moves none.
+pub struct Taking<'a>(pub &'a nodeward_proof::Progress);
+
+impl Shown for Taking<'_> {
+    fn done_of_total(&self) -> (u64, u64) {
+        self.0.done_of_total()
+    }
+
+    fn words(&self, elapsed: Duration) -> String {
+        amount(self.0.moved_bytes(), "taken", elapsed)
+    }
+
+    fn stop(&self) {
+        self.0.stop();
     }
 }
 
@@ -151,10 +168,10 @@ fn line(tenths: u64, words: &str) -> String {
     format!("[{:-<20}] {:>3}% {words}", "#".repeat(done * 2), done * 10)
 }
 
-fn moved(bytes: u64, elapsed: Duration) -> String {
+fn amount(bytes: u64, what_was_done: &str, elapsed: Duration) -> String {
     let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     let rate = show_bytes(bytes.saturating_mul(1000) / ms);
-    format!("{} moved, {rate}/s", show_bytes(bytes))
+    format!("{} {what_was_done}, {rate}/s", show_bytes(bytes))
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::Result;
 use nodeward_engine::list::ListCounts;
 use nodeward_engine::{Journal, Live, MoveReport, Order, Selection, migrate, plan};
-use nodeward_linux::Linux;
 use nodeward_machine::{Life, Machine, Process};
 use nodeward_model::Topology;
 use nodeward_wire::ledger::{Header, Id, Store};
@@ -57,7 +56,7 @@ impl Task {
     }
 
     /// Plans or moves, and prints what came of it.
-    pub fn carry_out(&self, machine: &Linux, topology: &Topology, how: &How) -> Result<Exit> {
+    pub fn carry_out(&self, machine: &dyn Machine, topology: &Topology, how: &How) -> Result<Exit> {
         let (orders, selection) = (self.orders.clone(), self.selection.clone());
         let request = how.settings.request(machine, topology, orders, selection)?;
         let live = Live::default();
@@ -88,7 +87,7 @@ impl Task {
     }
 
     /// Begins a ledger. A move that cannot have one is made all the same, and told about.
-    fn begin(&self, machine: &Linux) -> Option<Journal> {
+    fn begin(&self, machine: &dyn Machine) -> Option<Journal> {
         match self.try_to_begin(machine) {
             Ok(journal) => Some(journal),
             // The move itself will say so.
@@ -100,7 +99,7 @@ impl Task {
         }
     }
 
-    fn try_to_begin(&self, machine: &Linux) -> Result<Journal> {
+    fn try_to_begin(&self, machine: &dyn Machine) -> Result<Journal> {
         let identities = self.processes.iter().map(|process| process.identity());
         let header = Header {
             page_bytes: machine.page_bytes(),

@@ -91,6 +91,7 @@ struct Shift<'a, T, R, F> {
 impl<T, R, F: Fn(&T) -> (R, u64)> Shift<'_, T, R, F> {
     fn run(&self, worker: u32) {
         let crew = self.crew;
+        let _together = Together::begin(crew.machine, worker, crew.workers_max);
         if crew.workers_max > 1 && !crew.cpus.is_empty() {
             crew.machine.stay_on(crew.cpus[worker as usize % crew.cpus.len()]);
         }
@@ -110,5 +111,24 @@ impl<T, R, F: Fn(&T) -> (R, u64)> Shift<'_, T, R, F> {
             ramp.finished(crew.machine.now_ns(), bytes);
             crew.live.at_work(ramp.workers());
         }
+    }
+}
+
+/// That a thread works beside others. Ends with the value, also if the thread panics.
+struct Together<'a>(&'a dyn Machine);
+
+impl<'a> Together<'a> {
+    /// `None` for a worker that is alone.
+    fn begin(machine: &'a dyn Machine, worker: u32, of: u32) -> Option<Self> {
+        (of > 1).then(|| {
+            machine.begin_shift(worker, of);
+            Self(machine)
+        })
+    }
+}
+
+impl Drop for Together<'_> {
+    fn drop(&mut self) {
+        self.0.end_shift();
     }
 }

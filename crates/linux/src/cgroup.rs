@@ -1,5 +1,5 @@
-//! How much more memory the control groups of this process allow. Beyond it the kernel would rather
-//! end a process than refuse.
+//! The control groups of this process, and how much more memory they allow. Beyond it the kernel
+//! would rather end a process than refuse.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -56,22 +56,44 @@ impl MemoryGroups {
     /// # Errors
     /// If a file cannot be read or looks odd.
     pub fn headroom_bytes(&self) -> Result<Option<u64>> {
-        let Some(own) = read(self.root.join("proc/self/cgroup"))? else { return Ok(None) };
+        let own = self.own()?;
         let mut least = None;
         for mount in &self.mounts {
-            let Some(group) = own.lines().find_map(|line| group(line, mount.version)) else {
-                continue;
-            };
-            // A group outside of what is mounted has no folder here; its limits are not seen.
-            let below = Path::new(group).strip_prefix(&mount.top).unwrap_or(Path::new(""));
-            let point = self.root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
-            let folder = point.join(below);
+            let Some(folder) = self.folder(mount, &own) else { continue };
+            let point = self.point(mount);
             for folder in folder.ancestors().take_while(|folder| folder.starts_with(&point)) {
                 let headroom = headroom(folder, mount.version)?;
                 least = least.into_iter().chain(headroom).min();
             }
         }
         Ok(least)
+    }
+
+    /// The folder of this process's group of version 2; `None` where that is not mounted.
+    ///
+    /// # Errors
+    /// If the kernel's list of our groups cannot be read.
+    pub fn folder_v2(&self) -> Result<Option<PathBuf>> {
+        let own = self.own()?;
+        let mut mounts = self.mounts.iter().filter(|mount| mount.version == Version::V2);
+        Ok(mounts.find_map(|mount| self.folder(mount, &own)))
+    }
+
+    /// The kernel's list of our groups; empty without control groups.
+    fn own(&self) -> Result<String> {
+        Ok(read(self.root.join("proc/self/cgroup"))?.unwrap_or_default())
+    }
+
+    /// The folder of our group in a hierarchy. A group outside of what is mounted has none here,
+    /// and its limits are not seen.
+    fn folder(&self, mount: &Mount, own: &str) -> Option<PathBuf> {
+        let group = own.lines().find_map(|line| group(line, mount.version))?;
+        let below = Path::new(group).strip_prefix(&mount.top).unwrap_or(Path::new(""));
+        Some(self.point(mount).join(below))
+    }
+
+    fn point(&self, mount: &Mount) -> PathBuf {
+        self.root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point))
     }
 }
 
@@ -206,6 +228,25 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "2097152\n"),
         ]);
         assert_eq!(found.unwrap(), Some(7 * MIB + 11));
+    }
+
+    /// Goal: our group of version 2 is found below its own mount, beside those of version 1.
+    #[test]
+    fn the_folder_of_version_2() {
+        let folder_of = |files: &[(&str, &str)]| {
+            let root = root(files);
+            let folder = MemoryGroups::find(root.path()).unwrap().folder_v2().unwrap();
+            folder.map(|folder| folder.strip_prefix(root.path()).unwrap().to_owned())
+        };
+        let mixed = (
+            "proc/self/mountinfo",
+            "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+             41 31 0:38 /pod /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+        );
+        let own = ("proc/self/cgroup", "4:memory:/job\n0::/pod/app\n");
+        assert_eq!(folder_of(&[mixed, own]), Some("sys/fs/cgroup/unified/app".into()));
+        assert_eq!(folder_of(&[MOUNTED]), None);
+        assert_eq!(folder_of(&[own]), None);
     }
 
     /// Goal: no control groups, or none with a limit, is no limit; odd numbers are told.

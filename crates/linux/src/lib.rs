@@ -16,6 +16,7 @@ pub mod own;
 mod pagemap;
 pub mod policy;
 mod populated;
+pub mod pressure;
 pub mod probes;
 mod process;
 pub mod procfs;

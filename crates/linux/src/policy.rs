@@ -1,6 +1,7 @@
-//! Where the calling thread's new memory goes: the kernel's memory policy of a thread.
+//! Where new memory goes: the kernel's memory policies of a thread and of a mapping.
 
 use std::io;
+use std::ops::Range;
 
 use nodeward_model::{NodeId, Nodemask};
 
@@ -26,6 +27,16 @@ pub fn prefer_memory(node: NodeId) -> io::Result<()> {
 /// New memory comes from the node of the CPU that touches it first, as the kernel does by default.
 pub fn default_memory() -> io::Result<()> {
     mempolicy::set_mempolicy(mempolicy::DEFAULT, &[])
+}
+
+/// Memory of this range of our addresses that is touched for the first time comes from this node as
+/// long as it has room, whoever touches it. The range begins with a page.
+///
+/// # Errors
+/// `InvalidInput` if the node does not exist or the cpuset forbids it; EFAULT if nothing is mapped
+/// in a part of the range; `Unsupported` where the kernel knows no nodes (CONFIG_NUMA).
+pub fn prefer_memory_at(range: Range<u64>, node: NodeId) -> io::Result<()> {
+    mempolicy::mbind(range, mempolicy::PREFERRED, &words(&Nodemask::from_iter([node])))
 }
 
 fn words(nodes: &Nodemask) -> Vec<u64> {
@@ -55,5 +66,14 @@ mod tests {
         default_memory().unwrap();
         let missing = bind_memory(&"1023".parse().unwrap()).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    /// Goal: a range that begins inside a page, or where nothing is mapped, is refused.
+    #[test]
+    fn odd_ranges_are_refused() {
+        let odd = prefer_memory_at(1..4096, NodeId(0)).unwrap_err();
+        assert_eq!(odd.kind(), io::ErrorKind::InvalidInput);
+        let nothing = prefer_memory_at(4096..8192, NodeId(0)).unwrap_err();
+        assert_eq!(nothing.raw_os_error(), Some(libc::EFAULT));
     }
 }

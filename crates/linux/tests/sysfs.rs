@@ -77,6 +77,15 @@ fn a_capture_of_a_tree_reads_like_the_tree() {
     assert_eq!(read(again.path()), machine);
 }
 
+/// Goal: a CPU that was taken out is noticed by who asks again.
+#[test]
+fn online_cpus_are_read_afresh() {
+    let root = unpacked(&sysfs::as_capture(&synthetic("2n 2c 4GiB")));
+    assert_eq!(sysfs::online_cpus(root.path()).unwrap().to_string(), "0-3");
+    fs::write(root.path().join("sys/devices/system/cpu/online"), "0,2-3\n").unwrap();
+    assert_eq!(sysfs::online_cpus(root.path()).unwrap().to_string(), "0,2-3");
+}
+
 fn fixture(name: &str) -> Topology {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs").join(name);
     read(unpacked(&fs::read_to_string(path).unwrap()).path())

@@ -1,7 +1,9 @@
 //! Test bodies that every machine must pass: on paper, on this kernel, simulated.
 //!
 //! A [`Stage`] is a process with pages on one node and another node to move them to. A body panics
-//! with what it expected.
+//! with what it expected. Bodies of pages, nodes and processes in some state are in [`scenes`].
+
+pub mod scenes;
 
 use std::collections::BTreeSet;
 

@@ -57,6 +57,14 @@ pub trait Machine: Send + Sync {
     /// The thread keeps its share of the CPU.
     fn give_way(&self);
 
+    /// Tells that the calling thread is worker `number` of `of` that call side by side, each until
+    /// it says [`Machine::end_shift`]. A simulated machine waits for all of them, and lets them act
+    /// one at a time, in the order of virtual time.
+    fn begin_shift(&self, _number: u32, _of: u32) {}
+
+    /// The calling thread is done with what it does beside others.
+    fn end_shift(&self) {}
+
     /// Takes hold of a process, so that its pid cannot come to mean another one.
     ///
     /// # Errors

@@ -182,7 +182,9 @@ impl Machine for Paper {
     fn give_way(&self) {}
 
     fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>> {
-        let sheet = lock(&self.sheets).get(&pid).cloned().ok_or(Error::Gone(pid))?;
+        let sheet = lock(&self.sheets).get(&pid).cloned();
+        let has_ended = |sheet: &Arc<Mutex<Sheet>>| lock(sheet).life() == Life::Exited;
+        let sheet = sheet.filter(|sheet| !has_ended(sheet)).ok_or(Error::Gone(pid))?;
         Ok(Arc::new(Held { pid, sheet, clock_ns: Arc::clone(&self.clock_ns) }))
     }
 }

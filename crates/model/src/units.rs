@@ -30,6 +30,7 @@ const SIZE_UNITS: [(&str, u64); 15] = [
 
 const TIME_UNITS: [(&str, u64); 4] =
     [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+const SHORT_UNITS: [(&str, u64); 4] = [("", 1), ("ps", 1), ("ns", 1_000), ("us", 1_000_000)];
 
 /// Bytes from text such as `64K`, `2MiB` or `1.5GB`.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
@@ -48,6 +49,16 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, UnitError> {
     quantity(text, &TIME_UNITS)
         .filter(|&ns| ns > 0)
         .ok_or_else(|| wrong(text, "a time such as 250us, 1ms or 2s"))
+}
+
+/// Picoseconds from text such as `500ps`, `2.5ns` or `500`; zero is allowed.
+pub fn parse_duration_ps(text: &str) -> Result<u64, UnitError> {
+    quantity(text, &SHORT_UNITS).ok_or_else(|| wrong(text, "a time such as 500ps or 2.5ns"))
+}
+
+/// Thousandths from a number with at most three decimals, such as `4` or `1.5`.
+pub fn parse_thousandths(text: &str) -> Result<u64, UnitError> {
+    quantity(text, &[("", 1000)]).ok_or_else(|| wrong(text, "a number such as 4 or 1.5"))
 }
 
 fn wrong(text: &str, wanted: &'static str) -> UnitError {
@@ -116,6 +127,18 @@ mod tests {
         }
         assert_eq!(parse_rate("500MB/s"), Ok(500_000_000));
         assert_eq!(parse_rate("1G"), Ok(1 << 30));
+    }
+
+    #[test]
+    fn what_is_finer_than_a_nanosecond_or_than_one() {
+        for (text, ps) in [("0", 0), ("500", 500), ("39.5ns", 39_500), ("1us", 1_000_000)] {
+            assert_eq!(parse_duration_ps(text), Ok(ps), "{text}");
+        }
+        for (text, thousandths) in [("4", 4000), ("1.5", 1500), ("0.001", 1)] {
+            assert_eq!(parse_thousandths(text), Ok(thousandths), "{text}");
+        }
+        assert!(parse_duration_ps("1ms").is_err());
+        assert!(parse_thousandths("0.0001").is_err());
     }
 
     #[test]

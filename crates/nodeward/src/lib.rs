@@ -152,6 +152,49 @@
 //! # }
 //! ```
 //!
+//! # Pages by the run
+//!
+//! A [`PagePool`] is for programs that take and give back memory all the time: buffer pools, packet
+//! rings, key-value caches. It hands out runs of 2^n base pages, from the node of the calling
+//! thread. Each CPU has as many free ones at hand as it is seen to need ([`Tuning`]), so that most
+//! calls wait for nobody. They stay where they are: a pool is not a region.
+//!
+//! ```
+//! use nodeward::{PagePool, PoolError, PoolOptions, Wanted};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = PoolOptions { zone_bytes: Some(64 << 20), ..PoolOptions::default() };
+//! let pool = PagePool::open(&options)?; // 64 MiB on each node at most; none of it in memory yet
+//!
+//! let mut frame = pool.run(&Wanted { order: 1, ..Wanted::default() })?; // two pages, on this node
+//! frame.fill(7); // what was in them is what somebody left there
+//! let index = pool.run(&Wanted { zeroed: true, ..Wanted::default() })?;
+//! assert!(index.iter().all(|&byte| byte == 0));
+//! assert!(pool.stats().in_use_pages >= 2 + 1);
+//! std::thread::scope(|scope| _ = scope.spawn(|| drop(frame))); // any thread may free it
+//! drop(index);
+//!
+//! // By address, for data structures of one's own. A mistake is an error, and harms nobody.
+//! let start = pool.allocate(&Wanted::default())?;
+//! pool.free(start, 0)?;
+//! let address = start.as_ptr() as u64;
+//! assert_eq!(pool.free(start, 0), Err(PoolError::DoubleFree { address }));
+//!
+//! let stats = pool.stats();
+//! println!("{} of {} pages in use", stats.in_use_pages, stats.held_pages);
+//! for list in &stats.lists {
+//!     println!("{} has {} pages of node {} at hand", list.cpu, list.pages, list.node);
+//! }
+//! println!("{} bytes went to the kernel", pool.give_back());
+//!
+//! let last = pool.allocate(&Wanted::default())?;
+//! pool.close(); // nobody allocates any more; what is out can still be freed
+//! assert_eq!(pool.allocate(&Wanted::default()), Err(PoolError::Closed));
+//! pool.free(last, 0)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! What a program must not do with managed memory stands in `docs/library.md`, and so do the
 //! functions of C, which are these.
 
@@ -163,7 +206,7 @@ pub use machine::{nodes, topology};
 pub use nodeward_model::topology::{Cache, CacheKind, Core, Distances, HugePool, Node};
 pub use nodeward_model::{Account, CpuId, Cpumask, Id, NodeId, Nodemask, SkipReason, Topology};
 pub use nodeward_pager::{
-    Budget, Cancel, Copier, Error, ForkRule, Memcpy, Migration, Mode, PageSize, Pager,
-    PagerOptions, PinGuard, Placement, Progress, Region, RegionOptions, Report, Result, Road,
-    Spent, Supply,
+    Budget, Cancel, Copier, Error, ForkRule, ListStats, Memcpy, Migration, Mode, PagePool, PageRun,
+    PageSize, Pager, PagerOptions, PinGuard, Placement, PoolError, PoolOptions, PoolStats,
+    Progress, Region, RegionOptions, Report, Result, Road, Spent, Supply, Tuning, Wanted,
 };

@@ -1,9 +1,9 @@
 //! What threads may share.
 
-use nodeward::{Cancel, Error, Pager, PinGuard, Region, Report};
+use nodeward::{Cancel, Error, PagePool, PageRun, Pager, PinGuard, PoolError, Region, Report};
 
-/// A program keeps its pager and regions where all of its threads find them, as the documentation
-/// says; that they can be is a promise of the types. It fails by not compiling.
+/// A program keeps its pager, pools and regions where all of its threads find them, as the
+/// documentation says; that they can be is a promise of the types. It fails by not compiling.
 #[test]
 fn handles_may_be_used_by_all_threads() {
     fn shared<T: Send + Sync>() {}
@@ -13,4 +13,7 @@ fn handles_may_be_used_by_all_threads() {
     shared::<Cancel>();
     shared::<Report>();
     shared::<Error>();
+    shared::<PagePool>();
+    shared::<PageRun<'_>>();
+    shared::<PoolError>();
 }

@@ -9,9 +9,11 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
-use nodeward_model::SkipReason;
+use nodeward_model::{Range, SkipReason};
 use nodeward_policy::pacing::StallBudget;
+use nodeward_policy::ways::Way;
 
+use crate::by_kernel;
 use crate::hands::{Hands, Seat, Trip, whole, within_stretches};
 use crate::landing;
 use crate::page_bits::PageBits;
@@ -79,28 +81,72 @@ impl Carrier {
             PageSize::Huge => vec![0],
         };
         let mut rest = &folios[..];
+        let mut stayed = PageBits::default();
         while !rest.is_empty() {
             if let Some(why) = reason_to_stop(trip, stall.as_ref()) {
-                return report.account.skip(why, (rest.len() * folio_pages) as u64);
+                report.account.skip(why, (rest.len() * folio_pages) as u64);
+                break;
             }
             let most = (limit(trip, stall.as_ref()) / folio_pages).clamp(1, rest.len());
             let most = most.min(within_stretches(rest, self.shop.passage.stretches_max()));
+            let way = self.stock.way(trip, most);
+            if way == Way::Kernel {
+                let (now, later) = rest.split_at(most);
+                rest = later;
+                self.let_kernel(trip, now, &mut stayed, report);
+                continue;
+            }
             let (began, moved) = (Instant::now(), report.account.moved);
-            let (destination, most) = match self.stock.destination(trip, most, report) {
+            let (destination, most) = match self.stock.destination(trip, way, most, report) {
                 Ok(found) => found,
-                Err(why) => return report.account.skip(why, (rest.len() * folio_pages) as u64),
+                Err(why) => {
+                    report.account.skip(why, (rest.len() * folio_pages) as u64);
+                    break;
+                }
             };
             let (now, later) = rest.split_at(most);
             rest = later;
             let hold_ns = self.carry(trip, now, &destination, report);
             if trip.size == PageSize::Base {
                 let moved = report.account.moved - moved;
-                self.stock.costs.learn(destination.source(), moved, nanoseconds(began));
+                self.stock.costs.learn(destination.way(), moved, nanoseconds(began));
             }
             if let Some(stall) = stall {
                 learn(stall, trip.size, (now.len() * folio_pages) as u64, hold_ns);
             }
         }
+        if !stayed.is_empty() {
+            self.migrate(&Trip { by_kernel: false, ..*trip }, stayed, stall, report);
+        }
+    }
+
+    /// Lets the kernel move a batch of base pages, and adds those that stay to `stayed`. How long
+    /// each was out of sight is not known, only how long all of it took.
+    fn let_kernel(
+        &mut self,
+        trip: &Trip<'_>,
+        pages: &[usize],
+        stayed: &mut PageBits,
+        report: &mut Report,
+    ) {
+        let began = Instant::now();
+        let start = trip.home.start() + trip.start as u64;
+        let chunk = Range::new(start, start + CHUNK_BYTES as u64);
+        let (myself, page_bytes) = (&*self.shop.myself, self.shop.page_bytes as u64);
+        let left = by_kernel::migrate(myself, chunk, page_bytes, pages, trip.to);
+        let took_ns = nanoseconds(began);
+        left.iter().for_each(|page| stayed.insert(page));
+        let moved = (pages.len() - left.len()) as u64;
+        match left.len() > pages.len() / 2 {
+            true => self.stock.costs.refused(Way::Kernel),
+            false => self.stock.costs.learn(Way::Kernel, moved, took_ns),
+        }
+        report.account.moved += moved;
+        report.one_way_pages += moved;
+        report.by_kernel_pages += moved;
+        report.batches += 1;
+        report.spent.kernel_ns += took_ns;
+        report.longest_hold_ns = report.longest_hold_ns.max(took_ns);
     }
 
     /// Whether the chunk is one huge page still: the kernel may have split it.
@@ -211,7 +257,8 @@ impl Carrier {
             PageSize::Huge => vec![0],
         };
         while !folios.is_empty() {
-            let (destination, most) = self.stock.destination(trip, folios.len(), report)?;
+            let way = self.stock.way(trip, folios.len());
+            let (destination, most) = self.stock.destination(trip, way, folios.len(), report)?;
             let later = folios.split_off(most);
             self.seat(folios.into_iter());
             self.batch.reset_to_unmapped(self.shape(trip.size));

@@ -48,6 +48,7 @@ impl Work<'_> {
             from: core.shop.only_node(),
             to,
             supply: Supply::Any,
+            by_kernel: false,
             batch_pages: core.shop.chunk_pages(),
             stop,
         }
@@ -127,6 +128,8 @@ impl Work<'_> {
                 size,
                 from,
                 supply: how.supply,
+                // How long it keeps a page out of sight is not known.
+                by_kernel: stall.is_none() && self.kernel_may_help(how),
                 batch_pages: how.batch_pages,
                 ..Self::trip(self.core, self.claim.chunk, to, stop)
             };
@@ -135,6 +138,13 @@ impl Work<'_> {
         let all_there = whole && report.account.skipped_total() == before;
         let stays = !whole && self.claim.note.node == Some(to);
         self.claim.note.node = (all_there || stays).then_some(to);
+    }
+
+    /// Whether the kernel may move pages where that is cheaper. It does not move those that are on
+    /// the node already, and of a huge page it moves all, not only what was named.
+    fn kernel_may_help(&self, how: &How) -> bool {
+        let shop = &self.core.shop;
+        self.core.size == PageSize::Base && !how.even_if_there && !shop.has_one_node()
     }
 
     /// The pages that are to move, by the node they are on. Others are accounted for.

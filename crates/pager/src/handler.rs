@@ -11,16 +11,16 @@ use std::thread::JoinHandle;
 use nodeward_linux::own;
 use nodeward_model::NodeId;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::CHUNK_BYTES;
 use crate::carrier::Carrier;
 use crate::chunk::Work;
 use crate::core::Core;
 use crate::desk::Turn;
-use crate::error::{Result, system};
+use crate::error::Result;
 use crate::lanes::start_thread;
 use crate::shop::Shop;
+use crate::stop::{self, Stop};
 use crate::sync::{Mutex, lock};
 use crate::sys::Fault;
 
@@ -85,17 +85,16 @@ impl Regions {
     }
 }
 
-/// The thread, and the pipe whose end tells it to go.
+/// The thread, and where it is told to go.
 pub struct Handler {
-    stop: Mutex<Option<OwnedFd>>,
+    stop: Mutex<Option<Stop>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Handler {
     /// Starts it. `lane` is a number that no lane has.
     pub fn start(shop: &Arc<Shop>, regions: &Arc<Regions>, lane: usize) -> Result<Self> {
-        let (stopped, stop) =
-            pipe_with(PipeFlags::CLOEXEC).map_err(|error| system("pipe")(error.into()))?;
+        let (stopped, stop) = stop::pipe()?;
         let carrier = Carrier::new(Arc::clone(shop), lane);
         let regions = Arc::clone(regions);
         let thread = start_thread("nodeward-faults".to_owned(), move || {
@@ -106,7 +105,7 @@ impl Handler {
 
     /// Ends it. No region is left by then.
     pub fn stop(&self) {
-        lock(&self.stop).take();
+        lock(&self.stop).take().into_iter().for_each(Stop::tell);
         if let Some(thread) = lock(&self.thread).take() {
             thread.join().expect("a handler that panics aborts the process");
         }

@@ -28,6 +28,8 @@ pub struct Trip<'a> {
     pub to: NodeId,
     /// Which destination pages may be used.
     pub supply: Supply,
+    /// Whether the kernel may move them instead.
+    pub by_kernel: bool,
     /// Most base pages in a batch.
     pub batch_pages: usize,
     /// Says when no further batch may begin.

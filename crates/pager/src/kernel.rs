@@ -131,6 +131,7 @@ impl Kernel<'_> {
         account.skip(SkipReason::NotPresent, pages.saturating_sub(account.selected()));
         Report {
             one_way_pages: account.moved,
+            by_kernel_pages: account.moved,
             lanes: moved.workers,
             took_ns: moved.moving_ns + moved.verifying_ns,
             longest_hold_ns: moved.longest_hold_ns.unwrap_or(0),

@@ -8,6 +8,7 @@
 mod sys;
 
 mod busy;
+mod by_kernel;
 mod carrier;
 mod chunk;
 mod copier;
@@ -24,25 +25,30 @@ mod lanes;
 mod options;
 mod page_bits;
 mod pager;
+mod pool;
 mod probe;
 mod refusals;
 mod region;
 mod report;
 mod residency;
 mod road;
+mod rooms;
 mod sections;
 mod shadow;
 mod shop;
 mod stock;
+mod stop;
 mod sync;
 
 pub use copier::{Copier, Memcpy, all as copiers};
 pub use error::{Error, Result};
+pub use nodeward_policy::pcp::Tuning;
 pub use options::{
     Budget, Cancel, ForkRule, Migration, Mode, PageSize, PagerOptions, Placement, Progress,
     RegionOptions, Supply,
 };
 pub use pager::Pager;
+pub use pool::{ListStats, PagePool, PageRun, PoolError, PoolOptions, PoolStats, Wanted};
 pub use probe::{Capabilities, Faults, Shortfall};
 pub use region::{PinGuard, Region};
 pub use report::{Report, Spent};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nodeward_model::{NodeId, Nodemask};
 
-use crate::Copier;
+use crate::{Copier, PoolOptions};
 
 /// How a [`crate::Pager`] is set up.
 #[derive(Clone, Default)]
@@ -17,6 +17,9 @@ pub struct PagerOptions {
     /// Bytes that are kept on each node from earlier migrations, as destinations of later ones;
     /// `None`: [`PagerOptions::POOL_BYTES`].
     pub pool_bytes: Option<u64>,
+    /// How the pool is set up that keeps them, and that the program may allocate from
+    /// ([`crate::Pager::pool`]). Its `keep_bytes` is `pool_bytes`.
+    pub pool: PoolOptions,
     /// What copies; `None`: the fastest here, found by measurement.
     pub copier: Option<Arc<dyn Copier>>,
     /// Where only faults of user code may be handled (unprivileged_userfaultfd = 0, no access to
@@ -37,6 +40,7 @@ impl fmt::Debug for PagerOptions {
         f.debug_struct("PagerOptions")
             .field("lanes", &self.lanes)
             .field("pool_bytes", &self.pool_bytes)
+            .field("pool", &self.pool)
             .field("copier", &self.copier.as_ref().map(|copier| copier.name()))
             .field("assume_no_syscalls", &self.assume_no_syscalls)
             .field("kernel_only", &self.kernel_only)
@@ -45,7 +49,7 @@ impl fmt::Debug for PagerOptions {
 }
 
 /// The pages that a region is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PageSize {
     /// Base pages (4 KiB).
     #[default]
@@ -80,10 +84,11 @@ impl Placement {
 /// What moves the pages of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Ourselves, where that works: see [`crate::Road`].
+    /// Ourselves, where that works (see [`crate::Road`]), but for batches of base pages that cost
+    /// less when the kernel moves them; which that is true of is measured.
     #[default]
     Auto,
-    /// The kernel (move_pages(2)): slower, but it checks plain references too.
+    /// The kernel (move_pages(2)), whatever it costs: it checks plain references too.
     Kernel,
 }
 
@@ -117,7 +122,7 @@ pub struct RegionOptions {
 /// Which destination pages are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Supply {
-    /// Kept ones as long as there are some, then fresh ones.
+    /// Kept ones as long as there are some, then fresh ones; or what is measured to cost less.
     #[default]
     Any,
     /// Kept ones only.

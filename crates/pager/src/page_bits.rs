@@ -5,6 +5,12 @@ use std::ops::Range;
 /// Base pages of a chunk of 2 MiB, at most (there are fewer where base pages are larger).
 pub const PAGES_MAX: usize = 512;
 
+/// Order of a chunk of so many.
+pub const ORDER_MAX: u32 = PAGES_MAX.ilog2();
+
+/// Order of as many pages as a word of the set has bits.
+const WORD_ORDER: u32 = u64::BITS.ilog2();
+
 /// A set of pages of one chunk, by their index in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageBits([u64; PAGES_MAX / 64]);
@@ -13,8 +19,18 @@ impl PageBits {
     /// The pages of a range.
     pub fn of(range: Range<usize>) -> Self {
         let mut bits = Self::default();
-        range.for_each(|page| bits.insert(page));
+        bits.insert_all(range);
         bits
+    }
+
+    /// Adds the pages of a range.
+    pub fn insert_all(&mut self, range: Range<usize>) {
+        range.for_each(|page| self.insert(page));
+    }
+
+    /// Takes the pages of a range away.
+    pub fn remove_all(&mut self, range: Range<usize>) {
+        range.for_each(|page| self.remove(page));
     }
 
     /// Adds a page.
@@ -39,7 +55,7 @@ impl PageBits {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.0.iter().fold(0, |all, word| all | word) == 0
     }
 
     /// Those that are in the other, too.
@@ -50,6 +66,44 @@ impl PageBits {
     /// Those that are not in the other.
     pub fn without(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & !other.0[i]))
+    }
+
+    /// The first pages of all runs of 2^`order` pages that begin at a multiple of their length.
+    pub fn blocks(&self, order: u32) -> Self {
+        if order >= WORD_ORDER {
+            let words = 1 << (order - WORD_ORDER);
+            let whole = |i: usize| {
+                i.is_multiple_of(words) && self.0[i..i + words].iter().all(|&word| word == !0)
+            };
+            return Self(std::array::from_fn(|i| u64::from(whole(i))));
+        }
+        // After each round a bit says that twice as many bits from it on were set.
+        let runs = |word: u64| (0..order).fold(word, |bits, round| bits & bits >> (1 << round));
+        // One bit in 2^order: 0b...0001_0001 for order 2.
+        let starts = !0 / (!0 >> (64 - (1 << order)));
+        Self(self.0.map(|word| runs(word) & starts))
+    }
+
+    /// The smallest of the blocks that hold 2^`order` pages, its first page and its order: the
+    /// block that is missed least, because its buddy is not whole.
+    pub fn best_block(&self, order: u32) -> Option<(usize, u32)> {
+        let mut blocks = self.blocks(order);
+        for order in order..=ORDER_MAX {
+            let larger = if order < ORDER_MAX { self.blocks(order + 1) } else { Self::default() };
+            let lonely = blocks.iter().find(|start| !larger.contains(start & !(1 << order)));
+            if let Some(start) = lonely {
+                return Some((start, order));
+            }
+            blocks = larger;
+        }
+        None
+    }
+
+    /// The largest order that it has a block of.
+    pub fn largest_order(&self) -> Option<u32> {
+        let nearly_full = self.0.contains(&!0);
+        let mut orders = if nearly_full { WORD_ORDER..=ORDER_MAX } else { 0..=WORD_ORDER - 1 };
+        orders.rfind(|&order| !self.blocks(order).is_empty())
     }
 
     /// Unbroken runs of pages in ascending order.
@@ -100,6 +154,35 @@ mod tests {
             prop_assert!(one.without(&other).iter().eq(a.difference(&b).copied()));
             prop_assert!(one.runs().flatten().eq(one.iter()));
             prop_assert!((0..PAGES_MAX).all(|page| one.contains(page) == a.contains(&page)));
+        }
+    }
+
+    proptest! {
+        /// Goal: blocks are what a loop over all starts finds, and the best block is one of the
+        /// smallest that are in no larger one.
+        #[test]
+        fn blocks_are_runs_of_their_length(
+            holes in proptest::collection::btree_set(0..PAGES_MAX, 0..40), order in 0..=ORDER_MAX,
+        ) {
+            let mut bits = PageBits::of(0..PAGES_MAX);
+            holes.iter().for_each(|&page| bits.remove(page));
+            let is_block = |start: usize, order: u32| {
+                start.is_multiple_of(1 << order)
+                    && (start..start + (1 << order)).all(|page| bits.contains(page))
+            };
+            let starts = |order: u32| {
+                let all = (0..PAGES_MAX).step_by(1 << order);
+                all.filter(move |&start| is_block(start, order))
+            };
+            prop_assert!(bits.blocks(order).iter().eq(starts(order)));
+            let largest = (0..=ORDER_MAX).rev().find(|&order| starts(order).next().is_some());
+            prop_assert_eq!(bits.largest_order(), largest);
+            let in_larger = |start: usize, order: u32| {
+                order < ORDER_MAX && is_block(start & !(1 << order), order + 1)
+            };
+            let best = (order..=ORDER_MAX)
+                .find_map(|order| Some((starts(order).find(|&s| !in_larger(s, order))?, order)));
+            prop_assert_eq!(bits.best_block(order), best);
         }
     }
 

@@ -22,10 +22,12 @@ use crate::job::{Job, Kind, Order, Task};
 use crate::kernel::Kernel;
 use crate::lanes::Lanes;
 use crate::page_bits::PageBits;
+use crate::pool::Pool;
 use crate::shop::{Shop, Tools};
 use crate::sys::{Mapping, Passage, Uffd};
 use crate::{
-    CHUNK_BYTES, PagerOptions, Placement, Region, RegionOptions, Road, chunk, fork, probe,
+    CHUNK_BYTES, PagePool, PageSize, PagerOptions, Placement, PoolOptions, Region, RegionOptions,
+    Road, chunk, fork, probe,
 };
 
 /// Manages memory of this process: regions whose pages move between nodes while they are in use.
@@ -44,6 +46,8 @@ pub struct Inner {
     lanes_max: u32,
     usable_nodes: Nodemask,
     pid: i32,
+    /// The owner of all free pages.
+    pool: PagePool,
     /// The engine room; none where only the kernel moves pages.
     pub engine: Option<Engine>,
 }
@@ -72,13 +76,21 @@ impl Pager {
         let usable_nodes = nodes::context(Path::new("/"), &topology)?.allowed;
         let usable_nodes = usable_nodes.and(&topology.nodes_with_memory());
         let found = probe::probe(options.assume_no_syscalls, options.kernel_only)?;
-        let engine = match found.uffd {
+        let uffd = found.uffd.map(Arc::new);
+        let pool = PoolOptions {
+            keep_bytes: options.pool_bytes.unwrap_or(PagerOptions::POOL_BYTES),
+            ..options.pool.clone()
+        };
+        let sizes = [PageSize::Base, PageSize::Huge];
+        let pool = PagePool::with(&pool, &sizes, topology.clone(), &usable_nodes, uffd.clone())?;
+        let engine = match uffd {
             Some(uffd) => {
                 let passage = match found.road {
                     Road::Remap => Passage::Remap,
                     _ => Passage::Move,
                 };
-                Some(Engine::start((uffd, passage), options, &topology, &myself, lanes_max)?)
+                let tools = (uffd, passage, pool.shared());
+                Some(Engine::start(tools, options, &topology, &myself, lanes_max)?)
             }
             None => None,
         };
@@ -91,6 +103,7 @@ impl Pager {
             lanes_max,
             usable_nodes,
             pid: getpid().as_raw_pid(),
+            pool,
             engine,
         });
         if inner.engine.is_some() {
@@ -126,11 +139,16 @@ impl Pager {
         Region::reserve(&self.0, bytes, options)
     }
 
-    /// Frees the pages that are kept from earlier migrations. Returns how many bytes. Children of
-    /// fork(2) have none.
+    /// Frees the pages that are kept from earlier migrations, and all others that are free in the
+    /// pool. Returns how many bytes. Children of fork(2) have none.
     pub fn trim(&self) -> usize {
-        let engine = self.0.engine.as_ref().filter(|_| self.0.is_of_parent());
-        engine.map_or(0, |engine| engine.shop.free_kept() * engine.shop.page_bytes)
+        self.0.pool.give_back()
+    }
+
+    /// The pool that pages go to when migrations empty them, and come from when others are moved
+    /// there. The program may allocate from it, too.
+    pub fn pool(&self) -> PagePool {
+        PagePool::of_pager(self.0.pool.shared(), self.clone())
     }
 }
 
@@ -161,7 +179,7 @@ fn lanes(options: &PagerOptions, machine: &Linux, topology: &Topology) -> Result
 
 impl Engine {
     fn start(
-        (uffd, passage): (Uffd, Passage),
+        (uffd, passage, pool): (Arc<Uffd>, Passage, &Arc<Pool>),
         options: &PagerOptions,
         topology: &Topology,
         myself: &Arc<dyn Process>,
@@ -178,8 +196,7 @@ impl Engine {
             pages: PageMap::open().map_err(system("opening /proc/self/pagemap"))?,
             myself: Arc::clone(myself),
         };
-        let pool_bytes = options.pool_bytes.unwrap_or(PagerOptions::POOL_BYTES);
-        let shop = Arc::new(Shop::new(tools, pool_bytes)?);
+        let shop = Arc::new(Shop::new(tools, pool)?);
         let regions = Arc::new(Regions::default());
         let lanes = Lanes::start(&shop, lanes_max)?;
         let handler = Handler::start(&shop, &regions, lanes_max as usize + 1)?;

@@ -12,6 +12,8 @@ pub struct Report {
     pub recycled_pages: u64,
     /// Base pages that went to fresh pages.
     pub one_way_pages: u64,
+    /// Of those, the ones that the kernel moved (move_pages(2)).
+    pub by_kernel_pages: u64,
     /// Base pages that were left out, to be pulled by the next thread that touches them.
     pub lazy_pages: u64,
     /// Batches.
@@ -22,7 +24,8 @@ pub struct Report {
     pub took_ns: u64,
     /// Where the lanes spent their time, summed over lanes.
     pub spent: Spent,
-    /// The longest time that pages were out of sight, in nanoseconds.
+    /// The longest time that pages were out of sight, in nanoseconds. Of pages that the kernel
+    /// moved only the time of the call is known.
     pub longest_hold_ns: u64,
     /// Whether it was cancelled, or ended by dropping the region.
     pub cancelled: bool,
@@ -39,6 +42,8 @@ pub struct Spent {
     pub map_ns: u64,
     /// Getting destination pages and giving back emptied ones.
     pub supply_ns: u64,
+    /// Calls by which the kernel did all of that.
+    pub kernel_ns: u64,
 }
 
 impl Report {
@@ -47,6 +52,7 @@ impl Report {
         self.account.add(&other.account);
         self.recycled_pages += other.recycled_pages;
         self.one_way_pages += other.one_way_pages;
+        self.by_kernel_pages += other.by_kernel_pages;
         self.lazy_pages += other.lazy_pages;
         self.batches += other.batches;
         self.spent.add(other.spent);
@@ -61,5 +67,6 @@ impl Spent {
         self.copy_ns += other.copy_ns;
         self.map_ns += other.map_ns;
         self.supply_ns += other.supply_ns;
+        self.kernel_ns += other.kernel_ns;
     }
 }

@@ -1,28 +1,16 @@
 //! What all threads of a pager share.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use nodeward_linux::Linux;
-use nodeward_linux::cgroup::MemoryGroups;
 use nodeward_linux::own::PageMap;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{NodeId, Nodemask, SkipReason, Topology};
 
+use crate::pool::Pool;
 use crate::shadow::Shadows;
-use crate::sync::lock;
 use crate::sys::{Passage, Slot, Uffd};
 use crate::{CHUNK_BYTES, Copier, PageSize, Result};
-
-/// Base pages that a look at the machine's room is good for: 32 MiB of 4 KiB pages, a few
-/// milliseconds of work.
-const GRANT_PAGES_MAX: u64 = 8192;
-/// What was seen is good for no longer than this, because others allocate as well.
-const GRANT_LASTS: Duration = Duration::from_millis(20);
-/// A grant is at most this part of the room, for the same reason.
-const SHARE_OF_ROOM: u64 = 4;
 
 /// What lanes and fault handler work with.
 pub struct Shop {
@@ -43,23 +31,13 @@ pub struct Shop {
     base: Shadows,
     huge: Shadows,
     nodes: Nodemask,
-    /// `None` where they cannot be seen.
-    groups: Option<MemoryGroups>,
-    /// Fresh pages that may be taken from each node before the next look.
-    granted: Mutex<BTreeMap<NodeId, Grant>>,
-}
-
-/// What a look at the machine's room was good for.
-struct Grant {
-    /// When that was.
-    seen: Instant,
-    /// Base pages of it that were not taken yet.
-    left: u64,
+    /// Who has the free pages, and knows where fresh ones may be taken from.
+    pool: Arc<Pool>,
 }
 
 /// What a shop is made of.
 pub struct Tools {
-    pub uffd: Uffd,
+    pub uffd: Arc<Uffd>,
     pub passage: Passage,
     /// What copies to pages that are kept.
     pub copier: Arc<dyn Copier>,
@@ -72,20 +50,18 @@ pub struct Tools {
 }
 
 impl Shop {
-    /// A shop whose pools keep so many bytes on each node.
-    pub fn new(tools: Tools, pool_bytes: u64) -> Result<Self> {
-        let uffd = Arc::new(tools.uffd);
+    /// A shop with the free pages of a pool, which the same userfaultfd watches.
+    pub fn new(tools: Tools, pool: &Arc<Pool>) -> Result<Self> {
         let page_bytes = tools.machine.page_bytes() as usize;
-        let kept_pages = usize::try_from(pool_bytes).unwrap_or(usize::MAX) / page_bytes;
-        let shadows = |size| Shadows::new(Arc::clone(&uffd), tools.passage, size, kept_pages);
+        let shadows = |size| Shadows::new(pool, tools.passage, size);
         let base = shadows(PageSize::Base);
         Ok(Self {
             zeros: base.unwatched()?.slot,
             base,
             huge: shadows(PageSize::Huge),
             nodes: tools.topology.nodes_with_memory(),
-            groups: MemoryGroups::find(Path::new("/")).ok(),
-            uffd,
+            pool: Arc::clone(pool),
+            uffd: tools.uffd,
             passage: tools.passage,
             copier: tools.copier,
             fresh_copier: tools.fresh_copier,
@@ -94,13 +70,12 @@ impl Shop {
             pages: tools.pages,
             myself: tools.myself,
             page_bytes,
-            granted: Mutex::default(),
         })
     }
 
     /// Frees all pages that are kept; returns how many base pages.
     pub fn free_kept(&self) -> usize {
-        self.base.free_kept() + self.huge.free_kept()
+        self.pool.give_back()
     }
 
     /// The slots for pages of a size.
@@ -139,49 +114,19 @@ impl Shop {
         self.nodes.first().filter(|_| self.has_one_node())
     }
 
-    /// Makes sure that a node, and our control groups, have room for so many fresh base pages. The
-    /// kernel would rather take them from another node, or end a process, than refuse.
+    /// Makes sure that a node, and our control groups, have room for so many fresh base pages.
     pub fn room_for(&self, node: NodeId, pages: usize) -> std::result::Result<(), SkipReason> {
-        let pages = pages as u64;
-        let mut granted = lock(&self.granted);
-        let holds = |grant: &Grant| grant.left >= pages && grant.seen.elapsed() < GRANT_LASTS;
-        let mut grant = match granted.remove(&node).filter(holds) {
-            Some(grant) => grant,
-            None => self.grant(node, pages).ok_or(SkipReason::NoMemory)?,
-        };
-        grant.left -= pages;
-        granted.insert(node, grant);
-        Ok(())
+        let has_room = self.pool.rooms.room_for(node, pages, || _ = self.free_kept());
+        if has_room { Ok(()) } else { Err(SkipReason::NoMemory) }
     }
 
     /// Whether a node has room for so many base pages now.
     pub fn has_room(&self, node: NodeId, pages: u64) -> bool {
-        self.room(node) >= pages
+        self.pool.rooms.has_room(node, pages)
     }
 
     /// Lets nobody take from a node what an earlier look granted.
     pub fn look_again(&self, node: NodeId) {
-        lock(&self.granted).remove(&node);
-    }
-
-    fn grant(&self, node: NodeId, pages: u64) -> Option<Grant> {
-        let share = || self.room(node) / SHARE_OF_ROOM;
-        let enough = |share: &u64| *share >= pages;
-        let share = Some(share()).filter(enough).or_else(|| {
-            self.free_kept();
-            Some(share()).filter(enough)
-        })?;
-        Some(Grant { seen: Instant::now(), left: share.min(GRANT_PAGES_MAX) })
-    }
-
-    /// Base pages that a node can take, as far as our control groups allow them.
-    fn room(&self, node: NodeId) -> u64 {
-        let rooms = self.machine.rooms().unwrap_or_default();
-        let on_node = rooms.get(&node).map_or(u64::MAX, |room| room.free_pages);
-        let allowed = self.groups.as_ref().and_then(|groups| {
-            let headroom = groups.headroom_bytes();
-            headroom.inspect_err(|error| tracing::warn!(%error, "limit unknown")).ok()?
-        });
-        on_node.min(allowed.map_or(u64::MAX, |bytes| bytes / self.page_bytes as u64))
+        self.pool.rooms.look_again(node);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nodeward_linux::policy;
 use nodeward_model::{NodeId, SkipReason};
-use nodeward_policy::supply::{Source, SupplyCosts};
+use nodeward_policy::ways::{Offer, Way, WayCosts};
 
 use crate::carrier::nanoseconds;
 use crate::hands::Trip;
@@ -24,14 +24,17 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Where its pages come from.
-    pub fn source(&self) -> Source {
+    /// The way that a batch goes there.
+    pub fn way(&self) -> Way {
         match self {
-            Self::Ready(_) => Source::Kept,
-            Self::Fresh => Source::Fresh,
+            Self::Ready(_) => Way::Kept,
+            Self::Fresh => Way::Fresh,
         }
     }
 }
+
+/// The kernel is not asked for fewer pages: each call makes it empty page lists of all CPUs.
+const KERNEL_PAGES_MIN: usize = 64;
 
 /// The slots that a lane has at hand.
 pub struct Stock {
@@ -41,8 +44,8 @@ pub struct Stock {
     pub emptied: Option<(PageSize, Option<NodeId>, Shadow)>,
     /// A slot with destination pages, and the node they are on.
     pub ready: Option<(PageSize, NodeId, Shadow)>,
-    /// What base pages cost by their source.
-    pub costs: SupplyCosts,
+    /// What base pages cost by the way they go.
+    pub costs: WayCosts,
     /// Where this thread's new pages come from.
     preferred: Option<NodeId>,
 }
@@ -50,7 +53,7 @@ pub struct Stock {
 impl Stock {
     /// Nothing yet.
     pub fn new(shop: Arc<Shop>, lane: usize) -> Self {
-        let costs = SupplyCosts::default();
+        let costs = WayCosts::default();
         Self { shop, lane, emptied: None, ready: None, costs, preferred: None }
     }
 
@@ -64,15 +67,37 @@ impl Stock {
         }
     }
 
+    /// The way that a batch of so many base pages should go.
+    pub fn way(&self, trip: &Trip<'_>, pages: usize) -> Way {
+        match trip.supply {
+            Supply::OneWay => Way::Fresh,
+            Supply::Any if trip.size == PageSize::Base => self.cheapest(trip, pages),
+            Supply::Any | Supply::Recycled => Way::Kept,
+        }
+    }
+
+    fn cheapest(&self, trip: &Trip<'_>, pages: usize) -> Way {
+        let ready = self.ready.as_ref().is_some_and(|ready| fits(ready, trip));
+        let kept = ready || self.shop.shadows(trip.size).has_kept(trip.to);
+        let kernel = trip.by_kernel && pages >= KERNEL_PAGES_MIN;
+        let way = self.costs.choice(Offer { kept, kernel });
+        // The kernel makes room on a full node by driving other pages out.
+        match way == Way::Kernel && self.shop.room_for(trip.to, pages).is_err() {
+            true => self.costs.choice(Offer { kept, kernel: false }),
+            false => way,
+        }
+    }
+
     /// Finds destination pages for at most so many folios, and for how many they are enough.
     pub fn destination(
         &mut self,
         trip: &Trip<'_>,
+        way: Way,
         most: usize,
         report: &mut Report,
     ) -> Result<(Destination, usize), SkipReason> {
         let began = Instant::now();
-        let found = self.find_destination(trip, most);
+        let found = self.find_destination(trip, way, most);
         report.spent.supply_ns += nanoseconds(began);
         found
     }
@@ -80,10 +105,11 @@ impl Stock {
     fn find_destination(
         &mut self,
         trip: &Trip<'_>,
+        way: Way,
         most: usize,
     ) -> Result<(Destination, usize), SkipReason> {
         let folio_pages = self.shop.folio_pages(trip.size);
-        if self.stock_up(trip)? {
+        if self.stock_up(trip, way)? {
             let (_, _, ready) = self.ready.as_ref().expect("just stocked up");
             let folios = ready.pages / folio_pages;
             let most = most.min(folios);
@@ -96,23 +122,19 @@ impl Stock {
 
     /// Sees to it that `ready` has pages of the right kind; `false` if fresh base pages are to be
     /// used instead.
-    fn stock_up(&mut self, trip: &Trip<'_>) -> Result<bool, SkipReason> {
-        let may_choose = (trip.size, trip.supply) == (PageSize::Base, Supply::Any);
-        if may_choose && self.costs.choice() == Source::Fresh {
+    fn stock_up(&mut self, trip: &Trip<'_>, way: Way) -> Result<bool, SkipReason> {
+        if (trip.size, way) == (PageSize::Base, Way::Fresh) {
             return Ok(false);
         }
-        let fits = |ready: &(PageSize, NodeId, Shadow)| {
-            (ready.0, ready.1) == (trip.size, trip.to) && ready.2.pages > 0
-        };
-        if trip.supply != Supply::OneWay && self.ready.as_ref().is_some_and(fits) {
+        if way != Way::Fresh && self.ready.as_ref().is_some_and(|ready| fits(ready, trip)) {
             return Ok(true);
         }
         if let Some((size, node, shadow)) = self.ready.take() {
             self.shop.shadows(size).give(shadow, Some(node));
         }
-        let kept = match trip.supply {
-            Supply::OneWay => None,
-            Supply::Any | Supply::Recycled => self.kept(trip.size, trip.to),
+        let kept = match way {
+            Way::Fresh => None,
+            Way::Kept | Way::Kernel => self.kept(trip.size, trip.to),
         };
         let found = match (kept, trip.supply, trip.size) {
             (Some(kept), _, _) => kept,
@@ -130,11 +152,17 @@ impl Stock {
         let shadows = self.shop.shadows(size);
         loop {
             let kept = shadows.kept(self.lane, node)?;
-            if landing::is_all_there(&self.shop, &kept, node) {
+            let fits = size == PageSize::Base || self.is_huge(&kept);
+            if fits && landing::is_all_there(&self.shop, &kept, node) {
                 return Some(kept);
             }
             shadows.give(kept, None);
         }
+    }
+
+    /// Whether a kept chunk is still one huge page: the program may have had parts of it.
+    fn is_huge(&self, kept: &Shadow) -> bool {
+        kept.pages == self.shop.chunk_pages() && self.shop.is_huge_page(kept.slot.address(0))
     }
 
     /// A huge page of zeros that is fresh from the kernel.
@@ -210,4 +238,9 @@ impl Stock {
             }
         }
     }
+}
+
+/// Whether destination pages are of the right size and on the right node.
+fn fits(ready: &(PageSize, NodeId, Shadow), trip: &Trip<'_>) -> bool {
+    (ready.0, ready.1) == (trip.size, trip.to) && ready.2.pages > 0
 }

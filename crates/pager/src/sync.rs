@@ -1,9 +1,36 @@
 //! Locks as this crate uses them: a thread that panics while it holds one aborts the process (see
 //! [`crate::lanes`]), so none is ever found poisoned.
+//!
+//! Files that are model-checked take these names from here, and from loom in the model.
 
+pub use std::hint::spin_loop;
+pub use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 pub use std::sync::{Condvar, Mutex, MutexGuard};
+pub use std::thread::{panicking, yield_now};
 
 /// Takes a lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no thread panicked with this lock")
+}
+
+/// std's cell with the face of loom's, which notes who reads and who writes.
+pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    /// A cell.
+    pub fn new(content: T) -> Self {
+        Self(std::cell::UnsafeCell::new(content))
+    }
+
+    /// The content, to be read.
+    #[inline]
+    pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        read(self.0.get())
+    }
+
+    /// The content, to be written.
+    #[inline]
+    pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+        write(self.0.get())
+    }
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_pager::{
-    Error, Migration, Pager, PagerOptions, Placement, Region, RegionOptions, Road, Supply,
+    Error, Migration, PagePool, Pager, PagerOptions, Placement, PoolError, PoolOptions, Region,
+    RegionOptions, Road, Supply, Wanted,
 };
 
 const MIB: usize = 1 << 20;
@@ -36,9 +37,9 @@ impl Group {
     }
 
     /// Makes one, where that is allowed.
-    fn new() -> Option<Self> {
+    fn new(test: &str) -> Option<Self> {
         Self::PLACES.iter().find_map(|(place, ..)| {
-            let folder = Path::new(place).join(format!("nodeward-test-{}", std::process::id()));
+            let folder = Path::new(place).join(format!("nodeward-{test}-{}", std::process::id()));
             fs::create_dir(&folder).ok()?;
             Self::at(&folder).or_else(|| {
                 fs::remove_dir(&folder).ok();
@@ -58,14 +59,28 @@ impl Group {
 /// lives and nothing is lost. With a little room all pages move, one after another.
 #[test]
 fn a_group_without_room() {
+    in_group("a_group_without_room", inside);
+}
+
+/// Goal: a page pool takes what room a control group has, then says that there is none; the process
+/// lives, and what it frees can be handed out again.
+#[test]
+fn a_pool_in_a_group_without_room() {
+    in_group("a_pool_in_a_group_without_room", pool_inside);
+}
+
+/// Does something in a group, in a process of its own, which runs only this test.
+fn in_group(test: &str, inside: fn(&Group)) {
     if let Some(folder) = std::env::var_os(FOLDER) {
-        return inside(&Group::at(Path::new(&folder)).unwrap());
+        let group = Group::at(Path::new(&folder)).unwrap();
+        fs::write(group.folder.join("cgroup.procs"), "0").unwrap();
+        return inside(&group);
     }
-    let Some(group) = Group::new() else {
+    let Some(group) = Group::new(test) else {
         return eprintln!("skipped: no control group for memory can be made here; run as root");
     };
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "a_group_without_room", "--nocapture"]);
+    child.args(["--exact", test, "--nocapture"]);
     let ended = child.env(FOLDER, &group.folder).status().unwrap();
     fs::remove_dir(&group.folder).unwrap();
     assert!(ended.success(), "{ended}");
@@ -78,7 +93,6 @@ fn migrate(region: &Region) -> nodeward_pager::Report {
 
 /// What the child does, in the group.
 fn inside(group: &Group) {
-    fs::write(group.folder.join("cgroup.procs"), "0").unwrap();
     let pager = Pager::open(&PagerOptions::default()).unwrap();
     if pager.road() != Road::Move {
         return eprintln!("skipped: {}", pager.why_not_faster().unwrap_or_default());
@@ -102,4 +116,33 @@ fn inside(group: &Group) {
     assert_eq!((report.account.moved, report.account.skipped_total()), (pages, 0), "{report:?}");
     let wrong = region.words().iter().zip(0..).find(|(word, index)| word.load(Relaxed) != *index);
     assert!(wrong.is_none(), "{wrong:?}");
+}
+
+/// What the other child does.
+fn pool_inside(group: &Group) {
+    let options = PoolOptions { housekeeper: false, ..PoolOptions::default() };
+    let pool = PagePool::open(&options).unwrap();
+    // So many runs that the list of them takes no memory later.
+    let mut runs = Vec::with_capacity(16 * MIB / pool.page_bytes());
+    for allowed in [4, 16] {
+        group.allow_more(allowed * MIB);
+        for order in [0, 4] {
+            let end = loop {
+                match pool.run(&Wanted { order, ..Wanted::default() }) {
+                    Ok(mut run) => {
+                        run.fill(1);
+                        runs.push(run);
+                    }
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(end, PoolError::NoMemory { order });
+            let held = pool.stats().held_pages as usize * pool.page_bytes();
+            eprintln!("{allowed} MiB: {} runs of order {order}, {held} bytes", runs.len());
+            assert!(runs.len() >= 16 && held <= allowed * MIB, "{} runs", runs.len());
+            runs.clear();
+            pool.give_back();
+            assert_eq!(pool.stats().held_pages, 0);
+        }
+    }
 }

@@ -3,9 +3,12 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use nodeward_linux::Linux;
+use nodeward_machine::Machine;
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_pager::{
-    Migration, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Road, Supply,
+    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions, Road,
+    Supply, Wanted,
 };
 
 const MIB: usize = 1 << 20;
@@ -21,6 +24,12 @@ fn pager(options: &PagerOptions) -> Option<Pager> {
             None
         }
     }
+}
+
+/// Of a pager that keeps so many bytes, however short memory is beside us.
+fn keeping(bytes: usize) -> PagerOptions {
+    let pool = PoolOptions { housekeeper: false, ..Default::default() };
+    PagerOptions { pool_bytes: Some(bytes as u64), pool, ..Default::default() }
 }
 
 fn region(pager: &Pager, bytes: usize, page: PageSize) -> Region {
@@ -46,10 +55,7 @@ fn always(supply: Supply) -> Migration<'static> {
 /// Goal: whatever the pages and the supply, all pages are moved and all words are as they were.
 #[test]
 fn content_survives_every_road() {
-    let Some(pager) = pager(&PagerOptions { pool_bytes: Some(64 << 20), ..Default::default() })
-    else {
-        return;
-    };
+    let Some(pager) = pager(&keeping(64 * MIB)) else { return };
     for page in [PageSize::Base, PageSize::Huge] {
         let region = region(&pager, 16 * MIB, page);
         fill(&region);
@@ -62,6 +68,34 @@ fn content_survives_every_road() {
             assert_filled(&region);
         }
     }
+}
+
+/// Goal: one owner of free pages. What a migration empties can be allocated by the program, and
+/// what the program frees is where the next migration moves pages to.
+#[test]
+fn emptied_pages_and_freed_pages_are_the_same() {
+    let Some(pager) = pager(&keeping(16 * MIB)) else { return };
+    // What the list of another CPU holds would be no use here.
+    let machine = Linux::open();
+    machine.stay_on(machine.usable_cpus().unwrap().first().unwrap());
+    let (pool, region) = (pager.pool(), region(&pager, 8 * MIB, PageSize::Base));
+    fill(&region);
+    let whole = || 0..region.bytes();
+    region.migrate(whole(), NodeId(0), &always(Supply::OneWay)).unwrap();
+    let pages = (8 * MIB / pool.page_bytes()) as u64;
+    assert_eq!(pool.stats().zone_free_pages, pages, "the 8 MiB that were moved away from");
+
+    let wanted = Wanted { order: 2, node: Some(NodeId(0)), ..Wanted::default() };
+    let runs: Vec<_> = (0..pages / 4).map(|_| pool.run(&wanted).unwrap()).collect();
+    assert_eq!(pool.stats().held_pages, pages, "the kernel was not asked for more");
+    let nothing = region.migrate(whole(), NodeId(0), &always(Supply::Recycled)).unwrap();
+    assert_eq!(nothing.account.skipped_for(SkipReason::NoMemory), pages);
+    drop(runs);
+    pool.stats().lists.iter().for_each(|list| assert!(list.pages > 0));
+    pool.tick();
+    let report = region.migrate(whole(), NodeId(0), &always(Supply::Recycled)).unwrap();
+    assert!(report.recycled_pages >= pages / 2, "all but what lists keep chunks with: {report:?}");
+    assert_filled(&region);
 }
 
 /// Goal: no write is lost while pages move.

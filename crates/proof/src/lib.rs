@@ -3,7 +3,8 @@
 //! Threads write and check every word of a region ([`Pattern`], [`under_load`]) while it is
 //! migrated; how long they were held up is kept in histograms ([`Stalls`]). Speeds are ratios
 //! against memcpy in the same run ([`Buffers`], [`measure`]). [`soak`] moves a region to and fro in
-//! every way there is until so many bytes have moved.
+//! every way there is until so many bytes have moved. [`measure_pool`] measures page pools against
+//! the kernel and other allocators.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod measure;
 mod memcpy;
 mod numbers;
 mod pattern;
+mod pool;
 mod progress;
 mod soak;
 mod stalls;
@@ -29,6 +31,10 @@ pub use measure::{
 pub use memcpy::Buffers;
 pub use numbers::median;
 pub use pattern::Pattern;
+pub use pool::{
+    Contender, Course, Look, PeriodVisits, PoolCell, PoolPlan, PoolReport, PureFlow, Ratio,
+    measure_pool,
+};
 pub use progress::Progress;
 pub use soak::{SoakPlan, SoakReport, soak};
 pub use stalls::{Stalls, StallsReport, Times, Touches};

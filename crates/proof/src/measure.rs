@@ -102,7 +102,7 @@ pub struct Row {
     pub lanes: Option<LanesCell>,
     /// Mappings.
     pub vmas: Option<Vmas>,
-    /// Against the kernel, recycled and one-way.
+    /// Against the kernel: recycled, one-way, and as the pager chooses.
     pub kernel: Vec<KernelCell>,
     /// What all checks of this row found.
     pub findings: Findings,
@@ -159,7 +159,7 @@ impl Plan {
 
     /// How many series there are for one size of pages.
     fn series(&self) -> usize {
-        let kernel = 2 * usize::from(self.wants(Extra::Kernel) && self.nodes.differ());
+        let kernel = 3 * usize::from(self.wants(Extra::Kernel) && self.nodes.differ());
         let others = [Extra::Lazy, Extra::Stall, Extra::Lanes].map(|extra| self.wants(extra));
         let others = others.into_iter().filter(|&wanted| wanted).count();
         self.columns.len() * self.lanes.len() + others + kernel

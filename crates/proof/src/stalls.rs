@@ -46,9 +46,13 @@ pub struct Stalls {
     noise: Histogram<u64>,
 }
 
+/// No times yet, of up to an hour, to three digits.
+pub(crate) fn empty() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("valid bounds")
+}
+
 impl Default for Stalls {
     fn default() -> Self {
-        let empty = || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("valid bounds");
         Self {
             touches: empty(),
             waits: empty(),
@@ -124,7 +128,7 @@ pub struct Times {
 }
 
 impl Times {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         Self {
             count: histogram.len(),
             p50_ns: histogram.value_at_quantile(0.5),

@@ -10,8 +10,8 @@ use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{Account, NodeId};
 use nodeward_pager::{
-    Migration, Mode, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Report, Road,
-    Supply,
+    Migration, Mode, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions,
+    Report, Road, Supply,
 };
 use serde::Serialize;
 
@@ -31,6 +31,15 @@ pub enum Error {
         what: &'static str,
         /// Why it failed.
         source: io::Error,
+    },
+    /// A page pool refused.
+    #[error(transparent)]
+    Pool(#[from] nodeward_pager::PoolError),
+    /// An allocator that is not ours has no memory.
+    #[error("no memory for a block of {bytes} bytes; give less with --bytes or --threads")]
+    NoBlock {
+        /// What was asked for.
+        bytes: u64,
     },
     /// Only the kernel moves pages here, and it has nowhere to move them to.
     #[error(
@@ -124,6 +133,8 @@ impl Subject {
         let pager = Pager::open(&PagerOptions {
             lanes: Some(options.lanes),
             pool_bytes: Some(options.pool_bytes),
+            // What is kept for recycling is the plan's, however short memory is beside us.
+            pool: PoolOptions { housekeeper: false, ..PoolOptions::default() },
             kernel_only: options.mode == Mode::Kernel,
             ..PagerOptions::default()
         })?;
@@ -195,7 +206,8 @@ impl Subject {
     /// # Errors
     /// If the pager refuses, or if not a single page moved.
     pub fn migrate(&self, how: &Migration<'_>) -> Result<Sample, Error> {
-        let how = Migration { even_if_there: self.moves_what_is_there(), ..*how };
+        let even_if_there = self.moves_what_is_there() && !self.nodes.differ();
+        let how = Migration { even_if_there, ..*how };
         let report = self.region.migrate(0..self.region.bytes(), self.destination(), &how)?;
         self.away.fetch_xor(true, Relaxed);
         self.sample(report)

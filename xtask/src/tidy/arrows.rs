@@ -30,8 +30,20 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-engine",
         ],
     ),
+    ("nodeward-scenario", &["nodeward-model"]),
+    (
+        "nodeward-sim",
+        &[
+            "nodeward-model",
+            "nodeward-policy",
+            "nodeward-migrate",
+            "nodeward-machine",
+            "nodeward-scenario",
+        ],
+    ),
     ("nodeward", &["nodeward-model", "nodeward-linux", "nodeward-pager"]),
     ("nodeward-capi", &["nodeward"]),
+    ("nodeward-peers", &[]),
     (
         "nodeward-proof",
         &[
@@ -40,6 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-machine",
             "nodeward-linux",
             "nodeward-pager",
+            "nodeward-peers",
         ],
     ),
     (
@@ -54,6 +67,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-engine",
             "nodeward-pager",
             "nodeward-proof",
+            "nodeward-scenario",
+            "nodeward-sim",
         ],
     ),
     ("nodeward-load", &["nodeward-model", "nodeward-linux", "nodeward-proof"]),
@@ -63,7 +78,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-proof"]),
     ("nodeward-lab-agent", &[]),
-    ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent"]),
+    ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent", "nodeward-scenario"]),
     ("xtask", &[]),
 ];
 

@@ -85,20 +85,27 @@ fn heat(seen: &[RegionAccess], range: Range) -> u64 {
 }
 
 /// Goal: what a process writes to all the time is told to be much hotter than what it leaves alone,
-/// and nothing is left in sysfs.
+/// and nothing is left in sysfs. An emulated CPU keeps translations for long, and DAMON sees an
+/// access only when one is loaded: a watch in some dozens sees none of the memory at all.
 fn damon_finds_what_is_hot() -> Ran {
+    const WATCHES: usize = 3;
     free_damon()?;
     let load = Load::start("--node 0 --size 64MiB --hot 16MiB");
     let (all, hot) = (load.range(), load.hot());
-    let seen = watch_damon(&load, &|| false).expect("it can be watched");
-    assert_nothing_is_set_up();
-    let [hot, below, above] = [
-        heat(&seen, Range::new(hot.start, hot.end)),
-        heat(&seen, Range::new(all.start, hot.start)),
-        heat(&seen, Range::new(hot.end, all.end)),
-    ];
-    println!("{} parts; accesses in 1000 samples: {below}, {hot}, {above}", seen.len());
-    assert!(hot > 3 * below.max(above), "{seen:?}");
+    let watch = || {
+        let seen = watch_damon(&load, &|| false).expect("it can be watched");
+        assert_nothing_is_set_up();
+        let [hot, below, above] = [
+            heat(&seen, Range::new(hot.start, hot.end)),
+            heat(&seen, Range::new(all.start, hot.start)),
+            heat(&seen, Range::new(hot.end, all.end)),
+        ];
+        println!("{} parts; accesses in 1000 samples: {below}, {hot}, {above}", seen.len());
+        (hot, below.max(above))
+    };
+    let saw = (0..WATCHES).map(|_| watch()).find(|&(hot, rest)| hot > 0 || rest > 0);
+    let (hot, rest) = saw.expect("accesses are seen");
+    assert!(hot > 3 * rest, "{hot}, {rest}");
     load.done();
     Ok(())
 }
@@ -261,14 +268,16 @@ fn written_kinds() -> Ran {
         println!("{kind}, {:?} bytes in huge pages", load.ready.huge_bytes);
         let (hot, huge_bytes) = (load.hot(), 2 << 20);
         // 2 MiB in the middle of 8 MiB touch two huge pages.
+        let whole =
+            Range::new(hot.start / huge_bytes * huge_bytes, hot.end.next_multiple_of(huge_bytes));
+        let hot = Range::new(hot.start, hot.end);
         let expected = match (kind, load.ready.huge_bytes) {
-            ("thp", Some(bytes)) if bytes >= 8 << 20 => Range::new(
-                hot.start / huge_bytes * huge_bytes,
-                hot.end.next_multiple_of(huge_bytes),
-            ),
-            _ => Range::new(hot.start, hot.end),
+            ("thp", Some(bytes)) if bytes >= 8 << 20 => vec![whole],
+            ("thp", _) => vec![whole, hot], // huge ones may come later
+            _ => vec![hot],
         };
-        assert_eq!(written_by(&load), [expected], "{kind}");
+        let written = written_by(&load);
+        assert!(expected.iter().any(|range| written == [*range]), "{kind}: {written:x?}");
         load.done();
     }
     if crate::guest::huge_pages(0, 4) == 4 {

@@ -16,11 +16,13 @@ mod kinds_special;
 mod ledger;
 mod lists;
 mod pager;
+mod pager_ways;
+mod pool;
 mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 17] = [
+const ALL: [&[(&str, Body)]; 19] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -38,6 +40,8 @@ const ALL: [&[(&str, Body)]; 17] = [
     &hot_live::CASES,
     &hot::CASES,
     &pager::CASES,
+    &pager_ways::CASES,
+    &pool::CASES,
 ];
 
 /// The case of a name.

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nodeward_model::{NodeId, units};
+use nodeward_proof::Contender;
 
 use super::{OutputArgs, ProgressArgs};
 use crate::examples;
-use crate::verbs::bench::{Figure, Pages};
+use crate::verbs::bench::{Figure, Pages, PoolFigure};
 
 /// What `bench` is told.
 #[derive(Debug, Args)]
@@ -28,6 +29,15 @@ pub enum BenchVerb {
     /// word; how long they wait for pages in flight is told. Takes four times --size of memory.
     #[command(after_long_help = examples::BENCH_PAGER)]
     Pager(BenchPagerArgs),
+    /// Measure how fast page pools hand out and take back, against the kernel and other allocators.
+    ///
+    /// Each thread takes pages, touches each once and frees them all, again and again, as
+    /// page_fault1 of will-it-scale does. Speeds are ratios in one run, in turns with mmap, touch
+    /// and munmap, with mimalloc and with jemalloc. Then each pool is looked at over time: how
+    /// often it goes to its zone, what it holds while it works and when it rests, and what its
+    /// lists do between threads that only allocate and threads that only free.
+    #[command(after_long_help = examples::BENCH_POOL)]
+    Pool(BenchPoolArgs),
 }
 
 /// What `bench pager` is told.
@@ -72,6 +82,49 @@ pub struct BenchPagerArgs {
     #[arg(long)]
     pub smoke: bool,
     /// Draw the table into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What `bench pool` is told.
+#[derive(Debug, Args)]
+pub struct BenchPoolArgs {
+    /// What each thread takes at a time [default: 128MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub bytes: Option<u64>,
+    /// Numbers of threads [default: 1, 2, and two for each CPU]
+    #[arg(long, value_delimiter = ',', value_name = "LIST",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Vec<u32>,
+    /// Orders of the runs that are taken: of 2^order pages
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_values = ["0", "9"],
+          value_parser = clap::value_parser!(u32).range(0..=9))]
+    pub orders: Vec<u32>,
+    /// Give pools huge pages for runs of all orders, and not only for order 9
+    #[arg(long)]
+    pub huge: bool,
+    /// Only these: kernel, mimalloc, jemalloc, pool-fixed, pool-depth, pool-events
+    #[arg(long, value_delimiter = ',', value_name = "CONTENDERS")]
+    pub only: Vec<Contender>,
+    /// How long each number is measured [default: 500ms]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_ns)]
+    pub time: Option<u64>,
+    /// Measure one number and print it as one line of JSON: a row of SPEC.md, one of
+    /// zone-visits-depth, zone-visits-events, vs-kernel, vs-kernel-zeroed, vs-mimalloc,
+    /// vs-jemalloc, held, idle-periods, pure-high
+    #[arg(long, value_name = "NAME",
+          conflicts_with_all = ["only", "threads", "orders", "huge", "svg", "json"])]
+    pub figure: Option<PoolFigure>,
+    /// The least that still measures something, in seconds
+    #[arg(long)]
+    pub smoke: bool,
+    /// Draw the table and the pools over time into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// When to show progress.

@@ -7,8 +7,11 @@ pub mod files;
 pub mod hot;
 pub mod ledger;
 pub mod moves;
+mod plot;
 pub mod ranking;
 pub mod residency;
+pub mod sim;
+pub mod simulated;
 pub mod topology;
 
 use anyhow::Result;

@@ -94,7 +94,8 @@ fn points(share: &nodeward_model::NodeShare) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-fn percent(ppm: u64) -> String {
+/// A share of a million as people read it.
+pub fn percent(ppm: u64) -> String {
     let tenths = (ppm + 500) / 1000;
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
@@ -104,7 +105,8 @@ fn mebibytes(pages: u64, page_bytes: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-fn bar(ppm: u64) -> String {
+/// A share of a million as a bar.
+pub fn bar(ppm: u64) -> String {
     let full = (ppm * BAR_CELLS + 500_000) / 1_000_000;
     (0..BAR_CELLS).map(|cell| if cell < full { '#' } else { '.' }).collect()
 }

@@ -2,10 +2,15 @@
 
 mod figure;
 mod pager;
+mod pool;
+mod pool_figure;
 
-use anyhow::Result;
+use std::path::Path;
 
-pub use figure::{Figure, Pages};
+use anyhow::{Context, Result};
+
+pub use figure::{Figure, Pages, rounded};
+pub use pool_figure::PoolFigure;
 
 use crate::args::{BenchArgs, BenchVerb};
 use crate::exit::Exit;
@@ -14,5 +19,10 @@ use crate::exit::Exit;
 pub fn run(args: &BenchArgs) -> Result<Exit> {
     match &args.what {
         BenchVerb::Pager(args) => pager::run(args),
+        BenchVerb::Pool(args) => pool::run(args),
     }
+}
+
+fn write_picture(path: &Path, picture: &str) -> Result<()> {
+    std::fs::write(path, picture).with_context(|| format!("cannot write {}", path.display()))
 }

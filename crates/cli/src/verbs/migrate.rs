@@ -9,24 +9,25 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use nodeward_engine::{Order, Selection};
-use nodeward_linux::Linux;
 use nodeward_machine::{Machine, Process};
 use nodeward_model::{MappingKind, Pid, Topology};
 
 use crate::args::MoveArgs;
 use crate::exit::Exit;
+use crate::machine::Chosen;
 use crate::nodes;
 use crate::settings::MoveSettings;
 use crate::task::{How, Task};
 
 /// Moves, or says what a move would do.
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
-    let machine = Linux::open();
+    let chosen = Chosen::open(&args.on, args.seed)?;
+    let machine = chosen.machine();
     let topology = machine.topology()?;
     let task = match (&args.addresses, &args.hot.hot) {
-        (Some(list), _) => Some(listed::task(args, list, &machine, &topology)?),
-        (None, Some(source)) => hot::task(args, source, &machine, &topology)?,
-        (None, None) => Some(between_nodes(args, &machine, &topology)?),
+        (Some(list), _) => Some(listed::task(args, list, &chosen, &topology)?),
+        (None, Some(source)) => hot::task(args, source, chosen.here("--hot")?, &topology)?,
+        (None, None) => Some(between_nodes(args, &chosen, &topology)?),
     };
     let Some(task) = task else { return Ok(Exit::Interrupted) };
     let how = How {
@@ -34,28 +35,29 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
         dry_run: args.dry_run,
         progress: args.progress.when(),
         json: args.output.json,
-        ledger: !args.no_ledger,
+        // A simulated machine is no longer there when its move would be taken back.
+        ledger: !args.no_ledger && matches!(chosen, Chosen::Here(_)),
     };
-    task.carry_out(&machine, &topology, &how)
+    task.carry_out(machine, &topology, &how)
 }
 
 /// PID... FROM TO.
-fn between_nodes(args: &MoveArgs, machine: &Linux, topology: &Topology) -> Result<Task> {
+fn between_nodes(args: &MoveArgs, chosen: &Chosen, topology: &Topology) -> Result<Task> {
     let [pids @ .., from, to] = &args.words[..] else { bail!("FROM and TO are missing") };
     let by_other_means = !args.name.is_empty() || !args.cgroup.is_empty();
     if pids.is_empty() && !by_other_means {
         bail!("no process is named: give a PID, --name or --cgroup before '{from} {to}'");
     }
     let pids = pids.iter().map(|pid| Ok(pid.parse()?)).collect::<Result<_>>()?;
-    let pairs = nodes::pairs(from, to, topology)?;
-    let processes = hold(machine, &choice::find(args, pids)?)?;
+    let pairs = nodes::pairs(from, to, topology, &chosen.node_names(topology)?)?;
+    let processes = hold(chosen.machine(), &choice::find(args, pids)?)?;
     let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
     let orders = vec![orders; processes.len()];
     let selection = Selection { kinds: kinds(args), ranges: args.range.clone() };
     Ok(Task { selection, ..Task::new(processes, orders) })
 }
 
-fn hold(machine: &Linux, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {
+fn hold(machine: &dyn Machine, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {
     pids.iter().map(|&pid| Ok(machine.hold(pid)?)).collect()
 }
 

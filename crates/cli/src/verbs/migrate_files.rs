@@ -4,7 +4,7 @@
 //! memory of any process, and unmapped.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -63,9 +63,10 @@ fn check_path(path: &PathBuf) -> Result<()> {
 
 /// The words of the command line: TO, or FROM and TO.
 fn pairs(args: &MoveArgs, topology: &Topology) -> Result<NodePairs> {
+    let names = nodeward_linux::nodes::context(Path::new("/"), topology)?;
     match &args.words[..] {
-        [to] => nodes::pairs_from_elsewhere(to, topology),
-        [from, to] => nodes::pairs(from, to, topology),
+        [to] => nodes::pairs_from_elsewhere(to, topology, &names),
+        [from, to] => nodes::pairs(from, to, topology, &names),
         words => {
             bail!("with --file there is no PID; give [FROM] TO instead of '{}'", words.join(" "))
         }

@@ -8,4 +8,5 @@ pub mod migrate;
 pub mod migrate_files;
 pub mod migratepages;
 pub mod show;
+pub mod sim;
 pub mod undo;

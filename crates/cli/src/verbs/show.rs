@@ -4,16 +4,18 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nodeward_engine::ranking::{self, Places, Ranking};
 use nodeward_engine::residency::{self, Options};
 use nodeward_linux::{Linux, load, sysfs};
 use nodeward_machine::Machine;
 use nodeward_model::{Pid, Residency, Topology, hwloc};
-use serde_json::json;
+use nodeward_sim::SimMachine;
+use serde_json::{Value, json};
 
 use crate::args::ShowArgs;
 use crate::exit::Exit;
+use crate::machine::Chosen;
 use crate::output;
 use crate::output::topology::{self, Charset};
 
@@ -26,21 +28,33 @@ const LINES: usize = 10;
 
 /// Shows processes, or the machine and its processes by misplaced memory.
 pub fn run(args: &ShowArgs) -> Result<Exit> {
-    if args.pids.is_empty() { machine(args) } else { processes(args) }
+    if args.seed.is_some() && args.pids.is_empty() && args.on.machine.is_none() {
+        bail!("--seed is for the processes that are sampled: name a PID, or a --machine");
+    }
+    let chosen = Chosen::open(&args.on, args.seed)?;
+    match chosen {
+        _ if !args.pids.is_empty() => processes(args, &chosen),
+        Chosen::Here(_) => machine(args),
+        Chosen::Simulated(sim) => simulated(args, &sim),
+    }
 }
 
-fn processes(args: &ShowArgs) -> Result<Exit> {
-    let machine = Linux::open();
+fn processes(args: &ShowArgs, chosen: &Chosen) -> Result<Exit> {
+    let machine = chosen.machine();
+    let any_seed = || match chosen {
+        Chosen::Here(_) => machine.now_ns() ^ u64::from(std::process::id()) << 32,
+        Chosen::Simulated(_) => 0,
+    };
     let options = Options {
         exact: args.exact,
         samples_min: args.samples.unwrap_or(0),
-        seed: args.seed.unwrap_or_else(|| machine.now_ns() ^ u64::from(std::process::id()) << 32),
+        seed: args.seed.unwrap_or_else(any_seed),
         time_ns_max: if args.exact { None } else { Options::default().time_ns_max },
         ..Options::default()
     };
     let look = |&pid: &Pid| -> Result<Residency> {
         let process = machine.hold(pid)?;
-        Ok(residency::measure(&machine, &*process, &options)?)
+        Ok(residency::measure(machine, &*process, &options)?)
     };
     let found = args.pids.iter().map(look).collect::<Result<Vec<_>>>()?;
     output::print(&match args.output.json {
@@ -59,23 +73,42 @@ pub fn capture() -> Result<Exit> {
 fn machine(args: &ShowArgs) -> Result<Exit> {
     let elsewhere = args.root.is_some() || args.hwloc.is_some() || args.synthetic.is_some();
     let topology = described(args)?;
-    if args.hardware {
-        output::print(&topology::hardware(&topology))?;
-        return Ok(Exit::Done);
-    }
-    if args.topology || elsewhere {
-        output::print(&match args.output.json {
-            true => topology::json(&topology),
-            false => topology::text(&topology, charset()),
-        })?;
-        return Ok(Exit::Done);
+    if args.hardware || args.topology || elsewhere {
+        return without_processes(args, &topology);
     }
     let ranking = rank(Path::new("/"), &topology, args.window)?;
     output::print(&match args.output.json {
-        true => both_json(&topology, &ranking)?,
+        true => both_json(&topology, "ranking", &output::ranking::json(&ranking))?,
         false => {
             let machine = topology::text(&topology, charset());
             format!("{machine}\n{}", output::ranking::text(&ranking, LINES))
+        }
+    })?;
+    Ok(Exit::Done)
+}
+
+fn without_processes(args: &ShowArgs, topology: &Topology) -> Result<Exit> {
+    output::print(&match (args.hardware, args.output.json) {
+        (true, _) => topology::hardware(topology),
+        (false, true) => topology::json(topology),
+        (false, false) => topology::text(topology, charset()),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// A simulated machine, and where the memory of its processes is.
+fn simulated(args: &ShowArgs, sim: &SimMachine) -> Result<Exit> {
+    let topology = sim.topology()?;
+    if args.hardware || args.topology {
+        return without_processes(args, &topology);
+    }
+    let processes = sim.processes();
+    output::print(&match args.output.json {
+        true => both_json(&topology, "processes", &output::simulated::json(&processes))?,
+        false => {
+            let machine = topology::text(&topology, charset());
+            let lines = output::simulated::text(&processes, topology.page_bytes, LINES);
+            format!("{machine}\n{lines}")
         }
     })?;
     Ok(Exit::Done)
@@ -102,13 +135,9 @@ fn charset() -> Charset {
     if is_utf8 { Charset::Unicode } else { Charset::Ascii }
 }
 
-fn both_json(topology: &Topology, ranking: &Ranking) -> Result<String> {
-    let machine: serde_json::Value = serde_json::from_str(&topology::json(topology))?;
-    let ranking = output::ranking::json(ranking);
-    Ok(format!(
-        "{}\n",
-        json!({ "schema": "nodeward.show/1", "machine": machine, "ranking": ranking })
-    ))
+fn both_json(topology: &Topology, name: &str, what: &Value) -> Result<String> {
+    let machine: Value = serde_json::from_str(&topology::json(topology))?;
+    Ok(format!("{}\n", json!({ "schema": "nodeward.show/1", "machine": machine, name: what })))
 }
 
 /// Watches CPU time for a moment, then looks at memory.

@@ -1,6 +1,7 @@
-//! set_mempolicy(2): where the memory goes that the calling thread touches first.
+//! set_mempolicy(2) and mbind(2): where memory goes that is touched for the first time.
 
 use std::io;
+use std::ops::Range;
 
 /// MPOL_DEFAULT: the node of the CPU that touches the page.
 pub const DEFAULT: libc::c_int = libc::MPOL_DEFAULT;
@@ -17,5 +18,17 @@ pub fn set_mempolicy(mode: libc::c_int, mask: &[u64]) -> io::Result<()> {
     // SAFETY: the kernel reads `bits - 1` bits, that is the whole slice and nothing behind it,
     // before the call returns; it writes nothing.
     let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask.as_ptr(), bits) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets the memory policy of a range of addresses of this process. Bit n of the mask's words stands
+/// for node n.
+pub fn mbind(range: Range<u64>, mode: libc::c_int, mask: &[u64]) -> io::Result<()> {
+    let bits = mask.len() * 64 + 1; // the kernel counts one less
+    let (start, bytes) = (range.start, range.end.saturating_sub(range.start));
+    // SAFETY: the kernel reads `bits - 1` bits, that is the whole slice and nothing behind it,
+    // before the call returns; without flags no page is moved, and no content changes.
+    let result =
+        unsafe { libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), bits, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{Advice as Raw, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use rustix::process::{Pid, getpid};
+
+const WORD_BYTES: usize = size_of::<AtomicU64>();
 
 /// What the kernel is told about a part of a mapping.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +78,7 @@ impl Mapping {
 
     /// The content.
     pub fn words(&self) -> &[AtomicU64] {
-        let words = self.bytes / size_of::<AtomicU64>();
+        let words = self.bytes / WORD_BYTES;
         // SAFETY: the mapping is page-aligned, readable, writable and `bytes` long until `self` is
         // dropped, which the borrow forbids; every bit pattern is a u64; whoever else writes does
         // it through atomics, or moves whole pages, which changes no value.
@@ -106,12 +109,66 @@ impl Mapping {
         Ok(done?)
     }
 
-    /// Cuts the mapping into slots of `bytes`, each of which belongs to its holder alone.
-    pub fn into_slots(self, bytes: usize) -> Vec<Slot> {
-        let mapping = Arc::new(self);
-        let slot =
-            |offset| Slot { mapping: Arc::clone(&mapping), offset, bytes, state: State::Own };
-        (0..mapping.bytes / bytes).map(|index| slot(index * bytes)).collect()
+    /// Brings a part into memory, writable.
+    pub fn populate(&self, part: Range<usize>) -> io::Result<()> {
+        match self.advise(part.clone(), Advice::Populate) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                // Linux 5.14 has words for that; before, a write that changes nothing does it.
+                let words = &self.words()[part.start / WORD_BYTES..part.end / WORD_BYTES];
+                let pages = words.iter().step_by(rustix::param::page_size() / WORD_BYTES);
+                pages.for_each(|word| _ = word.fetch_add(0, Ordering::Relaxed));
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Cuts the mapping into slots of `bytes`, each of which belongs to its holder alone. To be
+    /// done once.
+    pub fn slots(this: &Arc<Self>, bytes: usize) -> Vec<Slot> {
+        let slot = |offset| Slot { mapping: Arc::clone(this), offset, bytes, state: State::Own };
+        (0..this.bytes / bytes).map(|index| slot(index * bytes)).collect()
+    }
+
+    /// Lends a part out, to somebody who has it alone for as long as that lives.
+    pub fn lend(&self, part: Range<usize>) -> Lent<'_> {
+        assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
+        let start = (self.start + part.start as u64) as *mut u8;
+        let start = NonNull::new(start).expect("nothing is mapped at zero");
+        Lent { start, bytes: part.len(), mapping: PhantomData }
+    }
+}
+
+/// A part of a mapping that was lent to somebody.
+#[derive(Debug)]
+pub struct Lent<'m> {
+    start: NonNull<u8>,
+    bytes: usize,
+    mapping: PhantomData<&'m mut Mapping>,
+}
+
+// SAFETY: it is the only way to these bytes, as a unique borrow of them would be.
+unsafe impl Send for Lent<'_> {}
+// SAFETY: as above; a shared one only reads.
+unsafe impl Sync for Lent<'_> {}
+
+impl Lent<'_> {
+    /// Where it begins.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `Mapping::lend` saw that they are inside the mapping, which is borrowed, and who
+        // lends promises that nobody else has them.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    /// The bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
 
@@ -184,7 +241,7 @@ impl Slot {
     pub fn content(&self, part: Range<usize>) -> &[u8] {
         assert!(part.end <= self.bytes, "inside the slot");
         // SAFETY: the part is inside the mapping that the slot keeps alive; slots do not overlap
-        // (`into_slots`), are neither cloned nor handed to others, so nobody writes during the
+        // (`Mapping::slots`), are neither cloned nor handed to others, so nobody writes during the
         // borrow: not the kernel either, which refuses to move pages that are pinned.
         unsafe { std::slice::from_raw_parts(self.address(part.start) as *const u8, part.len()) }
     }

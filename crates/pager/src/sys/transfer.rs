@@ -100,6 +100,7 @@ fn within(region: &Mapping, part: Range<usize>) -> (u64, usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::super::{Advice, FEATURE_MOVE};
@@ -126,7 +127,7 @@ mod tests {
             for mapping in [&region, &slots] {
                 uffd.register(mapping.start(), CHUNK_BYTES as u64).unwrap();
             }
-            let mut slot = slots.into_slots(CHUNK_BYTES).remove(0);
+            let mut slot = Mapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
             for first in [8, 2, 8] {
                 let part = first * page..(first + 4) * page;
                 let out = passage.take_out(&uffd, (&region, part.clone()), (&mut slot, 5 * page));
@@ -153,7 +154,7 @@ mod tests {
         mark(page).store(8, Relaxed);
         region.advise(page..2 * page, Advice::DontDump).unwrap(); // a mapping of its own
         let slots = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
-        let mut slot = slots.into_slots(CHUNK_BYTES).remove(0);
+        let mut slot = Mapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
         let out = Passage::Remap.take_out(&uffd, (&region, 0..2 * page), (&mut slot, 0));
         let (home, away) = (mark(0).load(Relaxed), slot.content(0..page)[0]);
         match out {
@@ -175,7 +176,7 @@ mod tests {
     fn a_lost_slot_is_left_alone() {
         let page = rustix::param::page_size();
         let slots = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
-        let mut slot = slots.into_slots(CHUNK_BYTES).remove(0);
+        let mut slot = Mapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
         slot.content_mut(0..page).fill(3);
         // Nothing is ever mapped so low: the call fails before it touches the slot, which cannot
         // be told from somebody else's mapping there.

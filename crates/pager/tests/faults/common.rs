@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nodeward_model::NodeId;
 use nodeward_pager::{
-    Migration, PageSize, Pager, PagerOptions, Placement, Region, RegionOptions, Report, Road,
-    Supply,
+    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions,
+    Report, Road, Supply,
 };
 
 pub const MIB: usize = 1 << 20;
@@ -26,9 +26,15 @@ pub fn pager_with(options: &PagerOptions) -> Option<Pager> {
     Some(pager)
 }
 
-/// One with the usual options.
+/// The usual options, but that kept pages stay, however short memory is beside us.
+pub fn undisturbed() -> PagerOptions {
+    let pool = PoolOptions { housekeeper: false, ..Default::default() };
+    PagerOptions { pool, ..Default::default() }
+}
+
+/// One with these.
 pub fn pager() -> Option<Pager> {
-    pager_with(&PagerOptions::default())
+    pager_with(&undisturbed())
 }
 
 /// A region that is in memory.

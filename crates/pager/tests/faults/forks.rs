@@ -222,3 +222,18 @@ fn a_progress_callback_may_fork() {
         assert_filled(&region, 0..8 * MIB);
     });
 }
+
+/// Goal: a pager ends while a child is alive that has its file descriptors.
+#[test]
+fn a_child_outlives_the_pager() {
+    alone("forks::a_child_outlives_the_pager", || {
+        let Some(pager) = pager() else { return };
+        let child = fork_idle(60).unwrap().number().cast_signed();
+        let child = rustix::process::Pid::from_raw(child);
+        drop(pager);
+        let ended = rustix::process::waitpid(child, WaitOptions::NOHANG).unwrap();
+        assert!(ended.is_none(), "it lives for a minute: {ended:?}");
+        rustix::process::kill_process(child.unwrap(), Signal::KILL).unwrap();
+        rustix::process::waitpid(child, WaitOptions::empty()).unwrap();
+    });
+}

@@ -9,5 +9,6 @@ mod holders;
 mod huge;
 mod limits;
 mod meddling;
+mod pool;
 mod signals;
 mod torture;

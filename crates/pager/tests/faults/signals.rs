@@ -13,7 +13,7 @@ use rustix::thread::gettid;
 
 use crate::common::{
     HERE, MIB, Stopper, again, alone, always, assert_filled, filled, is_again, leave_all_out,
-    move_all, page_bytes, pager, pager_with, pages, while_doing,
+    move_all, page_bytes, pager, pager_with, pages, undisturbed, while_doing,
 };
 
 const BYTES: usize = 8 * MIB;
@@ -156,7 +156,7 @@ fn ends_by_abort(test: &str, body: impl FnOnce()) {
 
 fn failing_pager() -> Option<(Pager, Region)> {
     let copier = Arc::new(Failing { left: AtomicUsize::new(1) });
-    let options = PagerOptions { copier: Some(copier), ..Default::default() };
+    let options = PagerOptions { copier: Some(copier), ..undisturbed() };
     let pager = pager_with(&options)?;
     let region = filled(&pager, BYTES, PageSize::Base);
     // Fills the pool, without the copier.

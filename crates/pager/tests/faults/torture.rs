@@ -19,7 +19,7 @@ const BYTES: usize = 8 * MIB;
 const DISCARDED: Range<usize> = 2 * CHUNK..3 * CHUNK;
 
 /// Random numbers of a thread: the same for the same seed. How the threads meet differs.
-fn random(seed: u64, thread: u64) -> TestRng {
+pub fn random(seed: u64, thread: u64) -> TestRng {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_ne_bytes());
     bytes[8..16].copy_from_slice(&thread.to_ne_bytes());
@@ -27,7 +27,7 @@ fn random(seed: u64, thread: u64) -> TestRng {
 }
 
 /// The seed of NODEWARD_SEED, or a new one, which is printed.
-fn seed() -> u64 {
+pub fn seed() -> u64 {
     let given = std::env::var("NODEWARD_SEED").ok().map(|seed| seed.parse().unwrap());
     let new = || {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);

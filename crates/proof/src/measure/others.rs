@@ -8,7 +8,7 @@ use std::time::Duration;
 use nodeward_linux::own;
 use nodeward_machine::Machine;
 use nodeward_model::Nodemask;
-use nodeward_pager::{Budget, Migration, Mode, Supply};
+use nodeward_pager::{Budget, Migration, Mode, Report, Supply};
 use nodeward_policy::workers;
 use serde::Serialize;
 
@@ -77,7 +77,7 @@ pub struct Vmas {
 /// Against the kernel's move_pages(2), with as many threads, between the same nodes.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelCell {
-    /// `recycled` or `one-way`.
+    /// `recycled`, `one-way`, or `auto` for what the pager chooses by itself, the kernel included.
     pub supply: &'static str,
     /// Threads.
     pub lanes: u32,
@@ -89,6 +89,8 @@ pub struct KernelCell {
     pub bytes_per_s: u64,
     /// Of the kernel.
     pub kernel_bytes_per_s: u64,
+    /// The part of the pages that the pager left to the kernel.
+    pub by_kernel: f64,
 }
 
 /// Two migrations that are compared.
@@ -103,6 +105,13 @@ fn ratios(pairs: &[Pair]) -> Vec<f64> {
 
 fn rate<'a>(samples: impl Iterator<Item = &'a Sample>) -> u64 {
     median(&samples.map(Sample::rate).collect::<Vec<_>>()) as u64
+}
+
+fn left_to_kernel(pairs: &[Pair]) -> f64 {
+    let sum = |pages: fn(&Report) -> u64| -> u64 {
+        pairs.iter().map(|pair| pages(&pair.one.report)).sum()
+    };
+    sum(|report| report.by_kernel_pages) as f64 / sum(|report| report.account.moved).max(1) as f64
 }
 
 impl Bench<'_> {
@@ -244,10 +253,12 @@ impl Bench<'_> {
         }
         let kernel = Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Kernel))?;
         let lanes = self.plan.most_lanes();
-        for (name, supply) in [("recycled", Supply::Recycled), ("one-way", Supply::OneWay)] {
+        let supplies =
+            [("recycled", Supply::Recycled), ("one-way", Supply::OneWay), ("auto", Supply::Any)];
+        for (name, supply) in supplies {
             let subject = match supply {
-                Supply::Recycled => self.plan.recycling(self.page)?,
-                _ => Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Auto))?,
+                Supply::Recycled | Supply::Any => self.plan.recycling(self.page)?,
+                Supply::OneWay => Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Auto))?,
             };
             self.note(&subject);
             if !subject.moves_what_is_there() {
@@ -267,6 +278,7 @@ impl Bench<'_> {
                 ratios,
                 bytes_per_s: rate(pairs.iter().map(|pair| &pair.one)),
                 kernel_bytes_per_s: rate(pairs.iter().map(|pair| &pair.other)),
+                by_kernel: left_to_kernel(&pairs),
             });
         }
         Ok(())

@@ -46,7 +46,7 @@ pub enum What {
     Lanes,
     /// How many more mappings there were.
     Vmas,
-    /// Times as fast as the kernel: recycled, one-way.
+    /// Times as fast as the kernel: recycled, one-way, as the pager chooses.
     VsKernel(&'static str),
 }
 
@@ -64,7 +64,7 @@ impl FromStr for Figure {
         text.split_once('-').and_then(of).ok_or_else(|| {
             "expected `lost`, or `4k-` or `2m-` and one of one-way-N, recycled-writer-N, \
              recycled-alone-N, writer-rate, lazy, stall-p99, lanes, vmas, vs-kernel-recycled, \
-             vs-kernel-one-way"
+             vs-kernel-one-way, vs-kernel-auto"
                 .to_owned()
         })
     }
@@ -82,6 +82,7 @@ impl FromStr for What {
             "vmas" => Self::Vmas,
             "vs-kernel-recycled" => Self::VsKernel("recycled"),
             "vs-kernel-one-way" => Self::VsKernel("one-way"),
+            "vs-kernel-auto" => Self::VsKernel("auto"),
             _ => {
                 let (column, lanes) = text.rsplit_once('-').ok_or(())?;
                 let lanes = lanes.parse().ok().filter(|lanes| (1..=1024).contains(lanes));
@@ -130,12 +131,17 @@ impl What {
                 (row.kernel.iter().find(|cell| cell.supply == supply)?.ratio, None)
             }
         };
-        let mut told = json!({ "measured": (number * 1e3).round() / 1e3, "row": row });
+        let mut told = json!({ "measured": rounded(number), "row": row });
         if let Some(unit) = unit {
             told["unit"] = json!(unit);
         }
         Some(told)
     }
+}
+
+/// To the thousandth: more digits only differ from run to run.
+pub fn rounded(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use serde_json::json;
 use super::figure::{Figure, Pages, What};
 use crate::args::BenchPagerArgs;
 use crate::exit::Exit;
-use crate::output::{self, bench};
+use crate::output;
+use crate::output::bench::pager as bench;
 use crate::{progress, state};
 
 /// The region: large enough that a batch in flight is 0.2 % of it, and no cache holds it.
@@ -80,9 +81,7 @@ impl Asked<'_> {
         };
         let (rows, exit) = self.measured(&plan)?;
         if let Some(path) = &self.args.svg {
-            let plot = bench::plot::svg(&rows)?;
-            std::fs::write(path, plot)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            super::write_picture(path, &bench::svg(&rows)?)?;
         }
         output::print(&match self.args.output.json {
             true => format!("{}\n", bench::json(&plan, &rows)),
@@ -233,7 +232,7 @@ mod tests {
         let words = ["nodeward", "bench", "pager"].into_iter().chain(line.split_whitespace());
         let cli = Cli::try_parse_from(words).unwrap();
         let Verb::Bench(bench) = cli.verb else { panic!("not bench") };
-        let BenchVerb::Pager(args) = bench.what;
+        let BenchVerb::Pager(args) = bench.what else { panic!("not bench pager") };
         let machine: Synthetic = machine.parse().unwrap();
         nodes(&args, &machine.topology())
     }

@@ -5,18 +5,19 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use nodeward_engine::Order;
 use nodeward_engine::list::{PhysicalList, VirtualList};
-use nodeward_linux::Linux;
-use nodeward_machine::Machine;
+use nodeward_model::nodestring::Context as Names;
 use nodeward_model::{NodePairs, Topology};
 use nodeward_samples::{addresses, source};
 
 use crate::args::MoveArgs;
+use crate::machine::Chosen;
 use crate::nodes;
 use crate::task::Task;
 
 /// The pages of one process that a list names.
-pub fn task(args: &MoveArgs, list: &Path, machine: &Linux, topology: &Topology) -> Result<Task> {
-    let (pid, pairs) = words(&args.words, topology)?;
+pub fn task(args: &MoveArgs, list: &Path, chosen: &Chosen, topology: &Topology) -> Result<Task> {
+    let machine = chosen.machine();
+    let (pid, pairs) = words(&args.words, topology, &chosen.node_names(topology)?)?;
     let process = machine.hold(pid.parse()?)?;
     let input = source::input(list)?;
     let entries = addresses::read(input)
@@ -37,10 +38,14 @@ pub fn task(args: &MoveArgs, list: &Path, machine: &Linux, topology: &Topology) 
     Ok(Task { list: Some(counts), ..Task::new(vec![process], orders) })
 }
 
-fn words<'a>(words: &'a [String], topology: &Topology) -> Result<(&'a str, NodePairs)> {
+fn words<'a>(
+    words: &'a [String],
+    topology: &Topology,
+    names: &Names,
+) -> Result<(&'a str, NodePairs)> {
     match words {
-        [pid, to] => Ok((pid, nodes::pairs_from_elsewhere(to, topology)?)),
-        [pid, from, to] => Ok((pid, nodes::pairs(from, to, topology)?)),
+        [pid, to] => Ok((pid, nodes::pairs_from_elsewhere(to, topology, names)?)),
+        [pid, from, to] => Ok((pid, nodes::pairs(from, to, topology, names)?)),
         _ => bail!("--addresses takes one process: nodeward move PID TO --addresses FILE"),
     }
 }

@@ -1,0 +1,52 @@
+//! Which way the pages of the pager go, where there are several.
+
+use nodeward_model::NodeId;
+use nodeward_pager::{Migration, PageSize, Report};
+
+use super::pager::{MIB, NODES, assert_filled, pager, pages, places, region, while_written};
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 1] = [("pager_cheapest_way", cheapest_way)];
+
+/// Goal: pages go the way that costs least here, by us or by the kernel, once both are known; what
+/// the kernel moves is whole and told. Where UFFDIO_MOVE interrupts all CPUs of the process for
+/// each page, that is the kernel's way as soon as two lanes and a thread of the program run.
+fn cheapest_way() -> Ran {
+    const BYTES: usize = 16 * MIB;
+    const TRIPS: usize = 12;
+    // Small batches, so that a way that turns out to be dear is not tried with many pages.
+    const BATCH: u64 = 256 << 10;
+    let pager = pager(BYTES)?;
+    let region = region(&pager, BYTES, PageSize::Base, NODES[0]);
+    let how = Migration { lanes: Some(2), batch_bytes: Some(BATCH), ..Default::default() };
+    let trip = |to: &NodeId| region.migrate(0..BYTES, *to, &how).expect("a good range and node");
+    let to = [NODES[1], NODES[0]].into_iter().cycle().take(TRIPS).collect::<Vec<_>>();
+    let reports: Vec<Report> = while_written(&region, || to.iter().map(trip).collect());
+    assert_filled(&region);
+    assert!(reports.iter().all(|report| report.account.moved == pages(BYTES)), "{reports:?}");
+    assert_eq!(places(&region, 0..BYTES), [(0, pages(BYTES))].into());
+
+    let by_kernel = |reports: &[Report]| reports.iter().map(|r| r.by_kernel_pages).sum::<u64>();
+    let all = by_kernel(&reports);
+    assert!(all > 0, "the kernel's way was never tried: {reports:?}");
+    let ours = reports.iter().map(|report| {
+        let spent = report.spent;
+        spent.unmap_ns + spent.copy_ns + spent.map_ns + spent.supply_ns
+    });
+    let ours_ns = ours.sum::<u64>() / (pages(BYTES) * TRIPS as u64 - all).max(1);
+    let kernel_ns = reports.iter().map(|report| report.spent.kernel_ns).sum::<u64>() / all;
+    let later = by_kernel(&reports[TRIPS / 2..]);
+    let later_all = pages(BYTES) * (TRIPS / 2) as u64;
+    let told = format!(
+        "a page costs {ours_ns} ns by us, {kernel_ns} ns by the kernel; {later} of the last \
+         {later_all} went by the kernel"
+    );
+    println!("{told}");
+    // With less between them either may be chosen.
+    if ours_ns > 2 * kernel_ns {
+        assert!(later > later_all / 2, "{told}");
+    } else if kernel_ns > 2 * ours_ns {
+        assert!(later < later_all / 2, "{told}");
+    }
+    Ok(())
+}

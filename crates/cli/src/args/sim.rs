@@ -1,0 +1,71 @@
+//! What `sim` is told.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use nodeward_model::units;
+use nodeward_scenario::limits;
+
+use super::{OutputArgs, ProgressArgs};
+use crate::verbs::sim::Figure;
+
+/// What `sim` is told.
+#[derive(Debug, Args)]
+pub struct SimArgs {
+    /// A scenario, by name or by the path of its file
+    #[arg(value_name = "SCENARIO", required_unless_present_any = ["list", "figure"])]
+    pub scenario: Option<String>,
+    /// List the scenarios that come along
+    #[arg(long, conflicts_with_all = ["scenario", "set", "seed", "limit", "limit_wall", "trace",
+                                      "plot", "check_determinism", "figure"])]
+    pub list: bool,
+    /// Decides every choice that is left open; the same one is the same run
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// Another value for a key of the scenario, such as machine.latency=100ns or
+    /// workload.stream.processes=12; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Simulate so much virtual time [default: as the scenario says]
+    #[arg(long, value_name = "TIME", value_parser = virtual_ns)]
+    pub limit: Option<u64>,
+    /// End after so much time of this machine, with the report so far
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_ns)]
+    pub limit_wall: Option<u64>,
+    /// Write what every CPU did into this file, for ui.perfetto.dev or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Cut the trace when it is so large
+    #[arg(long, value_name = "SIZE", requires = "trace", default_value = "256MiB",
+          value_parser = units::parse_bytes)]
+    pub trace_max: u64,
+    /// Draw locality, bandwidth and migrations over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// Run twice and compare traces and reports; exit code 8 if they differ
+    #[arg(long, conflicts_with = "limit_wall")]
+    pub check_determinism: bool,
+    /// Measure one number and print it as one line of JSON: a row of SPEC.md
+    #[arg(long, value_name = "NAME",
+          conflicts_with_all = ["trace", "plot", "check_determinism", "json"])]
+    pub figure: Option<Figure>,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as time=3s")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn virtual_ns(text: &str) -> Result<u64, String> {
+    let ns = units::parse_duration_ns(text).map_err(|error| error.to_string())?;
+    match ns <= limits::TIME_NS_MAX {
+        true => Ok(ns),
+        false => Err(format!("expected {} s or less", limits::TIME_NS_MAX / 1_000_000_000)),
+    }
+}

@@ -1,0 +1,84 @@
+//! What `nodeward sim` has to tell, as text, as JSON and as a picture.
+
+mod plot;
+mod text;
+
+use nodeward_scenario::Scenario;
+use nodeward_sim::Section;
+use serde_json::{Value, json};
+
+use crate::verbs::sim::Run;
+
+pub use plot::svg;
+pub use text::text;
+
+/// A run, and what of it is to be told.
+pub struct Told<'a> {
+    /// How it went.
+    pub run: &'a Run,
+    /// Whether a second run came to the same; none if there was none.
+    pub same: Option<bool>,
+    /// What is told, in this order.
+    pub sections: &'a [Section],
+}
+
+/// A run for programs: the report, without what was not asked for.
+pub fn json(told: &Told<'_>) -> Value {
+    let mut report = json!(told.run.report);
+    if let Some(fields) = report.as_object_mut() {
+        let left_out = Section::ALL.iter().filter(|section| !told.sections.contains(section));
+        let fields_of = left_out.flat_map(|section| fields_of(*section));
+        fields_of.for_each(|field| drop(fields.remove(*field)));
+    }
+    json!({
+        "schema": "nodeward.sim/1",
+        "ended": told.run.ended.name(),
+        "wall_ns": told.run.wall_ns,
+        "deterministic": told.same,
+        "report": report,
+    })
+}
+
+/// Where a section is in JSON.
+fn fields_of(section: Section) -> &'static [&'static str] {
+    match section {
+        Section::Memory => &["memory"],
+        Section::Workloads => &["workloads"],
+        Section::Nodes => &["nodes"],
+        Section::Actions => &["actions", "moves"],
+        Section::Time => &["time_ns"],
+        Section::Latencies => &["latencies"],
+        Section::Counters => &["counters"],
+        Section::Curves => &["curves"],
+    }
+}
+
+/// The scenarios that come along, for people.
+pub fn list(all: &[Scenario]) -> String {
+    let width = all.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
+    let line = |scenario: &Scenario| {
+        let bare = if scenario.workloads.is_empty() { " (a machine without programs)" } else { "" };
+        format!("{:<width$}  {}{bare}\n", scenario.name, scenario.about)
+    };
+    all.iter().map(line).collect()
+}
+
+/// The same for programs.
+pub fn list_json(all: &[Scenario]) -> Value {
+    let entry = |scenario: &Scenario| {
+        json!({
+            "name": scenario.name,
+            "about": scenario.about,
+            "nodes": scenario.machine.nodes.len(),
+            "cpus": scenario.machine.cpus().len(),
+            "workloads": scenario.workloads.iter().map(|w| &w.name).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "schema": "nodeward.sim-list/1",
+        "scenarios": all.iter().map(entry).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

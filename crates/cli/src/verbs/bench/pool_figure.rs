@@ -1,0 +1,185 @@
+//! The numbers that SPEC.md promises of page pools, by name, and what must be measured for each.
+
+use std::str::FromStr;
+
+use nodeward_proof::{Contender, Course, PeriodVisits, PoolPlan, PoolReport};
+use serde_json::{Value, json};
+
+use super::figure::rounded;
+
+/// One number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolFigure {
+    /// Visits of the zone with the tuner by averages, after eight periods, as a part of those with
+    /// lists of one length.
+    ZoneVisitsDepth,
+    /// The same with the tuner by events, after one pass.
+    ZoneVisitsEvents,
+    /// Times as fast as somebody else, the slower of the tuned pools: one thread, single pages,
+    /// zeroed or not.
+    Versus(Contender, bool),
+    /// Most that a tuned pool held, as a multiple of what was in use at most.
+    Held,
+    /// Periods of rest until a tuned pool held no more than at first.
+    IdlePeriods,
+    /// Pages that a list may hold beyond the first length, where CPUs only allocate or only free.
+    PureHigh,
+}
+
+/// The pools that tune their lists.
+const TUNED: [Contender; 2] = [Contender::PoolDepth, Contender::PoolEvents];
+
+/// Averages have settled after so many periods.
+const PERIODS_TO_SETTLE: usize = 8;
+
+impl FromStr for PoolFigure {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "zone-visits-depth" => Self::ZoneVisitsDepth,
+            "zone-visits-events" => Self::ZoneVisitsEvents,
+            "vs-kernel" => Self::Versus(Contender::Kernel, false),
+            "vs-kernel-zeroed" => Self::Versus(Contender::Kernel, true),
+            "vs-mimalloc" => Self::Versus(Contender::Mimalloc, false),
+            "vs-jemalloc" => Self::Versus(Contender::Jemalloc, false),
+            "held" => Self::Held,
+            "idle-periods" => Self::IdlePeriods,
+            "pure-high" => Self::PureHigh,
+            _ => {
+                return Err("expected one of zone-visits-depth, zone-visits-events, vs-kernel, \
+                            vs-kernel-zeroed, vs-mimalloc, vs-jemalloc, held, idle-periods, \
+                            pure-high");
+            }
+        })
+    }
+}
+
+impl PoolFigure {
+    /// The plan with nothing but what this number needs.
+    pub fn plan(self, plan: &PoolPlan) -> PoolPlan {
+        let alone = |contenders: &[Contender]| PoolPlan {
+            contenders: contenders.to_vec(),
+            threads: Vec::new(),
+            over_time: true,
+            pure: false,
+            ..plan.clone()
+        };
+        match self {
+            Self::ZoneVisitsDepth => alone(&[Contender::PoolFixed, Contender::PoolDepth]),
+            Self::ZoneVisitsEvents => alone(&[Contender::PoolFixed, Contender::PoolEvents]),
+            Self::Held | Self::IdlePeriods => alone(&TUNED),
+            Self::PureHigh => {
+                PoolPlan { over_time: false, pure: true, ..alone(&[Contender::PoolDepth]) }
+            }
+            Self::Versus(whom, zeroed) => PoolPlan {
+                threads: vec![1],
+                orders: vec![0],
+                zeroed: vec![zeroed],
+                // The kernel gets base pages, too; others choose theirs.
+                huge: whom != Contender::Kernel,
+                over_time: false,
+                ..alone(&[[whom].as_slice(), &TUNED].concat())
+            },
+        }
+    }
+
+    /// The number and what explains it; none if it could not be measured here.
+    pub fn of(self, report: &PoolReport) -> Option<Value> {
+        let number = match self {
+            Self::ZoneVisitsDepth => {
+                part_of_fixed(report, |course| mean(course.busy.get(PERIODS_TO_SETTLE..)?))
+            }
+            Self::ZoneVisitsEvents => part_of_fixed(report, |course| mean(&course.after_one_pass)),
+            Self::Versus(whom, _) => {
+                let ratios = report.cells.iter().filter_map(|cell| cell.times_as_fast.get(&whom));
+                ratios.map(|ratio| ratio.median).min_by(f64::total_cmp)
+            }
+            Self::Held => most(report.courses.iter().map(Course::held_share)),
+            Self::IdlePeriods => most(report.courses.iter().map(Course::idle_periods_at_least)),
+            Self::PureHigh => {
+                let beyond = |high: u64, default: u64| high.saturating_sub(default) as f64;
+                most(report.pure.iter().map(|f| beyond(f.pcp_high_max, f.pcp_high_default)))
+            }
+        }?;
+        // What was seen every few milliseconds is for the picture.
+        let mut report = json!(report);
+        for course in report["courses"].as_array_mut().into_iter().flatten() {
+            course["looks"].take();
+        }
+        Some(json!({ "measured": rounded(number), "report": report }))
+    }
+}
+
+fn most(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    numbers.max_by(f64::total_cmp)
+}
+
+/// Of the tuned pool as a part of the same of the one with fixed lists.
+fn part_of_fixed(report: &PoolReport, of: impl Fn(&Course) -> Option<f64>) -> Option<f64> {
+    let is_fixed = |course: &&Course| course.contender == Contender::PoolFixed;
+    let fixed = report.courses.iter().find(is_fixed)?;
+    let tuned = report.courses.iter().find(|course| !is_fixed(course))?;
+    Some(of(tuned)? / of(fixed)?.max(1.0))
+}
+
+fn mean(periods: &[PeriodVisits]) -> Option<f64> {
+    let sum: f64 = periods.iter().map(|period| period.per_million).sum();
+    (!periods.is_empty()).then(|| sum / periods.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course(contender: Contender, visits: &[u64]) -> Course {
+        let period =
+            |&visits: &u64| PeriodVisits { visits, pages: 1_000_000, per_million: visits as f64 };
+        Course {
+            contender,
+            threads: 2,
+            period_ns: 1_000_000_000,
+            after_one_pass: visits[..1].iter().map(period).collect(),
+            busy: visits.iter().map(period).collect(),
+            peak_held_bytes: 110,
+            peak_in_use_bytes: 100,
+            idle_periods: None,
+            idle_from_ns: 10_000_000_000,
+            looks: vec![nodeward_proof::Look { at_ns: 15_000_000_000, ..Default::default() }],
+        }
+    }
+
+    fn measured(figure: PoolFigure, courses: &[Course]) -> Option<f64> {
+        let report = PoolReport { courses: courses.to_vec(), ..PoolReport::default() };
+        figure.of(&report).map(|told| told["measured"].as_f64().unwrap())
+    }
+
+    /// Goal: what the first eight periods did does not count for averages, and one pass is enough
+    /// for events: 200 and 400 of 30,000 visits are 0.01; 15,000 of 30,000 are 0.5.
+    #[test]
+    fn visits_are_a_part_of_those_of_fixed_lists() {
+        let fixed = course(Contender::PoolFixed, &[30_000; 10]);
+        let mut visits = [15_000; 10];
+        visits[8..].copy_from_slice(&[200, 400]);
+        let tuned = course(Contender::PoolDepth, &visits);
+        let courses = [fixed.clone(), tuned];
+        assert_eq!(measured(PoolFigure::ZoneVisitsDepth, &courses), Some(0.01));
+        assert_eq!(measured(PoolFigure::ZoneVisitsEvents, &courses), Some(0.5));
+        assert_eq!(measured(PoolFigure::ZoneVisitsDepth, &[fixed]), None, "nothing to compare");
+    }
+
+    /// Goal: a pool that never let go while it was looked at has the time for which it was: 5 s.
+    #[test]
+    fn what_pools_hold() {
+        let courses = [course(Contender::PoolDepth, &[1])];
+        assert_eq!(measured(PoolFigure::Held, &courses), Some(1.1));
+        assert_eq!(measured(PoolFigure::IdlePeriods, &courses), Some(5.0));
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        assert!(
+            "vs-malloc".parse::<PoolFigure>().unwrap_err().contains("vs-mimalloc, vs-jemalloc")
+        );
+    }
+}

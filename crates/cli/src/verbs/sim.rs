@@ -1,0 +1,127 @@
+//! `nodeward sim`: a machine in virtual time, and how it went.
+
+mod drive;
+mod figure;
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_scenario::{BUILT_IN, Scenario};
+use nodeward_sim::{Observer, Perfetto, Report, Section};
+
+pub use drive::{Ended, Run};
+pub use figure::Figure;
+
+use crate::args::SimArgs;
+use crate::exit::Exit;
+use crate::output;
+use crate::output::sim::{self as out, Told};
+use crate::progress;
+use drive::Live;
+
+/// Simulates, prints, and tells by the exit code whether it was cut short.
+pub fn run(args: &SimArgs) -> Result<Exit> {
+    match (&args.scenario, args.figure) {
+        (_, Some(Figure::Hashes)) => figure::hashes(),
+        (Some(name), Some(figure)) => figure::of(&found(name, args)?, args, figure),
+        (Some(name), None) => simulate(&found(name, args)?, args),
+        (None, Some(_)) => bail!("SCENARIO is missing; `nodeward sim --list` names some"),
+        (None, None) => list(args),
+    }
+}
+
+/// The scenario, as the command line changes it.
+fn found(name: &str, args: &SimArgs) -> Result<Scenario> {
+    let mut scenario = Scenario::find_with(name, &args.set)?;
+    scenario.time_ns = args.limit.unwrap_or(scenario.time_ns);
+    Ok(scenario)
+}
+
+fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
+    let sections = sections(scenario);
+    let plot = args.plot.as_deref().map(created).transpose()?;
+    let trace = args.trace.as_deref().map(|path| trace(path, scenario, args)).transpose()?;
+    let live = Live::new(scenario.time_ns);
+    let observer = trace.clone().map(|trace| -> Box<dyn Observer> { Box::new(trace) });
+    let (run, again) = progress::watch(&live, args.progress.when(), || {
+        let run = drive::run(scenario, args, observer, &live);
+        let twice = args.check_determinism && run.ended == Ended::Time;
+        (run, twice.then(|| drive::run(scenario, args, None, &live)))
+    })?;
+    if let (Some(trace), Some(path)) = (trace, &args.trace) {
+        end_trace(&trace, path, run.report.virtual_ns)?;
+    }
+    if let (Some(file), Some(path)) = (plot, &args.plot) {
+        write_plot(file, path, scenario, &run.report)?;
+    }
+    let same = again.as_ref().map(|again| again.report == run.report);
+    let told = Told { run: &run, same, sections: &sections };
+    output::print(&match args.output.json {
+        true => format!("{}\n", out::json(&told)),
+        false => out::text(&told),
+    })?;
+    if let Some(again) = again.filter(|_| same == Some(false)) {
+        let hashes = [&run.report.trace_hash, &again.report.trace_hash];
+        eprintln!(
+            "nodeward: two runs of seed {} differ (traces {} and {}); this is a bug of the \
+             simulator: report it with the scenario",
+            args.seed, hashes[0], hashes[1],
+        );
+        return Ok(Exit::Differs);
+    }
+    Ok(if run.ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done })
+}
+
+/// What the report is to tell, in this order.
+fn sections(scenario: &Scenario) -> Vec<Section> {
+    if scenario.report.is_empty() {
+        return Section::ALL.to_vec();
+    }
+    scenario.report.iter().filter_map(|word| Section::of(word)).collect()
+}
+
+fn created(path: &Path) -> Result<File> {
+    File::create(path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+type Trace = Arc<Mutex<Perfetto<BufWriter<File>>>>;
+
+fn trace(path: &Path, scenario: &Scenario, args: &SimArgs) -> Result<Trace> {
+    let out = BufWriter::new(created(path)?);
+    Ok(Arc::new(Mutex::new(Perfetto::new(out, scenario, args.trace_max))))
+}
+
+fn end_trace(trace: &Trace, path: &Path, at_ns: u64) -> Result<()> {
+    let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
+    let end = trace.end(at_ns).with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(cut_at) = end.cut_at_ns {
+        eprintln!(
+            "nodeward: the trace ends at {}, with {}; --trace-max allows more",
+            show_ns(cut_at),
+            show_bytes(end.bytes),
+        );
+    }
+    Ok(())
+}
+
+fn write_plot(mut file: File, path: &Path, scenario: &Scenario, report: &Report) -> Result<()> {
+    use std::io::Write as _;
+    let picture = out::svg(scenario, report)?;
+    let written = file.write_all(picture.as_bytes());
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The scenarios that come along.
+fn list(args: &SimArgs) -> Result<Exit> {
+    let all = BUILT_IN.iter().map(|(name, _)| Scenario::find(name));
+    let all = all.collect::<Result<Vec<_>, _>>()?;
+    output::print(&match args.output.json {
+        true => format!("{}\n", out::list_json(&all)),
+        false => out::list(&all),
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,72 @@
+//! The numbers that SPEC.md promises of the simulator, by name.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use nodeward_scenario::Scenario;
+use nodeward_sim::hashes;
+use serde_json::{Value, json};
+
+use super::drive::{self, Ended, Live};
+use crate::args::SimArgs;
+use crate::exit::Exit;
+use crate::verbs::bench::rounded;
+use crate::{output, progress};
+
+/// One number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Figure {
+    /// Virtual seconds in a second of this machine
+    Speed,
+    /// Pages that are allocated in a second of this machine
+    Allocations,
+    /// What a base page takes of this machine's memory
+    BytesPerPage,
+    /// Of all scenarios that come along: how many do not come to their committed trace
+    Hashes,
+}
+
+/// Runs a scenario for a number.
+pub fn of(scenario: &Scenario, args: &SimArgs, figure: Figure) -> Result<Exit> {
+    let live = Live::new(scenario.time_ns);
+    let run =
+        progress::watch(&live, args.progress.when(), || drive::run(scenario, args, None, &live))?;
+    let report = &run.report;
+    let seconds = run.wall_ns.max(1) as f64 / 1e9;
+    let faulted = report.counters.get("faulted_pages").copied().unwrap_or(0);
+    let measured = match figure {
+        Figure::Allocations => faulted as f64 / seconds,
+        Figure::BytesPerPage => report.kept_bytes as f64 / report.mapped_pages.max(1) as f64,
+        Figure::Speed | Figure::Hashes => drive::speed(report.virtual_ns, run.wall_ns),
+    };
+    tell(&json!({
+        "measured": rounded(measured),
+        "scenario": report.scenario,
+        "seed": report.seed,
+        "virtual_ns": report.virtual_ns,
+        "wall_ns": run.wall_ns,
+        "events": report.events,
+        "faulted_pages": faulted,
+        "mapped_pages": report.mapped_pages,
+        "kept_bytes": report.kept_bytes,
+    }))?;
+    Ok(if run.ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done })
+}
+
+/// Simulates the beginning of every scenario that comes along.
+pub fn hashes() -> Result<Exit> {
+    let computed = hashes::computed()?;
+    let committed: BTreeSet<_> = hashes::committed().lines().collect();
+    let differing: Vec<_> = computed.lines().filter(|line| !committed.contains(line)).collect();
+    tell(&json!({
+        "measured": differing.len(),
+        "differing": differing,
+        "scenarios": computed.lines().count(),
+    }))?;
+    Ok(if differing.is_empty() { Exit::Done } else { Exit::Differs })
+}
+
+fn tell(number: &Value) -> Result<()> {
+    output::print(&format!("{number}\n"))
+}

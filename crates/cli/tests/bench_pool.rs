@@ -1,0 +1,74 @@
+//! `nodeward bench pool` on whatever machine this runs.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+fn run(words: &[&str]) -> Output {
+    Command::new(NODEWARD).args(["bench", "pool", "--quiet"]).args(words).output().unwrap()
+}
+
+fn measured(words: &[&str]) -> String {
+    let output = run(words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(words: &[&str], told: &str) {
+    let output = run(words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+    assert!(stderr.contains(told), "{words:?}: '{told}' is missing in: {stderr}");
+}
+
+/// Goal: the small table has everybody in each group, zeroed memory is zero, a picture is drawn.
+#[test]
+fn the_small_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let svg = directory.path().join("pool.svg");
+    let words = ["--smoke", "--bytes", "2MiB", "--threads", "2", "--json", "--svg"];
+    let text = measured(&[&words[..], &[svg.to_str().unwrap()]].concat());
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told["schema"], "nodeward.bench-pool/1");
+    let report = &told["report"];
+    let missing = report["not_built_in"].as_array().unwrap().len();
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2 * 2 * (6 - missing), "two orders, zeroed and not");
+    for cell in cells {
+        assert!(cell["bytes_per_s"].as_u64().unwrap() > 0, "{cell}");
+        assert!(cell["latency"]["count"].as_u64().unwrap() > 0, "{cell}");
+        assert_eq!(cell["dirty_bytes"], 0, "{cell}");
+    }
+    let courses = report["courses"].as_array().unwrap();
+    assert_eq!(courses.len(), 3, "one for each tuning");
+    for course in courses {
+        assert_eq!(course["busy"].as_array().unwrap().len(), 10, "{course}");
+        assert!(course["peak_held_bytes"].as_u64().unwrap() > 0, "{course}");
+    }
+    assert!(std::fs::read_to_string(svg).unwrap().contains("nodeward bench pool"));
+}
+
+/// Goal: a figure is one line of JSON with its number.
+#[test]
+fn one_figure() {
+    for name in ["vs-kernel", "held"] {
+        let text = measured(&["--smoke", "--figure", name]);
+        assert_eq!(text.lines().count(), 1);
+        let figure: Value = serde_json::from_str(&text).unwrap();
+        assert!(figure["measured"].as_f64().unwrap() > 0.0, "{figure}");
+    }
+}
+
+/// Goal: what makes no sense is refused with what would.
+#[test]
+fn nonsense_is_refused() {
+    refused(&["--bytes", "1MiB"], "--bytes must be at least 2.00 MiB");
+    refused(&["--bytes", "1000TiB"], "or less");
+    refused(&["--only", "malloc"], "mimalloc, jemalloc, pool-fixed");
+    refused(&["--figure", "warp"], "zone-visits-depth");
+    refused(&["--threads", "0"], "0 is not in 1..=1024");
+    refused(&["--orders", "10"], "10 is not in 0..=9");
+}

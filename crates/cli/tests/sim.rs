@@ -1,0 +1,224 @@
+//! `nodeward sim`, as people call it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+/// Two nodes of two CPUs; a program streams through the memory of the other node, and is killed.
+const SMALL: &str = r#"
+about = "Small"
+distances = [[10, 20], [20, 10]]
+time = "100ms"
+sample = "5ms"
+
+[[node]]
+id = 0
+cpus = "0-1"
+memory = "1GiB"
+
+[[node]]
+id = 1
+cpus = "2-3"
+memory = "1GiB"
+
+[[workload]]
+name = "stream"
+kind = "triad"
+processes = 2
+memory = "4MiB"
+nodes = "0"
+place = "bind:1"
+
+[[action]]
+at = "50ms"
+workload = "stream"
+do = "kill"
+"#;
+
+fn run(words: &[&str]) -> Output {
+    Command::new(NODEWARD).args(["sim", "--quiet"]).args(words).output().unwrap()
+}
+
+fn text_of(words: &[&str]) -> String {
+    let output = run(words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json_of(words: &[&str]) -> Value {
+    serde_json::from_str(&text_of(&[words, &["--json"]].concat())).unwrap()
+}
+
+fn refused(words: &[&str], told: &[&str]) {
+    let output = run(words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+    assert!(output.stdout.is_empty(), "{words:?}");
+    for word in told {
+        assert!(stderr.contains(word), "{words:?}: '{word}' is missing in: {stderr}");
+    }
+}
+
+/// A directory with `small.toml`, and its path.
+fn small(text: &str) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file_in(directory.path(), "small.toml");
+    std::fs::write(&path, text).unwrap();
+    (directory, path)
+}
+
+fn file_in(directory: &Path, name: &str) -> String {
+    directory.join(name).to_str().unwrap().to_owned()
+}
+
+/// Goal: the same seed is the same report, whatever is written beside it.
+#[test]
+fn a_run_with_everything() {
+    let (directory, path) = small(SMALL);
+    let [trace, plot] = ["t.json", "p.svg"].map(|name| file_in(directory.path(), name));
+    let all =
+        json_of(&[&path, "--trace", &trace, "--plot", &plot, "--seed", "7", "--check-determinism"]);
+    assert_eq!(all["schema"], "nodeward.sim/1");
+    assert_eq!((&all["ended"], &all["deterministic"]), (&"time".into(), &true.into()));
+    let report = &all["report"];
+    assert_eq!(report["virtual_ns"], 100_000_000);
+    assert_eq!(report["seed"], 7);
+    assert_eq!(report["memory"][0]["moment"], "first-action");
+    // 2 processes of 4 MiB in pages of 4 KiB, all on node 1.
+    assert_eq!(report["memory"][0]["pages"], serde_json::json!([0, 2048]));
+    assert_eq!(report["workloads"][0]["local_ppm"], 0);
+    assert_eq!(&json_of(&[&path, "--seed", "7"])["report"], report);
+    let trace: Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().len() > 10);
+    let picture = std::fs::read_to_string(plot).unwrap();
+    roxmltree::Document::parse(&picture).unwrap();
+    let text = text_of(&[&path]);
+    for words in ["small: Small", "MEMORY", "before the first action (50.0 ms)", "NODE", "stream"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+/// Goal: the command line changes the scenario, before it is checked.
+#[test]
+fn overrides_and_limits() {
+    let (_directory, path) = small(SMALL);
+    let told = json_of(&[&path, "--set", "workload.stream.processes=1", "--limit", "20ms"]);
+    assert_eq!(told["report"]["virtual_ns"], 20_000_000);
+    assert_eq!(told["report"]["workloads"][0]["processes"], 1);
+    assert_eq!(told["report"]["actions"], serde_json::json!([]), "not due yet");
+    refused(&[&path, "--set", "workload.stream.processes=0"], &["processes", "expected"]);
+    refused(&[&path, "--set", "machine.latancy=1ns"], &["latancy", "latency"]);
+}
+
+/// Goal: a day of virtual time ends when a moment of ours is over, with what there is.
+#[test]
+fn an_endless_run_ends() {
+    let (_directory, path) = small(SMALL);
+    let told = json_of(&[&path, "--limit", "86400s", "--limit-wall", "50ms"]);
+    assert_eq!(told["ended"], "wall");
+    assert!(told["report"]["virtual_ns"].as_u64().unwrap() < 86_400_000_000_000);
+    assert!(text_of(&[&path, "--limit", "86400s", "--limit-wall", "1ns"]).contains("--limit-wall"));
+}
+
+/// Goal: Ctrl-C ends a run with the report so far.
+#[test]
+fn an_interrupted_run_reports() {
+    let (programs, _actions) = SMALL.split_once("[[action]]").unwrap();
+    let (_directory, path) = small(programs);
+    let words = ["sim", "--progress", "always", &path, "--limit", "1000s", "--json"];
+    let mut child = Command::new(NODEWARD);
+    let child = child.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    // A tenth is done, so the run goes on and listens.
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    assert!(line.contains("10%") && line.contains("simulated"), "{line}");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let rest = std::thread::spawn(move || lines.for_each(drop)); // beside stdout: both are pipes
+    let output = child.wait_with_output().unwrap();
+    rest.join().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["ended"], "stopped");
+    assert!(told["report"]["virtual_ns"].as_u64().unwrap() >= 100_000_000_000);
+}
+
+/// Goal: sections are chosen in the file; an unknown one is told with those there are.
+#[test]
+fn the_file_says_what_is_told() {
+    let (_directory, path) = small(&format!("report = [\"nodes\"]\n{SMALL}"));
+    let text = text_of(&[&path]);
+    assert!(text.contains("NODE") && !text.contains("WORKLOAD"), "{text}");
+    let (_directory, path) = small(&format!("report = [\"weather\"]\n{SMALL}"));
+    refused(
+        &[&path],
+        &["small.toml:1: 'weather' is no part of a report; expected one of memory, workloads"],
+    );
+}
+
+/// Goal: every number that SPEC.md asks for is one line of JSON.
+#[test]
+fn figures() {
+    let (_directory, path) = small(SMALL);
+    for figure in ["speed", "allocations", "bytes-per-page"] {
+        let text = text_of(&[&path, "--limit", "10ms", "--figure", figure]);
+        let told: Value = serde_json::from_str(&text).unwrap();
+        assert!(told["measured"].as_f64().unwrap() > 0.0, "{text}");
+        assert_eq!(told["faulted_pages"], 2048, "two times 4 MiB");
+    }
+}
+
+/// Goal: all scenarios that come along are listed and say what they are for.
+#[test]
+fn the_list() {
+    let text = text_of(&["--list"]);
+    let told = json_of(&["--list"]);
+    let scenarios = told["scenarios"].as_array().unwrap();
+    assert!(scenarios.len() >= 11, "{text}");
+    assert_eq!(text.lines().count(), scenarios.len());
+    assert!(scenarios.iter().all(|one| !one["about"].as_str().unwrap().is_empty()));
+}
+
+/// Goal: what cannot be understood, read or written is told before anything runs.
+#[test]
+fn misuse() {
+    let (directory, path) = small(SMALL);
+    let nowhere = file_in(directory.path(), "not/there");
+    let table: [(&[&str], &[&str]); 12] = [
+        (&[], &["SCENARIO"]),
+        (&["nope"], &["nope: no such scenario", "two-socket"]),
+        (&[&path, "--limit", "0s"], &["is not a time"]),
+        (&[&path, "--limit", "86401s"], &["expected 86400 s or less"]),
+        (&[&path, "--limit-wall", "soon"], &["is not a time"]),
+        (&[&path, "--set", "time"], &["expected KEY=VALUE"]),
+        (&[&path, "--seed", "-1"], &["--seed"]),
+        (&[&path, "--trace-max", "1MiB"], &["--trace <FILE>"]),
+        (&[&path, "--limit-wall", "1s", "--check-determinism"], &["cannot be used with"]),
+        (&[&path, "--list"], &["cannot be used with"]),
+        (&[&path, "--figure", "beauty"], &["speed", "bytes-per-page"]),
+        (&["--figure", "speed"], &["SCENARIO is missing", "--list"]),
+    ];
+    for (words, told) in table {
+        refused(words, told);
+    }
+    for option in ["--trace", "--plot"] {
+        refused(&[&path, option, &nowhere], &["cannot write", "not/there"]);
+    }
+}
+
+/// Goal: a file with a fault is told with its line.
+#[test]
+fn a_faulty_file() {
+    let (_directory, path) = small(&SMALL.replace("cpus = \"2-3\"", "cpus = \"1-3\""));
+    refused(&[&path], &["small.toml:", "expected"]);
+    let (_directory, path) = small("time = ");
+    refused(&[&path], &["small.toml:1"]);
+    let (_directory, path) = small("");
+    refused(&[&path], &["small.toml", "expected"]);
+}

@@ -1,0 +1,107 @@
+//! `show` and `move` on simulated machines.
+
+use std::process::{Command, Output};
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+fn run(words: &str) -> Output {
+    let mut command = Command::new(NODEWARD);
+    command.args(words.split_whitespace()).env("LC_ALL", "C");
+    let nowhere = tempfile::tempdir().unwrap();
+    command.env("NODEWARD_STATE_DIR", nowhere.path());
+    let output = command.output().unwrap();
+    let written = nowhere.path().read_dir().unwrap().count();
+    assert_eq!(written, 0, "{words}: no ledger for what is not there afterwards");
+    output
+}
+
+fn text(words: &str) -> String {
+    let output = run(words);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{words}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Checks the code, that nothing stands on standard output, and that stderr has these words.
+fn refused(words: &str, code: i32, told: &[&str]) {
+    let output = run(words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words}: {stderr}");
+    assert!(output.stdout.is_empty(), "{words}");
+    for word in told {
+        assert!(stderr.contains(word), "{words}: '{word}' is missing in: {stderr}");
+    }
+}
+
+/// Goal: a machine that nobody has is shown like one that somebody has.
+#[test]
+fn the_machine_and_its_processes() {
+    insta::assert_snapshot!(text("show --machine sim:two-socket"));
+}
+
+/// Goal: what a process has in memory is told as on this kernel; the same seed asks the same pages.
+#[test]
+fn one_process() {
+    let words = "show --machine sim:two-socket 1001 --seed 1";
+    insta::assert_snapshot!(text(words));
+    assert_eq!(text(words), text(words));
+}
+
+/// Goal: in its first nanosecond nothing is in memory; a scenario's key can be set.
+#[test]
+fn time_and_keys_are_chosen() {
+    let words = "show --machine sim:two-socket --at 1ns --set workload.stream.processes=2 --json";
+    let shown: serde_json::Value = serde_json::from_str(&text(words)).unwrap();
+    let pages = |index: usize| shown["processes"][index]["pages"].as_object().map(|p| p.len());
+    assert_eq!((pages(0), pages(1), pages(2)), (Some(0), Some(0), None), "{shown}");
+    assert_eq!(shown["machine"]["nodes"].as_array().map(Vec::len), Some(2));
+}
+
+/// Goal: the engine moves it, in virtual time: the same report on every machine.
+#[test]
+fn a_move() {
+    let words = "move --machine sim:two-socket 1000 1 0 --jobs 2 --quiet";
+    let told = text(words);
+    let (account, time) = told.split_once("moved 256 MiB in ").expect("it moved");
+    insta::assert_snapshot!(account);
+    assert!(time.contains(", 2 workers)"), "{time}");
+    let json: serde_json::Value = serde_json::from_str(&text(&format!("{words} --json"))).unwrap();
+    // 256 MiB in pages of 4 KiB.
+    assert_eq!(json["account"]["moved"], 65_536, "{json}");
+    assert_eq!(text(words), told);
+}
+
+/// Goal: what a move would do is told without doing it.
+#[test]
+fn a_plan() {
+    insta::assert_snapshot!(text("move --machine sim:two-socket 1000 1 0 --dry-run"));
+}
+
+/// Goal: machines, keys, processes and nodes that are not there are told apart.
+#[test]
+fn what_is_not_there() {
+    refused("show --machine sim:nope", 2, &["nope", "no such scenario", "two-socket"]);
+    refused("show --machine sim:", 2, &["expected sim:SCENARIO"]);
+    refused("show --machine two-socket", 2, &["expected sim:SCENARIO"]);
+    refused("show --machine sim:two-socket 7", 5, &["process 7 is gone"]);
+    refused("move --machine sim:two-socket 7 1 0", 5, &["process 7 is gone"]);
+    refused("move --machine sim:two-socket 1000 1 5", 2, &["TO is '5'", "nodes here are 0-1"]);
+    let key = "--set machine.latenci=1ns";
+    refused(&format!("show --machine sim:two-socket {key}"), 2, &[key, "latency"]);
+    refused("show --machine sim:two-socket --set machine.latency", 2, &["KEY=VALUE"]);
+    refused("show --machine sim:two-socket --at soon", 2, &["--at"]);
+}
+
+/// Goal: what only a kernel can do is refused, and what only a simulated machine has needs one.
+#[test]
+fn what_does_not_go_together() {
+    let sim = "move --machine sim:two-socket";
+    refused(&format!("{sim} --name x 1 0"), 2, &["--name", "--machine"]);
+    refused(&format!("{sim} --cgroup x 1 0"), 2, &["--cgroup", "--machine"]);
+    refused(&format!("{sim} --file x 0"), 2, &["--file", "--machine"]);
+    refused(&format!("{sim} 1000 --hot damon"), 2, &["--hot", "--machine"]);
+    refused("show --machine sim:two-socket --window 1s", 2, &["--window", "--machine"]);
+    refused("show --at 1s", 2, &["--machine"]);
+    refused("show --seed 3", 2, &["--seed", "PID"]);
+    refused("move --seed 3 1 0 1", 2, &["--machine"]);
+}

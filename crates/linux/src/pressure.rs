@@ -1,0 +1,389 @@
+//! Whether memory is short: the time that tasks stand still for want of it (PSI, pressure stall
+//! information), in the control group of this process, or on the whole machine.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nodeward_machine::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::fstatfs;
+use rustix::io::Errno;
+
+use crate::cgroup::MemoryGroups;
+
+/// Memory is short when some task stood still for it this long within [`WINDOW`].
+const STALL: Duration = Duration::from_millis(200);
+
+/// The shortest window, and the only one below 4 s, that the kernel watches for a process without
+/// CAP_SYS_RESOURCE (Linux 6.4, commit d82caa273565).
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// Watches the pressure.
+#[derive(Debug)]
+pub struct Pressure {
+    source: Source,
+    /// Files that count what the kernel does for want of memory, and what they said last.
+    counters: Vec<PathBuf>,
+    counts: Counts,
+}
+
+/// How often the kernel did something for want of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    /// Pages that reclaim looked at.
+    scanned: u64,
+    /// Tasks that stood still while it made room in one piece, for huge pages for example.
+    compacted: u64,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// The kernel knows no pressure (CONFIG_PSI, `psi=0`) or does not show it to us.
+    Unknown,
+    /// The kernel tells by POLLPRI, once per window at most.
+    Trigger(File),
+    /// Looks at the total, and compares it with that of the last look.
+    Total { path: PathBuf, last: Duration, looked: Instant },
+}
+
+impl Pressure {
+    /// Begins to watch, below a root, which is `/` on a live machine.
+    ///
+    /// # Errors
+    /// If a file cannot be read or looks odd. That pressure is not known is no error.
+    pub fn watch(root: &Path) -> Result<Self> {
+        let folder = MemoryGroups::find(root)?.folder_v2()?;
+        let in_folder = |name| folder.as_ref().map(|folder| folder.join(name));
+        let counters = in_folder("memory.stat").into_iter().chain([root.join("proc/vmstat")]);
+        let mut watched = Self { counters: counters.collect(), ..Self::unknown() };
+        watched.counts = watched.count();
+        let group = in_folder("memory.pressure");
+        for path in group.into_iter().chain([root.join("proc/pressure/memory")]) {
+            let Some(last) = look(&path)? else { continue };
+            let total = || Source::Total { path: path.clone(), last, looked: Instant::now() };
+            watched.source = trigger(&path).map_or_else(total, Source::Trigger);
+            return Ok(watched);
+        }
+        Ok(watched)
+    }
+
+    /// Never sees any.
+    pub fn unknown() -> Self {
+        Self { source: Source::Unknown, counters: Vec::new(), counts: Counts::default() }
+    }
+
+    /// Whether pressure is known here. Otherwise memory is never short.
+    pub fn is_known(&self) -> bool {
+        !matches!(self.source, Source::Unknown)
+    }
+
+    /// Waits for the end of `timeout`, until memory is short, or until `stop` can be read or is
+    /// hung up. Says whether memory was short since the last call: a tenth of the time, for 2 s or
+    /// less. What is not told by the kernel at once is told at the end of the wait.
+    ///
+    /// # Errors
+    /// If the kernel's file looks odd, or cannot be read any more.
+    pub fn wait(&mut self, timeout: Duration, stop: impl AsFd) -> Result<bool> {
+        let stalled = self.wait_for_stalls(timeout, stop.as_fd())?;
+        let now = self.count();
+        let before = std::mem::replace(&mut self.counts, now);
+        Ok(stalled && !self.counts.tell_of_pieces_only(before))
+    }
+
+    fn count(&self) -> Counts {
+        let texts = self.counters.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+        texts.fold(Counts::default(), |counts, text| counts.with(&text))
+    }
+
+    fn wait_for_stalls(&mut self, timeout: Duration, stop: BorrowedFd<'_>) -> Result<bool> {
+        match &mut self.source {
+            Source::Trigger(file) => {
+                let (end, found) = (Instant::now() + timeout, poll_both(file, stop, timeout)?);
+                if !found.contains(PollFlags::ERR) {
+                    return Ok(found.contains(PollFlags::PRI));
+                }
+                // The group was removed. Told again and again, it would keep us awake for ever.
+                self.source = Source::Unknown;
+                sleep(stop, end.saturating_duration_since(Instant::now()))?;
+                Ok(false)
+            }
+            Source::Total { path, last, looked } => {
+                sleep(stop, timeout)?;
+                let (before, since) = (*last, looked.elapsed());
+                *last = look(path)?.unwrap_or(before);
+                *looked = Instant::now();
+                Ok(is_short(last.saturating_sub(before), since))
+            }
+            Source::Unknown => sleep(stop, timeout).map(|()| false),
+        }
+    }
+}
+
+impl Counts {
+    /// With those of a file that has a number after each name. That of a group has `pgscan`, that
+    /// of the machine one for each kind.
+    fn with(mut self, text: &str) -> Self {
+        for (name, count) in text.lines().filter_map(|line| line.split_once(' ')) {
+            let sum = match name {
+                "pgscan" | "pgscan_direct" | "pgscan_kswapd" => &mut self.scanned,
+                "compact_stall" => &mut self.compacted,
+                _ => continue,
+            };
+            *sum = sum.wrapping_add(count.parse().unwrap_or(0));
+        }
+        self
+    }
+
+    /// Whether since then the kernel looked for memory in one piece only: nobody's is short then.
+    fn tell_of_pieces_only(self, before: Self) -> bool {
+        self.scanned == before.scanned && self.compacted != before.compacted
+    }
+}
+
+/// Whether stalls that add up to `stalled` within `since` are as many as a trigger tells of. After
+/// more than a window they count as if they had been within one; in a few milliseconds one stall
+/// means nothing.
+fn is_short(stalled: Duration, since: Duration) -> bool {
+    let since = since.clamp(WINDOW / 10, WINDOW);
+    stalled.as_micros() * WINDOW.as_micros() >= STALL.as_micros() * since.as_micros()
+}
+
+/// Asks the kernel to tell when memory is short; `None` if it does not for us, or the file is not
+/// the kernel's. It does as long as the file is open.
+fn trigger(path: &Path) -> Option<File> {
+    let mut file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+    if ![libc::PROC_SUPER_MAGIC, libc::CGROUP2_SUPER_MAGIC].contains(&fstatfs(&file).ok()?.f_type) {
+        return None;
+    }
+    // The kernel overwrites the last byte by a zero.
+    let wanted = format!("some {} {}\0", STALL.as_micros(), WINDOW.as_micros());
+    file.write_all(wanted.as_bytes()).ok()?;
+    Some(file)
+}
+
+/// What was polled for a file with a trigger.
+fn poll_both(file: &File, stop: BorrowedFd<'_>, timeout: Duration) -> Result<PollFlags> {
+    let mut both = [PollFd::new(file, PollFlags::PRI), PollFd::from_borrowed_fd(stop, STOP)];
+    poll_for(&mut both, timeout)?;
+    Ok(both[0].revents())
+}
+
+const STOP: PollFlags = PollFlags::IN;
+
+fn sleep(stop: BorrowedFd<'_>, timeout: Duration) -> Result<()> {
+    poll_for(&mut [PollFd::from_borrowed_fd(stop, STOP)], timeout)
+}
+
+/// A signal ends it early, which callers must expect anyway.
+fn poll_for(files: &mut [PollFd<'_>], timeout: Duration) -> Result<()> {
+    // Longer than the clock can tell is for ever.
+    let timeout = Timespec::try_from(timeout).ok();
+    match poll(files, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(Error::Syscall { call: "poll", source: errno.into() }),
+    }
+}
+
+/// How long some task has stood still for want of memory, since the group or the machine began;
+/// `None` where that is not known.
+fn look(path: &Path) -> Result<Option<Duration>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => stalled(&text, path).map(Some),
+        Err(error) if is_not_told(&error) => Ok(None),
+        Err(source) => Err(Error::Read { path: path.to_owned(), source }),
+    }
+}
+
+/// EOPNOTSUPP: `psi=0` of the kernel's command line. ENODEV: the group was removed.
+fn is_not_told(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+        || matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::NODEV))
+}
+
+/// Reads `some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS` among the lines of a file of
+/// pressure.
+///
+/// # Errors
+/// If there is no such line.
+pub fn stalled(text: &str, path: &Path) -> Result<Duration> {
+    let expected = |line, found: &str| Error::Parse {
+        path: path.to_owned(),
+        line,
+        wanted: format!(
+            "'some ... total=MICROSECONDS', not '{found}'; is this a file of pressure?"
+        ),
+    };
+    let some = |(_, line): &(usize, &str)| line.split(' ').next() == Some("some");
+    let Some((index, line)) = text.lines().enumerate().find(some) else {
+        return Err(expected(1, text.lines().next().unwrap_or_default()));
+    };
+    let total = line.split(' ').find_map(|field| field.strip_prefix("total=")?.parse().ok());
+    total.map(Duration::from_micros).ok_or_else(|| expected(index + 1, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// As Linux 6.18 writes it.
+    const TEXT: &str = "\
+some avg10=0.00 avg60=1.25 avg300=0.00 total=22262148
+full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
+";
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// A machine with such files; nothing else is known of it.
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            write(&root, path, text);
+        }
+        root
+    }
+
+    fn write(root: &tempfile::TempDir, path: &str, text: &str) {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn some(total_us: u64) -> String {
+        format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={total_us}\n")
+    }
+
+    const PROC: &str = "proc/pressure/memory";
+    const GROUP: &str = "sys/fs/cgroup/app/memory.pressure";
+    const MOUNTS: (&str, &str) =
+        ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    const OWN: (&str, &str) = ("proc/self/cgroup", "0::/app\n");
+
+    /// A pipe that nobody writes to, and its other end.
+    fn quiet() -> (std::io::PipeReader, std::io::PipeWriter) {
+        std::io::pipe().unwrap()
+    }
+
+    /// Goal: the total of `some` is read, not that of `full`; what is odd is told with its line.
+    #[test]
+    fn the_total_is_read() {
+        let path = Path::new("/proc/pressure/memory");
+        assert_eq!(stalled(TEXT, path).unwrap(), Duration::from_micros(22_262_148));
+        for (text, line) in [("", 1), ("full total=1\n", 1), ("\nsome avg10=0.00 total=-1\n", 2)] {
+            let told = stalled(text, path).unwrap_err().to_string();
+            assert!(told.starts_with(&format!("/proc/pressure/memory:{line}: expected")), "{told}");
+        }
+    }
+
+    /// Goal: tasks that wait for a huge page in one piece, while nothing is reclaimed, are no sign
+    /// that memory is short; with reclaim, in the group or on the machine, they are, and so are
+    /// tasks that are slowed down at a group's limit, where nothing can be reclaimed.
+    #[test]
+    fn stalls_for_memory_in_one_piece_do_not_count() {
+        let stat = "sys/fs/cgroup/app/memory.stat";
+        let vmstat = |scanned: u64, compacted: u64| {
+            format!("nr_free_pages 9\npgscan_direct {scanned}\ncompact_stall {compacted}\n")
+        };
+        let (group, machine_wide) = ((GROUP, &*some(0)), ("proc/vmstat", &*vmstat(1, 1)));
+        let root = machine(&[MOUNTS, OWN, group, (stat, "anon 5\npgscan 7\n"), machine_wide]);
+        let mut watched = Pressure::watch(root.path()).unwrap();
+        let (stop, _other) = quiet();
+        let mut after = |total_us: u64| {
+            write(&root, GROUP, &some(total_us));
+            watched.wait(Duration::ZERO, &stop).unwrap()
+        };
+        assert!(after(1_000_000), "slowed down");
+        write(&root, "proc/vmstat", &vmstat(1, 2));
+        assert!(!after(2_000_000));
+        write(&root, stat, "anon 5\npgscan 8\n");
+        write(&root, "proc/vmstat", &vmstat(1, 3));
+        assert!(after(3_000_000));
+        write(&root, "proc/vmstat", &vmstat(1, 4));
+        assert!(!after(4_000_000), "that was before");
+        write(&root, "proc/vmstat", &vmstat(2, 5));
+        assert!(after(5_000_000));
+    }
+
+    proptest! {
+        /// Goal: any total is read, whatever fields and lines later kernels add; any text is read
+        /// or refused.
+        #[test]
+        fn any_text(
+            total: u64,
+            field in "[a-z]{1,4}=[0-9.]{1,6}",
+            text in "(some|total=|[ 0-9\n]){0,9}",
+        ) {
+            let path = Path::new("memory");
+            let grown = format!("new line\nsome {field} total={total} {field}\nfull total=0\n");
+            prop_assert_eq!(stalled(&grown, path).ok(), Some(Duration::from_micros(total)));
+            let _ = stalled(&text, path);
+        }
+    }
+
+    /// Goal: a tenth of the time is short, counted over 2 s at most and 0.2 s at least.
+    #[test]
+    fn a_tenth_of_the_time_is_short() {
+        assert!(is_short(ms(100), ms(1000)) && !is_short(ms(99), ms(1000)));
+        assert!(is_short(ms(200), ms(60_000)) && !is_short(ms(199), ms(60_000)));
+        assert!(is_short(ms(20), ms(1)) && !is_short(ms(19), ms(1)));
+    }
+
+    /// Goal: looks are compared with the one before, each stall counts once. 0.25 s is short in any
+    /// time, 1 ms is not.
+    #[test]
+    fn looks_are_compared() {
+        let root = machine(&[(PROC, &some(5_000_000))]);
+        let (stop, _open) = quiet();
+        let mut pressure = Pressure::watch(root.path()).unwrap();
+        let mut short = |total| {
+            write(&root, PROC, &some(total));
+            pressure.wait(Duration::ZERO, &stop).unwrap()
+        };
+        let found = [5_000_000, 5_250_000, 5_251_000, 5_501_000].map(&mut short);
+        assert_eq!(found, [false, true, false, true]);
+    }
+
+    /// Goal: our own group's pressure counts where it is known, else the machine's; a text in the
+    /// place of a kernel file is not written to.
+    #[test]
+    fn our_group_counts() {
+        let root = machine(&[MOUNTS, OWN, (PROC, &some(7)), (GROUP, &some(1))]);
+        let (stop, _open) = quiet();
+        let mut pressure = Pressure::watch(root.path()).unwrap();
+        write(&root, PROC, &some(9_000_000));
+        assert!(!pressure.wait(Duration::ZERO, &stop).unwrap());
+        write(&root, GROUP, &some(9_000_000));
+        assert!(pressure.wait(Duration::ZERO, &stop).unwrap());
+        assert_eq!(std::fs::read_to_string(root.path().join(GROUP)).unwrap(), some(9_000_000));
+        assert!(Pressure::watch(machine(&[MOUNTS, OWN, (PROC, TEXT)]).path()).unwrap().is_known());
+    }
+
+    /// Goal: a kernel without PSI is never short of memory, and one with an odd file is told of.
+    #[test]
+    fn nothing_and_nonsense() {
+        let (stop, _open) = quiet();
+        let mut pressure = Pressure::watch(machine(&[]).path()).unwrap();
+        assert!(!pressure.is_known() && !pressure.wait(Duration::ZERO, &stop).unwrap());
+        let odd = Pressure::watch(machine(&[(PROC, "plenty\n")]).path()).unwrap_err().to_string();
+        assert!(odd.contains("proc/pressure/memory:1") && odd.contains("'plenty'"), "{odd}");
+    }
+
+    /// Goal: who is told to stop does not wait, whatever is watched; this machine's pressure, too.
+    /// It would be two hours for each.
+    #[test]
+    fn stopping_ends_the_wait() {
+        let (stop, open) = quiet();
+        drop(open);
+        let invented = [machine(&[]), machine(&[(PROC, TEXT)])];
+        for root in invented.iter().map(tempfile::TempDir::path).chain([Path::new("/")]) {
+            let mut pressure = Pressure::watch(root).unwrap();
+            eprintln!("{pressure:?}");
+            pressure.wait(Duration::from_secs(7200), &stop).unwrap();
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Pages of a claimed chunk that the kernel moves (move_pages(2)), where that is the cheapest way.
+
+use nodeward_machine::{EntryStatus, MoveBatch, Process};
+use nodeward_model::{NodeId, Place, Range};
+
+use crate::page_bits::PageBits;
+
+/// Lets the kernel move pages, given by their index in the chunk, and returns those that stayed.
+pub fn migrate(
+    process: &dyn Process,
+    chunk: Range,
+    page_bytes: u64,
+    pages: &[usize],
+    to: NodeId,
+) -> PageBits {
+    let mut batch = MoveBatch::new(false);
+    pages.iter().for_each(|&page| batch.push(chunk.start + page as u64 * page_bytes, to));
+    let outcome = process.move_pages(&batch);
+    let mut stayed = PageBits::default();
+    if outcome.is_ok_and(|told| told.status.iter().all(|&page| page == EntryStatus::On(to))) {
+        return stayed;
+    }
+    // A call that ends early does not tell of all pages that it moved.
+    let mut places = Vec::with_capacity(pages.len());
+    process.places(chunk, &mut places).ok(); // of what cannot be seen we believe that it stayed
+    let is_there = |page: usize| places.get(page) == Some(&Place::On(to));
+    pages.iter().filter(|&&page| !is_there(page)).for_each(|&page| stayed.insert(page));
+    stayed
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_machine::Machine;
+    use nodeward_machine::paper::{PAGE_BYTES, Paper, Sheet};
+    use nodeward_model::{Page, Pid};
+
+    use super::*;
+
+    const HERE: NodeId = NodeId(0);
+    const THERE: NodeId = NodeId(1);
+
+    /// A chunk of 512 pages, all on one node but for page 5, which is not there; some of them are
+    /// to move. Returns those that stayed and those that the machine has on the destination.
+    fn moved(pages: &[usize], sheet: impl FnOnce(Sheet) -> Sheet) -> (Vec<usize>, Vec<usize>) {
+        let all: Vec<Page> =
+            (0..512).map(|page| if page == 5 { Page::ABSENT } else { Page::on(HERE) }).collect();
+        let (machine, pid) = (Paper::new(false), Pid::new(7).unwrap());
+        let sheet = sheet(Sheet::of(&all));
+        let chunk = sheet.mappings[0].range;
+        machine.start(pid, sheet);
+        let process = machine.hold(pid).unwrap();
+        let stayed = migrate(&*process, chunk, PAGE_BYTES, pages, THERE);
+        let sheet = machine.sheet(pid).unwrap();
+        let there = (0..512).filter(|page| {
+            sheet.pages[&(chunk.start / PAGE_BYTES + *page as u64)].node() == Some(THERE)
+        });
+        (stayed.iter().collect(), there.collect())
+    }
+
+    /// Goal: what is named moves, all of it and nothing else.
+    #[test]
+    fn the_kernel_moves_what_is_named() {
+        let pages: Vec<usize> = (100..300).collect();
+        assert_eq!(moved(&pages, |sheet| sheet), (vec![], pages.clone()));
+    }
+
+    /// Goal: whatever ends a call early (a page that is held, one that is missing, a full node),
+    /// each page that is not on the destination is told as having stayed, and no other.
+    #[test]
+    fn what_stays_is_told() {
+        let pages: Vec<usize> = (0..512).collect();
+        let spoil: [fn(Sheet) -> Sheet; 3] = [
+            |sheet| sheet,
+            |sheet| Sheet { pinned: [16 + 200, 16 + 300].into(), ..sheet },
+            |sheet| Sheet { free: [(THERE, 100)].into(), ..sheet },
+        ];
+        for spoil in spoil {
+            let (stayed, there) = moved(&pages, spoil);
+            assert!(stayed.contains(&5) && !there.is_empty(), "{stayed:?}");
+            let mut both = [stayed, there].concat();
+            both.sort_unstable();
+            assert_eq!(both, pages);
+        }
+    }
+
+    /// Goal: where the call is not allowed all stays, for us to move.
+    #[test]
+    fn a_kernel_that_refuses_moves_nothing() {
+        let forbid = |sheet| Sheet { forbidden: [THERE].into(), ..sheet };
+        assert_eq!(moved(&[1, 2, 3], forbid), (vec![1, 2, 3], vec![]));
+    }
+}

@@ -1,0 +1,315 @@
+//! Address space of a pool: blocks of chunks, and what is known of each page in them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use nodeward_model::NodeId;
+
+use super::error::PoolError;
+use super::states::{State, States};
+use super::zone::ChunkNo;
+use crate::error::{Result, system};
+use crate::sync::lock;
+use crate::sys::{Advice, Mapping, Slot, Uffd};
+use crate::{CHUNK_BYTES, PageSize, sections};
+
+/// Blocks that a pool can have. Each one of a kind has twice as many chunks as the one before.
+const BLOCKS_MAX: usize = 256;
+
+/// Chunks in the first block of a kind: 512 MiB of address space. Each block is a mapping or more,
+/// of which a process can have some ten thousand.
+const FIRST_BLOCK_CHUNKS: usize = 256;
+
+/// Sections of a block that is watched.
+const SECTIONS: usize = 8;
+
+/// How many of the last empty chunks are looked through for one of the lane's own section.
+const LOOK_BACK: usize = 8;
+
+/// What the chunks of a block are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    /// The pages that its memory is made of.
+    pub size: PageSize,
+    /// Where its memory comes from.
+    pub origin: Origin,
+}
+
+/// Where the memory of a chunk comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// From the kernel, from this node as long as it has room; `None`: from where the thread says
+    /// that touches it first.
+    Node(Option<NodeId>),
+    /// From regions, by migrations that take pages out. Userfaultfd watches it, as it must.
+    Regions,
+}
+
+/// A page of a pool: its block, and its index there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageNo(u64);
+
+struct Block {
+    mapping: Arc<Mapping>,
+    /// The number of its first chunk.
+    first_chunk: ChunkNo,
+    chunks: usize,
+    /// Chunks that share a lock in the kernel follow each other; so many do.
+    section_chunks: usize,
+    states: States,
+    /// The zone that each chunk belongs to.
+    zones: Box<[AtomicU16]>,
+}
+
+/// All address space of a pool.
+pub struct Arena {
+    page_bytes: usize,
+    uffd: Option<Arc<Uffd>>,
+    blocks: [OnceLock<Block>; BLOCKS_MAX],
+    /// The block that was found last: most addresses are in the same one.
+    last_found: AtomicU32,
+    empty: Mutex<Empty>,
+}
+
+#[derive(Default)]
+struct Empty {
+    slots: BTreeMap<Kind, Vec<Slot>>,
+    /// Chunks that the next block of a kind has.
+    next_chunks: BTreeMap<Kind, usize>,
+    blocks: usize,
+    chunks: usize,
+}
+
+impl Arena {
+    /// No block yet. Memory of regions can come here only if `uffd` is what watches them.
+    pub fn new(page_bytes: usize, uffd: Option<Arc<Uffd>>) -> Self {
+        Self {
+            page_bytes,
+            uffd,
+            blocks: [const { OnceLock::new() }; BLOCKS_MAX],
+            last_found: AtomicU32::new(0),
+            empty: Mutex::default(),
+        }
+    }
+
+    /// Bytes of a base page.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// Pages of a chunk.
+    pub fn chunk_pages(&self) -> usize {
+        CHUNK_BYTES / self.page_bytes
+    }
+
+    /// A chunk without pages, and its number; of the section `lane` if one was used lately.
+    pub fn take_empty(&self, kind: Kind, lane: usize) -> Result<(ChunkNo, Slot)> {
+        let mut empty = lock(&self.empty);
+        if empty.slots.get(&kind).is_none_or(Vec::is_empty) {
+            self.add_block(&mut empty, kind)?;
+        }
+        let slots = empty.slots.entry(kind).or_default();
+        let from = slots.len().saturating_sub(LOOK_BACK);
+        let wanted = |&index: &usize| self.is_of_lane(self.chunk_of(&slots[index]), lane);
+        let index = (from..slots.len()).rev().find(wanted).unwrap_or(slots.len() - 1);
+        let slot = slots.swap_remove(index);
+        Ok((self.chunk_of(&slot), slot))
+    }
+
+    /// Takes a chunk without pages back.
+    pub fn give_empty(&self, kind: Kind, slot: Slot) {
+        lock(&self.empty).slots.entry(kind).or_default().push(slot);
+    }
+
+    /// The number of a chunk.
+    pub fn chunk_of(&self, slot: &Slot) -> ChunkNo {
+        let page = self.find(slot.address(0)).expect("slots are made here");
+        self.chunk_of_page(page).0
+    }
+
+    /// Whether a chunk is in a section that a lane prefers.
+    pub fn is_of_lane(&self, chunk: ChunkNo, lane: usize) -> bool {
+        let block = self.block_of_chunk(chunk);
+        (chunk - block.first_chunk) as usize / block.section_chunks == lane % SECTIONS
+    }
+
+    /// The page with this number in a chunk.
+    pub fn page(&self, chunk: ChunkNo, page: usize) -> PageNo {
+        let (index, block) = self.indexed_block_of_chunk(chunk);
+        let first = (chunk - block.first_chunk) as usize * self.chunk_pages();
+        PageNo((index as u64) << 48 | (first + page) as u64)
+    }
+
+    /// The chunk of a page, and the page's number there.
+    pub fn chunk_of_page(&self, page: PageNo) -> (ChunkNo, usize) {
+        let chunk = page.index() / self.chunk_pages();
+        (self.block(page).first_chunk + chunk as ChunkNo, page.index() % self.chunk_pages())
+    }
+
+    /// Where a page is.
+    pub fn address(&self, page: PageNo) -> NonNull<u8> {
+        let start = self.block(page).mapping.start() as usize + page.index() * self.page_bytes;
+        NonNull::new(start as *mut u8).expect("nothing is mapped at zero")
+    }
+
+    /// The page that begins at an address.
+    pub fn page_at(&self, start: NonNull<u8>) -> std::result::Result<PageNo, PoolError> {
+        let address = start.as_ptr() as u64;
+        let page = self.find(address).ok_or(PoolError::NotOurs { address })?;
+        match address.is_multiple_of(self.page_bytes as u64) {
+            true => Ok(page),
+            false => Err(PoolError::NotAStart { address }),
+        }
+    }
+
+    /// The mapping of so many pages, and their bytes there.
+    pub fn place(&self, first: PageNo, pages: usize) -> (&Mapping, Range<usize>) {
+        let start = first.index() * self.page_bytes;
+        (&self.block(first).mapping, start..start + pages * self.page_bytes)
+    }
+
+    /// The zone of a page that is in memory.
+    pub fn zone_of(&self, page: PageNo) -> usize {
+        let chunk = page.index() / self.chunk_pages();
+        usize::from(self.block(page).zones[chunk].load(Ordering::Relaxed))
+    }
+
+    /// Enters the zone of a chunk.
+    pub fn set_zone(&self, chunk: ChunkNo, zone: usize) {
+        let block = self.block_of_chunk(chunk);
+        let index = (chunk - block.first_chunk) as usize;
+        block.zones[index].store(zone as u16, Ordering::Relaxed);
+    }
+
+    /// Enters what a page is now. Who has the page says so, nobody else.
+    pub fn set(&self, page: PageNo, state: State) {
+        self.block(page).states.set(page.index(), state);
+    }
+
+    /// Whether a page is in this state.
+    pub fn is(&self, page: PageNo, state: State) -> bool {
+        self.block(page).states.is(page.index(), state)
+    }
+
+    /// Enters the same for so many pages.
+    pub fn set_all(&self, first: PageNo, pages: usize, state: State) {
+        self.block(first).states.set_all(first.index()..first.index() + pages, state);
+    }
+
+    /// Makes a run that somebody has a run in a list, or finds out why it cannot be freed.
+    pub fn begin_free(&self, page: PageNo, order: u32) -> std::result::Result<(), PoolError> {
+        let address = || self.address(page).as_ptr() as u64;
+        self.block(page).states.begin_free(page.index(), order, address)
+    }
+
+    fn find(&self, address: u64) -> Option<PageNo> {
+        let last_found = self.last_found.load(Ordering::Relaxed) as usize;
+        let inside = |index: usize| {
+            let block = self.blocks[index].get()?;
+            let offset = address.checked_sub(block.mapping.start())? as usize;
+            let page = offset / self.page_bytes;
+            (page < block.states.len()).then_some(PageNo((index as u64) << 48 | page as u64))
+        };
+        inside(last_found).or_else(|| {
+            let made = (0..BLOCKS_MAX).take_while(|&index| self.blocks[index].get().is_some());
+            let found = made.filter_map(inside).next()?;
+            self.last_found.store(found.block() as u32, Ordering::Relaxed);
+            Some(found)
+        })
+    }
+
+    fn block(&self, page: PageNo) -> &Block {
+        self.blocks[page.block()].get().expect("pages are made of blocks")
+    }
+
+    fn block_of_chunk(&self, chunk: ChunkNo) -> &Block {
+        self.indexed_block_of_chunk(chunk).1
+    }
+
+    fn indexed_block_of_chunk(&self, chunk: ChunkNo) -> (usize, &Block) {
+        let blocks = self.blocks.iter().map_while(OnceLock::get).enumerate();
+        let mut with_it = blocks.filter(|(_, block)| {
+            chunk.checked_sub(block.first_chunk).is_some_and(|i| (i as usize) < block.chunks)
+        });
+        with_it.next().expect("chunks are made of blocks")
+    }
+
+    fn add_block(&self, empty: &mut Empty, kind: Kind) -> Result<()> {
+        let mut chunks = *empty.next_chunks.entry(kind).or_insert(FIRST_BLOCK_CHUNKS);
+        let mapping = loop {
+            match mapping(chunks, kind) {
+                // The process may be allowed less (RLIMIT_AS).
+                Err(_) if chunks > SECTIONS => chunks /= 2,
+                made => break made?,
+            }
+        };
+        let sections = match kind.origin {
+            Origin::Regions => self.watch(&mapping)?,
+            Origin::Node(_) => 1,
+        };
+        let pages = chunks * self.chunk_pages();
+        let block = Block {
+            first_chunk: empty.chunks as ChunkNo,
+            chunks,
+            section_chunks: chunks / sections,
+            states: States::away(pages),
+            zones: (0..chunks).map(|_| AtomicU16::new(0)).collect(),
+            mapping: Arc::new(mapping),
+        };
+        let mut slots: Vec<(usize, Slot)> =
+            Mapping::slots(&block.mapping, CHUNK_BYTES).into_iter().enumerate().collect();
+        // So that sections take turns, and low addresses come first.
+        slots.sort_by_key(|(index, _)| std::cmp::Reverse(index % block.section_chunks));
+        let entry = self.blocks.get(empty.blocks).ok_or_else(too_many)?;
+        entry.set(block).ok().expect("blocks are added one after the other");
+        empty.blocks += 1;
+        empty.chunks += chunks;
+        empty.next_chunks.insert(kind, chunks * 2);
+        empty.slots.entry(kind).or_default().extend(slots.into_iter().map(|(_, slot)| slot));
+        Ok(())
+    }
+
+    /// Has a block watched, and returns how many sections it has.
+    fn watch(&self, mapping: &Mapping) -> Result<usize> {
+        let uffd = self.uffd.as_ref().expect("a pool without pager has no memory of regions");
+        let sections = sections::split(mapping, SECTIONS);
+        mapping.advise(0..mapping.bytes(), Advice::Discard).map_err(system("madvise"))?;
+        let (start, bytes) = (mapping.start(), mapping.bytes() as u64);
+        uffd.register(start, bytes).map_err(|e| system("UFFDIO_REGISTER")(e.into()))?;
+        Ok(sections)
+    }
+}
+
+impl PageNo {
+    fn block(self) -> usize {
+        (self.0 >> 48) as usize
+    }
+
+    fn index(self) -> usize {
+        (self.0 & ((1 << 48) - 1)) as usize
+    }
+}
+
+fn mapping(chunks: usize, kind: Kind) -> Result<Mapping> {
+    let mapping = Mapping::reserve(chunks * CHUNK_BYTES, CHUNK_BYTES).map_err(system("mmap"))?;
+    let whole = 0..mapping.bytes();
+    let advice = match kind.size {
+        PageSize::Base => Advice::BasePages,
+        PageSize::Huge => Advice::HugePages,
+    };
+    mapping.advise(whole.clone(), advice).ok(); // kernels without huge pages do not know it
+    mapping.advise(whole.clone(), Advice::DontFork).map_err(system("madvise"))?;
+    if let Origin::Node(Some(node)) = kind.origin {
+        mapping.prefer(whole.clone(), node).map_err(system("mbind"))?;
+    }
+    // Where all memory is locked (MCL_FUTURE) mmap brought the pages, and nobody would count them.
+    mapping.advise(whole, Advice::Discard).map_err(system("madvise"))?;
+    Ok(mapping)
+}
+
+fn too_many() -> crate::Error {
+    system("mmap")(std::io::ErrorKind::OutOfMemory.into())
+}

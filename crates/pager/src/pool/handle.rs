@@ -1,0 +1,217 @@
+//! The face of a page pool.
+
+use std::fmt;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nodeward_linux::{Linux, nodes};
+use nodeward_machine::Machine;
+use nodeward_model::{NodeId, Nodemask, Topology};
+use nodeward_policy::pcp::Limits;
+
+use super::arena::Arena;
+use super::error::PoolError;
+use super::forks;
+use super::housekeeper::Housekeeper;
+use super::options::{PoolOptions, PoolStats, Wanted};
+use super::pool::{Bounds, Parts, Pool};
+use super::run::PageRun;
+use crate::error::{Error, Result};
+use crate::rooms::Rooms;
+use crate::sys::Uffd;
+use crate::{PageSize, Pager};
+
+/// Lists of a node hold an eighth of its zone at most, as in the kernel, and as much may be free.
+const SHARE: usize = 8;
+
+/// Runs of 2^n pages for buffer pools, packet rings and caches, from the node of the calling
+/// thread. A clone is another handle; the pool ends with the last one.
+///
+/// What is allocated may be used and freed by any thread. Memory of a pool is not inherited by
+/// children of fork(2) (`MADV_DONTFORK`), where all calls end with [`PoolError::Forked`]. Signal
+/// handlers must neither allocate nor free.
+#[derive(Clone)]
+pub struct PagePool(Arc<Inner>);
+
+struct Inner {
+    /// `None` while it is dropped.
+    pool: Option<Arc<Pool>>,
+    housekeeper: Option<Housekeeper>,
+    /// Whose pool it is, if it is a pager's; it ends later than this.
+    pager: Option<Pager>,
+}
+
+impl PagePool {
+    /// Opens a pool; it has no memory yet.
+    ///
+    /// # Errors
+    /// If the machine cannot be looked at, a thread cannot be started, or an option makes no sense.
+    pub fn open(options: &PoolOptions) -> Result<Self> {
+        let topology = Linux::open().topology()?;
+        let allowed = nodes::context(Path::new("/"), &topology)?.allowed;
+        let usable = allowed.and(&topology.nodes_with_memory());
+        Self::with(options, &[options.page], topology, &usable, None)
+    }
+
+    /// A pool with pages of these sizes on these nodes; memory of regions can come there only if
+    /// `uffd` is what watches them.
+    pub(crate) fn with(
+        options: &PoolOptions,
+        sizes: &[PageSize],
+        topology: Topology,
+        usable: &Nodemask,
+        uffd: Option<Arc<Uffd>>,
+    ) -> Result<Self> {
+        forks::count()?;
+        let machine = Linux::open();
+        let page_bytes = machine.page_bytes() as usize;
+        let mut zones = Vec::new();
+        for node in usable.iter() {
+            let (bounds, limits) = bounds(options, &topology, node, page_bytes)?;
+            zones.extend(sizes.iter().map(|&size| (node, size, bounds, limits)));
+        }
+        let period = match options.period {
+            Duration::ZERO => PoolOptions::PERIOD,
+            period => period,
+        };
+        let pool = Arc::new(Pool::new(Parts {
+            arena: Arena::new(page_bytes, uffd),
+            zones,
+            size: options.page,
+            topology,
+            rooms: Arc::new(Rooms::of(machine)),
+            tuning: options.tuning,
+            period,
+        }));
+        let keeper = options.housekeeper.then(|| Housekeeper::start(&pool, period)).transpose()?;
+        Ok(Self(Arc::new(Inner { pool: Some(pool), housekeeper: keeper, pager: None })))
+    }
+
+    /// Another handle of a pager's pool, which the pager outlives.
+    pub(crate) fn of_pager(pool: &Arc<Pool>, pager: Pager) -> Self {
+        let pool = Some(Arc::clone(pool));
+        Self(Arc::new(Inner { pool, housekeeper: None, pager: Some(pager) }))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Pool> {
+        self.0.pool.as_ref().expect("it is there until the last handle is gone")
+    }
+
+    /// Hands out a run of 2^order pages, which begins at a multiple of its length.
+    ///
+    /// # Errors
+    /// [`PoolError::NoMemory`] if no node that is allowed has room, [`PoolError::UnknownNode`],
+    /// [`PoolError::Order`], [`PoolError::Closed`], [`PoolError::Forked`].
+    pub fn allocate(&self, wanted: &Wanted) -> std::result::Result<NonNull<u8>, PoolError> {
+        self.pool().allocate(wanted)
+    }
+
+    /// Takes a run back that [`PagePool::allocate`] handed out, with its order. Nobody may use it
+    /// any more.
+    ///
+    /// # Errors
+    /// If no run of this order was handed out there, or it was freed before; nothing happens then.
+    pub fn free(&self, start: NonNull<u8>, order: u32) -> std::result::Result<(), PoolError> {
+        self.pool().free(start, order)
+    }
+
+    /// A run that is freed when it is dropped.
+    ///
+    /// # Errors
+    /// As for [`PagePool::allocate`].
+    pub fn run(&self, wanted: &Wanted) -> std::result::Result<PageRun<'_>, PoolError> {
+        PageRun::new(self.pool(), wanted)
+    }
+
+    /// Bytes of a base page.
+    pub fn page_bytes(&self) -> usize {
+        self.pool().arena.page_bytes()
+    }
+
+    /// The largest order: a run of it has 2 MiB.
+    pub fn order_max(&self) -> u32 {
+        self.pool().arena.chunk_pages().ilog2()
+    }
+
+    /// What the pool has and has done. Takes a moment on a machine with many CPUs. Nothing in
+    /// children of fork(2).
+    pub fn stats(&self) -> PoolStats {
+        let is_ours = self.pool().check_process().is_ok();
+        // In a child, locks may be held for ever.
+        if is_ours { self.pool().stats() } else { PoolStats::default() }
+    }
+
+    /// Gives all free memory back to the kernel; returns how many bytes. Children of fork(2) have
+    /// none.
+    pub fn give_back(&self) -> usize {
+        let is_ours = self.pool().check_process().is_ok();
+        if is_ours { self.pool().give_back() * self.page_bytes() } else { 0 }
+    }
+
+    /// Does what is due once in a period. For pools without housekeeper.
+    pub fn tick(&self) {
+        if self.pool().check_process().is_ok() {
+            self.pool().tick();
+        }
+    }
+
+    /// Lets nobody allocate any more. What was handed out stays valid and can be freed.
+    pub fn close(&self) {
+        self.pool().close();
+    }
+
+    fn pool(&self) -> &Pool {
+        self.shared()
+    }
+}
+
+impl fmt::Debug for PagePool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PagePool").field("zones", &self.pool().zones.len()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let (pool, housekeeper) = (self.pool.take(), self.housekeeper.take());
+        let Some(pool) = pool.filter(|_| self.pager.is_none()) else { return };
+        if pool.check_process().is_err() {
+            // Its memory and thread are in the parent, and its locks may be held for ever.
+            std::mem::forget((pool, housekeeper));
+            return;
+        }
+        housekeeper.into_iter().for_each(Housekeeper::stop);
+        pool.give_back();
+    }
+}
+
+fn bounds(
+    options: &PoolOptions,
+    topology: &Topology,
+    node: NodeId,
+    page_bytes: usize,
+) -> Result<(Bounds, Limits)> {
+    let of_node = topology.nodes.get(&node);
+    let memory = of_node.and_then(|node| node.memory_bytes).unwrap_or(u64::MAX);
+    let pages = options.zone_bytes.unwrap_or(memory).min(memory) as usize / page_bytes;
+    if pages == 0 {
+        return Err(Error::BadOption {
+            what: format!("a zone of {} bytes has no page", options.zone_bytes.unwrap_or(memory)),
+            fix: format!("give it {page_bytes} bytes at least"),
+        });
+    }
+    let cpus = of_node.map_or(0, |node| node.cpus.len());
+    let cpus = if cpus > 0 { cpus } else { topology.cpus.len().max(1) };
+    let batch = options.batch.unwrap_or(PoolOptions::BATCH);
+    let high_default = options.high_default.unwrap_or(batch.saturating_mul(4));
+    let high_max = u32::try_from(pages / SHARE / cpus).unwrap_or(u32::MAX);
+    let keep = options.keep_bytes as usize / page_bytes;
+    let bounds = Bounds {
+        held_pages_max: pages,
+        free_pages_max: (pages / SHARE).max(keep),
+        keep_pages: keep,
+    };
+    Ok((bounds, Limits { batch, high_default, high_max: high_max.max(high_default) }))
+}

@@ -1,0 +1,37 @@
+//! Free pages: who has them, and how many there are.
+//!
+//! A [`PagePool`] hands out runs of 2^n pages and takes them back. Each node has a zone of free
+//! pages behind a lock, and in front of it each CPU a list that only threads on that CPU use. How
+//! long lists are is what [`nodeward_policy::pcp`] decides.
+//!
+//! ```text
+//! allocate / free  ->  list of the CPU  ->  zone of the node  ->  kernel
+//!                      (try-lock)           (lock)                (populate, discard)
+//! ```
+//!
+//! Locks are taken in this order: a list's, `supply` of a zone, the zone's. Whoever has `supply`
+//! only tries for lists, so nobody waits in a circle.
+
+mod arena;
+mod cpu_lists;
+mod error;
+mod forks;
+mod handle;
+mod housekeeper;
+mod list;
+mod options;
+#[allow(clippy::module_inception, reason = "the pool itself, beside what it is made of")]
+mod pool;
+mod run;
+mod states;
+mod supply;
+#[cfg(test)]
+mod tests;
+mod zone;
+
+pub use arena::{Kind, Origin};
+pub use error::PoolError;
+pub use handle::PagePool;
+pub use options::{ListStats, PoolOptions, PoolStats, Wanted};
+pub use pool::{Pool, Shell};
+pub use run::PageRun;

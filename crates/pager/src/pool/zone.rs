@@ -1,0 +1,487 @@
+//! The free pages of one node: runs of 2^n pages, n up to a chunk, as the kernel's buddy allocator
+//! has them. Counts and sets only; the pages themselves are the caller's.
+//!
+//! A chunk's free pages are bits, and blocks of an order are found in them when they are asked for.
+//! So nothing is ever merged: a block is whole as soon as its last page is free. Chunks hang in a
+//! list for each order of their largest block; who asks gets a block of the smallest order that is
+//! enough, from the chunk that was used last.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crate::page_bits::{ORDER_MAX, PageBits};
+
+/// Lists of chunks: one for each order.
+const ORDERS: usize = ORDER_MAX as usize + 1;
+
+/// How many chunks are looked through for one that is wanted more than others.
+const LOOKED_AT: usize = 8;
+
+/// The number of a chunk in its pool.
+pub type ChunkNo = u32;
+
+/// The free pages of a node. `S` is what is kept for each chunk and handed out with it.
+pub struct Zone<S> {
+    /// By their number; none where the chunk is not in this zone.
+    chunks: Vec<Option<Box<Chunk<S>>>>,
+    /// The first chunk of each list.
+    heads: [Option<ChunkNo>; ORDERS],
+    /// Chunks with missing pages that may be brought into memory.
+    holed: BTreeSet<ChunkNo>,
+    /// Chunks with missing pages that stay missing.
+    stubs: BTreeSet<ChunkNo>,
+    chunk_pages: usize,
+    free_pages: usize,
+    held_pages: usize,
+    least_free_pages: usize,
+}
+
+struct Chunk<S> {
+    shell: S,
+    /// Pages that are in memory.
+    present: PageBits,
+    /// Those of them that nobody has.
+    free: PageBits,
+    /// Whether missing pages may be brought into memory, and whether somebody is doing so.
+    grows: bool,
+    growing: bool,
+    /// The list that it hangs in, and its neighbours there.
+    list: Option<usize>,
+    previous: Option<ChunkNo>,
+    next: Option<ChunkNo>,
+}
+
+impl<S> Zone<S> {
+    /// No pages yet; chunks have so many.
+    pub fn new(chunk_pages: usize) -> Self {
+        Self {
+            chunks: Vec::new(),
+            heads: [None; ORDERS],
+            holed: BTreeSet::new(),
+            stubs: BTreeSet::new(),
+            chunk_pages,
+            free_pages: 0,
+            held_pages: 0,
+            least_free_pages: 0,
+        }
+    }
+
+    /// Pages that nobody has.
+    pub fn free_pages(&self) -> usize {
+        self.free_pages
+    }
+
+    /// Pages that are in memory.
+    pub fn held_pages(&self) -> usize {
+        self.held_pages
+    }
+
+    /// The fewest free pages since the last call.
+    pub fn take_least_free(&mut self) -> usize {
+        std::mem::replace(&mut self.least_free_pages, self.free_pages)
+    }
+
+    /// Whether there is a block of an order.
+    pub fn has(&self, order: u32) -> bool {
+        self.heads[order as usize..].iter().any(Option::is_some)
+    }
+
+    /// Takes at most `most` blocks of an order, and tells of each its chunk and first page. They
+    /// come from chunks whose largest block is the smallest that will do, each from its first page
+    /// on: what is broken is used up, and neighbours in memory are neighbours in time, which share
+    /// a cache line of the page table.
+    pub fn take(&mut self, order: u32, most: usize, mut took: impl FnMut(ChunkNo, usize)) -> usize {
+        let mut taken = 0;
+        while taken < most {
+            let Some(number) = self.heads[order as usize..].iter().flatten().next().copied() else {
+                break;
+            };
+            let chunk = self.chunk_mut(number);
+            let blocks = chunk.free.blocks(order);
+            for start in blocks.iter().take(most - taken) {
+                chunk.free.remove_all(start..start + (1 << order));
+                took(number, start);
+                taken += 1;
+            }
+            self.relink(number);
+        }
+        self.free_pages -= taken << order;
+        self.least_free_pages = self.least_free_pages.min(self.free_pages);
+        taken
+    }
+
+    /// Takes back pages of a chunk of this zone.
+    pub fn put(&mut self, number: ChunkNo, pages: Range<usize>) {
+        let chunk = self.chunk_mut(number);
+        debug_assert!(pages.clone().all(|page| chunk.present.contains(page)));
+        debug_assert!(pages.clone().all(|page| !chunk.free.contains(page)));
+        chunk.free.insert_all(pages.clone());
+        self.free_pages += pages.len();
+        self.relink(number);
+    }
+
+    /// Takes in a chunk whose first pages are in memory and free. `grows` says whether others of it
+    /// may be brought into memory later.
+    pub fn adopt(&mut self, number: ChunkNo, shell: S, pages: usize, grows: bool) {
+        let index = number as usize;
+        if self.chunks.len() <= index {
+            self.chunks.resize_with(index + 1, || None);
+        }
+        let present = PageBits::of(0..pages);
+        let chunk = Chunk {
+            shell,
+            present,
+            free: present,
+            grows,
+            growing: false,
+            list: None,
+            previous: None,
+            next: None,
+        };
+        debug_assert!(self.chunks[index].is_none(), "a chunk is in one zone only");
+        self.chunks[index] = Some(Box::new(chunk));
+        self.free_pages += pages;
+        self.held_pages += pages;
+        self.note_holes(number);
+        self.relink(number);
+    }
+
+    /// Hands out a chunk of which all pages are free, from its first on without a gap, and how many
+    /// there are: if possible one that has all pages and is wanted, among those used last.
+    pub fn take_idle(&mut self, wanted: impl Fn(ChunkNo) -> bool) -> Option<(S, usize)> {
+        let number = self.idle(wanted)?;
+        let pages = self.chunk(number).present.len();
+        Some((self.part_with(number), pages))
+    }
+
+    /// Whether there is such a chunk.
+    pub fn has_idle(&self) -> bool {
+        self.idle(|_| true).is_some()
+    }
+
+    fn idle(&self, wanted: impl Fn(ChunkNo) -> bool) -> Option<ChunkNo> {
+        let order = self.chunk_pages.ilog2() as usize;
+        let whole = || std::iter::successors(self.heads[order], |&number| self.chunk(number).next);
+        let first = whole().take(LOOKED_AT).find(|&number| wanted(number)).or(whole().next());
+        let is_idle = |number: &ChunkNo| {
+            let chunk = self.chunk(*number);
+            let first = PageBits::of(0..chunk.present.len());
+            chunk.present == first && chunk.free == first && !first.is_empty()
+        };
+        first.or_else(|| self.stubs.iter().copied().find(is_idle))
+    }
+
+    /// Chooses missing pages, enough for a block of the order, and for one of the order `better` if
+    /// a chunk has room for it; the caller brings them into memory, then calls [`Zone::grown`].
+    pub fn begin_growth(&mut self, order: u32, better: u32) -> Option<(ChunkNo, Range<usize>)> {
+        let block_of = |order: u32| {
+            let chunks = self.holed.iter().take(LOOKED_AT);
+            let mut blocks = chunks.filter_map(|&number| {
+                let (start, _) = self.missing(number).best_block(order)?;
+                Some((number, start..start + (1 << order)))
+            });
+            blocks.next()
+        };
+        let (number, pages) = block_of(better.max(order)).or_else(|| block_of(order))?;
+        self.chunk_mut(number).growing = true;
+        self.holed.remove(&number);
+        Some((number, pages))
+    }
+
+    /// Ends what [`Zone::begin_growth`] began: the pages are in memory now, or none is.
+    pub fn grown(&mut self, number: ChunkNo, pages: Range<usize>) {
+        let chunk = self.chunk_mut(number);
+        chunk.growing = false;
+        chunk.present.insert_all(pages.clone());
+        chunk.free.insert_all(pages.clone());
+        self.held_pages += pages.len();
+        self.free_pages += pages.len();
+        self.note_holes(number);
+        self.relink(number);
+    }
+
+    /// Chooses at most so many free pages to be freed for good, whole chunks first: the caller
+    /// frees them, then calls [`Zone::shrunk`], or [`Zone::stayed`] if that fails. Until then they
+    /// are counted nowhere.
+    pub fn begin_shrink(&mut self, most: usize) -> Option<(ChunkNo, Range<usize>)> {
+        let mut lists = self.heads.iter().rev().flatten().copied();
+        let number = lists.find(|&number| !self.chunk(number).growing)?;
+        let chunk = self.chunk_mut(number);
+        let order = chunk.free.largest_order()?;
+        let start = chunk.free.blocks(order).iter().next()?;
+        let pages = start..start + most.min(1 << order);
+        chunk.free.remove_all(pages.clone());
+        self.held_pages -= pages.len();
+        self.free_pages -= pages.len();
+        self.least_free_pages = self.least_free_pages.min(self.free_pages);
+        self.relink(number);
+        Some((number, pages))
+    }
+
+    /// Ends what [`Zone::begin_shrink`] began. Returns the chunk if none of its pages is left.
+    pub fn shrunk(&mut self, number: ChunkNo, pages: Range<usize>) -> Option<S> {
+        let chunk = self.chunk_mut(number);
+        chunk.present.remove_all(pages.clone());
+        if chunk.present.is_empty() && !chunk.growing {
+            return Some(self.part_with(number));
+        }
+        self.note_holes(number);
+        None
+    }
+
+    /// Takes pages back that [`Zone::begin_shrink`] chose, because they could not be freed.
+    pub fn stayed(&mut self, number: ChunkNo, pages: Range<usize>) {
+        self.held_pages += pages.len();
+        self.put(number, pages);
+    }
+
+    /// What is kept for each chunk, for the end of the pool: with whether somebody has pages of it.
+    pub fn into_chunks(self) -> impl Iterator<Item = (S, bool)> {
+        self.chunks.into_iter().flatten().map(|chunk| (chunk.shell, chunk.present != chunk.free))
+    }
+
+    fn note_holes(&mut self, number: ChunkNo) {
+        if self.chunk(number).growing || self.missing(number).is_empty() {
+            return;
+        }
+        match self.chunk(number).grows {
+            true => self.holed.insert(number),
+            false => self.stubs.insert(number),
+        };
+    }
+
+    fn missing(&self, number: ChunkNo) -> PageBits {
+        PageBits::of(0..self.chunk_pages).without(&self.chunk(number).present)
+    }
+
+    fn part_with(&mut self, number: ChunkNo) -> S {
+        self.unlink(number);
+        self.holed.remove(&number);
+        self.stubs.remove(&number);
+        let chunk = self.chunks[number as usize].take().expect("it is in this zone");
+        self.free_pages -= chunk.free.len();
+        self.held_pages -= chunk.present.len();
+        self.least_free_pages = self.least_free_pages.min(self.free_pages);
+        chunk.shell
+    }
+
+    /// Hangs a chunk into the list that its largest block belongs to, in front.
+    fn relink(&mut self, number: ChunkNo) {
+        let list = self.chunk(number).free.largest_order().map(|order| order as usize);
+        if list == self.chunk(number).list {
+            return;
+        }
+        self.unlink(number);
+        let Some(list) = list else { return };
+        let second = self.heads[list].replace(number);
+        let chunk = self.chunk_mut(number);
+        (chunk.list, chunk.previous, chunk.next) = (Some(list), None, second);
+        if let Some(second) = second {
+            self.chunk_mut(second).previous = Some(number);
+        }
+    }
+
+    fn unlink(&mut self, number: ChunkNo) {
+        let chunk = self.chunk_mut(number);
+        let Some(list) = chunk.list.take() else { return };
+        let (previous, next) = (chunk.previous.take(), chunk.next.take());
+        match previous {
+            Some(previous) => self.chunk_mut(previous).next = next,
+            None => self.heads[list] = next,
+        }
+        if let Some(next) = next {
+            self.chunk_mut(next).previous = previous;
+        }
+    }
+
+    fn chunk(&self, number: ChunkNo) -> &Chunk<S> {
+        self.chunks[number as usize].as_deref().expect("it is in this zone")
+    }
+
+    fn chunk_mut(&mut self, number: ChunkNo) -> &mut Chunk<S> {
+        self.chunks[number as usize].as_deref_mut().expect("it is in this zone")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CHUNK_PAGES: usize = 512;
+
+    /// A zone with whole chunks.
+    fn zone(chunks: u32) -> Zone<u32> {
+        let mut zone = Zone::new(CHUNK_PAGES);
+        (0..chunks).for_each(|chunk| zone.adopt(chunk, chunk, CHUNK_PAGES, true));
+        zone
+    }
+
+    fn take(zone: &mut Zone<u32>, order: u32, most: usize) -> Vec<(ChunkNo, usize)> {
+        let mut taken = Vec::new();
+        let count = zone.take(order, most, |chunk, page| taken.push((chunk, page)));
+        assert_eq!(count, taken.len());
+        taken
+    }
+
+    /// Goal: small runs come out of the block that is broken already; large ones stay whole.
+    #[test]
+    fn what_is_broken_is_used_up_first() {
+        let mut zone = zone(2);
+        let first = take(&mut zone, 0, 1)[0];
+        let second = take(&mut zone, 0, 1)[0];
+        assert_eq!((first.0, first.1 ^ 1), second, "its buddy");
+        assert_eq!(take(&mut zone, 9, 2).len(), 1, "the other chunk is whole");
+        assert_eq!(take(&mut zone, 8, 2), [(first.0, 256)]);
+    }
+
+    /// Goal: blocks become whole again, whatever the order in which pages come back.
+    #[test]
+    fn what_comes_back_is_whole_again() {
+        let mut zone = zone(1);
+        let taken = take(&mut zone, 0, CHUNK_PAGES);
+        assert!(!zone.has(0));
+        for step in [0, 1] {
+            taken.iter().filter(|(_, page)| page % 2 == step).for_each(|&(chunk, page)| {
+                zone.put(chunk, page..page + 1);
+            });
+            assert_eq!(zone.has(1), step == 1, "before that no page has its buddy");
+        }
+        assert_eq!(take(&mut zone, 9, 1), [(0, 0)]);
+    }
+
+    /// Goal: pages that are missing are brought into memory in chunks that have some, and chunks
+    /// without pages leave.
+    #[test]
+    fn chunks_grow_and_go() {
+        let mut zone = zone(1);
+        assert_eq!(zone.begin_growth(0, 6), None, "nothing is missing");
+        let (chunk, gone) = zone.begin_shrink(100).unwrap();
+        assert_eq!((chunk, gone.clone()), (0, 0..100));
+        assert_eq!((zone.free_pages(), zone.held_pages()), (412, 412));
+        zone.stayed(chunk, gone);
+        assert_eq!((zone.free_pages(), zone.held_pages()), (512, 512));
+        let (chunk, gone) = zone.begin_shrink(100).unwrap();
+        assert_eq!(zone.shrunk(chunk, gone), None);
+        assert_eq!((zone.free_pages(), zone.held_pages()), (412, 412));
+
+        assert_eq!(zone.begin_growth(7, 6), None, "100 pages are not 128");
+        assert_eq!(zone.begin_growth(0, 6), Some((0, 0..64)));
+        assert_eq!(zone.begin_growth(0, 6), None, "one at a time");
+        assert_eq!(zone.begin_shrink(1), None, "its pages are being counted");
+        zone.grown(0, 0..64);
+        assert_eq!((zone.free_pages(), zone.held_pages()), (476, 476));
+
+        let mut left = Vec::new();
+        while let Some((chunk, pages)) = zone.begin_shrink(usize::MAX) {
+            left.extend(zone.shrunk(chunk, pages));
+        }
+        assert_eq!((left, zone.held_pages(), zone.free_pages()), (vec![0], 0, 0));
+    }
+
+    /// Goal: a migration gets whole chunks only, then what is left of earlier ones, never one of
+    /// which somebody has a page.
+    #[test]
+    fn idle_chunks_leave_with_all_their_pages() {
+        let mut zone = zone(2);
+        let used = take(&mut zone, 0, 1)[0].0;
+        zone.adopt(2, 2, 100, false);
+        zone.adopt(3, 3, 0, true);
+        assert_eq!(zone.take_idle(|_| false), Some((1 - used, 512)));
+        assert_eq!(zone.take_idle(|_| true), Some((2, 100)));
+        assert_eq!(zone.take_idle(|_| true), None);
+        assert_eq!((zone.free_pages(), zone.held_pages()), (511, 512));
+    }
+
+    /// Goal: what was free all the time is what nobody needed.
+    #[test]
+    fn the_least_that_was_free_is_remembered() {
+        let mut zone = zone(1);
+        assert_eq!(zone.take_least_free(), 0, "it began empty");
+        let runs = take(&mut zone, 4, 10);
+        runs.into_iter().for_each(|(chunk, page)| zone.put(chunk, page..page + 16));
+        assert_eq!(zone.take_least_free(), 512 - 160);
+        assert_eq!(zone.take_least_free(), 512);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Take { order: u32, most: usize },
+        Put(prop::sample::Index),
+        Grow { order: u32, better: u32 },
+        Shrink(usize),
+        Adopt(usize),
+        TakeIdle,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let order = 0..=ORDER_MAX;
+        prop_oneof![
+            4 => (order.clone(), 1..80_usize).prop_map(|(order, most)| Step::Take { order, most }),
+            6 => any::<prop::sample::Index>().prop_map(Step::Put),
+            1 => (order.clone(), order).prop_map(|(order, better)| Step::Grow { order, better }),
+            1 => (1..700_usize).prop_map(Step::Shrink),
+            1 => (0..=CHUNK_PAGES).prop_map(Step::Adopt),
+            1 => Just(Step::TakeIdle),
+        ]
+    }
+
+    proptest! {
+        /// Goal: whatever is done, every page in memory is free, or has exactly one owner, and runs
+        /// are aligned.
+        #[test]
+        fn no_page_has_two_owners(steps in proptest::collection::vec(step(), 1..120)) {
+            let mut zone = zone(1);
+            let free = |pages: &Range<usize>, owned: &BTreeSet<(ChunkNo, usize)>, chunk| {
+                pages.clone().all(|page| !owned.contains(&(chunk, page)))
+            };
+            let mut owned: Vec<(ChunkNo, Range<usize>)> = Vec::new();
+            let mut pages_of: BTreeSet<(ChunkNo, usize)> = BTreeSet::new();
+            let mut next = 1;
+            for step in steps {
+                match step {
+                    Step::Take { order, most } => {
+                        for (chunk, start) in take(&mut zone, order, most) {
+                            prop_assert!(start.is_multiple_of(1 << order));
+                            let run = start..start + (1 << order);
+                            prop_assert!(run.clone().all(|page| pages_of.insert((chunk, page))));
+                            owned.push((chunk, run));
+                        }
+                    }
+                    Step::Put(which) if !owned.is_empty() => {
+                        let (chunk, run) = owned.swap_remove(which.index(owned.len()));
+                        run.clone().for_each(|page| _ = pages_of.remove(&(chunk, page)));
+                        zone.put(chunk, run);
+                    }
+                    Step::Grow { order, better } => {
+                        if let Some((chunk, pages)) = zone.begin_growth(order, better) {
+                            prop_assert!(pages.len() >= 1 << order);
+                            prop_assert!(free(&pages, &pages_of, chunk));
+                            zone.grown(chunk, pages);
+                        }
+                    }
+                    Step::Shrink(most) => {
+                        if let Some((chunk, pages)) = zone.begin_shrink(most) {
+                            prop_assert!(pages.len() <= most && !pages.is_empty());
+                            prop_assert!(free(&pages, &pages_of, chunk));
+                            zone.shrunk(chunk, pages);
+                        }
+                    }
+                    Step::Adopt(pages) => {
+                        zone.adopt(next, next, pages, pages % 2 == 0);
+                        next += 1;
+                    }
+                    Step::TakeIdle => {
+                        if let Some((chunk, _)) = zone.take_idle(|_| true) {
+                            prop_assert!(!owned.iter().any(|(owner, _)| *owner == chunk));
+                        }
+                    }
+                    Step::Put(_) => {}
+                }
+                prop_assert_eq!(zone.held_pages() - zone.free_pages(), pages_of.len());
+                prop_assert_eq!(zone.has(0), zone.free_pages() > 0);
+            }
+        }
+    }
+}

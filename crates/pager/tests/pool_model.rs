@@ -1,0 +1,538 @@
+//! How runs go between the lists of CPUs, the zone and the kernel, model-checked: the real files
+//! of the pool with the locks and atomics of loom, which tries every order of the threads (with at
+//! most [`PREEMPTIONS`] switches at an unforced place). Counters, which order nothing, are std's.
+//!
+//! Invented are the machine, one node with two CPUs, and its memory, which notes what is there and
+//! who has it, and panics where the pool frees or hands out what somebody has.
+
+#![allow(dead_code, reason = "no model uses all of the real files")]
+#![allow(clippy::forget_non_drop, reason = "a slot of the model is only a number")]
+
+#[path = "../src/pool/cpu_lists.rs"]
+mod cpu_lists;
+#[path = "../src/pool/error.rs"]
+mod error;
+#[path = "../src/pool/list.rs"]
+mod list;
+#[path = "../src/pool/options.rs"]
+mod options;
+#[path = "../src/page_bits.rs"]
+mod page_bits;
+#[path = "../src/pool/pool.rs"]
+mod pool;
+#[path = "../src/pool/states.rs"]
+mod states;
+#[path = "../src/pool/supply.rs"]
+mod supply;
+#[allow(unsafe_code, reason = "the real file, from the room where it is allowed")]
+#[path = "../src/sys/try_lock.rs"]
+mod try_lock;
+#[path = "../src/pool/zone.rs"]
+mod zone;
+
+/// Nobody forks here.
+mod forks {
+    pub fn children() -> u32 {
+        0
+    }
+}
+
+/// Of one block.
+mod arena {
+    use std::ops::Range;
+    use std::ptr::NonNull;
+    use std::sync::Mutex;
+
+    use nodeward_model::NodeId;
+
+    use super::error::PoolError;
+    use super::states::{State, States};
+    use super::zone::ChunkNo;
+    use crate::sys::{Mapping, Slot};
+    use crate::{CHUNK_PAGES, CHUNKS, PAGE, PageSize};
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Kind {
+        pub size: PageSize,
+        pub origin: Origin,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Origin {
+        Node(Option<NodeId>),
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct PageNo(usize);
+
+    pub struct Arena {
+        pub mapping: Mapping,
+        states: States,
+        empty: Mutex<Vec<Slot>>,
+    }
+
+    impl Arena {
+        pub fn new() -> Self {
+            Self {
+                mapping: Mapping::default(),
+                states: States::away(CHUNKS * CHUNK_PAGES),
+                empty: Mutex::new((0..CHUNKS).map(Slot).collect()),
+            }
+        }
+
+        pub fn page_bytes(&self) -> usize {
+            PAGE
+        }
+
+        pub fn chunk_pages(&self) -> usize {
+            CHUNK_PAGES
+        }
+
+        pub fn take_empty(&self, _kind: Kind, _lane: usize) -> crate::Result<(ChunkNo, Slot)> {
+            let slot = self.empty.lock().unwrap().pop().ok_or(())?;
+            Ok((slot.0 as ChunkNo, slot))
+        }
+
+        pub fn give_empty(&self, _kind: Kind, slot: Slot) {
+            self.empty.lock().unwrap().push(slot);
+        }
+
+        pub fn chunk_of(&self, slot: &Slot) -> ChunkNo {
+            slot.0 as ChunkNo
+        }
+
+        pub fn is_of_lane(&self, _chunk: ChunkNo, _lane: usize) -> bool {
+            true
+        }
+
+        pub fn page(&self, chunk: ChunkNo, page: usize) -> PageNo {
+            PageNo(chunk as usize * CHUNK_PAGES + page)
+        }
+
+        pub fn chunk_of_page(&self, page: PageNo) -> (ChunkNo, usize) {
+            ((page.0 / CHUNK_PAGES) as ChunkNo, page.0 % CHUNK_PAGES)
+        }
+
+        /// Nothing is at zero.
+        pub fn address(&self, page: PageNo) -> NonNull<u8> {
+            NonNull::without_provenance(((page.0 + 1) * PAGE).try_into().unwrap())
+        }
+
+        pub fn page_at(&self, start: NonNull<u8>) -> Result<PageNo, PoolError> {
+            Ok(PageNo(start.addr().get() / PAGE - 1))
+        }
+
+        pub fn place(&self, first: PageNo, pages: usize) -> (&Mapping, Range<usize>) {
+            (&self.mapping, first.0 * PAGE..(first.0 + pages) * PAGE)
+        }
+
+        pub fn zone_of(&self, _page: PageNo) -> usize {
+            0
+        }
+
+        pub fn set_zone(&self, _chunk: ChunkNo, zone: usize) {
+            assert_eq!(zone, 0);
+        }
+
+        pub fn set(&self, page: PageNo, state: State) {
+            self.states.set(page.0, state);
+        }
+
+        pub fn is(&self, page: PageNo, state: State) -> bool {
+            self.states.is(page.0, state)
+        }
+
+        pub fn set_all(&self, first: PageNo, pages: usize, state: State) {
+            self.states.set_all(first.0..first.0 + pages, state);
+        }
+
+        pub fn begin_free(&self, page: PageNo, order: u32) -> Result<(), PoolError> {
+            self.states.begin_free(page.0, order, || self.address(page).addr().get() as u64)
+        }
+    }
+}
+
+/// What the files take their locks and atomics from.
+mod sync {
+    use std::cell::Cell;
+
+    pub use loom::cell::UnsafeCell;
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::Ordering;
+    pub use loom::sync::{Mutex, MutexGuard};
+    pub use loom::thread::yield_now;
+
+    thread_local! {
+        /// Whether a comparison and the store after it are two steps; loom runs the threads of a
+        /// model on one thread.
+        pub static TORN: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+
+    /// What the model finds wrong is told by a panic, which must not abort.
+    pub fn panicking() -> bool {
+        false
+    }
+
+    /// loom's. A swap is done as a comparison, for the reason that `try_lock_model.rs` has.
+    pub struct AtomicBool(loom::sync::atomic::AtomicBool);
+
+    impl AtomicBool {
+        pub fn new(value: bool) -> Self {
+            Self(loom::sync::atomic::AtomicBool::new(value))
+        }
+
+        pub fn swap(&self, value: bool, order: Ordering) -> bool {
+            let found = self.0.compare_exchange(!value, value, order, Ordering::Relaxed);
+            found.unwrap_or_else(|found| found)
+        }
+
+        pub fn load(&self, order: Ordering) -> bool {
+            self.0.load(order)
+        }
+
+        pub fn store(&self, value: bool, order: Ordering) {
+            self.0.store(value, order);
+        }
+    }
+
+    /// loom's, which can be torn.
+    pub struct AtomicU8(loom::sync::atomic::AtomicU8);
+
+    impl AtomicU8 {
+        pub fn new(value: u8) -> Self {
+            Self(loom::sync::atomic::AtomicU8::new(value))
+        }
+
+        pub fn load(&self, order: Ordering) -> u8 {
+            self.0.load(order)
+        }
+
+        pub fn store(&self, value: u8, order: Ordering) {
+            self.0.store(value, order);
+        }
+
+        pub fn compare_exchange(
+            &self,
+            current: u8,
+            new: u8,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u8, u8> {
+            if !TORN.get() {
+                return self.0.compare_exchange(current, new, success, failure);
+            }
+            let found = self.load(Ordering::Acquire);
+            if found != current {
+                return Err(found);
+            }
+            self.store(new, Ordering::Release);
+            Ok(found)
+        }
+    }
+}
+
+/// What the kernel does, in small.
+mod sys {
+    use std::cell::Cell;
+    use std::io;
+    use std::ops::Range;
+    use std::ptr::NonNull;
+    use std::sync::{Mutex, MutexGuard};
+
+    use crate::{CHUNK_PAGES, CHUNKS, PAGE};
+
+    pub use crate::try_lock::{Guard, TryLock};
+
+    loom::thread_local! {
+        pub static CPU: Cell<u32> = Cell::new(0);
+    }
+
+    pub fn current_cpu() -> u32 {
+        CPU.with(Cell::get)
+    }
+
+    pub fn prefetch(_address: NonNull<u8>) {}
+
+    pub enum Advice {
+        Discard,
+    }
+
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    enum Page {
+        #[default]
+        Missing,
+        /// With what the kernel left there, or the last owner.
+        Dirty,
+        Poisoned,
+        /// Somebody has it.
+        Taken,
+    }
+
+    /// Memory. Its lock is std's: nobody switches threads while it is held.
+    #[derive(Default)]
+    pub struct Mapping(Mutex<[Page; CHUNKS * CHUNK_PAGES]>);
+
+    impl Mapping {
+        fn pages(&self) -> MutexGuard<'_, [Page; CHUNKS * CHUNK_PAGES]> {
+            self.0.lock().unwrap()
+        }
+
+        fn change(&self, bytes: Range<usize>, from: &[Page], to: Page) {
+            for page in &mut self.pages()[bytes.start / PAGE..bytes.end / PAGE] {
+                assert!(from.contains(page), "a page is {page:?}, and is to become {to:?}");
+                *page = to;
+            }
+        }
+
+        /// Somebody gets these.
+        pub fn take(&self, bytes: Range<usize>) {
+            self.change(bytes, &[Page::Poisoned, Page::Dirty], Page::Taken);
+        }
+
+        /// They do not use them any more.
+        pub fn leave(&self, bytes: Range<usize>) {
+            self.change(bytes, &[Page::Taken], Page::Dirty);
+        }
+
+        pub fn start(&self) -> u64 {
+            PAGE as u64
+        }
+
+        pub fn zero(&self, bytes: Range<usize>) {
+            self.change(bytes, &[Page::Poisoned], Page::Dirty);
+        }
+
+        pub fn poison(&self, bytes: Range<usize>) {
+            self.change(bytes, &[Page::Dirty], Page::Poisoned);
+        }
+
+        pub fn written_since_poisoned(&self, bytes: Range<usize>) -> Option<usize> {
+            let pages = &self.pages()[bytes.start / PAGE..bytes.end / PAGE];
+            pages.iter().position(|page| *page != Page::Poisoned)
+        }
+
+        pub fn populate(&self, bytes: Range<usize>) -> io::Result<()> {
+            self.change(bytes, &[Page::Missing], Page::Dirty);
+            Ok(())
+        }
+
+        pub fn advise(&self, bytes: Range<usize>, _discard: Advice) -> io::Result<()> {
+            self.change(bytes, &[Page::Poisoned], Page::Missing);
+            Ok(())
+        }
+    }
+
+    pub struct Slot(pub usize);
+
+    impl Slot {
+        pub fn discard(&mut self, _all: Range<usize>) -> io::Result<()> {
+            Ok(())
+        }
+    }
+}
+
+mod rooms {
+    use nodeward_model::NodeId;
+
+    /// There is room.
+    pub struct Rooms;
+
+    impl Rooms {
+        pub fn room_for(&self, _: NodeId, _: usize, _: impl FnOnce()) -> bool {
+            true
+        }
+
+        pub fn are_on(&self, _: NodeId, _: impl Iterator<Item = u64>) -> bool {
+            true
+        }
+
+        pub fn look_again(&self, _: NodeId) {}
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PageSize {
+    #[default]
+    Base,
+    Huge,
+}
+
+type Result<T> = std::result::Result<T, ()>;
+
+const PREEMPTIONS: usize = 2;
+/// All memory is one chunk of four pages.
+const CHUNKS: usize = 1;
+const CHUNK_PAGES: usize = 4;
+const PAGE: usize = 4096;
+const CHUNK_BYTES: usize = CHUNK_PAGES * PAGE;
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+use nodeward_model::topology::Node;
+use nodeward_model::{CpuId, NodeId, Topology};
+use nodeward_policy::pcp::{Limits, Tuning};
+
+use arena::Arena;
+use error::PoolError;
+use options::Wanted;
+use pool::{Bounds, Parts, Pool};
+use sync::TORN;
+use sys::CPU;
+
+type Run = (NonNull<u8>, u32);
+
+fn new() -> Arc<Pool> {
+    let cpus: nodeward_model::Cpumask = [CpuId(0), CpuId(1)].into_iter().collect();
+    let node = Node { cpus: cpus.clone(), ..Node::default() };
+    let nodes = [(NodeId(0), node)].into();
+    let topology = Topology { cpus, nodes, ..Topology::default() };
+    let bounds = Bounds { held_pages_max: 4, free_pages_max: 4, keep_pages: 0 };
+    let limits = Limits { batch: 1, high_default: 2, high_max: 2 };
+    let pool = Arc::new(Pool::new(Parts {
+        arena: Arena::new(),
+        zones: vec![(NodeId(0), PageSize::Base, bounds, limits)],
+        size: PageSize::Base,
+        topology,
+        rooms: Arc::new(rooms::Rooms),
+        tuning: Tuning::Fixed,
+        period: Duration::from_secs(1),
+    }));
+    // std's OnceLock, which loom does not know, makes the lists: before there are other threads.
+    for cpu in [1, 0] {
+        on(cpu, || free(&pool, allocate(&pool, 0).unwrap()).unwrap());
+        // Whoever does not get the first list of a CPU uses the second.
+        let has_first =
+            pool.lists.with(cpu as usize, 0, |_| pool.lists.with(cpu as usize, 0, |_| ()));
+        assert_eq!(has_first, Some(Some(())));
+    }
+    pool
+}
+
+/// On a CPU.
+fn on<T>(cpu: u32, act: impl FnOnce() -> T) -> T {
+    CPU.with(|own| own.set(cpu));
+    act()
+}
+
+fn bytes((start, order): Run) -> std::ops::Range<usize> {
+    let first = start.addr().get() - PAGE;
+    first..first + (PAGE << order)
+}
+
+/// Takes a run; `None` if there is none.
+fn allocate(pool: &Pool, order: u32) -> Option<Run> {
+    match pool.allocate(&Wanted { order, ..Wanted::default() }) {
+        Ok(start) => {
+            pool.arena.mapping.take(bytes((start, order)));
+            Some((start, order))
+        }
+        Err(error) => {
+            assert_eq!(error, PoolError::NoMemory { order });
+            None
+        }
+    }
+}
+
+fn free(pool: &Pool, run: Run) -> std::result::Result<(), PoolError> {
+    pool.arena.mapping.leave(bytes(run));
+    pool.free(run.0, run.1)
+}
+
+fn take_and_give(pool: &Pool, order: u32) {
+    if let Some(run) = allocate(pool, order) {
+        free(pool, run).unwrap();
+    }
+}
+
+/// That all pages are there and nobody has one.
+fn assert_idle(pool: &Pool) {
+    let stats = pool.stats();
+    assert_eq!((stats.in_use_pages, stats.allocated_pages), (0, stats.freed_pages), "{stats:?}");
+    let all = allocate(pool, 2).expect("all pages are free");
+    free(pool, all).unwrap();
+    pool.give_back();
+    assert_eq!(pool.stats().held_pages, 0);
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.max_branches = 10_000;
+    builder.check(model);
+}
+
+/// A thread on a CPU.
+fn spawn<T: 'static>(
+    pool: &Arc<Pool>,
+    cpu: u32,
+    act: impl FnOnce(&Pool) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let pool = Arc::clone(pool);
+    thread::spawn(move || on(cpu, || act(&pool)))
+}
+
+/// Goal: runs that another CPU frees, while somebody wants all there is, and a third takes what is
+/// free from the lists and gives it to the kernel, are neither lost nor handed out twice.
+#[test]
+fn lists_zone_and_kernel_exchange() {
+    check(|| {
+        let pool = new();
+        let run = allocate(&pool, 0).unwrap();
+        let frees = spawn(&pool, 1, move |pool| free(pool, run).unwrap());
+        let wants_all = spawn(&pool, 0, |pool| take_and_give(pool, 2));
+        pool.give_back();
+        frees.join().unwrap();
+        wants_all.join().unwrap();
+        assert_idle(&pool);
+    });
+}
+
+/// Goal: two threads that find themselves on the same CPU, as they do when they are moved, and one
+/// beside it, each get a run of their own.
+#[test]
+fn threads_of_one_cpu_exclude_each_other() {
+    check(|| {
+        let pool = new();
+        let others = [0, 1].map(|cpu| spawn(&pool, cpu, |pool| take_and_give(pool, 0)));
+        take_and_give(&pool, 1);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_idle(&pool);
+    });
+}
+
+/// Two CPUs free the same run, while what is free goes to the kernel.
+fn freed_twice() {
+    check(|| {
+        let pool = new();
+        let run = allocate(&pool, 1).unwrap();
+        pool.arena.mapping.leave(bytes(run));
+        let frees = [0, 1].map(|cpu| spawn(&pool, cpu, move |pool| pool.free(run.0, run.1)));
+        pool.give_back();
+        let freed = frees.map(|thread| thread.join().unwrap());
+        let twice = PoolError::DoubleFree { address: run.0.addr().get() as u64 };
+        let others: Vec<_> = freed.iter().filter_map(|freed| freed.err()).collect();
+        assert_eq!(others, [twice], "one frees it");
+        assert_idle(&pool);
+    });
+}
+
+/// Goal: one of two that free the same run succeeds, and the run is free once.
+#[test]
+fn a_run_is_freed_once() {
+    freed_twice();
+}
+
+/// Goal: the model can fail: where looking at a state and changing it are two steps both succeed.
+#[test]
+#[should_panic(expected = "a page is Poisoned, and is to become Poisoned")]
+fn a_torn_comparison_is_found() {
+    TORN.set(true);
+    freed_twice();
+}

@@ -1,0 +1,129 @@
+//! The tuner of the RFC of 2023: `pcp_high` is how deep a CPU allocates and frees in turn.
+
+use super::fixed::{self, Batches};
+use super::{Limits, Tuner, too_many_when_short};
+
+/// How long depths are measured before they count (`PCP_AUTO_TUNE_PERIOD`, one second). Who wants
+/// another period scales the time that it tells.
+pub const PERIOD_MS: u64 = 1000;
+
+/// Keeps the smaller of two averages: how far allocations ran ahead of frees in a period, and frees
+/// of allocations. Who only allocates, or only frees, gains nothing from a list, and gets none
+/// beyond the default. Takes and gives back like [`super::Fixed`].
+///
+/// After "[RFC 2/2] mm: alloc/free depth based PCP high auto-tuning" (Huang Ying, July 2023), line
+/// by line, but for [`Tuner::tick`]: the RFC looks at the time only when something is freed, so
+/// that a list that nobody uses stays as long as it was.
+#[derive(Clone, Debug)]
+pub struct Depth {
+    batches: Batches,
+    period: Period,
+    average_alloc_depth: i64,
+    average_free_depth: i64,
+    since_ms: u64,
+    high: u32,
+}
+
+/// What happened since the period began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Period {
+    /// Allocated less freed.
+    balance: i64,
+    highest: i64,
+    lowest: i64,
+    alloc_depth: i64,
+    free_depth: i64,
+}
+
+impl Period {
+    fn allocated(&mut self, pages: u32) {
+        self.balance += i64::from(pages);
+        self.highest = self.highest.max(self.balance);
+        self.alloc_depth = self.alloc_depth.max(self.balance - self.lowest);
+    }
+
+    fn freed(&mut self, pages: u32) {
+        self.balance -= i64::from(pages);
+        self.lowest = self.lowest.min(self.balance);
+        self.free_depth = self.free_depth.max(self.highest - self.balance);
+    }
+}
+
+impl Depth {
+    /// A tuner that knows nothing yet.
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            batches: Batches::default(),
+            period: Period::default(),
+            average_alloc_depth: 0,
+            average_free_depth: 0,
+            since_ms: 0,
+            high: limits.high_default,
+        }
+    }
+
+    fn tune(&mut self, limits: &Limits, now_ms: u64) {
+        // CPUs may read the clock before they wait for the lock, so it may seem to run backwards.
+        if now_ms.saturating_sub(self.since_ms) <= PERIOD_MS {
+            return;
+        }
+        if self.is_overdue(now_ms) {
+            self.average_alloc_depth = 0;
+            self.average_free_depth = 0;
+            self.high = limits.high_default;
+        } else {
+            self.average_alloc_depth = (self.average_alloc_depth + self.period.alloc_depth) / 2;
+            self.average_free_depth = (self.average_free_depth + self.period.free_depth) / 2;
+            let depth = self.average_alloc_depth.min(self.average_free_depth);
+            self.high = limits.clamp(u32::try_from(depth).unwrap_or(u32::MAX));
+        }
+        self.since_ms = now_ms;
+        self.period = Period::default();
+    }
+
+    /// Whether nothing was freed for so long that old depths say nothing any more.
+    fn is_overdue(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.since_ms) > 2 * PERIOD_MS
+    }
+}
+
+impl Tuner for Depth {
+    fn allocated(&mut self, pages: u32) {
+        self.period.allocated(pages);
+        self.batches.allocated();
+    }
+
+    fn refill(&mut self, limits: &Limits, _count: u32) -> u32 {
+        fixed::refill(limits)
+    }
+
+    fn freed(&mut self, limits: &Limits, pages: u32, count: u32, now_ms: u64) -> u32 {
+        if limits.is_disabled() {
+            self.high = 0;
+            self.since_ms = 0;
+        } else {
+            self.period.freed(pages);
+            self.tune(limits, now_ms);
+        }
+        self.batches.freed(limits, self.high(limits), pages, count)
+    }
+
+    /// Sets `pcp_high` back where the next free would do so anyway, and leaves the rest to that
+    /// free: so the depths are the RFC's, whenever the ticks come. A list from which a CPU only
+    /// allocates is set back as well. The RFC would do it at the first free, as it does not ask
+    /// whether something was allocated; and pages that nobody brings back need no room.
+    fn tick(&mut self, limits: &Limits, count: u32, now_ms: u64) -> u32 {
+        if self.is_overdue(now_ms) {
+            self.high = limits.high_default;
+        }
+        count.saturating_sub(self.high(limits))
+    }
+
+    fn shrink(&mut self, limits: &Limits, count: u32) -> u32 {
+        too_many_when_short(limits, self.high(limits), count)
+    }
+
+    fn high(&self, limits: &Limits) -> u32 {
+        limits.clamp(self.high)
+    }
+}

@@ -1,0 +1,69 @@
+//! The lists of Linux 5.14 to 6.6: `pcp_high` does not move.
+
+use super::{Limits, Tuner, give_back, too_many_when_short};
+
+/// Keeps `high_default`. Takes one batch at a time from the zone, however often in a row; gives
+/// back twice as much each time in a row.
+#[derive(Clone, Debug, Default)]
+pub struct Fixed {
+    batches: Batches,
+}
+
+impl Tuner for Fixed {
+    fn allocated(&mut self, _pages: u32) {
+        self.batches.allocated();
+    }
+
+    fn refill(&mut self, limits: &Limits, _count: u32) -> u32 {
+        refill(limits)
+    }
+
+    fn freed(&mut self, limits: &Limits, pages: u32, count: u32, _now_ms: u64) -> u32 {
+        self.batches.freed(limits, self.high(limits), pages, count)
+    }
+
+    fn tick(&mut self, limits: &Limits, count: u32, _now_ms: u64) -> u32 {
+        count.saturating_sub(self.high(limits))
+    }
+
+    fn shrink(&mut self, limits: &Limits, count: u32) -> u32 {
+        too_many_when_short(limits, self.high(limits), count)
+    }
+
+    fn high(&self, limits: &Limits) -> u32 {
+        limits.high_default
+    }
+}
+
+/// How many to take from the zone: always one batch.
+pub(super) fn refill(limits: &Limits) -> u32 {
+    if limits.is_disabled() { 1 } else { limits.batch() }
+}
+
+/// How many go back at once (the kernel's `nr_pcp_free` before 6.7).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Batches {
+    /// So often was the batch doubled (`free_factor`).
+    doublings: u32,
+}
+
+impl Batches {
+    pub(super) fn allocated(&mut self) {
+        self.doublings >>= 1;
+    }
+
+    pub(super) fn freed(&mut self, limits: &Limits, high: u32, pages: u32, count: u32) -> u32 {
+        if high == 0 {
+            return count;
+        }
+        if count < high {
+            return 0;
+        }
+        // At most 32 doublings: one more only while the batch fits 32 bits.
+        let wanted = u64::from(limits.batch()) << self.doublings;
+        if wanted < u64::from(high.saturating_sub(limits.batch())) {
+            self.doublings += 1;
+        }
+        give_back(limits, high, wanted, pages, count)
+    }
+}

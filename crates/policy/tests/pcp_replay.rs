@@ -1,0 +1,374 @@
+//! What the tuners do to traces of allocating and freeing: how often the zone's lock is taken, and
+//! how much memory lies in lists. The lists are numbers, the zone is without end.
+//!
+//! docs/pool.md has the table; the test that compares it prints it as it should be.
+
+use nodeward_policy::pcp::{AnyTuner, Limits, PERIOD_MS, Tuner, Tuning};
+use nodeward_policy::sampling::Stream;
+
+/// As on a machine with 4 GiB per node and two CPUs: high_max is 2^20 pages / 8 / 2.
+const LIMITS: Limits = Limits { batch: 63, high_default: 378, high_max: 65_536 };
+/// To allocate a page is to touch it, too: 3 us together, as page_fault1 takes outside of the lock.
+const ALLOCATE_NS: u64 = 2500;
+const FREE_NS: u64 = 500;
+const MS: u64 = 1_000_000;
+const START_NS: u64 = 5_000_000 * MS;
+/// 128 MiB, which each process of page_fault1 allocates and frees again and again.
+const PASS_PAGES: u32 = 32_768;
+
+/// One CPU's list.
+struct List {
+    tuner: AnyTuner,
+    count: u32,
+}
+
+/// Two CPUs with their lists before one zone.
+struct Replay {
+    lists: [List; 2],
+    /// All runs are as long: base pages.
+    run: u32,
+    now_ns: u64,
+    tick_ns: u64,
+    in_use: u32,
+    seen: Seen,
+}
+
+/// What was seen since somebody asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    visits: u64,
+    allocated: u64,
+    elapsed_ns: u64,
+    listed_ns: u64,
+    listed_peak: u32,
+    held_peak: u32,
+    in_use_peak: u32,
+}
+
+impl Seen {
+    fn visits_per_million(&self) -> u64 {
+        self.visits * 1_000_000 / self.allocated
+    }
+
+    fn listed_mean(&self) -> u64 {
+        self.listed_ns / self.elapsed_ns
+    }
+
+    fn held_percent(&self) -> u64 {
+        u64::from(self.held_peak) * 100 / u64::from(self.in_use_peak)
+    }
+}
+
+impl Replay {
+    fn new(tuning: Tuning) -> Self {
+        Self::of_runs(tuning, 1)
+    }
+
+    fn of_runs(tuning: Tuning, run: u32) -> Self {
+        let list = || List { tuner: tuning.tuner(&LIMITS), count: 0 };
+        Self {
+            lists: [list(), list()],
+            run,
+            now_ns: START_NS,
+            tick_ns: START_NS + PERIOD_MS * MS,
+            in_use: 0,
+            seen: Seen::default(),
+        }
+    }
+
+    fn allocate(&mut self, cpu: usize, pages: u32) {
+        (0..pages / self.run).for_each(|_| self.allocate_run(cpu));
+    }
+
+    fn free(&mut self, cpu: usize, pages: u32) {
+        (0..pages / self.run).for_each(|_| self.free_run(cpu));
+    }
+
+    fn allocate_run(&mut self, cpu: usize) {
+        let list = &mut self.lists[cpu];
+        list.tuner.allocated(self.run);
+        if list.count == 0 {
+            list.count += list.tuner.refill(&LIMITS, 0).next_multiple_of(self.run);
+            self.seen.visits += 1;
+        }
+        list.count -= self.run;
+        self.in_use += self.run;
+        self.seen.allocated += u64::from(self.run);
+        self.wait(ALLOCATE_NS * u64::from(self.run));
+    }
+
+    fn free_run(&mut self, cpu: usize) {
+        let list = &mut self.lists[cpu];
+        list.count += self.run;
+        self.in_use -= self.run;
+        let given = list.tuner.freed(&LIMITS, self.run, list.count, self.now_ns / MS);
+        self.give_back(cpu, given);
+        self.wait(FREE_NS * u64::from(self.run));
+    }
+
+    fn give_back(&mut self, cpu: usize, pages: u32) {
+        self.lists[cpu].count -= pages.next_multiple_of(self.run);
+        self.seen.visits += u64::from(pages > 0);
+    }
+
+    /// Time goes by, with its ticks.
+    fn wait(&mut self, ns: u64) {
+        let until_ns = self.now_ns + ns;
+        while self.tick_ns <= until_ns {
+            self.pass(self.tick_ns);
+            for cpu in 0..self.lists.len() {
+                let List { tuner, count } = &mut self.lists[cpu];
+                let given = tuner.tick(&LIMITS, *count, self.now_ns / MS);
+                self.give_back(cpu, given);
+            }
+            self.tick_ns += PERIOD_MS * MS;
+        }
+        self.pass(until_ns);
+    }
+
+    fn pass(&mut self, until_ns: u64) {
+        let listed = self.lists.iter().map(|list| list.count).sum();
+        let elapsed_ns = until_ns - self.now_ns;
+        let seen = &mut self.seen;
+        seen.elapsed_ns += elapsed_ns;
+        seen.listed_ns += elapsed_ns * u64::from(listed);
+        seen.listed_peak = seen.listed_peak.max(listed);
+        seen.in_use_peak = seen.in_use_peak.max(self.in_use);
+        seen.held_peak = seen.held_peak.max(self.in_use + listed);
+        self.now_ns = until_ns;
+    }
+
+    fn seconds(&self) -> u64 {
+        (self.now_ns - START_NS) / (1000 * MS)
+    }
+
+    fn high(&self, cpu: usize) -> u32 {
+        self.lists[cpu].tuner.high(&LIMITS)
+    }
+
+    /// What was seen since the last call.
+    fn take_seen(&mut self) -> Seen {
+        std::mem::take(&mut self.seen)
+    }
+
+    /// One pass of page_fault1.
+    fn pass_of_page_fault1(&mut self) -> Seen {
+        self.take_seen();
+        self.allocate(0, PASS_PAGES);
+        self.free(0, PASS_PAGES);
+        self.seen
+    }
+}
+
+/// 128 MiB up and down without end; a pass takes 98 ms. The first 9 s hold eight periods.
+fn page_fault1_first(tuning: Tuning) -> Seen {
+    let mut replay = Replay::new(tuning);
+    page_fault1(&mut replay, 9);
+    replay.take_seen()
+}
+
+fn page_fault1_later(tuning: Tuning) -> Seen {
+    from_the_tenth_second(Replay::new(tuning))
+}
+
+fn page_fault1_huge(tuning: Tuning) -> Seen {
+    from_the_tenth_second(Replay::of_runs(tuning, 512))
+}
+
+fn from_the_tenth_second(mut replay: Replay) -> Seen {
+    page_fault1(&mut replay, 9);
+    replay.take_seen();
+    page_fault1(&mut replay, 20);
+    replay.take_seen()
+}
+
+fn page_fault1(replay: &mut Replay, until_s: u64) {
+    while replay.seconds() < until_s {
+        replay.allocate(0, PASS_PAGES);
+        replay.free(0, PASS_PAGES);
+    }
+}
+
+/// Short processes, as of a compiler, one after the other on either CPU: 256 to 16384 pages, small
+/// ones more often, a quarter freed and allocated again on the way, and a pause after each that is
+/// at most as long as the process allocated.
+fn churn(tuning: Tuning) -> Seen {
+    let mut replay = Replay::new(tuning);
+    let mut stream = Stream::new(1);
+    while replay.seconds() < 30 {
+        let cpu = usize::try_from(stream.next_value() % 2).unwrap();
+        let least = 256 << (stream.next_value() % 6);
+        let pages = u32::try_from(least + stream.next_value() % least).unwrap();
+        replay.allocate(cpu, pages);
+        replay.free(cpu, pages / 4);
+        replay.allocate(cpu, pages / 4);
+        replay.free(cpu, pages);
+        replay.wait(stream.next_value() % (u64::from(pages) * ALLOCATE_NS));
+    }
+    replay.take_seen()
+}
+
+/// CPU 0 only allocates, CPU 1 only frees, 1024 pages at a time.
+fn pipe(replay: &mut Replay, seconds: u64) {
+    while replay.seconds() < seconds {
+        replay.allocate(0, 1024);
+        replay.free(1, 1024);
+    }
+}
+
+fn producer_and_consumer(tuning: Tuning) -> Seen {
+    let mut replay = Replay::new(tuning);
+    pipe(&mut replay, 10);
+    replay.take_seen()
+}
+
+/// 2048 packets come every 20 ms and are freed when they are sent; every third second is quiet.
+fn packets(tuning: Tuning) -> Seen {
+    let mut replay = Replay::new(tuning);
+    while replay.seconds() < 30 {
+        if replay.seconds() % 3 < 2 {
+            replay.allocate(0, 2048);
+            replay.free(0, 2048);
+        }
+        replay.wait(14 * MS);
+    }
+    replay.take_seen()
+}
+
+/// 1 GiB is allocated, used for 2 s and freed. Then nothing happens for 10 s.
+fn once(tuning: Tuning) -> Seen {
+    let mut replay = Replay::new(tuning);
+    replay.allocate(0, 1 << 18);
+    replay.wait(2000 * MS);
+    replay.free(0, 1 << 18);
+    replay.wait(10_000 * MS);
+    replay.take_seen()
+}
+
+type Trace = fn(Tuning) -> Seen;
+
+const TRACES: &[(&str, Trace)] = &[
+    ("page_fault1, the first 9 s", page_fault1_first),
+    ("page_fault1, from then on", page_fault1_later),
+    ("the same in runs of order 9", page_fault1_huge),
+    ("short processes, on either CPU", churn),
+    ("one CPU allocates, one frees", producer_and_consumer),
+    ("bursts of packets", packets),
+    ("1 GiB for once, then idle", once),
+];
+
+fn table() -> String {
+    let mut table = String::from(
+        "| trace | tuner | visits to the zone per million pages | pages in lists, mean | at most \
+         | peak held / peak in use |\n|---|---|---|---|---|---|\n",
+    );
+    for (name, trace) in TRACES {
+        for tuning in Tuning::ALL {
+            let seen = trace(tuning);
+            table += &format!(
+                "| {name} | {} | {} | {} | {} | {} % |\n",
+                tuning.name(),
+                seen.visits_per_million(),
+                seen.listed_mean(),
+                seen.listed_peak,
+                seen.held_percent(),
+            );
+        }
+    }
+    table
+}
+
+/// The table of the documentation is what comes out here: a change of any tuner shows there.
+#[test]
+fn the_documentation_has_the_table() {
+    let table = table();
+    let page = include_str!("../../../docs/pool.md");
+    assert!(page.contains(&table), "docs/pool.md should have this table:\n\n{table}");
+}
+
+/// Visits of one pass of page_fault1 with lists that do not grow, from the second pass on: back go
+/// 63 + 126 + 252 + 102 * 315 pages in 105 visits, and these 32571 come again in 517 of 63.
+const FIXED_PASS_VISITS: u64 = 105 + 517;
+
+#[test]
+fn a_pass_costs_a_fixed_list_as_much_each_time() {
+    let mut replay = Replay::new(Tuning::Fixed);
+    replay.pass_of_page_fault1();
+    let visits = [(); 3].map(|()| replay.pass_of_page_fault1().visits);
+    assert_eq!(visits, [FIXED_PASS_VISITS; 3]);
+}
+
+/// After k periods 32768 / 2^k pages find no room. The list gives back 63, 126, 252, ... while more
+/// come, n times until that is more than those: then 63 * (2^n - 1) are gone, which come again in
+/// 2^n - 1 visits. So a pass costs n + 2^n - 1 visits with n = 9, 8, ..., 2.
+#[test]
+fn a_pass_costs_depth_half_as_much_with_each_period() {
+    let mut replay = Replay::new(Tuning::Depth);
+    let mut costs = Vec::new();
+    while costs.len() < 8 {
+        let before = replay.high(0);
+        replay.pass_of_page_fault1();
+        if replay.high(0) > before {
+            costs.push(replay.pass_of_page_fault1().visits);
+        }
+    }
+    assert_eq!(costs, [520, 263, 134, 69, 36, 19, 10, 5]);
+    // 622 / 36 = 17 after five periods, 622 / 10 = 62 after seven, 622 / 5 = 124 after eight.
+    assert!(costs[7] * 50 <= FIXED_PASS_VISITS);
+}
+
+/// In runs of 512 pages a list of 378 keeps nothing: 64 runs come and go one by one. With 32640 or
+/// more there is room for 63 of them, so the last one goes, and comes again, in each pass.
+#[test]
+fn a_pass_in_long_runs_costs_depth_two_visits() {
+    let visits = [Tuning::Fixed, Tuning::Depth].map(|tuning| {
+        let mut replay = Replay::of_runs(tuning, 512);
+        page_fault1(&mut replay, 9);
+        replay.pass_of_page_fault1().visits
+    });
+    assert_eq!(visits, [64 + 64, 2]);
+}
+
+#[test]
+fn events_knows_after_one_pass() {
+    let mut replay = Replay::new(Tuning::Events);
+    assert_eq!(replay.pass_of_page_fault1().visits, 21); // 63, 126, ... 1008, then 16 * 2016
+    // The next pass has no tick and costs nothing. Later ones pay for what ticks took away.
+    assert_eq!(replay.pass_of_page_fault1().visits, 0);
+    let later: u64 = (0..100).map(|_| replay.pass_of_page_fault1().visits).sum();
+    assert!(later * 50 <= 100 * FIXED_PASS_VISITS, "{later} visits in 100 passes");
+}
+
+#[test]
+fn page_fault1_holds_little_more_than_it_uses() {
+    for tuning in Tuning::ALL {
+        let seen = page_fault1_first(tuning);
+        assert!(seen.held_percent() <= 120, "{tuning:?}: {} %", seen.held_percent());
+    }
+}
+
+/// The RFC's tuner gives no room to CPUs that only allocate or only free. That of Linux 6.7 gives
+/// nearly all to the one that allocates, and this is what its documentation says.
+#[test]
+fn a_list_does_nothing_for_producers_and_consumers() {
+    let mut depth = Replay::new(Tuning::Depth);
+    let mut events = Replay::new(Tuning::Events);
+    for second in 1..10 {
+        pipe(&mut depth, second);
+        assert_eq!([depth.high(0), depth.high(1)], [LIMITS.high_default; 2]);
+        pipe(&mut events, second);
+    }
+    // The tick at the end of the last second has just taken an eighth.
+    assert_eq!(events.high(0), LIMITS.high_max / 8 * 7);
+}
+
+#[test]
+fn lists_are_at_the_default_after_four_idle_periods() {
+    for tuning in Tuning::ALL {
+        let mut replay = Replay::new(tuning);
+        page_fault1(&mut replay, 9);
+        replay.wait(4 * PERIOD_MS * MS);
+        assert_eq!(replay.high(0), LIMITS.high_default, "{tuning:?}");
+        assert!(replay.lists[0].count <= LIMITS.high_default, "{tuning:?}");
+    }
+}

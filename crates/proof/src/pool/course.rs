@@ -1,0 +1,356 @@
+//! A pool over time: how its lists find their length, what it holds, and how soon it lets go when
+//! nobody allocates.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nodeward_pager::{Cancel, PagePool, PoolStats};
+use serde::Serialize;
+
+use super::crew::{Crew, with_crew};
+use super::ours::{HIGH_DEFAULT, Player, Setting};
+use super::source::Taker;
+use super::{Bench, Contender, PoolPlan, PoolReport};
+use crate::Error;
+
+/// How long a pool works: until the tuner by averages has settled, and two periods more.
+const BUSY_PERIODS: u32 = 10;
+/// How long it then rests: one more than it has for letting go.
+const IDLE_PERIODS: u32 = 5;
+/// How long threads only allocate, or only free. Tuning shows after one period.
+const PURE_PERIODS: u32 = 4;
+/// So many passes show how a pool works after the first one.
+const PASSES: u32 = 8;
+
+/// How often a pool is looked at.
+const LOOKS: Duration = Duration::from_millis(10);
+/// Handed from a thread that allocates to one that frees at a time, in runs, and how many times
+/// that may wait.
+const BATCH: usize = 256;
+const QUEUE: usize = 4;
+
+/// What a pool had at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Look {
+    /// When, since the load began.
+    pub at_ns: u64,
+    /// In memory.
+    pub held_bytes: u64,
+    /// Of that, handed out.
+    pub in_use_bytes: u64,
+    /// What the longest list may hold.
+    pub pcp_high_bytes: u64,
+}
+
+/// How often a pool went to its zone in a period.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PeriodVisits {
+    /// Of the zone.
+    pub visits: u64,
+    /// Base pages that were allocated.
+    pub pages: u64,
+    /// Visits for a million pages.
+    pub per_million: f64,
+}
+
+/// A pool under load for some periods, and idle for some.
+#[derive(Clone, Debug, Serialize)]
+pub struct Course {
+    /// Which one.
+    pub contender: Contender,
+    /// Threads.
+    pub threads: u32,
+    /// Of tuning.
+    pub period_ns: u64,
+    /// In each of some passes after the first one.
+    pub after_one_pass: Vec<PeriodVisits>,
+    /// In each period of load.
+    pub busy: Vec<PeriodVisits>,
+    /// Most that was in memory.
+    pub peak_held_bytes: u64,
+    /// Most that was handed out: to all threads at once.
+    pub peak_in_use_bytes: u64,
+    /// Periods without load until it held no more than lists of the first length; none if it never
+    /// did.
+    pub idle_periods: Option<f64>,
+    /// When the load ended.
+    pub idle_from_ns: u64,
+    /// All that was seen.
+    pub looks: Vec<Look>,
+}
+
+impl Course {
+    /// Most that was held for each byte that was in use at most.
+    pub fn held_share(&self) -> f64 {
+        self.peak_held_bytes as f64 / self.peak_in_use_bytes.max(1) as f64
+    }
+
+    /// [`Course::idle_periods`]; if it never let go, for how many periods it was looked at.
+    pub fn idle_periods_at_least(&self) -> f64 {
+        let looked_ns = self.looks.last().map_or(0, |look| look.at_ns) - self.idle_from_ns;
+        self.idle_periods.unwrap_or(looked_ns as f64 / self.period_ns as f64)
+    }
+}
+
+/// A pool between threads that only allocate and threads that only free.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PureFlow {
+    /// Which one.
+    pub contender: Contender,
+    /// Base pages that went from one to the other.
+    pub pages: u64,
+    /// The list that a CPU has at first, in pages.
+    pub pcp_high_default: u64,
+    /// The longest that a list could become.
+    pub pcp_high_max: u64,
+}
+
+/// How many periods it takes to look at a pool.
+pub fn periods(plan: &PoolPlan) -> u32 {
+    let over_time = if plan.over_time { BUSY_PERIODS + IDLE_PERIODS } else { 0 };
+    over_time + if plan.pure { PURE_PERIODS } else { 0 }
+}
+
+/// For a million.
+pub fn per_million(visits: u64, pages: u64) -> f64 {
+    visits as f64 * 1e6 / pages.max(1) as f64
+}
+
+impl PeriodVisits {
+    fn between(before: &PoolStats, after: &PoolStats) -> Self {
+        let visits = after.zone_visits - before.zone_visits;
+        let pages = after.allocated_pages - before.allocated_pages;
+        Self { visits, pages, per_million: per_million(visits, pages) }
+    }
+}
+
+impl Bench<'_> {
+    /// Looks at each pool over time.
+    pub(super) fn courses(&self, report: &mut PoolReport) -> Result<(), Error> {
+        let pools = |wanted: bool| self.pools().filter(move |_| wanted && !self.is_over());
+        for contender in pools(self.plan.over_time) {
+            report.courses.push(self.course(contender)?);
+        }
+        for contender in pools(self.plan.pure && self.cpus.len() > 1) {
+            report.pure.push(self.pure(contender)?);
+        }
+        Ok(())
+    }
+
+    /// One thread on each CPU, single pages.
+    fn player(&self, contender: Contender) -> Result<(Player, u32), Error> {
+        let period = self.plan.period;
+        let (load, cpus) = (self.load(0, false), self.cpus.len());
+        let threads = u32::try_from(cpus).unwrap_or(u32::MAX);
+        let huge = self.plan.huge;
+        let setting = Setting { load, huge, threads, cpus, period, housekeeper: true };
+        Ok((Player::new(contender, &setting)?, threads))
+    }
+
+    fn course(&self, contender: Contender) -> Result<Course, Error> {
+        let period = self.plan.period;
+        let (player, threads) = self.player(contender)?;
+        let Some(pool) = &player.pool else { unreachable!("{contender} is no pool") };
+        let taker = &player.taker;
+        with_crew(&self.machine, &self.cpus, threads, |crew| {
+            let pass = |time| crew.each(move || taker.pass(time));
+            let mut watch = Watch::new(pool, period, self.progress.cancel());
+            self.first_pass(crew, taker.as_ref(), threads, || watch.look())?;
+            watch.visits(); // those of the first pass do not count
+            let mut after_one_pass = Vec::new();
+            for _ in 0..PASSES {
+                pass(Duration::ZERO).into_iter().collect::<Result<Vec<_>, _>>()?;
+                after_one_pass.push(watch.visits());
+            }
+            let mut busy = Vec::new();
+            for _ in 0..BUSY_PERIODS {
+                let working = pass(period);
+                busy.push(self.watch(&mut watch, 1));
+                let works = working.into_iter().collect::<Result<Vec<_>, _>>()?;
+                self.progress.moved(works.iter().map(|work| work.bytes).sum());
+            }
+            let idle_from_ns = watch.now_ns();
+            self.watch(&mut watch, IDLE_PERIODS);
+            let (peak_held_bytes, peak_in_use_bytes) = watch.peaks();
+            let period_ns = ns(period);
+            let let_go_ns = let_go_ns(&watch.looks, idle_from_ns, watch.bytes_by_default());
+            Ok(Course {
+                contender,
+                threads,
+                period_ns,
+                after_one_pass,
+                busy,
+                peak_held_bytes,
+                peak_in_use_bytes,
+                idle_periods: let_go_ns.map(|ns| ns as f64 / period_ns as f64),
+                idle_from_ns,
+                looks: watch.looks,
+            })
+        })
+    }
+
+    /// All threads take all they ever take, so that it is there for each of them, and give it back.
+    /// In between it is all in use, and `look` is called.
+    fn first_pass<'a>(
+        &self,
+        crew: &Crew<'a>,
+        taker: &'a dyn Taker,
+        threads: u32,
+        look: impl FnOnce(),
+    ) -> Result<(), Error> {
+        let runs = self.plan.bytes / self.page_bytes();
+        let hands = 0..threads as usize;
+        let taking: Vec<_> =
+            hands.clone().map(|hand| crew.one(hand, move || taker.batch(runs))).collect();
+        let taken = taking.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
+        look();
+        let freeing: Vec<_> =
+            hands.zip(taken).map(|(hand, runs)| crew.one(hand, move || drop(runs))).collect();
+        freeing.into_iter().flatten().for_each(drop);
+        Ok(())
+    }
+
+    fn pure(&self, contender: Contender) -> Result<PureFlow, Error> {
+        let (player, _) = self.player(contender)?;
+        let Some(pool) = &player.pool else { unreachable!("{contender} is no pool") };
+        let (taker, over) = (&player.taker, &AtomicBool::new(false));
+        with_crew(&self.machine, &self.cpus, 2, |crew| {
+            let (give, take) = mpsc::sync_channel(QUEUE);
+            let allocating = crew.one(0, move || {
+                while !over.load(Relaxed) {
+                    // Nobody takes any more only if the other thread panicked.
+                    let _ = give.send(taker.batch(BATCH)?);
+                }
+                Ok(())
+            });
+            let freeing = crew.one(1, move || take.into_iter().for_each(drop));
+            let mut watch = Watch::new(pool, self.plan.period, self.progress.cancel());
+            self.watch(&mut watch, PURE_PERIODS);
+            over.store(true, Relaxed);
+            allocating.into_iter().collect::<Result<(), Error>>()?;
+            freeing.into_iter().for_each(drop);
+            let longest = watch.looks.iter().map(|look| look.pcp_high_bytes).max().unwrap_or(0);
+            Ok(PureFlow {
+                contender,
+                pages: watch.pages(),
+                pcp_high_default: HIGH_DEFAULT.into(),
+                pcp_high_max: longest / pool.page_bytes() as u64,
+            })
+        })
+    }
+
+    fn watch(&self, watch: &mut Watch<'_>, periods: u32) -> PeriodVisits {
+        for _ in 0..periods {
+            watch.period();
+            self.advance(watch.period);
+        }
+        watch.visits()
+    }
+}
+
+/// Looks at a pool.
+struct Watch<'a> {
+    pool: &'a PagePool,
+    period: Duration,
+    cancel: &'a Cancel,
+    began: Instant,
+    first: PoolStats,
+    last: PoolStats,
+    looks: Vec<Look>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(pool: &'a PagePool, period: Duration, cancel: &'a Cancel) -> Self {
+        let (first, began) = (pool.stats(), Instant::now());
+        Self { pool, period, cancel, began, last: first.clone(), first, looks: Vec::new() }
+    }
+
+    fn now_ns(&self) -> u64 {
+        ns(self.began.elapsed())
+    }
+
+    /// Since it was asked the last time.
+    fn visits(&mut self) -> PeriodVisits {
+        let now = self.pool.stats();
+        let visits = PeriodVisits::between(&self.last, &now);
+        self.last = now;
+        visits
+    }
+
+    /// Looks again and again until a period is over, or somebody wants it to end.
+    fn period(&mut self) {
+        let (began, pause) = (Instant::now(), LOOKS.min(self.period / 10));
+        while began.elapsed() < self.period && !self.cancel.is_cancelled() {
+            self.look();
+            thread::sleep(pause);
+        }
+    }
+
+    fn look(&mut self) {
+        let stats = self.pool.stats();
+        let bytes = |pages: u64| pages * self.pool.page_bytes() as u64;
+        self.looks.push(Look {
+            at_ns: self.now_ns(),
+            held_bytes: bytes(stats.held_pages),
+            in_use_bytes: bytes(stats.in_use_pages),
+            pcp_high_bytes: bytes(stats.lists.iter().map(|l| l.high.into()).max().unwrap_or(0)),
+        });
+    }
+
+    /// Most that was held, and most that was seen in use.
+    fn peaks(&self) -> (u64, u64) {
+        let held = self.last.peak_held_pages * self.pool.page_bytes() as u64;
+        (held, self.looks.iter().map(|look| look.in_use_bytes).max().unwrap_or(0))
+    }
+
+    /// What all lists hold that have their first length.
+    fn bytes_by_default(&self) -> u64 {
+        let pages = self.last.lists.len() as u64 * u64::from(HIGH_DEFAULT);
+        pages * self.pool.page_bytes() as u64
+    }
+
+    /// Allocated since the first look.
+    fn pages(&self) -> u64 {
+        self.last.allocated_pages - self.first.allocated_pages
+    }
+}
+
+/// How long after `from_ns` no more than so much was held; none if it never was.
+fn let_go_ns(looks: &[Look], from_ns: u64, bytes: u64) -> Option<u64> {
+    let mut later = looks.iter().filter(|look| look.at_ns >= from_ns);
+    later.find(|look| look.held_bytes <= bytes).map(|look| look.at_ns - from_ns)
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what counts is when it had let go after the load ended, not an earlier low.
+    #[test]
+    fn letting_go_is_counted_from_the_end_of_the_load() {
+        let look = |at_ns, held_bytes| Look { at_ns, held_bytes, ..Look::default() };
+        let looks = [look(0, 1), look(10, 9), look(20, 9), look(25, 5), look(30, 2)];
+        assert_eq!(let_go_ns(&looks, 20, 5), Some(5));
+        assert_eq!(let_go_ns(&looks, 20, 1), None);
+    }
+
+    /// Goal: 30 visits for 2000 pages are 15,000 for a million; none for none is no division by 0.
+    #[test]
+    fn visits_are_for_a_million_pages() {
+        let at = |zone_visits, allocated_pages| PoolStats {
+            zone_visits,
+            allocated_pages,
+            ..PoolStats::default()
+        };
+        let visits = PeriodVisits::between(&at(10, 1000), &at(40, 3000));
+        assert_eq!(visits, PeriodVisits { visits: 30, pages: 2000, per_million: 15_000.0 });
+        assert_eq!(PeriodVisits::between(&at(1, 1), &at(1, 1)).per_million, 0.0);
+    }
+}

@@ -1,0 +1,291 @@
+//! Where pages come from: each contender hands out runs, which everybody uses in the same way.
+
+use std::hint::black_box;
+use std::io;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use nodeward_linux::own::{Area, Backing, Usage};
+
+use crate::Error;
+use crate::subject::system;
+
+/// What is written to a page: not zero, so that a page that is not zeroed shows.
+const MARK: [u8; 8] = [0xa5; 8];
+
+/// A huge page; where these are wanted, memory has to begin at a multiple of it.
+const HUGE: usize = 2 << 20;
+
+/// What a thread takes, touches and gives back, again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Bytes of a pass, a multiple of a run.
+    pub bytes: usize,
+    /// Runs have 2^order base pages.
+    pub order: u32,
+    /// Whether runs must read as zero.
+    pub zeroed: bool,
+    /// Bytes of a base page.
+    pub page_bytes: usize,
+}
+
+impl Load {
+    /// Bytes of a run.
+    pub fn run_bytes(&self) -> usize {
+        self.page_bytes << self.order
+    }
+}
+
+/// A run of pages; it goes back to where it came from when it is dropped.
+pub trait Run: Send {
+    /// All its bytes.
+    fn content(&mut self) -> &mut [u8];
+}
+
+/// Hands out the runs of a load.
+pub trait Source: Send + Sync {
+    /// What it hands out.
+    type Run<'a>: Run
+    where
+        Self: 'a;
+
+    /// The load.
+    fn load(&self) -> Load;
+
+    /// How many times [`Source::take`] is called for a pass.
+    fn takes(&self) -> usize {
+        self.load().bytes / self.load().run_bytes()
+    }
+
+    /// A run.
+    fn take(&self) -> Result<Self::Run<'_>, Error>;
+}
+
+/// What a thread did in a turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Bytes that were taken, touched and given back.
+    pub bytes: u64,
+    /// How long that took.
+    pub took: Duration,
+}
+
+impl Work {
+    /// Bytes a second.
+    pub fn rate(&self) -> f64 {
+        self.bytes as f64 / self.took.as_secs_f64().max(1e-9)
+    }
+}
+
+/// What threads do with a source, without knowing which.
+pub trait Taker: Send + Sync {
+    /// Passes until so much time is over, one at least.
+    fn pass(&self, time: Duration) -> Result<Work, Error>;
+
+    /// One pass, in which each run is timed until its first word is written. Nanoseconds.
+    fn time(&self, times: &mut Histogram<u64>) -> Result<(), Error>;
+
+    /// Two passes; returns how many bytes of the second were not zero. The first dirties them.
+    fn count_dirt(&self) -> Result<u64, Error>;
+
+    /// So many runs, touched; they are given back when the value is dropped.
+    fn batch(&self, runs: usize) -> Result<Box<dyn Send + '_>, Error>;
+}
+
+impl<S: Source> Taker for S {
+    fn pass(&self, time: Duration) -> Result<Work, Error> {
+        let (takes, page_bytes) = (self.takes(), self.load().page_bytes);
+        let mut runs = Vec::with_capacity(takes);
+        let mut work = Work::default();
+        let began = Instant::now();
+        loop {
+            for _ in 0..takes {
+                let mut run = self.take()?;
+                touch(run.content(), page_bytes);
+                runs.push(run);
+            }
+            runs.clear();
+            work.bytes += self.load().bytes as u64;
+            work.took = began.elapsed();
+            if work.took >= time {
+                return Ok(work);
+            }
+        }
+    }
+
+    fn time(&self, times: &mut Histogram<u64>) -> Result<(), Error> {
+        let (load, takes) = (self.load(), self.takes());
+        let mut runs = Vec::with_capacity(takes);
+        for _ in 0..takes {
+            let mut began = Instant::now();
+            let mut run = self.take()?;
+            // What the kernel maps at once it hands out run by run, as they are touched.
+            for part in run.content().chunks_mut(load.run_bytes()) {
+                touch(part, load.run_bytes());
+                let now = Instant::now();
+                times.saturating_record(u64::try_from((now - began).as_nanos()).unwrap_or(0));
+                touch(part, load.page_bytes);
+                began = Instant::now();
+            }
+            runs.push(run);
+        }
+        Ok(())
+    }
+
+    fn count_dirt(&self) -> Result<u64, Error> {
+        let mut dirt = 0;
+        for pass in 0..2 {
+            let mut runs = Vec::with_capacity(self.takes());
+            for _ in 0..self.takes() {
+                let mut run = self.take()?;
+                let dirty = run.content().iter().filter(|&&byte| byte != 0).count();
+                dirt += if pass == 1 { dirty as u64 } else { 0 };
+                run.content().fill(MARK[0]);
+                runs.push(run);
+            }
+        }
+        Ok(dirt)
+    }
+
+    fn batch(&self, runs: usize) -> Result<Box<dyn Send + '_>, Error> {
+        let mut taken = Vec::with_capacity(runs);
+        for _ in 0..runs {
+            let mut run = self.take()?;
+            touch(run.content(), self.load().page_bytes);
+            taken.push(run);
+        }
+        Ok(Box::new(taken))
+    }
+}
+
+/// Writes one word to each page.
+fn touch(content: &mut [u8], page_bytes: usize) {
+    for page in content.chunks_mut(page_bytes) {
+        if let Some(word) = page.first_chunk_mut() {
+            *word = MARK;
+        }
+    }
+    black_box(content);
+}
+
+/// The kernel alone: mmap(2), touch, munmap(2), as page_fault1 of will-it-scale does it.
+pub struct Kernel(pub Load);
+
+impl Kernel {
+    fn map(&self) -> io::Result<Mapped> {
+        // A mapping of its own for each pass, with room to begin at a huge page.
+        let spare = if self.0.order > 0 { HUGE } else { 0 };
+        let area = Area::map(self.0.bytes + spare, Backing::Anonymous)?;
+        let usage = if self.0.order > 0 { Usage::HugePages } else { Usage::BasePages };
+        match area.advise(usage) {
+            // A kernel without transparent huge pages has no other than these.
+            Err(error) if error.kind() != io::ErrorKind::InvalidInput => return Err(error),
+            _ => {}
+        }
+        let first = match spare {
+            0 => 0,
+            huge => area.address().next_multiple_of(huge as u64) - area.address(),
+        };
+        Ok(Mapped { area, first: first as usize, bytes: self.0.bytes })
+    }
+}
+
+impl Source for Kernel {
+    type Run<'a> = Mapped;
+
+    fn load(&self) -> Load {
+        self.0
+    }
+
+    /// All of a pass at once.
+    fn takes(&self) -> usize {
+        1
+    }
+
+    fn take(&self) -> Result<Mapped, Error> {
+        self.map().map_err(system("memory for a pass of mmap, touch and munmap"))
+    }
+}
+
+/// A mapping of the kernel's.
+pub struct Mapped {
+    area: Area,
+    first: usize,
+    bytes: usize,
+}
+
+impl Run for Mapped {
+    fn content(&mut self) -> &mut [u8] {
+        let content = self.area.content_mut().unwrap_or_default();
+        &mut content[self.first..self.first + self.bytes]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stalls::empty;
+
+    const PAGE: usize = 4096;
+
+    fn load(order: u32, zeroed: bool) -> Load {
+        Load { bytes: 4 << 20, order, zeroed, page_bytes: PAGE }
+    }
+
+    /// Hands out memory of the program's own allocator, and forgets to zero it.
+    struct Careless(Load);
+
+    impl Source for Careless {
+        type Run<'a> = Vec<u8>;
+
+        fn load(&self) -> Load {
+            self.0
+        }
+
+        fn take(&self) -> Result<Vec<u8>, Error> {
+            Ok(vec![1; self.0.run_bytes()])
+        }
+    }
+
+    impl Run for Vec<u8> {
+        fn content(&mut self) -> &mut [u8] {
+            self
+        }
+    }
+
+    /// Goal: a pass is what the load says: 4 MiB, in 1024 pages or two huge ones.
+    #[test]
+    fn a_pass_takes_all_of_the_load() {
+        for order in [0, 9] {
+            let work = Kernel(load(order, false)).pass(Duration::ZERO).unwrap();
+            assert_eq!(work.bytes, 4 << 20);
+            assert_eq!(Careless(load(order, false)).takes(), 1024 >> order);
+        }
+    }
+
+    /// Goal: each run is timed once, also where the kernel maps all of them together.
+    #[test]
+    fn each_run_is_timed() {
+        for order in [0, 9] {
+            let mut times = empty();
+            Kernel(load(order, false)).time(&mut times).unwrap();
+            Careless(load(order, false)).time(&mut times).unwrap();
+            assert_eq!(times.len(), 2048 >> order);
+        }
+    }
+
+    /// Goal: memory that should be zero and is not shows: here every byte of the second pass.
+    #[test]
+    fn dirt_is_seen() {
+        assert_eq!(Kernel(load(0, true)).count_dirt().unwrap(), 0);
+        assert_eq!(Careless(load(0, true)).count_dirt().unwrap(), 4 << 20);
+    }
+
+    #[test]
+    fn one_word_of_each_page_is_written() {
+        let mut content = vec![0; 3 * PAGE];
+        touch(&mut content, PAGE);
+        assert_eq!(content.iter().filter(|&&byte| byte != 0).count(), 3 * MARK.len());
+        assert!((0..3).all(|page| content[page * PAGE] != 0));
+    }
+}

@@ -1,0 +1,161 @@
+//! What must hold of a scenario beyond its values being of their kinds. A flaw names the value, so
+//! that a reader of texts can tell the line.
+
+mod machine;
+mod programs;
+
+use std::fmt;
+
+use crate::error::Place;
+use crate::limits::{
+    ACTIONS_MAX, PERIOD_NS_MIN, SAMPLES_MAX, TASKS_MAX, TIME_NS_MAX, WAYS_MAX, WORKLOADS_MAX,
+};
+use crate::tree::{Table, Value};
+use crate::{Action, ActionKind, REPORT, Scenario, exact, near};
+
+/// Something that does not hold.
+#[derive(Debug)]
+pub(crate) struct Flaw {
+    pub spot: Spot,
+    pub what: String,
+    pub expected: String,
+}
+
+/// Which value of a scenario: a key, perhaps of a table, perhaps of one of several tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    /// The table, or the key itself if it is in none.
+    table: &'static str,
+    index: Option<usize>,
+    key: Option<&'static str>,
+}
+
+impl Spot {
+    pub fn root(key: &'static str) -> Self {
+        Self { table: key, index: None, key: None }
+    }
+
+    pub fn machine(key: &'static str) -> Self {
+        Self { table: "machine", index: None, key: Some(key) }
+    }
+
+    pub fn of(table: &'static str, index: usize, key: &'static str) -> Self {
+        Self { table, index: Some(index), key: Some(key) }
+    }
+
+    pub fn row(index: usize) -> Self {
+        Self { table: "distances", index: Some(index), key: None }
+    }
+
+    /// Where it was written; where it was not, the table is named, or the first line.
+    pub fn place_in(&self, root: &Table) -> Place {
+        let Some(mut item) = root.items.get(self.table) else { return root.place.clone() };
+        if let (Some(index), Value::List(items)) = (self.index, &item.value) {
+            item = items.get(index).unwrap_or(item);
+        }
+        let key = self.key.and_then(|key| item.as_table()?.items.get(key));
+        key.unwrap_or(item).place.clone()
+    }
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.table)?;
+        if let Some(index) = self.index {
+            write!(f, "[{index}]")?;
+        }
+        self.key.map_or(Ok(()), |key| write!(f, ".{key}"))
+    }
+}
+
+/// Refuses a value unless something holds.
+fn ensure(
+    holds: bool,
+    spot: Spot,
+    what: impl FnOnce() -> String,
+    expected: impl Into<String>,
+) -> Result<(), Flaw> {
+    if holds { Ok(()) } else { Err(Flaw { spot, what: what(), expected: expected.into() }) }
+}
+
+/// Everything but the order of actions.
+pub(crate) fn scenario(scenario: &Scenario) -> Result<(), Flaw> {
+    machine::check(&scenario.machine)?;
+    times(scenario)?;
+    report(&scenario.report)?;
+    counts(scenario)?;
+    programs::check(scenario)
+}
+
+/// The order of actions.
+pub(crate) fn order(actions: &[Action]) -> Result<(), Flaw> {
+    let late = actions.windows(2).position(|pair| pair[0].at_ns > pair[1].at_ns);
+    let spot = Spot::of("action", late.map_or(0, |late| late + 1), "at");
+    ensure(late.is_none(), spot, || "is before the action above".into(), "the order of time")
+}
+
+fn times(scenario: &Scenario) -> Result<(), Flaw> {
+    let (time, sample) = (scenario.time_ns, scenario.sample_ns);
+    ensure(
+        (PERIOD_NS_MIN..=TIME_NS_MAX).contains(&time),
+        Spot::root("time"),
+        || format!("a run of {}", exact::ns(time)),
+        "a time from 1us to a day, 86400s",
+    )?;
+    let least = PERIOD_NS_MIN.max(time / SAMPLES_MAX);
+    ensure(
+        (least..=time).contains(&sample),
+        Spot::root("sample"),
+        || format!("a point every {}", exact::ns(sample)),
+        format!(
+            "{}, which makes {SAMPLES_MAX} points at most, to {}",
+            exact::ns(least),
+            exact::ns(time)
+        ),
+    )
+}
+
+fn report(report: &[String]) -> Result<(), Flaw> {
+    for (index, word) in report.iter().enumerate() {
+        let known = REPORT.contains(&word.as_str());
+        let what = || format!("'{word}' is no part of a report");
+        ensure(known, Spot::root("report"), what, near::one_of(word, &REPORT))?;
+        let what = || format!("'{word}' stands twice");
+        ensure(!report[..index].contains(word), Spot::root("report"), what, "each part once")?;
+    }
+    Ok(())
+}
+
+fn counts(scenario: &Scenario) -> Result<(), Flaw> {
+    let (workloads, actions) = (scenario.workloads.len(), scenario.actions.len());
+    ensure(
+        workloads <= WORKLOADS_MAX,
+        Spot::of("workload", WORKLOADS_MAX, "name"),
+        || format!("{workloads} workloads"),
+        format!("{WORKLOADS_MAX} at most"),
+    )?;
+    ensure(
+        actions <= ACTIONS_MAX,
+        Spot::of("action", ACTIONS_MAX, "at"),
+        || format!("{actions} actions"),
+        format!("{ACTIONS_MAX} at most"),
+    )?;
+    let mut ways = 0;
+    for (index, action) in scenario.actions.iter().enumerate() {
+        if let ActionKind::Migrate { times, .. } = action.kind {
+            ways += u64::from(times);
+        }
+        let what = || format!("with this action memory goes {ways} times");
+        let spot = Spot::of("action", index, "times");
+        ensure(ways <= WAYS_MAX, spot, what, format!("{WAYS_MAX} times at most"))?;
+    }
+    let mut tasks = 0_u64;
+    for (index, workload) in scenario.workloads.iter().enumerate() {
+        tasks = tasks.saturating_add(workload.tasks());
+        let what = || format!("with this workload there are {tasks} threads");
+        let more = if workload.threads > workload.processes { "threads" } else { "processes" };
+        let spot = Spot::of("workload", index, more);
+        ensure(tasks <= TASKS_MAX, spot, what, format!("{TASKS_MAX} threads at most"))?;
+    }
+    Ok(())
+}

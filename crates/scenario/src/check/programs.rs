@@ -1,0 +1,297 @@
+//! Whether the machine has room for what runs on it, and whether what is done concerns it.
+
+use nodeward_model::{NodeId, Nodemask};
+
+use super::{Flaw, Spot, ensure};
+use crate::limits::{COST_NS_MAX, NAME_LETTERS_MAX, PARALLEL_MILLI, PERIOD_NS_MIN, TIME_NS_MAX};
+use crate::{
+    Access, Action, ActionKind, Home, Kind, Machine, Node, Placement, Scenario, Workload, exact,
+};
+
+pub(super) fn check(scenario: &Scenario) -> Result<(), Flaw> {
+    for (index, each) in scenario.workloads.iter().enumerate() {
+        let checked = Checked { scenario, index, workload: each };
+        checked.name()?;
+        checked.size()?;
+        checked.places()?;
+        checked.kind()?;
+    }
+    for (index, workload) in scenario.workloads.iter().enumerate() {
+        Checked { scenario, index, workload }.room()?;
+    }
+    scenario.actions.iter().enumerate().try_for_each(|(index, each)| action(scenario, index, each))
+}
+
+/// One workload and where it runs.
+#[derive(Clone, Copy)]
+struct Checked<'a> {
+    scenario: &'a Scenario,
+    index: usize,
+    workload: &'a Workload,
+}
+
+impl Checked<'_> {
+    fn ensure(
+        &self,
+        holds: bool,
+        key: &'static str,
+        what: impl FnOnce() -> String,
+        expected: impl Into<String>,
+    ) -> Result<(), Flaw> {
+        let name = &self.workload.name;
+        let what = || format!("workload '{name}': {}", what());
+        ensure(holds, Spot::of("workload", self.index, key), what, expected)
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.scenario.machine
+    }
+
+    fn name(&self) -> Result<(), Flaw> {
+        let name = &self.workload.name;
+        let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let simple = (1..=NAME_LETTERS_MAX).contains(&name.len()) && name.bytes().all(letter);
+        let expected = format!("1 to {NAME_LETTERS_MAX} letters, digits, hyphens and underscores");
+        self.ensure(simple, "name", || "it cannot be called that".to_owned(), expected)?;
+        let others = &self.scenario.workloads[..self.index];
+        let fresh = others.iter().all(|other| other.name != *name);
+        self.ensure(fresh, "name", || "there are two of that name".to_owned(), "another name")
+    }
+
+    fn size(&self) -> Result<(), Flaw> {
+        let Workload { processes, threads, memory_bytes, start_ns, .. } = *self.workload;
+        let (none, some) = (|| "there is nothing to run".to_owned(), "1 at least");
+        self.ensure(processes > 0, "processes", none, some)?;
+        self.ensure(threads > 0, "threads", none, some)?;
+        let page = self.machine().params.page_bytes;
+        self.ensure(
+            memory_bytes / page >= u64::from(threads),
+            "memory",
+            || format!("{} for {threads} threads", exact::bytes(memory_bytes)),
+            format!("a page of {} for each thread at least", exact::bytes(page)),
+        )?;
+        let time = self.scenario.time_ns;
+        self.ensure(
+            start_ns < time,
+            "start",
+            || format!("it starts at {}, when the run is over", exact::ns(start_ns)),
+            format!("a time before {}", exact::ns(time)),
+        )
+    }
+
+    fn places(&self) -> Result<(), Flaw> {
+        let has_cpus = |node: &Node| !node.cpus.is_empty();
+        let has_memory = |node: &Node| node.memory_bytes > 0;
+        if let Some(nodes) = &self.workload.nodes {
+            self.nodes("nodes", nodes, has_cpus, "CPUs")?;
+        }
+        if let Placement::Bind(nodes) | Placement::Interleave(nodes) = &self.workload.placement {
+            self.nodes("place", nodes, has_memory, "memory")?;
+        }
+        match self.workload.home {
+            Home::On(node) => self.home("home", node),
+            Home::None | Home::Spread => Ok(()),
+        }
+    }
+
+    fn home(&self, key: &'static str, home: NodeId) -> Result<(), Flaw> {
+        let one: Nodemask = [home].into_iter().collect();
+        self.nodes(key, &one, |node| !node.cpus.is_empty(), "CPUs")?;
+        let allowed = self.workload.nodes.as_ref();
+        let what = || format!("it may not run at home, on node {home}");
+        self.ensure(allowed.is_none_or(|nodes| nodes.contains(home)), key, what, "one of `nodes`")
+    }
+
+    /// Nodes that must exist and have something.
+    fn nodes(
+        &self,
+        key: &'static str,
+        nodes: &Nodemask,
+        has: impl Fn(&Node) -> bool,
+        something: &str,
+    ) -> Result<(), Flaw> {
+        self.ensure(!nodes.is_empty(), key, || "no node is named".to_owned(), "a node at least")?;
+        let fit = self.machine().nodes.iter().filter(|node| has(node));
+        let fit: Nodemask = fit.map(|node| node.id).collect();
+        let odd = nodes.without(&fit).first();
+        let what = || match odd {
+            Some(id) if self.machine().index_of(id).is_some() => {
+                format!("node {id} has no {something}")
+            }
+            odd => format!("there is no node {}", odd.unwrap_or(NodeId(0))),
+        };
+        self.ensure(odd.is_none(), key, what, format!("nodes with {something}: {fit}"))
+    }
+
+    fn kind(&self) -> Result<(), Flaw> {
+        match self.workload.kind {
+            Kind::Triad { access } => self.access(access),
+            Kind::Random { access, hot_touches_milli, hot_bytes_milli } => {
+                self.access(access)?;
+                self.hot(hot_touches_milli, hot_bytes_milli)
+            }
+            Kind::PageFault | Kind::Hog => Ok(()),
+            Kind::Compile { compute_ns, access } => {
+                self.access(access)?;
+                self.period("cpu-time", compute_ns)
+            }
+            Kind::PingPong { message_bytes, compute_ns } => self.pairs(message_bytes, compute_ns),
+            Kind::Phases { access, phase_bytes, shared_milli } => {
+                self.access(access)?;
+                self.share("shared", shared_milli)?;
+                self.part("phase", phase_bytes)
+            }
+            Kind::MovingSet { access, window_bytes, stays_ns } => {
+                self.access(access)?;
+                self.part("window", window_bytes)?;
+                self.period("stays", stays_ns)
+            }
+        }
+    }
+
+    fn access(&self, access: Access) -> Result<(), Flaw> {
+        let parallel = access.parallel_milli;
+        self.ensure(
+            PARALLEL_MILLI.contains(&u64::from(parallel)),
+            "parallel",
+            || format!("{parallel} thousandths of a miss are under way"),
+            "1 to 128 misses",
+        )?;
+        self.ensure(
+            access.compute_ps <= COST_NS_MAX,
+            "compute",
+            || format!("{} ps for each line", access.compute_ps),
+            "60ms at most",
+        )?;
+        self.share("writes", access.writes_milli)
+    }
+
+    fn hot(&self, touches: u32, bytes: u32) -> Result<(), Flaw> {
+        self.share("hot-touches", touches)?;
+        self.share("hot-bytes", bytes)?;
+        let what = || format!("{touches} thousandths of touches to {bytes} thousandths of bytes");
+        let both = (touches == 0) == (bytes == 0);
+        self.ensure(both, "hot-touches", what, "`hot-touches` and `hot-bytes`, or neither")
+    }
+
+    fn pairs(&self, message_bytes: u64, compute_ns: u64) -> Result<(), Flaw> {
+        let threads = self.workload.threads;
+        let what = || format!("{threads} threads cannot be paired");
+        self.ensure(threads.is_multiple_of(2), "threads", what, "an even number of threads")?;
+        self.part("message", message_bytes)?;
+        let long = || format!("{} for each message", exact::ns(compute_ns));
+        self.ensure(compute_ns <= TIME_NS_MAX, "cpu-time", long, "a day at most")
+    }
+
+    fn share(&self, key: &'static str, milli: u32) -> Result<(), Flaw> {
+        let what = || format!("`{key}` is {milli} thousandths");
+        self.ensure(milli <= 1000, key, what, "a number of thousandths, 0 to 1000")
+    }
+
+    /// A part of the memory.
+    fn part(&self, key: &'static str, bytes: u64) -> Result<(), Flaw> {
+        let memory = self.workload.memory_bytes;
+        let line = self.machine().params.line_bytes;
+        self.ensure(
+            (line..=memory).contains(&bytes),
+            key,
+            || format!("`{key}` is {}", exact::bytes(bytes)),
+            format!("{} to {}, its memory", exact::bytes(line), exact::bytes(memory)),
+        )
+    }
+
+    fn period(&self, key: &'static str, ns: u64) -> Result<(), Flaw> {
+        let what = || format!("`{key}` is {}", exact::ns(ns));
+        let fine = (PERIOD_NS_MIN..=TIME_NS_MAX).contains(&ns);
+        self.ensure(fine, key, what, "a time from 1us to a day")
+    }
+
+    /// There is memory for it beside the workloads before it, on all nodes together, and on those
+    /// that it is bound to.
+    fn room(&self) -> Result<(), Flaw> {
+        let machine = self.machine();
+        let all: Nodemask = machine.nodes.iter().map(|node| node.id).collect();
+        let nodes = match &self.workload.placement {
+            Placement::Bind(nodes) => nodes,
+            Placement::FirstTouch | Placement::Interleave(_) => &all,
+        };
+        for nodes in [nodes, &all] {
+            let (wanted, there) = (self.wanted(nodes), room_of(machine, nodes));
+            self.ensure(
+                wanted <= there,
+                "memory",
+                || format!("with it, workloads map {} on nodes {nodes}", exact::bytes(wanted)),
+                format!("{} at most, which these nodes have", exact::bytes(there)),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// What this workload and those before it map that can have no memory but of these nodes.
+    fn wanted(&self, nodes: &Nodemask) -> u64 {
+        let (machine, page) = (self.machine(), self.machine().params.page_bytes);
+        let everywhere = machine.nodes.iter().all(|node| nodes.contains(node.id));
+        let confined = |workload: &&Workload| match &workload.placement {
+            Placement::Bind(bound) => bound.is_subset(nodes),
+            Placement::FirstTouch | Placement::Interleave(_) => everywhere,
+        };
+        let workloads = self.scenario.workloads[..=self.index].iter().filter(confined);
+        let add = |sum: u64, each: &Workload| {
+            sum.saturating_add(each.mapped_bytes(page).unwrap_or(u64::MAX))
+        };
+        workloads.fold(0, add)
+    }
+}
+
+fn room_of(machine: &Machine, nodes: &Nodemask) -> u64 {
+    let nodes = machine.nodes.iter().filter(|node| nodes.contains(node.id));
+    nodes.map(|node| node.memory_bytes).sum()
+}
+
+fn action(scenario: &Scenario, index: usize, action: &Action) -> Result<(), Flaw> {
+    let spot = |key| Spot::of("action", index, key);
+    let time = scenario.time_ns;
+    ensure(
+        action.at_ns < time,
+        spot("at"),
+        || format!("an action at {}, when the run is over", exact::ns(action.at_ns)),
+        format!("a time before {}", exact::ns(time)),
+    )?;
+    let names: Vec<_> = scenario.workloads.iter().map(|each| each.name.as_str()).collect();
+    let Some(at) = names.iter().position(|name| *name == action.workload) else {
+        let expected = match names.is_empty() {
+            true => "a scenario with workloads".to_owned(),
+            false => crate::near::one_of(&action.workload, &names),
+        };
+        let what = format!("there is no workload '{}'", action.workload);
+        return Err(Flaw { spot: spot("workload"), what, expected });
+    };
+    let of = Checked { scenario, index: at, workload: &scenario.workloads[at] };
+    match action.kind {
+        ActionKind::Migrate { from, to, times } => {
+            migrate(&scenario.machine, spot, (from, to), times)
+        }
+        ActionKind::Home { to } => {
+            of.home("home", to).map_err(|flaw| Flaw { spot: spot("to"), ..flaw })
+        }
+        ActionKind::MigrateOnFault | ActionKind::Kill => Ok(()),
+    }
+}
+
+fn migrate(
+    machine: &Machine,
+    spot: impl Fn(&'static str) -> Spot,
+    (from, to): (NodeId, NodeId),
+    times: u32,
+) -> Result<(), Flaw> {
+    let with_memory = machine.nodes.iter().filter(|node| node.memory_bytes > 0);
+    let with_memory: Nodemask = with_memory.map(|node| node.id).collect();
+    for (key, id) in [("from", from), ("to", to)] {
+        let what = || format!("there is no memory on node {id}");
+        let expected = format!("one of the nodes with memory: {with_memory}");
+        ensure(with_memory.contains(id), spot(key), what, expected)?;
+    }
+    let same = || format!("a migration from node {from} to itself");
+    ensure(from != to, spot("to"), same, "two nodes")?;
+    ensure(times > 0, spot("times"), || "no migration at all".to_owned(), "1 at least")
+}

@@ -1,0 +1,123 @@
+//! Machines and what runs on them, as TOML files (`scenarios/*.toml`): read by the simulator as a
+//! whole, and by the lab as far as the topology goes.
+//!
+//! A [`Scenario`] in hand makes sense: whatever is contradictory was refused with file and line.
+
+#![forbid(unsafe_code)]
+
+mod built_in;
+mod check;
+mod error;
+mod exact;
+pub mod limits;
+mod machine;
+mod near;
+mod params;
+mod policy;
+mod read;
+mod set;
+mod tree;
+mod workload;
+
+pub use built_in::BUILT_IN;
+pub use error::{Error, Place};
+pub use machine::{DISTANCE_LOCAL, Link, Machine, Node};
+pub use params::{ParamInfo, Params, Unit};
+pub use policy::{Action, ActionKind, Scheduler};
+pub use workload::{Access, Home, Kind, Placement, Workload};
+
+use std::path::Path;
+
+use error::Fault;
+
+/// The parts of a report, as `report` names them, in their usual order.
+pub const REPORT: [&str; 8] =
+    ["memory", "workloads", "nodes", "actions", "time", "latencies", "counters", "curves"];
+
+/// A machine, what runs on it, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// What to call it in messages and file names.
+    pub name: String,
+    /// What it is for, in a sentence; may be empty.
+    pub about: String,
+    /// The hardware and what it costs.
+    pub machine: Machine,
+    /// What runs; empty for a machine without programs.
+    pub workloads: Vec<Workload>,
+    /// What places threads.
+    pub scheduler: Scheduler,
+    /// What is done to the programs while they run, in order of time.
+    pub actions: Vec<Action>,
+    /// How long it is simulated, in virtual nanoseconds.
+    pub time_ns: u64,
+    /// How often the curves of a report get a point, in virtual nanoseconds.
+    pub sample_ns: u64,
+    /// What the report tells, in this order, of [`REPORT`]; empty for everything that happened.
+    pub report: Vec<String>,
+}
+
+impl Scenario {
+    /// A scenario from the text of its file. It is called after the name, which may be a path.
+    ///
+    /// # Errors
+    /// Where the text is at fault, and what was expected there.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        Self::with::<&str>(name, text, &[])
+    }
+
+    /// The same with other values for some keys, such as `machine.latency` or
+    /// `workload.stream.processes`.
+    ///
+    /// # Errors
+    /// Where the text is at fault, or which override, and what was expected there.
+    pub fn with<S: AsRef<str>>(name: &str, text: &str, sets: &[(S, S)]) -> Result<Self, Error> {
+        let stem = Path::new(name.strip_suffix(".toml").unwrap_or(name)).file_name();
+        let stem = stem.map_or_else(|| name.into(), |stem| stem.to_string_lossy());
+        read_checked(&stem, text, sets).map_err(|fault| fault.of(name))
+    }
+
+    /// A scenario by the name of a built-in one, or else by the path of its file.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`]; or if there is none of that name, and no such file.
+    pub fn find(name_or_path: &str) -> Result<Self, Error> {
+        Self::find_with::<&str>(name_or_path, &[])
+    }
+
+    /// The same with overrides.
+    ///
+    /// # Errors
+    /// As [`Scenario::with`]; or if there is none of that name, and no such file.
+    pub fn find_with<S: AsRef<str>>(name_or_path: &str, sets: &[(S, S)]) -> Result<Self, Error> {
+        let text = built_in::text(name_or_path)?;
+        Self::with(name_or_path, &text, sets)
+    }
+
+    /// Whether everything fits together, and within the limits: what every scenario from a text
+    /// does.
+    ///
+    /// # Errors
+    /// Which value does not, and what was expected.
+    pub fn check(&self) -> Result<(), Error> {
+        let flaw = check::scenario(self).and_then(|()| check::order(&self.actions));
+        flaw.map_err(|flaw| {
+            let place = Place::Value(flaw.spot.to_string());
+            Fault { place, what: flaw.what, expected: flaw.expected }.of(&self.name)
+        })
+    }
+}
+
+fn read_checked<S: AsRef<str>>(name: &str, text: &str, sets: &[(S, S)]) -> Result<Scenario, Fault> {
+    let mut root = tree::parse(text)?;
+    for (key, value) in sets {
+        set::apply(&mut root, key.as_ref(), value.as_ref())?;
+    }
+    let mut scenario = read::scenario(name, &root)?;
+    check::scenario(&scenario).map_err(|flaw| {
+        let place = flaw.spot.place_in(&root);
+        Fault { place, what: flaw.what, expected: flaw.expected }
+    })?;
+    scenario.actions.sort_by_key(|action| action.at_ns);
+    Ok(scenario)
+}

@@ -1,0 +1,109 @@
+//! The hardware: nodes, links, and what everything costs.
+
+use nodeward_model::{CpuId, Cpumask, NodeId};
+
+use crate::Params;
+
+/// The distance of a node from itself, as firmware tables have it.
+pub const DISTANCE_LOCAL: u32 = 10;
+/// The distance between two nodes when a scenario has no table.
+pub(crate) const DISTANCE_REMOTE: u32 = 20;
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The nodes, by ascending id; never empty.
+    pub nodes: Vec<Node>,
+    /// `distances[i][j]`: what a CPU of `nodes[i]` pays for memory of `nodes[j]`; 10 on the
+    /// diagonal.
+    pub distances: Vec<Vec<u32>>,
+    /// Links that differ from what distances and parameters say.
+    pub links: Vec<Link>,
+    /// What things cost, by name.
+    pub params: Params,
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its id; ids may have holes.
+    pub id: NodeId,
+    /// Its CPUs, none for a node of memory only.
+    pub cpus: Cpumask,
+    /// Hardware threads of a core, 1 or more. The n-th CPUs of the node's cores stand side by side,
+    /// as Linux numbers them: with 2 cores of 2 threads, CPUs 0 and 2 are one core.
+    pub threads_per_core: u32,
+    /// Its memory in bytes, zero for a node of CPUs only.
+    pub memory_bytes: u64,
+    /// How long a miss of a CPU of its own takes on an idle machine; `None`: the parameter
+    /// `latency`.
+    pub latency_ns: Option<u64>,
+    /// What its memory delivers; `None`: the parameter `bandwidth`.
+    pub bandwidth_bytes_per_s: Option<u64>,
+}
+
+/// The way from the CPUs of one node to the memory of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Whose CPUs.
+    pub from: NodeId,
+    /// Whose memory.
+    pub to: NodeId,
+    /// How long a miss takes on an idle machine; `None`: the local latency times the distance.
+    pub latency_ns: Option<u64>,
+    /// What it carries in this direction; `None`: the parameter `link-bandwidth`.
+    pub bandwidth_bytes_per_s: Option<u64>,
+}
+
+impl Machine {
+    /// The CPUs of all nodes.
+    pub fn cpus(&self) -> Cpumask {
+        self.nodes.iter().flat_map(|node| node.cpus.iter()).collect()
+    }
+
+    /// The memory of all nodes in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.nodes.iter().map(|node| node.memory_bytes).sum()
+    }
+
+    /// Where a node stands in [`Machine::nodes`].
+    pub fn index_of(&self, id: NodeId) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id == id)
+    }
+
+    /// The hardware threads of each core of a node, by the node's index.
+    pub fn cores(&self, node: usize) -> Vec<Vec<CpuId>> {
+        let node = &self.nodes[node];
+        let cpus: Vec<_> = node.cpus.iter().collect();
+        let cores = cpus.len().div_ceil(node.threads_per_core as usize);
+        (0..cores).map(|core| cpus[core..].iter().step_by(cores).copied().collect()).collect()
+    }
+
+    /// How long a miss takes from a CPU of node `from` to memory of node `to`, by index, on an idle
+    /// machine.
+    pub fn latency_ns(&self, from: usize, to: usize) -> u64 {
+        let local = |node: usize| self.nodes[node].latency_ns.unwrap_or(self.params.latency_ns);
+        if from == to {
+            return local(to);
+        }
+        let told = self.link(from, to).and_then(|link| link.latency_ns);
+        let distance = u64::from(self.distances[from][to]);
+        told.unwrap_or_else(|| local(to) * distance / u64::from(DISTANCE_LOCAL))
+    }
+
+    /// What a node's memory delivers in a second.
+    pub fn bandwidth_bytes_per_s(&self, node: usize) -> u64 {
+        self.nodes[node].bandwidth_bytes_per_s.unwrap_or(self.params.bandwidth_bytes_per_s)
+    }
+
+    /// What the way from one node's CPUs to another one's memory carries in a second.
+    pub fn link_bytes_per_s(&self, from: usize, to: usize) -> u64 {
+        let told = self.link(from, to).and_then(|link| link.bandwidth_bytes_per_s);
+        told.unwrap_or(self.params.link_bandwidth_bytes_per_s)
+    }
+
+    fn link(&self, from: usize, to: usize) -> Option<&Link> {
+        let (from, to) = (self.nodes[from].id, self.nodes[to].id);
+        self.links.iter().find(|link| (link.from, link.to) == (from, to))
+    }
+}

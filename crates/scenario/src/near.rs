@@ -1,0 +1,25 @@
+//! What somebody may have meant who wrote a word that does not exist.
+
+/// How alike two words must be to be mixed up, from 0 to 1.
+const ALIKE: f64 = 0.8;
+/// More words than this are not all listed.
+const LISTED_MAX: usize = 24;
+/// So many of the most similar ones are listed instead.
+const NEAREST: usize = 6;
+
+/// `one of a, b, c`, with the likeliest word first in line if there is one.
+pub(crate) fn one_of(word: &str, words: &[&str]) -> String {
+    if let [only] = words {
+        return format!("'{only}'");
+    }
+    let mut nearest: Vec<(f64, &str)> =
+        words.iter().map(|each| (strsim::jaro_winkler(word, each), *each)).collect();
+    nearest.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let meant = nearest.first().filter(|(alike, _)| *alike >= ALIKE);
+    let meant = meant.map(|(_, each)| format!(" (did you mean '{each}'?)")).unwrap_or_default();
+    if words.len() <= LISTED_MAX {
+        return format!("one of {}{meant}", words.join(", "));
+    }
+    let some: Vec<_> = nearest.iter().take(NEAREST).map(|(_, each)| *each).collect();
+    format!("one of {} and {} others{meant}", some.join(", "), words.len() - some.len())
+}

@@ -1,0 +1,47 @@
+//! What decides where threads run, and what is done while they run.
+
+use nodeward_model::NodeId;
+
+/// Which scheduler the machine has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheduler {
+    /// Fair, and blind to memory, as Linux without NUMA balancing.
+    #[default]
+    Blind,
+    /// Fair, and prefers CPUs of a task's home node as long as no other CPU stays idle for it.
+    Home,
+}
+
+/// Something that is done at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// When, in virtual nanoseconds.
+    pub at_ns: u64,
+    /// To the processes of which workload, by its name.
+    pub workload: String,
+    /// What.
+    pub kind: ActionKind,
+}
+
+/// What may be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ActionKind {
+    /// Move all its memory from a node to another one, process by process.
+    Migrate {
+        /// The node to leave.
+        from: NodeId,
+        /// The node to go to.
+        to: NodeId,
+        /// Back and forth so often; 1 for there only.
+        times: u32,
+    },
+    /// Let its pages move to whoever touches them next.
+    MigrateOnFault,
+    /// Give its processes another home.
+    Home {
+        /// The node.
+        to: NodeId,
+    },
+    /// End its processes.
+    Kill,
+}

@@ -1,0 +1,149 @@
+//! Nodes, links, distances and parameters.
+
+use nodeward_model::{CpuId, Cpumask};
+
+use super::each;
+use crate::error::Fault;
+use crate::limits::{CPUS_MAX, NODES_MAX};
+use crate::machine::{DISTANCE_LOCAL, DISTANCE_REMOTE};
+use crate::params::ParamInfo;
+use crate::tree::{Item, Table, Value};
+use crate::{Link, Machine, Node, Params};
+
+pub(crate) const NODE_KEYS: &[&str] =
+    &["id", "cpus", "memory", "threads-per-core", "latency", "bandwidth"];
+pub(crate) const LINK_KEYS: &[&str] = &["from", "to", "latency", "bandwidth"];
+
+const SYMMETRIC: &str = "true, or false where a distance depends on the direction on purpose";
+const CPUS: &str = "a count such as 4 or a list such as \"0-3,8\"";
+const ROWS: &str = "a row for each node, such as [[10, 21], [21, 10]]";
+const PARAMETER: &str =
+    "`latency = \"85ns\"` or `latency = { value = \"85ns\", source = \"...\" }`";
+
+pub(super) fn machine(root: &Table) -> Result<Machine, Fault> {
+    let nodes = nodes(root)?;
+    Ok(Machine {
+        distances: distances(root, &nodes)?,
+        links: each(root, "link", link)?,
+        params: root.read("machine", params)?.unwrap_or_default(),
+        nodes,
+    })
+}
+
+fn nodes(root: &Table) -> Result<Vec<Node>, Fault> {
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut next_cpu = 0;
+    let tables = root.read("node", Item::tables)?.unwrap_or_default();
+    for table in tables {
+        let node = node(table, next_cpu)?;
+        next_cpu += u32::try_from(node.cpus.len()).unwrap_or(CPUS_MAX);
+        nodes.push(node);
+    }
+    Ok(nodes)
+}
+
+fn node(table: &Table, next_cpu: u32) -> Result<Node, Fault> {
+    table.only(&[NODE_KEYS])?;
+    let cpus = |item: &Item| cpus(item, next_cpu);
+    Ok(Node {
+        id: table.need("id", "the node's number, such as `id = 0`", Item::node)?,
+        cpus: table.need("cpus", CPUS, cpus)?,
+        threads_per_core: table.count("threads-per-core")?.unwrap_or(1),
+        memory_bytes: table.need("memory", "a size such as `memory = \"4GiB\"`", Item::bytes)?,
+        latency_ns: table.time("latency")?,
+        bandwidth_bytes_per_s: table.rate("bandwidth")?,
+    })
+}
+
+/// How many CPUs, numbered on from the node before; or which.
+fn cpus(item: &Item, next: u32) -> Result<Cpumask, Fault> {
+    let Value::Number(..) = item.value else {
+        let text = matches!(item.value, Value::Text(_));
+        return if text { item.mask(CPUS_MAX) } else { Err(item.fault(CPUS)) };
+    };
+    let room = CPUS_MAX.saturating_sub(next);
+    let expected = format!("a count up to {room}, as a machine has {CPUS_MAX} CPUs at most");
+    let count: u32 = item.number(&expected)?;
+    if count > room {
+        Err(item.fault(expected))
+    } else {
+        Ok((next..next + count).map(CpuId).collect())
+    }
+}
+
+fn link(table: &Table) -> Result<Link, Fault> {
+    table.only(&[LINK_KEYS])?;
+    let end = |key, whose: &str| table.need(key, whose, Item::node);
+    Ok(Link {
+        from: end("from", "the node whose CPUs reach over the link, such as `from = 0`")?,
+        to: end("to", "the node whose memory they reach, such as `to = 1`")?,
+        latency_ns: table.time("latency")?,
+        bandwidth_bytes_per_s: table.rate("bandwidth")?,
+    })
+}
+
+fn distances(root: &Table, nodes: &[Node]) -> Result<Vec<Vec<u32>>, Fault> {
+    let symmetric = root.read("symmetric", |item| item.flag(SYMMETRIC))?.unwrap_or(true);
+    let Some(item) = root.items.get("distances") else {
+        return Ok(flat(nodes.len().min(NODES_MAX)));
+    };
+    let rows: Vec<Vec<u32>> = item.list(ROWS)?.iter().map(row).collect::<Result<_, _>>()?;
+    if symmetric && rows.len() == nodes.len() && nodes.len() <= NODES_MAX {
+        check_symmetry(item, nodes, &rows)?;
+    }
+    Ok(rows)
+}
+
+fn row(item: &Item) -> Result<Vec<u32>, Fault> {
+    item.list(ROWS)?.iter().map(|each| each.number("distances, such as 10 or 21")).collect()
+}
+
+/// Distances that depend on the direction are more often a slip than a machine.
+fn check_symmetry(item: &Item, nodes: &[Node], rows: &[Vec<u32>]) -> Result<(), Fault> {
+    let distance = |from: usize, to: usize| rows[from].get(to).copied().unwrap_or(0);
+    for (from, item) in item.list(ROWS)?.iter().enumerate() {
+        let Some(to) = (0..from).find(|&to| distance(from, to) != distance(to, from)) else {
+            continue;
+        };
+        let (there, back) = (distance(from, to), distance(to, from));
+        let (from, to) = (nodes[from].id, nodes[to].id);
+        let what = format!("node {from} to node {to} is {there}, and {back} the other way");
+        let expected = "the same in both directions, or `symmetric = false`";
+        return Err(Fault::new(&item.place, what, expected));
+    }
+    Ok(())
+}
+
+fn flat(nodes: usize) -> Vec<Vec<u32>> {
+    let distance = |from, to| if from == to { DISTANCE_LOCAL } else { DISTANCE_REMOTE };
+    (0..nodes).map(|from| (0..nodes).map(|to| distance(from, to)).collect()).collect()
+}
+
+fn params(item: &Item) -> Result<Params, Fault> {
+    let table = item.as_table().ok_or_else(|| item.fault("a table, headed [machine]"))?;
+    let names: Vec<_> = Params::TABLE.iter().map(|info| info.name).collect();
+    table.only(&[&names])?;
+    let mut params = Params::default();
+    for info in Params::TABLE {
+        if let Some(item) = table.items.get(info.name) {
+            param(&mut params, info, item)?;
+        }
+    }
+    Ok(params)
+}
+
+fn param(params: &mut Params, info: &ParamInfo, item: &Item) -> Result<(), Fault> {
+    let (value, source) = match item.as_table() {
+        None => (item, item.set_by()),
+        Some(table) => {
+            table.only(&[&["value", "source"]])?;
+            (table.need("value", PARAMETER, Ok)?, table.text("source")?)
+        }
+    };
+    let text = value.scalar().ok_or_else(|| value.fault(PARAMETER))?;
+    let expected = |_| {
+        let shown = format!("`{}` is '{text}'", info.name);
+        Fault::new(&value.place, shown, info.expected())
+    };
+    params.set(info.name, text, source).map_err(expected)
+}

@@ -1,0 +1,166 @@
+//! What programs do, and what each kind of them takes for granted.
+
+use nodeward_model::units;
+use nodeward_model::{Id, NodeId};
+
+use super::{Item, near};
+use crate::error::Fault;
+use crate::tree::Table;
+use crate::workload::WINDOW_SHARE;
+use crate::{Access, Home, Kind, Placement, Workload};
+
+/// The keys of every workload.
+pub(crate) const KEYS: &[&str] = &[
+    "name",
+    "kind",
+    "processes",
+    "threads",
+    "memory",
+    "pages",
+    "place",
+    "nodes",
+    "home",
+    "start",
+    "groups",
+];
+
+/// The kinds, and which keys only they have.
+const KINDS: &[(&str, &[&str])] = &[
+    ("triad", &["parallel", "compute", "writes", "populated"]),
+    ("random", &["parallel", "compute", "writes", "hot-touches", "hot-bytes", "populated"]),
+    ("page-fault", &[]),
+    ("compile", &["parallel", "compute", "writes", "cpu-time"]),
+    ("ping-pong", &["message", "cpu-time"]),
+    ("phases", &["parallel", "compute", "writes", "phase", "shared", "populated"]),
+    ("moving-set", &["parallel", "compute", "writes", "window", "stays", "populated"]),
+    ("hog", &[]),
+];
+
+/// The keys that a kind has beside those of every workload.
+pub(crate) fn keys_of(kind: &str) -> Option<&'static [&'static str]> {
+    KINDS.iter().find(|(name, _)| *name == kind).map(|(_, keys)| *keys)
+}
+
+const PLACES: &str = "\"first-touch\", \"bind:0,1\" or \"interleave:0-3\"";
+const HOMES: &str = "\"none\", \"spread\" or the number of a node";
+const PARALLEL: &str = "how many misses a thread has under way, such as 4 or 1.5";
+const COMPUTE: &str = "a time for each cache line, such as \"500ps\" or \"2.5ns\"";
+const MILLI: &str = "a number of thousandths, 0 to 1000";
+
+pub(super) fn workload(table: &Table) -> Result<Workload, Fault> {
+    let kind = table.need("kind", "`kind = \"triad\"` or another kind", kind_name)?;
+    only(table, kind)?;
+    let memory_bytes = table.need("memory", "a size such as `memory = \"1GiB\"`", Item::bytes)?;
+    let threads = table.count("threads")?.unwrap_or(1);
+    Ok(Workload {
+        name: table.need("name", "a name such as `name = \"stream\"`", Item::as_text)?.to_owned(),
+        kind: self::kind(kind, table, memory_bytes, threads)?,
+        processes: table.count("processes")?.unwrap_or(1),
+        threads,
+        memory_bytes,
+        huge: table.word("pages", &[("base", false), ("huge", true)])?.unwrap_or(false),
+        placement: table.read("place", placement)?.unwrap_or_default(),
+        nodes: table.read("nodes", |item| item.mask(NodeId::LIMIT))?,
+        home: table.read("home", home)?.unwrap_or_default(),
+        start_ns: table.time_or_zero("start")?.unwrap_or(0),
+        own_groups: table.word("groups", &[("own", true), ("one", false)])?.unwrap_or(false),
+        populated: table.read("populated", |item| item.flag("true or false"))?.unwrap_or(false),
+    })
+}
+
+/// Refuses keys that the kind does not have.
+fn only(table: &Table, kind: &str) -> Result<(), Fault> {
+    table.only(&[KEYS, keys_of(kind).unwrap_or_default()]).map_err(|fault| {
+        let has = |keys: &[&str], key: &String| keys.contains(&key.as_str());
+        let strange = table
+            .items
+            .iter()
+            .find(|(key, _)| !has(KEYS, key) && !has(keys_of(kind).unwrap_or_default(), key));
+        let others =
+            KINDS.iter().filter(|(_, keys)| strange.is_some_and(|(key, _)| has(keys, key)));
+        let others: Vec<_> = others.map(|(name, _)| *name).collect();
+        match others.is_empty() {
+            true => fault,
+            false => {
+                Fault { what: format!("{}, which {} has", fault.what, others.join(", ")), ..fault }
+            }
+        }
+    })
+}
+
+fn kind_name(item: &Item) -> Result<&str, Fault> {
+    let names: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
+    let name = item.scalar().filter(|name| names.contains(name));
+    name.ok_or_else(|| item.fault(near::one_of(item.scalar().unwrap_or_default(), &names)))
+}
+
+fn kind(kind: &str, table: &Table, memory_bytes: u64, threads: u32) -> Result<Kind, Fault> {
+    let access = |parallel_milli, compute_ps, writes_milli| {
+        access(table, Access { parallel_milli, compute_ps, writes_milli })
+    };
+    Ok(match kind {
+        // a[i] = b[i] + s * c[i]: of three lines one is written, and all are fetched ahead.
+        "triad" => Kind::Triad { access: access(10_000, 500, 333)? },
+        "random" => Kind::Random {
+            access: access(4_000, 2_000, 500)?,
+            hot_touches_milli: milli(table, "hot-touches")?.unwrap_or(0),
+            hot_bytes_milli: milli(table, "hot-bytes")?.unwrap_or(0),
+        },
+        "page-fault" => Kind::PageFault,
+        "compile" => Kind::Compile {
+            compute_ns: table.time("cpu-time")?.unwrap_or(50_000_000),
+            access: access(2_000, 5_000, 300)?,
+        },
+        "ping-pong" => Kind::PingPong {
+            message_bytes: table.bytes("message")?.unwrap_or(16 << 10),
+            compute_ns: table.time_or_zero("cpu-time")?.unwrap_or(2_000),
+        },
+        "phases" => Kind::Phases {
+            access: access(4_000, 2_000, 333)?,
+            phase_bytes: table.bytes("phase")?.unwrap_or(memory_bytes / u64::from(threads.max(1))),
+            shared_milli: milli(table, "shared")?.unwrap_or(0),
+        },
+        "moving-set" => Kind::MovingSet {
+            access: access(4_000, 2_000, 300)?,
+            window_bytes: table.bytes("window")?.unwrap_or(memory_bytes / WINDOW_SHARE),
+            stays_ns: table.time("stays")?.unwrap_or(500_000_000),
+        },
+        _ => Kind::Hog,
+    })
+}
+
+fn access(table: &Table, default: Access) -> Result<Access, Fault> {
+    let parallel = |item: &Item| {
+        item.read(PARALLEL, |text| u32::try_from(units::parse_thousandths(text).ok()?).ok())
+    };
+    let compute = |item: &Item| item.read(COMPUTE, |text| units::parse_duration_ps(text).ok());
+    Ok(Access {
+        parallel_milli: table.read("parallel", parallel)?.unwrap_or(default.parallel_milli),
+        compute_ps: table.read("compute", compute)?.unwrap_or(default.compute_ps),
+        writes_milli: milli(table, "writes")?.unwrap_or(default.writes_milli),
+    })
+}
+
+fn milli(table: &Table, key: &str) -> Result<Option<u32>, Fault> {
+    table.read(key, |item| item.number(MILLI))
+}
+
+fn placement(item: &Item) -> Result<Placement, Fault> {
+    item.read(PLACES, |text| {
+        let nodes = |list| super::mask::<NodeId>(list, NodeId::LIMIT);
+        match text.split_once(':') {
+            None => (text == "first-touch").then_some(Placement::FirstTouch),
+            Some(("bind", list)) => nodes(list).map(Placement::Bind),
+            Some(("interleave", list)) => nodes(list).map(Placement::Interleave),
+            Some(_) => None,
+        }
+    })
+}
+
+fn home(item: &Item) -> Result<Home, Fault> {
+    match item.scalar() {
+        Some("none") => Ok(Home::None),
+        Some("spread") => Ok(Home::Spread),
+        _ => item.node().map(Home::On).map_err(|_| item.fault(HOMES)),
+    }
+}

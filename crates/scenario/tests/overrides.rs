@@ -1,0 +1,89 @@
+//! Overrides do what the same value in the file would do, before anything is checked.
+
+use nodeward_model::NodeId;
+use nodeward_scenario::{ActionKind, Error, Kind, Placement, Scenario, Scheduler};
+
+fn with(sets: &[(&str, &str)]) -> Result<Scenario, Error> {
+    Scenario::find_with("two-socket", sets)
+}
+
+#[test]
+fn every_table_can_be_reached() {
+    let scenario = with(&[
+        ("time", "4s"),
+        ("scheduler", "home"),
+        ("report", "[\"memory\", \"curves\"]"),
+        ("distances", "[[10, 30], [30, 10]]"),
+        ("machine.latency", "100ns"),
+        ("machine.batch", "1"),
+        ("machine.shootdown", "broadcast"),
+        ("node.1.memory", "4GiB"),
+        ("workload.stream.processes", "12"),
+        ("workload.stream.parallel", "1.5"),
+        ("workload.stream.place", "interleave:0-1"),
+        ("action.0.at", "500ms"),
+        ("action.0.times", "3"),
+    ])
+    .unwrap();
+    assert_eq!((scenario.time_ns, scenario.scheduler), (4_000_000_000, Scheduler::Home));
+    assert_eq!(scenario.report, ["memory", "curves"]);
+    assert_eq!(scenario.machine.distances, [[10, 30], [30, 10]]);
+    let params = &scenario.machine.params;
+    assert_eq!((params.latency_ns, params.batch_pages, params.shootdown), (100, 1, 1));
+    assert_eq!(params.sources["latency"], "--set");
+    assert_eq!(scenario.machine.nodes[1].memory_bytes, 4 << 30);
+    let stream = &scenario.workloads[0];
+    assert_eq!(stream.processes, 12);
+    assert_eq!(stream.placement, Placement::Interleave("0-1".parse().unwrap()));
+    assert!(matches!(stream.kind, Kind::Triad { access } if access.parallel_milli == 1500));
+    let action = &scenario.actions[0];
+    let there_and_back = ActionKind::Migrate { from: NodeId(1), to: NodeId(0), times: 3 };
+    assert_eq!((action.at_ns, &action.kind), (500_000_000, &there_and_back));
+}
+
+/// `cpus = 8` is a count and `cpus = "0-7"` a list; both can be set.
+#[test]
+fn counts_stay_counts_and_lists_lists() {
+    let counts = with(&[("node.0.cpus", "16"), ("node.1.cpus", "16")]).unwrap();
+    assert_eq!(counts.machine.nodes[1].cpus.to_string(), "16-31");
+    let lists = with(&[("node.0.cpus", "0-15"), ("node.1.cpus", "\"16-31\"")]).unwrap();
+    assert_eq!(lists.machine.nodes, counts.machine.nodes);
+}
+
+/// One override alone would put CPUs on two nodes.
+#[test]
+fn overrides_are_checked_together() {
+    assert!(with(&[("node.0.cpus", "16")]).is_err());
+}
+
+#[test]
+fn the_last_of_two_counts() {
+    let twice = with(&[("time", "4s"), ("time", "5s")]).unwrap();
+    assert_eq!(twice.time_ns, 5_000_000_000);
+}
+
+#[test]
+fn a_machine_without_parameters_can_be_given_some() {
+    let bare = Scenario::find_with("two-nodes", &[("machine.latency", "100ns")]).unwrap();
+    assert_eq!(bare.machine.latency_ns(0, 1), 210); // 100 ns x 21 / 10
+}
+
+#[test]
+fn actions_are_sorted_by_time_and_faults_of_them_keep_their_lines() {
+    let two = |first: &str, second: &str| {
+        format!(
+            "[[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
+            [[workload]]\nname = \"w\"\nkind = \"hog\"\nmemory = \"1MiB\"\n\
+            [[action]]\nat = \"{first}\"\nworkload = \"w\"\ndo = \"kill\"\n\
+            [[action]]\nat = \"{second}\"\nworkload = \"w\"\ndo = \"migrate-on-fault\"\n"
+        )
+    };
+    let sorted = Scenario::parse("two", &two("5ms", "2ms")).unwrap();
+    let times: Vec<_> = sorted.actions.iter().map(|action| action.at_ns).collect();
+    assert_eq!(times, [2_000_000, 5_000_000]);
+    assert_eq!(Scenario::parse("two", &two("5ms", "2s")).unwrap_err().line(), Some(14));
+    let mut unsorted = sorted;
+    unsorted.actions.swap(0, 1);
+    let told = unsorted.check().unwrap_err().to_string();
+    assert_eq!(told, "two: action[1].at: is before the action above; expected the order of time");
+}

@@ -1,0 +1,241 @@
+//! What a scenario does to its programs while they run.
+
+use std::collections::VecDeque;
+
+use nodeward_model::Account;
+use nodeward_scenario::{Action, ActionKind};
+
+use crate::events::Event;
+use crate::mover::{ATTEMPTS, Drive, Folio};
+use crate::space::SpaceId;
+use crate::task::{Op, Program, Spent, TaskId};
+use crate::world::World;
+
+/// Folios that a call looks up before it moves them: bounds what is remembered, not what is moved.
+const LOOK_FOLIOS: usize = 4096;
+
+/// What an action of the scenario moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoveRecord {
+    /// The action, by its index in the scenario.
+    pub action: usize,
+    /// The index of the node that was left.
+    pub from: usize,
+    /// The index of the node that was gone to.
+    pub to: usize,
+    /// When it began, in virtual nanoseconds.
+    pub began_ns: u64,
+    /// When it ended; none as long as it goes on.
+    pub ended_ns: Option<u64>,
+    /// What became of the pages so far.
+    pub account: Account,
+    /// How long each step took so far, in the order of [`Spent::ALL`](crate::task::Spent::ALL).
+    pub step_ns: [u64; Spent::ALL.len()],
+}
+
+impl MoveRecord {
+    /// Base pages that were moved in a second, so far or in all.
+    pub fn pages_per_s(&self, now_ns: u64) -> u64 {
+        let ns = self.ended_ns.unwrap_or(now_ns).saturating_sub(self.began_ns).max(1);
+        let pages = u128::from(self.account.moved) * 1_000_000_000 / u128::from(ns);
+        u64::try_from(pages).unwrap_or(u64::MAX)
+    }
+}
+
+impl World {
+    /// Plans the actions of the scenario.
+    pub(crate) fn plan_actions(&mut self) {
+        let times: Vec<_> = self.scenario().actions.iter().map(|action| action.at_ns).collect();
+        for (at, index) in times.into_iter().zip(0..) {
+            self.events.plan(at, Event::Action(index));
+        }
+    }
+
+    /// Does what an action says.
+    pub(crate) fn act(&mut self, index: usize) {
+        let Action { workload, kind, .. } = self.scenario().actions[index].clone();
+        let is_meant = |&space: &SpaceId| {
+            let space = &self.spaces[space];
+            space.name == workload && !space.ended
+        };
+        let spaces: VecDeque<_> = (0..self.spaces.len()).filter(is_meant).collect();
+        match kind {
+            ActionKind::Migrate { from, to, times } => {
+                let nodes = [from, to].map(|node| self.machine.index_of(node));
+                if let [Some(from), Some(to)] = nodes {
+                    self.migrate(index, &spaces, (from, to), times);
+                }
+            }
+            ActionKind::MigrateOnFault => {
+                self.start_kernel_task(None, Box::new(MakeLazy { spaces }));
+            }
+            ActionKind::Home { to } => {
+                let home = self.machine.index_of(to);
+                let tasks = spaces.iter().flat_map(|&space| self.spaces[space].tasks.clone());
+                for task in tasks.collect::<Vec<_>>() {
+                    self.set_home(task, home);
+                }
+            }
+            ActionKind::Kill => spaces.into_iter().for_each(|space| self.end_process(space)),
+        }
+    }
+
+    fn migrate(
+        &mut self,
+        action: usize,
+        spaces: &VecDeque<SpaceId>,
+        (from, to): (usize, usize),
+        times: u32,
+    ) {
+        let program = Migratepages {
+            action,
+            spaces: spaces.clone(),
+            way: (from, to),
+            ways_left: times,
+            record: None,
+            walk: None,
+            left: VecDeque::new(),
+        };
+        self.start_kernel_task(None, Box::new(program));
+    }
+}
+
+/// Moves processes one after the other, as `migratepages` does.
+struct Migratepages {
+    action: usize,
+    spaces: VecDeque<SpaceId>,
+    /// From where to where, at present.
+    way: (usize, usize),
+    /// How often it goes on its way there or back, this time included.
+    ways_left: u32,
+    /// Where in [`World::moves`] it is noted.
+    record: Option<usize>,
+    walk: Option<Walk>,
+    /// Processes that are still to go on this way.
+    left: VecDeque<SpaceId>,
+}
+
+/// A process under way.
+struct Walk {
+    space: SpaceId,
+    region: usize,
+    page: u64,
+    drive: Drive,
+    /// When folios were looked up last.
+    looked_at_ns: Option<u64>,
+}
+
+impl Walk {
+    /// The next folios that are on a node.
+    fn look(&mut self, world: &World, from: usize) -> Vec<Folio> {
+        let mut folios = Vec::new();
+        while let Some(region) = world.spaces[self.space].regions.get(self.region) {
+            while self.page < region.pages {
+                if folios.len() == LOOK_FOLIOS {
+                    return folios;
+                }
+                let page = self.page;
+                if region.page(page).node() != Some(from) {
+                    self.page = page + region.run(page, region.pages).1;
+                    continue;
+                }
+                let size = if region.is_huge(page) { region.chunk_pages() } else { 1 };
+                self.page = (page + size).min(region.pages);
+                folios.push(Folio { region: self.region, pages: page..self.page });
+            }
+            (self.region, self.page) = (self.region + 1, 0);
+        }
+        folios
+    }
+}
+
+impl Migratepages {
+    /// Notes what was done since the last time.
+    fn note(&mut self, world: &mut World) {
+        let (Some(walk), Some(record)) = (&mut self.walk, self.record) else { return };
+        let moved = walk.drive.take();
+        let record = &mut world.moves[record];
+        record.account.add(&moved.account);
+        let sums = record.step_ns.iter_mut().zip(moved.step_ns);
+        sums.for_each(|(sum, ns)| *sum += ns);
+    }
+
+    /// Begins the next process, or the way back; false at the end.
+    fn advance(&mut self, world: &mut World) -> bool {
+        self.walk = None;
+        loop {
+            if self.ways_left == 0 {
+                return false;
+            }
+            let (from, to) = self.way;
+            if self.record.is_none() {
+                self.left = self.spaces.clone();
+                self.record = Some(world.moves.len());
+                world.moves.push(MoveRecord {
+                    action: self.action,
+                    from,
+                    to,
+                    began_ns: world.now_ns,
+                    ended_ns: None,
+                    account: Account::default(),
+                    step_ns: [0; Spent::ALL.len()],
+                });
+            }
+            if let Some(space) = self.left.pop_front() {
+                let drive = Drive::new(space, to, ATTEMPTS);
+                self.walk = Some(Walk { space, region: 0, page: 0, drive, looked_at_ns: None });
+                return true;
+            }
+            if let Some(record) = self.record.take() {
+                world.moves[record].ended_ns = Some(world.now_ns);
+            }
+            self.way = (to, from);
+            self.ways_left -= 1;
+        }
+    }
+}
+
+impl Program for Migratepages {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        loop {
+            if let Some(walk) = &mut self.walk {
+                if let Some(op) = walk.drive.next(world, task) {
+                    return op;
+                }
+                if walk.looked_at_ns.replace(world.now_ns) == Some(world.now_ns) {
+                    return Op::Busy(Spent::Kernel, 1); // all stayed, which costs nothing here
+                }
+                let folios = walk.look(world, self.way.0);
+                self.note(world);
+                if let Some(walk) = self.walk.as_mut().filter(|_| !folios.is_empty()) {
+                    walk.drive.add(folios);
+                    continue;
+                }
+            }
+            if !self.advance(world) {
+                return Op::Exit;
+            }
+            let call_ns = world.machine.params.move_call_ns;
+            if call_ns > 0 {
+                if let Some(record) = self.record {
+                    world.moves[record].step_ns[Spent::Kernel as usize] += call_ns;
+                }
+                return Op::Busy(Spent::Kernel, call_ns);
+            }
+        }
+    }
+}
+
+/// Marks processes one after the other.
+struct MakeLazy {
+    spaces: VecDeque<SpaceId>,
+}
+
+impl Program for MakeLazy {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        let Some(space) = self.spaces.pop_front() else { return Op::Exit };
+        let cpu = world.tasks[task as usize].cpu;
+        let ns = world.make_lazy(cpu, space);
+        Op::Busy(Spent::Unmap, ns)
+    }
+}

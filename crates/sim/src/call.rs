@@ -1,0 +1,233 @@
+//! A call that moves pages, as do_pages_move works through it: unbroken runs of entries with one
+//! destination are moved together, and the first folio that cannot move ends the call.
+//!
+//! It is one thread from its beginning to its end, which shares its CPU with what else runs there.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nodeward_machine::{CallEnd, EntryStatus, MoveBatch, MoveOutcome, Refusal, SEPARATOR};
+use nodeward_model::{NodeId, Page, Place, SkipReason};
+
+use crate::mover::{ATTEMPTS, Drive, Folio, Outcome};
+use crate::space::{Region, SpaceId};
+use crate::task::{CpuSet, Op, Program, Spent, TaskId};
+use crate::world::World;
+
+/// The memory of a process, by address.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Whose.
+    pub space: SpaceId,
+    /// Bytes of a base page.
+    pub page_bytes: u64,
+}
+
+impl Target {
+    /// The region and page of an address.
+    fn find(self, world: &World, address: u64) -> Option<(usize, u64)> {
+        let regions = &world.spaces[self.space].regions;
+        let index = regions.partition_point(|region| region.start <= address).checked_sub(1)?;
+        let page = (address - regions[index].start) / self.page_bytes;
+        (page < regions[index].pages).then_some((index, page))
+    }
+
+    /// What is at an address.
+    pub fn page(self, world: &World, address: u64) -> Page {
+        let Some((region, page)) = self.find(world, address) else { return Page::ABSENT };
+        let region = &world.spaces[self.space].regions[region];
+        let folio_pages = match (region.is_huge(page), page % region.chunk_pages()) {
+            (false, _) => 1,
+            (true, 0) => u32::try_from(region.chunk_pages()).unwrap_or(1),
+            (true, _) => 0,
+        };
+        Page { place: place(world, region, page), shared: region.shared, folio_pages }
+    }
+
+    fn folio(self, world: &World, address: u64) -> Option<Folio> {
+        let (index, page) = self.find(world, address)?;
+        let region = &world.spaces[self.space].regions[index];
+        let (first, pages) = match region.is_huge(page) {
+            true => (page / region.chunk_pages() * region.chunk_pages(), region.chunk_pages()),
+            false => (page, 1),
+        };
+        Some(Folio { region: index, pages: first..first + pages })
+    }
+}
+
+fn place(world: &World, region: &Region, page: u64) -> Place {
+    let byte = region.page(page);
+    match byte.node() {
+        None => Place::Absent,
+        Some(_) if byte.is_in_flight() => Place::InFlight,
+        Some(node) => Place::On(world.layout.node_ids[node]),
+    }
+}
+
+/// A call that has begun: its thread, and what came of it, which is there when that has ended.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// The thread.
+    pub task: TaskId,
+    outcome: Arc<Mutex<Option<MoveOutcome>>>,
+}
+
+impl Begun {
+    /// What came of it.
+    pub fn outcome(&self) -> Option<MoveOutcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl World {
+    /// Begins a call, on a CPU.
+    pub(crate) fn begin_call(&mut self, target: Target, batch: &MoveBatch, cpu: usize) -> Begun {
+        let outcome = Arc::new(Mutex::new(None));
+        let call = Call {
+            target,
+            batch: batch.clone(),
+            entry_ns: self.machine.params.move_call_ns,
+            status: Vec::with_capacity(batch.len()),
+            run: Vec::new(),
+            held: BTreeSet::new(),
+            pending: None,
+            drive: None,
+            outcome: Arc::clone(&outcome),
+        };
+        let task = self.start_kernel_task(Some(CpuSet::of([cpu])), Box::new(call));
+        Begun { task, outcome }
+    }
+}
+
+struct Call {
+    target: Target,
+    batch: MoveBatch,
+    /// What it takes before the first page, until that is spent.
+    entry_ns: u64,
+    /// Of the entries that are done with.
+    status: Vec<EntryStatus>,
+    /// The folios of the entries behind those, which are held.
+    run: Vec<Folio>,
+    /// The same by region and first page.
+    held: BTreeSet<(usize, u64)>,
+    /// Of the entry behind the run, which ended it.
+    pending: Option<EntryStatus>,
+    /// Moves the run.
+    drive: Option<Drive>,
+    outcome: Arc<Mutex<Option<MoveOutcome>>>,
+}
+
+impl Program for Call {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        match std::mem::take(&mut self.entry_ns) {
+            0 => {}
+            ns => return Op::Busy(Spent::Kernel, ns),
+        }
+        loop {
+            if let Some(drive) = &mut self.drive {
+                if let Some(op) = drive.next(world, task) {
+                    return op;
+                }
+                let outcomes = drive.take().outcomes;
+                self.drive = None;
+                if let Some(end) = self.settle(&outcomes) {
+                    return self.end(world, end);
+                }
+            }
+            if let Some(end) = self.gather(world) {
+                return self.end(world, end);
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Takes hold of folios until they are to be moved, or there is nothing more to do.
+    fn gather(&mut self, world: &World) -> Option<CallEnd> {
+        loop {
+            let entry = self.status.len() + self.run.len();
+            let Some(&node) = self.batch.nodes().get(entry) else {
+                return if self.run.is_empty() { Some(CallEnd::Complete) } else { self.go(world) };
+            };
+            let same_node = self.run.is_empty() || self.batch.nodes()[entry - 1] == node;
+            match destination(world, node) {
+                Some(_) if same_node => {}
+                None if self.run.is_empty() => return Some(CallEnd::NotAllowed),
+                _ => return self.go(world),
+            }
+            match self.verdict(world, self.batch.addresses()[entry], node) {
+                Ok(folio) => self.run.push(folio),
+                Err(status) if self.run.is_empty() => self.status.push(status),
+                Err(status) => {
+                    self.pending = Some(status);
+                    return self.go(world);
+                }
+            }
+        }
+    }
+
+    /// Begins to move what is held.
+    fn go(&mut self, world: &World) -> Option<CallEnd> {
+        let node = self.batch.nodes()[self.status.len()];
+        let Some(to) = destination(world, node) else { return Some(CallEnd::NotAllowed) };
+        let mut drive = Drive::new(self.target.space, to, ATTEMPTS);
+        drive.add(self.run.clone());
+        self.drive = Some(drive);
+        None
+    }
+
+    /// Notes what became of what was held; `Some` if that ends the call.
+    fn settle(&mut self, outcomes: &[Outcome]) -> Option<CallEnd> {
+        let any = |reason| outcomes.contains(&Outcome::Skipped(reason));
+        if any(SkipReason::NoMemory) {
+            return Some(CallEnd::NoMemory);
+        }
+        if any(SkipReason::Pinned) {
+            return Some(CallEnd::Aborted);
+        }
+        // What was freed meanwhile needs no move: the kernel tells of it as of the others.
+        let node = self.batch.nodes()[self.status.len()];
+        self.status.extend(self.run.drain(..).map(|_| EntryStatus::On(node)));
+        self.status.extend(self.pending.take());
+        self.held.clear();
+        None
+    }
+
+    fn end(&mut self, world: &World, end: CallEnd) -> Op {
+        let ended = world.spaces[self.target.space].ended;
+        let end = if ended { CallEnd::Gone } else { end };
+        let mut status = std::mem::take(&mut self.status);
+        status.resize(self.batch.len(), EntryStatus::Unwritten);
+        let outcome = MoveOutcome { end, status };
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        Op::Exit
+    }
+
+    /// The folio at an address if it can be taken, or what is told of it instead.
+    fn verdict(&mut self, world: &World, address: u64, to: NodeId) -> Result<Folio, EntryStatus> {
+        let page = self.target.page(world, address);
+        let refused = |refusal| Err(EntryStatus::Refused(refusal));
+        match page.place {
+            _ if address == SEPARATOR => return refused(Refusal::Fault),
+            Place::Absent | Place::Swapped | Place::InFlight => return refused(Refusal::Absent),
+            Place::Fixed => return refused(Refusal::Fault),
+            Place::On(node) if node == to => return Err(EntryStatus::On(node)),
+            Place::On(_) if page.shared && !self.batch.everyones => {
+                return refused(Refusal::Shared);
+            }
+            Place::On(_) => {}
+        }
+        let folio = self.target.folio(world, address);
+        let folio = folio.ok_or(EntryStatus::Refused(Refusal::Absent))?;
+        match self.held.insert((folio.region, folio.pages.start)) {
+            true => Ok(folio),
+            false => refused(Refusal::Busy),
+        }
+    }
+}
+
+/// The index of a node that can be moved to.
+fn destination(world: &World, node: NodeId) -> Option<usize> {
+    let machine = &world.machine;
+    machine.index_of(node).filter(|&index| machine.nodes[index].memory_bytes > 0)
+}

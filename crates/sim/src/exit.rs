@@ -1,0 +1,73 @@
+//! The end of processes: the thread that leaves last gives all pages back.
+
+use crate::space::SpaceId;
+use crate::task::{CpuSet, Op, Program, Spent, State, TaskId};
+use crate::world::World;
+
+/// What the last thread of a process does.
+#[derive(Debug)]
+struct Leave {
+    space: SpaceId,
+    region: usize,
+    page: u64,
+}
+
+impl Program for Leave {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        let cpu = world.tasks[task as usize].cpu;
+        while let Some(region) = world.spaces[self.space].regions.get(self.region) {
+            let pages = region.pages;
+            if self.page < pages {
+                let done = world.free_pages(cpu, self.space, self.region, self.page..pages);
+                self.page += done.pages;
+                if done.ns > 0 {
+                    return Op::Busy(Spent::Fault, done.ns);
+                }
+                continue;
+            }
+            self.region += 1;
+            self.page = 0;
+        }
+        // Where lives are short, many are over: little is kept of them.
+        world.spaces[self.space].regions.iter_mut().for_each(|region| region.dissolve());
+        world.spaces[self.space].cpus = CpuSet::default();
+        world.tasks[task as usize].allowed = CpuSet::default();
+        Op::Exit
+    }
+}
+
+impl World {
+    /// Ends a process as a signal does: its threads leave with the next thing that they would do.
+    pub(crate) fn end_process(&mut self, space: SpaceId) {
+        self.spaces[space].ended = true;
+        for task in self.spaces[space].tasks.clone() {
+            let entry = &mut self.tasks[task as usize];
+            let cpu = entry.cpu;
+            match entry.state {
+                State::Waiting => self.wake(task),
+                State::Running if entry.program.is_some() => self.interrupt(cpu, 0),
+                State::Running | State::Ready | State::Ended => {}
+            }
+        }
+    }
+
+    /// Whether a task's process was ended while the task was still in it.
+    pub(crate) fn is_ended(&self, task: TaskId) -> bool {
+        let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
+        space.is_some_and(|space| space.ended && space.tasks.contains(&task))
+    }
+
+    /// Takes a task out of its process. Returns what it is still to do: the last one frees
+    /// everything.
+    pub(crate) fn leave_process(&mut self, task: TaskId) -> Option<Box<dyn Program>> {
+        let space = self.tasks[task as usize].space?;
+        let entry = &mut self.spaces[space];
+        let place = entry.tasks.iter().position(|&other| other == task)?;
+        entry.tasks.remove(place);
+        if !entry.tasks.is_empty() {
+            return None;
+        }
+        entry.ended = true;
+        Some(Box::new(Leave { space, region: 0, page: 0 }))
+    }
+}

@@ -1,0 +1,161 @@
+//! Pages that move to whoever touches them next (migrate-on-fault).
+//!
+//! Their entries are taken away once, with one flush. Who touches one pays for a fault; if the page
+//! is not on its node, the fault moves it, in the thread that touched it. So each page costs one
+//! fault, and only pages that are used move.
+
+use nodeward_migrate::Run;
+use nodeward_model::SkipReason;
+
+use crate::mover::{Folio, Seat, Way};
+use crate::scale::scale;
+use crate::space::{PageByte, SpaceId};
+use crate::task::{Copying, Lines, TaskId};
+use crate::world::{FAR_NS, TURN_NS, World};
+
+/// Faults of a stretch: between two of them others have their turn at locks.
+const FAULTS_MAX: u64 = 32;
+
+impl World {
+    /// Lets all pages of a space move to whoever touches them next; returns how long that takes.
+    pub(crate) fn make_lazy(&mut self, cpu: usize, space: SpaceId) -> u64 {
+        let mut marked = 0;
+        for region in &mut self.spaces[space].regions {
+            let mut page = 0;
+            while page < region.pages {
+                let (byte, alike) = region.run(page, region.pages);
+                if byte.node().is_some() && !byte.is_in_flight() {
+                    marked += if region.is_huge(page) { 1 } else { alike };
+                    region.set(page..page + alike, byte.lazy());
+                }
+                page += alike;
+            }
+        }
+        let unmap_ns = marked.saturating_mul(self.machine.params.unmap_page_ns);
+        unmap_ns.saturating_add(self.flush(cpu, space, marked))
+    }
+
+    /// The faults that a turn through memory meets: how long they take, if there are any. They come
+    /// before the turn; the task asks again afterwards, and is told when it may go on.
+    pub(crate) fn touch_lazy(&mut self, cpu: usize, task: TaskId, lines: &Lines) -> Option<u64> {
+        let due = match self.mover.lazy_due.remove(&task) {
+            Some(0) => return None,
+            Some(due) => due,
+            None => self.faults_of_turn(cpu, lines),
+        };
+        if due == 0 {
+            return None;
+        }
+        let to = self.tasks[task as usize].home.unwrap_or(self.layout.node_of(cpu));
+        let folios = self.lazy_folios(lines, due.min(FAULTS_MAX));
+        let left = if folios.is_empty() { 0 } else { due.saturating_sub(folios.len() as u64) };
+        self.mover.lazy_due.insert(task, left);
+        let way = Way { cpu, space: lines.part.space, to };
+        (!folios.is_empty()).then(|| self.lazy_faults(&way, folios))
+    }
+
+    /// How many lazy folios a whole turn touches: streams go page by page, others jump from line to
+    /// line.
+    fn faults_of_turn(&mut self, cpu: usize, lines: &Lines) -> u64 {
+        let nodes = self.machine.nodes.len();
+        let counts = self.spaces[lines.part.space].count(&lines.part, nodes);
+        let pages: u64 = counts[..nodes].iter().sum();
+        let lazy = counts[nodes];
+        let (place, params) = (&self.layout.cpus[cpu], &self.machine.params);
+        let miss_ps = self.traffic.latency_ps(place.complex, place.node, place.node);
+        let wait_ps = scale(miss_ps, 1000, u64::from(lines.access.parallel_milli));
+        let line_ps = wait_ps.saturating_add(lines.access.compute_ps).max(1);
+        let per_page = match lines.reused {
+            true => 1,
+            false => (params.page_bytes / params.line_bytes.max(1)).max(1),
+        };
+        let touched = u128::from(lines.lines.min(TURN_NS * 1000 / line_ps)) / u128::from(per_page);
+        let milli = touched * u128::from(lazy) * 1000 / u128::from(pages.max(1));
+        let milli = u64::try_from(milli).unwrap_or(u64::MAX);
+        let rest = u64::from(self.chance.next_value() % 1000 < milli % 1000);
+        (milli / 1000 + rest).min(lazy)
+    }
+
+    /// The next lazy folios of the part, from somewhere in it on: of one size.
+    fn lazy_folios(&mut self, lines: &Lines, most: u64) -> Vec<Folio> {
+        let part = &lines.part;
+        let begin = self.chance.next_value() % part.granules.max(1) as u64;
+        let region = &self.spaces[part.space].regions[part.region];
+        let lazy = self.machine.nodes.len();
+        let (mut folios, mut size) = (Vec::new(), 0);
+        for step in 0..part.granules {
+            let granule = part.first + (begin as usize + step) % part.granules;
+            let mut counts = vec![0; lazy + 2];
+            region.count(granule..granule + 1, &mut counts);
+            let mut pages = region.pages_of_granules(granule..granule + 1);
+            while counts[lazy] > 0 && !pages.is_empty() {
+                let page = pages.start;
+                let byte = region.page(page);
+                if !byte.is_lazy() || byte.is_in_flight() {
+                    pages.start = page + region.run(page, pages.end).1;
+                    continue;
+                }
+                let folio = if region.is_huge(page) { region.chunk_pages() } else { 1 };
+                pages.start = (page + folio).min(pages.end);
+                if folios.len() as u64 == most || size > 0 && size != folio {
+                    return folios;
+                }
+                size = folio;
+                folios.push(Folio { region: part.region, pages: page..pages.start });
+            }
+        }
+        folios
+    }
+
+    /// Faults of these folios by a thread that wants them on a node.
+    fn lazy_faults(&mut self, way: &Way, folios: Vec<Folio>) -> u64 {
+        let params = &self.machine.params;
+        let faults = match folios[0].len() {
+            1 => (folios.len() as u64).div_ceil(params.lazy_pages.max(1)),
+            _ => folios.len() as u64,
+        };
+        self.counters.lazy_faults += faults;
+        let mut ns = faults * params.hint_fault_ns;
+        let mut seats = Vec::new();
+        for folio in folios {
+            let node = self.folio_byte(way.space, &folio).node();
+            let node = node.expect("a page that is lazy is somewhere");
+            if node == way.to {
+                self.set_folio(way.space, &folio, PageByte::on(node));
+                continue;
+            }
+            let (huge, why) = (folio.len() > 1, SkipReason::Refused);
+            seats.push(Seat { index: 0, folio, huge, from: node, why, there: false });
+        }
+        ns += self.move_at_once(way, &mut seats);
+        ns
+    }
+
+    /// Moves folios that no CPU sees, in the thread that asks; what cannot move stays.
+    fn move_at_once(&mut self, way: &Way, seats: &mut [Seat]) -> u64 {
+        let all = [Run { first: 0, folios: seats.len() as u32 }];
+        let mut refused = Vec::new();
+        let mut ns = self.unmap_folios(way, seats, &all, &mut refused);
+        let mut stayed = refused.iter().map(|refused| refused.folio).peekable();
+        let (mut moving, mut bytes) = (Vec::new(), 0);
+        for (seat, index) in seats.iter().zip(0..) {
+            if stayed.next_if_eq(&index).is_none() {
+                moving.push(Run { first: index, folios: 1 });
+                bytes += seat.folio.len() * self.machine.params.page_bytes;
+                let lines = self.machine.params.page_bytes / self.machine.params.line_bytes.max(1);
+                let lines = lines * seat.folio.len();
+                let copying = Copying { from: seat.from, to: way.to, lines };
+                ns += scale(lines, self.copy_line_ps(way.cpu, &copying), 1000).min(FAR_NS);
+                continue;
+            }
+            let byte = self.folio_byte(way.space, &seat.folio);
+            if let Some(node) = byte.node().filter(|_| !byte.is_in_flight()) {
+                self.set_folio(way.space, &seat.folio, PageByte::on(node));
+            }
+        }
+        self.counters.lazy_pages += bytes / self.machine.params.page_bytes;
+        ns += self.map_ns(way, seats, &moving, true);
+        refused.clear();
+        ns + self.land(way, seats, &moving, &mut refused)
+    }
+}

@@ -1,0 +1,56 @@
+//! A machine in virtual time: any topology, any workload, the same result for the same seed.
+//!
+//! A [`World`] is a [`nodeward_scenario::Scenario`] that runs. Everything in it happens in events
+//! with a time in nanoseconds; all arithmetic is in integers; every choice comes from one seed. The
+//! decisions are those of real machines: batches of `migrate`, tuners and choices of `policy`.
+
+#![forbid(unsafe_code)]
+
+mod actions;
+mod call;
+mod counters;
+mod events;
+mod exit;
+pub mod hashes;
+mod latencies;
+mod layout;
+mod lazy;
+mod lines;
+mod lock;
+mod machine;
+mod meddle;
+mod memory;
+mod mover;
+mod observer;
+mod perfetto;
+mod populate;
+mod process;
+mod programs;
+mod report;
+mod scale;
+mod sched;
+mod series;
+mod shift;
+mod slab;
+mod space;
+mod task;
+mod tlb;
+mod topology;
+mod trace;
+mod traffic;
+mod world;
+
+pub use actions::MoveRecord;
+pub use counters::Counters;
+pub use latencies::Latencies;
+pub use machine::{ProcessView, SimMachine};
+pub use memory::PageAccesses;
+pub use observer::{Observer, Turn};
+pub use perfetto::{Perfetto, TraceEnd, describe};
+pub use report::{
+    ActionReport, Curves, LatencyReport, MachineReport, MemoryReport, MoveReport, NodeReport,
+    Report, Section, WorkloadReport,
+};
+pub use series::{NodePoint, Point};
+pub use task::{Spent, TaskId};
+pub use world::{Moment, Picture, World};

@@ -1,0 +1,208 @@
+//! What a turn through memory costs: caches, translations, distance and load.
+
+use crate::scale::scale;
+use crate::space::SpaceId;
+use crate::task::{Lines, Op, Part, TaskId};
+use crate::traffic::Flow;
+use crate::world::{Doing, World};
+
+/// Where the memory is that a task goes through, as it was when it was counted: one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Seen {
+    /// Space, region, first granule and granules; of no granules before the first look.
+    part: [u32; 4],
+    version: u64,
+    /// Base pages, 1 or more.
+    pages: u64,
+    /// Pages out of sight.
+    in_flight: u64,
+    /// Pages of a translation.
+    translated: u32,
+    /// Whether there are pages that move to whoever touches them next.
+    lazy: bool,
+    on: Where,
+}
+
+/// Nodes that have pages. Most tasks have one, on machines of any size.
+#[derive(Debug)]
+enum Where {
+    One(u32),
+    /// Several, or none, with the pages of each.
+    Some(Box<[(u32, u64)]>),
+}
+
+impl Default for Where {
+    fn default() -> Self {
+        Self::Some(Box::default())
+    }
+}
+
+impl Seen {
+    /// Nodes that have pages, and how many.
+    fn on(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let (one, several) = match &self.on {
+            Where::One(node) => (Some((*node, self.pages)), [].as_slice()),
+            Where::Some(nodes) => (None, &nodes[..]),
+        };
+        let nodes = one.into_iter().chain(several.iter().copied());
+        nodes.map(|(node, pages)| (node as usize, pages))
+    }
+
+    /// How many translations the pages take.
+    fn translations(&self) -> u64 {
+        self.pages.div_ceil(u64::from(self.translated))
+    }
+}
+
+/// The same part in few bytes.
+fn key(part: &Part) -> [u32; 4] {
+    [part.space, part.region, part.first, part.granules].map(|value| value as u32)
+}
+
+impl World {
+    /// Pages on each node, lazy, and in flight, of what a task goes through; to be given back to
+    /// [`World::seen`].
+    fn look_at(&mut self, task: TaskId, part: Part) -> Seen {
+        if self.seen.len() <= task as usize {
+            self.seen.resize_with(task as usize + 1, Seen::default);
+        }
+        let mut seen = std::mem::take(&mut self.seen[task as usize]);
+        let region = &self.spaces[part.space].regions[part.region];
+        if seen.part != key(&part) || seen.version != region.version {
+            self.count_part(part, &mut seen);
+        }
+        seen
+    }
+
+    fn count_part(&self, part: Part, seen: &mut Seen) {
+        let nodes = self.machine.nodes.len();
+        let region = &self.spaces[part.space].regions[part.region];
+        let mut counts = vec![0; nodes + 2];
+        region.count(part.first..part.first + part.granules, &mut counts);
+        let first = part.first as u64 * region.granule_pages();
+        let is_huge = region.huge && first < region.pages && region.is_huge(first);
+        seen.part = key(&part);
+        seen.version = region.version;
+        seen.pages = counts[..nodes].iter().sum::<u64>().max(1);
+        seen.translated = if is_huge { region.chunk_pages() as u32 } else { 1 };
+        (seen.lazy, seen.in_flight) = (counts[nodes] > 0, counts[nodes + 1]);
+        let on = counts[..nodes].iter().copied().zip(0..).filter(|&(pages, _)| pages > 0);
+        let on: Box<[_]> = on.map(|(pages, node)| (node, pages)).collect();
+        seen.on = match *on {
+            [(node, _)] => Where::One(node),
+            _ => Where::Some(on),
+        };
+    }
+
+    /// What a CPU does while its siblings work or do not, of 1000.
+    pub(crate) fn speed_milli(&self, cpu: usize) -> u64 {
+        let works = |&other: &usize| self.cpus[other].running.is_some();
+        let shared = self.layout.cpus[cpu].siblings.iter().any(works);
+        if shared { self.machine.params.smt_share_milli.max(1) } else { 1000 }
+    }
+
+    /// Begins to go through memory at the rate of the moment.
+    pub(crate) fn begin_lines(&mut self, cpu: usize, task: TaskId, lines: &Lines, most_ns: u64) {
+        let seen = self.look_at(task, lines.part);
+        let fault = if seen.lazy { self.touch_lazy(cpu, task, lines) } else { None };
+        match fault {
+            Some(ns) => self.begin(cpu, Doing::Fault, ns),
+            None => self.begin_misses(cpu, task, lines, &seen, most_ns),
+        }
+        self.seen[task as usize] = seen;
+    }
+
+    fn begin_misses(&mut self, cpu: usize, task: TaskId, lines: &Lines, seen: &Seen, most_ns: u64) {
+        let (complex, from) = (self.layout.cpus[cpu].complex, self.layout.node_of(cpu));
+        let hit_milli = self.hit_milli(complex, lines, seen);
+        let walk_milli = self.walk_milli(lines, seen);
+        let latency = |node: usize| self.traffic.latency_ps(complex, from, node);
+        let miss_ps = seen.on().map(|(to, pages)| u128::from(latency(to)) * u128::from(pages));
+        let miss_ps = miss_ps.sum::<u128>() / u128::from(seen.pages);
+        let params = &self.machine.params;
+        let [misses, hits, walks] = [1000 - hit_milli, hit_milli, walk_milli].map(u128::from);
+        let waits_ps = miss_ps * misses
+            + u128::from(params.llc_ns) * 1000 * hits
+            + u128::from(params.tlb_refill_ns) * 1000 * walks;
+        let wait_ps = waits_ps / u128::from(lines.access.parallel_milli.max(1));
+        let wait_ps = u64::try_from(wait_ps).unwrap_or(u64::MAX);
+        let speed = self.speed_milli(cpu);
+        let compute_ps = lines.access.compute_ps.saturating_mul(1000) / speed;
+        let line_ps = compute_ps.saturating_add(wait_ps).max(1);
+        let all = (u128::from(lines.lines) * u128::from(line_ps)).div_ceil(1000);
+        let ns = u64::try_from(all).unwrap_or(u64::MAX).min(most_ns);
+        if seen.in_flight > 0 && self.meets(seen, ns, line_ps, lines.reused) {
+            self.counters.flight_waits += 1;
+            self.spaces[lines.part.space].waiting.push(task);
+            return self.stand_down(cpu, task, Op::Wait);
+        }
+        let written = u64::from(1000 + lines.access.writes_milli) * (1000 - hit_milli) / 1000;
+        let bytes = u128::from(self.machine.params.line_bytes) * u128::from(written);
+        let rate = u64::try_from(bytes * 1000 / u128::from(line_ps)).unwrap_or(u64::MAX);
+        for (to, pages) in seen.on() {
+            self.steps += 1;
+            let rate = scale(rate, pages, seen.pages);
+            self.begin_flow(cpu, Flow { complex, from, to, rate });
+        }
+        self.pay_for_cold(cpu, lines.part.space, seen.translations());
+        let local = seen.on().find(|&(node, _)| node == from);
+        let local_milli = local.map_or(0, |(_, pages)| pages * 1000 / seen.pages);
+        self.begin(cpu, Doing::Lines { line_ps, local_milli, hit_milli, walk_milli }, ns);
+    }
+
+    /// How many of 1000 lines the last-level cache has: its share of a part that is used again.
+    fn hit_milli(&self, complex: usize, lines: &Lines, seen: &Seen) -> u64 {
+        let params = &self.machine.params;
+        if !lines.reused {
+            return 0;
+        }
+        let share = params.llc_bytes / self.sched.in_complex(complex).max(1);
+        (share.saturating_mul(1000) / (seen.pages * params.page_bytes)).min(1000)
+    }
+
+    /// How many of 1000 lines need a translation that the core has not: streams come to a page
+    /// once, others find the share that the core keeps.
+    fn walk_milli(&self, lines: &Lines, seen: &Seen) -> u64 {
+        let params = &self.machine.params;
+        let translations = seen.translations();
+        if translations <= params.tlb_entries {
+            return 0;
+        }
+        match lines.reused {
+            true => 1000 - params.tlb_entries * 1000 / translations,
+            false => {
+                let size = seen.pages / translations * params.page_bytes;
+                params.line_bytes * 1000 / size.max(1)
+            }
+        }
+    }
+
+    /// Whether a turn touches a page in flight: for sure if one touch is expected, else by chance.
+    /// Streams touch a page once for all of its lines.
+    fn meets(&mut self, seen: &Seen, ns: u64, line_ps: u64, jumps: bool) -> bool {
+        let params = &self.machine.params;
+        let lines = u128::from(ns) * 1000 / u128::from(line_ps);
+        let on_page = if jumps { 1 } else { (params.page_bytes / params.line_bytes).max(1) };
+        let touches = lines * u128::from(seen.in_flight) * 1_000_000;
+        let touches = touches / (u128::from(seen.pages) * u128::from(on_page));
+        touches > u128::from(self.chance.next_value() % 1_000_000)
+    }
+
+    /// Makes a CPU forget the translations of a space: the next turn there loads them again.
+    pub(crate) fn forget_translations(&mut self, cpu: usize, space: SpaceId) {
+        if !self.cpus[cpu].cold.contains(&space) {
+            self.cpus[cpu].cold.push(space);
+        }
+    }
+
+    fn pay_for_cold(&mut self, cpu: usize, space: SpaceId, translations: u64) {
+        let cold = &mut self.cpus[cpu].cold;
+        let Some(at) = cold.iter().position(|&other| other == space) else { return };
+        cold.swap_remove(at);
+        let params = &self.machine.params;
+        let refill = translations.min(params.tlb_entries).saturating_mul(params.tlb_refill_ns);
+        self.counters.tlb_walks += translations.min(params.tlb_entries);
+        self.steal_time(cpu, refill);
+    }
+}

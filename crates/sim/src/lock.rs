@@ -1,0 +1,38 @@
+//! A lock that who wants it waits for in turn.
+
+use crate::world::FAR_NS;
+
+/// When somebody has a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// How long it was waited for, in nanoseconds.
+    pub waited_ns: u64,
+    /// When it is free again.
+    pub end_ns: u64,
+}
+
+/// A lock, served in the order of time. Who comes while it is held waits.
+#[derive(Clone, Debug, Default)]
+pub struct Lock {
+    free_at_ns: u64,
+    last_cpu: Option<usize>,
+}
+
+impl Lock {
+    /// Takes it for so long. If another CPU had it last, it costs `handoff_ns` more if there was a
+    /// wait: the line with the lock comes from there while others ask for it, too.
+    pub fn hold(&mut self, cpu: usize, now_ns: u64, hold_ns: u64, handoff_ns: u64) -> Hold {
+        let begin = self.free_at_ns.max(now_ns);
+        let waited = begin > now_ns && self.last_cpu != Some(cpu);
+        let handoff_ns = if waited { handoff_ns } else { 0 };
+        let end_ns = begin.saturating_add(hold_ns).saturating_add(handoff_ns).min(FAR_NS);
+        self.free_at_ns = end_ns;
+        self.last_cpu = Some(cpu);
+        Hold { waited_ns: begin - now_ns, end_ns }
+    }
+
+    /// Who had it last.
+    pub fn last_cpu(&self) -> Option<usize> {
+        self.last_cpu
+    }
+}

@@ -1,0 +1,164 @@
+//! A world as a machine that nodeward works on, as on this kernel.
+//!
+//! What asks for time (a move, a wait) lets the world go on for so long, and so does what else runs
+//! in it. To look costs no time. Who moves is root, and frame numbers are hidden.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nodeward_machine::{Capabilities, Error, Machine, Process, Result};
+use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Room, Topology};
+use nodeward_scenario::Scenario;
+
+use crate::call::Target;
+use crate::process::SimProcess;
+use crate::shift::{SharedStage, Until};
+use crate::space::{Region, Space};
+use crate::topology;
+use crate::world::World;
+
+/// How often it is looked whether memory is populated, in virtual nanoseconds.
+const LOOK_NS: u64 = 1_000_000;
+
+/// A simulated machine with what runs on it.
+#[derive(Clone)]
+pub struct SimMachine {
+    pub(crate) stage: Arc<SharedStage>,
+    page_bytes: u64,
+}
+
+/// A simulated process from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessView {
+    /// Its pid.
+    pub pid: Pid,
+    /// What it is called.
+    pub name: String,
+    /// Its base pages by node.
+    pub pages: BTreeMap<NodeId, u64>,
+}
+
+impl SimMachine {
+    /// A machine that is about to begin.
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        let page_bytes = scenario.machine.params.page_bytes;
+        Self { stage: Arc::new(SharedStage::new(World::new(scenario, seed))), page_bytes }
+    }
+
+    /// Lets it run until a time, in virtual nanoseconds.
+    pub fn run_until(&self, at_ns: u64) {
+        self.stage.lock().world.run_until(at_ns);
+    }
+
+    /// Lets it run until every process has all its pages in memory, for so long at most, in virtual
+    /// nanoseconds.
+    pub fn run_until_populated(&self, most_ns: u64) {
+        let mut stage = self.stage.lock();
+        let world = &mut stage.world;
+        while world.now_ns < most_ns && !is_populated(world) {
+            world.run_until((world.now_ns + LOOK_NS).min(most_ns));
+        }
+    }
+
+    /// The processes that run, by pid.
+    pub fn processes(&self) -> Vec<ProcessView> {
+        let stage = self.stage.lock();
+        let world = &stage.world;
+        let running = (0..world.spaces.len()).filter(|&space| !world.spaces[space].ended);
+        let mut views: Vec<_> = running.map(|space| view(world, &world.spaces[space])).collect();
+        views.sort_by_key(|process| process.pid);
+        views
+    }
+
+    /// A number that stands for all that has happened.
+    pub fn trace_hash(&self) -> u64 {
+        self.stage.lock().world.trace_hash()
+    }
+}
+
+fn is_populated(world: &World) -> bool {
+    let nodes = world.machine.nodes.len();
+    let whole = |space: &Space| {
+        let pages: u64 = space.regions.iter().map(|region: &Region| region.pages).sum();
+        space.count_all(nodes)[..nodes].iter().sum::<u64>() == pages
+    };
+    (0..world.spaces.len()).all(|space| world.spaces[space].ended || whole(&world.spaces[space]))
+}
+
+fn view(world: &World, space: &Space) -> ProcessView {
+    let counts = space.count_all(world.machine.nodes.len());
+    let pages = world.layout.node_ids.iter().copied().zip(counts);
+    ProcessView {
+        pid: space.pid,
+        name: space.name.clone(),
+        pages: pages.filter(|&(_, pages)| pages > 0).collect(),
+    }
+}
+
+impl Machine for SimMachine {
+    fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { move_everyones: true, frame_numbers: false, pagemap_scan: true }
+    }
+
+    fn topology(&self) -> Result<Topology> {
+        Ok(topology::of(&self.stage.lock().world))
+    }
+
+    fn rooms(&self) -> Result<BTreeMap<NodeId, Room>> {
+        let stage = self.stage.lock();
+        let zones = stage.world.memory.zones.iter();
+        let room = |free_pages| Room { free_pages, cold_pages: 0 };
+        let ids = stage.world.layout.node_ids.iter().copied();
+        Ok(ids.zip(zones.map(|zone| room(zone.free_pages))).collect())
+    }
+
+    fn frames_end(&self) -> Option<u64> {
+        None
+    }
+
+    fn usable_cpus(&self) -> Result<Cpumask> {
+        Ok(self.stage.lock().world.machine.cpus())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.stage.lock().world.now_ns
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        let stage = self.stage.lock();
+        let until = Until::Time(stage.world.now_ns.saturating_add(ns));
+        drop(self.stage.wait(stage, until));
+    }
+
+    fn stay_on(&self, cpu: CpuId) {
+        let mut stage = self.stage.lock();
+        let index = stage.world.layout.cpus.iter().position(|place| place.id == cpu);
+        if let Some(index) = index {
+            stage.stay_on(index);
+        }
+    }
+
+    fn give_way(&self) {}
+
+    fn begin_shift(&self, number: u32, of: u32) {
+        self.stage.begin(number, of);
+    }
+
+    fn end_shift(&self) {
+        self.stage.end();
+    }
+
+    fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>> {
+        let stage = self.stage.lock();
+        let world = &stage.world;
+        let is_it = |&space: &usize| world.spaces[space].pid == pid && !world.spaces[space].ended;
+        let space = (0..world.spaces.len()).find(is_it).ok_or(Error::Gone(pid))?;
+        let stage = Arc::clone(&self.stage);
+        let target = Target { space, page_bytes: self.page_bytes };
+        Ok(Arc::new(SimProcess { stage, pid, target }))
+    }
+}

@@ -1,0 +1,100 @@
+//! What the rest of a machine does to a process that is moved: its pages are held, shared, made
+//! huge; nodes fill up; it ends. For tests of everything that moves memory.
+
+use nodeward_model::{NodeId, Pid};
+
+use crate::machine::SimMachine;
+use crate::space::{PageByte, SpaceId};
+use crate::task::{Op, Program, TaskId};
+use crate::world::World;
+
+impl SimMachine {
+    /// Holds a page, by its address, so that it cannot move. False if there is no such page.
+    pub fn pin(&self, pid: Pid, address: u64) -> bool {
+        self.with_space(pid, |world, space| {
+            let page_bytes = world.machine.params.page_bytes;
+            let mut regions = world.spaces[space].regions.iter_mut();
+            let end = |start: u64, pages: u64| start + pages * page_bytes;
+            let holds = |start, pages| (start..end(start, pages)).contains(&address);
+            let region = regions.find(|region| holds(region.start, region.pages));
+            region.map(|region| region.pinned.insert((address - region.start) / page_bytes))
+        })
+        .flatten()
+        .is_some()
+    }
+
+    /// Lets another process map all memory of this one. False if there is no such process.
+    pub fn share(&self, pid: Pid) -> bool {
+        let share = |world: &mut World, space: SpaceId| {
+            world.spaces[space].regions.iter_mut().for_each(|region| region.shared = true);
+        };
+        self.with_space(pid, share).is_some()
+    }
+
+    /// Makes huge pages of all whole chunks of a process whose pages are on one node; how many.
+    pub fn make_huge(&self, pid: Pid) -> u64 {
+        self.with_space(pid, |world, space| {
+            let regions = world.spaces[space].regions.iter_mut();
+            regions.map(make_huge).sum()
+        })
+        .unwrap_or(0)
+    }
+
+    /// Takes free pages from a node until it has so many.
+    pub fn leave_free(&self, node: NodeId, pages: u64) {
+        let mut stage = self.stage.lock();
+        let world = &mut stage.world;
+        if let Some(index) = world.machine.index_of(node) {
+            let free = &mut world.memory.zones[index].free_pages;
+            let taken = free.saturating_sub(pages);
+            *free -= taken;
+            world.memory.held[index] += taken;
+        }
+    }
+
+    /// Ends a process at a time, in virtual nanoseconds. False if there is no such process.
+    pub fn end_at(&self, pid: Pid, at_ns: u64) -> bool {
+        let plan = |world: &mut World, space: SpaceId| {
+            world.start_kernel_task(None, Box::new(End { space, at_ns }));
+        };
+        self.with_space(pid, plan).is_some()
+    }
+
+    fn with_space<T>(&self, pid: Pid, act: impl FnOnce(&mut World, SpaceId) -> T) -> Option<T> {
+        let mut stage = self.stage.lock();
+        let world = &mut stage.world;
+        let space = world.spaces.iter().position(|space| space.pid == pid)?;
+        if world.spaces[space].ended {
+            return None;
+        }
+        Some(act(world, space))
+    }
+}
+
+fn make_huge(region: &mut crate::space::Region) -> u64 {
+    let size = region.chunk_pages();
+    let whole = (0..region.pages / size).map(|chunk| chunk * size);
+    let alike = |&first: &u64| {
+        let byte = region.page(first);
+        byte != PageByte::ABSENT && (first..first + size).all(|page| region.page(page) == byte)
+    };
+    let chunks: Vec<_> = whole.filter(alike).collect();
+    chunks.iter().for_each(|&first| region.set_huge(first, region.page(first)));
+    chunks.len() as u64
+}
+
+/// Waits, and ends a process.
+struct End {
+    space: SpaceId,
+    at_ns: u64,
+}
+
+impl Program for End {
+    fn next(&mut self, world: &mut World, _task: TaskId) -> Op {
+        if world.now_ns < self.at_ns {
+            return Op::Sleep(self.at_ns);
+        }
+        world.end_process(self.space);
+        Op::Exit
+    }
+}

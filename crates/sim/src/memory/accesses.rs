@@ -1,0 +1,139 @@
+//! Counters of accesses in the memory controllers, as Itanium machines of 2004 had them.
+//!
+//! Each node has so many counters for a period. A page gets one with its first access, as long as
+//! there are any, and keeps it until they are read: hardware cannot tell which page is worth one,
+//! and has no time to look for the least. Accesses to further pages are lost. Reading clears.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::{NodeId, Pid};
+
+use crate::space::SpaceId;
+use crate::task::Part;
+use crate::world::World;
+
+/// So many pages of a turn are looked at; each stands for its share of the turn's lines.
+const DRAWS: u64 = 16;
+
+/// A page: its space, region and index.
+pub type PageKey = (SpaceId, usize, u64);
+
+/// The counters of all nodes.
+#[derive(Clone, Debug)]
+pub struct AccessCounters {
+    entries: u64,
+    /// By node of the memory; lines by page and node of the CPU.
+    tables: Vec<BTreeMap<PageKey, Vec<u64>>>,
+    /// Lines that no counter was left for.
+    lost_lines: u64,
+}
+
+impl AccessCounters {
+    /// So many counters for each node.
+    pub fn new(nodes: usize, entries: u64) -> Self {
+        Self { entries, tables: vec![BTreeMap::new(); nodes], lost_lines: 0 }
+    }
+
+    /// Whether there are any.
+    fn is_on(&self) -> bool {
+        self.entries > 0
+    }
+
+    /// Counts accesses of CPUs of node `from` to a page on node `to`.
+    fn count(&mut self, page: PageKey, from: usize, to: usize, lines: u64) {
+        let nodes = self.tables.len();
+        let table = &mut self.tables[to];
+        let has_room = (table.len() as u64) < self.entries;
+        match table.get_mut(&page) {
+            Some(counts) => counts[from] = counts[from].saturating_add(lines),
+            None if has_room => {
+                let mut counts = vec![0; nodes];
+                counts[from] = lines;
+                table.insert(page, counts);
+            }
+            None => self.lost_lines = self.lost_lines.saturating_add(lines),
+        }
+    }
+
+    /// Reads the counters of a node's memory, by page and node of the CPUs, and clears them.
+    fn take(&mut self, node: usize) -> Vec<(PageKey, usize, u64)> {
+        let table = std::mem::take(&mut self.tables[node]);
+        let of_page = |(page, counts): (PageKey, Vec<u64>)| {
+            let counts = counts.into_iter().enumerate().filter(|&(_, lines)| lines > 0);
+            counts.map(move |(from, lines)| (page, from, lines))
+        };
+        table.into_iter().flat_map(of_page).collect()
+    }
+}
+
+/// What one counter says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageAccesses {
+    /// The process whose page it is.
+    pub pid: Pid,
+    /// The page's address.
+    pub address: u64,
+    /// The node of the CPUs.
+    pub from: NodeId,
+    /// Lines that they asked for.
+    pub lines: u64,
+}
+
+impl World {
+    /// Reads the access counters of a node's memory, by index, and clears them.
+    pub fn take_accesses(&mut self, node: usize) -> Vec<PageAccesses> {
+        let page_bytes = self.machine.params.page_bytes;
+        let tell = |((space, region, page), from, lines): (PageKey, usize, u64)| {
+            let space = &self.spaces[space];
+            let address = space.regions[region].start + page * page_bytes;
+            PageAccesses { pid: space.pid, address, from: self.layout.node_ids[from], lines }
+        };
+        self.memory.accesses.take(node).into_iter().map(tell).collect()
+    }
+
+    /// Lines that were not counted, because no counter was left.
+    pub fn lost_accesses(&self) -> u64 {
+        self.memory.accesses.lost_lines
+    }
+
+    /// Tells the counters that a CPU went through lines of a part: pages are drawn.
+    pub(crate) fn count_accesses(&mut self, cpu: usize, part: &Part, lines: u64) {
+        if !self.memory.accesses.is_on() || lines == 0 {
+            return;
+        }
+        let from = self.layout.node_of(cpu);
+        let region = &self.spaces[part.space].regions[part.region];
+        let pages = region.pages_of_granules(part.first..part.first + part.granules);
+        let count = (pages.end - pages.start).max(1);
+        let draws = DRAWS.min(lines);
+        for draw in 0..draws {
+            let page = pages.start + self.chance.next_value() % count;
+            let share = lines / draws + u64::from(draw < lines % draws);
+            if let Some(to) = region.page(page).node() {
+                self.memory.accesses.count((part.space, part.region, page), from, to, share);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: who comes first has a counter until they are read; the rest is lost, and said to be.
+    #[test]
+    fn counters_are_first_come_first_served() {
+        let mut counters = AccessCounters::new(2, 2);
+        let page = |page| (0, 0, page);
+        counters.count(page(1), 0, 1, 5);
+        counters.count(page(2), 0, 1, 6);
+        counters.count(page(3), 0, 1, 7); // the third of two
+        counters.count(page(1), 1, 1, 8);
+        counters.count(page(4), 1, 0, 9); // of another node's table
+        let seen = |page, from, lines| ((0, 0, page), from, lines);
+        assert_eq!(counters.take(1), [seen(1, 0, 5), seen(1, 1, 8), seen(2, 0, 6)]);
+        assert_eq!(counters.lost_lines, 7);
+        assert_eq!(counters.take(1), []);
+        assert_eq!(counters.take(0), [seen(4, 1, 9)]);
+    }
+}

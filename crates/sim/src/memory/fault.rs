@@ -1,0 +1,227 @@
+//! Page faults: where fresh pages come from, and how long that takes.
+
+use std::ops::Range;
+
+use nodeward_model::Nodemask;
+use nodeward_policy::pcp::Tuner;
+use nodeward_scenario::Placement;
+
+use super::{STEP_NS, Stretch, huge_pages};
+use crate::scale::scale;
+use crate::space::{CHUNK_BYTES, PageByte, SpaceId};
+use crate::traffic::Flow;
+use crate::world::World;
+
+/// One fault, or a row of them, that is about to happen.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    cpu: usize,
+    space: SpaceId,
+    region: usize,
+    page: u64,
+    node: usize,
+}
+
+impl World {
+    /// Brings pages of a region in, from this one on, for a while: until a lock is needed again.
+    /// Those that are there take no time. The stretch is CPU time that the caller must spend next.
+    /// Without pages in it there was no memory: then the process ends, as when Linux kills it.
+    pub(crate) fn fault_in(
+        &mut self,
+        cpu: usize,
+        space: SpaceId,
+        region: usize,
+        pages: Range<u64>,
+    ) -> Stretch {
+        let entry = &self.spaces[space].regions[region];
+        // As far as a step goes at most.
+        let step = STEP_NS / self.machine.params.fault_ns.max(1) + 1;
+        let end = pages.end.min(pages.start.saturating_add(step));
+        let (byte, alike) = entry.run(pages.start, end);
+        if byte != PageByte::ABSENT {
+            return Stretch { pages: alike, ns: 0 };
+        }
+        if entry.huge
+            && let Some(chunk) = entry.whole_chunk(pages.start)
+            && entry.run(chunk.start, chunk.end) == (PageByte::ABSENT, chunk.end - chunk.start)
+            && let Some(node) = self.node_for(cpu, space, region, chunk.start, true)
+        {
+            let fault = Fault { cpu, space, region, page: chunk.start, node };
+            let ns = self.fault_huge(fault);
+            return Stretch { pages: chunk.end.min(pages.end) - pages.start, ns };
+        }
+        let find = |world: &Self| world.node_for(cpu, space, region, pages.start, false);
+        let mut drained_ns = 0;
+        let node = find(self).or_else(|| {
+            drained_ns = self.drain_lists(cpu);
+            find(self)
+        });
+        let Some(node) = node else {
+            self.counters.oom_kills += 1;
+            self.end_process(space);
+            return Stretch::default();
+        };
+        let fault = Fault { cpu, space, region, page: pages.start, node };
+        let placement = &self.spaces[space].regions[region].placement;
+        if matches!(placement, Placement::Interleave(_)) {
+            let first = self.fault_base(fault, 1, drained_ns);
+            return self.fault_in_turn(fault, pages.start..end, first);
+        }
+        let done = self.fault_base(fault, alike, drained_ns);
+        self.clear(cpu, node, done.pages * self.machine.params.page_bytes, done.ns);
+        done
+    }
+
+    /// Further pages behind the first one, each from the node whose turn it is, as long as the
+    /// lists have them.
+    fn fault_in_turn(&mut self, fault: Fault, pages: Range<u64>, first: Stretch) -> Stretch {
+        let Fault { cpu, space, region, node, .. } = fault;
+        let (group, page_bytes) = (self.spaces[space].group, self.machine.params.page_bytes);
+        let mut done = first;
+        let mut by_node = vec![0; self.machine.nodes.len()];
+        by_node[node] = first.pages;
+        for page in pages.start + first.pages..pages.end {
+            let is_absent = self.spaces[space].regions[region].page(page) == PageByte::ABSENT;
+            let node = self.node_for(cpu, space, region, page, false);
+            let Some(node) = node.filter(|_| is_absent && done.ns < STEP_NS) else { break };
+            if self.memory.in_list(cpu, node) == 0 || self.lru_room(cpu, group, node) <= 1 {
+                break;
+            }
+            self.memory.take(cpu, node, 1);
+            self.latencies.allocated(self.machine.params.list_ps / 1000, 1);
+            self.spaces[space].regions[region].set(page..page + 1, PageByte::on(node));
+            self.counters.faulted_pages += 1;
+            self.lru_note(cpu, group, node, 1);
+            by_node[node] += 1;
+            done.pages += 1;
+            done.ns = done.ns.saturating_add(self.page_ps(cpu, node) / 1000);
+        }
+        for (node, pages) in by_node.into_iter().enumerate().filter(|&(_, pages)| pages > 0) {
+            self.clear(cpu, node, pages * page_bytes, done.ns);
+        }
+        done
+    }
+
+    /// How long a base page takes that a list has, in picoseconds.
+    fn page_ps(&self, cpu: usize, node: usize) -> u64 {
+        let params = &self.machine.params;
+        let fault_ps = params.fault_ns.saturating_mul(1000);
+        let clear_ps = self.clear_ps(cpu, node, params.page_bytes);
+        clear_ps.saturating_add(fault_ps).saturating_add(params.list_ps)
+    }
+
+    /// Base pages, at most so many.
+    fn fault_base(&mut self, fault: Fault, pages: u64, drained_ns: u64) -> Stretch {
+        let Fault { cpu, space, region, page, node } = fault;
+        let group = self.spaces[space].group;
+        let most = pages.min(self.lru_room(cpu, group, node));
+        let begin = self.now_ns + drained_ns;
+        let (take, visited) = self.draw(cpu, node, most, begin);
+        let end = self.settle_lru(cpu, visited);
+        let page_ps = self.page_ps(cpu, node);
+        // No longer than a step; what is not used stays in the list.
+        let take = take.min((STEP_NS * 1000 / page_ps.max(1)).max(1));
+        self.memory.take(cpu, node, take as u32);
+        let list_ns = self.machine.params.list_ps / 1000;
+        self.latencies.allocated(visited - begin + list_ns, 1);
+        self.latencies.allocated(list_ns, take - 1);
+        let work_ns = (u128::from(take) * u128::from(page_ps) / 1000) as u64;
+        let ns = (end - self.now_ns).saturating_add(work_ns);
+        let entry = &mut self.spaces[space].regions[region];
+        entry.set(page..page + take, PageByte::on(node));
+        self.counters.faulted_pages += take;
+        self.lru_note(cpu, group, node, take);
+        Stretch { pages: take, ns }
+    }
+
+    /// Sees that there are pages in a CPU's list; they come from the zone at this time. Returns how
+    /// many of those that are wanted there are, 1 or more if the node has any, and when.
+    pub(super) fn draw(&mut self, cpu: usize, node: usize, wanted: u64, at_ns: u64) -> (u64, u64) {
+        let begin = self.settle_zone(cpu, at_ns);
+        let (list, zone) = self.memory.list(cpu, node);
+        let mut end = begin;
+        if list.count == 0 {
+            let refill = u64::from(list.tuner.refill(&zone.limits, 0));
+            let got = refill.min(zone.free_pages);
+            zone.free_pages -= got;
+            list.count += got as u32;
+            zone.listed_pages += got;
+            end = self.visit_zone(cpu, node, begin, got);
+        }
+        (wanted.min(u64::from(self.memory.in_list(cpu, node))), end)
+    }
+
+    /// A huge page, straight from the zone. Returns how long that takes.
+    fn fault_huge(&mut self, fault: Fault) -> u64 {
+        let Fault { cpu, space, region, page, node } = fault;
+        let begin = self.settle_zone(cpu, self.now_ns);
+        let pages = huge_pages(self.machine.params.page_bytes);
+        self.memory.zones[node].free_pages -= pages;
+        let visited = self.visit_zone(cpu, node, begin, 1);
+        self.latencies.allocated(visited - self.now_ns, 1);
+        let end = self.settle_lru(cpu, visited);
+        let work_ps = self.clear_ps(cpu, node, CHUNK_BYTES);
+        let work_ns = self.machine.params.fault_huge_ns.saturating_add(work_ps / 1000);
+        let ns = (end - self.now_ns).saturating_add(work_ns);
+        self.spaces[space].regions[region].set_huge(page, PageByte::on(node));
+        self.counters.faulted_pages += pages;
+        self.counters.huge_faults += 1;
+        let group = self.spaces[space].group;
+        self.lru_note(cpu, group, node, 1);
+        self.clear(cpu, node, CHUNK_BYTES, ns);
+        ns
+    }
+
+    /// How long zeroing takes now, in picoseconds: longer where memory is far or busy.
+    fn clear_ps(&self, cpu: usize, node: usize, bytes: u64) -> u64 {
+        let place = &self.layout.cpus[cpu];
+        let idle_ps = scale(bytes, 1_000_000_000_000, self.machine.params.clear_bytes_per_s);
+        let (slow, even) = self.traffic.slowness(place.complex, place.node, node);
+        scale(idle_ps, slow, even)
+    }
+
+    /// Puts zeroing on the pipes, for the turn that begins.
+    fn clear(&mut self, cpu: usize, node: usize, bytes: u64, ns: u64) {
+        let place = &self.layout.cpus[cpu];
+        let rate = scale(bytes, 1000, ns);
+        self.begin_flow(cpu, Flow { complex: place.complex, from: place.node, to: node, rate });
+    }
+
+    /// The node that a fresh page comes from; none if no node that is allowed has room.
+    ///
+    /// As in the kernel, the next node comes before other CPUs' lists, and base pages of the node
+    /// before huge ones of others.
+    fn node_for(
+        &self,
+        cpu: usize,
+        space: SpaceId,
+        region: usize,
+        page: u64,
+        huge: bool,
+    ) -> Option<usize> {
+        let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
+        let pages = huge_pages(self.machine.params.page_bytes);
+        let has_room = |&node: &usize| match huge {
+            true => self.memory.zones[node].free_pages >= pages,
+            false => self.memory.zones[node].free_pages > 0 || self.memory.in_list(cpu, node) > 0,
+        };
+        let is_in = |nodes: &Nodemask, node: usize| nodes.contains(self.layout.node_ids[node]);
+        match &self.spaces[space].regions[region].placement {
+            Placement::FirstTouch => {
+                let mut nodes = nearest.iter().copied().take(if huge { 1 } else { usize::MAX });
+                nodes.find(has_room)
+            }
+            Placement::Bind(nodes) => {
+                nearest.iter().copied().find(|&node| is_in(nodes, node) && has_room(&node))
+            }
+            Placement::Interleave(nodes) => {
+                let index = if huge { page / pages } else { page };
+                let turn = (index % nodes.len().max(1) as u64) as usize;
+                let id = nodes.iter().nth(turn)?;
+                let first = self.layout.node_ids.iter().position(|&node| node == id);
+                let others = nearest.iter().copied().filter(|&node| is_in(nodes, node));
+                first.into_iter().chain(others).find(has_room)
+            }
+        }
+    }
+}

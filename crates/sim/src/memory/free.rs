@@ -1,0 +1,180 @@
+//! Giving pages back: to lists, from lists to zones, and what is due once in a period.
+
+use std::ops::Range;
+
+use nodeward_policy::pcp::{self, Tuner};
+
+use super::{Memory, STEP_NS, Stretch, huge_pages};
+use crate::events::Event;
+use crate::scale::scale;
+use crate::space::{PageByte, SpaceId};
+use crate::world::{FAR_NS, World};
+
+/// Huge pages that go back to a zone in one step.
+const HUGE_STEP: u64 = 16;
+/// A list of another node that was not used for so many ticks is emptied, as in the kernel.
+const FOREIGN_TICKS: u8 = 3;
+
+impl World {
+    /// Does what a CPU has put off with zones, at this time. Returns when that is done.
+    pub(super) fn settle_zone(&mut self, cpu: usize, at_ns: u64) -> u64 {
+        let mut end = at_ns;
+        if let Some((node, pages)) = self.memory.owed[cpu].from_list.take() {
+            let (list, zone) = self.memory.list(cpu, node);
+            let pages = pages.min(list.count);
+            list.count -= pages;
+            zone.listed_pages -= u64::from(pages);
+            zone.free_pages += u64::from(pages);
+            end = self.visit_zone(cpu, node, end, u64::from(pages));
+            self.latencies.freed(end - at_ns, 1);
+        }
+        if let Some((node, blocks)) = self.memory.owed[cpu].huge.take() {
+            let pages = huge_pages(self.machine.params.page_bytes);
+            self.memory.zones[node].free_pages += blocks * pages;
+            let begin = end;
+            end = self.visit_zone(cpu, node, begin, blocks);
+            self.latencies.freed(end - begin, 1);
+        }
+        end
+    }
+
+    /// Gives pages of a region back, from this one on, for a while: until a lock is needed again.
+    /// The stretch is CPU time that the caller must spend next.
+    pub(crate) fn free_pages(
+        &mut self,
+        cpu: usize,
+        space: SpaceId,
+        region: usize,
+        pages: Range<u64>,
+    ) -> Stretch {
+        let settled = self.settle_zone(cpu, self.now_ns);
+        let settled = self.settle_lru(cpu, settled);
+        let most = (STEP_NS / self.machine.params.unmap_free_ns.max(1)).max(1);
+        let group = self.spaces[space].group;
+        let mut page = pages.start;
+        let mut freed = 0;
+        while page < pages.end && freed < most && self.memory.owed[cpu].from_list.is_none() {
+            let entry = &self.spaces[space].regions[region];
+            let (byte, alike) = entry.run(page, pages.end);
+            let Some(node) = byte.node() else {
+                page += alike;
+                continue;
+            };
+            if entry.is_huge(page) && entry.whole_chunk(page) == Some(page..page + alike) {
+                if !self.free_huge(cpu, node) {
+                    break;
+                }
+                self.lru_note(cpu, group, node, 1);
+                self.counters.freed_pages += alike;
+                freed += 1;
+                page += alike;
+                self.spaces[space].regions[region].set(page - alike..page, PageByte::ABSENT);
+                continue;
+            }
+            let room = self.lru_room(cpu, group, node);
+            let count = self.free_base(cpu, node, alike.min(most - freed).min(room));
+            self.lru_note(cpu, group, node, count);
+            self.counters.freed_pages += count;
+            freed += count;
+            self.spaces[space].regions[region].set(page..page + count, PageByte::ABSENT);
+            page += count;
+            if count == room {
+                break;
+            }
+        }
+        self.latencies.freed(self.machine.params.list_ps / 1000, freed);
+        let page_ps = self.machine.params.unmap_free_ns * 1000 + self.machine.params.list_ps;
+        let ns = settled - self.now_ns + scale(freed, page_ps, 1000).min(FAR_NS);
+        Stretch { pages: page - pages.start, ns }
+    }
+
+    /// Puts base pages into a CPU's list, until some of them are to go on to the zone. Returns how
+    /// many.
+    pub(super) fn free_base(&mut self, cpu: usize, node: usize, pages: u64) -> u64 {
+        let now_ms = self.now_ns / 1_000_000;
+        let (list, zone) = self.memory.list(cpu, node);
+        let is_short = zone.free_pages < zone.short_below;
+        list.idle_ticks = 0;
+        for done in 1..=pages {
+            let back = list.put(&zone.limits, is_short, now_ms);
+            if back > 0 {
+                zone.listed_pages += done;
+                self.memory.owed[cpu].from_list = Some((node, back));
+                return done;
+            }
+        }
+        zone.listed_pages += pages;
+        pages
+    }
+
+    /// Puts a huge page off until the zone is visited. Returns whether there was room for it.
+    fn free_huge(&mut self, cpu: usize, node: usize) -> bool {
+        match &mut self.memory.owed[cpu].huge {
+            Some((other, blocks)) if *other == node && *blocks < HUGE_STEP => *blocks += 1,
+            Some(_) => return false,
+            none => *none = Some((node, 1)),
+        }
+        true
+    }
+
+    /// Empties all lists into their zones: nothing else is left. Returns how long that takes.
+    pub(super) fn drain_lists(&mut self, cpu: usize) -> u64 {
+        self.counters.list_drains += 1;
+        let nodes = self.machine.nodes.len();
+        let mut end = self.now_ns;
+        for other in 0..self.layout.cpus.len() {
+            end = self.settle_zone(other, end);
+            for node in 0..nodes {
+                let Some(list) = &mut self.memory.lists[other * nodes + node] else { continue };
+                let pages = u64::from(std::mem::take(&mut list.count));
+                if pages > 0 {
+                    self.memory.zones[node].listed_pages -= pages;
+                    self.memory.zones[node].free_pages += pages;
+                    end = self.visit_zone(cpu, node, end, pages);
+                }
+            }
+        }
+        end - self.now_ns
+    }
+
+    /// What is due once in a period for the lists of one CPU, one after the other.
+    pub(crate) fn tick(&mut self) {
+        let (cpus, nodes) = (self.layout.cpus.len(), self.machine.nodes.len());
+        let cpu = self.memory.tick_cpu % cpus.max(1);
+        self.memory.tick_cpu = cpu + 1;
+        let own = self.layout.node_of(cpu);
+        let mut end = self.settle_zone(cpu, self.now_ns);
+        for node in 0..nodes {
+            let back = self.memory.tick_list(cpu, node, node != own, self.now_ns / 1_000_000);
+            if back > 0 {
+                end = self.visit_zone(cpu, node, end, u64::from(back));
+            }
+        }
+        self.steal_time(cpu, end - self.now_ns);
+        self.plan_tick();
+    }
+
+    /// Plans the next tick.
+    pub(crate) fn plan_tick(&mut self) {
+        let period_ns = pcp::PERIOD_MS * 1_000_000;
+        let next = self.now_ns + period_ns / (self.layout.cpus.len() as u64).max(1);
+        self.events.plan(next, Event::Tick);
+    }
+}
+
+impl Memory {
+    /// Takes what is too much out of one list. Returns how many pages.
+    fn tick_list(&mut self, cpu: usize, node: usize, is_foreign: bool, now_ms: u64) -> u32 {
+        let place = cpu * self.zones.len() + node;
+        let zone = &mut self.zones[node];
+        let Some(list) = &mut self.lists[place] else { return 0 };
+        list.idle_ticks = list.idle_ticks.saturating_add(1);
+        let back = list.tuner.tick(&zone.limits, list.count, now_ms);
+        let is_forgotten = is_foreign && list.idle_ticks >= FOREIGN_TICKS;
+        let back = if is_forgotten { list.count } else { back.min(list.count) };
+        list.count -= back;
+        zone.listed_pages -= u64::from(back);
+        zone.free_pages += u64::from(back);
+        back
+    }
+}

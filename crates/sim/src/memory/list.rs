@@ -1,0 +1,120 @@
+//! The list of free pages that a CPU has in front of a zone.
+
+use nodeward_policy::pcp::{AnyTuner, Limits, Tuner, Tuning};
+
+use super::Memory;
+use super::lru::LruBatch;
+use super::zone::Zone;
+
+/// So many halvings leave nothing of a number of 32 bits.
+const HALVINGS: u64 = 32;
+
+/// A CPU's list of free pages of one node.
+#[derive(Debug)]
+pub struct List {
+    /// Pages in it.
+    pub count: u32,
+    /// Decides how many it keeps.
+    pub tuner: AnyTuner,
+    /// Ticks since something happened to it.
+    pub idle_ticks: u8,
+}
+
+impl List {
+    fn new(tuning: Tuning, limits: &Limits) -> Self {
+        Self { count: 0, tuner: tuning.tuner(limits), idle_ticks: 0 }
+    }
+
+    /// Takes pages, one by one. To the tuner each allocation is a sum and a halving, so the rest of
+    /// a long row is told as one.
+    pub fn take(&mut self, pages: u32) {
+        self.idle_ticks = 0;
+        let singly = u64::from(pages).min(HALVINGS) as u32;
+        for _ in 0..singly {
+            self.tuner.allocated(1);
+        }
+        if pages > singly {
+            self.tuner.allocated(pages - singly);
+        }
+        self.count -= pages;
+    }
+
+    /// Puts a page into it. Returns how many are to go back to the zone.
+    pub fn put(&mut self, limits: &Limits, is_short: bool, now_ms: u64) -> u32 {
+        self.count += 1;
+        let back = self.tuner.freed(limits, 1, self.count, now_ms);
+        let back = if is_short { back.max(self.tuner.shrink(limits, self.count)) } else { back };
+        back.min(self.count)
+    }
+}
+
+/// What a CPU has put off until its next step: requests for locks are made at the world's present
+/// time, or they would not come in order.
+#[derive(Clone, Debug, Default)]
+pub struct Owed {
+    /// Pages of a node's list that are to go to its zone.
+    pub from_list: Option<(usize, u32)>,
+    /// Huge pages that go to a node's zone.
+    pub huge: Option<(usize, u64)>,
+    /// Pages that came to, or left, a group's page lists.
+    pub lru: LruBatch,
+}
+
+impl Memory {
+    /// A CPU's list of a node, and the node's zone.
+    pub(super) fn list(&mut self, cpu: usize, node: usize) -> (&mut List, &mut Zone) {
+        let (zones, tuning) = (self.zones.len(), self.tuning);
+        let zone = &mut self.zones[node];
+        let list = &mut self.lists[cpu * zones + node];
+        (list.get_or_insert_with(|| List::new(tuning, &zone.limits)), zone)
+    }
+
+    /// Takes pages out of a CPU's list of a node.
+    pub(super) fn take(&mut self, cpu: usize, node: usize, pages: u32) {
+        let (list, zone) = self.list(cpu, node);
+        list.take(pages);
+        zone.listed_pages -= u64::from(pages);
+    }
+
+    /// Pages in a CPU's list of a node.
+    pub(super) fn in_list(&self, cpu: usize, node: usize) -> u32 {
+        let list = &self.lists[cpu * self.zones.len() + node];
+        list.as_ref().map_or(0, |list| list.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Goal: a row of allocations means the same to a tuner as the single ones.
+        #[test]
+        fn a_row_is_its_pages(
+            tuning in prop::sample::select(Tuning::ALL.to_vec()),
+            steps in prop::collection::vec((1_u32..100, 1_u32..200), 1..40),
+        ) {
+            let limits = Limits { batch: 63, high_default: 300, high_max: 4000 };
+            let (mut row, mut singly) = (List::new(tuning, &limits), List::new(tuning, &limits));
+            for (index, (taken, freed)) in steps.into_iter().enumerate() {
+                for list in [&mut row, &mut singly] {
+                    while list.count < taken {
+                        list.count += list.tuner.refill(&limits, list.count);
+                    }
+                }
+                row.take(taken);
+                (0..taken).for_each(|_| singly.take(1));
+                for list in [&mut row, &mut singly] {
+                    for _ in 0..freed {
+                        let back = list.put(&limits, false, index as u64 * 400);
+                        list.count -= back;
+                    }
+                }
+                let seen = [&row, &singly].map(|list| (list.count, list.tuner.high(&limits)));
+                prop_assert_eq!(seen[0], seen[1]);
+            }
+        }
+    }
+}

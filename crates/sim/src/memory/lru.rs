@@ -1,0 +1,96 @@
+//! The locks of the page lists that groups have on each node (`lruvec`).
+//!
+//! Pages come and go in batches of [`FOLIO_BATCH`] for each CPU, as the kernel's `folio_batch` has
+//! them. A batch is booked on the group that filled it.
+
+use crate::lock::Lock;
+use crate::world::World;
+
+/// Folios of a batch (`PAGEVEC_SIZE` until Linux 6.8, 31 since).
+pub const FOLIO_BATCH: u64 = 15;
+/// A lock that changed hands so recently is one that CPUs share: then each batch is a visit of its
+/// own. Otherwise nobody is there to see a difference, and many batches go at once.
+const SHARED_NS: u64 = 10_000_000;
+
+/// The lock of one group on one node.
+#[derive(Clone, Debug, Default)]
+pub struct LruLock {
+    lock: Lock,
+    changed_at_ns: Option<u64>,
+}
+
+impl LruLock {
+    fn is_shared(&self, cpu: usize, now_ns: u64) -> bool {
+        self.lock.last_cpu().is_some_and(|last| last != cpu)
+            || self.changed_at_ns.is_some_and(|changed| changed + SHARED_NS > now_ns)
+    }
+}
+
+/// Folios of a CPU that were not yet told to the group.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LruBatch {
+    /// Folios in the batch.
+    pub folios: u64,
+    /// The lock to take, by index.
+    pub lock: usize,
+}
+
+impl World {
+    fn lru_lock(&mut self, group: usize, node: usize) -> usize {
+        let index = group * self.machine.nodes.len() + node;
+        if self.memory.lru.len() <= index {
+            self.memory.lru.resize(index + 1, LruLock::default());
+        }
+        index
+    }
+
+    /// How many folios may come or go until a visit is due that others may see.
+    pub(super) fn lru_room(&mut self, cpu: usize, group: usize, node: usize) -> u64 {
+        let index = self.lru_lock(group, node);
+        let batch = self.memory.owed[cpu].lru;
+        match self.memory.lru[index].is_shared(cpu, self.now_ns) {
+            true => FOLIO_BATCH.saturating_sub(batch.folios).max(1),
+            false => u64::MAX,
+        }
+    }
+
+    /// Notes that folios came to, or left, a group's page lists.
+    pub(super) fn lru_note(&mut self, cpu: usize, group: usize, node: usize, folios: u64) {
+        let lock = self.lru_lock(group, node);
+        let batch = &mut self.memory.owed[cpu].lru;
+        *batch = LruBatch { folios: batch.folios + folios, lock };
+    }
+
+    /// Takes the lock for the batches that are full. Returns when that is done.
+    pub(super) fn settle_lru(&mut self, cpu: usize, at_ns: u64) -> u64 {
+        let batch = &mut self.memory.owed[cpu].lru;
+        let batches = batch.folios / FOLIO_BATCH;
+        if batches == 0 {
+            return at_ns;
+        }
+        batch.folios %= FOLIO_BATCH;
+        let lock = batch.lock;
+        self.counters.lru_visits += batches;
+        self.visit_lru(cpu, lock, at_ns, batches * FOLIO_BATCH)
+    }
+
+    /// Takes the lock of a group's page lists for so many folios. Returns how long that takes.
+    pub(crate) fn lock_lru(&mut self, cpu: usize, group: usize, node: usize, folios: u64) -> u64 {
+        let lock = self.lru_lock(group, node);
+        self.counters.lru_visits += 1;
+        self.visit_lru(cpu, lock, self.now_ns, folios) - self.now_ns
+    }
+
+    fn visit_lru(&mut self, cpu: usize, lock: usize, at_ns: u64, folios: u64) -> u64 {
+        let params = &self.machine.params;
+        let hold_ns = folios.saturating_mul(params.lru_hold_ns);
+        let entry = &mut self.memory.lru[lock];
+        if entry.lock.last_cpu().is_some_and(|last| last != cpu) {
+            entry.changed_at_ns = Some(at_ns);
+        }
+        let hold = entry.lock.hold(cpu, at_ns, hold_ns, params.lru_handoff_ns);
+        let waited_ns = self.counters.lru_waited_ns.saturating_add(hold.waited_ns);
+        self.counters.lru_waited_ns = waited_ns;
+        hold.end_ns
+    }
+}

@@ -1,0 +1,140 @@
+//! Free pages: zones, the lists that CPUs have in front of them, faults and freeing.
+//!
+//! What takes a lock does so at the world's present time: a fault, or freeing, goes on until a lock
+//! is needed again, and what it needs then comes first in the next step.
+
+mod accesses;
+mod fault;
+mod free;
+mod list;
+mod lru;
+mod moves;
+mod zone;
+
+use nodeward_policy::pcp::Tuning;
+use nodeward_scenario::Machine;
+
+use crate::layout::Layout;
+use crate::world::World;
+
+use accesses::AccessCounters;
+pub use accesses::PageAccesses;
+use list::{List, Owed};
+use lru::LruLock;
+pub use zone::{Zone, huge_pages};
+
+/// The longest row of faults, or of pages given back, that is one step: somebody urgent waits so
+/// long for the CPU.
+const STEP_NS: u64 = 250_000;
+
+/// All free pages.
+#[derive(Debug)]
+pub struct Memory {
+    /// By node.
+    pub zones: Vec<Zone>,
+    /// Pages by node that are neither free nor in a region: copies that movers are about to map.
+    pub held: Vec<u64>,
+    /// The counters of the memory controllers.
+    accesses: AccessCounters,
+    /// By CPU and node, where one was used.
+    lists: Vec<Option<List>>,
+    /// By CPU.
+    owed: Vec<Owed>,
+    /// By group and node.
+    lru: Vec<LruLock>,
+    tuning: Tuning,
+    /// The CPU whose lists are looked at next.
+    tick_cpu: usize,
+}
+
+/// What was done at a stretch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stretch {
+    /// Pages.
+    pub pages: u64,
+    /// How long it took.
+    pub ns: u64,
+}
+
+impl Memory {
+    /// All of it free.
+    pub fn new(machine: &Machine, layout: &Layout) -> Self {
+        let nodes = machine.nodes.len();
+        let zone = |node: usize| {
+            // Lists of a node without CPUs are counted on all.
+            let cpus = match layout.cpus_of_node[node].len() {
+                0 => layout.cpus.len(),
+                cpus => cpus,
+            };
+            Zone::new(machine, node, cpus as u64)
+        };
+        Self {
+            zones: (0..nodes).map(zone).collect(),
+            held: vec![0; nodes],
+            accesses: AccessCounters::new(nodes, machine.params.counter_entries),
+            lists: (0..layout.cpus.len() * nodes).map(|_| None).collect(),
+            owed: vec![Owed::default(); layout.cpus.len()],
+            lru: Vec::new(),
+            tuning: Tuning::ALL[machine.params.pcp_tuning as usize % Tuning::ALL.len()],
+            tick_cpu: 0,
+        }
+    }
+
+    /// Pages of a node that nobody uses, those in lists included.
+    pub fn free(&self, node: usize) -> u64 {
+        self.zones[node].free_pages + self.zones[node].listed_pages
+    }
+
+    /// Pages of a node in lists, and on their way from there to the zone: counted list by list.
+    fn listed(&self, node: usize) -> u64 {
+        let lists = self.lists.iter().skip(node).step_by(self.zones.len()).flatten();
+        lists.map(|list| u64::from(list.count)).sum()
+    }
+}
+
+impl World {
+    /// Pages of a node, by index, that nobody uses, those in lists included.
+    pub fn free_on(&self, node: usize) -> u64 {
+        self.memory.free(node)
+    }
+
+    /// The memory that knowledge of all pages takes, in bytes.
+    pub fn page_bytes_known(&self) -> usize {
+        let regions = self.spaces.iter().flat_map(|space| &space.regions);
+        regions.map(|region| region.bytes()).sum()
+    }
+
+    /// Checks that no page was lost or made: those that are free, in lists, held or in regions are
+    /// all pages of a node.
+    ///
+    /// # Errors
+    /// The first node where they are not, and what there is.
+    pub fn check_pages(&self) -> Result<(), String> {
+        let nodes = self.machine.nodes.len();
+        let mut used = vec![0; nodes + 2];
+        for space in &self.spaces {
+            used.iter_mut().zip(space.count_all(nodes)).for_each(|(sum, count)| *sum += count);
+        }
+        let huge = huge_pages(self.machine.params.page_bytes);
+        for (node, zone) in self.memory.zones.iter().enumerate() {
+            let owed = self.memory.owed.iter().filter_map(|owed| owed.huge);
+            let owed: u64 = owed.filter(|owed| owed.0 == node).map(|owed| owed.1 * huge).sum();
+            let (free, listed) = (zone.free_pages, self.memory.listed(node) + owed);
+            if zone.listed_pages + owed != listed {
+                let sum = zone.listed_pages + owed;
+                return Err(format!("node {node} has {listed} pages in lists, but {sum} in sum"));
+            }
+            let (held, used, all) = (self.memory.held[node], used[node], zone.managed_pages);
+            if free + listed + held + used != all {
+                return Err(format!(
+                    "node {node} has {all} pages, but {free} are free, {listed} in lists, {held} \
+                     held and {used} in use"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Free pages for who moves pages: taken and given back without a fault.
+
+use super::Stretch;
+use crate::world::World;
+
+impl World {
+    /// Takes free base pages of a node for copies, as many of so many as there are.
+    pub(crate) fn take_pages(&mut self, cpu: usize, node: usize, wanted: u64) -> Stretch {
+        let (mut end, mut pages) = (self.now_ns, 0);
+        while pages < wanted {
+            let (take, visited) = self.draw(cpu, node, wanted - pages, end);
+            end = visited;
+            if take == 0 {
+                break;
+            }
+            self.memory.take(cpu, node, take as u32);
+            pages += take;
+        }
+        let list_ns = pages * self.machine.params.list_ps / 1000;
+        Stretch { pages, ns: end - self.now_ns + list_ns }
+    }
+
+    /// Gives base pages of a node back; returns how long that takes.
+    pub(crate) fn give_pages(&mut self, cpu: usize, node: usize, pages: u64) -> u64 {
+        let mut end = self.settle_zone(cpu, self.now_ns);
+        let mut given = 0;
+        while given < pages {
+            given += self.free_base(cpu, node, pages - given);
+            end = self.settle_zone(cpu, end);
+        }
+        end - self.now_ns + pages * self.machine.params.list_ps / 1000
+    }
+
+    /// Takes huge pages of so many base pages for copies, as many of so many as there are.
+    pub(crate) fn take_huge(&mut self, cpu: usize, node: usize, size: u64, wanted: u64) -> Stretch {
+        let pages = wanted.min(self.memory.zones[node].free_pages / size.max(1));
+        self.memory.zones[node].free_pages -= pages * size;
+        Stretch { pages, ns: self.visit_zone(cpu, node, self.now_ns, pages) - self.now_ns }
+    }
+
+    /// Gives huge pages of so many base pages back; returns how long that takes.
+    pub(crate) fn give_huge(&mut self, cpu: usize, node: usize, size: u64, pages: u64) -> u64 {
+        self.memory.zones[node].free_pages += pages * size;
+        self.visit_zone(cpu, node, self.now_ns, pages) - self.now_ns
+    }
+}

@@ -1,0 +1,85 @@
+//! The free pages of a node, and the lock in front of them.
+
+use nodeward_policy::pcp::Limits;
+use nodeward_scenario::Machine;
+
+use crate::lock::Lock;
+use crate::world::World;
+
+/// Base pages of a huge page, for pages of this size.
+pub fn huge_pages(page_bytes: u64) -> u64 {
+    (crate::space::CHUNK_BYTES / page_bytes).max(1)
+}
+
+/// The free pages of a node.
+///
+/// They have no addresses: a zone has a huge page as long as it has as many free pages.
+#[derive(Debug)]
+pub struct Zone {
+    /// Pages in no list.
+    pub free_pages: u64,
+    /// Pages in lists of CPUs.
+    pub(super) listed_pages: u64,
+    /// All its pages.
+    pub managed_pages: u64,
+    /// With less than this free, memory is short (the kernel's high watermark).
+    pub short_below: u64,
+    pub(super) lock: Lock,
+    pub(super) limits: Limits,
+}
+
+impl Zone {
+    /// All of it free; so many CPUs have lists in front of it.
+    pub fn new(machine: &Machine, node: usize, cpus: u64) -> Self {
+        let pages = machine.nodes[node].memory_bytes / machine.params.page_bytes.max(1);
+        let low = low_pages(machine, pages);
+        Self {
+            free_pages: pages,
+            listed_pages: 0,
+            managed_pages: pages,
+            // Watermarks are a quarter of the lowest one apart: 4/4, 5/4, 6/4.
+            short_below: (low * 6 / 5).min(pages),
+            lock: Lock::default(),
+            limits: limits(machine, pages, low, cpus.max(1)),
+        }
+    }
+}
+
+/// The low watermark of a zone of so many pages, as Linux sets it: of `4 * sqrt(16 * KiB)` KiB of
+/// the machine the zone's share, and a quarter more.
+fn low_pages(machine: &Machine, pages: u64) -> u64 {
+    let kib = machine.memory_bytes() / 1024;
+    let min_kib = kib.saturating_mul(16).isqrt().min(262_144);
+    let all_pages = (machine.memory_bytes() / machine.params.page_bytes.max(1)).max(1);
+    let min_pages = u128::from(min_kib) * 1024 / u128::from(machine.params.page_bytes.max(1));
+    let share = min_pages * u128::from(pages) / u128::from(all_pages) * 5 / 4;
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+/// What bounds the lists of so many CPUs, as Linux has it (`zone_highsize`).
+fn limits(machine: &Machine, pages: u64, low: u64, cpus: u64) -> Limits {
+    let params = &machine.params;
+    let or = |told: u64, usual: u64| if told > 0 { told } else { usual };
+    let batch = params.pcp_batch.max(1);
+    let high = or(params.pcp_high, (low / cpus).max(batch.saturating_mul(4)));
+    let high_max = or(params.pcp_high_max, pages / 8 / cpus).max(high);
+    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    Limits { batch: number(batch), high_default: number(high), high_max: number(high_max) }
+}
+
+impl World {
+    /// Takes a zone's lock at this time, for so many pages, or huge pages, that go to or fro.
+    /// Returns when that is done.
+    pub(super) fn visit_zone(&mut self, cpu: usize, node: usize, at_ns: u64, blocks: u64) -> u64 {
+        let params = &self.machine.params;
+        let hold_ns = blocks.saturating_mul(params.zone_hold_ps) / 1000;
+        let lock = &mut self.memory.zones[node].lock;
+        let hold = lock.hold(cpu, at_ns, hold_ns, params.zone_handoff_ns);
+        self.counters.zone_visits += 1;
+        let counters = &mut self.counters;
+        let held_ns = hold.end_ns - at_ns - hold.waited_ns;
+        counters.zone_waited_ns = counters.zone_waited_ns.saturating_add(hold.waited_ns);
+        counters.zone_held_ns = counters.zone_held_ns.saturating_add(held_ns);
+        hold.end_ns
+    }
+}

@@ -1,0 +1,210 @@
+//! Copies by threads: the mover itself, or urgent threads on CPUs of the destination.
+//!
+//! A copy goes at the rate that memory, links and its core leave it, turn by turn. Each CPU that
+//! helps has one thread for it, and a queue of parts, as the kernel's work queues do; the mover
+//! hands parts out one by one and waits for the last.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use nodeward_migrate::Slice;
+use nodeward_scenario::{Machine, Params};
+
+use super::folios::Seat;
+use crate::layout::Layout;
+use crate::scale::scale;
+use crate::task::{Copying, CpuSet, Op, Program, Task, TaskId};
+use crate::traffic::Flow;
+use crate::world::{Doing, World};
+
+/// What one copier copies, by node of origin; the last is done first.
+pub type Part = Vec<Copying>;
+
+/// `copier-choice = "first"`.
+const FIRST: u64 = 0;
+/// `copier-choice = "complexes"`.
+const COMPLEXES: u64 = 2;
+
+/// Threads that copy for movers.
+#[derive(Debug, Default)]
+pub struct Helpers {
+    /// The CPUs that copy to a node, by node.
+    places: Vec<Vec<usize>>,
+    /// The thread of a CPU, where one was needed.
+    threads: BTreeMap<usize, TaskId>,
+    /// Parts that wait for a CPU, and whose they are.
+    queues: BTreeMap<usize, VecDeque<(TaskId, Part)>>,
+    /// Parts that a mover waits for.
+    pending: BTreeMap<TaskId, u32>,
+    /// How many parts a mover has handed out of its copy.
+    handed: BTreeMap<TaskId, usize>,
+}
+
+impl Helpers {
+    /// Of a machine.
+    pub fn new(machine: &Machine, layout: &Layout) -> Self {
+        let of_node = |node| places(layout, node, &machine.params);
+        Self { places: (0..machine.nodes.len()).map(of_node).collect(), ..Self::default() }
+    }
+}
+
+/// The CPUs that copy to a node, as many as there are copiers or fewer.
+fn places(layout: &Layout, node: usize, params: &Params) -> Vec<usize> {
+    let cpus = &layout.cpus_of_node[node];
+    let is_first = |cpu: &&usize| layout.cpus[**cpu].siblings.iter().all(|other| other > *cpu);
+    let mut places: Vec<usize> = match params.copier_choice {
+        FIRST => cpus.clone(),
+        _ => cpus.iter().filter(is_first).copied().collect(),
+    };
+    if params.copier_choice == COMPLEXES {
+        // The first core of each complex, then the second of each, and so on.
+        let mut seen = BTreeMap::<usize, usize>::new();
+        places.sort_by_cached_key(|&cpu| {
+            let turn = seen.entry(layout.cpus[cpu].complex).or_default();
+            *turn += 1;
+            (*turn, cpu)
+        });
+    }
+    places.truncate(usize::try_from(params.copiers).unwrap_or(usize::MAX));
+    places
+}
+
+/// What each copier has to do.
+pub fn parts(
+    params: &Params,
+    to: usize,
+    seats: &[Seat],
+    slices: &[Slice],
+    copiers: usize,
+) -> Vec<Part> {
+    let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
+    let pages = bytes / params.page_bytes;
+    let count = (copiers as u64).min(pages).max(1);
+    let end_of = |part: u64| pages * (part + 1) / count * params.page_bytes; // as slices were cut
+    let (mut part, mut done) = (0, 0);
+    let mut parts = vec![BTreeMap::<usize, u64>::new(); count as usize];
+    for slice in slices {
+        while done >= end_of(part) && part + 1 < count {
+            part += 1;
+        }
+        let mut at = slice.offset;
+        while at < slice.offset + slice.bytes {
+            let folio_bytes = seats[0].folio.len() * params.page_bytes;
+            let seat = &seats[(at / folio_bytes) as usize];
+            let end = ((at / folio_bytes + 1) * folio_bytes).min(slice.offset + slice.bytes);
+            *parts[part as usize].entry(seat.from).or_default() += end - at;
+            at = end;
+        }
+        done += slice.bytes;
+    }
+    let lines = |bytes: u64| bytes.div_ceil(params.line_bytes.max(1));
+    let of_part = |part: BTreeMap<usize, u64>| {
+        part.into_iter().map(|(from, bytes)| Copying { from, to, lines: lines(bytes) }).collect()
+    };
+    parts.into_iter().map(of_part).collect()
+}
+
+impl World {
+    /// Into how many parts a copy to a node is cut.
+    pub(crate) fn copiers(&self, to: usize) -> usize {
+        match self.machine.params.dma_channels {
+            0 => self.mover.helpers.places[to].len().max(1),
+            channels => channels as usize,
+        }
+    }
+
+    /// How many parts a mover waits for.
+    pub(crate) fn helpers_of(&self, mover: TaskId) -> u32 {
+        self.mover.helpers.pending.get(&mover).copied().unwrap_or(0)
+    }
+
+    /// One more part that a mover waits for.
+    pub(crate) fn add_pending(&mut self, mover: TaskId) {
+        *self.mover.helpers.pending.entry(mover).or_default() += 1;
+    }
+
+    /// One part less; the mover goes on after the last.
+    pub(crate) fn part_done(&mut self, mover: TaskId) {
+        let pending = self.mover.helpers.pending.entry(mover).or_default();
+        *pending = pending.saturating_sub(1);
+        if *pending == 0 {
+            self.mover.helpers.pending.remove(&mover);
+            self.mover.helpers.handed.remove(&mover);
+            self.wake(mover);
+        }
+    }
+
+    /// Lets the next of the CPUs that copy to a node do a part.
+    pub(crate) fn give_to_helper(&mut self, mover: TaskId, to: usize, part: Part) {
+        self.add_pending(mover);
+        let helpers = &mut self.mover.helpers;
+        let handed = helpers.handed.entry(mover).or_default();
+        let places = &helpers.places[to];
+        let cpu = places[*handed % places.len()];
+        *handed += 1;
+        helpers.queues.entry(cpu).or_default().push_back((mover, part));
+        match helpers.threads.get(&cpu) {
+            Some(&thread) => self.wake(thread),
+            None => {
+                let helper = Helper { cpu, part: Vec::new(), mover: None };
+                let thread = self.start_urgent(cpu, Box::new(helper));
+                self.mover.helpers.threads.insert(cpu, thread);
+            }
+        }
+    }
+
+    fn start_urgent(&mut self, cpu: usize, program: Box<dyn Program>) -> TaskId {
+        let mut task = Task::new(CpuSet::of([cpu]), program);
+        task.urgent = true;
+        self.start_task(task)
+    }
+
+    /// How long a copied line takes now: reading and writing go on at the same time, and neither
+    /// may have more lines under way than fit.
+    pub(crate) fn copy_line_ps(&self, cpu: usize, copying: &Copying) -> u64 {
+        let (place, params) = (&self.layout.cpus[cpu], &self.machine.params);
+        let latency = |node| self.traffic.latency_ps(place.complex, place.node, node);
+        let miss_ps = latency(copying.from).max(latency(copying.to));
+        let wait_ps = scale(miss_ps, 1000, params.copy_parallel_milli);
+        let speed = self.speed_milli(cpu);
+        let own_ps = u128::from(params.line_bytes) * 1_000_000_000_000_000;
+        let own_ps = own_ps / u128::from(params.copy_bytes_per_s.max(1)) / u128::from(speed);
+        u64::try_from(own_ps).unwrap_or(u64::MAX).max(wait_ps).max(1)
+    }
+
+    /// Begins to copy at the rate of the moment.
+    pub(crate) fn begin_copy(&mut self, cpu: usize, copying: Copying, most_ns: u64) {
+        let line_ps = self.copy_line_ps(cpu, &copying);
+        let place = &self.layout.cpus[cpu];
+        let (complex, from) = (place.complex, place.node);
+        let rate = self.machine.params.line_bytes.saturating_mul(1_000_000) / line_ps;
+        for to in [copying.from, copying.to] {
+            self.begin_flow(cpu, Flow { complex, from, to, rate });
+        }
+        let all = (u128::from(copying.lines) * u128::from(line_ps)).div_ceil(1000);
+        let ns = u64::try_from(all).unwrap_or(u64::MAX).min(most_ns);
+        self.begin(cpu, Doing::Copy { line_ps }, ns);
+    }
+}
+
+/// Copies what is in the queue of its CPU.
+struct Helper {
+    cpu: usize,
+    part: Part,
+    mover: Option<TaskId>,
+}
+
+impl Program for Helper {
+    fn next(&mut self, world: &mut World, _task: TaskId) -> Op {
+        loop {
+            if let Some(copying) = self.part.pop() {
+                return Op::Copy(copying);
+            }
+            if let Some(mover) = self.mover.take() {
+                world.part_done(mover);
+            }
+            let queue = world.mover.helpers.queues.entry(self.cpu).or_default();
+            let Some((mover, part)) = queue.pop_front() else { return Op::Wait };
+            (self.mover, self.part) = (Some(mover), part);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! An engine that copies: channels that take parts in turn, without CPU time.
+
+use std::collections::VecDeque;
+
+use super::copy::Part;
+use crate::events::Event;
+use crate::task::{Copying, TaskId};
+use crate::traffic::{Flow, NO_COMPLEX};
+use crate::world::World;
+
+/// Channels, and what waits for one.
+#[derive(Debug, Default)]
+pub struct Engine {
+    channels: Vec<Option<Channel>>,
+    queue: VecDeque<(TaskId, Part)>,
+}
+
+/// What a channel is about.
+#[derive(Debug)]
+struct Channel {
+    mover: TaskId,
+    /// What is left beside what it copies now.
+    part: Part,
+    flows: [Flow; 2],
+}
+
+impl Engine {
+    /// With so many channels.
+    pub fn new(channels: usize) -> Self {
+        Self { channels: (0..channels).map(|_| None).collect(), queue: VecDeque::new() }
+    }
+}
+
+impl World {
+    /// Gives a part to the engine, for a mover that waits for it.
+    pub(crate) fn give_to_engine(&mut self, mover: TaskId, part: Part) {
+        self.add_pending(mover);
+        self.mover.engine.queue.push_back((mover, part));
+        let free = self.mover.engine.channels.iter().position(Option::is_none);
+        if let Some(channel) = free {
+            self.feed(channel);
+        }
+    }
+
+    /// A channel has copied what it had.
+    pub(crate) fn channel_done(&mut self, channel: usize) {
+        let Some(mut done) = self.mover.engine.channels[channel].take() else { return };
+        done.flows.iter().for_each(|&flow| self.traffic.end(flow));
+        match done.part.pop() {
+            Some(copying) => self.engage(channel, done.mover, copying, done.part),
+            None => {
+                self.feed(channel);
+                self.part_done(done.mover);
+            }
+        }
+    }
+
+    /// Lets a free channel begin with what waits.
+    fn feed(&mut self, channel: usize) {
+        while let Some((mover, mut part)) = self.mover.engine.queue.pop_front() {
+            if let Some(copying) = part.pop() {
+                return self.engage(channel, mover, copying, part);
+            }
+            self.part_done(mover);
+        }
+    }
+
+    /// A channel is slowed by others as much as a miss between the two nodes is.
+    fn engage(&mut self, channel: usize, mover: TaskId, copying: Copying, part: Part) {
+        let params = &self.machine.params;
+        let (from, to) = (copying.from, copying.to);
+        let idle_ps = (self.machine.latency_ns(to, from) * 1000).max(1);
+        let now_ps = self.traffic.latency_ps(NO_COMPLEX, to, from).max(1);
+        let rate = params.dma_bytes_per_s.max(1);
+        let rate = u128::from(rate) * u128::from(idle_ps) / u128::from(now_ps.max(idle_ps));
+        let bytes = u128::from(copying.lines) * u128::from(params.line_bytes);
+        let ns = (bytes * 1_000_000_000).div_ceil(rate.max(1));
+        let rate = u64::try_from(rate / 1_000_000).unwrap_or(u64::MAX);
+        let flow = |node| Flow { complex: NO_COMPLEX, from: to, to: node, rate };
+        let flows = [flow(from), flow(to)];
+        flows.iter().for_each(|&flow| self.traffic.begin(flow));
+        self.mover.engine.channels[channel] = Some(Channel { mover, part, flows });
+        let ns = u64::try_from(ns).unwrap_or(u64::MAX).max(1);
+        self.events.plan(self.now_ns.saturating_add(ns), Event::Engine(channel as u32));
+    }
+}

@@ -1,0 +1,273 @@
+//! What a step does to folios, and how long it takes.
+
+use std::collections::BTreeMap;
+
+use nodeward_migrate::{Refusal, Refused, Run};
+use nodeward_model::SkipReason;
+
+use super::Folio;
+use crate::space::{PageByte, SpaceId};
+use crate::world::World;
+
+/// A folio of a batch.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Which of the job's.
+    pub index: usize,
+    /// The folio itself.
+    pub folio: Folio,
+    /// Whether it is a huge page.
+    pub huge: bool,
+    /// The node it came from, once it is out of sight.
+    pub from: usize,
+    /// Why it stayed, if it did.
+    pub why: SkipReason,
+    /// Whether somebody else brought it to its destination.
+    pub there: bool,
+}
+
+/// Where the folios of a batch belong, and where they go.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// The CPU that works.
+    pub cpu: usize,
+    /// Whose folios.
+    pub space: SpaceId,
+    /// The index of their destination.
+    pub to: usize,
+}
+
+/// The seats of some runs.
+fn indices(runs: &[Run]) -> impl Iterator<Item = usize> + '_ {
+    runs.iter().flat_map(|run| run.first as usize..(run.first + run.folios) as usize)
+}
+
+fn refuse(seats: &mut [Seat], index: usize, why: Refusal, refused: &mut Vec<Refused>) {
+    let (Refusal::Transient(reason) | Refusal::Final(reason)) = why;
+    seats[index].why = reason;
+    refused.push(Refused { folio: index as u32, why });
+}
+
+impl World {
+    /// What is known of a folio by its first page.
+    pub(crate) fn folio_byte(&self, space: SpaceId, folio: &Folio) -> PageByte {
+        let region = self.spaces[space].regions.get(folio.region);
+        let region = region.filter(|region| folio.pages.end <= region.pages);
+        region.map_or(PageByte::ABSENT, |region| region.page(folio.pages.start))
+    }
+
+    /// Whether a folio is one huge page still.
+    pub(crate) fn is_huge_folio(&self, space: SpaceId, folio: &Folio) -> bool {
+        let region = self.spaces[space].regions.get(folio.region);
+        let region = region.filter(|region| folio.pages.end <= region.pages);
+        region.is_some_and(|region| region.is_huge(folio.pages.start))
+    }
+
+    /// The pages of a folio that are still out of sight: its process may have freed some.
+    fn in_flight(&self, space: SpaceId, folio: &Folio) -> Vec<u64> {
+        let page_at = |page: u64| Folio { region: folio.region, pages: page..page + 1 };
+        let is_out = |page: &u64| self.folio_byte(space, &page_at(*page)).is_in_flight();
+        folio.pages.clone().filter(is_out).collect()
+    }
+
+    pub(crate) fn set_folio(&mut self, space: SpaceId, folio: &Folio, byte: PageByte) {
+        self.spaces[space].regions[folio.region].set(folio.pages.clone(), byte);
+    }
+
+    /// Why a folio cannot leave now.
+    fn refusal(&self, way: &Way, folio: &Folio) -> Option<Refusal> {
+        if self.spaces[way.space].ended {
+            return Some(Refusal::Final(SkipReason::Gone));
+        }
+        let byte = self.folio_byte(way.space, folio);
+        let node = byte.node();
+        if folio.len() > 1 && !self.is_huge_folio(way.space, folio) {
+            return Some(Refusal::Final(SkipReason::NotPresent)); // it was split meanwhile
+        }
+        let pinned = || {
+            let pinned = &self.spaces[way.space].regions[folio.region].pinned;
+            pinned.range(folio.pages.clone()).next().is_some()
+        };
+        match node {
+            None => Some(Refusal::Final(SkipReason::NotPresent)),
+            // Another mover has it.
+            Some(_) if byte.is_in_flight() => Some(Refusal::Transient(SkipReason::Pinned)),
+            Some(node) if node == way.to => Some(Refusal::Final(SkipReason::Refused)),
+            Some(_) if pinned() => Some(Refusal::Transient(SkipReason::Pinned)),
+            Some(_) => None,
+        }
+    }
+
+    /// Takes folios out of sight, and pages for their copies; returns how long that takes.
+    pub(crate) fn unmap_folios(
+        &mut self,
+        way: &Way,
+        seats: &mut [Seat],
+        runs: &[Run],
+        refused: &mut Vec<Refused>,
+    ) -> u64 {
+        let (mut ns, mut leaving) = (0, Vec::new());
+        for index in indices(runs) {
+            match self.refusal(way, &seats[index].folio) {
+                Some(why) => {
+                    let node = self.folio_byte(way.space, &seats[index].folio).node();
+                    seats[index].there = node == Some(way.to);
+                    refuse(seats, index, why, refused);
+                    ns += self.machine.params.unmap_ns; // it was tried
+                }
+                None => leaving.push(index),
+            }
+        }
+        let (got, took_ns) = self.take_copies(way, seats, &leaving);
+        for &index in &leaving[got..] {
+            refuse(seats, index, Refusal::Final(SkipReason::NoMemory), refused);
+        }
+        refused.sort_by_key(|refused| refused.folio);
+        ns += took_ns;
+        let mut by_node = BTreeMap::<usize, u64>::new();
+        for &index in &leaving[..got] {
+            let folio = seats[index].folio.clone();
+            let byte = self.folio_byte(way.space, &folio);
+            seats[index].from = byte.node().unwrap_or(way.to);
+            *by_node.entry(seats[index].from).or_default() += 1;
+            self.set_folio(way.space, &folio, byte.in_flight());
+            self.memory.held[way.to] += folio.len();
+            let params = &self.machine.params;
+            ns += match seats[index].huge {
+                true => params.huge_move_ns / 2,
+                false => params.unmap_ns + folio.len() * params.unmap_page_ns,
+            };
+        }
+        for (node, folios) in by_node {
+            ns += self.lock_lists(way, node, folios);
+        }
+        ns
+    }
+
+    /// Pages for the copies of these folios: for how many of them, and how long that takes.
+    fn take_copies(&mut self, way: &Way, seats: &[Seat], leaving: &[usize]) -> (usize, u64) {
+        let Some(&first) = leaving.first() else { return (0, 0) };
+        let wanted = leaving.len() as u64;
+        let size = seats[first].folio.len();
+        let taken = match seats[first].huge {
+            true => self.take_huge(way.cpu, way.to, size, wanted),
+            false => self.take_pages(way.cpu, way.to, wanted),
+        };
+        (taken.pages as usize, taken.ns)
+    }
+
+    /// The lock of the page lists of the space's group on a node, for so many folios.
+    fn lock_lists(&mut self, way: &Way, node: usize, folios: u64) -> u64 {
+        self.lock_lru(way.cpu, self.spaces[way.space].group, node, folios)
+    }
+
+    /// How long it takes to bring folios back into sight.
+    pub(crate) fn map_ns(&mut self, way: &Way, seats: &[Seat], runs: &[Run], to: bool) -> u64 {
+        let params = &self.machine.params;
+        let (mut ns, mut by_node) = (0, BTreeMap::<usize, u64>::new());
+        for seat in indices(runs).map(|index| &seats[index]) {
+            let node = if to { way.to } else { seat.from };
+            *by_node.entry(node).or_default() += 1;
+            ns += match seat.huge {
+                true => params.huge_move_ns - params.huge_move_ns / 2,
+                false => params.map_ns + seat.folio.len() * params.map_page_ns,
+            };
+        }
+        let locks = by_node.into_iter().map(|(node, folios)| self.lock_lists(way, node, folios));
+        ns + locks.sum::<u64>()
+    }
+
+    /// The copies are in sight, and the originals free, unless they went away meanwhile; returns
+    /// how long it takes to free them.
+    pub(crate) fn land(
+        &mut self,
+        way: &Way,
+        seats: &mut [Seat],
+        runs: &[Run],
+        refused: &mut Vec<Refused>,
+    ) -> u64 {
+        let mut free = Freed::default();
+        for index in indices(runs) {
+            let folio = seats[index].folio.clone();
+            let byte = self.folio_byte(way.space, &folio);
+            let whole = self.in_flight(way.space, &folio).len() as u64 == folio.len();
+            let Some(from) = byte.node().filter(|_| whole) else {
+                refuse(seats, index, self.lost(way.space), refused);
+                continue;
+            };
+            self.set_folio(way.space, &folio, PageByte::on(way.to));
+            self.memory.held[way.to] -= folio.len();
+            free.add(from, &seats[index]);
+            self.counters.migrated_pages += folio.len();
+            *self.counters.migrated.entry((from, way.to)).or_default() += folio.len();
+        }
+        self.wake_waiting(way.space);
+        self.give_back(way.cpu, free)
+    }
+
+    /// The originals are in sight again, and pages for copies free; returns how long it takes to
+    /// free them.
+    pub(crate) fn put_back_folios(
+        &mut self,
+        way: &Way,
+        seats: &mut [Seat],
+        runs: &[Run],
+        refused: &mut Vec<Refused>,
+    ) -> u64 {
+        let mut free = Freed::default();
+        for index in indices(runs) {
+            let folio = seats[index].folio.clone();
+            self.memory.held[way.to] -= folio.len();
+            free.add(way.to, &seats[index]);
+            let out = self.in_flight(way.space, &folio);
+            if out.len() as u64 == folio.len() {
+                let byte = self.folio_byte(way.space, &folio);
+                self.set_folio(way.space, &folio, byte.landed());
+                continue;
+            }
+            for page in out {
+                let page = Folio { region: folio.region, pages: page..page + 1 };
+                let byte = self.folio_byte(way.space, &page);
+                self.set_folio(way.space, &page, byte.landed());
+            }
+            refuse(seats, index, self.lost(way.space), refused);
+        }
+        self.wake_waiting(way.space);
+        self.give_back(way.cpu, free)
+    }
+
+    /// Why a folio has no place any more that was out of sight.
+    fn lost(&self, space: SpaceId) -> Refusal {
+        let gone = self.spaces[space].ended;
+        Refusal::Final(if gone { SkipReason::Gone } else { SkipReason::NotPresent })
+    }
+
+    fn wake_waiting(&mut self, space: SpaceId) {
+        for task in std::mem::take(&mut self.spaces[space].waiting) {
+            self.wake(task);
+        }
+    }
+
+    fn give_back(&mut self, cpu: usize, free: Freed) -> u64 {
+        let mut ns = 0;
+        for ((node, size), folios) in free.folios {
+            ns += match size {
+                1 => self.give_pages(cpu, node, folios),
+                size => self.give_huge(cpu, node, size, folios),
+            };
+        }
+        ns
+    }
+}
+
+/// Folios that are free, by node and size.
+#[derive(Debug, Default)]
+struct Freed {
+    folios: BTreeMap<(usize, u64), u64>,
+}
+
+impl Freed {
+    fn add(&mut self, node: usize, seat: &Seat) {
+        *self.folios.entry((node, seat.folio.len())).or_default() += 1;
+    }
+}

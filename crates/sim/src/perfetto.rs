@@ -1,0 +1,274 @@
+//! A trace of a run in the JSON format of Chrome, which <https://ui.perfetto.dev> opens: a track
+//! for each CPU below its node, curves for nodes and machine, instants for interrupts and actions.
+//!
+//! Times are microseconds with three decimals, written from integers.
+
+use std::io::{self, Write};
+
+use nodeward_scenario::{Action, ActionKind, Scenario};
+use serde_json::{Value, json};
+
+use crate::layout::Layout;
+use crate::observer::{Observer, Turn};
+use crate::series::Point;
+use crate::task::Spent;
+
+/// The process that stands for the whole machine. Nodes are 1 and up: viewers take 0 for idle.
+const MACHINE: usize = 1_000_000;
+/// Left for the end when a trace is cut.
+const END_BYTES: u64 = 4096;
+
+/// Writes a trace. The first fault of the writer ends the trace, and is told at the end.
+pub struct Perfetto<W> {
+    out: W,
+    error: Option<io::Error>,
+    written: u64,
+    most: u64,
+    cut_at_ns: Option<u64>,
+    /// Whether what is written now may take what was left for the end.
+    ending: bool,
+    begun: bool,
+    /// By CPU: the number of its process and thread in the trace, and what it does.
+    tracks: Vec<Track>,
+    actions: Vec<Action>,
+    told_actions: usize,
+    page_bytes: u64,
+    last: Point,
+}
+
+struct Track {
+    pid: usize,
+    tid: usize,
+    slice: Option<Slice>,
+}
+
+/// Turns of one task, one after the other, for the same.
+struct Slice {
+    began_ns: u64,
+    ended_ns: u64,
+    task: u32,
+    spent: Spent,
+    name: String,
+}
+
+/// How a trace ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceEnd {
+    /// Its size.
+    pub bytes: u64,
+    /// When it was cut because it was as large as it may be, in virtual nanoseconds.
+    pub cut_at_ns: Option<u64>,
+}
+
+impl<W: Write> Perfetto<W> {
+    /// A trace of at most about so many bytes.
+    pub fn new(out: W, scenario: &Scenario, bytes_max: u64) -> Self {
+        let layout = Layout::of(&scenario.machine);
+        let track = |cpu: usize| Track {
+            pid: layout.node_of(cpu) + 1,
+            tid: layout.cpus[cpu].id.0 as usize + 1,
+            slice: None,
+        };
+        let mut trace = Self {
+            out,
+            error: None,
+            written: 0,
+            most: bytes_max.max(END_BYTES) - END_BYTES,
+            cut_at_ns: None,
+            ending: false,
+            begun: false,
+            tracks: (0..layout.cpus.len()).map(track).collect(),
+            actions: scenario.actions.clone(),
+            told_actions: 0,
+            page_bytes: scenario.machine.params.page_bytes,
+            last: Point::default(),
+        };
+        trace.head(&layout, &scenario.name);
+        trace
+    }
+
+    /// Names of all tracks.
+    fn head(&mut self, layout: &Layout, name: &str) {
+        self.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+        self.name("process_name", MACHINE, 0, &format!("machine of {name}"));
+        for (node, id) in layout.node_ids.iter().enumerate() {
+            self.name("process_name", node + 1, 0, &format!("node {id}"));
+        }
+        for cpu in 0..layout.cpus.len() {
+            let (pid, tid) = (self.tracks[cpu].pid, self.tracks[cpu].tid);
+            self.name("thread_name", pid, tid, &format!("CPU {}", tid - 1));
+        }
+    }
+
+    fn name(&mut self, what: &str, pid: usize, tid: usize, name: &str) {
+        let args = json!({ "name": name });
+        self.event(&json!({ "ph": "M", "name": what, "pid": pid, "tid": tid, "args": args }), None);
+    }
+
+    /// Ends the trace, at this time.
+    ///
+    /// # Errors
+    /// What the writer said first.
+    pub fn end(&mut self, at_ns: u64) -> io::Result<TraceEnd> {
+        (0..self.tracks.len()).for_each(|cpu| self.flush_slice(cpu));
+        self.tell_actions(at_ns);
+        if let Some(cut_at) = self.cut_at_ns {
+            self.ending = true;
+            self.instant(cut_at, MACHINE, 0, "g", "the trace is cut here", &json!({}));
+        }
+        self.raw("\n]}\n");
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        self.out.flush()?;
+        Ok(TraceEnd { bytes: self.written, cut_at_ns: self.cut_at_ns })
+    }
+
+    /// Where it was written to.
+    pub fn out(&self) -> &W {
+        &self.out
+    }
+
+    fn instant(&mut self, at: u64, pid: usize, tid: usize, scope: &str, name: &str, args: &Value) {
+        let event =
+            json!({ "ph": "i", "name": name, "pid": pid, "tid": tid, "s": scope, "args": args });
+        self.event(&event, Some(at));
+    }
+
+    fn counter(&mut self, at_ns: u64, pid: usize, name: &str, args: &Value) {
+        self.event(&json!({ "ph": "C", "name": name, "pid": pid, "args": args }), Some(at_ns));
+    }
+
+    fn flush_slice(&mut self, cpu: usize) {
+        let Track { pid, tid, slice } = &mut self.tracks[cpu];
+        let Some(slice) = slice.take() else { return };
+        let event = json!({
+            "ph": "X", "name": slice.name, "cat": slice.spent.name(), "pid": *pid, "tid": *tid,
+            "args": { "task": slice.task, "spent": slice.spent.name() },
+        });
+        let duration = micros(slice.ended_ns - slice.began_ns);
+        self.timed(&event, Some(slice.began_ns), Some(&duration));
+    }
+
+    /// Actions that were due by then.
+    fn tell_actions(&mut self, now_ns: u64) {
+        while let Some(action) = self.actions.get(self.told_actions) {
+            let at_ns = action.at_ns;
+            if at_ns > now_ns {
+                break;
+            }
+            let name = describe(action);
+            self.told_actions += 1;
+            self.instant(at_ns, MACHINE, 0, "g", &name, &json!({}));
+        }
+    }
+
+    fn event(&mut self, event: &Value, at_ns: Option<u64>) {
+        self.timed(event, at_ns, None);
+    }
+
+    /// Writes an event; its times are put in as they are written, which a JSON number of floating
+    /// point could not promise.
+    fn timed(&mut self, event: &Value, at_ns: Option<u64>, duration: Option<&str>) {
+        if self.cut_at_ns.is_some() && !self.ending {
+            return;
+        }
+        let mut text = event.to_string();
+        text.pop(); // the closing brace
+        if let Some(at_ns) = at_ns {
+            text += &format!(",\"ts\":{}", micros(at_ns));
+        }
+        if let Some(duration) = duration {
+            text += &format!(",\"dur\":{duration}");
+        }
+        text.push('}');
+        if self.written + text.len() as u64 > self.most && !self.ending {
+            self.cut_at_ns = Some(at_ns.unwrap_or(0));
+            return;
+        }
+        let separator = if std::mem::replace(&mut self.begun, true) { ",\n" } else { "\n" };
+        self.raw(separator);
+        self.raw(&text);
+    }
+
+    fn raw(&mut self, text: &str) {
+        if self.error.is_none() {
+            self.error = self.out.write_all(text.as_bytes()).err();
+            self.written += text.len() as u64;
+        }
+    }
+}
+
+impl<W: Write + Send> Observer for Perfetto<W> {
+    fn turn(&mut self, turn: &Turn<'_>) {
+        if turn.began_ns == turn.ended_ns {
+            return; // interrupted before it did anything
+        }
+        let goes_on = |slice: &Slice| {
+            (slice.ended_ns, slice.task, slice.spent) == (turn.began_ns, turn.task, turn.spent)
+        };
+        if let Some(slice) = self.tracks[turn.cpu].slice.as_mut().filter(|slice| goes_on(slice)) {
+            slice.ended_ns = turn.ended_ns;
+            return;
+        }
+        self.flush_slice(turn.cpu);
+        let name = match (turn.process, turn.spent) {
+            (Some((name, pid)), Spent::User) => format!("{name} {pid}"),
+            (Some((name, pid)), spent) => format!("{name} {pid}: {}", spent.name()),
+            (None, spent) => format!("kernel: {}", spent.name()),
+        };
+        self.tracks[turn.cpu].slice = Some(Slice {
+            began_ns: turn.began_ns,
+            ended_ns: turn.ended_ns,
+            task: turn.task,
+            spent: turn.spent,
+            name,
+        });
+    }
+
+    fn interrupted(&mut self, at_ns: u64, cpu: usize, ns: u64) {
+        let Track { pid, tid, .. } = self.tracks[cpu];
+        self.instant(at_ns, pid, tid, "t", "interrupt", &json!({ "lost_ns": ns }));
+    }
+
+    fn point(&mut self, point: &Point) {
+        self.tell_actions(point.at_ns);
+        let at_ns = point.at_ns;
+        for (node, now) in point.nodes.iter().enumerate() {
+            let rate = json!({ "MB/s": now.bytes_per_s / 1_000_000 });
+            self.counter(at_ns, node + 1, "bandwidth", &rate);
+            let free = json!({ "MiB": (now.free_pages * self.page_bytes) >> 20 });
+            self.counter(at_ns, node + 1, "free memory", &free);
+        }
+        let local = point.local_lines - self.last.local_lines;
+        let lines = local + point.remote_lines - self.last.remote_lines;
+        if lines > 0 {
+            let percent = u128::from(local) * 100 / u128::from(lines);
+            self.counter(at_ns, MACHINE, "local lines", &json!({ "%": percent as u64 }));
+        }
+        let migrated = json!({ "MiB": (point.migrated_pages * self.page_bytes) >> 20 });
+        self.counter(at_ns, MACHINE, "migrated", &migrated);
+        self.counter(at_ns, MACHINE, "busy CPUs", &json!({ "CPUs": point.busy_cpus }));
+        self.last = point.clone();
+    }
+}
+
+/// What an action does, in a few words.
+pub fn describe(action: &Action) -> String {
+    let name = &action.workload;
+    match &action.kind {
+        ActionKind::Migrate { from, to, times: 1 } => {
+            format!("{name}: move from node {from} to node {to}")
+        }
+        ActionKind::Migrate { from, to, times } => {
+            format!("{name}: move {times} times between nodes {from} and {to}")
+        }
+        ActionKind::MigrateOnFault => format!("{name}: pages move to who touches them next"),
+        ActionKind::Home { to } => format!("{name}: home is node {to}"),
+        ActionKind::Kill => format!("{name}: killed"),
+    }
+}
+
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}

@@ -1,0 +1,71 @@
+//! Memory that is there from the beginning.
+
+use nodeward_scenario::Placement;
+
+use crate::space::{PageByte, SpaceId};
+use crate::task::TaskId;
+use crate::world::World;
+
+impl World {
+    /// Brings all memory in that programs would touch first, without time: for machines of which
+    /// only the steady state is of interest. Where a node has no room, the nearest one is taken; a
+    /// program without room anywhere faults the rest in itself.
+    pub fn populate(&mut self) {
+        (0..self.tasks.len()).for_each(|task| self.populate_task(task as TaskId));
+    }
+
+    /// The same for one task.
+    pub(crate) fn populate_task(&mut self, task: TaskId) {
+        let Some(mut program) = self.tasks[task as usize].program.take() else { return };
+        program.populate(self, task);
+        self.tasks[task as usize].program = Some(program);
+    }
+
+    /// Brings pages of a region in as a CPU would; returns how many there was room for.
+    pub(crate) fn place_pages(
+        &mut self,
+        cpu: usize,
+        (space, region): (SpaceId, usize),
+        pages: std::ops::Range<u64>,
+    ) -> u64 {
+        let mut page = pages.start;
+        while page < pages.end {
+            let chunk_pages = self.spaces[space].regions[region].chunk_pages();
+            let end = ((page / chunk_pages + 1) * chunk_pages).min(pages.end);
+            let node = self.node_with_room(cpu, (space, region), page / chunk_pages, end - page);
+            let Some(node) = node else { break };
+            self.memory.zones[node].free_pages -= end - page;
+            let region = &mut self.spaces[space].regions[region];
+            if region.huge && end - page == chunk_pages {
+                region.set_huge(page, PageByte::on(node));
+            } else {
+                region.set(page..end, PageByte::on(node));
+            }
+            page = end;
+        }
+        page - pages.start
+    }
+
+    fn node_with_room(
+        &self,
+        cpu: usize,
+        (space, region): (SpaceId, usize),
+        turn: u64,
+        pages: u64,
+    ) -> Option<usize> {
+        let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
+        let has_room = |&node: &usize| self.memory.zones[node].free_pages >= pages;
+        let id = |node: usize| self.layout.node_ids[node];
+        let near = nearest.iter().copied();
+        match &self.spaces[space].regions[region].placement {
+            Placement::FirstTouch => near.into_iter().find(has_room),
+            Placement::Bind(nodes) => near.filter(|&n| nodes.contains(id(n))).find(has_room),
+            Placement::Interleave(nodes) => {
+                let mut among: Vec<_> = near.filter(|&node| nodes.contains(id(node))).collect();
+                among.sort_unstable();
+                let first = turn as usize % among.len().max(1);
+                among.iter().cycle().skip(first).take(among.len()).copied().find(has_room)
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Memory that is touched for the first time.
+
+use std::ops::Range;
+
+use nodeward_scenario::Access;
+
+use crate::space::SpaceId;
+use crate::task::{Lines, Op, Part, Spent, TaskId};
+use crate::world::World;
+
+/// A thread's part of the region, as far as it is still to be touched.
+#[derive(Debug)]
+pub struct Fill {
+    space: SpaceId,
+    pages: Range<u64>,
+}
+
+impl Fill {
+    /// The part of thread `number` of `of`.
+    pub fn new(world: &World, space: SpaceId, place: (u32, u32)) -> Self {
+        Self { space, pages: super::share(world, space, place) }
+    }
+
+    /// The pages that are left.
+    pub fn pages(&self) -> Range<u64> {
+        self.pages.clone()
+    }
+
+    /// The next thing to do for it; none when all is there.
+    pub fn next(&mut self, world: &mut World, task: TaskId) -> Option<Op> {
+        if self.pages.is_empty() {
+            return None;
+        }
+        let cpu = world.tasks[task as usize].cpu;
+        let done = world.fault_in(cpu, self.space, 0, self.pages.clone());
+        self.pages.start += done.pages;
+        Some(if done.pages == 0 { Op::Exit } else { Op::Busy(Spent::Fault, done.ns) })
+    }
+
+    /// Brings it in without time.
+    pub fn populate(&mut self, world: &mut World, task: TaskId) {
+        let cpu = world.tasks[task as usize].cpu;
+        self.pages.start += world.place_pages(cpu, (self.space, 0), self.pages.clone());
+    }
+}
+
+/// The granules that hold some pages of a process's memory, one at least.
+pub fn part_of(world: &World, space: SpaceId, pages: Range<u64>) -> Part {
+    let region = &world.spaces[space].regions[0];
+    let granules = region.granules_of(pages);
+    let first = granules.start.min(region.granules().saturating_sub(1));
+    Part { space, region: 0, first, granules: granules.len().max(1) }
+}
+
+/// Cache lines of so many bytes, one at least.
+pub fn lines_of(world: &World, bytes: u64) -> u64 {
+    (bytes / world.machine.params.line_bytes.max(1)).max(1)
+}
+
+/// Lines of a part that are used again and again.
+pub fn again(part: Part, lines: u64, access: Access) -> Op {
+    Op::Lines(Lines { part, lines, access, reused: true })
+}

@@ -1,0 +1,28 @@
+//! Touches all of its memory once, and keeps it.
+
+use super::fill::Fill;
+use crate::space::SpaceId;
+use crate::task::{Op, Program, TaskId};
+use crate::world::World;
+
+/// One thread, with its part of the memory.
+#[derive(Debug)]
+pub struct Hog {
+    fill: Fill,
+}
+
+impl Hog {
+    /// Thread `number` of `of`.
+    pub fn new(world: &World, space: SpaceId, place: (u32, u32)) -> Self {
+        Self { fill: Fill::new(world, space, place) }
+    }
+}
+
+impl Program for Hog {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        let before = self.fill.pages().start;
+        let Some(op) = self.fill.next(world, task) else { return Op::Wait };
+        world.done(task, self.fill.pages().start - before);
+        op
+    }
+}

@@ -1,0 +1,175 @@
+//! What runs: the workloads of a scenario as tasks.
+
+mod compile;
+mod fill;
+mod hog;
+mod moving_set;
+mod page_fault;
+mod phases;
+mod ping_pong;
+mod random;
+mod triad;
+
+use nodeward_model::Pid;
+use nodeward_scenario::{Home, Kind, Workload};
+
+use crate::space::{Region, Space, SpaceId};
+use crate::task::{CpuSet, Op, Program, Task};
+use crate::world::World;
+
+pub use phases::Barrier;
+
+/// The number of the first process.
+const FIRST_PID: u32 = 1000;
+/// Where the memory of a process begins.
+const START: u64 = 0x7f00_0000_0000;
+/// Into how many parts the residency of a region is counted at least.
+const GRANULES: u64 = 64;
+
+/// Starts all workloads.
+pub fn start(world: &mut World) {
+    let workloads = world.scenario().workloads.clone();
+    for (index, workload) in workloads.iter().enumerate() {
+        for process in 0..workload.processes {
+            start_process(world, index, workload, process);
+        }
+    }
+}
+
+/// The place of a process in a workload: those of short life follow each other there.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    workload: usize,
+    process: u32,
+}
+
+fn start_process(world: &mut World, index: usize, workload: &Workload, process: u32) {
+    let allowed = allowed(world, workload);
+    let cpus: Vec<_> = allowed.iter().collect();
+    let space = map(world, workload);
+    for thread in 0..workload.threads {
+        // Spread over the CPUs at first, as fork does.
+        let place = (process * workload.threads + thread) as usize;
+        let slot = Slot { workload: index, process };
+        let Some(program) = program(world, workload, slot, space, thread) else { continue };
+        let cpu = cpus[place % cpus.len()];
+        let mut task = thread_of(world, workload, slot, space, program);
+        task.cpu = cpu;
+        task.op = (workload.start_ns > 0).then_some(Op::Sleep(workload.start_ns));
+        let task = world.start_task(task);
+        if workload.populated {
+            world.populate_task(task);
+        }
+    }
+}
+
+/// The next process of a workload whose processes have short lives, forked on a CPU.
+fn start_life(world: &mut World, slot: Slot, cpu: usize) {
+    let workload = world.scenario().workloads[slot.workload].clone();
+    let space = map(world, &workload);
+    let Some(program) = program(world, &workload, slot, space, 0) else { return };
+    let mut task = thread_of(world, &workload, slot, space, program);
+    task.cpu = cpu;
+    world.start_task(task);
+}
+
+/// A fresh address space.
+fn map(world: &mut World, workload: &Workload) -> SpaceId {
+    let page_bytes = world.machine.params.page_bytes;
+    let pages = workload.memory_bytes.div_ceil(page_bytes);
+    let granules = GRANULES.max(u64::from(workload.threads));
+    let nodes = world.machine.nodes.len();
+    let mut region = Region::new(START, pages, page_bytes, nodes, granules);
+    region.huge = workload.huge;
+    region.placement = workload.placement.clone();
+    let space = world.spaces.len();
+    // Those of short life are many; their numbers come again, as everywhere.
+    let number = FIRST_PID + (space as u64 % u64::from(Pid::LIMIT - FIRST_PID)) as u32;
+    world.spaces.push(Space {
+        pid: Pid::new(number).expect("a small number"),
+        name: workload.name.clone(),
+        regions: vec![region],
+        cpus: CpuSet::default(),
+        tasks: Vec::new(),
+        group: if workload.own_groups { space } else { 0 },
+        waiting: Vec::new(),
+        ended: false,
+        pruned: 0,
+    });
+    space
+}
+
+fn program(
+    world: &mut World,
+    workload: &Workload,
+    slot: Slot,
+    space: SpaceId,
+    thread: u32,
+) -> Option<Box<dyn Program>> {
+    let place = (thread, workload.threads);
+    Some(match workload.kind {
+        Kind::Triad { access } => Box::new(triad::Triad::new(world, space, place, access)),
+        Kind::PageFault => Box::new(page_fault::PageFault::new(world, space, place)),
+        Kind::Hog => Box::new(hog::Hog::new(world, space, place)),
+        // A process of short life has one thread.
+        Kind::Compile { compute_ns, access } if thread == 0 => {
+            Box::new(compile::Compile::new(slot, space, compute_ns, access))
+        }
+        Kind::Random { access, hot_touches_milli, hot_bytes_milli } => {
+            let hot = (hot_touches_milli, hot_bytes_milli);
+            Box::new(random::Random::new(world, space, place, access, hot))
+        }
+        Kind::Phases { access, phase_bytes, shared_milli } => {
+            let phase = (phase_bytes, shared_milli);
+            Box::new(phases::Phases::new(world, space, place, access, phase))
+        }
+        Kind::MovingSet { access, window_bytes, stays_ns } => {
+            let window = (window_bytes, stays_ns);
+            Box::new(moving_set::MovingSet::new(world, space, place, access, window))
+        }
+        Kind::PingPong { message_bytes, compute_ns } => {
+            let message = (message_bytes, compute_ns);
+            Box::new(ping_pong::PingPong::new(world, space, thread, message))
+        }
+        Kind::Compile { .. } => return None,
+    })
+}
+
+fn thread_of(
+    world: &World,
+    workload: &Workload,
+    slot: Slot,
+    space: SpaceId,
+    program: Box<dyn Program>,
+) -> Task {
+    let (space, workload_of) = (Some(space), Some(slot.workload));
+    let home = home(world, workload, slot.process);
+    Task { space, workload: workload_of, home, ..Task::new(allowed(world, workload), program) }
+}
+
+/// The pages of thread `number` of `of`.
+fn share(world: &World, space: SpaceId, (number, of): (u32, u32)) -> std::ops::Range<u64> {
+    let pages = world.spaces[space].regions[0].pages;
+    let share = |n: u32| pages * u64::from(n) / u64::from(of.max(1));
+    share(number)..share(number + 1)
+}
+
+fn allowed(world: &World, workload: &Workload) -> CpuSet {
+    let is_allowed = |node: usize| {
+        workload.nodes.as_ref().is_none_or(|nodes| nodes.contains(world.layout.node_ids[node]))
+    };
+    let cpus = 0..world.layout.cpus.len();
+    CpuSet::of(cpus.filter(|&cpu| is_allowed(world.layout.node_of(cpu))))
+}
+
+fn home(world: &World, workload: &Workload, process: u32) -> Option<usize> {
+    match workload.home {
+        Home::None => None,
+        Home::On(id) => world.machine.index_of(id),
+        Home::Spread => {
+            let with_cpus = |&node: &usize| !world.layout.cpus_of_node[node].is_empty();
+            let nodes: Vec<_> = (0..world.machine.nodes.len()).filter(with_cpus).collect();
+            nodes.get(process as usize % nodes.len().max(1)).copied()
+        }
+    }
+}

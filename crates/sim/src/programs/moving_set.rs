@@ -1,0 +1,55 @@
+//! Random lines of a window that moves through the memory.
+
+use nodeward_scenario::Access;
+
+use super::fill::{Fill, again, part_of};
+use crate::space::SpaceId;
+use crate::task::{Op, Program, TaskId};
+use crate::world::World;
+
+/// Touches between two looks at where the window is.
+const ROUND: u64 = 1 << 13;
+
+/// One thread.
+#[derive(Debug)]
+pub struct MovingSet {
+    space: SpaceId,
+    access: Access,
+    fill: Fill,
+    pages: u64,
+    window_pages: u64,
+    stays_ns: u64,
+}
+
+impl MovingSet {
+    /// Thread `number` of `of`, with a window of so many bytes that stays for so long.
+    pub fn new(
+        world: &World,
+        space: SpaceId,
+        place: (u32, u32),
+        access: Access,
+        (window_bytes, stays_ns): (u64, u64),
+    ) -> Self {
+        let pages = world.spaces[space].regions[0].pages;
+        let window_pages = window_bytes.div_ceil(world.machine.params.page_bytes);
+        let window_pages = window_pages.clamp(1, pages.max(1));
+        let fill = Fill::new(world, space, place);
+        Self { space, access, fill, pages, window_pages, stays_ns: stays_ns.max(1) }
+    }
+}
+
+impl Program for MovingSet {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        if let Some(op) = self.fill.next(world, task) {
+            return op;
+        }
+        let places = (self.pages / self.window_pages).max(1);
+        let first = world.now_ns / self.stays_ns % places * self.window_pages;
+        let window = part_of(world, self.space, first..first + self.window_pages);
+        again(window, ROUND, self.access)
+    }
+
+    fn populate(&mut self, world: &mut World, task: TaskId) {
+        self.fill.populate(world, task);
+    }
+}

@@ -1,0 +1,145 @@
+//! Threads that work on their parts and wait for each other after each phase.
+
+use nodeward_scenario::Access;
+
+use super::fill::{Fill, again, lines_of, part_of};
+use crate::space::SpaceId;
+use crate::task::{Op, Part, Program, TaskId};
+use crate::world::World;
+
+/// Where the threads of a process wait for each other.
+#[derive(Clone, Debug, Default)]
+pub struct Barrier {
+    space: SpaceId,
+    threads: usize,
+    waiting: Vec<TaskId>,
+    /// How often it opened.
+    opened: u64,
+}
+
+impl Barrier {
+    /// Opens it if all are there; returns whom to wake.
+    fn open_if_full(&mut self) -> Vec<TaskId> {
+        if self.waiting.len() < self.threads {
+            return Vec::new();
+        }
+        self.opened += 1;
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+/// What a thread does after what it does now.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Own,
+    Shared,
+    Arrive,
+    /// Wait until the barrier opened more often than that.
+    Wait(u64),
+}
+
+/// One thread.
+#[derive(Debug)]
+pub struct Phases {
+    access: Access,
+    fill: Fill,
+    own: Part,
+    all: Part,
+    own_lines: u64,
+    shared_lines: u64,
+    barrier: usize,
+    then: Then,
+}
+
+impl Phases {
+    /// Thread `number` of `of`; `phase` is how many bytes it goes through in a phase, and how many
+    /// of 1000 of them are of all threads' parts.
+    pub fn new(
+        world: &mut World,
+        space: SpaceId,
+        place: (u32, u32),
+        access: Access,
+        phase: (u64, u32),
+    ) -> Self {
+        let fill = Fill::new(world, space, place);
+        let lines = lines_of(world, phase.0);
+        let shared_lines = lines / 1000 * u64::from(phase.1.min(1000));
+        let pages = world.spaces[space].regions[0].pages;
+        if world.barriers.last().is_none_or(|barrier| barrier.space != space) {
+            world.barriers.push(Barrier { space, ..Barrier::default() });
+        }
+        let barrier = world.barriers.len() - 1;
+        world.barriers[barrier].threads += 1;
+        Self {
+            access,
+            own: part_of(world, space, fill.pages()),
+            all: part_of(world, space, 0..pages),
+            fill,
+            own_lines: lines - shared_lines,
+            shared_lines,
+            barrier,
+            then: Then::Arrive,
+        }
+    }
+
+    fn leave(&self, world: &mut World) -> Op {
+        let barrier = &mut world.barriers[self.barrier];
+        barrier.threads -= 1;
+        let awake = barrier.open_if_full();
+        awake.into_iter().for_each(|task| world.wake(task));
+        Op::Exit
+    }
+
+    fn arrive(&mut self, world: &mut World, task: TaskId) -> Option<Op> {
+        let barrier = &mut world.barriers[self.barrier];
+        let opened = barrier.opened;
+        barrier.waiting.push(task);
+        let awake = barrier.open_if_full();
+        if awake.is_empty() {
+            self.then = Then::Wait(opened);
+            return Some(Op::Wait);
+        }
+        self.then = Then::Own;
+        awake.into_iter().filter(|&other| other != task).for_each(|other| world.wake(other));
+        None
+    }
+}
+
+impl Program for Phases {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        match self.fill.next(world, task) {
+            Some(Op::Exit) => return self.leave(world),
+            Some(op) => return op,
+            None => {}
+        }
+        loop {
+            match self.then {
+                Then::Own => {
+                    self.then = Then::Shared;
+                    if self.own_lines > 0 {
+                        return again(self.own, self.own_lines, self.access);
+                    }
+                }
+                Then::Shared => {
+                    self.then = Then::Arrive;
+                    if self.shared_lines > 0 {
+                        return again(self.all, self.shared_lines, self.access);
+                    }
+                }
+                Then::Arrive => {
+                    if let Some(op) = self.arrive(world, task) {
+                        return op;
+                    }
+                }
+                Then::Wait(opened) if world.barriers[self.barrier].opened > opened => {
+                    self.then = Then::Own;
+                }
+                Then::Wait(_) => return Op::Wait, // woken for something else
+            }
+        }
+    }
+
+    fn populate(&mut self, world: &mut World, task: TaskId) {
+        self.fill.populate(world, task);
+    }
+}

@@ -1,0 +1,122 @@
+//! Pairs of threads that send messages to and fro.
+
+use std::ops::Range;
+
+use crate::space::SpaceId;
+use crate::task::{Op, Program, Spent, TaskId};
+use crate::world::World;
+
+/// What a thread is about to do.
+#[derive(Clone, Debug)]
+enum Then {
+    /// Stand until the first message.
+    Begin,
+    /// Wait for a message.
+    Receive,
+    /// Give its pages back, those that are left.
+    Free(Range<u64>),
+    Compute,
+    /// Bring in pages for the answer, those that are left.
+    Allocate(Range<u64>),
+    Send,
+}
+
+/// One thread. Those with even numbers send first.
+#[derive(Debug)]
+pub struct PingPong {
+    space: SpaceId,
+    number: u32,
+    pages: u64,
+    compute_ns: u64,
+    then: Then,
+    sent_at_ns: Option<u64>,
+}
+
+impl PingPong {
+    /// Thread `number`; `message` is its bytes and what a thread computes for it.
+    pub fn new(world: &World, space: SpaceId, number: u32, message: (u64, u64)) -> Self {
+        let pages = message.0.div_ceil(world.machine.params.page_bytes);
+        let mut new = Self {
+            space,
+            number,
+            pages,
+            compute_ns: message.1,
+            then: Then::Begin,
+            sent_at_ns: None,
+        };
+        if number.is_multiple_of(2) {
+            new.then = Then::Allocate(new.buffer(world, number));
+        }
+        new
+    }
+
+    /// Where messages of a thread are: each has its own place in the memory as long as that is
+    /// large enough.
+    fn buffer(&self, world: &World, number: u32) -> Range<u64> {
+        let all = world.spaces[self.space].regions[0].pages;
+        let size = self.pages.min(all);
+        let places = all.checked_div(size).unwrap_or(1).max(1);
+        let first = u64::from(number) % places * size;
+        first..first + size
+    }
+
+    fn partner(&self) -> u32 {
+        self.number ^ 1
+    }
+
+    /// A message is there: its pages are the partner's.
+    fn received(&mut self, world: &mut World, task: TaskId) {
+        if let Some(sent_at) = self.sent_at_ns.take()
+            && self.number.is_multiple_of(2)
+        {
+            world.latencies.returned(world.now_ns - sent_at);
+        }
+        world.done(task, 1);
+        self.then = Then::Free(self.buffer(world, self.partner()));
+    }
+
+    fn send(&mut self, world: &mut World) -> Op {
+        let tasks = &world.spaces[self.space].tasks;
+        let Some(&partner) = tasks.get(self.partner() as usize) else { return Op::Exit };
+        self.sent_at_ns = Some(world.now_ns);
+        self.then = Then::Receive;
+        world.wake(partner);
+        Op::Wait
+    }
+}
+
+impl Program for PingPong {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        let cpu = world.tasks[task as usize].cpu;
+        loop {
+            match self.then.clone() {
+                Then::Begin => {
+                    self.then = Then::Receive;
+                    return Op::Wait;
+                }
+                Then::Receive => self.received(world, task),
+                Then::Free(pages) if pages.is_empty() => self.then = Then::Compute,
+                Then::Free(pages) => {
+                    let done = world.free_pages(cpu, self.space, 0, pages.clone());
+                    let left = pages.start + done.pages.max(1)..pages.end;
+                    self.then = Then::Free(left.start.min(left.end)..left.end);
+                    return Op::Busy(Spent::Fault, done.ns);
+                }
+                Then::Compute => {
+                    self.then = Then::Allocate(self.buffer(world, self.number));
+                    return Op::Busy(Spent::User, self.compute_ns.max(1));
+                }
+                Then::Allocate(pages) if pages.is_empty() => self.then = Then::Send,
+                Then::Allocate(pages) => {
+                    let done = world.fault_in(cpu, self.space, 0, pages.clone());
+                    if done.pages == 0 {
+                        return Op::Exit;
+                    }
+                    self.then = Then::Allocate(pages.start + done.pages..pages.end);
+                    return Op::Busy(Spent::Fault, done.ns);
+                }
+                Then::Send => return self.send(world),
+            }
+        }
+    }
+}

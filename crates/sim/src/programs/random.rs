@@ -1,0 +1,61 @@
+//! Touches random lines of all memory of the process, some of it more often.
+
+use nodeward_scenario::Access;
+
+use super::fill::{Fill, again, part_of};
+use crate::space::SpaceId;
+use crate::task::{Op, Part, Program, TaskId};
+use crate::world::World;
+
+/// Touches after which hot and other ones have their due shares.
+const ROUND: u64 = 1 << 16;
+
+/// One thread.
+#[derive(Debug)]
+pub struct Random {
+    access: Access,
+    fill: Fill,
+    all: Part,
+    hot: Part,
+    hot_touches: u64,
+    hot_next: bool,
+}
+
+impl Random {
+    /// Thread `number` of `of`; `hot` is how many of 1000 touches go to how many of 1000 bytes.
+    pub fn new(
+        world: &World,
+        space: SpaceId,
+        place: (u32, u32),
+        access: Access,
+        hot: (u32, u32),
+    ) -> Self {
+        let pages = world.spaces[space].regions[0].pages;
+        let hot_pages = (u128::from(pages) * u128::from(hot.1.min(1000)) / 1000) as u64;
+        Self {
+            access,
+            fill: Fill::new(world, space, place),
+            all: part_of(world, space, 0..pages),
+            hot: part_of(world, space, 0..hot_pages.max(1)),
+            hot_touches: ROUND * u64::from(hot.0.min(1000)) / 1000,
+            hot_next: false,
+        }
+    }
+}
+
+impl Program for Random {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        if let Some(op) = self.fill.next(world, task) {
+            return op;
+        }
+        self.hot_next = self.hot_touches == ROUND || self.hot_touches > 0 && !self.hot_next;
+        match self.hot_next {
+            true => again(self.hot, self.hot_touches, self.access),
+            false => again(self.all, ROUND - self.hot_touches, self.access),
+        }
+    }
+
+    fn populate(&mut self, world: &mut World, task: TaskId) {
+        self.fill.populate(world, task);
+    }
+}

@@ -1,0 +1,7 @@
+//! Products that need more room than a number has.
+
+/// `value * by / of`, with room in between; as much as fits.
+pub(crate) fn scale(value: u64, by: u64, of: u64) -> u64 {
+    let scaled = u128::from(value) * u128::from(by) / u128::from(of.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,238 @@
+//! Taking tasks over from longer lines: at once when a CPU runs out of work, and once in a while.
+
+use crate::events::Event;
+use crate::task::{State, TaskId};
+use crate::world::World;
+
+/// Tasks that one look at a node moves at most.
+const MOVES_MAX: usize = 32;
+
+/// Which tasks are taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Any.
+    Any,
+    /// Those that did not run just now.
+    Cold,
+    /// Those that did not run just now and are not at home where they are.
+    ColdStrays,
+    /// Those at home on this node.
+    HomeOn(usize),
+}
+
+impl World {
+    /// A CPU without work takes a task over: who is at home here first if that counts, then from
+    /// its node, then from the nearest node where tasks wait. It takes those, too, that ran just
+    /// now: a cold cache costs less than waiting.
+    pub(crate) fn pull(&mut self, cpu: usize) -> Option<TaskId> {
+        if self.sched.waiting == 0 {
+            return None;
+        }
+        let node = self.layout.node_of(cpu);
+        let by_home = self.sched.by_home;
+        let home = if by_home { self.pull_home(node, cpu) } else { None };
+        home.or_else(|| {
+            (0..self.sched.near[node].len()).find_map(|at| {
+                self.steps += 1;
+                let from = self.sched.near[node][at];
+                let stray =
+                    if by_home { self.take_from(from, cpu, Choice::ColdStrays) } else { None };
+                stray.or_else(|| self.take_from(from, cpu, Choice::Any))
+            })
+        })
+    }
+
+    /// Takes a task over from the longest line of a node; from another one if that has none that
+    /// fits.
+    pub(super) fn take_from(&mut self, node: usize, cpu: usize, choice: Choice) -> Option<TaskId> {
+        if self.sched.nodes[node].waiting == 0 {
+            return None;
+        }
+        let cpus = &self.layout.cpus_of_node[node];
+        self.steps += cpus.len() as u64;
+        let lines = self.sched.nodes[node].lines.iter().map(|at| cpus[at]);
+        let longest = lines.max_by_key(|&from| self.cpus[from].line.len())?;
+        self.steal(longest, cpu, choice).or_else(|| {
+            let places: Vec<_> = self.sched.nodes[node].lines.iter().collect();
+            places
+                .into_iter()
+                .find_map(|at| self.steal(self.layout.cpus_of_node[node][at], cpu, choice))
+        })
+    }
+
+    /// Takes a task over from another CPU's line.
+    pub(super) fn steal(&mut self, from: usize, cpu: usize, choice: Choice) -> Option<TaskId> {
+        if self.cpus[from].running.is_none() && self.cpus[from].line.len() < 2 {
+            return None; // it is on its way there
+        }
+        let node = self.layout.node_of(from);
+        let is_cold =
+            |ran_at: u64| ran_at == 0 || ran_at + self.machine.params.cache_hot_ns <= self.now_ns;
+        let fits = |&(_, _, task): &(bool, u64, TaskId)| {
+            let entry = &self.tasks[task as usize];
+            let chosen = match choice {
+                Choice::Any => true,
+                Choice::Cold => is_cold(entry.ran_at_ns),
+                Choice::ColdStrays => is_cold(entry.ran_at_ns) && entry.home != Some(node),
+                Choice::HomeOn(home) => entry.home == Some(home),
+            };
+            chosen && entry.allowed.contains(cpu)
+        };
+        let place = self.cpus[from].line.places().find(fits)?;
+        self.take_from_line(&place, from);
+        self.note_move(place.2, cpu);
+        Some(place.2)
+    }
+
+    /// Puts a task that was taken over in line, and lets its CPU know if it has nothing to do.
+    pub(super) fn bring(&mut self, task: TaskId, cpu: usize) {
+        self.put_in_line(task, cpu);
+        if self.cpus[cpu].running.is_none() {
+            self.interrupt(cpu, 0);
+        }
+    }
+
+    /// A look at the lines of a node and of others, once in a while.
+    pub(crate) fn balance(&mut self, node: usize) {
+        let next = self.now_ns + self.machine.params.balance_ns.max(1);
+        self.events.plan(next, Event::Balance { node: node as u32 });
+        if self.sched.waiting > 0 {
+            self.even_out(node);
+            self.take_over(node);
+        }
+        self.spread_cores(node);
+        if self.sched.by_home {
+            self.bring_home(node);
+        }
+    }
+
+    /// Makes the lines of a node equally long; where that does not come out even, lets tasks take
+    /// turns with being one too many.
+    fn even_out(&mut self, node: usize) {
+        for _ in 0..MOVES_MAX {
+            let cpus = self.layout.cpus_of_node[node].iter().copied();
+            self.steps += 2 * cpus.len() as u64;
+            let Some(from) = cpus.clone().rev().max_by_key(|&cpu| self.load(cpu)) else { return };
+            let Some(to) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return };
+            let surplus = self.load(from) - self.load(to);
+            if surplus < 2 {
+                if surplus == 1 {
+                    self.rotate(node, self.load(from));
+                }
+                return;
+            }
+            let Some(task) = self.steal(from, to, Choice::Cold) else { return };
+            self.bring(task, to);
+        }
+    }
+
+    /// Moves a task from each CPU that has so many to one that has one less: who has not moved for
+    /// longest, so that all have their turn.
+    fn rotate(&mut self, node: usize, most: usize) {
+        let cpus = self.layout.cpus_of_node[node].clone();
+        self.steps += cpus.len() as u64;
+        let (long, short): (Vec<_>, Vec<_>) =
+            cpus.into_iter().partition(|&cpu| self.load(cpu) == most);
+        for (from, to) in long.into_iter().zip(short) {
+            let moved_at = |task: TaskId| {
+                (self.sched.notes.get(task as usize).map_or(0, |note| note.moved_at_ns), task)
+            };
+            let line = self.cpus[from].line.places();
+            let Some(place) = line.min_by_key(|place| moved_at(place.2)) else { continue };
+            let running = self.cpus[from].running;
+            let first = running.is_none_or(|running| moved_at(place.2) <= moved_at(running));
+            if first && self.tasks[place.2 as usize].allowed.contains(to) {
+                self.take_from_line(&place, from);
+                self.note_move(place.2, to);
+                self.bring(place.2, to);
+            }
+        }
+    }
+
+    /// Takes tasks over from the node that has most for its CPUs, and now and then one more than is
+    /// right: loads are averages that lag behind.
+    fn take_over(&mut self, node: usize) {
+        self.steps += self.sched.near[node].len() as u64;
+        let cpus = |node: usize| self.layout.cpus_of_node[node].len() as u64;
+        let others = || self.sched.near[node].iter().copied().filter(move |&other| other != node);
+        let more = |&other: &usize| self.sched.tasks(other) * 1_000_000 / cpus(other).max(1);
+        let Some(other) = others().rev().max_by_key(more) else { return };
+        let choice = if self.sched.by_home { Choice::ColdStrays } else { Choice::Cold };
+        let [mine, theirs] = [node, other].map(|node| self.sched.tasks(node));
+        let (here, there) = (cpus(node), cpus(other));
+        let surplus = (theirs * here).saturating_sub(mine * there) / (here + there);
+        for _ in 0..surplus.min(MOVES_MAX as u64) {
+            if !self.take_one(other, node, choice) && !self.take_one(other, node, Choice::Cold) {
+                break; // nor would the next look find one
+            }
+        }
+        let by_mistake = here * self.machine.params.stray_milli + self.chance.next_value() % 1000;
+        let count = self.sched.near[node].len() as u64 - 1;
+        let other = self.sched.near[node][1 + (self.chance.next_value() % count) as usize];
+        if self.sched.tasks(other) >= self.sched.tasks(node) {
+            (0..(by_mistake / 1000).min(MOVES_MAX as u64))
+                .for_each(|_| self.take_at_random(other, node, choice));
+        }
+    }
+
+    /// Takes a task from a node to the CPU of another one that has least to do.
+    fn take_one(&mut self, from: usize, to: usize, choice: Choice) -> bool {
+        let cpus = self.layout.cpus_of_node[to].iter().copied();
+        let Some(cpu) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return false };
+        let task = self.take_from(from, cpu, choice);
+        task.into_iter().for_each(|task| self.bring(task, cpu));
+        task.is_some()
+    }
+
+    /// The same, from any line, as chance has it.
+    fn take_at_random(&mut self, from: usize, to: usize, choice: Choice) {
+        let lines: Vec<_> = self.sched.nodes[from].lines.iter().collect();
+        if lines.is_empty() {
+            return;
+        }
+        let at = lines[(self.chance.next_value() % lines.len() as u64) as usize];
+        let from = self.layout.cpus_of_node[from][at];
+        let cpus = self.layout.cpus_of_node[to].iter().copied();
+        let Some(cpu) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return };
+        if let Some(task) = self.steal(from, cpu, choice) {
+            self.bring(task, cpu);
+        }
+    }
+
+    /// Lets a task that shares its core go to a core of its node that has nothing to do.
+    fn spread_cores(&mut self, node: usize) {
+        for at in 0..self.layout.cpus_of_node[node].len() {
+            self.steps += 1;
+            let cpu = self.layout.cpus_of_node[node][at];
+            let siblings = &self.layout.cpus[cpu].siblings;
+            let shares = siblings.iter().any(|&other| self.cpus[other].running.is_some());
+            if self.sched.nodes[node].idle_cores.is_empty() {
+                return;
+            }
+            let Some(task) = self.cpus[cpu].running.filter(|_| shares) else { continue };
+            let idle = &self.sched.nodes[node].idle_cores;
+            let free = idle.iter().map(|at| self.layout.cpus_of_node[node][at]);
+            let to = free.into_iter().find(|&to| self.tasks[task as usize].allowed.contains(to));
+            let Some(to) = to else { continue };
+            if let Some(task) = self.displace(cpu) {
+                self.send(task, to);
+            }
+        }
+    }
+
+    /// Puts a task that was displaced in line on another CPU.
+    pub(super) fn send(&mut self, task: TaskId, to: usize) {
+        self.note_move(task, to);
+        self.bring(task, to);
+    }
+
+    /// Takes the CPU from a task that is not in the kernel.
+    pub(super) fn displace(&mut self, cpu: usize) -> Option<TaskId> {
+        let task = self.stop_turn(cpu)?;
+        let entry = &mut self.tasks[task as usize];
+        entry.ran_at_ns = self.now_ns;
+        entry.state = State::Ready;
+        self.interrupt(cpu, 0);
+        Some(task)
+    }
+}

@@ -1,0 +1,93 @@
+//! What the scheduler does that knows where tasks are at home.
+
+use super::balance::Choice;
+use crate::task::TaskId;
+use crate::world::World;
+
+/// Tasks that one look brings home at most.
+const HOME_MAX: usize = 32;
+
+impl World {
+    /// A task at home here that waits on another node, for a CPU without work.
+    pub(super) fn pull_home(&mut self, node: usize, cpu: usize) -> Option<TaskId> {
+        (0..self.sched.near[node].len()).find_map(|at| {
+            let from = self.sched.near[node][at];
+            let any = self.sched.nodes[from].waiting_by_home[node] > 0;
+            if any { self.take_from(from, cpu, Choice::HomeOn(node)) } else { None }
+        })
+    }
+
+    /// Brings tasks home that are elsewhere: those that wait there, then those that run. Where that
+    /// makes this node the fuller one, a task goes the other way for it.
+    pub(super) fn bring_home(&mut self, node: usize) {
+        for at in 1..self.sched.near[node].len() {
+            let other = self.sched.near[node][at];
+            let _all = (0..HOME_MAX).all(|_| self.bring_waiting(node, other));
+            let _all = (0..HOME_MAX).all(|_| self.bring_running(node, other));
+        }
+    }
+
+    fn has_room(&self, node: usize, other: usize) -> bool {
+        let cpus = |node: usize| self.layout.cpus_of_node[node].len() as u64;
+        (self.sched.tasks(node) + 1) * cpus(other) <= self.sched.tasks(other) * cpus(node)
+    }
+
+    fn bring_waiting(&mut self, node: usize, other: usize) -> bool {
+        if self.sched.nodes[other].waiting_by_home[node] == 0 {
+            return false;
+        }
+        let cpus = self.layout.cpus_of_node[node].iter().copied();
+        let Some(to) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return false };
+        let Some(back) = self.layout.cpus_of_node[other].first().copied() else { return false };
+        let exchange = if self.has_room(node, other) {
+            None
+        } else {
+            let theirs = self.take_from(node, back, Choice::HomeOn(other));
+            match theirs.or_else(|| self.take_from(node, back, Choice::ColdStrays)) {
+                Some(task) => Some(task),
+                None => return false,
+            }
+        };
+        let stray = self.take_from(other, to, Choice::HomeOn(node));
+        stray.into_iter().for_each(|task| self.bring(task, to));
+        if let Some(task) = exchange {
+            let cpus = self.layout.cpus_of_node[other].iter().copied();
+            let allowed = &self.tasks[task as usize].allowed;
+            let fits = cpus.filter(|&cpu| allowed.contains(cpu));
+            let shortest = fits.min_by_key(|&cpu| self.load(cpu)).unwrap_or(back);
+            self.send(task, shortest);
+        }
+        stray.is_some()
+    }
+
+    fn bring_running(&mut self, node: usize, other: usize) -> bool {
+        if self.sched.nodes[other].running_by_home[node] == 0 {
+            return false;
+        }
+        let Some(from) = self.runner(other, node) else { return false };
+        let task = self.cpus[from].running.expect("a runner runs");
+        let idle = self.idle_on(node, from, &self.tasks[task as usize].allowed);
+        let to = idle.or_else(|| self.runner(node, other));
+        let Some(to) = to.filter(|&to| self.tasks[task as usize].allowed.contains(to)) else {
+            return false;
+        };
+        let back = self.cpus[to].running;
+        if back.is_some_and(|back| !self.tasks[back as usize].allowed.contains(from)) {
+            return false;
+        }
+        let back = back.and_then(|_| self.displace(to));
+        let there = self.displace(from);
+        there.into_iter().for_each(|task| self.send(task, to));
+        back.into_iter().for_each(|task| self.send(task, from));
+        there.is_some()
+    }
+
+    /// A CPU of a node whose task is at home on another one, and not in the kernel.
+    fn runner(&self, node: usize, home: usize) -> Option<usize> {
+        let is_stray = |&cpu: &usize| {
+            let task = self.cpus[cpu].running.map(|task| &self.tasks[task as usize]);
+            task.is_some_and(|task| task.home == Some(home)) && self.can_stop(cpu)
+        };
+        self.layout.cpus_of_node[node].iter().copied().find(is_stray)
+    }
+}

@@ -1,0 +1,272 @@
+//! Which task runs on which CPU: fair, by CPU time that tasks had, and blind to memory unless told
+//! where tasks are at home.
+//!
+//! What a decision has to know of other CPUs is kept by node: how many tasks wait, which CPUs are
+//! idle, how many of the tasks are far from home. So it costs as much as a node has CPUs, whatever
+//! the machine has.
+
+mod balance;
+mod home;
+mod line;
+#[cfg(test)]
+mod tests;
+mod wake;
+
+use nodeward_scenario::{Machine, Scheduler};
+
+pub use line::Line;
+
+use crate::layout::Layout;
+use crate::space::SpaceId;
+use crate::task::{CpuSet, State, TaskId};
+use crate::world::World;
+use line::Place;
+
+/// What is known of the CPUs of a node. Sets are of places in [`Layout::cpus_of_node`].
+#[derive(Clone, Debug, Default)]
+struct NodeLoad {
+    /// Tasks in line.
+    waiting: u64,
+    /// Tasks on a CPU.
+    running: u64,
+    /// CPUs that nobody has or waits for.
+    idle: CpuSet,
+    /// The same, of cores of which this is true of all threads.
+    idle_cores: CpuSet,
+    /// CPUs that somebody waits for.
+    lines: CpuSet,
+    /// Tasks in line, by the node that is their home.
+    waiting_by_home: Vec<u64>,
+    /// Tasks on a CPU, by the node that is their home.
+    running_by_home: Vec<u64>,
+}
+
+/// What is known of a task beside what it is made of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
+    /// When it last changed its CPU.
+    moved_at_ns: u64,
+    /// Since when it waits for a CPU after a wake-up.
+    woken_at_ns: Option<u64>,
+    /// The CPU that its space is known to have been on with it, and as of when: nobody was taken
+    /// out of the space's CPUs since.
+    known_on: Option<(u32, u32)>,
+}
+
+/// What the scheduler knows of all nodes.
+#[derive(Debug)]
+pub struct Sched {
+    nodes: Vec<NodeLoad>,
+    /// The place of each CPU in its node.
+    place: Vec<usize>,
+    /// The nodes with CPUs by distance, from each node.
+    near: Vec<Vec<usize>>,
+    /// Tasks on a CPU, by complex.
+    in_complex: Vec<u64>,
+    waiting: u64,
+    /// CPUs that nobody has or waits for.
+    idle: u64,
+    notes: Vec<Note>,
+    by_home: bool,
+}
+
+impl Sched {
+    /// Of a machine on which nothing runs.
+    pub fn new(machine: &Machine, layout: &Layout, scheduler: Scheduler) -> Self {
+        let count = machine.nodes.len();
+        let mut place = vec![0; layout.cpus.len()];
+        for cpus in &layout.cpus_of_node {
+            cpus.iter().zip(0..).for_each(|(&cpu, at)| place[cpu] = at);
+        }
+        let load = |node: usize| {
+            let all = CpuSet::of(0..layout.cpus_of_node[node].len());
+            NodeLoad {
+                idle: all.clone(),
+                idle_cores: all,
+                waiting_by_home: vec![0; count],
+                running_by_home: vec![0; count],
+                ..NodeLoad::default()
+            }
+        };
+        let near = |from: usize| {
+            let with_cpus = |&node: &usize| !layout.cpus_of_node[node].is_empty();
+            let mut nodes: Vec<_> = (0..count).filter(with_cpus).collect();
+            nodes.sort_by_key(|&to| (to != from, machine.distances[from][to], to));
+            nodes
+        };
+        Self {
+            nodes: (0..count).map(load).collect(),
+            place,
+            near: (0..count).map(near).collect(),
+            in_complex: vec![0; layout.complexes],
+            waiting: 0,
+            idle: layout.cpus.len() as u64,
+            notes: Vec::new(),
+            by_home: scheduler == Scheduler::Home,
+        }
+    }
+
+    /// Tasks on the CPUs of a complex.
+    pub fn in_complex(&self, complex: usize) -> u64 {
+        self.in_complex[complex]
+    }
+
+    /// Tasks on all CPUs.
+    pub fn running(&self) -> u64 {
+        self.nodes.iter().map(|node| node.running).sum()
+    }
+
+    /// Tasks on a node's CPUs and in their lines.
+    fn tasks(&self, node: usize) -> u64 {
+        self.nodes[node].waiting + self.nodes[node].running
+    }
+
+    fn note(&mut self, task: TaskId) -> &mut Note {
+        let index = task as usize;
+        if self.notes.len() <= index {
+            self.notes.resize(index + 1, Note::default());
+        }
+        &mut self.notes[index]
+    }
+}
+
+impl World {
+    /// Puts a task in the line of a CPU.
+    fn put_in_line(&mut self, task: TaskId, cpu: usize) {
+        let floor = self.cpus[cpu].line.least_ns().saturating_sub(self.machine.params.slice_ns);
+        let entry = &mut self.tasks[task as usize];
+        // Sleeping earns a slice at most.
+        entry.vruntime_ns = entry.vruntime_ns.max(floor);
+        entry.state = State::Ready;
+        let (place, home) = ((!entry.urgent, entry.vruntime_ns, task), entry.home);
+        self.cpus[cpu].line.insert(place);
+        let at = self.sched.place[cpu];
+        let load = &mut self.sched.nodes[self.layout.node_of(cpu)];
+        load.waiting += 1;
+        load.lines.insert(at);
+        home.into_iter().for_each(|home| load.waiting_by_home[home] += 1);
+        self.sched.waiting += 1;
+        self.note_idle(cpu);
+    }
+
+    /// Takes a task out of the line of a CPU.
+    fn take_from_line(&mut self, place: &Place, cpu: usize) {
+        self.cpus[cpu].line.remove(place);
+        let home = self.tasks[place.2 as usize].home;
+        let at = self.sched.place[cpu];
+        let load = &mut self.sched.nodes[self.layout.node_of(cpu)];
+        load.waiting -= 1;
+        if self.cpus[cpu].line.len() == 0 {
+            load.lines.remove(at);
+        }
+        home.into_iter().for_each(|home| load.waiting_by_home[home] -= 1);
+        self.sched.waiting -= 1;
+        self.note_idle(cpu);
+    }
+
+    /// Gives a CPU to a task, or to nobody.
+    pub(crate) fn set_running(&mut self, cpu: usize, task: Option<TaskId>) {
+        let old = std::mem::replace(&mut self.cpus[cpu].running, task);
+        let load = &mut self.sched.nodes[self.layout.node_of(cpu)];
+        let complex = self.layout.cpus[cpu].complex;
+        if let Some(task) = old {
+            load.running -= 1;
+            self.sched.in_complex[complex] -= 1;
+            let home = self.tasks[task as usize].home;
+            home.into_iter().for_each(|home| load.running_by_home[home] -= 1);
+        }
+        if let Some(task) = task {
+            load.running += 1;
+            self.sched.in_complex[complex] += 1;
+            let home = self.tasks[task as usize].home;
+            home.into_iter().for_each(|home| load.running_by_home[home] += 1);
+        }
+        self.note_idle(cpu);
+    }
+
+    /// Gives a task another home, by the node's index.
+    pub(crate) fn set_home(&mut self, task: TaskId, home: Option<usize>) {
+        let entry = &mut self.tasks[task as usize];
+        let load = &mut self.sched.nodes[self.layout.node_of(entry.cpu)];
+        let old = std::mem::replace(&mut entry.home, home);
+        let counts = match entry.state {
+            State::Ready => &mut load.waiting_by_home,
+            State::Running => &mut load.running_by_home,
+            State::Waiting | State::Ended => return,
+        };
+        old.into_iter().for_each(|home| counts[home] -= 1);
+        home.into_iter().for_each(|home| counts[home] += 1);
+    }
+
+    fn is_idle(&self, cpu: usize) -> bool {
+        self.cpus[cpu].running.is_none() && self.cpus[cpu].line.len() == 0
+    }
+
+    /// Keeps the sets of idle CPUs true after a change of one.
+    fn note_idle(&mut self, cpu: usize) {
+        let node = self.layout.node_of(cpu);
+        let idle = self.is_idle(cpu);
+        if self.sched.nodes[node].idle.contains(self.sched.place[cpu]) == idle {
+            return;
+        }
+        let siblings = &self.layout.cpus[cpu].siblings;
+        let core = idle && siblings.iter().all(|&other| self.is_idle(other));
+        let Sched { nodes, place, idle: all_idle, .. } = &mut self.sched;
+        *all_idle = if idle { *all_idle + 1 } else { *all_idle - 1 };
+        nodes[node].idle.put(place[cpu], idle);
+        for &cpu in siblings.iter().chain([&cpu]) {
+            nodes[node].idle_cores.put(place[cpu], core);
+        }
+    }
+
+    /// Who runs next on a CPU; taken out of the line.
+    pub(crate) fn take_next(&mut self, cpu: usize) -> Option<TaskId> {
+        let place = self.cpus[cpu].line.places().next()?;
+        self.take_from_line(&place, cpu);
+        self.tasks[place.2 as usize].state = State::Running;
+        Some(place.2)
+    }
+
+    /// Puts the task that was running back in line: where a CPU is idle if it was not alone because
+    /// the others may not run there. Who makes way for an urgent task stays, that is not for long.
+    pub(crate) fn put_back(&mut self, cpu: usize, task: TaskId) {
+        let allowed = &self.tasks[task as usize].allowed;
+        let is_urgent = |task: TaskId| self.tasks[task as usize].urgent;
+        let for_long = !self.cpus[cpu].line.first().is_some_and(is_urgent);
+        match allowed.contains(cpu) && !(self.sched.idle > 0 && for_long) {
+            true => self.put_in_line(task, cpu),
+            false => self.ready(task),
+        }
+    }
+
+    /// Books the wait that ends when a task gets a CPU.
+    pub(crate) fn note_enter(&mut self, task: TaskId) {
+        if let Some(since) = self.sched.note(task).woken_at_ns.take() {
+            self.latencies.woke(self.now_ns - since);
+        }
+    }
+
+    /// Notes that a space is on a CPU with a task. A task mostly comes back to where it was.
+    pub(crate) fn note_space(&mut self, task: TaskId, space: SpaceId, cpu: usize) {
+        let known = Some((cpu as u32, self.spaces[space].pruned));
+        if std::mem::replace(&mut self.sched.note(task).known_on, known) != known {
+            self.spaces[space].cpus.insert(cpu);
+        }
+    }
+
+    fn note_move(&mut self, task: TaskId, cpu: usize) {
+        let now_ns = self.now_ns;
+        let entry = &mut self.tasks[task as usize];
+        if entry.cpu == cpu {
+            return;
+        }
+        self.counters.task_moves += 1;
+        let nodes = [entry.cpu, cpu].map(|cpu| self.layout.node_of(cpu));
+        self.counters.task_node_moves += u64::from(nodes[0] != nodes[1]);
+        // CPU time counts from where the line is.
+        let least = [entry.cpu, cpu].map(|cpu| self.cpus[cpu].line.least_ns());
+        entry.vruntime_ns = (entry.vruntime_ns + least[1]).saturating_sub(least[0]);
+        entry.cpu = cpu;
+        self.sched.note(task).moved_at_ns = now_ns;
+    }
+}

@@ -1,0 +1,226 @@
+//! Decisions of the scheduler, and what turns pay for.
+
+use nodeward_scenario::{
+    Access, Home, Kind, Machine, Node, Params, Placement, Scenario, Scheduler, Workload,
+};
+use proptest::prelude::*;
+
+use crate::space::PageByte;
+use crate::task::{CpuSet, Op, Program, Spent, State, Task, TaskId};
+use crate::world::World;
+
+/// Two nodes of so many CPUs with huge amounts of nothing on them, and so many tasks that jump.
+fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> World {
+    let node = |id: u32| Node {
+        id: nodeward_model::NodeId(id),
+        cpus: (id * cpus..(id + 1) * cpus).map(nodeward_model::CpuId).collect(),
+        threads_per_core,
+        memory_bytes: 1 << 30,
+        latency_ns: None,
+        bandwidth_bytes_per_s: None,
+    };
+    let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
+    let kind = Kind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 };
+    let workload = Workload {
+        name: "jumps".to_owned(),
+        kind,
+        processes: tasks,
+        threads: 1,
+        memory_bytes: 16 << 20,
+        huge: false,
+        placement: Placement::FirstTouch,
+        nodes: None,
+        home: Home::Spread,
+        start_ns: 0,
+        own_groups: true,
+        populated: false,
+    };
+    let scenario = Scenario {
+        name: "test".to_owned(),
+        about: String::new(),
+        machine: Machine {
+            nodes: vec![node(0), node(1)],
+            distances: vec![vec![10, 20], vec![20, 10]],
+            links: Vec::new(),
+            params: Params::default(),
+        },
+        workloads: vec![workload],
+        scheduler,
+        actions: Vec::new(),
+        time_ns: 1_000_000_000,
+        sample_ns: 1_000_000,
+        report: Vec::new(),
+    };
+    let mut world = World::new(&scenario, 5);
+    world.populate();
+    world
+}
+
+/// Works for so long, then ends.
+struct Works(Option<u64>);
+
+impl Program for Works {
+    fn next(&mut self, _: &mut World, _: TaskId) -> Op {
+        self.0.take().map_or(Op::Exit, |ns| Op::Busy(Spent::Kernel, ns))
+    }
+}
+
+fn worker(world: &mut World, cpu: usize, ns: u64) -> TaskId {
+    world.start_task(Task {
+        program: Some(Box::new(Works(Some(ns)))),
+        op: None,
+        space: None,
+        workload: None,
+        allowed: CpuSet::of([cpu]),
+        home: None,
+        urgent: true,
+        state: State::Ready,
+        woken: false,
+        cpu,
+        vruntime_ns: 0,
+        ran_at_ns: 0,
+        ran_ns: 0,
+    })
+}
+
+impl World {
+    /// Says where a task may run from now on. A set without CPUs of the machine changes nothing.
+    fn set_allowed(&mut self, task: TaskId, allowed: CpuSet) {
+        if !allowed.iter().any(|cpu| cpu < self.cpus.len()) {
+            return;
+        }
+        let entry = &mut self.tasks[task as usize];
+        entry.allowed = allowed;
+        let (cpu, state) = (entry.cpu, entry.state);
+        let place = (!entry.urgent, entry.vruntime_ns, task);
+        match state {
+            State::Ready => {
+                self.take_from_line(&place, cpu);
+                self.ready(task);
+            }
+            State::Running if entry.allowed.contains(cpu) => {}
+            State::Running => self.reschedule(cpu),
+            State::Waiting | State::Ended => {}
+        }
+    }
+}
+
+/// What is kept by node is what CPUs and lines say, and no CPU is idle for good while somebody
+/// waits who may run there.
+fn check(world: &World) {
+    for (node, load) in world.sched.nodes.iter().enumerate() {
+        let cpus = &world.layout.cpus_of_node[node];
+        let waiting: usize = cpus.iter().map(|&cpu| world.cpus[cpu].line.len()).sum();
+        let running = cpus.iter().filter(|&&cpu| world.cpus[cpu].running.is_some()).count();
+        assert_eq!((load.waiting, load.running), (waiting as u64, running as u64));
+        for (at, &cpu) in cpus.iter().enumerate() {
+            let siblings = &world.layout.cpus[cpu].siblings;
+            let core = world.is_idle(cpu) && siblings.iter().all(|&other| world.is_idle(other));
+            assert_eq!(load.idle.contains(at), world.is_idle(cpu));
+            assert_eq!(load.idle_cores.contains(at), core);
+            assert_eq!(load.lines.contains(at), world.cpus[cpu].line.len() > 0);
+            for (_, _, task) in world.cpus[cpu].line.places() {
+                let allowed = &world.tasks[task as usize].allowed;
+                let idle = allowed.iter().find(|&other| world.is_idle(other));
+                let runs = world.cpus[cpu].running;
+                let made_way = runs.is_some_and(|task| world.tasks[task as usize].urgent);
+                assert!(idle.is_none() || runs.is_none() || made_way, "{idle:?} is idle");
+            }
+        }
+        for home in 0..world.machine.nodes.len() {
+            let is_home = |task: TaskId| world.tasks[task as usize].home == Some(home);
+            let lines = cpus.iter().flat_map(|&cpu| world.cpus[cpu].line.places());
+            let strays = lines.filter(|place| is_home(place.2)).count() as u64;
+            assert_eq!(load.waiting_by_home[home], strays);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Goal: whatever runs, sums and sets by node are true at all times.
+    #[test]
+    fn what_is_kept_by_node_is_true(
+        cpus in 1_u32..6, threads in 1_u32..3, tasks in 1_u32..14, home: bool, picks: u64,
+    ) {
+        let scheduler = if home { Scheduler::Home } else { Scheduler::Blind };
+        let mut world = world(cpus, threads, tasks, scheduler);
+        for step in 1..60_u64 {
+            world.run_until(step * 3_700_000);
+            check(&world);
+            let pick = (picks >> (step % 60)) as usize;
+            let all = world.cpus.len();
+            match pick % 4 {
+                0 => drop(worker(&mut world, pick % all, 50_000)),
+                1 => world.set_allowed(pick as u32 % tasks, CpuSet::of([pick % all])),
+                2 => world.set_home(pick as u32 % tasks, Some(pick % 2)),
+                _ => world.set_allowed(pick as u32 % tasks, CpuSet::of(0..all)),
+            }
+        }
+    }
+}
+
+/// Goal: who the kernel waits for has a CPU at once, in the middle of a turn of another task.
+#[test]
+fn urgent_tasks_come_first() {
+    let mut world = world(1, 1, 2, Scheduler::Blind);
+    world.run_until(100_500_000);
+    let task = worker(&mut world, 0, 10_000);
+    // A switch of 1.5 us, then 10 us.
+    world.run_until(100_500_000 + 11_500);
+    assert_eq!(world.tasks[task as usize].state, State::Ended);
+}
+
+/// Goal: a task goes where it may run, and nowhere else.
+#[test]
+fn allowed_cpus_are_kept() {
+    let mut world = world(2, 1, 3, Scheduler::Blind);
+    world.set_allowed(0, CpuSet::of([3]));
+    for step in 1..100 {
+        world.run_until(step * 2_000_000);
+        assert_eq!(world.tasks[0].cpu, 3);
+    }
+    assert!(world.tasks[0].ran_ns > 90_000_000);
+}
+
+/// Goal: a flush costs the translations that the next turn needs.
+#[test]
+fn forgotten_translations_are_loaded_again() {
+    let kernel_ns = |flushes: bool| {
+        let mut world = world(1, 1, 1, Scheduler::Blind);
+        for step in 1..=10 {
+            world.run_until(step * 5_000_000);
+            if flushes {
+                world.forget_translations(world.tasks[0].cpu, 0);
+            }
+        }
+        world.run_until(60_000_000);
+        world.counters.spent_ns[Spent::Kernel as usize]
+    };
+    // 16 MiB have 4096 pages, more than the 1536 entries: 1536 * 25 ns, ten times.
+    assert_eq!(kernel_ns(true) - kernel_ns(false), 10 * 1536 * 25);
+}
+
+/// Goal: who meets a page in flight waits until it is woken, and goes on with the same lines.
+#[test]
+fn pages_in_flight_are_waited_for() {
+    let mut world = world(1, 1, 1, Scheduler::Blind);
+    world.run_until(10_000_000);
+    let byte = world.spaces[0].regions[0].page(0);
+    world.spaces[0].regions[0].set(0..2048, byte.in_flight());
+    world.run_until(20_000_000);
+    assert_eq!(world.spaces[0].waiting, [0]);
+    assert_eq!(world.tasks[0].state, State::Waiting);
+    let ran = world.tasks[0].ran_ns;
+    world.run_until(30_000_000);
+    assert_eq!(world.tasks[0].ran_ns, ran);
+    world.spaces[0].regions[0].set(0..2048, byte.landed());
+    world.spaces[0].waiting.clear();
+    assert!(matches!(world.tasks[0].op, Some(Op::Lines(_))));
+    world.wake(0);
+    world.run_until(40_000_000);
+    // 10 ms without the wake-up of 2 us and the turn that is not over.
+    assert!(world.tasks[0].ran_ns > ran + 5_000_000);
+    assert_eq!(byte, PageByte::on(0));
+}

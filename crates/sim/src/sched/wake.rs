@@ -1,0 +1,99 @@
+//! Where a task goes that can run again, and whom it takes a CPU from.
+
+use crate::task::{CpuSet, TaskId};
+use crate::world::World;
+
+/// Who wakes up takes the CPU from who had this part of a slice more than it.
+const LAG_PART: u64 = 3;
+
+impl World {
+    /// Puts a task that can run in line, on the CPU that suits it.
+    pub(crate) fn ready(&mut self, task: TaskId) {
+        let cpu = self.choose_cpu(task);
+        self.note_move(task, cpu);
+        self.sched.note(task).woken_at_ns = Some(self.now_ns);
+        let was_idle = self.is_idle(cpu);
+        self.put_in_line(task, cpu);
+        if was_idle {
+            self.interrupt(cpu, self.machine.params.wake_ns);
+        } else if self.should_preempt(cpu, task) {
+            self.reschedule(cpu);
+        }
+    }
+
+    /// Lets tasks that stand in line behind the one that just got a CPU go where one is idle,
+    /// unless they made way for an urgent one.
+    pub(crate) fn share_line(&mut self, cpu: usize) {
+        if self.sched.idle == 0 || self.cpus[cpu].line.len() == 0 {
+            return;
+        }
+        let running = self.cpus[cpu].running;
+        if running.is_some_and(|task| self.tasks[task as usize].urgent) {
+            return;
+        }
+        for place in self.cpus[cpu].line.places().collect::<Vec<_>>() {
+            let allowed = &self.tasks[place.2 as usize].allowed;
+            if running.is_some() && allowed.iter().any(|other| self.is_idle(other)) {
+                self.take_from_line(&place, cpu);
+                self.ready(place.2);
+            }
+        }
+    }
+
+    /// A core without work near the last CPU, else a thread without work near it, else such a one
+    /// on another node, the nearest first; else the last CPU.
+    fn choose_cpu(&self, task: TaskId) -> usize {
+        let entry = &self.tasks[task as usize];
+        let last = entry.cpu;
+        let node = self.layout.node_of(last);
+        let by_home = entry.home.filter(|_| self.sched.by_home);
+        let home = by_home.and_then(|home| self.idle_on(home, last, &entry.allowed));
+        let idle = || {
+            let near = self.sched.near[node].iter();
+            near.copied().find_map(|node| self.idle_on(node, last, &entry.allowed))
+        };
+        let at_home = || by_home.and_then(|home| self.short_line_at(home, last, &entry.allowed));
+        let same = || entry.allowed.contains(last).then_some(last);
+        let anywhere = || entry.allowed.iter().find(|&cpu| cpu < self.cpus.len());
+        home.or_else(idle).or_else(at_home).or_else(same).or_else(anywhere).unwrap_or(last)
+    }
+
+    /// A CPU of a node without work, of a core without work if there is one; the last one if that
+    /// suits.
+    pub(super) fn idle_on(&self, node: usize, last: usize, allowed: &CpuSet) -> Option<usize> {
+        let (load, cpus) = (&self.sched.nodes[node], &self.layout.cpus_of_node[node]);
+        let of = |set: &CpuSet| {
+            let was_here = self.layout.node_of(last) == node;
+            let same = was_here && set.contains(self.sched.place[last]) && allowed.contains(last);
+            let fits = |cpu: &usize| allowed.contains(*cpu);
+            let other = || set.iter().map(|at| cpus[at]).find(fits);
+            if same { Some(last) } else { other() }
+        };
+        of(&load.idle_cores).or_else(|| of(&load.idle))
+    }
+
+    /// The shortest line of the home node, if the last CPU is not there.
+    fn short_line_at(&self, home: usize, last: usize, allowed: &CpuSet) -> Option<usize> {
+        if self.layout.node_of(last) == home {
+            return None;
+        }
+        let cpus = self.layout.cpus_of_node[home].iter().copied();
+        let best = cpus.filter(|&cpu| allowed.contains(cpu)).min_by_key(|&cpu| self.load(cpu))?;
+        (self.load(best) <= self.load(last)).then_some(best)
+    }
+
+    /// Tasks on a CPU and in its line.
+    pub(super) fn load(&self, cpu: usize) -> usize {
+        self.cpus[cpu].line.len() + usize::from(self.cpus[cpu].running.is_some())
+    }
+
+    fn should_preempt(&self, cpu: usize, task: TaskId) -> bool {
+        let Some(running) = self.cpus[cpu].running else { return false };
+        let [new, old] = [task, running].map(|task| &self.tasks[task as usize]);
+        if new.urgent || old.urgent {
+            return new.urgent && !old.urgent;
+        }
+        let had = old.vruntime_ns + self.ran_in_turn(cpu);
+        new.vruntime_ns + self.machine.params.slice_ns / LAG_PART < had
+    }
+}

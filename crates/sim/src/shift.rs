@@ -1,0 +1,177 @@
+//! Threads of the real machine that act on the simulated one side by side.
+//!
+//! One of them acts at a time. It hands over when what it asked for takes virtual time; the world
+//! goes on when all of them wait, and the first whose wait is over acts next: by virtual time, then
+//! by its number. So the order does not depend on the real scheduler. While a shift is on, threads
+//! that are not of it must not ask for what takes time.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use crate::task::{State as TaskState, TaskId};
+use crate::world::World;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// A time.
+    Time(u64),
+    /// The end of a task.
+    End(TaskId),
+}
+
+impl Until {
+    fn is_over(self, world: &World) -> bool {
+        match self {
+            Self::Time(at) => world.now_ns >= at,
+            Self::End(task) => world.tasks[task as usize].state == TaskState::Ended,
+        }
+    }
+
+    fn latest_ns(self) -> u64 {
+        match self {
+            Self::Time(at) => at,
+            Self::End(_) => u64::MAX,
+        }
+    }
+}
+
+/// One thread of a shift.
+#[derive(Debug)]
+struct Seat {
+    thread: ThreadId,
+    /// The index of the CPU that it stays on.
+    cpu: Option<usize>,
+    waits: Until,
+}
+
+/// A world, and who acts on it.
+pub struct Stage {
+    /// The world.
+    pub world: World,
+    seats: BTreeMap<u32, Seat>,
+    /// Threads that are still to come.
+    missing: u32,
+    /// Whose turn it is.
+    turn: Option<u32>,
+    /// Where a thread stays that is of no shift.
+    cpu: Option<usize>,
+}
+
+impl Stage {
+    fn seat(&self) -> Option<u32> {
+        let us = thread::current().id();
+        self.seats.iter().find(|(_, seat)| seat.thread == us).map(|(&number, _)| number)
+    }
+
+    /// The index of the CPU that the calling thread stays on, if it does.
+    pub fn cpu(&self) -> Option<usize> {
+        self.seat().map_or(self.cpu, |number| self.seats[&number].cpu)
+    }
+
+    /// Keeps the calling thread on a CPU, by index.
+    pub fn stay_on(&mut self, cpu: usize) {
+        match self.seat().and_then(|number| self.seats.get_mut(&number)) {
+            Some(seat) => seat.cpu = Some(cpu),
+            None => self.cpu = Some(cpu),
+        }
+    }
+
+    /// Runs the world until somebody's wait is over, whose turn it is then.
+    fn hand_over(&mut self) {
+        self.turn = None;
+        if self.missing > 0 || self.seats.is_empty() {
+            return;
+        }
+        while self.turn.is_none() {
+            let ready = self.seats.iter().find(|(_, seat)| seat.waits.is_over(&self.world));
+            self.turn = ready.map(|(&number, _)| number);
+            if self.turn.is_none() {
+                let times = self.seats.values().map(|seat| seat.waits.latest_ns());
+                self.world.step(times.min().unwrap_or(u64::MAX));
+            }
+        }
+    }
+}
+
+/// A stage that threads share.
+pub struct SharedStage {
+    stage: Mutex<Stage>,
+    turns: Condvar,
+}
+
+impl SharedStage {
+    /// Nobody acts yet.
+    pub fn new(world: World) -> Self {
+        let seats = BTreeMap::new();
+        let stage = Stage { world, seats, missing: 0, turn: None, cpu: None };
+        Self { stage: Mutex::new(stage), turns: Condvar::new() }
+    }
+
+    /// The stage, for the calling thread alone until it lets go.
+    pub fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets virtual time pass for the calling thread.
+    pub fn wait<'a>(
+        &self,
+        mut stage: MutexGuard<'a, Stage>,
+        until: Until,
+    ) -> MutexGuard<'a, Stage> {
+        let Some(number) = stage.seat() else {
+            while !until.is_over(&stage.world) {
+                stage.world.step(until.latest_ns());
+            }
+            return stage;
+        };
+        if let Some(seat) = stage.seats.get_mut(&number) {
+            seat.waits = until;
+        }
+        stage.hand_over();
+        self.turns.notify_all();
+        self.wait_for_turn(stage, number)
+    }
+
+    fn wait_for_turn<'a>(
+        &self,
+        mut stage: MutexGuard<'a, Stage>,
+        number: u32,
+    ) -> MutexGuard<'a, Stage> {
+        while stage.turn != Some(number) {
+            stage = self.turns.wait(stage).unwrap_or_else(PoisonError::into_inner);
+        }
+        stage
+    }
+
+    /// The calling thread comes to a shift of so many, and waits for all and for its turn. If
+    /// another shift is on, for its end.
+    pub fn begin(&self, number: u32, of: u32) {
+        let mut stage = self.lock();
+        while stage.missing == 0 && !stage.seats.is_empty() {
+            stage = self.turns.wait(stage).unwrap_or_else(PoisonError::into_inner);
+        }
+        if stage.seats.is_empty() {
+            stage.missing = of.max(1);
+        }
+        let waits = Until::Time(0);
+        stage.seats.insert(number, Seat { thread: thread::current().id(), cpu: None, waits });
+        stage.missing -= 1;
+        if stage.missing == 0 {
+            stage.hand_over();
+            self.turns.notify_all();
+        }
+        drop(self.wait_for_turn(stage, number));
+    }
+
+    /// The calling thread leaves its shift.
+    pub fn end(&self) {
+        let mut stage = self.lock();
+        if let Some(number) = stage.seat() {
+            stage.seats.remove(&number);
+            stage.hand_over();
+            self.turns.notify_all();
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Translations that CPUs keep, and how they are made to forget them.
+//!
+//! With interrupts, who changes a page table interrupts each CPU that runs a thread of the process,
+//! and goes on when the slowest has answered. CPUs that only may have translations left, because a
+//! thread of it was there before, are not interrupted: they forget when they come back to it
+//! (Linux since 4.20). A broadcast (arm64) reaches all CPUs whoever they run, and interrupts none.
+
+use crate::space::SpaceId;
+use crate::task::CpuSet;
+use crate::world::{FAR_NS, World};
+
+/// `shootdown = "broadcast"`.
+const BROADCAST: u64 = 1;
+
+/// Who is about to answer interrupts.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// When each CPU has answered those that it got, by CPU.
+    until_ns: Vec<u64>,
+}
+
+impl Answers {
+    /// Of so many CPUs.
+    pub fn new(cpus: usize) -> Self {
+        Self { until_ns: vec![0; cpus] }
+    }
+
+    /// One more for a CPU; returns how long it comes late because of others.
+    fn ask(&mut self, cpu: usize, now_ns: u64, answer_ns: u64) -> u64 {
+        let begin_ns = self.until_ns[cpu].max(now_ns);
+        self.until_ns[cpu] = begin_ns + answer_ns;
+        begin_ns - now_ns
+    }
+}
+
+impl World {
+    /// Makes CPUs forget translations of so many entries of a space; returns how long that takes
+    /// on this CPU. For more than one they forget all of the space, as Linux's batches do.
+    pub(crate) fn flush(&mut self, cpu: usize, space: SpaceId, entries: u64) -> u64 {
+        if entries == 0 {
+            return 0;
+        }
+        self.counters.flushes += 1;
+        let params = &self.machine.params;
+        if params.shootdown == BROADCAST {
+            let told_ns = entries.saturating_mul(params.broadcast_ns);
+            return told_ns.min(FAR_NS) + params.broadcast_wait_ns;
+        }
+        let targets = self.targets(cpu, space);
+        if entries > 1 {
+            self.forget_translations(cpu, space);
+            targets.iter().for_each(|target| self.forget_translations(target, space));
+        }
+        self.interrupt_for_flush(cpu, &targets)
+    }
+
+    /// The CPUs that run the space's threads, without this one. The others forget its translations.
+    fn targets(&mut self, cpu: usize, space: SpaceId) -> CpuSet {
+        let runs = |cpu: usize| {
+            let task = self.cpus[cpu].running.map(|task| &self.tasks[task as usize]);
+            task.is_some_and(|task| task.space == Some(space))
+        };
+        let known = &self.spaces[space].cpus;
+        let run = CpuSet::of(known.iter().filter(|&known| runs(known)));
+        let targets = CpuSet::of(run.iter().filter(|&target| target != cpu));
+        let known = std::mem::replace(&mut self.spaces[space].cpus, run);
+        self.spaces[space].pruned = self.spaces[space].pruned.wrapping_add(1);
+        for left in known.iter().filter(|&left| left != cpu && !targets.contains(left)) {
+            self.forget_translations(left, space);
+        }
+        targets
+    }
+
+    fn interrupt_for_flush(&mut self, cpu: usize, targets: &CpuSet) -> u64 {
+        let params = &self.machine.params;
+        let (mut ns, victim_ns) = (params.ipi_send_ns, params.ipi_victim_ns);
+        let (target_ns, remote_ns) = (params.ipi_target_ns, params.ipi_remote_ns);
+        let own_node = self.layout.node_of(cpu);
+        let (mut others, mut slowest_ns, mut count) = (CpuSet::default(), 0, 0);
+        for target in targets.iter() {
+            let node = self.layout.node_of(target);
+            if node != own_node && !others.contains(node) {
+                others.insert(node);
+                ns += remote_ns;
+            }
+            slowest_ns = self.mover.answers.ask(target, self.now_ns, victim_ns).max(slowest_ns);
+            self.steal_time(target, victim_ns);
+            count += 1;
+        }
+        self.counters.flush_ipis += count;
+        if count == 0 { 0 } else { ns + count * target_ns + slowest_ns }
+    }
+}

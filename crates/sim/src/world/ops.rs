@@ -1,0 +1,44 @@
+//! What a task does next.
+
+use crate::task::{Op, Spent, TaskId};
+
+use super::World;
+
+/// A program that has decided so often without using time uses a nanosecond: where nothing costs
+/// anything, time goes on all the same.
+const INSTANT_OPS_MAX: u32 = 1_000;
+
+impl World {
+    /// What a task is in the middle of, or else what it does next.
+    pub(super) fn next_op(&mut self, task: TaskId) -> Op {
+        for _ in 0..INSTANT_OPS_MAX {
+            let is_ended = self.is_ended(task);
+            let entry = &mut self.tasks[task as usize];
+            match entry.op {
+                Some(Op::Busy(spent, ns)) if spent != Spent::User && ns > 0 => {
+                    return Op::Busy(spent, ns);
+                }
+                _ if is_ended => {}
+                Some(Op::Busy(_, 0)) | None => {}
+                Some(Op::Lines(lines)) if lines.lines == 0 => {}
+                Some(Op::Copy(copying)) if copying.lines == 0 => {}
+                Some(Op::Wait) if std::mem::take(&mut entry.woken) => {}
+                Some(op) => return op,
+            }
+            let mut program = entry.program.take().expect("a task decides once at a time");
+            let mut op = if is_ended { Op::Exit } else { program.next(self, task) };
+            if matches!(op, Op::Exit)
+                && let Some(last) = self.leave_process(task)
+            {
+                program = last;
+                op = program.next(self, task);
+            }
+            let entry = &mut self.tasks[task as usize];
+            entry.program = Some(program);
+            entry.op = Some(op);
+        }
+        let pause = Op::Busy(Spent::Kernel, 1);
+        self.tasks[task as usize].op = Some(pause);
+        pause
+    }
+}

@@ -1,0 +1,173 @@
+//! Looking on: points of the curves, the picture before anything is done, and observers.
+
+use nodeward_scenario::Scenario;
+use serde::Serialize;
+
+use crate::events::Event;
+use crate::memory::Zone;
+use crate::observer::{Observer, Turn};
+use crate::series::{NodePoint, Point, Series};
+use crate::task::{Op, Spent};
+
+use super::{Doing, World};
+
+/// What is kept for whoever asks how it went.
+pub(crate) struct Watch {
+    pub series: Series,
+    /// The memory before the first action; without actions, when all of it was there.
+    pub before: Option<Picture>,
+    /// Local and remote lines of each workload.
+    pub lines: Vec<[u64; 2]>,
+    next_ns: u64,
+    observer: Option<Box<dyn Observer>>,
+}
+
+/// Which moment a picture shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Moment {
+    /// Just before the first action of the scenario.
+    FirstAction,
+    /// No more pages came in.
+    Populated,
+    /// The end of the run.
+    End,
+}
+
+/// Where memory was at a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Picture {
+    /// Which moment.
+    pub moment: Moment,
+    /// When that was, in virtual nanoseconds.
+    pub at_ns: u64,
+    /// Base pages of all processes on each node, in the order of the machine.
+    pub pages: Vec<u64>,
+}
+
+impl Watch {
+    /// Of nothing yet.
+    pub fn new(scenario: &Scenario) -> Self {
+        Self {
+            series: Series::new(scenario.sample_ns),
+            before: None,
+            lines: vec![[0; 2]; scenario.workloads.len()],
+            next_ns: 0,
+            observer: None,
+        }
+    }
+
+    /// Books local and remote lines of a workload, by its index.
+    pub fn note_lines(&mut self, workload: Option<usize>, lines: [u64; 2]) {
+        if let Some(sums) = workload.and_then(|index| self.lines.get_mut(index)) {
+            sums.iter_mut().zip(lines).for_each(|(sum, more)| *sum += more);
+        }
+    }
+}
+
+impl World {
+    /// Somebody who is told what happens from now on.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.watch.observer = Some(observer);
+    }
+
+    /// Plans the looks: one at the beginning, and one just before the first action.
+    pub(super) fn begin_watch(&mut self) {
+        self.events.plan(0, Event::Sample);
+        if let Some(first) = self.scenario.actions.iter().map(|action| action.at_ns).min() {
+            self.events.plan(first.saturating_sub(1), Event::Sample);
+        }
+    }
+
+    /// A look at everything.
+    pub(super) fn sample(&mut self) {
+        self.take_before();
+        if self.now_ns < self.watch.next_ns {
+            return; // the look before the first action
+        }
+        let point = self.point();
+        if let Some(observer) = &mut self.watch.observer {
+            observer.point(&point);
+        }
+        self.watch.series.push(point);
+        self.watch.next_ns = self.now_ns + self.watch.series.every_ns();
+        self.events.plan(self.watch.next_ns, Event::Sample);
+    }
+
+    /// What is known now.
+    pub(crate) fn point(&self) -> Point {
+        let node = |node: usize| NodePoint {
+            free_pages: self.memory.free(node),
+            bytes_per_s: self.traffic.delivered(node) * 1_000_000,
+        };
+        Point {
+            at_ns: self.now_ns,
+            local_lines: self.counters.local_lines,
+            remote_lines: self.counters.remote_lines,
+            migrated_pages: self.counters.migrated_pages,
+            busy_cpus: self.sched.running(),
+            nodes: (0..self.machine.nodes.len()).map(node).collect(),
+        }
+    }
+
+    fn take_before(&mut self) {
+        if self.watch.before.is_some() {
+            return;
+        }
+        let first = self.scenario.actions.iter().map(|action| action.at_ns).min();
+        let moment = match first {
+            Some(first) if self.now_ns + 1 >= first => Moment::FirstAction,
+            None if self.is_populated() => Moment::Populated,
+            _ => return,
+        };
+        self.watch.before = Some(self.picture(moment));
+    }
+
+    /// Whether there are pages, and no more since the last look.
+    fn is_populated(&self) -> bool {
+        let free = |node: usize| self.memory.free(node);
+        let Some(last) = self.watch.series.points().last() else { return false };
+        let same = last.nodes.iter().enumerate().all(|(node, was)| was.free_pages == free(node));
+        let is_used = |(node, zone): (usize, &Zone)| free(node) < zone.managed_pages;
+        same && self.memory.zones.iter().enumerate().any(is_used) && self.counters.freed_pages == 0
+    }
+
+    /// Where the memory of processes is now.
+    pub(crate) fn picture(&self, moment: Moment) -> Picture {
+        let nodes = self.machine.nodes.len();
+        let mut pages = vec![0; nodes];
+        for space in &self.spaces {
+            let counts = space.count_all(nodes);
+            pages.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        Picture { moment, at_ns: self.now_ns, pages }
+    }
+
+    /// Tells that the turn of a CPU ends now.
+    pub(super) fn tell_turn(&mut self, cpu: usize) {
+        let Some(observer) = &mut self.watch.observer else { return };
+        let entry = &self.cpus[cpu];
+        let (Some(doing), Some(task)) = (entry.doing, entry.running) else { return };
+        let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
+        observer.turn(&Turn {
+            cpu,
+            began_ns: entry.began_ns.saturating_sub(entry.lead_ns),
+            ended_ns: self.now_ns,
+            task,
+            process: space.map(|space| (space.name.as_str(), space.pid.number())),
+            spent: match (doing, &self.tasks[task as usize].op) {
+                (_, Some(Op::Busy(spent, _))) => *spent,
+                (_, Some(Op::Copy(_))) => Spent::Copy,
+                (Doing::Fault, _) => Spent::Fault,
+                _ => Spent::User,
+            },
+        });
+    }
+
+    /// Tells that a CPU is interrupted now.
+    pub(super) fn tell_interrupt(&mut self, cpu: usize, ns: u64) {
+        if let Some(observer) = self.watch.observer.as_mut().filter(|_| ns > 0) {
+            observer.interrupted(self.now_ns, cpu, ns);
+        }
+    }
+}

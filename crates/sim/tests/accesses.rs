@@ -1,0 +1,59 @@
+//! The access counters of memory controllers.
+
+mod common;
+
+use common::{machine, scenario, triad};
+use nodeward_model::{NodeId, Nodemask};
+use nodeward_policy::hot::Counts;
+use nodeward_scenario::Placement;
+use nodeward_sim::World;
+
+const MS: u64 = 1_000_000;
+
+fn world(entries: u64) -> World {
+    let mut scenario = scenario(machine(2, 2, 4), triad(1, 4));
+    // Memory of node 1, used from node 0.
+    scenario.workloads[0].placement = Placement::Bind([NodeId(1)].into_iter().collect());
+    scenario.workloads[0].nodes = Some([NodeId(0)].into_iter().collect::<Nodemask>());
+    scenario.machine.params.counter_entries = entries;
+    let mut world = World::new(&scenario, 1);
+    world.run_until(200 * MS);
+    world
+}
+
+/// Goal: every line is counted or said to be lost, on the node whose memory it is, by the node that
+/// asked for it.
+#[test]
+fn lines_are_counted_by_page_and_node() {
+    let mut world = world(1 << 20);
+    let lines = world.counters.local_lines + world.counters.remote_lines;
+    assert_eq!(world.take_accesses(0), []);
+    let seen = world.take_accesses(1);
+    assert!(seen.iter().all(|page| page.from == NodeId(0) && page.address % 4096 == 0));
+    assert_eq!(seen.iter().map(|page| page.lines).sum::<u64>(), lines);
+    assert_eq!(world.lost_accesses(), 0);
+    assert_eq!(world.take_accesses(1), [], "reading clears");
+}
+
+/// Goal: there are no more counters than there are, and what they say is what the choice of hot
+/// pages takes.
+#[test]
+fn counters_are_bounded() {
+    let mut world = world(64);
+    let lines = world.counters.local_lines + world.counters.remote_lines;
+    let seen = world.take_accesses(1);
+    assert_eq!(seen.len(), 64);
+    let counted = seen.iter().map(|page| page.lines).sum::<u64>();
+    assert_eq!(counted + world.lost_accesses(), lines);
+    let mut counts = Counts::new(4096);
+    seen.iter().for_each(|page| counts.add(page.address, page.from, page.lines));
+    assert_eq!(counts.pages().count(), 64);
+}
+
+/// Goal: without counters nothing is counted.
+#[test]
+fn without_counters_nothing_is_counted() {
+    let mut world = world(0);
+    assert_eq!(world.take_accesses(1), []);
+    assert_eq!(world.lost_accesses(), 0);
+}

@@ -1,0 +1,72 @@
+//! Machines and scenarios for tests.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use nodeward_model::{CpuId, NodeId};
+use nodeward_scenario::{
+    Access, Home, Kind, Machine, Node, Params, Placement, Scenario, Scheduler, Workload,
+};
+
+/// So many nodes of so many CPUs and GiB, at distance 20.
+pub fn machine(nodes: u32, cpus: u32, gib: u64) -> Machine {
+    let node = |id: u32| Node {
+        id: NodeId(id),
+        cpus: (id * cpus..(id + 1) * cpus).map(CpuId).collect(),
+        threads_per_core: 1,
+        memory_bytes: gib << 30,
+        latency_ns: None,
+        bandwidth_bytes_per_s: None,
+    };
+    let distance = |from, to| if from == to { 10 } else { 20 };
+    let row = |from| (0..nodes).map(|to| distance(from, to)).collect();
+    Machine {
+        nodes: (0..nodes).map(node).collect(),
+        distances: (0..nodes).map(row).collect(),
+        links: Vec::new(),
+        params: Params::default(),
+    }
+}
+
+/// Processes of one thread that stream through their memory.
+pub fn triad(processes: u32, mib: u64) -> Workload {
+    let access = Access { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
+    Workload {
+        name: "triad".to_owned(),
+        kind: Kind::Triad { access },
+        processes,
+        threads: 1,
+        memory_bytes: mib << 20,
+        huge: false,
+        placement: Placement::FirstTouch,
+        nodes: None,
+        home: Home::None,
+        start_ns: 0,
+        own_groups: true,
+        populated: false,
+    }
+}
+
+/// One workload, for a second.
+pub fn scenario(machine: Machine, workload: Workload) -> Scenario {
+    Scenario {
+        name: "test".to_owned(),
+        about: String::new(),
+        machine,
+        workloads: vec![workload],
+        scheduler: Scheduler::Blind,
+        actions: Vec::new(),
+        time_ns: 1_000_000_000,
+        sample_ns: 10_000_000,
+        report: Vec::new(),
+    }
+}
+
+/// The same workload with its memory on these nodes.
+pub fn bound(workload: Workload, nodes: &str) -> Workload {
+    Workload { placement: Placement::Bind(nodes.parse().unwrap()), ..workload }
+}
+
+/// Processes of one thread that do something with their memory.
+pub fn workload(kind: Kind, processes: u32, mib: u64) -> Workload {
+    Workload { name: "work".to_owned(), kind, ..triad(processes, mib) }
+}
