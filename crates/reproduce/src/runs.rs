@@ -1,0 +1,138 @@
+//! Runs of scenarios, all at once, and what came of them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context as _, Result, bail};
+use nodeward_scenario::Scenario;
+use nodeward_sim::World;
+
+use crate::outcome::Outcome;
+use crate::table::Table;
+
+/// Every choice that is left open comes from it.
+pub const SEED: u64 = 1;
+
+/// A run of a scenario.
+#[derive(Clone)]
+pub struct Run {
+    /// The name that rows know it by; another one for each run of a table.
+    pub name: &'static str,
+    /// Which of the scenarios that come along.
+    pub scenario: &'static str,
+    /// Values for keys of it, `key=value`.
+    pub set: Vec<String>,
+    /// How it is driven.
+    pub drive: fn(&Scenario) -> Result<Outcome>,
+}
+
+impl Run {
+    /// From its beginning to its end.
+    pub fn of(name: &'static str, scenario: &'static str) -> Self {
+        Self { name, scenario, set: Vec::new(), drive: to_end }
+    }
+
+    /// With another value for a key.
+    #[must_use]
+    pub fn set(mut self, key: &str, value: &str) -> Self {
+        self.set.push(format!("{key}={value}"));
+        self
+    }
+
+    /// Driven in another way.
+    #[must_use]
+    pub fn driven(mut self, drive: fn(&Scenario) -> Result<Outcome>) -> Self {
+        self.drive = drive;
+        self
+    }
+
+    /// The command that shows the same run.
+    pub fn command(&self) -> String {
+        let sets: String = self.set.iter().map(|set| format!(" --set {set}")).collect();
+        format!("nodeward sim {}{sets}", self.scenario)
+    }
+
+    fn outcome(&self) -> Result<Outcome> {
+        let pair = |set: &String| {
+            let (key, value) = set.split_once('=').unwrap_or((set, ""));
+            (key.to_owned(), value.to_owned())
+        };
+        let sets: Vec<_> = self.set.iter().map(pair).collect();
+        let scenario = Scenario::find_with(self.scenario, &sets)?;
+        (self.drive)(&scenario)
+    }
+}
+
+fn to_end(scenario: &Scenario) -> Result<Outcome> {
+    let mut world = World::new(scenario, SEED);
+    world.run_until(scenario.time_ns);
+    Ok(Outcome::of(world.report()))
+}
+
+/// What came of the runs of a table, by their names.
+#[derive(Default)]
+pub struct Runs(BTreeMap<&'static str, Outcome>);
+
+impl Runs {
+    /// Of one run.
+    ///
+    /// # Panics
+    ///
+    /// If the table has no such run: a mistake of the table.
+    pub fn of(&self, name: &str) -> &Outcome {
+        self.0.get(name).unwrap_or_else(|| panic!("the table has no run {name}"))
+    }
+}
+
+/// How far all runs are, for who waits.
+#[derive(Default)]
+pub struct Watch {
+    done: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl Watch {
+    /// Runs that have ended.
+    pub fn done(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Lets no further run begin.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs what all tables need, so many at a time; the outcomes table by table.
+///
+/// # Errors
+///
+/// If a run cannot be made, or if it was told to stop.
+pub fn run_all(tables: &[Table], jobs: usize, watch: &Watch) -> Result<Vec<Runs>> {
+    let whole = |(index, table): (usize, &Table)| {
+        table.runs.iter().map(move |run| (index, run.clone())).collect::<Vec<_>>()
+    };
+    let queue: Vec<_> = tables.iter().enumerate().flat_map(whole).collect();
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    let work = || {
+        while !watch.stopped.load(Ordering::Relaxed) {
+            let Some((table, run)) = queue.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+            let outcome = run.outcome().with_context(|| format!("run {}", run.name));
+            watch.done.fetch_add(1, Ordering::Relaxed);
+            outcomes.lock().expect("no worker panics").push((*table, run.name, outcome));
+        }
+    };
+    thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+    let outcomes = outcomes.into_inner().expect("no worker panics");
+    if outcomes.len() < queue.len() {
+        bail!("stopped after {} of {} runs", outcomes.len(), queue.len());
+    }
+    let mut all: Vec<_> = tables.iter().map(|_| Runs::default()).collect();
+    for (table, name, outcome) in outcomes {
+        all[table].0.insert(name, outcome?);
+    }
+    Ok(all)
+}

@@ -1,0 +1,22 @@
+//! The tables, in the order in which the seeds count.
+
+use crate::table::Table;
+
+mod counters_2004;
+mod home_2012;
+mod parallel_2017;
+mod pcp_2023;
+mod tlb_2023;
+mod zen3;
+
+/// All of them.
+pub fn all() -> Vec<Table> {
+    vec![
+        parallel_2017::table(),
+        tlb_2023::table(),
+        home_2012::table(),
+        counters_2004::table(),
+        pcp_2023::table(),
+        zen3::table(),
+    ]
+}

@@ -1,0 +1,16 @@
+//! Batched TLB flushing (2023)
+
+use crate::table::Table;
+
+/// The table.
+pub fn table() -> Table {
+    Table {
+        name: "tlb",
+        title: "Batched TLB flushing (2023)",
+        about: "",
+        runs: Vec::new(),
+        fitted: Vec::new(),
+        rows: Vec::new(),
+        beyond: None,
+    }
+}
