@@ -67,7 +67,7 @@ impl World {
                 }
             }
             ActionKind::MigrateOnFault => {
-                self.start_kernel_task(None, Box::new(MakeLazy { spaces }));
+                self.start_lazy(spaces);
             }
             ActionKind::Home { to } => {
                 let home = self.machine.index_of(to);
@@ -78,6 +78,11 @@ impl World {
             }
             ActionKind::Kill => spaces.into_iter().for_each(|space| self.end_process(space)),
         }
+    }
+
+    /// Starts a thread that marks processes.
+    pub(crate) fn start_lazy(&mut self, spaces: VecDeque<SpaceId>) {
+        self.start_kernel_task(None, Box::new(MakeLazy { spaces }));
     }
 
     fn migrate(
