@@ -1,6 +1,7 @@
 //! The command line, as it was typed. Nothing here looks at the machine.
 
 mod bench;
+mod reproduce;
 mod sim;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use crate::exit::Exit;
 use crate::settings::MoveLayer;
 
 pub use bench::{BenchArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
+pub use reproduce::{ReproduceArgs, ReproduceFigure};
 pub use sim::SimArgs;
 
 /// Keeps memory next to the threads that use it.
@@ -78,6 +80,13 @@ pub enum Verb {
     /// second of a large machine may take longer or shorter than a second here.
     #[command(after_long_help = examples::SIM)]
     Sim(SimArgs),
+    /// Simulate what five documents measured: their figures, ours, and what nodeward adds.
+    ///
+    /// Each table is of a document that nodeward implements: threads that copy pages (2017),
+    /// batched TLB flushes (tlb), home nodes (2012), migration by hardware counters (2004), page
+    /// lists that size themselves (pcp); zen3 are figures of others. A minute on two CPUs for all.
+    #[command(after_long_help = examples::REPRODUCE)]
+    Reproduce(ReproduceArgs),
     /// Explain why pages stayed behind: what a reason means, why the kernel does it, what to do
     Explain(ExplainArgs),
     /// Write the manual pages into a directory

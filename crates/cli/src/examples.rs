@@ -107,3 +107,15 @@ Examples:
 
   Whether the same seed is the same run
     $ nodeward sim sixteen-nodes --limit 100ms --check-determinism";
+
+/// Of `reproduce`.
+pub const REPRODUCE: &str = "\
+Examples:
+  All tables, with pictures:
+    $ nodeward reproduce --plot reproduce.svg
+
+  What page lists that size themselves are worth:
+    $ nodeward reproduce pcp
+
+  Rows outside of their tolerance, for scripts; exit code 8 if there are any:
+    $ nodeward reproduce --json | jq '.tables[].rows[] | select(.verdict == \"outside\")'";
