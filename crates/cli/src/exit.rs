@@ -75,7 +75,7 @@ impl Exit {
             Self::Gone => "the process does not exist, ended, or was replaced by exec",
             Self::Failed => "the machine failed in another way",
             Self::Lost => "a check found memory that did not hold what was written",
-            Self::Differs => "simulations differ that must be the same, or a figure is out of tolerance",
+            Self::Differs => "simulations differ that must be the same, or a figure is far off",
             Self::Interrupted => "interrupted by Ctrl-C; what was done is in the account",
         }
     }
