@@ -2,6 +2,7 @@
 
 mod bench;
 mod sim;
+mod sweep;
 
 use std::path::PathBuf;
 
@@ -16,7 +17,8 @@ use crate::exit::Exit;
 use crate::settings::MoveLayer;
 
 pub use bench::{BenchArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
-pub use sim::SimArgs;
+pub use sim::{SimArgs, SimVerb};
+pub use sweep::SweepArgs;
 
 /// Keeps memory next to the threads that use it.
 #[derive(Debug, Parser)]
