@@ -120,3 +120,89 @@ fn held(text: &str, format: Format, plan: &Plan, numbers: &[usize]) -> Result<(V
         false => bail!("its last line is none of this sweep's"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, SimVerb, Verb};
+
+    fn plan(words: &[&str]) -> Plan {
+        let words = [&["nodeward", "sim", "sweep", "two-socket"], words].concat();
+        let Verb::Sim(args) = Cli::parse_from(words).verb else { panic!("it is a simulation") };
+        let Some(SimVerb::Sweep(args)) = args.verb else { panic!("it is a sweep") };
+        Plan::new("two-socket", &args).unwrap()
+    }
+
+    /// A file of some points, with figures made by hand.
+    fn file(plan: &Plan, format: Format, numbers: &[usize]) -> String {
+        let measures = plan.columns.len() - plan.first_measure();
+        let line = |&number: &usize| {
+            let figures = (0..measures).map(|place| (number * 100 + place).to_string());
+            let row: Vec<_> = plan.identity(number).into_iter().chain(figures).collect();
+            format.line(&plan.columns, &row)
+        };
+        let lines = format.header(&plan.columns).into_iter().chain(numbers.iter().map(line));
+        lines.map(|line| line + "\n").collect()
+    }
+
+    /// Goal: wherever a file ends, its complete rows are kept, and nothing else.
+    #[test]
+    fn complete_rows_are_kept_at_every_byte() {
+        let plan = plan(&["--grid", "workload.stream.place=\"bind:0,1\",bind:1", "--seeds", "1-3"]);
+        let numbers = [1, 3, 5];
+        for format in [Format::Csv, Format::JsonLines] {
+            let text = file(&plan, format, &numbers);
+            let heads = usize::from(format == Format::Csv);
+            for end in 0..=text.len() {
+                let part = &text[..end];
+                let (rows, bytes) = held(part, format, &plan, &numbers).unwrap();
+                let lines = part.matches('\n').count();
+                assert_eq!(rows.len(), lines.saturating_sub(heads), "{part}");
+                assert_eq!(bytes, part.rfind('\n').map_or(0, |at| at + 1), "{part}");
+                let read =
+                    rows.iter().zip(numbers).all(|(row, n)| row.starts_with(&plan.identity(n)));
+                assert!(read, "{rows:?}");
+            }
+        }
+    }
+
+    /// Goal: a file of other points, of another sweep, or with more than there is to be, is refused.
+    #[test]
+    fn other_files_are_refused() {
+        let grid = ["--grid", "machine.latency=80ns,90ns", "--seeds", "1-3"];
+        let (mine, other) = (plan(&grid), plan(&grid[..2]));
+        for format in [Format::Csv, Format::JsonLines] {
+            let text = file(&mine, format, &[0, 2]);
+            assert!(held(&text, format, &mine, &[0, 2, 4]).is_ok());
+            for numbers in [&[0][..], &[0, 1], &[2, 4]] {
+                assert!(held(&text, format, &mine, numbers).is_err(), "{numbers:?}");
+            }
+            assert!(held(&text, format, &other, &[0, 2]).is_err());
+            let more = text.clone() + "x";
+            assert!(held(&more, format, &mine, &[0, 2]).is_err(), "behind the last row");
+            assert!(held(&more, format, &mine, &[0, 2, 4]).is_err(), "no row begins so");
+            assert!(held("notes", format, &mine, &[0, 2]).is_err());
+        }
+    }
+
+    /// Goal: everything that rows depend on makes another sweep; how they are made does not.
+    #[test]
+    fn sweeps_are_told_apart() {
+        let id = |words: &[&str]| plan(words).id;
+        let mine = id(&["--grid", "time=1s,2s"]);
+        assert_eq!(id(&["--grid", "time=1s,2s", "--jobs", "7", "--shard", "1/2"]), mine);
+        let others: [&[&str]; 6] = [
+            &["--grid", "time=2s,1s"],
+            &["--grid", "sample=1s,2s"],
+            &["--grid", "time=1s,2s", "--seeds", "2"],
+            &["--grid", "time=1s,2s", "--set", "machine.latency=90ns"],
+            &["--grid", "time=1s,2s", "--measure", "run"],
+            &["--limit", "1s"],
+        ];
+        for other in others {
+            assert_ne!(id(other), mine, "{other:?}");
+        }
+    }
+}

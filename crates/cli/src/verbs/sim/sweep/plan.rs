@@ -54,13 +54,13 @@ impl Plan {
             measures: Vec::new(),
             grid,
         };
+        plan.check()?;
         let first = plan.scenario(&plan.grid.point(0))?;
         plan.measures = measure::chosen(&first, &args.measure)?;
         let names = plan.measures.iter().map(|measure| measure.name.clone());
         let head = IDENTITY.into_iter().chain(plan.grid.axes().iter().map(Axis::key));
         plan.columns = head.map(str::to_owned).chain(names).collect();
         plan.id = plan.fingerprint();
-        plan.check()?;
         Ok(plan)
     }
 
