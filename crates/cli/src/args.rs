@@ -77,8 +77,8 @@ pub enum Verb {
     ///
     /// SCENARIO is the name of one that comes along (--list) or the path of a file like them. The
     /// same seed is the same run, on every machine. What is measured in seconds is virtual: a
-    /// second of a large machine may take longer or shorter than a second here. A file that is called
-    /// like one of the commands is given with its directory, as ./sweep.
+    /// second of a large machine may take longer or shorter than a second here. A file that is
+    /// called like one of the commands is given with its directory, as ./sweep.
     #[command(after_long_help = examples::SIM)]
     Sim(SimArgs),
     /// Explain why pages stayed behind: what a reason means, why the kernel does it, what to do

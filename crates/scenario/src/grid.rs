@@ -88,7 +88,7 @@ fn expanded(part: &str) -> Result<Vec<String>, GridError> {
     let wrong = || {
         GridError::new(
             format!("'{part}' is no range"),
-            "A..B, A..B+STEP or A..B*FACTOR such as 1..8, 0..100ns+20ns or 64KiB..4MiB*2, with \
+            "A..B, A..B+STEP or A..B*FACTOR such as 1..8, 0..100ns+20ns or 1MiB..16MiB*2, with \
              whole numbers, from a smaller to a larger one in the same unit",
         )
     };

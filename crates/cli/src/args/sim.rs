@@ -10,8 +10,8 @@ use super::{OutputArgs, ProgressArgs, SweepArgs};
 use crate::examples;
 use crate::verbs::sim::Figure;
 
-/// What `sim` is told: a scenario, or one of its own verbs. A file that is called as a verb is given
-/// with its directory: `./sweep`.
+/// What `sim` is told: a scenario, or one of its own verbs. A file that is called as a verb is
+/// given with its directory: `./sweep`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SimArgs {

@@ -16,8 +16,8 @@ pub struct SweepArgs {
     /// A scenario, by name or by the path of its file
     #[arg(value_name = "SCENARIO", required_unless_present = "merge")]
     pub scenario: Option<String>,
-    /// A key of the scenario, as --set takes it, and its values: a list, a range 1..8, 0..100ns+20ns
-    /// or 64KiB..4MiB*2, or several of them; may be repeated: every combination is a point
+    /// A key of the scenario, as --set takes it, and its values: a list, a range such as 1..8,
+    /// 0..100ns+20ns or 1MiB..16MiB*2, or both; may be repeated: every combination is a point
     #[arg(long, value_name = "KEY=VALUES")]
     pub grid: Vec<Axis>,
     /// Simulate each combination with each of these seeds, such as 1-5
@@ -29,8 +29,8 @@ pub struct SweepArgs {
     /// Simulate so much virtual time [default: as the scenario says]
     #[arg(long, value_name = "TIME", value_parser = virtual_ns)]
     pub limit: Option<u64>,
-    /// What to tell of each point: groups (run, workloads, moves, latencies, time, counters, all) or
-    /// single figures, such as done_per_s or stream.local_ppm [default: what most people look at]
+    /// What to tell of each point: groups (run, workloads, moves, latencies, time, counters, all)
+    /// or single figures, such as done_per_s or stream.local_ppm [default: some of each]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub measure: Vec<String>,
     /// Simulate so many points at a time [default: one on each CPU]

@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Goal: a file of other points, of another sweep, or with more than there is to be, is refused.
+    /// Goal: a file of other points, of another sweep, or with too many rows, is refused.
     #[test]
     fn other_files_are_refused() {
         let grid = ["--grid", "machine.latency=80ns,90ns", "--seeds", "1-3"];
@@ -191,14 +191,14 @@ mod tests {
     #[test]
     fn sweeps_are_told_apart() {
         let id = |words: &[&str]| plan(words).id;
-        let mine = id(&["--grid", "time=1s,2s"]);
-        assert_eq!(id(&["--grid", "time=1s,2s", "--jobs", "7", "--shard", "1/2"]), mine);
+        let mine = id(&["--grid", "time=2s,3s"]);
+        assert_eq!(id(&["--grid", "time=2s,3s", "--jobs", "7", "--shard", "1/2"]), mine);
         let others: [&[&str]; 6] = [
-            &["--grid", "time=2s,1s"],
+            &["--grid", "time=3s,2s"],
             &["--grid", "sample=1s,2s"],
-            &["--grid", "time=1s,2s", "--seeds", "2"],
-            &["--grid", "time=1s,2s", "--set", "machine.latency=90ns"],
-            &["--grid", "time=1s,2s", "--measure", "run"],
+            &["--grid", "time=2s,3s", "--seeds", "2"],
+            &["--grid", "time=2s,3s", "--set", "machine.latency=90ns"],
+            &["--grid", "time=2s,3s", "--measure", "run"],
             &["--limit", "1s"],
         ];
         for other in others {

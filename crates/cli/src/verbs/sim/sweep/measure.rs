@@ -244,7 +244,7 @@ mod tests {
     /// Goal: time in which several moves are under way counts once, and pauses do not count.
     #[test]
     fn moves_side_by_side_take_their_time_once() {
-        let scenario = Scenario::find_with("two-socket", &[("time", "1ms")]).unwrap();
+        let scenario = Scenario::find("two-socket").unwrap();
         let mut report = World::new(&scenario, 1).report();
         let part = |began_ns, ended_ns, moved| MoveReport {
             action: 0,

@@ -23,8 +23,8 @@ pub struct Plan {
     pub grid: Grid,
     /// The names of its columns.
     pub columns: Vec<String>,
-    /// What tells it from other sweeps: everything that a row depends on goes into it. It begins with
-    /// a letter, so that nobody takes it for a number.
+    /// What tells it from other sweeps: everything that a row depends on goes into it. It begins
+    /// with a letter, so that nobody takes it for a number.
     pub id: String,
     source: Source,
     sets: Vec<(String, String)>,
