@@ -1,7 +1,9 @@
 //! The command line, as it was typed. Nothing here looks at the machine.
 
 mod bench;
+mod reproduce;
 mod sim;
+mod sweep;
 
 use std::path::PathBuf;
 
@@ -16,7 +18,9 @@ use crate::exit::Exit;
 use crate::settings::MoveLayer;
 
 pub use bench::{BenchArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
-pub use sim::SimArgs;
+pub use reproduce::{ReproduceArgs, ReproduceFigure};
+pub use sim::{SimArgs, SimVerb};
+pub use sweep::SweepArgs;
 
 /// Keeps memory next to the threads that use it.
 #[derive(Debug, Parser)]
@@ -75,9 +79,17 @@ pub enum Verb {
     ///
     /// SCENARIO is the name of one that comes along (--list) or the path of a file like them. The
     /// same seed is the same run, on every machine. What is measured in seconds is virtual: a
-    /// second of a large machine may take longer or shorter than a second here.
+    /// second of a large machine may take longer or shorter than a second here. A file that is
+    /// called like one of the commands is given with its directory, as ./sweep.
     #[command(after_long_help = examples::SIM)]
     Sim(SimArgs),
+    /// Simulate what five documents measured: their figures, ours, and what nodeward adds.
+    ///
+    /// Each table is of a document that nodeward implements: threads that copy pages (2017),
+    /// batched TLB flushes (tlb), home nodes (2012), migration by hardware counters (2004), page
+    /// lists that size themselves (pcp); zen3 are figures of others. A minute on two CPUs for all.
+    #[command(after_long_help = examples::REPRODUCE)]
+    Reproduce(ReproduceArgs),
     /// Explain why pages stayed behind: what a reason means, why the kernel does it, what to do
     Explain(ExplainArgs),
     /// Write the manual pages into a directory

@@ -66,6 +66,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Completions { shell } => verbs::manual::completions(*shell),
         Verb::Bench(args) => verbs::bench::run(args),
         Verb::Sim(args) => verbs::sim::run(args),
+        Verb::Reproduce(args) => verbs::reproduce::run(args),
         Verb::Doctor(args) => verbs::doctor::run(*args, &mut std::io::stdout().lock()),
     }
 }

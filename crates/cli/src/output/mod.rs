@@ -9,6 +9,7 @@ pub mod ledger;
 pub mod moves;
 mod plot;
 pub mod ranking;
+pub mod reproduce;
 pub mod residency;
 pub mod sim;
 pub mod simulated;

@@ -7,6 +7,7 @@ pub mod manual;
 pub mod migrate;
 pub mod migrate_files;
 pub mod migratepages;
+pub mod reproduce;
 pub mod show;
 pub mod sim;
 pub mod undo;

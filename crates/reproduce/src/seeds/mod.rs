@@ -9,6 +9,9 @@ mod pcp_2023;
 mod tlb_2023;
 mod zen3;
 
+/// Their names, in this order.
+pub const NAMES: [&str; 6] = ["2017", "tlb", "2012", "2004", "pcp", "zen3"];
+
 /// All of them.
 pub fn all() -> Vec<Table> {
     vec![

@@ -1,0 +1,46 @@
+//! What `reproduce` is told.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use nodeward_reproduce::seeds;
+
+use super::{OutputArgs, ProgressArgs};
+
+/// What `reproduce` is told.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Which tables; all of them if none is given
+    #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(seeds::NAMES))]
+    pub tables: Vec<String>,
+    /// Draw ours beside the seeds', and what nodeward adds, into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// Write the page of the documentation, reproduce.md, and its pictures into this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "tables")]
+    pub docs: Option<PathBuf>,
+    /// Simulations at a time [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+    /// Print one number as one line of JSON: a row of SPEC.md
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["plot", "docs", "json"])]
+    pub figure: Option<ReproduceFigure>,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// One number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReproduceFigure {
+    /// Rows outside of their tolerance, and goals that are not reached
+    Outside,
+    /// How many seconds it takes here
+    Wall,
+    /// Of one table: the figure with everything that nodeward adds
+    Beyond,
+}

@@ -1,0 +1,121 @@
+//! What `nodeward reproduce` has to tell, as text, as JSON, as pictures and as a page.
+
+mod page;
+mod plot;
+
+use std::fmt::Write as _;
+
+use nodeward_reproduce::{
+    Basis, BeyondResult, Expected, Kind, RowResult, StepResult, TableResult, Unit,
+};
+use serde_json::{Value, json};
+
+pub use page::docs;
+pub use plot::svg;
+
+/// The tables for programs.
+pub fn json(results: &[TableResult]) -> Value {
+    json!({ "schema": "nodeward.reproduce/1", "tables": results })
+}
+
+/// The tables for people.
+pub fn text(results: &[TableResult]) -> String {
+    let tables: Vec<_> = results.iter().map(table).collect();
+    tables.join("\n")
+}
+
+fn table(table: &TableResult) -> String {
+    let mut text = format!(
+        "{}: {}\n  {:<52}{:>16}{:>12}{:>8}  {:<12}{}\n",
+        table.name, table.title, "", "SEED", "OURS", "RATIO", "", "VERDICT"
+    );
+    for row in &table.rows {
+        text += &row_text(row);
+    }
+    for fitted in &table.fitted {
+        let _ =
+            writeln!(text, "  fitted: {} = {}, on {}", fitted.parameter, fitted.value, fitted.on);
+    }
+    text + &table.beyond.as_ref().map_or(String::new(), beyond)
+}
+
+fn row_text(row: &RowResult) -> String {
+    let mut text = format!(
+        "  {:<52}{:>16}{:>12}{:>7.2}x  {:<12}{}\n",
+        row.name,
+        expected(row.expected, row.unit),
+        figure(row.ours, row.unit),
+        row.ratio,
+        basis(row),
+        row.verdict.word(),
+    );
+    if let Some((seed, ours)) = row.from {
+        let [seed, ours] = [seed, ours].map(|value| figure(value, row.unit));
+        let _ = writeln!(text, "    {:<50}{seed:>16}{ours:>12}", "before");
+    }
+    for words in [row.counter.as_str(), row.why].into_iter().filter(|words| !words.is_empty()) {
+        let _ = writeln!(text, "    {words}");
+    }
+    if let Some(lacks) = row.lacks {
+        let _ = writeln!(text, "    the model lacks: {lacks}");
+    }
+    text
+}
+
+fn beyond(beyond: &BeyondResult) -> String {
+    let mut text = format!("  beyond the seed: {}\n", beyond.figure);
+    for step in &beyond.steps {
+        let _ = writeln!(
+            text,
+            "    {:<50}{:>16}{:>12}  {}",
+            step.name,
+            figure(step.ours, beyond.unit),
+            gain(step),
+            step.why
+        );
+    }
+    let reached = if beyond.reached { "reached" } else { "NOT REACHED" };
+    let goal = figure(beyond.goal.figure, beyond.unit);
+    let _ = writeln!(text, "    goal: {goal}, {}: {reached}", beyond.goal.what);
+    text
+}
+
+/// How many times as good as the step before.
+fn gain(step: &StepResult) -> String {
+    step.gain.map_or(String::new(), |gain| format!("{gain:.2}x"))
+}
+
+/// Where a figure comes from, in a word.
+fn basis(row: &RowResult) -> &'static str {
+    match (row.kind, row.basis) {
+        (_, Basis::Calibrated(_)) => "calibrated",
+        (Kind::HoldOut, _) => "hold-out",
+        _ => "predicted",
+    }
+}
+
+fn expected(expected: Expected, unit: Unit) -> String {
+    match expected {
+        Expected::One(value) => figure(value, unit),
+        Expected::Between(least, most) => {
+            format!("{}-{}", digits(least), figure(most, unit))
+        }
+    }
+}
+
+fn figure(value: f64, unit: Unit) -> String {
+    let sign = unit.sign();
+    let gap = if matches!(unit, Unit::Times | Unit::Count) { "" } else { " " };
+    format!("{}{gap}{sign}", digits(value))
+}
+
+/// Three digits or more.
+fn digits(value: f64) -> String {
+    let places = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.places$}")
+}

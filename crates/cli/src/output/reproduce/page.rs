@@ -1,0 +1,90 @@
+//! The page of the documentation that the command writes itself.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use nodeward_reproduce::{BeyondResult, RowResult, TableResult};
+
+use super::plot::charts;
+use super::{basis, expected, figure, gain};
+use crate::output::plot;
+
+/// What stands above the tables.
+const HEAD: &str = include_str!("head.md");
+
+/// Heads of the tables.
+const COLUMNS: &str = "\
+| figure | seed | ours | ratio | basis | verdict | what shows the cause | why |
+|---|---|---|---|---|---|---|---|
+";
+const BEYOND_COLUMNS: &str = "\
+| with | figure | times as good | what it does |
+|---|---|---|---|
+";
+
+/// Files by name: the page, and a picture for each table.
+pub fn docs(results: &[TableResult]) -> Result<Vec<(String, String)>> {
+    let mut page = HEAD.to_owned();
+    let mut files = Vec::new();
+    for table in results {
+        let picture = format!("reproduce-{}.svg", table.name);
+        page += &table_text(table, &picture);
+        files.push((picture, plot::svg(&charts(table), &[])?));
+    }
+    files.push(("reproduce.md".to_owned(), page));
+    Ok(files)
+}
+
+fn table_text(table: &TableResult, picture: &str) -> String {
+    let mut text = format!(
+        "\n## {}\n\n`nodeward reproduce {}`\n\n{}\n\n{COLUMNS}",
+        table.title, table.name, table.about
+    );
+    for row in &table.rows {
+        text += &row_text(row);
+    }
+    text += "\n";
+    for fitted in &table.fitted {
+        let _ = writeln!(
+            text,
+            "- fitted: `{}` = {}, on *{}*",
+            fitted.parameter, fitted.value, fitted.on
+        );
+    }
+    text += &table.beyond.as_ref().map_or(String::new(), beyond);
+    let _ = writeln!(text, "\n![figures and additions]({picture})\n\nRuns:\n");
+    for (name, command) in &table.commands {
+        let _ = writeln!(text, "- {name}: `{command}`");
+    }
+    text
+}
+
+fn row_text(row: &RowResult) -> String {
+    let [mut seed, mut ours] = [expected(row.expected, row.unit), figure(row.ours, row.unit)];
+    if let Some((seed_before, ours_before)) = row.from {
+        seed = format!("{} -> {seed}", figure(seed_before, row.unit));
+        ours = format!("{} -> {ours}", figure(ours_before, row.unit));
+    }
+    let lacks = row.lacks.map_or(String::new(), |lacks| format!(" The model lacks: {lacks}"));
+    format!(
+        "| {} | {seed} | {ours} | {:.2} | {} | {} | {} | {}{lacks} |\n",
+        row.name,
+        row.ratio,
+        basis(row),
+        row.verdict.word(),
+        row.counter,
+        row.why,
+    )
+}
+
+fn beyond(beyond: &BeyondResult) -> String {
+    let mut text = format!("\nBeyond the seed: {}\n\n{BEYOND_COLUMNS}", beyond.figure);
+    for step in &beyond.steps {
+        let figure = figure(step.ours, beyond.unit);
+        let _ = writeln!(text, "| {} | {figure} | {} | {} |", step.name, gain(step), step.why);
+    }
+    let reached = if beyond.reached { "reached" } else { "not reached" };
+    let goal = figure(beyond.goal.figure, beyond.unit);
+    let _ = writeln!(text, "\nGoal: {goal}, {}: {reached}.", beyond.goal.what);
+    text
+}

@@ -1,0 +1,109 @@
+//! `nodeward reproduce`: what five documents measured, simulated.
+
+use std::fs;
+use std::path::Path;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nodeward_reproduce::{Table, TableResult, Watch, run_all, seeds};
+use serde_json::{Value, json};
+
+use crate::args::{ReproduceArgs, ReproduceFigure};
+use crate::exit::Exit;
+use crate::output;
+use crate::output::reproduce as out;
+use crate::progress::{self, Shown};
+use crate::verbs::bench::rounded;
+
+/// How many of all runs have ended.
+struct Live {
+    watch: Watch,
+    total: u64,
+}
+
+impl Shown for Live {
+    fn done_of_total(&self) -> (u64, u64) {
+        (self.watch.done() as u64, self.total)
+    }
+
+    fn words(&self, _elapsed: Duration) -> String {
+        format!("{} of {} simulations", self.watch.done(), self.total)
+    }
+
+    fn stop(&self) {
+        self.watch.stop();
+    }
+}
+
+/// Simulates, prints, and tells by the exit code whether all is as near as it has to be.
+pub fn run(args: &ReproduceArgs) -> Result<Exit> {
+    let began = Instant::now();
+    let results = results(args)?;
+    if let Some(figure) = args.figure {
+        output::print(&format!("{}\n", number(figure, &results, began.elapsed())?))?;
+        return Ok(Exit::Done);
+    }
+    if let Some(path) = &args.plot {
+        write(path, &out::svg(&results)?)?;
+    }
+    if let Some(directory) = &args.docs {
+        write_docs(directory, &results)?;
+    }
+    output::print(&match args.output.json {
+        true => format!("{}\n", out::json(&results)),
+        false => out::text(&results),
+    })?;
+    Ok(if misses(&results).is_empty() { Exit::Done } else { Exit::Differs })
+}
+
+fn results(args: &ReproduceArgs) -> Result<Vec<TableResult>> {
+    let is_meant =
+        |table: &Table| args.tables.is_empty() || args.tables.iter().any(|name| name == table.name);
+    let tables: Vec<_> = seeds::all().into_iter().filter(is_meant).collect();
+    let total = tables.iter().map(|table| table.runs.len() as u64).sum();
+    let live = Live { watch: Watch::default(), total };
+    let cpus = available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.map_or(cpus, |jobs| jobs as usize);
+    let runs =
+        progress::watch(&live, args.progress.when(), || run_all(&tables, jobs, &live.watch))??;
+    Ok(tables.iter().zip(&runs).map(|(table, runs)| table.judge(runs)).collect())
+}
+
+/// Rows outside of their tolerance and goals that are not reached, by name.
+fn misses(results: &[TableResult]) -> Vec<String> {
+    let of = |table: &TableResult| {
+        let rows = table.outside().map(|row| format!("{}: {}", table.name, row.name));
+        let goal = table.beyond.iter().filter(|beyond| !beyond.reached);
+        let goal = goal.map(|beyond| format!("{}: {}", table.name, beyond.goal.what));
+        rows.chain(goal).collect::<Vec<_>>()
+    };
+    results.iter().flat_map(of).collect()
+}
+
+fn number(figure: ReproduceFigure, results: &[TableResult], took: Duration) -> Result<Value> {
+    let misses = misses(results);
+    let measured = match figure {
+        ReproduceFigure::Outside => misses.len() as f64,
+        ReproduceFigure::Wall => took.as_secs_f64(),
+        ReproduceFigure::Beyond => match results {
+            [TableResult { beyond: Some(beyond), .. }] => {
+                beyond.steps.last().map_or(f64::NAN, |last| last.ours)
+            }
+            _ => bail!("name one table with --figure beyond, such as 2004"),
+        },
+    };
+    let rows: usize = results.iter().map(|table| table.rows.len()).sum();
+    Ok(json!({ "measured": rounded(measured), "rows": rows, "outside": misses }))
+}
+
+fn write_docs(directory: &Path, results: &[TableResult]) -> Result<()> {
+    for (name, text) in out::docs(results)? {
+        write(&directory.join(name), &text)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
