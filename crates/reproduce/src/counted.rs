@@ -1,5 +1,5 @@
-//! A program whose pages go where hardware counts who uses them: the machine of 2004 with the patch,
-//! and with what nodeward does instead.
+//! A program whose pages go where hardware counts who uses them: the machine of 2004 with the
+//! patch, and with what nodeward does instead.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -1,11 +1,12 @@
 //! Many programs on few nodes: what part of their memory is near, under the kernel of 2012 and with
-//! what nodeward does from user space.
+//! what nodeward does from user space. The rule of who is at home where is one of its own here:
+//! `policy` has none yet.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use nodeward_machine::{Machine as _, MoveBatch};
-use nodeward_model::{NodeId, Pid};
+use nodeward_model::{NodeId, Page, Pid, Place};
 use nodeward_scenario::Scenario;
 use nodeward_sim::{ProcessView, SimMachine};
 
@@ -160,7 +161,7 @@ fn bring(machine: &SimMachine, pid: Pid, home: NodeId) -> Result<u64> {
     for mapping in process.mappings()? {
         let mut pages = Vec::new();
         process.pages(&mapping, mapping.range, &mut pages)?;
-        let is_away = |page: &nodeward_model::Page| matches!(page.place, nodeward_model::Place::On(node) if node != home);
+        let is_away = |page: &Page| matches!(page.place, Place::On(node) if node != home);
         let away: Vec<u64> = (0..)
             .map(|index| mapping.range.start + index * page_bytes)
             .zip(&pages)

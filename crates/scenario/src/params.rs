@@ -122,7 +122,7 @@ params! {
     balance_ns "balance" Time, 8_000_000, "How often a CPU looks for tasks that it could take over",
         "Linux: balance_interval of a domain of some CPUs";
     balance_nodes_ns "balance-nodes" Time, 0,
-        "How often a node's lines are compared with those of other nodes; 0: each time it is looked",
+        "How often a node looks at lines of other nodes, too; 0: each time it looks",
         "Linux 3.3: 8 to 32 ms for a domain of nodes, 32 times that where CPUs are busy";
     switch_ns "switch" Time, 1_500, "A change from one task to another", "1 to 2 us";
     cache_hot_ns "cache-hot" Time, 500_000,

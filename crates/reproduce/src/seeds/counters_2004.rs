@@ -32,11 +32,11 @@ pub fn table() -> Table {
     Table {
         name: "2004",
         title: "Migration by hardware counters (2004)",
-        about: "An OpenMP program of 1 GB on 16 CPUs of four nodes of Itanium 2. Memory is placed by \
-            hand, or spread over all nodes; then pages go where 2048 counters a node say, by the \
-            posted call, which compares each page table entry with each address of a list. What \
-            counters and faulty controllers take is given by the mail, the search comes from a \
-            model of the caches. Calls do not hold a lock that faults wait for.",
+        about: "An OpenMP program of 1 GB on 16 CPUs of four nodes of Itanium 2. Memory is placed \
+            by hand, or spread over all nodes; then pages go where 2048 counters a node say, by \
+            the posted call, which compares each page table entry with each address of a list. \
+            What counters and faulty controllers take is given by the mail, the search comes from \
+            a model of the caches. Calls do not hold a lock that faults wait for.",
         runs: runs(),
         fitted: vec![
             Fitted { parameter: "lines a CPU", value: "195.9 M", on: "random or round robin" },
@@ -137,9 +137,9 @@ fn search(row: Row, run: &'static str) -> Row {
 
 fn rows() -> Vec<Row> {
     vec![
-        elapsed("placed by hand", "by-hand", 86.0).calibrated("workload.openmp.compute").why(
-            "Each thread computes, and waits 200 ns for each of its misses.",
-        ),
+        elapsed("placed by hand", "by-hand", 86.0)
+            .calibrated("workload.openmp.compute")
+            .why("Each thread computes, and waits 200 ns for each of its misses."),
         elapsed("random or round robin", "spread", 121.0).calibrated("lines a CPU").why(
             "Three of four misses wait 450 ns; what a CPU waits for in all is fitted on the \
                 difference.",
@@ -150,7 +150,8 @@ fn rows() -> Vec<Row> {
         ),
         in_rounds(elapsed("real", "real", 106.0), "real").why(
             "Every second of calls and deciding on one CPU is one that all threads wait for at a \
-                barrier; 1.5 s of deciding and 10 s lost to faulty controllers are given by the mail.",
+                barrier; 1.5 s of deciding and 10 s lost to faulty controllers are \
+                given by the mail.",
         ),
         search(
             Row::headline("to move 750 MB", Unit::Seconds, Expected::Between(2.0, 3.0))
