@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use nodeward_migrate::{Refusal, Refused, Run};
 use nodeward_model::SkipReason;
+use nodeward_scenario::Bug;
 
 use super::Folio;
 use crate::space::{PageByte, SpaceId};
@@ -141,6 +142,7 @@ impl World {
         for (node, folios) in by_node {
             ns += self.lock_lists(way, node, folios);
         }
+        self.note_away(way, seats, &leaving[..got]);
         ns
     }
 
@@ -153,7 +155,10 @@ impl World {
             true => self.take_huge(way.cpu, way.to, size, wanted),
             false => self.take_pages(way.cpu, way.to, wanted),
         };
-        (taken.pages as usize, taken.ns)
+        match self.has_bug(Bug::OverCapacity) {
+            true => (leaving.len(), taken.ns),
+            false => (taken.pages as usize, taken.ns),
+        }
     }
 
     /// The lock of the page lists of the space's group on a node, for so many folios.
@@ -186,18 +191,21 @@ impl World {
         runs: &[Run],
         refused: &mut Vec<Refused>,
     ) -> u64 {
-        let mut free = Freed::default();
+        let (mut free, mut lost) = (Freed::default(), self.has_bug(Bug::LosePage));
         for index in indices(runs) {
             let folio = seats[index].folio.clone();
             let byte = self.folio_byte(way.space, &folio);
             let whole = self.in_flight(way.space, &folio).len() as u64 == folio.len();
+            self.note_back(way.space, &folio, whole);
             let Some(from) = byte.node().filter(|_| whole) else {
                 refuse(seats, index, self.lost(way.space), refused);
                 continue;
             };
             self.set_folio(way.space, &folio, PageByte::on(way.to));
             self.memory.held[way.to] -= folio.len();
-            free.add(from, &seats[index]);
+            if !std::mem::take(&mut lost) {
+                free.add(from, &seats[index]);
+            }
             self.counters.migrated_pages += folio.len();
             *self.counters.migrated.entry((from, way.to)).or_default() += folio.len();
         }
@@ -217,6 +225,7 @@ impl World {
         let mut free = Freed::default();
         for index in indices(runs) {
             let folio = seats[index].folio.clone();
+            self.note_back(way.space, &folio, false);
             self.memory.held[way.to] -= folio.len();
             free.add(way.to, &seats[index]);
             let out = self.in_flight(way.space, &folio);
