@@ -27,9 +27,10 @@ impl Answers {
         Self { until_ns: vec![0; cpus] }
     }
 
-    /// One more for a CPU; returns how long it comes late because of others.
-    fn ask(&mut self, cpu: usize, now_ns: u64, answer_ns: u64) -> u64 {
-        let begin_ns = self.until_ns[cpu].max(now_ns);
+    /// One more for a CPU, that it does not see for a while; returns how long it comes late because
+    /// of that and of others.
+    fn ask(&mut self, cpu: usize, now_ns: u64, answer_ns: u64, late_ns: u64) -> u64 {
+        let begin_ns = self.until_ns[cpu].max(now_ns).saturating_add(late_ns).min(FAR_NS);
         self.until_ns[cpu] = begin_ns + answer_ns;
         begin_ns - now_ns
     }
@@ -99,7 +100,9 @@ impl World {
                 others.insert(node);
                 ns += remote_ns;
             }
-            slowest_ns = self.mover.answers.ask(target, self.now_ns, victim_ns).max(slowest_ns);
+            let late_ns = self.late_answer_ns();
+            let answers = &mut self.mover.answers;
+            slowest_ns = answers.ask(target, self.now_ns, victim_ns, late_ns).max(slowest_ns);
             self.steal_time(target, victim_ns);
             count += 1;
         }

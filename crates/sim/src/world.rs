@@ -143,7 +143,7 @@ impl World {
             traffic,
             seed,
             watch: Watch::new(scenario),
-            faults: FaultState::new(scenario),
+            faults: FaultState::new(scenario, seed),
             mover,
             moves: Vec::new(),
             sched,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use nodeward_migrate::Slice;
 use nodeward_scenario::Bug;
 
-use crate::mover::{Folio, Seat, Way};
+use crate::mover::{Folio, Seat, Way, folios_of};
 use crate::space::SpaceId;
 use crate::task::{CpuSet, Op, Part};
 use crate::world::World;
@@ -140,12 +140,10 @@ impl World {
 
     /// The copy of these parts of a batch begins.
     pub(crate) fn note_copies(&mut self, space: SpaceId, seats: &[Seat], slices: &[Slice]) {
-        let Some(first) = seats.first().filter(|_| self.faults.contents.on) else { return };
-        let bytes = (first.folio.len() * self.machine.params.page_bytes).max(1);
-        let ends = |slice: &Slice| (slice.offset / bytes, (slice.offset + slice.bytes - 1) / bytes);
-        let whole = slices.iter().filter(|slice| slice.bytes > 0).map(ends);
-        let copied = whole.flat_map(|(first, last)| first..=last);
-        let copied: std::collections::BTreeSet<_> = copied.map(|index| index as usize).collect();
+        if !self.faults.contents.on {
+            return;
+        }
+        let copied = folios_of(seats, slices, self.machine.params.page_bytes);
         let left_out = copied.first().copied().filter(|_| self.has_bug(Bug::StaleCopy));
         for index in copied.into_iter().filter(|index| Some(*index) != left_out) {
             self.note_copy(space, &seats[index].folio);

@@ -22,27 +22,40 @@
 
 mod census;
 mod contents;
+mod strikes;
 
+use std::collections::BTreeMap;
+
+use nodeward_model::Place;
+use nodeward_policy::sampling::Stream;
 use nodeward_scenario::{Bug, Faults, Scenario};
 
 pub use census::{Census, NodeCensus, ProcessCensus, StalePage};
 use contents::Contents;
+pub use strikes::RETRY_NS;
 
+use crate::space::SpaceId;
 use crate::world::World;
+
+/// Makes the stream of faults another one than that of the programs.
+const STREAM: u64 = 0x6661_756c_7473;
 
 /// What goes wrong, and what is kept to tell that nothing else did.
 #[derive(Debug)]
 pub struct FaultState {
     rates: Option<Faults>,
+    chance: Stream,
     contents: Contents,
+    /// Where looks from outside saw pages last, by space and address.
+    seen: BTreeMap<(SpaceId, u64), Place>,
 }
 
 impl FaultState {
-    /// Of a scenario.
-    pub fn new(scenario: &Scenario) -> Self {
+    /// Of a scenario that is run with a seed.
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let rates = scenario.faults.clone();
         let contents = Contents::new(rates.is_some());
-        Self { rates, contents }
+        Self { rates, chance: Stream::new(seed ^ STREAM), contents, seen: BTreeMap::new() }
     }
 
     /// What goes wrong at this time, if something does.

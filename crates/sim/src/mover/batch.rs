@@ -219,7 +219,10 @@ impl Drive {
                 let entries = u64::from(batch.out());
                 Todo::Busy(Spent::Flush, world.flush(way.cpu, way.space, entries), Stage::Ask)
             }
-            Step::Copy(slices) => copy(world, way, seats, slices),
+            Step::Copy(slices) => {
+                world.refuse_held(way, seats, slices, refused);
+                copy(world, way, seats, slices)
+            }
             Step::Map(runs) => {
                 let ns = world.map_ns(way, seats, runs, true);
                 Todo::Busy(Spent::Map, ns, Stage::Land(runs.to_vec()))

@@ -1,8 +1,8 @@
 //! What a step does to folios, and how long it takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nodeward_migrate::{Refusal, Refused, Run};
+use nodeward_migrate::{Refusal, Refused, Run, Slice};
 use nodeward_model::SkipReason;
 use nodeward_scenario::Bug;
 
@@ -41,6 +41,14 @@ pub struct Way {
 /// The seats of some runs.
 fn indices(runs: &[Run]) -> impl Iterator<Item = usize> + '_ {
     runs.iter().flat_map(|run| run.first as usize..(run.first + run.folios) as usize)
+}
+
+/// The seats of the folios that a copy has a part of, in their order.
+pub fn folios_of(seats: &[Seat], slices: &[Slice], page_bytes: u64) -> BTreeSet<usize> {
+    let bytes = seats.first().map_or(1, |first| first.folio.len() * page_bytes).max(1);
+    let some = slices.iter().filter(|slice| slice.bytes > 0);
+    let ends = |slice: &Slice| slice.offset / bytes..=(slice.offset + slice.bytes - 1) / bytes;
+    some.flat_map(ends).map(|index| index as usize).collect()
 }
 
 fn refuse(seats: &mut [Seat], index: usize, why: Refusal, refused: &mut Vec<Refused>) {
@@ -87,7 +95,8 @@ impl World {
         }
         let pinned = || {
             let pinned = &self.spaces[way.space].regions[folio.region].pinned;
-            pinned.range(folio.pages.clone()).next().is_some()
+            let is_pinned = pinned.range(folio.pages.clone()).next().is_some();
+            is_pinned || self.is_held(way.space, folio)
         };
         match node {
             None => Some(Refusal::Final(SkipReason::NotPresent)),
@@ -109,7 +118,9 @@ impl World {
     ) -> u64 {
         let (mut ns, mut leaving) = (0, Vec::new());
         for index in indices(runs) {
-            match self.refusal(way, &seats[index].folio) {
+            let failed = Refusal::Final(SkipReason::NoMemory);
+            let refusal = self.refusal(way, &seats[index].folio);
+            match refusal.or_else(|| self.allocation_fails().then_some(failed)) {
                 Some(why) => {
                     let node = self.folio_byte(way.space, &seats[index].folio).node();
                     seats[index].there = node == Some(way.to);
@@ -144,6 +155,22 @@ impl World {
         }
         self.note_away(way, seats, &leaving[..got]);
         ns
+    }
+
+    /// Turns those folios of a copy back that somebody took hold of since they are out of sight.
+    pub(crate) fn refuse_held(
+        &mut self,
+        way: &Way,
+        seats: &mut [Seat],
+        slices: &[Slice],
+        refused: &mut Vec<Refused>,
+    ) {
+        for index in folios_of(seats, slices, self.machine.params.page_bytes) {
+            if self.is_held(way.space, &seats[index].folio) {
+                self.counters.turned_back += 1;
+                refuse(seats, index, Refusal::Transient(SkipReason::Pinned), refused);
+            }
+        }
     }
 
     /// Pages for the copies of these folios: for how many of them, and how long that takes.
