@@ -445,7 +445,7 @@ impl World {
                 let done = if rest == lines.lines { rest } else { done };
                 lines.lines -= done;
                 let (part, misses) = (lines.part, done * (1000 - hit_milli) / 1000);
-                let writes = lines.access.writes_milli > 0;
+                let written = (lines.access.writes_milli > 0).then_some(*lines);
                 let local = misses * local_milli / 1000;
                 let workload = task.workload;
                 self.counters.note_lines(done, local_milli, hit_milli, walk_milli);
@@ -455,8 +455,9 @@ impl World {
                     self.done(id, done); // those count lives
                 }
                 self.count_accesses(cpu, &part, misses);
-                if writes {
+                if let Some(lines) = written {
                     self.note_writes(cpu, &part, self.turn_began_ns(cpu));
+                    self.copy_on_write(cpu, &lines, done);
                 }
             }
             (Doing::Copy { line_ps }, Op::Copy(copying)) => {

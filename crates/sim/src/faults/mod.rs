@@ -13,7 +13,7 @@
 //! | stale residency | when somebody from outside looks where pages are | the place is that of the look before; a page that did not move between two looks is told right by the second |
 //! | CPU hotplug | actions `cpus-off`, `cpus-on` | what the kernel does there is finished first; no task is lost; the lists of the CPU are drained; one CPU stays |
 //! | memory hotplug | actions `memory-off`, `memory-on` | the node goes only when it is empty, and else stays; nothing is allocated there meanwhile |
-//! | fork | action `fork` | who writes to a shared page has one of its own; calls for one process leave shared pages where they are |
+//! | fork | action `fork` | who writes to a shared page has one of its own; calls that may move only a process's own pages leave shared ones where they are |
 //! | exit | action `kill`, and where no memory is left | pages go back, those out of sight when the mover comes back to them |
 //!
 //! With all of them: no page is lost or made, no node has more pages than it has room for, and a
@@ -23,6 +23,7 @@
 mod census;
 mod contents;
 mod cpus;
+mod fork;
 mod memory;
 mod strikes;
 
@@ -35,6 +36,8 @@ use nodeward_scenario::{ActionKind, Bug, Faults, Scenario};
 pub use census::{Census, NodeCensus, ProcessCensus, StalePage};
 use contents::Contents;
 use cpus::CpusOff;
+use fork::Families;
+pub use fork::SharedPages;
 pub use strikes::RETRY_NS;
 
 use crate::space::SpaceId;
@@ -52,6 +55,7 @@ pub struct FaultState {
     /// Where looks from outside saw pages last, by space and address.
     seen: BTreeMap<(SpaceId, u64), Place>,
     cpus_off: CpusOff,
+    families: Families,
 }
 
 /// What came of an action that took parts of the machine away or gave them back.
@@ -80,6 +84,7 @@ impl FaultState {
             contents,
             seen: BTreeMap::new(),
             cpus_off: CpusOff::default(),
+            families: Families::default(),
         }
     }
 
