@@ -305,16 +305,6 @@ impl World {
         Some(task)
     }
 
-    /// Whether a CPU is in the middle of a turn.
-    pub(crate) fn is_in_turn(&self, cpu: usize) -> bool {
-        self.cpus[cpu].doing.is_some()
-    }
-
-    /// When the last turn of a CPU began, in virtual nanoseconds.
-    pub(crate) fn turn_began_ns(&self, cpu: usize) -> u64 {
-        self.cpus[cpu].began_ns
-    }
-
     /// CPU time that the task of a CPU had since its turn began.
     pub(crate) fn ran_in_turn(&self, cpu: usize) -> u64 {
         let entry = &self.cpus[cpu];

@@ -46,9 +46,9 @@ fn busy_ms(world: &mut World, node: usize, from_ms: u64, to_ms: u64) -> u64 {
     (at(to_ms) - from) / MS
 }
 
-/// Goal: without CPUs 2 to 7 the eight threads share two CPUs, which are busy all the time; nobody
-/// works elsewhere. When they are back, all eight are busy: 8 * 100 ms in 100 ms, less what it takes
-/// to spread.
+/// Goal: without CPUs 2 to 7 the eight threads share two CPUs, which are busy all the time;
+/// nobody works elsewhere. When they are back, all eight are busy: 8 * 100 ms in 100 ms, less
+/// what it takes to spread.
 #[test]
 fn threads_leave_cpus_and_come_back() {
     let mut world = World::new(&busy(vec![off(100, "2-7"), on(300, "2-7")]), 1);
@@ -135,8 +135,8 @@ fn emptied() -> Scenario {
     scenario
 }
 
-/// Goal: all pages leave the node, which then has nothing, and gives nothing; and all of it is there
-/// again, empty, when it comes back. 262144 pages are 1 GiB.
+/// Goal: all pages leave the node, which then has nothing, and gives nothing; and all of it is
+/// there again, empty, when it comes back. 262144 pages are 1 GiB.
 #[test]
 fn memory_goes_and_comes_back() {
     let mut scenario = emptied();

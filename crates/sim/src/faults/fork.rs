@@ -1,8 +1,8 @@
 //! Processes that fork: parent and child share all pages until one of them is written to.
 //!
-//! A page that is shared is the parent's here, with a note that it is shared. When the parent writes
-//! to it, it gets a copy, and the old page becomes the child's own. The child itself does nothing
-//! but live for a while. What the parent unmaps meanwhile goes at once.
+//! A page that is shared is the parent's here, with a note that it is shared. When the parent
+//! writes to it, it gets a copy, and the old page becomes the child's own. The child itself does
+//! nothing but live for a while. What the parent unmaps meanwhile goes at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -155,8 +155,8 @@ impl World {
         self.steal_time(cpu, ns);
     }
 
-    /// Gives a process copies of shared pages, as far as there is memory: without, it tries again in
-    /// its next turn. Returns how long that takes.
+    /// Gives a process copies of shared pages, as far as there is memory: without, it tries again
+    /// in its next turn. Returns how long that takes.
     fn copy_shared(&mut self, cpu: usize, place: (SpaceId, usize), pages: &[u64]) -> u64 {
         let (space, region) = place;
         let Some(&child) = self.faults.families.children.get(&space) else { return 0 };
