@@ -159,6 +159,21 @@ fn memory_goes_and_comes_back() {
     assert_eq!(machine.look(World::check_pages), Ok(()));
 }
 
+/// Goal: a node that is called off, on and off again while it is emptied goes once, and comes back
+/// whole.
+#[test]
+fn memory_goes_once() {
+    let mut scenario = emptied();
+    let on = |at_ms| of_machine(at_ms, ActionKind::MemoryOn { node: NodeId(1) });
+    scenario.actions.extend([on(51), memory_off(52, 1), on(400)]);
+    let mut world = World::new(&scenario, 1);
+    world.run_until(399 * MS);
+    assert_eq!((world.census().nodes[1].capacity, world.check_pages()), (0, Ok(())));
+    world.run_until(450 * MS);
+    let node = world.census().nodes[1].clone();
+    assert_eq!((node.capacity, node.free, world.check_pages()), (262_144, 262_144, Ok(())));
+}
+
 /// Goal: where the other node has no room for all, the node stays on with what did not fit, and
 /// gives memory again.
 #[test]
