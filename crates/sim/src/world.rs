@@ -14,6 +14,7 @@ use nodeward_scenario::{Kind, Machine, Scenario};
 use crate::actions::MoveRecord;
 use crate::counters::Counters;
 use crate::events::{Event, Events};
+use crate::faults::{FaultState, Hotplug};
 use crate::latencies::Latencies;
 use crate::layout::Layout;
 use crate::lines::Seen;
@@ -102,6 +103,8 @@ pub struct World {
     pub(crate) mover: Movers,
     /// What actions of the scenario moved.
     pub moves: Vec<MoveRecord>,
+    /// What actions of the scenario took away from the machine, or gave back.
+    pub hotplugs: Vec<Hotplug>,
     pub(crate) sched: Sched,
     pub(crate) barriers: Vec<Barrier>,
     /// Where the memory is that tasks go through, by task.
@@ -112,6 +115,7 @@ pub struct World {
     scenario: Scenario,
     pub(crate) seed: u64,
     pub(crate) watch: Watch,
+    pub(crate) faults: FaultState,
 }
 
 impl World {
@@ -141,8 +145,10 @@ impl World {
             traffic,
             seed,
             watch: Watch::new(scenario),
+            faults: FaultState::new(scenario, seed),
             mover,
             moves: Vec::new(),
+            hotplugs: Vec::new(),
             sched,
             barriers: Vec::new(),
             seen: Vec::new(),
@@ -235,6 +241,7 @@ impl World {
             self.spaces[space].tasks.push(id);
         }
         self.tasks.push(task);
+        self.confine(id);
         self.ready(id);
         id
     }
@@ -428,6 +435,7 @@ impl World {
                 let done = if rest == lines.lines { rest } else { done };
                 lines.lines -= done;
                 let (part, misses) = (lines.part, done * (1000 - hit_milli) / 1000);
+                let written = (lines.access.writes_milli > 0).then_some(*lines);
                 let local = misses * local_milli / 1000;
                 let workload = task.workload;
                 self.counters.note_lines(done, local_milli, hit_milli, walk_milli);
@@ -437,6 +445,10 @@ impl World {
                     self.done(id, done); // those count lives
                 }
                 self.count_accesses(cpu, &part, misses);
+                if let Some(lines) = written {
+                    self.note_writes(cpu, &part, self.turn_began_ns(cpu));
+                    self.copy_on_write(cpu, &lines, done);
+                }
             }
             (Doing::Copy { line_ps }, Op::Copy(copying)) => {
                 self.counters.spend(Spent::Copy, ran);
