@@ -8,9 +8,12 @@
 
 #![forbid(unsafe_code)]
 
+mod counted;
+mod homes;
 mod judge;
 mod outcome;
 mod runs;
+mod search;
 pub mod seeds;
 mod table;
 

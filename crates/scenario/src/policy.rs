@@ -10,6 +10,9 @@ pub enum Scheduler {
     Blind,
     /// Fair, and prefers CPUs of a task's home node as long as no other CPU stays idle for it.
     Home,
+    /// The same as sched/numa of 2012 has it: homes are given when processes begin, and evened out
+    /// every two seconds.
+    Numad,
 }
 
 /// Something that is done at a time.

@@ -39,8 +39,9 @@ const TIME_OR_ZERO: &str = "a time such as 250us, 1ms or 2s, or 0";
 pub(crate) fn scenario(name: &str, root: &Table) -> Result<Scenario, Fault> {
     root.only(&[ROOT_KEYS, TABLES])?;
     let time_ns = root.time("time")?.unwrap_or(TIME_DEFAULT_NS);
-    let scheduler =
-        root.word("scheduler", &[("blind", Scheduler::Blind), ("home", Scheduler::Home)])?;
+    let schedulers =
+        [("blind", Scheduler::Blind), ("home", Scheduler::Home), ("numad", Scheduler::Numad)];
+    let scheduler = root.word("scheduler", &schedulers)?;
     Ok(Scenario {
         name: name.to_owned(),
         about: root.text("about")?.unwrap_or_default().to_owned(),

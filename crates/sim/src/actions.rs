@@ -67,7 +67,7 @@ impl World {
                 }
             }
             ActionKind::MigrateOnFault => {
-                self.start_kernel_task(None, Box::new(MakeLazy { spaces }));
+                self.start_lazy(spaces);
             }
             ActionKind::Home { to } => {
                 let home = self.machine.index_of(to);
@@ -80,6 +80,11 @@ impl World {
             ActionKind::Fork { for_ns } => self.fork_all(spaces, for_ns),
             _ => self.act_on_machine(index, &kind),
         }
+    }
+
+    /// Starts a thread that marks processes.
+    pub(crate) fn start_lazy(&mut self, spaces: VecDeque<SpaceId>) {
+        self.start_kernel_task(None, Box::new(MakeLazy { spaces }));
     }
 
     fn migrate(

@@ -26,6 +26,7 @@ mod machine;
 mod meddle;
 mod memory;
 mod mover;
+mod nudge;
 mod observer;
 mod perfetto;
 mod populate;

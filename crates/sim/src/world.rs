@@ -27,7 +27,7 @@ use crate::sched::{Line, Sched};
 use crate::space::{Space, SpaceId};
 use crate::task::{Op, Spent, State, Task, TaskId};
 use crate::trace::TraceHash;
-use crate::traffic::{EPOCH_NS, Flow, Traffic};
+use crate::traffic::{Carried, EPOCH_NS, Flow, Traffic};
 
 pub(crate) use watch::Watch;
 pub use watch::{Moment, Picture};
@@ -62,7 +62,7 @@ pub struct Cpu {
     /// Who waits for it.
     pub line: Line,
     /// Its rates through memory in this turn.
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) flows: Vec<Carried>,
     /// What its task does in this turn; none between turns.
     doing: Option<Doing>,
     /// Spaces whose translations it was told to forget since they were used here.
@@ -159,6 +159,7 @@ impl World {
         world.plan_tick();
         world.plan_balance();
         programs::start(&mut world);
+        world.start_numad();
         world.plan_actions();
         world
     }
@@ -329,8 +330,8 @@ impl World {
 
     /// Puts a rate on the pipes, for the turn that begins on a CPU.
     pub(crate) fn begin_flow(&mut self, cpu: usize, flow: Flow) {
-        self.traffic.begin(flow);
-        self.cpus[cpu].flows.push(flow);
+        let carried = self.traffic.begin(flow);
+        self.cpus[cpu].flows.push(carried);
     }
 
     /// Counts what a task did for its workload.

@@ -207,7 +207,8 @@ impl World {
         page: u64,
         huge: bool,
     ) -> Option<usize> {
-        let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
+        let here = self.memory_home(space).unwrap_or(self.layout.node_of(cpu));
+        let nearest = &self.layout.nearest[here];
         let pages = huge_pages(self.machine.params.page_bytes);
         let has_room = |&node: &usize| match huge {
             _ if self.memory.zones[node].off => false,

@@ -55,6 +55,7 @@ fn start_process(world: &mut World, index: usize, workload: &Workload, process: 
         let cpu = cpus[place % cpus.len()];
         let mut task = thread_of(world, workload, slot, space, program);
         task.cpu = cpu;
+        settle(world, &mut task);
         task.op = (workload.start_ns > 0).then_some(Op::Sleep(workload.start_ns));
         let task = world.start_task(task);
         if workload.populated {
@@ -70,6 +71,7 @@ fn start_life(world: &mut World, slot: Slot, cpu: usize) {
     let Some(program) = program(world, &workload, slot, space, 0) else { return };
     let mut task = thread_of(world, &workload, slot, space, program);
     task.cpu = cpu;
+    settle(world, &mut task);
     world.start_task(task);
 }
 
@@ -158,6 +160,13 @@ fn thread_of(
     let (space, workload_of) = (Some(space), Some(slot.workload));
     let home = home(world, workload, slot.process);
     Task { space, workload: workload_of, home, ..Task::new(allowed(world, workload), program) }
+}
+
+/// Gives a task without a home one, if the scheduler does that.
+fn settle(world: &mut World, task: &mut Task) {
+    if let (None, Some(space)) = (task.home, task.space) {
+        task.home = world.first_home(space, world.layout.node_of(task.cpu));
+    }
 }
 
 /// The pages of thread `number` of `of`.

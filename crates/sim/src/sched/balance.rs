@@ -101,10 +101,16 @@ impl World {
         }
         if self.sched.waiting > 0 {
             self.even_out(node);
+        }
+        let compares = self.sched.compares_ns[node] <= self.now_ns;
+        if compares {
+            self.sched.compares_ns[node] = self.now_ns + self.machine.params.balance_nodes_ns;
+        }
+        if compares && self.sched.waiting > 0 {
             self.take_over(node);
         }
         self.spread_cores(node);
-        if self.sched.by_home {
+        if compares && self.sched.by_home {
             self.bring_home(node);
         }
     }
@@ -173,6 +179,8 @@ impl World {
         let count = self.sched.near[node].len() as u64 - 1;
         let other = self.sched.near[node][1 + (self.chance.next_value() % count) as usize];
         if self.sched.tasks(other) >= self.sched.tasks(node) {
+            // What the patches of 2012 hold on to is not held for long.
+            let choice = if self.sched.numad.is_some() { Choice::Cold } else { choice };
             (0..(by_mistake / 1000).min(MOVES_MAX as u64))
                 .for_each(|_| self.take_at_random(other, node, choice));
         }

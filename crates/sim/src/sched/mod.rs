@@ -8,6 +8,7 @@
 mod balance;
 mod home;
 mod line;
+mod numad;
 #[cfg(test)]
 mod tests;
 mod wake;
@@ -21,6 +22,7 @@ use crate::space::SpaceId;
 use crate::task::{CpuSet, State, TaskId};
 use crate::world::World;
 use line::Place;
+use numad::Numad;
 
 /// What is known of the CPUs of a node. Sets are of places in [`Layout::cpus_of_node`].
 #[derive(Clone, Debug, Default)]
@@ -70,6 +72,10 @@ pub struct Sched {
     by_home: bool,
     /// The CPUs of each node that are on.
     on: Vec<Vec<usize>>,
+    /// If homes are given by the balancer of 2012.
+    numad: Option<Numad>,
+    /// When each node compares itself with others again.
+    compares_ns: Vec<u64>,
 }
 
 impl Sched {
@@ -104,8 +110,10 @@ impl Sched {
             waiting: 0,
             idle: layout.cpus.len() as u64,
             notes: Vec::new(),
-            by_home: scheduler == Scheduler::Home,
             on: layout.cpus_of_node.clone(),
+            by_home: scheduler != Scheduler::Blind,
+            numad: (scheduler == Scheduler::Numad).then(Numad::default),
+            compares_ns: vec![0; count],
         }
     }
 

@@ -84,28 +84,6 @@ fn worker(world: &mut World, cpu: usize, ns: u64) -> TaskId {
     })
 }
 
-impl World {
-    /// Says where a task may run from now on. A set without CPUs of the machine changes nothing.
-    fn set_allowed(&mut self, task: TaskId, allowed: CpuSet) {
-        if !allowed.iter().any(|cpu| cpu < self.cpus.len()) {
-            return;
-        }
-        let entry = &mut self.tasks[task as usize];
-        entry.allowed = allowed;
-        let (cpu, state) = (entry.cpu, entry.state);
-        let place = (!entry.urgent, entry.vruntime_ns, task);
-        match state {
-            State::Ready => {
-                self.take_from_line(&place, cpu);
-                self.ready(task);
-            }
-            State::Running if entry.allowed.contains(cpu) => {}
-            State::Running => self.reschedule(cpu),
-            State::Waiting | State::Ended => {}
-        }
-    }
-}
-
 /// What is kept by node is what CPUs and lines say, and no CPU is idle for good while somebody
 /// waits who may run there.
 fn check(world: &World) {
