@@ -81,6 +81,7 @@ fn map(world: &mut World, workload: &Workload) -> SpaceId {
     let nodes = world.machine.nodes.len();
     let mut region = Region::new(START, pages, page_bytes, nodes, granules);
     region.huge = workload.huge;
+    region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
     region.placement = workload.placement.clone();
     let space = world.spaces.len();
     // Those of short life are many; their numbers come again, as everywhere.
