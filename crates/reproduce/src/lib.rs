@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod engine;
 mod judge;
 mod outcome;
 mod runs;
