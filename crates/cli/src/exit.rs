@@ -27,7 +27,7 @@ pub enum Exit {
     Failed,
     /// 7: memory did not hold what was written to it.
     Lost,
-    /// 8: two runs that must be the same were not.
+    /// 8: two runs that must be the same were not, or a figure is out of its tolerance.
     Differs,
     /// 130: interrupted by Ctrl-C; what was done until then is in the account.
     Interrupted,
@@ -75,7 +75,7 @@ impl Exit {
             Self::Gone => "the process does not exist, ended, or was replaced by exec",
             Self::Failed => "the machine failed in another way",
             Self::Lost => "a check found memory that did not hold what was written",
-            Self::Differs => "two simulations that must be the same were not",
+            Self::Differs => "simulations differ that must be the same, or a figure is far off",
             Self::Interrupted => "interrupted by Ctrl-C; what was done is in the account",
         }
     }

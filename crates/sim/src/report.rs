@@ -8,6 +8,7 @@ use nodeward_scenario::{Action, Kind, REPORT, Workload};
 use serde::Serialize;
 
 use crate::actions::MoveRecord;
+use crate::counters::Counters;
 use crate::latencies::Latencies;
 use crate::perfetto::describe;
 use crate::series::Point;
@@ -343,19 +344,33 @@ impl World {
     }
 
     fn latency_reports(&self) -> BTreeMap<&'static str, LatencyReport> {
-        let Latencies { allocation, freeing, wake, round_trip } = &self.latencies;
-        let all = [
-            ("allocation", allocation),
-            ("freeing", freeing),
-            ("wake-up", wake),
-            ("round-trip", round_trip),
-        ];
+        let all = self.latencies.named();
         let some = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());
         some.map(|(name, histogram)| (name, latency(histogram))).collect()
     }
 
     fn named_counters(&self) -> BTreeMap<&'static str, u64> {
-        let counters = &self.counters;
+        self.counters.named().into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+impl Latencies {
+    /// All of them, by the names in reports.
+    pub fn named(&self) -> [(&'static str, &Histogram<u64>); 4] {
+        let Self { allocation, freeing, wake, round_trip } = self;
+        [
+            ("allocation", allocation),
+            ("freeing", freeing),
+            ("wake-up", wake),
+            ("round-trip", round_trip),
+        ]
+    }
+}
+
+impl Counters {
+    /// All that reports tell, by the names there.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        let counters = self;
         let all = [
             ("local_lines", counters.local_lines),
             ("remote_lines", counters.remote_lines),
@@ -381,7 +396,7 @@ impl World {
             ("task_moves", counters.task_moves),
             ("task_node_moves", counters.task_node_moves),
         ];
-        all.into_iter().filter(|(_, count)| *count > 0).collect()
+        all.to_vec()
     }
 }
 

@@ -10,18 +10,16 @@ use super::{basis, expected, figure, gain};
 use crate::output::plot;
 
 /// What stands above the tables.
-const HEAD: &str = "\
-# What the seeds measured, simulated
+const HEAD: &str = include_str!("head.md");
 
-`nodeward reproduce` writes this page (`nodeward reproduce --docs docs`), and a test holds it to what the command comes to.
-Nothing here ran on the machines that are named: all of *ours* is virtual time of the simulator
-([scenarios](scenarios.md) describe machines and workloads).
-
-- **predicted**: no parameter was fitted on the row. **calibrated**: one was; the list below a table says which. **hold-out**: a
-  figure of others that nothing was fitted on.
-- **within**: headlines within 15 % (**in spread**: between two runs of the seed), shares, idle times and tails in the right
-  direction and within a factor of 2, hold-outs within 25 %. **explained**: outside, and it is told what the model lacks.
-- **Beyond the seed**: what nodeward adds, one by one, each with all before it. The factor compares with the line above.
+/// Heads of the tables.
+const COLUMNS: &str = "\
+| figure | seed | ours | ratio | basis | verdict | what shows the cause | why |
+|---|---|---|---|---|---|---|---|
+";
+const BEYOND_COLUMNS: &str = "\
+| with | figure | times as good | what it does |
+|---|---|---|---|
 ";
 
 /// Files by name: the page, and a picture for each table.
@@ -39,8 +37,7 @@ pub fn docs(results: &[TableResult]) -> Result<Vec<(String, String)>> {
 
 fn table_text(table: &TableResult, picture: &str) -> String {
     let mut text = format!(
-        "\n## {}\n\n`nodeward reproduce {}`\n\n{}\n\n| figure | seed | ours | ratio | basis | verdict \
-         | what shows the cause | why |\n|---|---|---|---|---|---|---|---|\n",
+        "\n## {}\n\n`nodeward reproduce {}`\n\n{}\n\n{COLUMNS}",
         table.title, table.name, table.about
     );
     for row in &table.rows {
@@ -81,10 +78,7 @@ fn row_text(row: &RowResult) -> String {
 }
 
 fn beyond(beyond: &BeyondResult) -> String {
-    let mut text = format!(
-        "\nBeyond the seed: {}\n\n| with | figure | times as good | what it does |\n|---|---|---|---|\n",
-        beyond.figure
-    );
+    let mut text = format!("\nBeyond the seed: {}\n\n{BEYOND_COLUMNS}", beyond.figure);
     for step in &beyond.steps {
         let figure = figure(step.ours, beyond.unit);
         let _ = writeln!(text, "| {} | {figure} | {} | {} |", step.name, gain(step), step.why);
