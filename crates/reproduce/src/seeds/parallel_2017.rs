@@ -60,7 +60,7 @@ fn runs() -> Vec<Run> {
 fn fitted() -> Vec<Fitted> {
     let of = |parameter, value, on| Fitted { parameter, value, on };
     vec![
-        of("unmap, map", "670 + 520 ns a page", "base pages, split kernel"),
+        of("unmap", "1.19 us a page, with map and entries", "base pages, split kernel"),
         of("copy", "3.4 GB/s", "huge pages, moved whole"),
         of("dispatch", "1050 ns", "base pages, 8 threads"),
         of("link-bandwidth", "6.6 GB/s", "huge pages, 8 threads, both runs"),

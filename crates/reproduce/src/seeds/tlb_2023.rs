@@ -1,5 +1,7 @@
 //! Batched TLB flushing (2023)
 
+use nodeward_scenario::Scenario;
+
 use super::moves::step_percent;
 use crate::engine;
 use crate::outcome::Outcome;
@@ -8,6 +10,7 @@ use crate::table::{Better, Beyond, Expected, Fitted, Goal, Row, Step, Table, Uni
 
 /// The one action of both scenarios.
 const MOVE: usize = 0;
+const ARM: &str = "tlb-2023-arm64";
 
 /// The table.
 pub fn table() -> Table {
@@ -29,7 +32,7 @@ fn runs() -> Vec<Run> {
     let x86 = |name| Run::of(name, "tlb-2023").set("time", "500ms");
     let lanes = |name| Run::of(name, "tlb-2023").set("action.0.at", "900ms");
     let arm = |name| {
-        let run = Run::of(name, "tlb-2023-arm64").set("action.0.times", "1");
+        let run = Run::of(name, ARM).set("action.0.times", "1");
         run.set("action.0.at", "700ms").set("time", "3s")
     };
     vec![
@@ -39,14 +42,15 @@ fn runs() -> Vec<Run> {
         arm("arm, batches"),
         lanes("worker").driven(engine::moved_by_one),
         lanes("workers").driven(engine::moved_by_all_that_pay),
+        lanes("one node").set("workload.pmbench.nodes", "0").driven(engine::moved_by_all_that_pay),
     ]
 }
 
 fn fitted() -> Vec<Fitted> {
     let of = |parameter, value, on| Fitted { parameter, value, on };
     vec![
-        of("ipi-target", "14 ns", "pages in a second, x86-64"),
-        of("unmap, map", "1120 + 1020 ns a page", "1 GiB, Arm, one by one"),
+        of("ipi-target", "13 ns", "pages in a second, x86-64"),
+        of("unmap", "2.36 us a page, with map and entries", "1 GiB, Arm, one by one"),
         of("broadcast-wait", "2140 ns", "share of ptep_clear_flush, one by one"),
         of("copy", "1.914 GB/s", "share of copy_page, one by one"),
         of("broadcast-drain", "1200 ns", "1 GiB, Arm, batches"),
@@ -66,18 +70,27 @@ fn interrupts() -> Vec<Row> {
                 format!("flushes take {one:.1} % of the time, then {all:.1} %")
             })
             .why("A page costs a flush of all CPUs beside its own work; a batch of 512 one flush."),
+        Row::headline("flush interrupts that are saved", Unit::Percent, Expected::One(99.1))
+            .ours(|runs| 100.0 - ipis_left(runs))
+            .counter(flushes_of_both)
+            .why("The same as below, seen from the other side; what is left says more."),
         Row::profile("flush interrupts that are left", Unit::Percent, Expected::One(0.9))
-            .ours(|runs| {
-                let ipis = |run| runs.of(run).counter("flush_ipis");
-                ipis("batches") * 100.0 / ipis("one by one")
-            })
-            .counter(|runs| {
-                let ipis = |run| runs.of(run).counter("flush_ipis") / 1e3;
-                let [one, all] = [ipis("one by one"), ipis("batches")];
-                format!("{one:.0} k interrupts, then {all:.0} k in the same time")
-            })
+            .ours(ipis_left)
+            .counter(flushes_of_both)
             .why("A 512th for each page, and nearly four times as many pages in the same time."),
     ]
+}
+
+/// How many of 100 flush interrupts are left in the same time.
+fn ipis_left(runs: &Runs) -> f64 {
+    let ipis = |run| runs.of(run).counter("flush_ipis");
+    ipis("batches") * 100.0 / ipis("one by one")
+}
+
+fn flushes_of_both(runs: &Runs) -> String {
+    let ipis = |run| runs.of(run).counter("flush_ipis") / 1e3;
+    let [one, all] = [ipis("one by one"), ipis("batches")];
+    format!("{one:.0} k interrupts, then {all:.0} k in the same time")
 }
 
 fn pages_per_s(outcome: &Outcome) -> f64 {
@@ -124,12 +137,26 @@ fn broadcasts() -> Vec<Row> {
             .ours(share(ONE, &["flush"]))
             .counter(parts(ONE))
             .why("TLBI is handed over in no time, and DSB waits for the farthest CPU."),
+        Row::profile("share of rmap_walk_anon, one by one", Unit::Percent, Expected::One(33.99))
+            .ours(|runs| {
+                step_percent(runs.of(ONE), MOVE, &["flush"]) + entries_percent(runs.of(ONE))
+            })
+            .counter(parts(ONE))
+            .why("The flush is a part of it; the rest are a page's two entries in page tables."),
         Row::profile("share of migrate_folio_extra, batches", Unit::Percent, Expected::One(67.4))
             .ours(share(ALL, &["copy", "map"]))
             .from(51.07, share(ONE, &["copy", "map"]))
             .counter(parts(ALL))
             .why("With the flush gone, time goes to the copy and what comes behind it."),
     ]
+}
+
+/// The share of page table entries in the time of a move, in per cent: two for each page.
+fn entries_percent(outcome: &Outcome) -> f64 {
+    let params = Scenario::find(ARM).map(|scenario| scenario.machine.params).unwrap_or_default();
+    let ns = params.unmap_page_ns + params.map_page_ns;
+    let pages = outcome.moves(MOVE).map(|moved| moved.account.moved).next().unwrap_or(0);
+    (pages * ns) as f64 / outcome.move_ms(MOVE) / 1e4
 }
 
 fn beyond() -> Beyond {
@@ -158,6 +185,12 @@ fn beyond() -> Beyond {
                 "As many as `policy::ramp` finds worth it, each with page tables of its own: their \
                     flushes and copies overlap.",
                 moved("workers"),
+            ),
+            Step::new(
+                "program on one node",
+                "A home keeps its threads together: half as many CPUs are interrupted, and workers \
+                    have the other node for themselves.",
+                moved("one node"),
             ),
         ],
         goal: Goal { figure: 1.2, what: "twice as many as with the seed's batches" },
