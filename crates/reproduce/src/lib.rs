@@ -10,6 +10,7 @@
 
 mod counted;
 mod homes;
+mod engine;
 mod judge;
 mod outcome;
 mod runs;

@@ -33,6 +33,8 @@ built_in! {
     "page-migration-2017",
     "tlb-2023",
     "tlb-2023-arm64",
+    "zen3",
+    "exchange-2017",
     "home-2012",
     "wide-2004",
 }

@@ -90,6 +90,28 @@ fn the_text_is_good_unless_it_is_spoiled() {
     assert_eq!(scenario.check(), Ok(()));
 }
 
+/// Goal: folios are a power of two of base pages, and smaller than huge pages.
+#[test]
+fn folios_between_base_and_huge_pages() {
+    let parsed = |pages: &str| {
+        let text = format!(
+            "[[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
+            [[workload]]\nname = \"w\"\nkind = \"hog\"\nmemory = \"4MiB\"\npages = \"{pages}\"\n"
+        );
+        Scenario::parse("folios", &text).map(|scenario| scenario.workloads[0].folio_bytes)
+    };
+    assert_eq!(parsed("base"), Ok(0));
+    assert_eq!(parsed("8KiB"), Ok(8 << 10));
+    assert_eq!(parsed("1MiB"), Ok(1 << 20));
+    for refused in ["4KiB", "12KiB", "2MiB"] {
+        let error = parsed(refused).unwrap_err().to_string();
+        assert!(error.starts_with("folios:9: workload 'w': folios of "), "{error}");
+        assert!(error.ends_with("a power of two between a page of 4KiB and 2MiB"), "{error}");
+    }
+    let error = parsed("large").unwrap_err().to_string();
+    assert!(error.contains("the size of a folio"), "{error}");
+}
+
 /// A node of memory only and a node of CPUs only.
 #[test]
 fn nodes_that_lack_what_is_asked_of_them() {
@@ -223,7 +245,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "machine.latancy",
             "1us",
             "no key 'machine.latancy'; expected one of latency, balance, llc-latency, batch, \
-                dispatch, line and 52 others (did you mean 'latency'?)",
+                dispatch, line and 55 others (did you mean 'latency'?)",
         ),
         (
             "machine.latency",

@@ -77,6 +77,7 @@ fn workload(kind: Kind, name: &str, size: Size, mib: u64) -> Workload {
         threads: 1,
         memory_bytes: mib << 20,
         huge: true,
+        folio_bytes: 0,
         placement: if size.spread { Placement::Interleave(all) } else { Placement::FirstTouch },
         nodes: None,
         home: Home::None,

@@ -78,6 +78,7 @@ fn scenario(tuning: usize) -> Scenario {
         threads: 1,
         memory_bytes: 128 << 20,
         huge: false,
+        folio_bytes: 0,
         placement: Placement::FirstTouch,
         nodes: Some([NodeId(0)].into_iter().collect()),
         home: Home::None,

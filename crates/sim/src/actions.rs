@@ -172,9 +172,9 @@ impl Walk {
                     self.page = page + region.run(page, region.pages).1;
                     continue;
                 }
-                let size = if region.is_huge(page) { region.chunk_pages() } else { 1 };
-                self.page = (page + size).min(region.pages);
-                folios.push(Folio { region: self.region, pages: page..self.page });
+                let pages = region.folio(page);
+                self.page = pages.end;
+                folios.push(Folio { region: self.region, pages });
             }
             (self.region, self.page) = (self.region + 1, 0);
         }

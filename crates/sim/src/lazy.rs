@@ -95,8 +95,8 @@ impl World {
                     pages.start = page + region.run(page, pages.end).1;
                     continue;
                 }
-                let folio = if region.is_huge(page) { region.chunk_pages() } else { 1 };
-                pages.start = (page + folio).min(pages.end);
+                pages.start = region.folio(page).end.min(pages.end);
+                let folio = pages.start - page;
                 if folios.len() as u64 == most || size > 0 && size != folio {
                     return folios;
                 }
@@ -124,7 +124,7 @@ impl World {
                 self.set_folio(way.space, &folio, PageByte::on(node));
                 continue;
             }
-            let (huge, why) = (folio.len() > 1, SkipReason::Refused);
+            let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
             seats.push(Seat { index: 0, folio, huge, from: node, why, there: false });
         }
         ns += self.move_at_once(way, &mut seats);

@@ -13,6 +13,7 @@ use nodeward_scenario::Scenario;
 use crate::call::Target;
 use crate::memory::Zone;
 use crate::process::SimProcess;
+use crate::report::Report;
 use crate::shift::{SharedStage, Until};
 use crate::space::{Region, Space};
 use crate::topology;
@@ -69,6 +70,11 @@ impl SimMachine {
         let mut views: Vec<_> = running.map(|space| view(world, &world.spaces[space])).collect();
         views.sort_by_key(|process| process.pid);
         views
+    }
+
+    /// How it went so far.
+    pub fn report(&self) -> Report {
+        self.stage.lock().world.report()
     }
 
     /// A number that stands for all that has happened.

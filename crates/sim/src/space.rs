@@ -1,6 +1,7 @@
 //! Address spaces: which page is on which node, at about one byte a page.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use nodeward_model::Pid;
 use nodeward_scenario::Placement;
@@ -85,6 +86,8 @@ pub struct Region {
     pub pages: u64,
     /// Whether faults bring huge pages.
     pub huge: bool,
+    /// Base pages of a folio where there are no huge pages: a power of two, less than a chunk has.
+    pub folio_pages: u64,
     /// Where fresh pages come from.
     pub placement: Placement,
     /// Whether other processes map it, too.
@@ -117,6 +120,7 @@ impl Region {
             start,
             pages,
             huge: false,
+            folio_pages: 1,
             placement: Placement::FirstTouch,
             shared: false,
             shared_with_child: None,
@@ -148,7 +152,7 @@ impl Region {
     }
 
     /// The granules that hold these pages.
-    pub fn granules_of(&self, pages: std::ops::Range<u64>) -> std::ops::Range<usize> {
+    pub fn granules_of(&self, pages: Range<u64>) -> Range<usize> {
         let size = self.granule_chunks * self.chunk_pages;
         (pages.start / size) as usize..pages.end.div_ceil(size) as usize
     }
@@ -162,7 +166,7 @@ impl Region {
     }
 
     /// The pages that these granules hold.
-    pub fn pages_of_granules(&self, granules: std::ops::Range<usize>) -> std::ops::Range<u64> {
+    pub fn pages_of_granules(&self, granules: Range<usize>) -> Range<u64> {
         let size = self.granule_chunks * self.chunk_pages;
         (granules.start as u64 * size)..(granules.end as u64 * size).min(self.pages)
     }
@@ -203,7 +207,7 @@ impl Region {
     }
 
     /// The pages of a chunk, if all of it lies within the region.
-    pub fn whole_chunk(&self, page: u64) -> Option<std::ops::Range<u64>> {
+    pub fn whole_chunk(&self, page: u64) -> Option<Range<u64>> {
         let first = page / self.chunk_pages * self.chunk_pages;
         (first + self.chunk_pages <= self.pages).then(|| first..first + self.chunk_pages)
     }
@@ -238,9 +242,25 @@ impl Region {
         matches!(self.chunk(page), Chunk::Huge(_))
     }
 
+    /// What moves with a page: its huge page, or its folio, or the page alone where a folio is not
+    /// whole any more.
+    pub fn folio(&self, page: u64) -> Range<u64> {
+        if self.is_huge(page) {
+            let first = page / self.chunk_pages * self.chunk_pages;
+            return first..first + self.chunk_pages;
+        }
+        let first = page / self.folio_pages * self.folio_pages;
+        let end = first + self.folio_pages;
+        let is_whole = self.folio_pages > 1
+            && end <= self.pages
+            && self.page(page).node().is_some()
+            && self.run(first, end).1 == self.folio_pages;
+        if is_whole { first..end } else { page..page + 1 }
+    }
+
     /// How many pages there are on each node, lazy, and in flight, in some granules; added to
     /// `sums`, which has two places more than there are nodes.
-    pub fn count(&self, granules: std::ops::Range<usize>, sums: &mut [u64]) {
+    pub fn count(&self, granules: Range<usize>, sums: &mut [u64]) {
         let (width, all) = (self.nodes + 2, self.granules());
         let mut granule = granules.start;
         while granule < granules.end.min(all) {
@@ -275,7 +295,7 @@ impl Region {
     }
 
     /// Makes pages what a byte says. A huge page of which only a part is named becomes base pages.
-    pub fn set(&mut self, pages: std::ops::Range<u64>, to: PageByte) {
+    pub fn set(&mut self, pages: Range<u64>, to: PageByte) {
         let (mut page, last) = (pages.start, pages.end.min(self.pages));
         if let Some(shared) = self.shared_with_child.as_mut().filter(|_| to == PageByte::ABSENT) {
             shared.remove(pages);
@@ -304,7 +324,7 @@ impl Region {
         self.chunk_pages.min(self.pages - chunk as u64 * self.chunk_pages)
     }
 
-    fn set_in_chunk(&mut self, chunk: usize, pages: std::ops::Range<u64>, to: PageByte) {
+    fn set_in_chunk(&mut self, chunk: usize, pages: Range<u64>, to: PageByte) {
         self.version += 1;
         let width = self.nodes + 2;
         let granule = (chunk as u64 / self.granule_chunks) as usize;

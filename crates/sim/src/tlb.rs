@@ -71,6 +71,13 @@ impl World {
         self.note_flush(space, of);
     }
 
+    /// What the copy behind a flush takes longer because the barrier of a broadcast waited for all
+    /// that was under way: the fetches ahead begin anew.
+    pub(crate) fn drained_ns(&self) -> u64 {
+        let params = &self.machine.params;
+        if params.shootdown == BROADCAST { params.broadcast_drain_ns } else { 0 }
+    }
+
     /// The CPUs that run the space's threads, without this one. The others forget its translations.
     fn targets(&mut self, cpu: usize, space: SpaceId) -> CpuSet {
         let runs = |cpu: usize| {

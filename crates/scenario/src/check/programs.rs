@@ -8,6 +8,9 @@ use crate::{
     Access, Action, ActionKind, Home, Kind, Machine, Node, Placement, Scenario, Workload, exact,
 };
 
+/// Bytes of a huge page.
+const HUGE_BYTES: u64 = 2 << 20;
+
 pub(super) fn check(scenario: &Scenario) -> Result<(), Flaw> {
     for (index, each) in scenario.workloads.iter().enumerate() {
         let checked = Checked { scenario, index, workload: each };
@@ -70,12 +73,29 @@ impl Checked<'_> {
             || format!("{} for {threads} threads", exact::bytes(memory_bytes)),
             format!("a page of {} for each thread at least", exact::bytes(page)),
         )?;
+        self.folio(page)?;
         let time = self.scenario.time_ns;
         self.ensure(
             start_ns < time,
             "start",
             || format!("it starts at {}, when the run is over", exact::ns(start_ns)),
             format!("a time before {}", exact::ns(time)),
+        )
+    }
+
+    /// Folios have a power of two of base pages, and are smaller than huge pages.
+    fn folio(&self, page: u64) -> Result<(), Flaw> {
+        let bytes = self.workload.folio_bytes;
+        let fits = bytes.is_power_of_two() && bytes > page && bytes < HUGE_BYTES;
+        self.ensure(
+            bytes == 0 || fits,
+            "pages",
+            || format!("folios of {}", exact::bytes(bytes)),
+            format!(
+                "a power of two between a page of {} and {}",
+                exact::bytes(page),
+                exact::bytes(HUGE_BYTES)
+            ),
         )
     }
 

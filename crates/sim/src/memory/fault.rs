@@ -99,7 +99,7 @@ impl World {
             self.lru_note(cpu, group, node, 1);
             by_node[node] += 1;
             done.pages += 1;
-            done.ns = done.ns.saturating_add(self.page_ps(cpu, node) / 1000);
+            done.ns = done.ns.saturating_add(self.page_ps(cpu, node, 1) / 1000);
         }
         for (node, pages) in by_node.into_iter().enumerate().filter(|&(_, pages)| pages > 0) {
             self.clear(cpu, node, pages * page_bytes, done.ns);
@@ -107,10 +107,10 @@ impl World {
         done
     }
 
-    /// How long a base page takes that a list has, in picoseconds.
-    fn page_ps(&self, cpu: usize, node: usize) -> u64 {
+    /// How long a base page takes that a list has, in picoseconds. One fault brings a folio.
+    fn page_ps(&self, cpu: usize, node: usize, folio_pages: u64) -> u64 {
         let params = &self.machine.params;
-        let fault_ps = params.fault_ns.saturating_mul(1000);
+        let fault_ps = params.fault_ns.saturating_mul(1000) / folio_pages.max(1);
         let clear_ps = self.clear_ps(cpu, node, params.page_bytes);
         clear_ps.saturating_add(fault_ps).saturating_add(params.list_ps)
     }
@@ -123,7 +123,8 @@ impl World {
         let begin = self.now_ns + drained_ns;
         let (take, visited) = self.draw(cpu, node, most, begin);
         let end = self.settle_lru(cpu, visited);
-        let page_ps = self.page_ps(cpu, node);
+        let folio_pages = self.spaces[space].regions[region].folio_pages;
+        let page_ps = self.page_ps(cpu, node, folio_pages);
         // No longer than a step; what is not used stays in the list.
         let take = take.min((STEP_NS * 1000 / page_ps.max(1)).max(1));
         self.memory.take(cpu, node, take as u32);

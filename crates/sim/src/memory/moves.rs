@@ -31,7 +31,7 @@ impl World {
         end - self.now_ns + pages * self.machine.params.list_ps / 1000
     }
 
-    /// Takes huge pages of so many base pages for copies, as many of so many as there are.
+    /// Takes folios of so many base pages for copies, as many of so many as there are.
     pub(crate) fn take_huge(&mut self, cpu: usize, node: usize, size: u64, wanted: u64) -> Stretch {
         let zone = &self.memory.zones[node];
         let free_pages = if zone.off { 0 } else { zone.free_pages };
@@ -40,7 +40,7 @@ impl World {
         Stretch { pages, ns: self.visit_zone(cpu, node, self.now_ns, pages) - self.now_ns }
     }
 
-    /// Gives huge pages of so many base pages back; returns how long that takes.
+    /// Gives folios of so many base pages back; returns how long that takes.
     pub(crate) fn give_huge(&mut self, cpu: usize, node: usize, size: u64, pages: u64) -> u64 {
         self.memory.zones[node].free_pages += pages * size;
         self.visit_zone(cpu, node, self.now_ns, pages) - self.now_ns

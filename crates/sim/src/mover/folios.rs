@@ -72,6 +72,13 @@ impl World {
         region.is_some_and(|region| region.is_huge(folio.pages.start))
     }
 
+    /// Whether a folio is one still.
+    pub(crate) fn is_whole_folio(&self, space: SpaceId, folio: &Folio) -> bool {
+        let region = self.spaces[space].regions.get(folio.region);
+        let region = region.filter(|region| folio.pages.end <= region.pages);
+        region.is_some_and(|region| region.folio(folio.pages.start) == folio.pages)
+    }
+
     /// The pages of a folio that are still out of sight: its process may have freed some.
     fn in_flight(&self, space: SpaceId, folio: &Folio) -> Vec<u64> {
         let page_at = |page: u64| Folio { region: folio.region, pages: page..page + 1 };
@@ -90,7 +97,7 @@ impl World {
         }
         let byte = self.folio_byte(way.space, folio);
         let node = byte.node();
-        if folio.len() > 1 && !self.is_huge_folio(way.space, folio) {
+        if folio.len() > 1 && !self.is_whole_folio(way.space, folio) {
             return Some(Refusal::Final(SkipReason::NotPresent)); // it was split meanwhile
         }
         let pinned = || {
@@ -178,9 +185,9 @@ impl World {
         let Some(&first) = leaving.first() else { return (0, 0) };
         let wanted = leaving.len() as u64;
         let size = seats[first].folio.len();
-        let taken = match seats[first].huge {
-            true => self.take_huge(way.cpu, way.to, size, wanted),
-            false => self.take_pages(way.cpu, way.to, wanted),
+        let taken = match size {
+            1 => self.take_pages(way.cpu, way.to, wanted),
+            size => self.take_huge(way.cpu, way.to, size, wanted),
         };
         match self.has_bug(Bug::OverCapacity) {
             true => (leaving.len(), taken.ns),

@@ -83,6 +83,7 @@ fn map(world: &mut World, workload: &Workload) -> SpaceId {
     let nodes = world.machine.nodes.len();
     let mut region = Region::new(START, pages, page_bytes, nodes, granules);
     region.huge = workload.huge;
+    region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
     region.placement = workload.placement.clone();
     let group = if workload.own_groups { world.spaces.len() } else { 0 };
     world.add_space(workload.name.clone(), vec![region], group)

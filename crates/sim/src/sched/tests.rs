@@ -28,6 +28,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
         threads: 1,
         memory_bytes: 16 << 20,
         huge: false,
+        folio_bytes: 0,
         placement: Placement::FirstTouch,
         nodes: None,
         home: Home::Spread,

@@ -17,6 +17,7 @@ impl World {
         if was_idle {
             self.interrupt(cpu, self.machine.params.wake_ns);
         } else if self.should_preempt(cpu, task) {
+            self.steal_time(cpu, self.machine.params.preempt_ns);
             self.reschedule(cpu);
         }
     }

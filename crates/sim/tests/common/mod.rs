@@ -37,6 +37,7 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
         threads: 1,
         memory_bytes: mib << 20,
         huge: false,
+        folio_bytes: 0,
         placement: Placement::FirstTouch,
         nodes: None,
         home: Home::None,
