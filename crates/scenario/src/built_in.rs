@@ -27,6 +27,7 @@ built_in! {
     "sixteen-nodes",
     "ping-pong",
     "compile",
+    "loopback",
     "cxl-tier",
     "page-fault",
     "page-migration-2017",

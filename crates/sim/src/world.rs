@@ -20,7 +20,7 @@ use crate::lines::Seen;
 use crate::memory::Memory;
 use crate::mover::Movers;
 use crate::programs;
-use crate::programs::Barrier;
+use crate::programs::{Barrier, Flight};
 use crate::scale::scale;
 use crate::sched::{Line, Sched};
 use crate::space::{Space, SpaceId};
@@ -104,6 +104,7 @@ pub struct World {
     pub moves: Vec<MoveRecord>,
     pub(crate) sched: Sched,
     pub(crate) barriers: Vec<Barrier>,
+    pub(crate) flights: Vec<Flight>,
     /// Where the memory is that tasks go through, by task.
     pub(crate) seen: Vec<Seen>,
     /// As [`World::steps`] has it, without pipes.
@@ -145,6 +146,7 @@ impl World {
             moves: Vec::new(),
             sched,
             barriers: Vec::new(),
+            flights: Vec::new(),
             seen: Vec::new(),
             steps: 0,
         };
