@@ -28,6 +28,7 @@ built_in! {
     "sixteen-nodes",
     "ping-pong",
     "compile",
+    "loopback",
     "cxl-tier",
     "page-fault",
     "page-migration-2017",

@@ -202,8 +202,15 @@ params! {
     hint_fault_ns "hint-fault" Time, 1_500, "A fault that only tells who touches", "1 to 2 us";
     list_ps "list" Picoseconds, 10_000, "A page from or to a CPU's own list", "about 10 ns";
     zone_hold_ps "zone-hold" Picoseconds, 39_500,
-        "The zone's lock for each page that goes between list and zone",
+        "The zone's lock for each page, or run of pages, that a list gives back",
         "Sapphire Rapids: 37 ns to free, 42 ns to allocate";
+    zone_visit_ns "zone-visit" Time, 0, "The zone's lock for each time that a list gives back",
+        "part of zone-hold";
+    zone_refill_ps "zone-refill" Picoseconds, 0,
+        "The zone's lock for each page, or run of pages, that a list takes; 0: as zone-hold",
+        "part of zone-hold";
+    zone_refill_visit_ns "zone-refill-visit" Time, 0,
+        "The zone's lock for each time that a list takes; 0: as zone-visit", "part of zone-visit";
     zone_handoff_ns "zone-handoff" Time, 1_300, "What a lock costs that comes from another CPU",
         "fit of page_fault1 at 56 processes";
     lru_hold_ns "lru-hold" Time, 60, "The lock of a group's page lists, for each folio", "assumed";

@@ -26,6 +26,12 @@ pub struct Counters {
     pub zone_visits: u64,
     /// How long that was waited for, in nanoseconds.
     pub zone_waited_ns: u64,
+    /// How often it was taken to fill a list, or for a huge page.
+    pub zone_refills: u64,
+    /// How long that was waited for, in nanoseconds.
+    pub zone_refill_waited_ns: u64,
+    /// How long locks of zones were held for it, in nanoseconds.
+    pub zone_refill_held_ns: u64,
     /// Base pages that went to another node.
     pub migrated_pages: u64,
     /// Tasks that changed their CPU.

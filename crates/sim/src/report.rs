@@ -388,6 +388,9 @@ impl Counters {
             ("zone_visits", counters.zone_visits),
             ("zone_waited_ns", counters.zone_waited_ns),
             ("zone_held_ns", counters.zone_held_ns),
+            ("zone_refills", counters.zone_refills),
+            ("zone_refill_waited_ns", counters.zone_refill_waited_ns),
+            ("zone_refill_held_ns", counters.zone_refill_held_ns),
             ("lru_visits", counters.lru_visits),
             ("lru_waited_ns", counters.lru_waited_ns),
             ("huge_faults", counters.huge_faults),
@@ -437,7 +440,7 @@ fn unit(kind: &Kind) -> &'static str {
         }
         Kind::PageFault | Kind::Hog => "pages",
         Kind::Compile { .. } => "lives",
-        Kind::PingPong { .. } => "messages",
+        Kind::PingPong { .. } | Kind::Stream { .. } => "messages",
     }
 }
 

@@ -21,7 +21,7 @@ use crate::lines::Seen;
 use crate::memory::Memory;
 use crate::mover::Movers;
 use crate::programs;
-use crate::programs::Barrier;
+use crate::programs::{Barrier, Flight};
 use crate::scale::scale;
 use crate::sched::{Line, Sched};
 use crate::space::{Space, SpaceId};
@@ -107,6 +107,7 @@ pub struct World {
     pub hotplugs: Vec<Hotplug>,
     pub(crate) sched: Sched,
     pub(crate) barriers: Vec<Barrier>,
+    pub(crate) flights: Vec<Flight>,
     /// Where the memory is that tasks go through, by task.
     pub(crate) seen: Vec<Seen>,
     /// As [`World::steps`] has it, without pipes.
@@ -151,6 +152,7 @@ impl World {
             hotplugs: Vec::new(),
             sched,
             barriers: Vec::new(),
+            flights: Vec::new(),
             seen: Vec::new(),
             steps: 0,
         };

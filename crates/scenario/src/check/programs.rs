@@ -151,11 +151,16 @@ impl Checked<'_> {
                 self.hot(hot_touches_milli, hot_bytes_milli)
             }
             Kind::PageFault | Kind::Hog => Ok(()),
-            Kind::Compile { compute_ns, access } => {
+            Kind::Compile { compute_ns, access, varies_milli, .. } => {
                 self.access(access)?;
+                self.share("varies", varies_milli)?;
                 self.period("cpu-time", compute_ns)
             }
             Kind::PingPong { message_bytes, compute_ns } => self.pairs(message_bytes, compute_ns),
+            Kind::Stream { message_bytes, buffer_bytes, window, compute_ns, .. } => {
+                self.pairs(message_bytes, compute_ns)?;
+                self.stream(buffer_bytes, window)
+            }
             Kind::Phases { access, phase_bytes, shared_milli } => {
                 self.access(access)?;
                 self.share("shared", shared_milli)?;
@@ -201,6 +206,16 @@ impl Checked<'_> {
         self.part("message", message_bytes)?;
         let long = || format!("{} for each message", exact::ns(compute_ns));
         self.ensure(compute_ns <= TIME_NS_MAX, "cpu-time", long, "a day at most")
+    }
+
+    /// Lists have no larger buffers than of eight pages.
+    fn stream(&self, buffer_bytes: u64, window: u64) -> Result<(), Flaw> {
+        let most = 8 * self.machine().params.page_bytes;
+        let long = || format!("buffers of {}", exact::bytes(buffer_bytes));
+        let expected = format!("1 to {}, eight pages", exact::bytes(most));
+        self.ensure((1..=most).contains(&buffer_bytes), "buffer", long, expected)?;
+        let what = || format!("{window} messages may be under way");
+        self.ensure((1..=1 << 16).contains(&window), "under-way", what, "1 to 65536")
     }
 
     fn share(&self, key: &'static str, milli: u32) -> Result<(), Flaw> {

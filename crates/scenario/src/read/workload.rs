@@ -29,8 +29,9 @@ const KINDS: &[(&str, &[&str])] = &[
     ("triad", &["parallel", "compute", "writes", "populated"]),
     ("random", &["parallel", "compute", "writes", "hot-touches", "hot-bytes", "populated"]),
     ("page-fault", &[]),
-    ("compile", &["parallel", "compute", "writes", "cpu-time"]),
+    ("compile", &["parallel", "compute", "writes", "cpu-time", "lives", "varies"]),
     ("ping-pong", &["message", "cpu-time"]),
+    ("stream", &["message", "buffer", "under-way", "cpu-time", "together"]),
     ("phases", &["parallel", "compute", "writes", "phase", "shared", "populated"]),
     ("moving-set", &["parallel", "compute", "writes", "window", "stays", "populated"]),
     ("hog", &[]),
@@ -67,7 +68,7 @@ pub(super) fn workload(table: &Table) -> Result<Workload, Fault> {
         home: table.read("home", home)?.unwrap_or_default(),
         start_ns: table.time_or_zero("start")?.unwrap_or(0),
         own_groups: table.word("groups", &[("own", true), ("one", false)])?.unwrap_or(false),
-        populated: table.read("populated", |item| item.flag("true or false"))?.unwrap_or(false),
+        populated: flag(table, "populated")?,
     })
 }
 
@@ -113,10 +114,19 @@ fn kind(kind: &str, table: &Table, memory_bytes: u64, threads: u32) -> Result<Ki
         "compile" => Kind::Compile {
             compute_ns: table.time("cpu-time")?.unwrap_or(50_000_000),
             access: access(2_000, 5_000, 300)?,
+            lives: table.read("lives", |item| item.number("how many, 0 for no end"))?.unwrap_or(0),
+            varies_milli: milli(table, "varies")?.unwrap_or(0),
         },
         "ping-pong" => Kind::PingPong {
             message_bytes: table.bytes("message")?.unwrap_or(16 << 10),
             compute_ns: table.time_or_zero("cpu-time")?.unwrap_or(2_000),
+        },
+        "stream" => Kind::Stream {
+            message_bytes: table.bytes("message")?.unwrap_or(16 << 10),
+            buffer_bytes: table.bytes("buffer")?.unwrap_or(4 << 10),
+            window: table.count("under-way")?.unwrap_or(6).into(),
+            compute_ns: table.time_or_zero("cpu-time")?.unwrap_or(5_000),
+            together: flag(table, "together")?,
         },
         "phases" => Kind::Phases {
             access: access(4_000, 2_000, 333)?,
@@ -142,6 +152,10 @@ fn access(table: &Table, default: Access) -> Result<Access, Fault> {
         compute_ps: table.read("compute", compute)?.unwrap_or(default.compute_ps),
         writes_milli: milli(table, "writes")?.unwrap_or(default.writes_milli),
     })
+}
+
+fn flag(table: &Table, key: &str) -> Result<bool, Fault> {
+    Ok(table.read(key, |item| item.flag("true or false"))?.unwrap_or(false))
 }
 
 fn milli(table: &Table, key: &str) -> Result<Option<u32>, Fault> {

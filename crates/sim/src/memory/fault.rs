@@ -6,6 +6,7 @@ use nodeward_model::Nodemask;
 use nodeward_policy::pcp::Tuner;
 use nodeward_scenario::Placement;
 
+use super::zone::Visit;
 use super::{STEP_NS, Stretch, huge_pages};
 use crate::faults::RETRY_NS;
 use crate::scale::scale;
@@ -143,21 +144,24 @@ impl World {
     /// Sees that there are pages in a CPU's list; they come from the zone at this time. Returns how
     /// many of those that are wanted there are, 1 or more if the node has any, and when.
     pub(super) fn draw(&mut self, cpu: usize, node: usize, wanted: u64, at_ns: u64) -> (u64, u64) {
+        let end = self.fill_list(cpu, node, 1, at_ns);
+        let there = if self.memory.zones[node].off { 0 } else { self.memory.in_list(cpu, node) };
+        (wanted.min(u64::from(there)), end)
+    }
+
+    /// Sees that a run of so many pages is in a CPU's list, if the node has any. Returns when.
+    pub(super) fn fill_list(&mut self, cpu: usize, node: usize, run: u32, at_ns: u64) -> u64 {
         let begin = self.settle_zone(cpu, at_ns);
         let (list, zone) = self.memory.list(cpu, node);
-        if zone.off {
-            return (0, begin);
+        if zone.off || list.count >= run {
+            return begin;
         }
-        let mut end = begin;
-        if list.count == 0 {
-            let refill = u64::from(list.tuner.refill(&zone.limits, 0));
-            let got = refill.min(zone.free_pages);
-            zone.free_pages -= got;
-            list.count += got as u32;
-            zone.listed_pages += got;
-            end = self.visit_zone(cpu, node, begin, got);
-        }
-        (wanted.min(u64::from(self.memory.in_list(cpu, node))), end)
+        let wanted = list.tuner.refill(&zone.limits, list.count).next_multiple_of(run);
+        let got = u64::from(wanted).min(zone.free_pages);
+        zone.free_pages -= got;
+        list.count += got as u32;
+        zone.listed_pages += got;
+        self.visit_zone(cpu, node, begin, got.div_ceil(u64::from(run)), Visit::Refill)
     }
 
     /// A huge page, straight from the zone. Returns how long that takes.
@@ -166,7 +170,7 @@ impl World {
         let begin = self.settle_zone(cpu, self.now_ns);
         let pages = huge_pages(self.machine.params.page_bytes);
         self.memory.zones[node].free_pages -= pages;
-        let visited = self.visit_zone(cpu, node, begin, 1);
+        let visited = self.visit_zone(cpu, node, begin, 1, Visit::Refill);
         self.latencies.allocated(visited - self.now_ns, 1);
         let end = self.settle_lru(cpu, visited);
         let work_ps = self.clear_ps(cpu, node, CHUNK_BYTES);

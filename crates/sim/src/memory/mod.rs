@@ -4,6 +4,7 @@
 //! is needed again, and what it needs then comes first in the next step.
 
 mod accesses;
+mod buffers;
 mod fault;
 mod free;
 mod list;
@@ -19,6 +20,7 @@ use crate::world::World;
 
 use accesses::AccessCounters;
 pub use accesses::PageAccesses;
+pub use buffers::Buffers;
 use list::{List, Owed};
 use lru::LruLock;
 pub use zone::{Zone, huge_pages};
@@ -96,6 +98,16 @@ impl Memory {
 }
 
 impl World {
+    /// Whether all processes are over.
+    pub fn is_over(&self) -> bool {
+        self.spaces.iter().all(|space| space.ended)
+    }
+
+    /// Pages of a node, by index, that lists of CPUs keep.
+    pub fn listed_on(&self, node: usize) -> u64 {
+        self.memory.zones[node].listed_pages
+    }
+
     /// Pages of a node, by index, that nobody uses, those in lists included.
     pub fn free_on(&self, node: usize) -> u64 {
         self.memory.free(node)
