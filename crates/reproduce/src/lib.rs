@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod counted;
+mod engine;
 mod homes;
 mod judge;
 mod outcome;

@@ -129,6 +129,9 @@ params! {
         "A task that ran so recently is not taken over", "Linux: sysctl_sched_migration_cost";
     wake_ns "wake" Time, 2_000, "From a wake-up to the first instruction on an idle CPU",
         "1 to 5 us with shallow idle states";
+    preempt_ns "preempt" Time, 0,
+        "From a wake-up to the end of the turn of who has the CPU, beside the change of tasks",
+        "nothing: an interrupt is as good as there";
     stray_milli "stray" Milli, 20,
         "Tasks for each CPU that a look at another node's lines takes over though they are as long",
         "assumed: loads are averages that lag behind, and the kernel's own threads disturb them";
@@ -147,6 +150,8 @@ params! {
         "arm64, 128 CPUs: 2.19 us with the wait";
     broadcast_wait_ns "broadcast-wait" Time, 1_890, "Waiting until all CPUs did it (DSB)",
         "the rest of 2.19 us";
+    broadcast_drain_ns "broadcast-drain" Time, 0,
+        "What a copy takes longer that follows a broadcast", "nothing unless measured";
 
     // Migration.
     move_call_ns "move-call" Time, 60_000, "A call that moves pages, whatever it moves",
@@ -165,12 +170,15 @@ params! {
         "Zen 3: 10.7 GB/s; E5-2650: 3.4 GB/s";
     copy_parallel_milli "copy-parallel" Milli, 12_000,
         "Misses that a copying thread has under way", "10 to 12 line fill buffers";
+    copy_writes_milli "copy-writes" Milli, 1_000,
+        "How often the destination's memory is used for a copied line: 2000 where the line is \
+        fetched before it is written", "copies that write past the caches";
     dispatch_ns "dispatch" Time, 1_800, "Giving one piece of a copy to another thread",
         "E5-2650: 1.6 to 2.1 us an item";
     join_ns "join" Time, 2_000, "Waiting for such threads, beside their work",
         "E5-2650: 13 to 17 us for 8 items";
-    batch_pages "batch" Count, 512, "Base pages that the kernel takes out of sight together; 1 is \
-        the time before batches", "Linux 6.3: NR_MAX_BATCHED_MIGRATION";
+    batch_pages "batch" Count, 512, "Base pages that the kernel takes out of sight together, in \
+        512 folios at most; 1 is the time before batches", "Linux 6.3: NR_MAX_BATCHED_MIGRATION";
     copiers "copiers" Count, 1, "Threads that copy one batch", "Linux: 1";
     copier_choice "copier-choice" Word(&["first", "cores", "complexes"]), 1,
         "Which CPUs of the destination copy: the first, one of each core, or spread over complexes",
@@ -194,8 +202,15 @@ params! {
     hint_fault_ns "hint-fault" Time, 1_500, "A fault that only tells who touches", "1 to 2 us";
     list_ps "list" Picoseconds, 10_000, "A page from or to a CPU's own list", "about 10 ns";
     zone_hold_ps "zone-hold" Picoseconds, 39_500,
-        "The zone's lock for each page that goes between list and zone",
+        "The zone's lock for each page, or run of pages, that a list gives back",
         "Sapphire Rapids: 37 ns to free, 42 ns to allocate";
+    zone_visit_ns "zone-visit" Time, 0, "The zone's lock for each time that a list gives back",
+        "part of zone-hold";
+    zone_refill_ps "zone-refill" Picoseconds, 0,
+        "The zone's lock for each page, or run of pages, that a list takes; 0: as zone-hold",
+        "part of zone-hold";
+    zone_refill_visit_ns "zone-refill-visit" Time, 0,
+        "The zone's lock for each time that a list takes; 0: as zone-visit", "part of zone-visit";
     zone_handoff_ns "zone-handoff" Time, 1_300, "What a lock costs that comes from another CPU",
         "fit of page_fault1 at 56 processes";
     lru_hold_ns "lru-hold" Time, 60, "The lock of a group's page lists, for each folio", "assumed";

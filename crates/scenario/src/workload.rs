@@ -20,6 +20,9 @@ pub struct Workload {
     pub memory_bytes: u64,
     /// Whether its memory consists of huge pages (2 MiB) where they fit.
     pub huge: bool,
+    /// Bytes of the folios that its memory consists of where there are no huge pages: 0 for base
+    /// pages, else a power of two between a base page and a huge one. They fault and move whole.
+    pub folio_bytes: u64,
     /// Where its pages come from.
     pub placement: Placement,
     /// The nodes on whose CPUs it may run; `None` for all.
@@ -110,6 +113,10 @@ pub enum Kind {
         compute_ns: u64,
         /// How.
         access: Access,
+        /// How many follow each other in each place; 0 for no end.
+        lives: u32,
+        /// How many thousandths of memory and CPU time a life may lack.
+        varies_milli: u32,
     },
     /// Pairs of threads send messages to and fro; each allocates and frees pages for a message.
     PingPong {
@@ -117,6 +124,19 @@ pub enum Kind {
         message_bytes: u64,
         /// What a thread computes for each message.
         compute_ns: u64,
+    },
+    /// Pairs of threads, one of which sends messages to the other, in buffers of the kernel.
+    Stream {
+        /// Bytes of a message.
+        message_bytes: u64,
+        /// Bytes of each of its buffers.
+        buffer_bytes: u64,
+        /// Messages that may be under way.
+        window: u64,
+        /// What each thread does for each message.
+        compute_ns: u64,
+        /// Whether both threads of a pair stay on one CPU.
+        together: bool,
     },
     /// Threads work on their parts and wait for each other after each phase.
     Phases {

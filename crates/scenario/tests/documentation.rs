@@ -79,8 +79,10 @@ fn every_key_is_told_of() {
         "q = 1\n".to_owned(),
         "[[node]]\nq = 1\n".to_owned(),
         format!("{node}[[link]]\nq = 1\n"),
-        format!("{node}[[action]]\ndo = \"migrate\"\nq = 1\n"),
+        format!("{node}[faults]\nq = 1\n"),
     ];
+    let actions = ["migrate", "home", "kill", "fork", "cpus-off", "memory-on"];
+    texts.extend(actions.map(|what| format!("{node}[[action]]\ndo = \"{what}\"\nq = 1\n")));
     texts.extend(
         kinds().iter().map(|(kind, _)| format!("{node}[[workload]]\nkind = \"{kind}\"\nq = 1\n")),
     );
@@ -99,7 +101,7 @@ fn every_key_is_told_of() {
 #[test]
 fn the_defaults_of_kinds_are_those_of_the_code() {
     let kinds = kinds();
-    assert_eq!(kinds.len(), 8);
+    assert_eq!(kinds.len(), 9);
     for (kind, settings) in &kinds {
         let text = format!(
             "[[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
@@ -109,11 +111,11 @@ fn the_defaults_of_kinds_are_those_of_the_code() {
         let written = Scenario::parse("kind", &(text + &settings.join("\n"))).unwrap();
         assert_eq!(bare, written, "{kind}");
     }
-    // Three of access in five kinds, two of `random`, one each of `compile`, `phases` and
-    // `moving-set`, two of `ping-pong`; `populated` in four.
+    // Three of access in five kinds, two of `random`, three of `compile`, one each of `phases` and
+    // `moving-set`, two of `ping-pong`, five of `stream`; `populated` in four.
     assert_eq!(
         kinds.iter().map(|(_, settings)| settings.len()).sum::<usize>(),
-        3 * 5 + 2 + 3 + 2 + 4
+        3 * 5 + 2 + 3 + 2 + 2 + 5 + 4
     );
 }
 

@@ -26,6 +26,12 @@ pub struct Counters {
     pub zone_visits: u64,
     /// How long that was waited for, in nanoseconds.
     pub zone_waited_ns: u64,
+    /// How often it was taken to fill a list, or for a huge page.
+    pub zone_refills: u64,
+    /// How long that was waited for, in nanoseconds.
+    pub zone_refill_waited_ns: u64,
+    /// How long locks of zones were held for it, in nanoseconds.
+    pub zone_refill_held_ns: u64,
     /// Base pages that went to another node.
     pub migrated_pages: u64,
     /// Tasks that changed their CPU.
@@ -62,6 +68,20 @@ pub struct Counters {
     pub switches: u64,
     /// Waits for pages in flight.
     pub flight_waits: u64,
+    /// Allocations that failed though there was a page.
+    pub failed_allocations: u64,
+    /// Folios that somebody took hold of between unmapping and copying.
+    pub turned_back: u64,
+    /// Interrupts that were answered late.
+    pub late_answers: u64,
+    /// Counts of accesses that were lost.
+    pub lost_samples: u64,
+    /// Places of pages that were told as the look before saw them, and had changed.
+    pub stale_looks: u64,
+    /// Children of processes that were told to fork.
+    pub forks: u64,
+    /// Base pages that were copied because somebody wrote to them who shared them.
+    pub copied_on_write: u64,
 }
 
 impl Counters {

@@ -28,6 +28,7 @@ impl Program for Leave {
             self.region += 1;
             self.page = 0;
         }
+        world.discard_flights(self.space);
         // Where lives are short, many are over: little is kept of them.
         world.spaces[self.space].regions.iter_mut().for_each(|region| region.dissolve());
         world.spaces[self.space].cpus = CpuSet::default();
@@ -68,6 +69,7 @@ impl World {
             return None;
         }
         entry.ended = true;
+        self.part_from_parent(space);
         Some(Box::new(Leave { space, region: 0, page: 0 }))
     }
 }

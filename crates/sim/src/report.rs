@@ -241,7 +241,8 @@ impl World {
             points.push(self.point());
         }
         let regions = || self.spaces.iter().flat_map(|space| &space.regions);
-        let done = scenario.actions.iter().filter(|action| action.at_ns <= now_ns);
+        let actions = scenario.actions.iter().enumerate();
+        let done = actions.filter(|(_, action)| action.at_ns <= now_ns);
         Report {
             scenario: scenario.name.clone(),
             about: scenario.about.clone(),
@@ -255,7 +256,7 @@ impl World {
             memory: self.memory_reports(),
             workloads: self.workload_reports(),
             nodes: (0..self.machine.nodes.len()).map(|n| self.node_report(n, &points)).collect(),
-            actions: done.map(action_report).collect(),
+            actions: done.map(|(index, action)| self.action_report(index, action)).collect(),
             moves: self.moves.iter().map(|record| self.move_report(record)).collect(),
             latencies: self.latency_reports(),
             time_ns: by_step(&self.counters.spent_ns),
@@ -343,6 +344,12 @@ impl World {
         }
     }
 
+    fn action_report(&self, index: usize, action: &Action) -> ActionReport {
+        let outcome = self.outcome_of(index).map(|outcome| format!(": {outcome}"));
+        let what = describe(action) + &outcome.unwrap_or_default();
+        ActionReport { at_ns: action.at_ns, what }
+    }
+
     fn latency_reports(&self) -> BTreeMap<&'static str, LatencyReport> {
         let all = self.latencies.named();
         let some = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());
@@ -381,6 +388,9 @@ impl Counters {
             ("zone_visits", counters.zone_visits),
             ("zone_waited_ns", counters.zone_waited_ns),
             ("zone_held_ns", counters.zone_held_ns),
+            ("zone_refills", counters.zone_refills),
+            ("zone_refill_waited_ns", counters.zone_refill_waited_ns),
+            ("zone_refill_held_ns", counters.zone_refill_held_ns),
             ("lru_visits", counters.lru_visits),
             ("lru_waited_ns", counters.lru_waited_ns),
             ("huge_faults", counters.huge_faults),
@@ -395,6 +405,13 @@ impl Counters {
             ("switches", counters.switches),
             ("task_moves", counters.task_moves),
             ("task_node_moves", counters.task_node_moves),
+            ("failed_allocations", counters.failed_allocations),
+            ("turned_back", counters.turned_back),
+            ("late_answers", counters.late_answers),
+            ("lost_samples", counters.lost_samples),
+            ("stale_looks", counters.stale_looks),
+            ("forks", counters.forks),
+            ("copied_on_write", counters.copied_on_write),
         ];
         all.to_vec()
     }
@@ -415,10 +432,6 @@ fn latency(histogram: &Histogram<u64>) -> LatencyReport {
     }
 }
 
-fn action_report(action: &Action) -> ActionReport {
-    ActionReport { at_ns: action.at_ns, what: describe(action) }
-}
-
 /// What a workload counts.
 fn unit(kind: &Kind) -> &'static str {
     match kind {
@@ -427,7 +440,7 @@ fn unit(kind: &Kind) -> &'static str {
         }
         Kind::PageFault | Kind::Hog => "pages",
         Kind::Compile { .. } => "lives",
-        Kind::PingPong { .. } => "messages",
+        Kind::PingPong { .. } | Kind::Stream { .. } => "messages",
     }
 }
 

@@ -14,13 +14,14 @@ use nodeward_scenario::{Kind, Machine, Scenario};
 use crate::actions::MoveRecord;
 use crate::counters::Counters;
 use crate::events::{Event, Events};
+use crate::faults::{FaultState, Hotplug};
 use crate::latencies::Latencies;
 use crate::layout::Layout;
 use crate::lines::Seen;
 use crate::memory::Memory;
 use crate::mover::Movers;
 use crate::programs;
-use crate::programs::Barrier;
+use crate::programs::{Barrier, Flight};
 use crate::scale::scale;
 use crate::sched::{Line, Sched};
 use crate::space::{Space, SpaceId};
@@ -102,8 +103,11 @@ pub struct World {
     pub(crate) mover: Movers,
     /// What actions of the scenario moved.
     pub moves: Vec<MoveRecord>,
+    /// What actions of the scenario took away from the machine, or gave back.
+    pub hotplugs: Vec<Hotplug>,
     pub(crate) sched: Sched,
     pub(crate) barriers: Vec<Barrier>,
+    pub(crate) flights: Vec<Flight>,
     /// Where the memory is that tasks go through, by task.
     pub(crate) seen: Vec<Seen>,
     /// As [`World::steps`] has it, without pipes.
@@ -112,6 +116,7 @@ pub struct World {
     scenario: Scenario,
     pub(crate) seed: u64,
     pub(crate) watch: Watch,
+    pub(crate) faults: FaultState,
 }
 
 impl World {
@@ -141,10 +146,13 @@ impl World {
             traffic,
             seed,
             watch: Watch::new(scenario),
+            faults: FaultState::new(scenario, seed),
             mover,
             moves: Vec::new(),
+            hotplugs: Vec::new(),
             sched,
             barriers: Vec::new(),
+            flights: Vec::new(),
             seen: Vec::new(),
             steps: 0,
         };
@@ -236,6 +244,7 @@ impl World {
             self.spaces[space].tasks.push(id);
         }
         self.tasks.push(task);
+        self.confine(id);
         self.ready(id);
         id
     }
@@ -429,6 +438,7 @@ impl World {
                 let done = if rest == lines.lines { rest } else { done };
                 lines.lines -= done;
                 let (part, misses) = (lines.part, done * (1000 - hit_milli) / 1000);
+                let written = (lines.access.writes_milli > 0).then_some(*lines);
                 let local = misses * local_milli / 1000;
                 let workload = task.workload;
                 self.counters.note_lines(done, local_milli, hit_milli, walk_milli);
@@ -438,6 +448,10 @@ impl World {
                     self.done(id, done); // those count lives
                 }
                 self.count_accesses(cpu, &part, misses);
+                if let Some(lines) = written {
+                    self.note_writes(cpu, &part, self.turn_began_ns(cpu));
+                    self.copy_on_write(cpu, &lines, done);
+                }
             }
             (Doing::Copy { line_ps }, Op::Copy(copying)) => {
                 self.counters.spend(Spent::Copy, ran);

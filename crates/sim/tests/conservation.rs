@@ -16,7 +16,14 @@ fn some_workload() -> impl Strategy<Value = Workload> {
         Just(Kind::PageFault),
         Just(Kind::Hog),
         Just(Kind::Triad { access }),
-        Just(Kind::Compile { compute_ns: 3 * MS, access }),
+        Just(Kind::Compile { compute_ns: 3 * MS, access, lives: 0, varies_milli: 0 }),
+        Just(Kind::Stream {
+            message_bytes: 100_000,
+            buffer_bytes: 20_000,
+            window: 1000,
+            compute_ns: 20_000,
+            together: false,
+        }),
     ];
     let both: Nodemask = [NodeId(0), NodeId(1)].into_iter().collect();
     let second: Nodemask = [NodeId(1)].into_iter().collect();

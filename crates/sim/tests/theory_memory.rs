@@ -194,7 +194,8 @@ fn a_full_node_is_followed_by_the_next() {
 #[test]
 fn lists_are_emptied_before_memory_is_out() {
     let access = Access { parallel_milli: 100_000, compute_ps: 0, writes_milli: 0 };
-    let lives = workload(Kind::Compile { compute_ns: 10 * MS, access }, 1, 600);
+    let lives =
+        workload(Kind::Compile { compute_ns: 10 * MS, access, lives: 0, varies_milli: 0 }, 1, 600);
     let mut scenario = scenario(machine(1, 2, 1), lives);
     scenario.machine.params.pcp_tuning = FIXED;
     scenario.machine.params.pcp_high = 200_000;
@@ -278,7 +279,11 @@ fn workloads_start_in_time() {
 fn lives_follow_each_other() {
     let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
     let mut scenario = plain(4, FIXED);
-    scenario.workloads = vec![workload(Kind::Compile { compute_ns: 4 * MS, access }, 2, 16)];
+    scenario.workloads = vec![workload(
+        Kind::Compile { compute_ns: 4 * MS, access, lives: 0, varies_milli: 0 },
+        2,
+        16,
+    )];
     let world = run(&scenario, 2000 * MS);
     // Lines may take less where caches hold them, but never less than nothing: 2 * 2000 / 12.2.
     let lives = world.counters.done["work"];

@@ -29,7 +29,8 @@ fn equal_seeds_are_equal_allocations() {
     let access = Access { parallel_milli: 4000, compute_ps: 500, writes_milli: 100 };
     let mut scenario = scenario(machine(2, 4, 1), workload(Kind::PageFault, 3, 32));
     scenario.machine.params.counter_entries = 100;
-    let mut lives = workload(Kind::Compile { compute_ns: MS, access }, 4, 40);
+    let mut lives =
+        workload(Kind::Compile { compute_ns: MS, access, lives: 0, varies_milli: 0 }, 4, 40);
     lives.name = "lives".to_owned();
     scenario.workloads.push(lives);
     let run = |seed| {
@@ -51,6 +52,14 @@ fn with(kind: Kind, threads: u32, mib: u64) -> Scenario {
 
 const ACCESS: Access = Access { parallel_milli: 4000, compute_ps: 500, writes_milli: 0 };
 
+const STREAM: Kind = Kind::Stream {
+    message_bytes: 16 << 10,
+    buffer_bytes: 8 << 10,
+    window: 5,
+    compute_ns: 2000,
+    together: false,
+};
+
 /// Goal: every kind of program does its work, in a process that is wider than a node, too.
 #[test]
 fn programs_work() {
@@ -59,6 +68,7 @@ fn programs_work() {
         Kind::Phases { access: ACCESS, phase_bytes: 1 << 20, shared_milli: 100 },
         Kind::MovingSet { access: ACCESS, window_bytes: 8 << 20, stays_ns: 50_000_000 },
         Kind::PingPong { message_bytes: 16 << 10, compute_ns: 2000 },
+        STREAM,
     ];
     for kind in kinds {
         let mut world = World::new(&with(kind.clone(), 6, 64), 3);

@@ -29,8 +29,9 @@ const KINDS: &[(&str, &[&str])] = &[
     ("triad", &["parallel", "compute", "writes", "populated"]),
     ("random", &["parallel", "compute", "writes", "hot-touches", "hot-bytes", "populated"]),
     ("page-fault", &[]),
-    ("compile", &["parallel", "compute", "writes", "cpu-time"]),
+    ("compile", &["parallel", "compute", "writes", "cpu-time", "lives", "varies"]),
     ("ping-pong", &["message", "cpu-time"]),
+    ("stream", &["message", "buffer", "under-way", "cpu-time", "together"]),
     ("phases", &["parallel", "compute", "writes", "phase", "shared", "populated"]),
     ("moving-set", &["parallel", "compute", "writes", "window", "stays", "populated"]),
     ("hog", &[]),
@@ -42,6 +43,7 @@ pub(crate) fn keys_of(kind: &str) -> Option<&'static [&'static str]> {
 }
 
 const PLACES: &str = "\"first-touch\", \"bind:0,1\" or \"interleave:0-3\"";
+const PAGES: &str = "\"base\", \"huge\" or the size of a folio such as \"64KiB\"";
 const HOMES: &str = "\"none\", \"spread\" or the number of a node";
 const PARALLEL: &str = "how many misses a thread has under way, such as 4 or 1.5";
 const COMPUTE: &str = "a time for each cache line, such as \"500ps\" or \"2.5ns\"";
@@ -52,19 +54,21 @@ pub(super) fn workload(table: &Table) -> Result<Workload, Fault> {
     only(table, kind)?;
     let memory_bytes = table.need("memory", "a size such as `memory = \"1GiB\"`", Item::bytes)?;
     let threads = table.count("threads")?.unwrap_or(1);
+    let (huge, folio_bytes) = table.read("pages", pages)?.unwrap_or_default();
     Ok(Workload {
         name: table.need("name", "a name such as `name = \"stream\"`", Item::as_text)?.to_owned(),
         kind: self::kind(kind, table, memory_bytes, threads)?,
         processes: table.count("processes")?.unwrap_or(1),
         threads,
         memory_bytes,
-        huge: table.word("pages", &[("base", false), ("huge", true)])?.unwrap_or(false),
+        huge,
+        folio_bytes,
         placement: table.read("place", placement)?.unwrap_or_default(),
         nodes: table.read("nodes", |item| item.mask(NodeId::LIMIT))?,
         home: table.read("home", home)?.unwrap_or_default(),
         start_ns: table.time_or_zero("start")?.unwrap_or(0),
         own_groups: table.word("groups", &[("own", true), ("one", false)])?.unwrap_or(false),
-        populated: table.read("populated", |item| item.flag("true or false"))?.unwrap_or(false),
+        populated: flag(table, "populated")?,
     })
 }
 
@@ -110,10 +114,19 @@ fn kind(kind: &str, table: &Table, memory_bytes: u64, threads: u32) -> Result<Ki
         "compile" => Kind::Compile {
             compute_ns: table.time("cpu-time")?.unwrap_or(50_000_000),
             access: access(2_000, 5_000, 300)?,
+            lives: table.read("lives", |item| item.number("how many, 0 for no end"))?.unwrap_or(0),
+            varies_milli: milli(table, "varies")?.unwrap_or(0),
         },
         "ping-pong" => Kind::PingPong {
             message_bytes: table.bytes("message")?.unwrap_or(16 << 10),
             compute_ns: table.time_or_zero("cpu-time")?.unwrap_or(2_000),
+        },
+        "stream" => Kind::Stream {
+            message_bytes: table.bytes("message")?.unwrap_or(16 << 10),
+            buffer_bytes: table.bytes("buffer")?.unwrap_or(4 << 10),
+            window: table.count("under-way")?.unwrap_or(6).into(),
+            compute_ns: table.time_or_zero("cpu-time")?.unwrap_or(5_000),
+            together: flag(table, "together")?,
         },
         "phases" => Kind::Phases {
             access: access(4_000, 2_000, 333)?,
@@ -141,8 +154,21 @@ fn access(table: &Table, default: Access) -> Result<Access, Fault> {
     })
 }
 
+fn flag(table: &Table, key: &str) -> Result<bool, Fault> {
+    Ok(table.read(key, |item| item.flag("true or false"))?.unwrap_or(false))
+}
+
 fn milli(table: &Table, key: &str) -> Result<Option<u32>, Fault> {
     table.read(key, |item| item.number(MILLI))
+}
+
+/// Whether pages are huge, and bytes of folios that are neither huge nor base pages.
+fn pages(item: &Item) -> Result<(bool, u64), Fault> {
+    match item.scalar() {
+        Some("base") => Ok((false, 0)),
+        Some("huge") => Ok((true, 0)),
+        _ => item.bytes().map(|bytes| (false, bytes)).map_err(|_| item.fault(PAGES)),
+    }
 }
 
 fn placement(item: &Item) -> Result<Placement, Fault> {

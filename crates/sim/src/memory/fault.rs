@@ -6,7 +6,9 @@ use nodeward_model::Nodemask;
 use nodeward_policy::pcp::Tuner;
 use nodeward_scenario::Placement;
 
+use super::zone::Visit;
 use super::{STEP_NS, Stretch, huge_pages};
+use crate::faults::RETRY_NS;
 use crate::scale::scale;
 use crate::space::{CHUNK_BYTES, PageByte, SpaceId};
 use crate::traffic::Flow;
@@ -41,7 +43,10 @@ impl World {
         if byte != PageByte::ABSENT {
             return Stretch { pages: alike, ns: 0 };
         }
+        let fails = self.allocation_fails();
+        let entry = &self.spaces[space].regions[region];
         if entry.huge
+            && !fails
             && let Some(chunk) = entry.whole_chunk(pages.start)
             && entry.run(chunk.start, chunk.end) == (PageByte::ABSENT, chunk.end - chunk.start)
             && let Some(node) = self.node_for(cpu, space, region, chunk.start, true)
@@ -61,6 +66,7 @@ impl World {
             self.end_process(space);
             return Stretch::default();
         };
+        drained_ns += if fails { RETRY_NS } else { 0 };
         let fault = Fault { cpu, space, region, page: pages.start, node };
         let placement = &self.spaces[space].regions[region].placement;
         if matches!(placement, Placement::Interleave(_)) {
@@ -94,7 +100,7 @@ impl World {
             self.lru_note(cpu, group, node, 1);
             by_node[node] += 1;
             done.pages += 1;
-            done.ns = done.ns.saturating_add(self.page_ps(cpu, node) / 1000);
+            done.ns = done.ns.saturating_add(self.page_ps(cpu, node, 1) / 1000);
         }
         for (node, pages) in by_node.into_iter().enumerate().filter(|&(_, pages)| pages > 0) {
             self.clear(cpu, node, pages * page_bytes, done.ns);
@@ -102,10 +108,10 @@ impl World {
         done
     }
 
-    /// How long a base page takes that a list has, in picoseconds.
-    fn page_ps(&self, cpu: usize, node: usize) -> u64 {
+    /// How long a base page takes that a list has, in picoseconds. One fault brings a folio.
+    fn page_ps(&self, cpu: usize, node: usize, folio_pages: u64) -> u64 {
         let params = &self.machine.params;
-        let fault_ps = params.fault_ns.saturating_mul(1000);
+        let fault_ps = params.fault_ns.saturating_mul(1000) / folio_pages.max(1);
         let clear_ps = self.clear_ps(cpu, node, params.page_bytes);
         clear_ps.saturating_add(fault_ps).saturating_add(params.list_ps)
     }
@@ -118,7 +124,8 @@ impl World {
         let begin = self.now_ns + drained_ns;
         let (take, visited) = self.draw(cpu, node, most, begin);
         let end = self.settle_lru(cpu, visited);
-        let page_ps = self.page_ps(cpu, node);
+        let folio_pages = self.spaces[space].regions[region].folio_pages;
+        let page_ps = self.page_ps(cpu, node, folio_pages);
         // No longer than a step; what is not used stays in the list.
         let take = take.min((STEP_NS * 1000 / page_ps.max(1)).max(1));
         self.memory.take(cpu, node, take as u32);
@@ -137,18 +144,24 @@ impl World {
     /// Sees that there are pages in a CPU's list; they come from the zone at this time. Returns how
     /// many of those that are wanted there are, 1 or more if the node has any, and when.
     pub(super) fn draw(&mut self, cpu: usize, node: usize, wanted: u64, at_ns: u64) -> (u64, u64) {
+        let end = self.fill_list(cpu, node, 1, at_ns);
+        let there = if self.memory.zones[node].off { 0 } else { self.memory.in_list(cpu, node) };
+        (wanted.min(u64::from(there)), end)
+    }
+
+    /// Sees that a run of so many pages is in a CPU's list, if the node has any. Returns when.
+    pub(super) fn fill_list(&mut self, cpu: usize, node: usize, run: u32, at_ns: u64) -> u64 {
         let begin = self.settle_zone(cpu, at_ns);
         let (list, zone) = self.memory.list(cpu, node);
-        let mut end = begin;
-        if list.count == 0 {
-            let refill = u64::from(list.tuner.refill(&zone.limits, 0));
-            let got = refill.min(zone.free_pages);
-            zone.free_pages -= got;
-            list.count += got as u32;
-            zone.listed_pages += got;
-            end = self.visit_zone(cpu, node, begin, got);
+        if zone.off || list.count >= run {
+            return begin;
         }
-        (wanted.min(u64::from(self.memory.in_list(cpu, node))), end)
+        let wanted = list.tuner.refill(&zone.limits, list.count).next_multiple_of(run);
+        let got = u64::from(wanted).min(zone.free_pages);
+        zone.free_pages -= got;
+        list.count += got as u32;
+        zone.listed_pages += got;
+        self.visit_zone(cpu, node, begin, got.div_ceil(u64::from(run)), Visit::Refill)
     }
 
     /// A huge page, straight from the zone. Returns how long that takes.
@@ -157,7 +170,7 @@ impl World {
         let begin = self.settle_zone(cpu, self.now_ns);
         let pages = huge_pages(self.machine.params.page_bytes);
         self.memory.zones[node].free_pages -= pages;
-        let visited = self.visit_zone(cpu, node, begin, 1);
+        let visited = self.visit_zone(cpu, node, begin, 1, Visit::Refill);
         self.latencies.allocated(visited - self.now_ns, 1);
         let end = self.settle_lru(cpu, visited);
         let work_ps = self.clear_ps(cpu, node, CHUNK_BYTES);
@@ -191,7 +204,7 @@ impl World {
     ///
     /// As in the kernel, the next node comes before other CPUs' lists, and base pages of the node
     /// before huge ones of others.
-    fn node_for(
+    pub(crate) fn node_for(
         &self,
         cpu: usize,
         space: SpaceId,
@@ -203,6 +216,7 @@ impl World {
         let nearest = &self.layout.nearest[here];
         let pages = huge_pages(self.machine.params.page_bytes);
         let has_room = |&node: &usize| match huge {
+            _ if self.memory.zones[node].off => false,
             true => self.memory.zones[node].free_pages >= pages,
             false => self.memory.zones[node].free_pages > 0 || self.memory.in_list(cpu, node) > 0,
         };

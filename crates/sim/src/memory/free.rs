@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use nodeward_policy::pcp::{self, Tuner};
 
+use super::zone::Visit;
 use super::{Memory, STEP_NS, Stretch, huge_pages};
 use crate::events::Event;
 use crate::scale::scale;
@@ -25,14 +26,14 @@ impl World {
             list.count -= pages;
             zone.listed_pages -= u64::from(pages);
             zone.free_pages += u64::from(pages);
-            end = self.visit_zone(cpu, node, end, u64::from(pages));
+            end = self.visit_zone(cpu, node, end, u64::from(pages), Visit::GiveBack);
             self.latencies.freed(end - at_ns, 1);
         }
         if let Some((node, blocks)) = self.memory.owed[cpu].huge.take() {
             let pages = huge_pages(self.machine.params.page_bytes);
             self.memory.zones[node].free_pages += blocks * pages;
             let begin = end;
-            end = self.visit_zone(cpu, node, begin, blocks);
+            end = self.visit_zone(cpu, node, begin, blocks, Visit::GiveBack);
             self.latencies.freed(end - begin, 1);
         }
         end
@@ -96,7 +97,7 @@ impl World {
         let is_short = zone.free_pages < zone.short_below;
         list.idle_ticks = 0;
         for done in 1..=pages {
-            let back = list.put(&zone.limits, is_short, now_ms);
+            let back = list.put(&zone.limits, 1, is_short, now_ms);
             if back > 0 {
                 zone.listed_pages += done;
                 self.memory.owed[cpu].from_list = Some((node, back));
@@ -118,23 +119,27 @@ impl World {
     }
 
     /// Empties all lists into their zones: nothing else is left. Returns how long that takes.
-    pub(super) fn drain_lists(&mut self, cpu: usize) -> u64 {
+    pub(crate) fn drain_lists(&mut self, cpu: usize) -> u64 {
         self.counters.list_drains += 1;
+        let all = 0..self.layout.cpus.len();
+        all.fold(self.now_ns, |end, other| self.empty_lists(cpu, other, end)) - self.now_ns
+    }
+
+    /// Empties the lists of a CPU into their zones, from another CPU or the same, from this time
+    /// on. Returns when that is done.
+    pub(crate) fn empty_lists(&mut self, by: usize, of: usize, at_ns: u64) -> u64 {
         let nodes = self.machine.nodes.len();
-        let mut end = self.now_ns;
-        for other in 0..self.layout.cpus.len() {
-            end = self.settle_zone(other, end);
-            for node in 0..nodes {
-                let Some(list) = &mut self.memory.lists[other * nodes + node] else { continue };
-                let pages = u64::from(std::mem::take(&mut list.count));
-                if pages > 0 {
-                    self.memory.zones[node].listed_pages -= pages;
-                    self.memory.zones[node].free_pages += pages;
-                    end = self.visit_zone(cpu, node, end, pages);
-                }
+        let mut end = self.settle_zone(of, at_ns);
+        for node in 0..nodes {
+            let Some(list) = &mut self.memory.lists[of * nodes + node] else { continue };
+            let pages = u64::from(std::mem::take(&mut list.count));
+            if pages > 0 {
+                self.memory.zones[node].listed_pages -= pages;
+                self.memory.zones[node].free_pages += pages;
+                end = self.visit_zone(by, node, end, pages, Visit::GiveBack);
             }
         }
-        end - self.now_ns
+        end
     }
 
     /// What is due once in a period for the lists of one CPU, one after the other.
@@ -147,7 +152,7 @@ impl World {
         for node in 0..nodes {
             let back = self.memory.tick_list(cpu, node, node != own, self.now_ns / 1_000_000);
             if back > 0 {
-                end = self.visit_zone(cpu, node, end, u64::from(back));
+                end = self.visit_zone(cpu, node, end, u64::from(back), Visit::GiveBack);
             }
         }
         self.steal_time(cpu, end - self.now_ns);

@@ -39,10 +39,10 @@ impl List {
         self.count -= pages;
     }
 
-    /// Puts a page into it. Returns how many are to go back to the zone.
-    pub fn put(&mut self, limits: &Limits, is_short: bool, now_ms: u64) -> u32 {
-        self.count += 1;
-        let back = self.tuner.freed(limits, 1, self.count, now_ms);
+    /// Puts a run of so many pages into it. Returns how many pages are to go back to the zone.
+    pub fn put(&mut self, limits: &Limits, pages: u32, is_short: bool, now_ms: u64) -> u32 {
+        self.count += pages;
+        let back = self.tuner.freed(limits, pages, self.count, now_ms);
         let back = if is_short { back.max(self.tuner.shrink(limits, self.count)) } else { back };
         back.min(self.count)
     }
@@ -108,7 +108,7 @@ mod tests {
                 (0..taken).for_each(|_| singly.take(1));
                 for list in [&mut row, &mut singly] {
                     for _ in 0..freed {
-                        let back = list.put(&limits, false, index as u64 * 400);
+                        let back = list.put(&limits, 1, false, index as u64 * 400);
                         list.count -= back;
                     }
                 }

@@ -22,6 +22,10 @@ pub struct Zone {
     pub(super) listed_pages: u64,
     /// All its pages.
     pub managed_pages: u64,
+    /// Whether nothing is allocated here: its memory is gone, or about to go.
+    pub off: bool,
+    /// Pages that are gone with it.
+    pub away_pages: u64,
     /// With less than this free, memory is short (the kernel's high watermark).
     pub short_below: u64,
     pub(super) lock: Lock,
@@ -37,6 +41,8 @@ impl Zone {
             free_pages: pages,
             listed_pages: 0,
             managed_pages: pages,
+            off: false,
+            away_pages: 0,
             // Watermarks are a quarter of the lowest one apart: 4/4, 5/4, 6/4.
             short_below: (low * 6 / 5).min(pages),
             lock: Lock::default(),
@@ -67,19 +73,61 @@ fn limits(machine: &Machine, pages: u64, low: u64, cpus: u64) -> Limits {
     Limits { batch: number(batch), high_default: number(high), high_max: number(high_max) }
 }
 
+impl Zone {
+    /// Pages in lists of CPUs, as their sum is kept.
+    pub fn listed_pages(&self) -> u64 {
+        self.listed_pages
+    }
+}
+
+/// What a zone's lock is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Visit {
+    /// Pages go to a list, or to a process.
+    Refill,
+    /// Pages come back.
+    GiveBack,
+}
+
 impl World {
-    /// Takes a zone's lock at this time, for so many pages, or huge pages, that go to or fro.
+    /// Takes a zone's lock at this time, for so many pages, or runs of pages, that go to or fro.
     /// Returns when that is done.
-    pub(super) fn visit_zone(&mut self, cpu: usize, node: usize, at_ns: u64, blocks: u64) -> u64 {
-        let params = &self.machine.params;
-        let hold_ns = blocks.saturating_mul(params.zone_hold_ps) / 1000;
+    pub(super) fn visit_zone(
+        &mut self,
+        cpu: usize,
+        node: usize,
+        at_ns: u64,
+        blocks: u64,
+        visit: Visit,
+    ) -> u64 {
+        let hold_ns = self.zone_hold_ns(blocks, visit);
         let lock = &mut self.memory.zones[node].lock;
-        let hold = lock.hold(cpu, at_ns, hold_ns, params.zone_handoff_ns);
-        self.counters.zone_visits += 1;
+        let hold = lock.hold(cpu, at_ns, hold_ns, self.machine.params.zone_handoff_ns);
         let counters = &mut self.counters;
         let held_ns = hold.end_ns - at_ns - hold.waited_ns;
-        counters.zone_waited_ns = counters.zone_waited_ns.saturating_add(hold.waited_ns);
-        counters.zone_held_ns = counters.zone_held_ns.saturating_add(held_ns);
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        counters.zone_visits += 1;
+        add(&mut counters.zone_waited_ns, hold.waited_ns);
+        add(&mut counters.zone_held_ns, held_ns);
+        if visit == Visit::Refill {
+            counters.zone_refills += 1;
+            add(&mut counters.zone_refill_waited_ns, hold.waited_ns);
+            add(&mut counters.zone_refill_held_ns, held_ns);
+        }
         hold.end_ns
+    }
+
+    /// How long a zone's lock is held, beside what handing it over takes.
+    fn zone_hold_ns(&self, blocks: u64, visit: Visit) -> u64 {
+        let params = &self.machine.params;
+        let or = |told: u64, usual: u64| if told > 0 { told } else { usual };
+        let (visit_ns, block_ps) = match visit {
+            Visit::GiveBack => (params.zone_visit_ns, params.zone_hold_ps),
+            Visit::Refill => (
+                or(params.zone_refill_visit_ns, params.zone_visit_ns),
+                or(params.zone_refill_ps, params.zone_hold_ps),
+            ),
+        };
+        visit_ns.saturating_add(blocks.saturating_mul(block_ps) / 1000)
     }
 }

@@ -8,6 +8,7 @@ mod page_fault;
 mod phases;
 mod ping_pong;
 mod random;
+mod stream;
 mod triad;
 
 use nodeward_model::Pid;
@@ -18,6 +19,7 @@ use crate::task::{CpuSet, Op, Program, Task};
 use crate::world::World;
 
 pub use phases::Barrier;
+pub use stream::Flight;
 
 /// The number of the first process.
 const FIRST_PID: u32 = 1000;
@@ -41,6 +43,8 @@ pub fn start(world: &mut World) {
 pub struct Slot {
     workload: usize,
     process: u32,
+    /// How many were there before.
+    life: u32,
 }
 
 fn start_process(world: &mut World, index: usize, workload: &Workload, process: u32) {
@@ -50,11 +54,15 @@ fn start_process(world: &mut World, index: usize, workload: &Workload, process: 
     for thread in 0..workload.threads {
         // Spread over the CPUs at first, as fork does.
         let place = (process * workload.threads + thread) as usize;
-        let slot = Slot { workload: index, process };
+        let slot = Slot { workload: index, process, life: 0 };
         let Some(program) = program(world, workload, slot, space, thread) else { continue };
         let cpu = cpus[place % cpus.len()];
         let mut task = thread_of(world, workload, slot, space, program);
         task.cpu = cpu;
+        if matches!(workload.kind, Kind::Stream { together: true, .. }) {
+            task.cpu = cpus[place / 2 % cpus.len()];
+            task.allowed = CpuSet::of([task.cpu]);
+        }
         settle(world, &mut task);
         task.op = (workload.start_ns > 0).then_some(Op::Sleep(workload.start_ns));
         let task = world.start_task(task);
@@ -83,22 +91,36 @@ fn map(world: &mut World, workload: &Workload) -> SpaceId {
     let nodes = world.machine.nodes.len();
     let mut region = Region::new(START, pages, page_bytes, nodes, granules);
     region.huge = workload.huge;
+    region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
     region.placement = workload.placement.clone();
-    let space = world.spaces.len();
-    // Those of short life are many; their numbers come again, as everywhere.
-    let number = FIRST_PID + (space as u64 % u64::from(Pid::LIMIT - FIRST_PID)) as u32;
-    world.spaces.push(Space {
-        pid: Pid::new(number).expect("a small number"),
-        name: workload.name.clone(),
-        regions: vec![region],
-        cpus: CpuSet::default(),
-        tasks: Vec::new(),
-        group: if workload.own_groups { space } else { 0 },
-        waiting: Vec::new(),
-        ended: false,
-        pruned: 0,
-    });
-    space
+    let group = if workload.own_groups { world.spaces.len() } else { 0 };
+    world.add_space(workload.name.clone(), vec![region], group)
+}
+
+impl World {
+    /// Adds a process, without threads, in a memory control group.
+    pub(crate) fn add_space(
+        &mut self,
+        name: String,
+        regions: Vec<Region>,
+        group: usize,
+    ) -> SpaceId {
+        let space = self.spaces.len();
+        // Those of short life are many; their numbers come again, as everywhere.
+        let number = FIRST_PID + (space as u64 % u64::from(Pid::LIMIT - FIRST_PID)) as u32;
+        self.spaces.push(Space {
+            pid: Pid::new(number).expect("a small number"),
+            name,
+            regions,
+            cpus: CpuSet::default(),
+            tasks: Vec::new(),
+            group,
+            waiting: Vec::new(),
+            ended: false,
+            pruned: 0,
+        });
+        space
+    }
 }
 
 fn program(
@@ -114,8 +136,9 @@ fn program(
         Kind::PageFault => Box::new(page_fault::PageFault::new(world, space, place)),
         Kind::Hog => Box::new(hog::Hog::new(world, space, place)),
         // A process of short life has one thread.
-        Kind::Compile { compute_ns, access } if thread == 0 => {
-            Box::new(compile::Compile::new(slot, space, compute_ns, access))
+        Kind::Compile { compute_ns, access, lives, varies_milli } if thread == 0 => {
+            let life = compile::Life::draw(world, space, compute_ns, varies_milli);
+            Box::new(compile::Compile::new(slot, lives, life, access))
         }
         Kind::Random { access, hot_touches_milli, hot_bytes_milli } => {
             let hot = (hot_touches_milli, hot_bytes_milli);
@@ -132,6 +155,12 @@ fn program(
         Kind::PingPong { message_bytes, compute_ns } => {
             let message = (message_bytes, compute_ns);
             Box::new(ping_pong::PingPong::new(world, space, thread, message))
+        }
+        Kind::Stream { message_bytes, buffer_bytes, window, compute_ns, .. } => {
+            let run = buffer_bytes.div_ceil(world.machine.params.page_bytes).max(1) as u32;
+            let buffers = message_bytes.div_ceil(buffer_bytes.max(1)).max(1);
+            let message = stream::Message { buffers, run, window, compute_ns };
+            Box::new(stream::Stream::new(world, space, thread, message))
         }
         Kind::Compile { .. } => return None,
     })

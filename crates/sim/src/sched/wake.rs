@@ -17,6 +17,7 @@ impl World {
         if was_idle {
             self.interrupt(cpu, self.machine.params.wake_ns);
         } else if self.should_preempt(cpu, task) {
+            self.steal_time(cpu, self.machine.params.preempt_ns);
             self.reschedule(cpu);
         }
     }
@@ -85,7 +86,7 @@ impl World {
         if self.layout.node_of(last) == home {
             return None;
         }
-        let cpus = self.layout.cpus_of_node[home].iter().copied();
+        let cpus = self.sched.on[home].iter().copied();
         let best = cpus.filter(|&cpu| allowed.contains(cpu)).min_by_key(|&cpu| self.load(cpu))?;
         (self.load(best) <= self.load(last)).then_some(best)
     }

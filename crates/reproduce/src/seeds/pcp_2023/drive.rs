@@ -1,0 +1,109 @@
+//! How runs are driven: what counts is a part of them, or how long they take.
+
+use anyhow::Result;
+use nodeward_scenario::Scenario;
+use nodeward_sim::{Counters, Latencies, World};
+
+use crate::outcome::Outcome;
+use crate::runs::SEED;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// How often it is looked how much memory a build uses, and whether it is over.
+const LOOK_NS: u64 = SECOND_NS / 100;
+
+/// From the first half second on: short lists are in their rhythm.
+pub fn after_start(scenario: &Scenario) -> Result<Outcome> {
+    Ok(window(scenario, SECOND_NS / 2))
+}
+
+/// From the third second on: lists that follow the depth were set twice.
+pub fn after_two_periods(scenario: &Scenario) -> Result<Outcome> {
+    Ok(window(scenario, 2 * SECOND_NS))
+}
+
+/// From the fifth second on: what such lists lack is down to a sixteenth.
+pub fn after_four_periods(scenario: &Scenario) -> Result<Outcome> {
+    Ok(window(scenario, 4 * SECOND_NS))
+}
+
+/// The part of a run from a time on.
+fn window(scenario: &Scenario, from_ns: u64) -> Outcome {
+    let mut world = World::new(scenario, SEED);
+    world.run_until(from_ns);
+    count_from_now(&mut world);
+    let busy_ns = world.busy_ns();
+    world.run_until(scenario.time_ns);
+    let ns = world.now_ns() - from_ns;
+    let busy_cpus = (world.busy_ns() - busy_ns) as f64 / ns as f64;
+    let listed: u64 = nodes(&world).map(|node| world.listed_on(node)).sum();
+    let page_bytes = world.machine.params.page_bytes;
+    Outcome::of(world.report())
+        .with("seconds", ns as f64 / SECOND_NS as f64)
+        .with("busy CPUs", busy_cpus)
+        .with("idle", 100.0 * (1.0 - busy_cpus / world.machine.cpus().len() as f64))
+        .with("listed GB", (listed * page_bytes) as f64 / 1e9)
+}
+
+/// A build, to the end of all its processes. What is counted is of its fifth to tenth second, when
+/// all places are taken.
+pub fn build(scenario: &Scenario) -> Result<Outcome> {
+    let mut world = World::new(scenario, SEED);
+    let (mut used, mut outcome) = (Vec::new(), None);
+    while !world.is_over() && world.now_ns() < scenario.time_ns {
+        world.run_until(world.now_ns() + LOOK_NS);
+        used.push(used_gb(&world));
+        if world.now_ns() == 4 * SECOND_NS {
+            count_from_now(&mut world);
+        }
+        if world.now_ns() == 10 * SECOND_NS {
+            outcome = Some(Outcome::of(world.report()));
+        }
+    }
+    let outcome = outcome.unwrap_or_else(|| Outcome::of(world.report()));
+    let (first, second) = used.split_at(used.len() / 2);
+    let mean = |used: &[f64]| used.iter().sum::<f64>() / used.len().max(1) as f64;
+    Ok(outcome
+        .with("build s", world.now_ns() as f64 / SECOND_NS as f64)
+        .with("used GB, first half", mean(first))
+        .with("used GB, last quarter", mean(&second[second.len() / 2..])))
+}
+
+fn count_from_now(world: &mut World) {
+    world.counters = Counters::default();
+    world.latencies = Latencies::default();
+}
+
+fn nodes(world: &World) -> std::ops::Range<usize> {
+    0..world.machine.nodes.len()
+}
+
+/// What is not free, as /proc/meminfo has it: pages in lists are not.
+fn used_gb(world: &World) -> f64 {
+    let page_bytes = world.machine.params.page_bytes;
+    let free = |node| (world.free_on(node) - world.listed_on(node)) * page_bytes;
+    let free: u64 = nodes(world).map(free).sum();
+    (world.machine.memory_bytes() - free) as f64 / 1e9
+}
+
+/// Seconds of a counter of nanoseconds, as per cent of all CPU time that was not idle.
+pub fn percent(outcome: &Outcome, ns: f64) -> f64 {
+    let all: u64 = outcome.report.time_ns.values().sum();
+    100.0 * ns / all.max(1) as f64
+}
+
+/// The part of CPU time that waits for zones' locks, in per cent.
+pub fn waits(outcome: &Outcome) -> f64 {
+    percent(outcome, outcome.counter("zone_waited_ns"))
+}
+
+/// The mean wait for a zone's lock, in microseconds.
+pub fn wait_us(outcome: &Outcome) -> f64 {
+    outcome.counter("zone_waited_ns") / outcome.counter("zone_visits").max(1.0) / 1e3
+}
+
+/// How often a workload did what it does, in a second of the part that counts.
+pub fn rate(outcome: &Outcome, workload: &str) -> f64 {
+    let mut all = outcome.report.workloads.iter();
+    let done = all.find(|other| other.name == workload).map_or(0, |found| found.done);
+    done as f64 / outcome.number("seconds")
+}

@@ -1,0 +1,163 @@
+//! Lists of pages, streams of messages and builds against what theory says, with the arithmetic.
+
+mod common;
+
+use common::{machine, scenario, workload};
+use nodeward_scenario::{Access, Kind, Params, Scenario};
+use nodeward_sim::World;
+
+const MS: u64 = 1_000_000;
+const US: u64 = 1_000;
+const FIXED: u64 = 0;
+const DEPTH: u64 = 1;
+
+/// One node whose memory no load slows down; a zone's lock costs 1 us to fill a list and 20 ns a
+/// page, 300 ns to give back and 30 ns a page.
+fn params() -> Params {
+    Params {
+        bandwidth_bytes_per_s: 1 << 60,
+        complex_bandwidth_bytes_per_s: 1 << 60,
+        zone_visit_ns: 300,
+        zone_hold_ps: 30_000,
+        zone_refill_visit_ns: 1000,
+        zone_refill_ps: 20_000,
+        zone_handoff_ns: 0,
+        lru_hold_ns: 0,
+        lru_handoff_ns: 0,
+        switch_ns: 0,
+        wake_ns: 5000,
+        // Threads stay where they are: who has just been woken is not moved to even lines out.
+        balance_ns: 60_000 * MS,
+        pcp_tuning: FIXED,
+        pcp_high: 4 * 63,
+        ..Params::default()
+    }
+}
+
+fn on(cpus: u32, kind: Kind, processes: u32, mib: u64) -> Scenario {
+    let mut machine = machine(1, cpus, 64);
+    machine.params = params();
+    scenario(machine, workload(kind, processes, mib))
+}
+
+fn run(scenario: &Scenario, ns: u64) -> World {
+    let mut world = World::new(scenario, 1);
+    world.run_until(ns);
+    assert_eq!(world.check_pages(), Ok(()));
+    world
+}
+
+/// Goal: a visit takes its own time and that of its pages, each way with its own.
+///
+/// One process, lists of two batches: a list is filled with one batch, and gives one back.
+#[test]
+fn a_visit_is_its_own_time_and_that_of_its_pages() {
+    for batch in [63, 511, 2047] {
+        let mut scenario = on(1, Kind::PageFault, 1, 64);
+        scenario.machine.params.pcp_batch = batch;
+        scenario.machine.params.pcp_high = 2 * batch;
+        let counters = run(&scenario, 300 * MS).counters;
+        let (fills, fill_ns) = (counters.zone_refills, counters.zone_refill_held_ns);
+        let (gives, give_ns) = (counters.zone_visits - fills, counters.zone_held_ns - fill_ns);
+        assert!(fills > 10 && gives > 10);
+        assert_eq!(fill_ns, fills * (1000 + 20 * batch), "filling with {batch}");
+        assert_eq!(give_ns, gives * (300 + 30 * batch), "giving {batch} back");
+    }
+}
+
+fn stream(window: u64) -> Kind {
+    let (message_bytes, buffer_bytes) = (16 << 10, 16 << 10);
+    let together = false;
+    Kind::Stream { message_bytes, buffer_bytes, window, compute_ns: 20 * US, together }
+}
+
+fn messages(scenario: &Scenario, ns: u64) -> (u64, World) {
+    let world = run(scenario, ns);
+    (world.counters.done["work"], world)
+}
+
+fn assert_within(seen: u64, expected: u64, percent: u64, what: &str) {
+    println!("{what}: {seen}, expected {expected}");
+    assert!(seen.abs_diff(expected) * 100 <= expected * percent, "{what}: {seen}, {expected}");
+}
+
+/// Goal: a stream is bound by latency: threads take turns, and each turn begins with a wake-up.
+///
+/// 8 messages of 20 us on each side and 2 * 5 us are 330 us: 24.2 messages in a millisecond. With a
+/// window of one, 2 * 20 + 2 * 5 us: 20.
+#[test]
+fn streams_take_turns() {
+    for (window, per_s) in [(8, 24_242), (1, 20_000)] {
+        let mut scenario = on(4, stream(window), 1, 1);
+        scenario.workloads[0].threads = 2;
+        let (count, world) = messages(&scenario, 1000 * MS);
+        assert_within(count, per_s, 2, &format!("{window} under way"));
+        // 40 us of CPU time for each.
+        assert_within(world.busy_ns() / US, count * 40, 2, "us of CPU time");
+    }
+}
+
+/// Goal: one thread allocates and another one frees: each list is of no use, as long as threads stay
+/// where they are. A list gets 16 buffers of 4 pages at a time, a visit for each 16 messages.
+#[test]
+fn one_sided_lists_visit_the_zone() {
+    for tuning in [FIXED, DEPTH] {
+        let mut scenario = on(4, stream(8), 1, 1);
+        scenario.workloads[0].threads = 2;
+        scenario.machine.params.pcp_tuning = tuning;
+        let (count, world) = messages(&scenario, 3000 * MS);
+        assert_within(world.counters.zone_refills, count / 16, 5, "visits");
+    }
+}
+
+/// Goal: a list is of use to threads that share it: on one CPU what one frees the other one
+/// allocates, and the zone is visited no more. Nor is there a wake-up to wait for: 1000 / 40 us = 25
+/// messages in a millisecond.
+#[test]
+fn threads_together_share_a_list() {
+    let mut scenario = on(4, stream(8), 1, 1);
+    scenario.workloads[0].threads = 2;
+    if let Kind::Stream { together, .. } = &mut scenario.workloads[0].kind {
+        *together = true;
+    }
+    let (count, world) = messages(&scenario, 1000 * MS);
+    assert_within(count, 25_000, 1, "messages");
+    assert!(world.counters.zone_refills <= 2, "{} visits", world.counters.zone_refills);
+}
+
+/// Goal: buffers are neither lost nor made when a stream is killed or ends in the middle of a window.
+#[test]
+fn buffers_come_back() {
+    let mut scenario = on(2, stream(1000), 2, 1);
+    scenario.workloads[0].threads = 2;
+    scenario.actions = vec![nodeward_scenario::Action {
+        at_ns: 7 * MS,
+        workload: "work".to_owned(),
+        kind: nodeward_scenario::ActionKind::Kill,
+    }];
+    let world = run(&scenario, 100 * MS);
+    assert!(world.is_over());
+    assert_eq!(world.free_on(0), (64 << 30) / 4096);
+}
+
+/// Goal: so many lives follow each other in each place, and then it is over.
+#[test]
+fn lives_end() {
+    let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
+    let kind = Kind::Compile { compute_ns: MS, access, lives: 3, varies_milli: 0 };
+    let world = run(&on(4, kind, 2, 1), 1000 * MS);
+    assert_eq!(world.counters.done["work"], 2 * 3);
+    assert_eq!(world.counters.faulted_pages, 2 * 3 * 256);
+    assert!(world.is_over());
+}
+
+/// Goal: lives that vary lack half of what they may, in the mean. Of 200 lives of 256 pages that may
+/// lack 1000 of 1000 parts, 50 % +- 2 * 29 % / sqrt(200) = 46 to 54 % of the pages come.
+#[test]
+fn lives_vary() {
+    let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
+    let kind = Kind::Compile { compute_ns: MS, access, lives: 100, varies_milli: 1000 };
+    let counters = run(&on(4, kind, 2, 1), 1000 * MS).counters;
+    assert_eq!(counters.done["work"], 200);
+    assert_within(counters.faulted_pages, 200 * 256 / 2, 9, "pages");
+}
