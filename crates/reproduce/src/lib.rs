@@ -8,10 +8,13 @@
 
 #![forbid(unsafe_code)]
 
+mod counted;
+mod homes;
 mod engine;
 mod judge;
 mod outcome;
 mod runs;
+mod search;
 pub mod seeds;
 mod table;
 

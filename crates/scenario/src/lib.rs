@@ -9,6 +9,7 @@ mod built_in;
 mod check;
 mod error;
 mod exact;
+mod faults;
 mod grid;
 pub mod limits;
 mod machine;
@@ -22,6 +23,7 @@ mod workload;
 
 pub use built_in::{BUILT_IN, Source};
 pub use error::{Error, Place};
+pub use faults::{Bug, Faults};
 pub use grid::{Axis, Grid, GridError, GridPoint, POINTS_MAX, Seeds, Shard};
 pub use machine::{DISTANCE_LOCAL, Link, Machine, Node};
 pub use params::{ParamInfo, Params, Unit};
@@ -51,6 +53,8 @@ pub struct Scenario {
     pub scheduler: Scheduler,
     /// What is done to the programs while they run, in order of time.
     pub actions: Vec<Action>,
+    /// What goes wrong; none where nothing does, and nobody keeps what checkers of contents need.
+    pub faults: Option<Faults>,
     /// How long it is simulated, in virtual nanoseconds.
     pub time_ns: u64,
     /// How often the curves of a report get a point, in virtual nanoseconds.

@@ -106,6 +106,9 @@ params! {
         "Zen 3: a core complex of 8 cores, 16 threads";
     complex_bandwidth_bytes_per_s "complex-bandwidth" Rate, 1_000_000_000_000,
         "What a complex can read and write together", "Zen 3: copies of 11 GB/s a complex";
+    complex_misses "complex-misses" Count, 0,
+        "Misses that a complex has under way at most; 0 for no such bound",
+        "Westmere: 32 reads of the cores in the Global Queue of a socket";
     tlb_entries "tlb-entries" Count, 1536, "Translations that a core keeps",
         "second-level TLB of Skylake and later";
     tlb_refill_ns "tlb-refill" Time, 25, "A translation that is loaded again",
@@ -118,6 +121,9 @@ params! {
         "Linux: base_slice_ns of 3 ms";
     balance_ns "balance" Time, 8_000_000, "How often a CPU looks for tasks that it could take over",
         "Linux: balance_interval of a domain of some CPUs";
+    balance_nodes_ns "balance-nodes" Time, 0,
+        "How often a node looks at lines of other nodes, too; 0: each time it looks",
+        "Linux 3.3: 8 to 32 ms for a domain of nodes, 32 times that where CPUs are busy";
     switch_ns "switch" Time, 1_500, "A change from one task to another", "1 to 2 us";
     cache_hot_ns "cache-hot" Time, 500_000,
         "A task that ran so recently is not taken over", "Linux: sysctl_sched_migration_cost";

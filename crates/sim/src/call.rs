@@ -41,7 +41,7 @@ impl Target {
             0 => u32::try_from(folio.end - folio.start).unwrap_or(1),
             _ => 0,
         };
-        Page { place: place(world, region, page), shared: region.shared, folio_pages }
+        Page { place: place(world, region, page), shared: region.is_shared(page), folio_pages }
     }
 
     fn folio(self, world: &World, address: u64) -> Option<Folio> {
@@ -225,5 +225,5 @@ impl Call {
 /// The index of a node that can be moved to.
 fn destination(world: &World, node: NodeId) -> Option<usize> {
     let machine = &world.machine;
-    machine.index_of(node).filter(|&index| machine.nodes[index].memory_bytes > 0)
+    machine.index_of(node).filter(|&index| world.has_memory_on(index))
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use nodeward_model::Pid;
 use nodeward_scenario::Placement;
 
+use crate::faults::SharedPages;
 use crate::slab::Slab;
 use crate::task::{CpuSet, Part, TaskId};
 
@@ -91,6 +92,8 @@ pub struct Region {
     pub placement: Placement,
     /// Whether other processes map it, too.
     pub shared: bool,
+    /// The pages that a child of its process shares, as long as there is one.
+    pub shared_with_child: Option<SharedPages>,
     /// Pages that somebody holds, by index: they cannot move.
     pub pinned: BTreeSet<u64>,
     chunk_pages: u64,
@@ -120,6 +123,7 @@ impl Region {
             folio_pages: 1,
             placement: Placement::FirstTouch,
             shared: false,
+            shared_with_child: None,
             pinned: BTreeSet::new(),
             chunk_pages,
             chunks: vec![Chunk::Alike(PageByte::ABSENT); chunks as usize],
@@ -225,6 +229,12 @@ impl Region {
         self.counts = Vec::new();
         self.blocks = Vec::new();
         self.pinned.clear();
+        self.shared_with_child = None;
+    }
+
+    /// Whether somebody else maps a page, too.
+    pub fn is_shared(&self, page: u64) -> bool {
+        self.shared || self.shared_with_child.as_ref().is_some_and(|pages| pages.contains(page))
     }
 
     /// Whether a page is part of a huge page.
@@ -267,9 +277,29 @@ impl Region {
         }
     }
 
+    /// The same of the whole region, page by page: it does not rely on what is counted.
+    pub fn recount(&self, sums: &mut [u64]) {
+        let width = self.nodes + 2;
+        let mut add = |byte: PageByte, pages: u64| {
+            places(byte, width).into_iter().flatten().for_each(|place| sums[place] += pages);
+        };
+        for (chunk, index) in self.chunks.iter().zip(0..) {
+            let pages = self.pages_of(index);
+            match *chunk {
+                Chunk::Alike(byte) | Chunk::Huge(byte) => add(byte, pages),
+                Chunk::Mixed(row) => {
+                    self.mixed.row(row)[..pages as usize].iter().for_each(|&byte| add(byte, 1));
+                }
+            }
+        }
+    }
+
     /// Makes pages what a byte says. A huge page of which only a part is named becomes base pages.
     pub fn set(&mut self, pages: Range<u64>, to: PageByte) {
         let (mut page, last) = (pages.start, pages.end.min(self.pages));
+        if let Some(shared) = self.shared_with_child.as_mut().filter(|_| to == PageByte::ABSENT) {
+            shared.remove(pages);
+        }
         while page < last {
             let chunk = page / self.chunk_pages;
             let first = chunk * self.chunk_pages;

@@ -7,6 +7,7 @@ use nodeward_policy::pcp::Tuner;
 use nodeward_scenario::Placement;
 
 use super::{STEP_NS, Stretch, huge_pages};
+use crate::faults::RETRY_NS;
 use crate::scale::scale;
 use crate::space::{CHUNK_BYTES, PageByte, SpaceId};
 use crate::traffic::Flow;
@@ -41,7 +42,10 @@ impl World {
         if byte != PageByte::ABSENT {
             return Stretch { pages: alike, ns: 0 };
         }
+        let fails = self.allocation_fails();
+        let entry = &self.spaces[space].regions[region];
         if entry.huge
+            && !fails
             && let Some(chunk) = entry.whole_chunk(pages.start)
             && entry.run(chunk.start, chunk.end) == (PageByte::ABSENT, chunk.end - chunk.start)
             && let Some(node) = self.node_for(cpu, space, region, chunk.start, true)
@@ -61,6 +65,7 @@ impl World {
             self.end_process(space);
             return Stretch::default();
         };
+        drained_ns += if fails { RETRY_NS } else { 0 };
         let fault = Fault { cpu, space, region, page: pages.start, node };
         let placement = &self.spaces[space].regions[region].placement;
         if matches!(placement, Placement::Interleave(_)) {
@@ -140,6 +145,9 @@ impl World {
     pub(super) fn draw(&mut self, cpu: usize, node: usize, wanted: u64, at_ns: u64) -> (u64, u64) {
         let begin = self.settle_zone(cpu, at_ns);
         let (list, zone) = self.memory.list(cpu, node);
+        if zone.off {
+            return (0, begin);
+        }
         let mut end = begin;
         if list.count == 0 {
             let refill = u64::from(list.tuner.refill(&zone.limits, 0));
@@ -192,7 +200,7 @@ impl World {
     ///
     /// As in the kernel, the next node comes before other CPUs' lists, and base pages of the node
     /// before huge ones of others.
-    fn node_for(
+    pub(crate) fn node_for(
         &self,
         cpu: usize,
         space: SpaceId,
@@ -200,9 +208,11 @@ impl World {
         page: u64,
         huge: bool,
     ) -> Option<usize> {
-        let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
+        let here = self.memory_home(space).unwrap_or(self.layout.node_of(cpu));
+        let nearest = &self.layout.nearest[here];
         let pages = huge_pages(self.machine.params.page_bytes);
         let has_room = |&node: &usize| match huge {
+            _ if self.memory.zones[node].off => false,
             true => self.memory.zones[node].free_pages >= pages,
             false => self.memory.zones[node].free_pages > 0 || self.memory.in_list(cpu, node) > 0,
         };

@@ -22,6 +22,14 @@ impl World {
         }
     }
 
+    /// Takes a task out of the line that it stands in, and puts it where it may run.
+    pub(crate) fn put_elsewhere(&mut self, task: TaskId) {
+        let entry = &self.tasks[task as usize];
+        let (cpu, place) = (entry.cpu, (!entry.urgent, entry.vruntime_ns, task));
+        self.take_from_line(&place, cpu);
+        self.ready(task);
+    }
+
     /// Lets tasks that stand in line behind the one that just got a CPU go where one is idle,
     /// unless they made way for an urgent one.
     pub(crate) fn share_line(&mut self, cpu: usize) {
@@ -78,7 +86,7 @@ impl World {
         if self.layout.node_of(last) == home {
             return None;
         }
-        let cpus = self.layout.cpus_of_node[home].iter().copied();
+        let cpus = self.sched.on[home].iter().copied();
         let best = cpus.filter(|&cpu| allowed.contains(cpu)).min_by_key(|&cpu| self.load(cpu))?;
         (self.load(best) <= self.load(last)).then_some(best)
     }

@@ -80,7 +80,7 @@ fn new(chance: &mut Chance) -> Scenario {
     Scenario {
         workloads,
         actions,
-        scheduler: chance.of(&[Scheduler::Blind, Scheduler::Home]),
+        scheduler: chance.of(&[Scheduler::Blind, Scheduler::Home, Scheduler::Numad]),
         time_ns,
         sample_ns: chance.within((least, time_ns)),
         ..common::scenario(machine, common::triad(1, 1))
