@@ -9,8 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod counted;
-mod homes;
 mod engine;
+mod homes;
 mod judge;
 mod outcome;
 mod runs;
