@@ -41,6 +41,17 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-scenario",
         ],
     ),
+    (
+        "nodeward-swarm",
+        &[
+            "nodeward-model",
+            "nodeward-policy",
+            "nodeward-machine",
+            "nodeward-engine",
+            "nodeward-scenario",
+            "nodeward-sim",
+        ],
+    ),
     ("nodeward", &["nodeward-model", "nodeward-linux", "nodeward-pager"]),
     ("nodeward-capi", &["nodeward"]),
     ("nodeward-peers", &[]),
