@@ -26,6 +26,7 @@ mod perfetto;
 mod populate;
 mod process;
 mod programs;
+mod recount;
 mod report;
 mod scale;
 mod sched;
@@ -44,9 +45,10 @@ pub use actions::MoveRecord;
 pub use counters::Counters;
 pub use latencies::Latencies;
 pub use machine::{ProcessView, SimMachine};
-pub use memory::PageAccesses;
+pub use memory::{ListView, PageAccesses};
 pub use observer::{Observer, Turn};
 pub use perfetto::{Perfetto, TraceEnd, describe};
+pub use recount::PageView;
 pub use report::{
     ActionReport, Curves, LatencyReport, MachineReport, MemoryReport, MoveReport, NodeReport,
     Report, Section, WorkloadReport,

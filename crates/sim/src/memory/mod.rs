@@ -7,6 +7,7 @@ mod accesses;
 mod fault;
 mod free;
 mod list;
+mod look;
 mod lru;
 mod moves;
 mod zone;
@@ -20,6 +21,7 @@ use crate::world::World;
 use accesses::AccessCounters;
 pub use accesses::PageAccesses;
 use list::{List, Owed};
+pub use look::ListView;
 use lru::LruLock;
 pub use zone::{Zone, huge_pages};
 

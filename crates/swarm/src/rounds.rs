@@ -1,0 +1,217 @@
+//! Rounds on a simulated machine: observe where memory is, decide what is to move, let the engine
+//! migrate it, and verify what became of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nodeward_engine::{MoveReport, MoveRequest, Order, Selection, migrate};
+use nodeward_machine::{Life, Machine, Process};
+use nodeward_model::{NodeId, NodePairs, Nodemask, Pid, SkipReason};
+use nodeward_policy::workers;
+use nodeward_scenario::Kind;
+use nodeward_sim::{PageView, ProcessView, World};
+
+use crate::check::account::{self, Pages};
+use crate::check::liveness::{Placed, Share};
+use crate::check::{Checker, Finding, Verdict, budgets};
+use crate::draw::Policy;
+use crate::happened::Happened;
+use crate::watched::Watched;
+
+/// Rounds on one machine.
+pub struct Rounds<'a> {
+    machine: &'a Watched,
+    policy: &'a Policy,
+}
+
+/// A process that is to move.
+struct Wish {
+    process: Arc<dyn Process>,
+    to: NodeId,
+    order: Arc<[Order]>,
+    before: Vec<PageView>,
+}
+
+/// What others do to pages; what stays the same stands for nobody having done anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Others {
+    faulted: u64,
+    freed: u64,
+    lazy: u64,
+    killed: u64,
+    moves: usize,
+    moves_end: bool,
+}
+
+impl Others {
+    fn of(world: &World) -> Self {
+        let counters = &world.counters;
+        Self {
+            faulted: counters.faulted_pages,
+            freed: counters.freed_pages,
+            lazy: counters.lazy_pages,
+            killed: counters.oom_kills,
+            moves: world.moves.len(),
+            moves_end: world.moves.iter().all(|record| record.ended_ns.is_some()),
+        }
+    }
+}
+
+impl<'a> Rounds<'a> {
+    /// On a machine, by a policy.
+    pub fn new(machine: &'a Watched, policy: &'a Policy) -> Self {
+        Self { machine, policy }
+    }
+
+    /// One round. Returns by process how many pages may stay where they are.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn round(&self, happened: &mut Happened) -> Result<BTreeMap<Pid, u64>, Finding> {
+        let mut excused = BTreeMap::new();
+        happened.add("rounds", 1);
+        let wishes = self.observe();
+        let size = if self.policy.together { wishes.len().max(1) } else { 1 };
+        for wishes in wishes.chunks(size) {
+            let (others, migrated) = self.machine.sim.look(seen_of_others);
+            let Some(report) = self.migrate(wishes)? else { continue };
+            let (others_then, migrated_then) = self.machine.sim.look(seen_of_others);
+            self.machine.look()?;
+            self.verify_budgets(&report)?;
+            for process in &report.processes {
+                let reasons = [SkipReason::StallBudget, SkipReason::Shared];
+                let stay = reasons.map(|reason| process.account.skipped_for(reason)).iter().sum();
+                excused.insert(process.pid, stay);
+            }
+            note(&report, happened);
+            if others == others_then && others.moves_end && self.tells_truth() {
+                happened.add("moves checked page by page", 1);
+                let moved = migrated_then - migrated;
+                self.machine.judge(self.verify(wishes, &report, moved))?;
+            }
+        }
+        Ok(excused)
+    }
+
+    /// Whether locations are those of now.
+    fn tells_truth(&self) -> bool {
+        let now_ns = self.machine.now_ns();
+        self.machine.sim.look(|world| {
+            let faults = world.scenario().faults.as_ref();
+            faults.is_none_or(|faults| faults.stale_residency_milli == 0 || !faults.last_at(now_ns))
+        })
+    }
+
+    /// The processes that have pages elsewhere than they are wanted.
+    fn observe(&self) -> Vec<Wish> {
+        let processes = self.machine.sim.processes();
+        processes.iter().filter_map(|process| self.wish(process)).collect()
+    }
+
+    /// What is to be done about a process.
+    fn wish(&self, view: &ProcessView) -> Option<Wish> {
+        let to = self.policy.wanted(view.pid.number());
+        let nodes: Nodemask = view.pages.keys().copied().filter(|&node| node != to).collect();
+        if nodes.is_empty() {
+            return None;
+        }
+        let pairs = NodePairs::gathering(&nodes, to);
+        let process = self.machine.hold(view.pid).ok()?;
+        let before = self.machine.sim.look(|world| world.pages_of(view.pid));
+        Some(Wish { process, to, order: [Order { pairs, pages: None }].into(), before })
+    }
+
+    /// Lets the engine move; none if all that was to move is gone.
+    fn migrate(&self, wishes: &[Wish]) -> Result<Option<MoveReport>, Finding> {
+        let machine = self.machine;
+        let to: Nodemask = wishes.iter().map(|wish| wish.to).collect();
+        let (topology, usable) = (machine.topology(), machine.usable_cpus());
+        let cpus = topology.and_then(|topology| Ok(workers::cpus(&topology, &to, &usable?)));
+        let processes: Vec<_> = wishes.iter().map(|wish| Arc::clone(&wish.process)).collect();
+        let report = cpus.and_then(|cpus| {
+            let request = MoveRequest {
+                orders: wishes.iter().map(|wish| Arc::clone(&wish.order)).collect(),
+                selection: Selection::default(),
+                jobs: self.policy.jobs,
+                cpus,
+                rate_bytes_per_s: self.policy.rate_bytes_per_s,
+                stall_ns: self.policy.stall_ns,
+            };
+            migrate(machine, &processes, &request, machine.live(), None)
+        });
+        match report {
+            Ok(report) => Ok(Some(report)),
+            Err(error) if error.is_gone() => machine.look().map(|()| None),
+            Err(error) => {
+                let what = format!("the engine moved nothing: {error}");
+                machine.judge(Err((Checker::Account, what))).map(|()| None)
+            }
+        }
+    }
+
+    fn verify_budgets(&self, report: &MoveReport) -> Result<(), Finding> {
+        let (machine, policy) = (self.machine, self.policy);
+        let calls = machine.take_calls();
+        if let Some(rate) = policy.rate_bytes_per_s {
+            machine.judge(budgets::rate(&calls, rate, machine.page_bytes()))?;
+        }
+        if let Some(stall_ns) = policy.stall_ns.filter(|_| report.workers == 1) {
+            machine.judge(budgets::holds(&calls, stall_ns))?;
+        }
+        Ok(())
+    }
+
+    /// The report of a move, against the pages.
+    fn verify(&self, wishes: &[Wish], report: &MoveReport, migrated: u64) -> Verdict {
+        for (wish, process) in wishes.iter().zip(&report.processes) {
+            if process.life != Life::Running {
+                continue;
+            }
+            let after = self.machine.sim.look(|world| world.pages_of(process.pid));
+            let pages = Pages { before: wish.before.clone(), after, to: wish.to };
+            account::of_process(&pages, process)?;
+        }
+        account::of_machine(migrated, report.account().moved)
+    }
+
+    /// How much memory is misplaced that could be where it is wanted, of processes that keep what
+    /// they have.
+    pub fn share(&self, excused: &BTreeMap<Pid, u64>) -> Share {
+        self.machine.sim.look(|world| {
+            let census = world.census();
+            let keeps = |name: &str| {
+                let workloads = world.scenario().workloads.iter();
+                workloads.filter(|workload| workload.name == name).any(|workload| {
+                    !matches!(
+                        workload.kind,
+                        Kind::PageFault | Kind::Compile { .. } | Kind::PingPong { .. }
+                    )
+                })
+            };
+            let ids: Vec<_> = census.nodes.iter().map(|node| node.node).collect();
+            let steady = census.processes.iter().filter(|each| !each.ended && keeps(&each.name));
+            let placed = steady.map(|process| Placed {
+                wanted: self.policy.wanted(process.pid.number()),
+                pages: ids.iter().copied().zip(process.pages.iter().copied()).collect(),
+                excused: excused.get(&process.pid).copied().unwrap_or(0),
+            });
+            let free = census.nodes.iter().map(|node| (node.node, node.free)).collect();
+            let huge = (2 << 20) / world.scenario().machine.params.page_bytes;
+            let has_huge = world.scenario().workloads.iter().any(|workload| workload.huge);
+            Share::of(&placed.collect::<Vec<_>>(), &free, if has_huge { huge } else { 1 })
+        })
+    }
+}
+
+fn seen_of_others(world: &World) -> (Others, u64) {
+    (Others::of(world), world.counters.migrated_pages)
+}
+
+/// Counts what a move came to.
+fn note(report: &MoveReport, happened: &mut Happened) {
+    let account = report.account();
+    happened.add("pages moved by rounds", account.moved);
+    for (reason, pages) in account.skipped {
+        happened.add(&format!("pages skipped: {reason}"), pages);
+    }
+}
