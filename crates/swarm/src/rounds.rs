@@ -29,7 +29,6 @@ struct Wish {
     process: Arc<dyn Process>,
     to: NodeId,
     order: Arc<[Order]>,
-    before: Vec<PageView>,
 }
 
 /// What others do to pages; what stays the same stands for nobody having done anything.
@@ -74,6 +73,7 @@ impl<'a> Rounds<'a> {
         let size = if self.policy.together { wishes.len().max(1) } else { 1 };
         for wishes in wishes.chunks(size) {
             let (others, migrated) = self.machine.sim.look(seen_of_others);
+            let before = self.pages(wishes);
             let Some(report) = self.migrate(wishes)? else { continue };
             let (others_then, migrated_then) = self.machine.sim.look(seen_of_others);
             self.machine.look()?;
@@ -87,7 +87,7 @@ impl<'a> Rounds<'a> {
             if others == others_then && others.moves_end && self.tells_truth() {
                 happened.add("moves checked page by page", 1);
                 let moved = migrated_then - migrated;
-                self.machine.judge(self.verify(wishes, &report, moved))?;
+                self.machine.judge(self.verify(wishes, before, &report, moved))?;
             }
         }
         Ok(excused)
@@ -117,8 +117,7 @@ impl<'a> Rounds<'a> {
         }
         let pairs = NodePairs::gathering(&nodes, to);
         let process = self.machine.hold(view.pid).ok()?;
-        let before = self.machine.sim.look(|world| world.pages_of(view.pid));
-        Some(Wish { process, to, order: [Order { pairs, pages: None }].into(), before })
+        Some(Wish { process, to, order: [Order { pairs, pages: None }].into() })
     }
 
     /// Lets the engine move; none if all that was to move is gone.
@@ -161,15 +160,24 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
+    fn pages(&self, wishes: &[Wish]) -> Vec<Vec<PageView>> {
+        let of = |wish: &Wish| self.machine.sim.look(|world| world.pages_of(wish.process.pid()));
+        wishes.iter().map(of).collect()
+    }
+
     /// The report of a move, against the pages.
-    fn verify(&self, wishes: &[Wish], report: &MoveReport, migrated: u64) -> Verdict {
-        for (wish, process) in wishes.iter().zip(&report.processes) {
-            if process.life != Life::Running {
-                continue;
+    fn verify(
+        &self,
+        wishes: &[Wish],
+        before: Vec<Vec<PageView>>,
+        report: &MoveReport,
+        migrated: u64,
+    ) -> Verdict {
+        let pages = before.into_iter().zip(self.pages(wishes));
+        for ((wish, process), (before, after)) in wishes.iter().zip(&report.processes).zip(pages) {
+            if process.life == Life::Running {
+                account::of_process(&Pages { before, after, to: wish.to }, process)?;
             }
-            let after = self.machine.sim.look(|world| world.pages_of(process.pid));
-            let pages = Pages { before: wish.before.clone(), after, to: wish.to };
-            account::of_process(&pages, process)?;
         }
         account::of_machine(migrated, report.account().moved)
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use nodeward_scenario::{
-    Access, Action, ActionKind, Home, Kind, Link, Node, ParamInfo, Params, Placement, Scenario,
+    Access, Action, ActionKind, Bug, Faults, Home, Kind, Link, Node, ParamInfo, Params, Placement, Scenario,
     Scheduler, Unit, Workload,
 };
 
@@ -17,6 +17,7 @@ pub fn of(scenario: &Scenario) -> String {
         workloads,
         scheduler,
         actions,
+        faults,
         time_ns,
         sample_ns,
         report,
@@ -42,6 +43,7 @@ pub fn of(scenario: &Scenario) -> String {
     text.params(&machine.params);
     workloads.iter().for_each(|workload| text.workload(workload));
     actions.iter().for_each(|action| text.action(action));
+    faults.iter().for_each(|faults| text.faults(faults));
     text.0
 }
 
@@ -217,7 +219,9 @@ impl Text {
         let Action { at_ns, workload, kind } = action;
         self.head("[[action]]");
         self.time("at", *at_ns);
-        self.word("workload", workload);
+        if !kind.is_of_machine() {
+            self.word("workload", workload);
+        }
         match kind {
             ActionKind::Migrate { from, to, times } => {
                 self.word("do", "migrate");
@@ -231,6 +235,41 @@ impl Text {
                 self.number("to", to.0);
             }
             ActionKind::Kill => self.word("do", "kill"),
+            ActionKind::Fork { for_ns } => {
+                self.word("do", "fork");
+                self.time("for", *for_ns);
+            }
+            ActionKind::CpusOff { cpus } => {
+                self.word("do", "cpus-off");
+                self.word("cpus", &cpus.to_string());
+            }
+            ActionKind::CpusOn { cpus } => {
+                self.word("do", "cpus-on");
+                self.word("cpus", &cpus.to_string());
+            }
+            ActionKind::MemoryOff { node } => {
+                self.word("do", "memory-off");
+                self.number("node", node.0);
+            }
+            ActionKind::MemoryOn { node } => {
+                self.word("do", "memory-on");
+                self.number("node", node.0);
+            }
+        }
+    }
+
+    fn faults(&mut self, faults: &Faults) {
+        let Faults { late_ipi_by_ns, start_ns, until_ns, bug, .. } = faults;
+        self.head("[faults]");
+        faults.rates().into_iter().for_each(|(key, milli)| self.number(key, milli));
+        self.time("late-ipi-by", *late_ipi_by_ns);
+        self.time("start", *start_ns);
+        if let Some(ns) = until_ns {
+            self.time("until", *ns);
+        }
+        let name = Bug::ALL.into_iter().find(|(_, other)| Some(*other) == *bug);
+        if let Some((name, _)) = name {
+            self.word("bug", name);
         }
     }
 }

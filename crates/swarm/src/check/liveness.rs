@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_model::NodeId;
 
 /// A process as rounds leave it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Where it is wanted.
     pub wanted: NodeId,

@@ -121,7 +121,8 @@ mod tests {
     /// Goal: a page that is told of twice is found at once, one that is not told of at the end.
     #[test]
     fn pages_that_are_told_of_twice_are_found() {
-        assert_eq!([(7, false), (8, true)].map(|(told, end)| landed(8, told, end)), [Ok(()); 2]);
+        assert_eq!(landed(8, 7, false), Ok(()));
+        assert_eq!(landed(8, 8, true), Ok(()));
         assert!(landed(8, 9, false).is_err());
         assert!(landed(8, 7, true).is_err());
     }

@@ -1,5 +1,6 @@
 //! What a seed stands for: a machine, programs, what is done to them, and who moves their memory.
 
+mod faults;
 mod policy;
 mod scenario;
 mod style;

@@ -1,6 +1,6 @@
 //! Scenarios that nobody would write, as far as they are accepted.
 
-use nodeward_model::{CpuId, NodeId, Nodemask};
+use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask};
 use nodeward_scenario::{
     Access, Action, ActionKind, BUILT_IN, Home, Kind, Link, Machine, Node, ParamInfo, Params,
     Placement, Scenario, Scheduler, Workload, limits,
@@ -51,6 +51,7 @@ fn new(chance: &mut Chance, style: &Style) -> Scenario {
         workloads,
         scheduler: chance.of(&[Scheduler::Blind, Scheduler::Home]),
         actions,
+        faults: style.faults(chance, time_ns),
         time_ns,
         sample_ns: chance.within((least, time_ns)),
         report: Vec::new(),
@@ -216,7 +217,7 @@ fn action(
 ) -> Action {
     let some_node = |nodes: Vec<NodeId>| if nodes.is_empty() { vec![NodeId(0)] } else { nodes };
     let (memory, cpus) = (some_node(with_memory(machine)), some_node(with_cpus(machine)));
-    let kind = match chance.below(8) {
+    let kind = match chance.below(14) {
         0..=3 => ActionKind::Migrate {
             from: chance.of(&memory),
             to: chance.of(&memory),
@@ -224,9 +225,22 @@ fn action(
         },
         4..=5 => ActionKind::MigrateOnFault,
         6 => ActionKind::Home { to: chance.of(&cpus) },
-        _ => ActionKind::Kill,
+        7 => ActionKind::Kill,
+        8 => ActionKind::Fork { for_ns: chance.within(style.period_ns) },
+        9..=10 => ActionKind::CpusOff { cpus: some_cpus(chance, machine) },
+        11 => ActionKind::CpusOn { cpus: some_cpus(chance, machine) },
+        12 => ActionKind::MemoryOff { node: chance.of(&memory) },
+        _ => ActionKind::MemoryOn { node: chance.of(&memory) },
     };
     let at_ns = chance.below(6) * chance.of(style.action_steps_ns);
-    let workload = of[chance.below(of.len() as u64) as usize].name.clone();
+    let workload = match kind.is_of_machine() {
+        true => String::new(),
+        false => of[chance.below(of.len() as u64) as usize].name.clone(),
+    };
     Action { at_ns: at_ns.min(time_ns - 1), workload, kind }
+}
+
+fn some_cpus(chance: &mut Chance, machine: &Machine) -> Cpumask {
+    let cpus: Vec<_> = machine.cpus().iter().collect();
+    chance.some(&cpus).into_iter().collect()
 }

@@ -39,6 +39,10 @@ pub struct Style {
     pub times: &'static [u32],
     /// Steps between actions, in nanoseconds.
     pub action_steps_ns: &'static [u64],
+    /// How often things go wrong, in thousandths.
+    pub fault_milli: &'static [u32],
+    /// How late interrupts are, in nanoseconds.
+    pub late_ns: (u64, u64),
 }
 
 /// Whatever is accepted. A run may never come to its end.
@@ -59,6 +63,8 @@ pub const WILD: Style = Style {
     period_ns: (limits::PERIOD_NS_MIN, limits::TIME_NS_MAX),
     times: &[1, 1, 2, 100, 50_000],
     action_steps_ns: &[0, 1, 1000, 300_000],
+    fault_milli: &[0, 0, 1, 20, 300, 1000],
+    late_ns: (1, limits::COST_NS_MAX),
 };
 
 /// Small machines with costs of real ones: rounds come to an end on them.
@@ -79,6 +85,8 @@ pub const LIKELY: Style = Style {
     period_ns: (50_000, 10_000_000),
     times: &[1, 1, 2, 5],
     action_steps_ns: &[0, 1, 1000, 300_000, 2_000_000],
+    fault_milli: &[0, 0, 5, 50, 200],
+    late_ns: (1_000, 5_000_000),
 };
 
 /// What a likely machine's cost may be, as a multiple of the usual one.
