@@ -9,6 +9,7 @@ mod built_in;
 mod check;
 mod error;
 mod exact;
+mod faults;
 pub mod limits;
 mod machine;
 mod near;
@@ -21,6 +22,7 @@ mod workload;
 
 pub use built_in::BUILT_IN;
 pub use error::{Error, Place};
+pub use faults::{Bug, Faults};
 pub use machine::{DISTANCE_LOCAL, Link, Machine, Node};
 pub use params::{ParamInfo, Params, Unit};
 pub use policy::{Action, ActionKind, Scheduler};
@@ -49,6 +51,8 @@ pub struct Scenario {
     pub scheduler: Scheduler,
     /// What is done to the programs while they run, in order of time.
     pub actions: Vec<Action>,
+    /// What goes wrong; none where nothing does, and nobody keeps what checkers of contents need.
+    pub faults: Option<Faults>,
     /// How long it is simulated, in virtual nanoseconds.
     pub time_ns: u64,
     /// How often the curves of a report get a point, in virtual nanoseconds.

@@ -1,7 +1,7 @@
 //! Overrides do what the same value in the file would do, before anything is checked.
 
 use nodeward_model::NodeId;
-use nodeward_scenario::{ActionKind, Error, Kind, Placement, Scenario, Scheduler};
+use nodeward_scenario::{ActionKind, Bug, Error, Kind, Placement, Scenario, Scheduler};
 
 fn with(sets: &[(&str, &str)]) -> Result<Scenario, Error> {
     Scenario::find_with("two-socket", sets)
@@ -23,6 +23,9 @@ fn every_table_can_be_reached() {
         ("workload.stream.place", "interleave:0-1"),
         ("action.0.at", "500ms"),
         ("action.0.times", "3"),
+        ("faults.pinned", "10"),
+        ("faults.until", "2s"),
+        ("faults.bug", "lose-page"),
     ])
     .unwrap();
     assert_eq!((scenario.time_ns, scenario.scheduler), (4_000_000_000, Scheduler::Home));
@@ -39,6 +42,9 @@ fn every_table_can_be_reached() {
     let action = &scenario.actions[0];
     let there_and_back = ActionKind::Migrate { from: NodeId(1), to: NodeId(0), times: 3 };
     assert_eq!((action.at_ns, &action.kind), (500_000_000, &there_and_back));
+    let faults = scenario.faults.unwrap();
+    assert_eq!((faults.pinned_milli, faults.allocation_milli), (10, 0));
+    assert_eq!((faults.until_ns, faults.bug), (Some(2_000_000_000), Some(Bug::LosePage)));
 }
 
 /// `cpus = 8` is a count and `cpus = "0-7"` a list; both can be set.

@@ -112,6 +112,33 @@ fn nodes_that_lack_what_is_asked_of_them() {
             "[[action]]\nat = \"0\"\nworkload = \"w\"\ndo = \"home\"\nto = 1",
             "21: workload 'w': node 1 has no CPUs; expected nodes with CPUs: 0,2",
         ),
+        (
+            "[[action]]\nat = \"0\"\ndo = \"memory-off\"\nnode = 2",
+            "20: there is no memory on node 2; expected one of the nodes with memory: 0-1",
+        ),
+        (
+            "[[action]]\nat = \"0\"\ndo = \"cpus-on\"\ncpus = \"1-5\"",
+            "20: there is no CPU 4; expected some of the CPUs 0-3",
+        ),
+        (
+            "[[action]]\nat = \"0\"\nworkload = \"w\"\ndo = \"cpus-off\"\ncpus = \"1\"",
+            "19: unknown key 'workload'; expected one of at, do, cpus",
+        ),
+        (
+            "[faults]\nlate-ipi = 1001",
+            "18: `late-ipi` is 1001; expected a number of thousandths, \
+            1000 at most",
+        ),
+        (
+            "[faults]\nstart = \"2s\"\nuntil = \"1s\"",
+            "19: faults end at 1s; expected a time \
+            after `start`, 2s",
+        ),
+        (
+            "[faults]\nbug = \"none\"",
+            "18: `bug` is 'none'; expected one of skip-flush, lose-page, \
+            double-count, over-capacity, stale-copy",
+        ),
     ] {
         let error = Scenario::parse("bad.toml", &format!("{machine}{more}\n")).unwrap_err();
         assert_eq!(error.to_string(), format!("bad.toml:{wanted}"), "{more}");
@@ -190,7 +217,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "no key 'tme'; expected one of about, distances, symmetric, scheduler, time, \
                 sample, report (did you mean 'time'?), or a key of a table: \
                 machine.latency, node.0.memory, workload.NAME.threads, \
-                link.0-1.latency, action.0.at",
+                link.0-1.latency, action.0.at, faults.pinned",
         ),
         (
             "machine.latancy",
@@ -234,7 +261,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "1us",
             "no key 'edge.0.latency'; expected a key of a table: machine.latency, \
                 node.0.memory, workload.NAME.threads, link.0-1.latency, \
-                action.0.at",
+                action.0.at, faults.pinned",
         ),
         (
             "",
@@ -242,7 +269,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "no key ''; expected one of about, distances, symmetric, scheduler, time, \
                 sample, report, or a key of a table: machine.latency, \
                 node.0.memory, workload.NAME.threads, link.0-1.latency, \
-                action.0.at",
+                action.0.at, faults.pinned",
         ),
     ] {
         assert_eq!(told_of(key, value), wanted, "{key}={value}");

@@ -101,6 +101,7 @@ pub fn scenario(size: Size) -> Scenario {
         ],
         scheduler: Scheduler::Blind,
         actions: Vec::new(),
+        faults: None,
         time_ns: size.ms * 1_000_000,
         sample_ns: 10_000_000,
         report: Vec::new(),

@@ -92,6 +92,7 @@ fn scenario(tuning: usize) -> Scenario {
         workloads: vec![workload],
         scheduler: Scheduler::Blind,
         actions: Vec::new(),
+        faults: None,
         time_ns: SECOND_NS,
         sample_ns: SECOND_NS / 100,
         report: Vec::new(),

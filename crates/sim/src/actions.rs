@@ -77,6 +77,7 @@ impl World {
                 }
             }
             ActionKind::Kill => spaces.into_iter().for_each(|space| self.end_process(space)),
+            _ => {}
         }
     }
 

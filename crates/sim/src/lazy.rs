@@ -141,6 +141,7 @@ impl World {
         for (seat, index) in seats.iter().zip(0..) {
             if stayed.next_if_eq(&index).is_none() {
                 moving.push(Run { first: index, folios: 1 });
+                self.note_copy(way.space, &seat.folio);
                 bytes += seat.folio.len() * self.machine.params.page_bytes;
                 let lines = self.machine.params.page_bytes / self.machine.params.line_bytes.max(1);
                 let lines = lines * seat.folio.len();

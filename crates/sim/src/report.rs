@@ -380,6 +380,11 @@ impl World {
             ("switches", counters.switches),
             ("task_moves", counters.task_moves),
             ("task_node_moves", counters.task_node_moves),
+            ("failed_allocations", counters.failed_allocations),
+            ("turned_back", counters.turned_back),
+            ("late_answers", counters.late_answers),
+            ("lost_samples", counters.lost_samples),
+            ("stale_looks", counters.stale_looks),
         ];
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }

@@ -247,6 +247,23 @@ impl Region {
         }
     }
 
+    /// The same of the whole region, page by page: it does not rely on what is counted.
+    pub fn recount(&self, sums: &mut [u64]) {
+        let width = self.nodes + 2;
+        let mut add = |byte: PageByte, pages: u64| {
+            places(byte, width).into_iter().flatten().for_each(|place| sums[place] += pages);
+        };
+        for (chunk, index) in self.chunks.iter().zip(0..) {
+            let pages = self.pages_of(index);
+            match *chunk {
+                Chunk::Alike(byte) | Chunk::Huge(byte) => add(byte, pages),
+                Chunk::Mixed(row) => {
+                    self.mixed.row(row)[..pages as usize].iter().for_each(|&byte| add(byte, 1));
+                }
+            }
+        }
+    }
+
     /// Makes pages what a byte says. A huge page of which only a part is named becomes base pages.
     pub fn set(&mut self, pages: std::ops::Range<u64>, to: PageByte) {
         let (mut page, last) = (pages.start, pages.end.min(self.pages));

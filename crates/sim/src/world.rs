@@ -14,6 +14,7 @@ use nodeward_scenario::{Kind, Machine, Scenario};
 use crate::actions::MoveRecord;
 use crate::counters::Counters;
 use crate::events::{Event, Events};
+use crate::faults::FaultState;
 use crate::latencies::Latencies;
 use crate::layout::Layout;
 use crate::lines::Seen;
@@ -112,6 +113,7 @@ pub struct World {
     scenario: Scenario,
     pub(crate) seed: u64,
     pub(crate) watch: Watch,
+    pub(crate) faults: FaultState,
 }
 
 impl World {
@@ -141,6 +143,7 @@ impl World {
             traffic,
             seed,
             watch: Watch::new(scenario),
+            faults: FaultState::new(scenario, seed),
             mover,
             moves: Vec::new(),
             sched,
@@ -298,6 +301,16 @@ impl World {
         Some(task)
     }
 
+    /// Whether a CPU is in the middle of a turn.
+    pub(crate) fn is_in_turn(&self, cpu: usize) -> bool {
+        self.cpus[cpu].doing.is_some()
+    }
+
+    /// When the last turn of a CPU began, in virtual nanoseconds.
+    pub(crate) fn turn_began_ns(&self, cpu: usize) -> u64 {
+        self.cpus[cpu].began_ns
+    }
+
     /// CPU time that the task of a CPU had since its turn began.
     pub(crate) fn ran_in_turn(&self, cpu: usize) -> u64 {
         let entry = &self.cpus[cpu];
@@ -428,6 +441,7 @@ impl World {
                 let done = if rest == lines.lines { rest } else { done };
                 lines.lines -= done;
                 let (part, misses) = (lines.part, done * (1000 - hit_milli) / 1000);
+                let writes = lines.access.writes_milli > 0;
                 let local = misses * local_milli / 1000;
                 let workload = task.workload;
                 self.counters.note_lines(done, local_milli, hit_milli, walk_milli);
@@ -437,6 +451,9 @@ impl World {
                     self.done(id, done); // those count lives
                 }
                 self.count_accesses(cpu, &part, misses);
+                if writes {
+                    self.note_writes(cpu, &part, self.turn_began_ns(cpu));
+                }
             }
             (Doing::Copy { line_ps }, Op::Copy(copying)) => {
                 self.counters.spend(Spent::Copy, ran);

@@ -257,6 +257,9 @@ fn action(scenario: &Scenario, index: usize, action: &Action) -> Result<(), Flaw
         || format!("an action at {}, when the run is over", exact::ns(action.at_ns)),
         format!("a time before {}", exact::ns(time)),
     )?;
+    if action.kind.is_of_machine() {
+        return super::hotplug::check(&scenario.machine, spot, &action.kind);
+    }
     let names: Vec<_> = scenario.workloads.iter().map(|each| each.name.as_str()).collect();
     let Some(at) = names.iter().position(|name| *name == action.workload) else {
         let expected = match names.is_empty() {
@@ -274,7 +277,13 @@ fn action(scenario: &Scenario, index: usize, action: &Action) -> Result<(), Flaw
         ActionKind::Home { to } => {
             of.home("home", to).map_err(|flaw| Flaw { spot: spot("to"), ..flaw })
         }
-        ActionKind::MigrateOnFault | ActionKind::Kill => Ok(()),
+        ActionKind::Fork { for_ns } => ensure(
+            (PERIOD_NS_MIN..=TIME_NS_MAX).contains(&for_ns),
+            spot("for"),
+            || format!("a child that lives for {}", exact::ns(for_ns)),
+            "a time from 1us to a day",
+        ),
+        _ => Ok(()),
     }
 }
 
@@ -284,12 +293,8 @@ fn migrate(
     (from, to): (NodeId, NodeId),
     times: u32,
 ) -> Result<(), Flaw> {
-    let with_memory = machine.nodes.iter().filter(|node| node.memory_bytes > 0);
-    let with_memory: Nodemask = with_memory.map(|node| node.id).collect();
     for (key, id) in [("from", from), ("to", to)] {
-        let what = || format!("there is no memory on node {id}");
-        let expected = format!("one of the nodes with memory: {with_memory}");
-        ensure(with_memory.contains(id), spot(key), what, expected)?;
+        super::hotplug::memory(machine, spot(key), id)?;
     }
     let same = || format!("a migration from node {from} to itself");
     ensure(from != to, spot("to"), same, "two nodes")?;

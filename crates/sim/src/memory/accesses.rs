@@ -88,7 +88,9 @@ impl World {
             let address = space.regions[region].start + page * page_bytes;
             PageAccesses { pid: space.pid, address, from: self.layout.node_ids[from], lines }
         };
-        self.memory.accesses.take(node).into_iter().map(tell).collect()
+        let mut told: Vec<_> = self.memory.accesses.take(node).into_iter().map(tell).collect();
+        told.retain(|_| !self.sample_is_lost());
+        told
     }
 
     /// Lines that were not counted, because no counter was left.

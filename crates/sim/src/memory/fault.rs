@@ -7,6 +7,7 @@ use nodeward_policy::pcp::Tuner;
 use nodeward_scenario::Placement;
 
 use super::{STEP_NS, Stretch, huge_pages};
+use crate::faults::RETRY_NS;
 use crate::scale::scale;
 use crate::space::{CHUNK_BYTES, PageByte, SpaceId};
 use crate::traffic::Flow;
@@ -41,7 +42,10 @@ impl World {
         if byte != PageByte::ABSENT {
             return Stretch { pages: alike, ns: 0 };
         }
+        let fails = self.allocation_fails();
+        let entry = &self.spaces[space].regions[region];
         if entry.huge
+            && !fails
             && let Some(chunk) = entry.whole_chunk(pages.start)
             && entry.run(chunk.start, chunk.end) == (PageByte::ABSENT, chunk.end - chunk.start)
             && let Some(node) = self.node_for(cpu, space, region, chunk.start, true)
@@ -61,6 +65,7 @@ impl World {
             self.end_process(space);
             return Stretch::default();
         };
+        drained_ns += if fails { RETRY_NS } else { 0 };
         let fault = Fault { cpu, space, region, page: pages.start, node };
         let placement = &self.spaces[space].regions[region].placement;
         if matches!(placement, Placement::Interleave(_)) {

@@ -67,6 +67,13 @@ fn limits(machine: &Machine, pages: u64, low: u64, cpus: u64) -> Limits {
     Limits { batch: number(batch), high_default: number(high), high_max: number(high_max) }
 }
 
+impl Zone {
+    /// Pages in lists of CPUs, as their sum is kept.
+    pub fn listed_pages(&self) -> u64 {
+        self.listed_pages
+    }
+}
+
 impl World {
     /// Takes a zone's lock at this time, for so many pages, or huge pages, that go to or fro.
     /// Returns when that is done.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use nodeward_migrate::{Batch, Refused, Run, Shape, Slice, Step};
 use nodeward_model::SkipReason;
+use nodeward_scenario::Bug;
 
 use super::copy::{Part, parts};
 use super::folios::{Seat, Way};
@@ -218,7 +219,10 @@ impl Drive {
                 let entries = u64::from(batch.out());
                 Todo::Busy(Spent::Flush, world.flush(way.cpu, way.space, entries), Stage::Ask)
             }
-            Step::Copy(slices) => copy(world, way, seats, slices),
+            Step::Copy(slices) => {
+                world.refuse_held(way, seats, slices, refused);
+                copy(world, way, seats, slices)
+            }
             Step::Map(runs) => {
                 let ns = world.map_ns(way, seats, runs, true);
                 Todo::Busy(Spent::Map, ns, Stage::Land(runs.to_vec()))
@@ -235,7 +239,7 @@ impl Drive {
                 busy(spent, ns)
             }
             Todo::End => {
-                self.end();
+                self.end(world);
                 self.stage = Stage::Load;
                 None
             }
@@ -262,7 +266,8 @@ impl Drive {
     }
 
     /// Notes where the folios of the batch ended.
-    fn end(&mut self) {
+    fn end(&mut self, world: &World) {
+        let mut twice = world.has_bug(Bug::DoubleCount);
         for (seat, number) in std::mem::take(&mut self.seats).into_iter().zip(0..) {
             let outcome = match self.batch.is_moved(number) {
                 true => Outcome::Moved,
@@ -270,6 +275,9 @@ impl Drive {
                 false => Outcome::Skipped(seat.why),
             };
             self.note(seat.index, seat.folio.len(), outcome);
+            if outcome == Outcome::Moved && std::mem::take(&mut twice) {
+                self.note(seat.index, seat.folio.len(), outcome);
+            }
         }
     }
 
@@ -287,6 +295,7 @@ impl Drive {
 
 /// The beginning of a copy.
 fn copy(world: &mut World, way: &Way, seats: &[Seat], slices: &[Slice]) -> Todo {
+    world.note_copies(way.space, seats, slices);
     let params = &world.machine.params;
     let copiers = world.copiers(way.to);
     let mut parts: VecDeque<_> = parts(params, way.to, seats, slices, copiers).into();

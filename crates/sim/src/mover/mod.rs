@@ -20,7 +20,7 @@ use crate::tlb::Answers;
 use crate::world::World;
 
 pub use batch::Drive;
-pub use folios::{Seat, Way};
+pub use folios::{Seat, Way, folios_of};
 
 /// How often the kernel tries a folio (`NR_MAX_MIGRATE_PAGES_RETRY`).
 pub const ATTEMPTS: u32 = 10;

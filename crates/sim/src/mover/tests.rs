@@ -54,6 +54,7 @@ fn world(machine: Machine) -> World {
         workloads: Vec::new(),
         scheduler: Scheduler::Blind,
         actions: Vec::new(),
+        faults: None,
         time_ns: 1_000_000_000,
         sample_ns: 1_000_000,
         report: Vec::new(),

@@ -47,6 +47,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
         workloads: vec![workload],
         scheduler,
         actions: Vec::new(),
+        faults: None,
         time_ns: 1_000_000_000,
         sample_ns: 1_000_000,
         report: Vec::new(),

@@ -55,6 +55,7 @@ pub fn scenario(machine: Machine, workload: Workload) -> Scenario {
         workloads: vec![workload],
         scheduler: Scheduler::Blind,
         actions: Vec::new(),
+        faults: None,
         time_ns: 1_000_000_000,
         sample_ns: 10_000_000,
         report: Vec::new(),

@@ -1,0 +1,72 @@
+//! The fault model: what goes wrong on this machine, when, and what holds all the same.
+//!
+//! Rates come from the table `[faults]` of a scenario, the rest from its actions. Which page, call
+//! or interrupt is struck is drawn from a stream of the seed that nothing else draws from, so a
+//! scenario without the table is the same run as ever.
+//!
+//! | fault | when it strikes | what the machine guarantees all the same |
+//! |---|---|---|
+//! | allocation failure | where a move takes a page for a copy, and in page faults | the page stays where it was, and is told of as one without memory; a page fault takes longer, and a huge one becomes base ones |
+//! | pinned pages | for a millisecond at a time, with each page at its own time: when a move begins, and between unmapping and copying | a page that is held does not move; if it is out of sight, it is put back |
+//! | late interrupts | when CPUs are told to forget translations | nothing is copied before the last CPU has answered |
+//! | lost samples | when counters of accesses are read | what is told is true, but not all |
+//! | stale residency | when somebody from outside looks where pages are | the place is that of the look before; a page that did not move between two looks is told right by the second |
+//! | CPU hotplug | actions `cpus-off`, `cpus-on` | what the kernel does there is finished first; no task is lost; the lists of the CPU are drained; one CPU stays |
+//! | memory hotplug | actions `memory-off`, `memory-on` | the node goes only when it is empty, and else stays; nothing is allocated there meanwhile |
+//! | fork | action `fork` | who writes to a shared page has one of its own; calls for one process leave shared pages where they are |
+//! | exit | action `kill`, and where no memory is left | pages go back, those out of sight when the mover comes back to them |
+//!
+//! With all of them: no page is lost or made, no node has more pages than it has room for, and a
+//! page that is in sight has what was written to it last. [`World::census`] tells what is needed to
+//! check that, counted anew from the pages themselves.
+
+mod census;
+mod contents;
+mod strikes;
+
+use std::collections::BTreeMap;
+
+use nodeward_model::Place;
+use nodeward_policy::sampling::Stream;
+use nodeward_scenario::{Bug, Faults, Scenario};
+
+pub use census::{Census, NodeCensus, ProcessCensus, StalePage};
+use contents::Contents;
+pub use strikes::RETRY_NS;
+
+use crate::space::SpaceId;
+use crate::world::World;
+
+/// Makes the stream of faults another one than that of the programs.
+const STREAM: u64 = 0x6661_756c_7473;
+
+/// What goes wrong, and what is kept to tell that nothing else did.
+#[derive(Debug)]
+pub struct FaultState {
+    rates: Option<Faults>,
+    chance: Stream,
+    contents: Contents,
+    /// Where looks from outside saw pages last, by space and address.
+    seen: BTreeMap<(SpaceId, u64), Place>,
+}
+
+impl FaultState {
+    /// Of a scenario that is run with a seed.
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        let rates = scenario.faults.clone();
+        let contents = Contents::new(rates.is_some());
+        Self { rates, chance: Stream::new(seed ^ STREAM), contents, seen: BTreeMap::new() }
+    }
+
+    /// What goes wrong at this time, if something does.
+    fn at(&self, now_ns: u64) -> Option<&Faults> {
+        self.rates.as_ref().filter(|rates| rates.last_at(now_ns))
+    }
+}
+
+impl World {
+    /// Whether the simulated kernel has this bug now.
+    pub(crate) fn has_bug(&self, bug: Bug) -> bool {
+        self.faults.at(self.now_ns).is_some_and(|faults| faults.bug == Some(bug))
+    }
+}
