@@ -2,16 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use nodeward_model::units;
 use nodeward_scenario::limits;
 
 use super::{OutputArgs, ProgressArgs};
 use crate::verbs::sim::Figure;
 
-/// What `sim` is told.
+/// What `sim` is told: a scenario, or one of its own verbs. A file that is called as a verb is given
+/// with its directory: `./sweep`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SimArgs {
+    /// What else to do than simulate once.
+    #[command(subcommand)]
+    pub verb: Option<SimVerb>,
     /// A scenario, by name or by the path of its file
     #[arg(value_name = "SCENARIO", required_unless_present_any = ["list", "figure"])]
     pub scenario: Option<String>,
@@ -56,6 +61,10 @@ pub struct SimArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 }
+
+/// What there is to do besides simulating once.
+#[derive(Debug, Subcommand)]
+pub enum SimVerb {}
 
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as time=3s")?;

@@ -25,6 +25,9 @@ use drive::Live;
 
 /// Simulates, prints, and tells by the exit code whether it was cut short.
 pub fn run(args: &SimArgs) -> Result<Exit> {
+    if let Some(verb) = &args.verb {
+        match *verb {}
+    }
     match (&args.scenario, args.figure) {
         (_, Some(Figure::Hashes)) => figure::hashes(),
         (Some(name), Some(figure)) => figure::of(&found(name, args)?, args, figure),
