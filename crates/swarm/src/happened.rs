@@ -46,6 +46,11 @@ impl Happened {
             ("huge pages", counters.huge_faults),
             ("page lists emptied for the last page", counters.list_drains),
             ("processes ended for want of memory", counters.oom_kills),
+            ("allocations that failed", counters.failed_allocations),
+            ("folios held in the middle of a move", counters.turned_back),
+            ("interrupts answered late", counters.late_answers),
+            ("samples lost", counters.lost_samples),
+            ("looks that were stale", counters.stale_looks),
         ];
         counts.into_iter().for_each(|(what, count)| self.add(what, count));
     }

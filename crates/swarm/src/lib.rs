@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod canary;
 mod chance;
 pub mod check;
 pub mod draw;

@@ -91,7 +91,8 @@ fn landed(world: &World) -> crate::check::Verdict {
     let Some(landed) = world.census().landed else { return Ok(()) };
     let moves = world.moves.iter();
     let told = moves.map(|record| record.account.moved).sum::<u64>() + world.counters.lazy_pages;
-    pages::landed(landed, told, false)
+    let all_ended = world.moves.iter().all(|record| record.ended_ns.is_some());
+    pages::landed(landed, told, all_ended)
 }
 
 fn rounds(case: &Case, policy: &Policy) -> Result<Done, Finding> {

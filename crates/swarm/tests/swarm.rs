@@ -1,7 +1,8 @@
 //! Some hundred seeds, each a machine of its own. `nodeward sim swarm` runs more of them.
 
+use nodeward_scenario::Bug;
 use nodeward_swarm::draw::Case;
-use nodeward_swarm::{Summary, Swarm, run};
+use nodeward_swarm::{Summary, Swarm, canary, run};
 
 /// Seeds in each test run.
 const SEEDS: u64 = 200;
@@ -31,6 +32,16 @@ fn no_checker_finds_anything() {
 fn a_seed_does_the_same_each_time() {
     for seed in 0..20 {
         assert_eq!(run(&Case::draw(seed)), run(&Case::draw(seed)), "seed {seed}");
+    }
+}
+
+/// Goal: each bug that is planted is found, and the checker that finds it is the one it is for.
+#[test]
+fn planted_bugs_are_found() {
+    for (name, bug) in Bug::ALL {
+        let (seed, finding) = canary::first(bug, 0).unwrap_or_else(|| panic!("{name} is not found"));
+        println!("{name}: seed {seed}, {} at {} ns: {}", finding.checker.name(), finding.at_ns, finding.what);
+        assert_eq!(finding.checker, canary::found_by(bug), "{name}, seed {seed}: {finding:?}");
     }
 }
 

@@ -5,7 +5,7 @@ mod policy;
 mod scenario;
 mod style;
 
-use nodeward_scenario::Scenario;
+use nodeward_scenario::{Bug, Faults, Scenario};
 
 use crate::{Chance, text};
 
@@ -53,6 +53,14 @@ impl Case {
         let scenario = scenario(&mut chance, &LIKELY);
         let plan = Plan::Rounds(Policy::draw(&mut chance, &scenario));
         Self { seed, scenario, run_seed: chance.any(), plan }
+    }
+
+    /// The same with a bug of the simulated kernel, from the beginning to the end of its faults.
+    #[must_use]
+    pub fn with_bug(mut self, bug: Bug) -> Self {
+        let none = || Faults { late_ipi_by_ns: 1_000, ..Faults::default() };
+        self.scenario.faults.get_or_insert_with(none).bug = Some(bug);
+        self
     }
 
     /// The text of its scenario, and what is done with it as comments.
