@@ -2,6 +2,7 @@
 
 mod bench;
 mod sim;
+mod swarm;
 
 use std::path::PathBuf;
 
@@ -16,7 +17,8 @@ use crate::exit::Exit;
 use crate::settings::MoveLayer;
 
 pub use bench::{BenchArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
-pub use sim::SimArgs;
+pub use sim::{SimArgs, SimVerb};
+pub use swarm::{SwarmArgs, bug_name};
 
 /// Keeps memory next to the threads that use it.
 #[derive(Debug, Parser)]

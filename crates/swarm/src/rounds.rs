@@ -69,12 +69,16 @@ impl<'a> Rounds<'a> {
     pub fn round(&self, happened: &mut Happened) -> Result<BTreeMap<Pid, u64>, Finding> {
         let mut excused = BTreeMap::new();
         happened.add("rounds", 1);
-        let wishes = self.observe();
-        let size = if self.policy.together { wishes.len().max(1) } else { 1 };
-        for wishes in wishes.chunks(size) {
+        let pids: Vec<_> = self.machine.sim.processes().iter().map(|each| each.pid).collect();
+        let size = if self.policy.together { pids.len().max(1) } else { 1 };
+        for pids in pids.chunks(size) {
+            let wishes = self.observe(pids);
+            if wishes.is_empty() {
+                continue;
+            }
             let (others, migrated) = self.machine.sim.look(seen_of_others);
-            let before = self.pages(wishes);
-            let Some(report) = self.migrate(wishes)? else { continue };
+            let before = self.pages(&wishes);
+            let Some(report) = self.migrate(&wishes)? else { continue };
             let (others_then, migrated_then) = self.machine.sim.look(seen_of_others);
             self.machine.look()?;
             self.verify_budgets(&report)?;
@@ -87,7 +91,7 @@ impl<'a> Rounds<'a> {
             if others == others_then && others.moves_end && self.tells_truth() {
                 happened.add("moves checked page by page", 1);
                 let moved = migrated_then - migrated;
-                self.machine.judge(self.verify(wishes, before, &report, moved))?;
+                self.machine.judge(self.verify(&wishes, before, &report, moved))?;
             }
         }
         Ok(excused)
@@ -102,10 +106,11 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// The processes that have pages elsewhere than they are wanted.
-    fn observe(&self) -> Vec<Wish> {
+    /// Those of some processes that have pages elsewhere than they are wanted.
+    fn observe(&self, pids: &[Pid]) -> Vec<Wish> {
         let processes = self.machine.sim.processes();
-        processes.iter().filter_map(|process| self.wish(process)).collect()
+        let named = processes.iter().filter(|process| pids.contains(&process.pid));
+        named.filter_map(|process| self.wish(process)).collect()
     }
 
     /// What is to be done about a process.

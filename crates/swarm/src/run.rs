@@ -113,9 +113,11 @@ fn rounds(case: &Case, policy: &Policy) -> Result<Done, Finding> {
             done.happened.add("cases cut short", 1);
             break;
         }
+        let came = machine.sim.look(came);
         let excused = rounds.round(&mut done.happened)?;
         let share = rounds.share(&excused);
-        if share.is_within(MISPLACED_MILLI) {
+        let came = machine.sim.look(self::came) - came;
+        if share.is_within(MISPLACED_MILLI, came) {
             done.rounds = Some(round);
             break;
         }
@@ -128,6 +130,11 @@ fn rounds(case: &Case, policy: &Policy) -> Result<Done, Finding> {
     }
     done.happened.note(&machine.sim.look(|world| world.counters.clone()));
     Ok(done)
+}
+
+/// Pages that came from nowhere or by a fault to where they are, so far.
+fn came(world: &World) -> u64 {
+    world.counters.faulted_pages + world.counters.lazy_pages
 }
 
 /// Lets it run for so long, with looks in between.

@@ -80,6 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-proof",
             "nodeward-scenario",
             "nodeward-sim",
+            "nodeward-swarm",
         ],
     ),
     ("nodeward-load", &["nodeward-model", "nodeward-linux", "nodeward-proof"]),

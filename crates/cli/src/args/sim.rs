@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use nodeward_model::units;
 use nodeward_scenario::limits;
 
-use super::{OutputArgs, ProgressArgs};
+use super::{OutputArgs, ProgressArgs, SwarmArgs};
 use crate::verbs::sim::Figure;
 
 /// What `sim` is told: a scenario, or one of its own verbs. A file that is called as a verb is given
@@ -64,7 +64,15 @@ pub struct SimArgs {
 
 /// What there is to do besides simulating once.
 #[derive(Debug, Subcommand)]
-pub enum SimVerb {}
+pub enum SimVerb {
+    /// Run machines that are drawn from seeds, with checkers that look at each
+    ///
+    /// A seed decides a machine, what runs on it, what goes wrong, and who moves memory in rounds.
+    /// Checkers count for themselves: no page is lost, no node holds more than it has, no contents
+    /// are stale, budgets are kept, accounts are true; and once nothing goes wrong any more, memory
+    /// comes to where it is wanted. What is found is told with the command that shows it again.
+    Swarm(SwarmArgs),
+}
 
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as time=3s")?;

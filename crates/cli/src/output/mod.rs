@@ -12,6 +12,7 @@ pub mod ranking;
 pub mod residency;
 pub mod sim;
 pub mod simulated;
+pub mod swarm;
 pub mod topology;
 
 use anyhow::Result;

@@ -30,7 +30,6 @@ fn node(node: &NodeCensus) -> Verdict {
     let kept = [
         ("in lists", node.in_lists_by_sum, in_lists),
         ("in use", node.in_use_by_sum, in_use),
-        ("held", held, node.held_for_copies.unwrap_or(held)),
     ];
     kept.into_iter().try_for_each(|(what, by_sum, counted)| {
         let differs = || format!("node {id} has {counted} pages {what}, but {by_sum} in its sum");
@@ -103,8 +102,6 @@ mod tests {
         assert_eq!(found(|census| census.nodes[0].in_use += 1), Some(Checker::Capacity));
         assert_eq!(found(|census| census.nodes[0].in_use_by_sum += 1), Some(Checker::Pages));
         assert_eq!(found(|census| census.nodes[0].in_lists_by_sum += 1), Some(Checker::Pages));
-        let held = |census: &mut Census| census.nodes[0].held_for_copies = Some(4);
-        assert_eq!(found(held), Some(Checker::Pages));
     }
 
     /// Goal: a page that has not what was written to it is found.

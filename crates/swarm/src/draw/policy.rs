@@ -34,14 +34,21 @@ impl Policy {
     /// One for a scenario that has memory.
     pub(super) fn draw(chance: &mut Chance, scenario: &Scenario) -> Self {
         let nodes = with_memory(&scenario.machine);
-        let wanted = (0..1 + chance.below(4)).map(|_| chance.of(&nodes)).collect();
+        let bytes = |node: &NodeId| {
+            let index = scenario.machine.index_of(*node);
+            index.map(|index| scenario.machine.nodes[index].memory_bytes)
+        };
+        // The larger of two, so that there is room now and then.
+        let pairs = (0..1 + chance.below(4)).map(|_| [chance.of(&nodes), chance.of(&nodes)]);
+        let pairs: Vec<_> = pairs.collect();
+        let wanted = pairs.iter().filter_map(|pair| pair.iter().copied().max_by_key(bytes));
         let page_bytes = scenario.machine.params.page_bytes;
         let mapped = scenario.workloads.iter().filter_map(|each| each.mapped_bytes(page_bytes));
         let per_ns = u128::from(mapped.sum::<u64>()) * 1_000_000_000;
         let rate = per_ns / u128::from(chance.within(WHOLE_NS));
         let jobs = [1, 1, 2, 3, 4].map(Jobs::Fixed);
         Self {
-            wanted,
+            wanted: wanted.collect(),
             jobs: if chance.one_in(6) { Jobs::Auto } else { chance.of(&jobs) },
             rate_bytes_per_s: chance.one_in(3).then(|| u64::try_from(rate).unwrap_or(u64::MAX)),
             stall_ns: chance.one_in(3).then(|| chance.of(&[100_000, 1_000_000, 10_000_000])),
