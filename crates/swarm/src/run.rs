@@ -1,11 +1,12 @@
 //! One case from its beginning to its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward_machine::Machine;
-use nodeward_sim::{Counters, World};
+use nodeward_sim::{Counters, Perfetto, World};
 
-use crate::check::{Checker, Finding, pages};
+use crate::check::{Checker, Finding, Verdict, ensure, pages};
 use crate::draw::{Case, Plan, Policy};
 use crate::happened::Happened;
 use crate::rounds::Rounds;
@@ -15,6 +16,10 @@ use crate::watched::Watched;
 const SLICE: u32 = 200;
 /// More events are not worth the time: rounds end, and are not judged.
 const EVENTS_MAX: u64 = 400_000;
+/// Events between two looks at a machine whose memory is moved.
+const SLICE_OF_ROUNDS: u32 = 2_000;
+/// How long a trace may be, in bytes.
+const TRACE_BYTES: u64 = 100_000;
 /// Looks between two rounds.
 const LOOKS: u64 = 4;
 /// Rounds while things go wrong.
@@ -71,7 +76,11 @@ fn watch(case: &Case, events: u64, twice: bool) -> Result<Done, Finding> {
 
 /// A run, and what must be the same in another one.
 fn watch_once(case: &Case, events: u64) -> Result<(u64, u64, Counters), Finding> {
-    let machine = Watched::new(World::new(&case.scenario, case.run_seed), u64::MAX);
+    let mut world = World::new(&case.scenario, case.run_seed);
+    let trace = Perfetto::new(Vec::new(), &case.scenario, TRACE_BYTES);
+    let trace = Arc::new(Mutex::new(trace));
+    world.observe(Box::new(Arc::clone(&trace)));
+    let machine = Watched::new(world, u64::MAX);
     let sim = &machine.sim;
     loop {
         let is_over = sim.run_some(case.scenario.time_ns, SLICE);
@@ -81,13 +90,16 @@ fn watch_once(case: &Case, events: u64) -> Result<(u64, u64, Counters), Finding>
             break;
         }
     }
-    sim.look(|world| drop(world.report()));
+    let report = sim.look(|world| serde_json::to_string(&world.report()).is_ok());
+    let traced = trace.lock().unwrap_or_else(PoisonError::into_inner).end(sim.now_ns()).is_ok();
+    let what = || "a report or a trace cannot be written".to_owned();
+    machine.judge(ensure(report && traced, Checker::Panics, what))?;
     Ok(sim.look(|world| (world.trace_hash(), world.now_ns(), world.counters.clone())))
 }
 
 /// What moves and faults are told to have moved, against what came into sight, where nobody else
 /// moves pages.
-fn landed(world: &World) -> crate::check::Verdict {
+fn landed(world: &World) -> Verdict {
     let Some(landed) = world.census().landed else { return Ok(()) };
     let moves = world.moves.iter();
     let told = moves.map(|record| record.account.moved).sum::<u64>() + world.counters.lazy_pages;
@@ -160,13 +172,10 @@ fn settle(machine: &Watched, case: &Case) -> Result<(), Finding> {
 
 fn run_until(machine: &Watched, until_ns: u64) -> Result<(), Finding> {
     loop {
-        let is_over = machine.sim.run_some(until_ns, EVENTS_OF_LOOK);
+        let is_over = machine.sim.run_some(until_ns, SLICE_OF_ROUNDS);
         machine.look()?;
         if is_over || machine.is_over() {
             return Ok(());
         }
     }
 }
-
-/// Events between two looks at a machine of many.
-const EVENTS_OF_LOOK: u32 = 2_000;
