@@ -229,5 +229,5 @@ impl Call {
 /// The index of a node that can be moved to.
 fn destination(world: &World, node: NodeId) -> Option<usize> {
     let machine = &world.machine;
-    machine.index_of(node).filter(|&index| machine.nodes[index].memory_bytes > 0)
+    machine.index_of(node).filter(|&index| world.has_memory_on(index))
 }

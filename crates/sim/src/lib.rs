@@ -48,7 +48,7 @@ mod world;
 
 pub use actions::MoveRecord;
 pub use counters::Counters;
-pub use faults::{Census, NodeCensus, ProcessCensus, StalePage};
+pub use faults::{Census, Hotplug, NodeCensus, ProcessCensus, StalePage};
 pub use latencies::Latencies;
 pub use machine::{ProcessView, SimMachine};
 pub use memory::{ListView, PageAccesses};

@@ -11,6 +11,7 @@ use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Room, Topology};
 use nodeward_scenario::Scenario;
 
 use crate::call::Target;
+use crate::memory::Zone;
 use crate::process::SimProcess;
 use crate::shift::{SharedStage, Until};
 use crate::space::{Region, Space};
@@ -116,9 +117,10 @@ impl Machine for SimMachine {
     fn rooms(&self) -> Result<BTreeMap<NodeId, Room>> {
         let stage = self.stage.lock();
         let zones = stage.world.memory.zones.iter();
-        let room = |free_pages| Room { free_pages, cold_pages: 0 };
+        let free_pages = |zone: &Zone| if zone.off { 0 } else { zone.free_pages };
+        let room = |zone| Room { free_pages: free_pages(zone), cold_pages: 0 };
         let ids = stage.world.layout.node_ids.iter().copied();
-        Ok(ids.zip(zones.map(|zone| room(zone.free_pages))).collect())
+        Ok(ids.zip(zones.map(room)).collect())
     }
 
     fn frames_end(&self) -> Option<u64> {
@@ -126,7 +128,7 @@ impl Machine for SimMachine {
     }
 
     fn usable_cpus(&self) -> Result<Cpumask> {
-        Ok(self.stage.lock().world.machine.cpus())
+        Ok(self.stage.lock().world.cpus_on())
     }
 
     fn now_ns(&self) -> u64 {

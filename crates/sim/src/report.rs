@@ -240,7 +240,8 @@ impl World {
             points.push(self.point());
         }
         let regions = || self.spaces.iter().flat_map(|space| &space.regions);
-        let done = scenario.actions.iter().filter(|action| action.at_ns <= now_ns);
+        let actions = scenario.actions.iter().enumerate();
+        let done = actions.filter(|(_, action)| action.at_ns <= now_ns);
         Report {
             scenario: scenario.name.clone(),
             about: scenario.about.clone(),
@@ -254,7 +255,7 @@ impl World {
             memory: self.memory_reports(),
             workloads: self.workload_reports(),
             nodes: (0..self.machine.nodes.len()).map(|n| self.node_report(n, &points)).collect(),
-            actions: done.map(action_report).collect(),
+            actions: done.map(|(index, action)| self.action_report(index, action)).collect(),
             moves: self.moves.iter().map(|record| self.move_report(record)).collect(),
             latencies: self.latency_reports(),
             time_ns: by_step(&self.counters.spent_ns),
@@ -342,6 +343,12 @@ impl World {
         }
     }
 
+    fn action_report(&self, index: usize, action: &Action) -> ActionReport {
+        let outcome = self.outcome_of(index).map(|outcome| format!(": {outcome}"));
+        let what = describe(action) + &outcome.unwrap_or_default();
+        ActionReport { at_ns: action.at_ns, what }
+    }
+
     fn latency_reports(&self) -> BTreeMap<&'static str, LatencyReport> {
         let Latencies { allocation, freeing, wake, round_trip } = &self.latencies;
         let all = [
@@ -403,10 +410,6 @@ fn latency(histogram: &Histogram<u64>) -> LatencyReport {
         p99_ns: histogram.value_at_quantile(0.99),
         max_ns: histogram.max(),
     }
-}
-
-fn action_report(action: &Action) -> ActionReport {
-    ActionReport { at_ns: action.at_ns, what: describe(action) }
 }
 
 /// What a workload counts.

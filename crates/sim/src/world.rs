@@ -14,7 +14,7 @@ use nodeward_scenario::{Kind, Machine, Scenario};
 use crate::actions::MoveRecord;
 use crate::counters::Counters;
 use crate::events::{Event, Events};
-use crate::faults::FaultState;
+use crate::faults::{FaultState, Hotplug};
 use crate::latencies::Latencies;
 use crate::layout::Layout;
 use crate::lines::Seen;
@@ -103,6 +103,8 @@ pub struct World {
     pub(crate) mover: Movers,
     /// What actions of the scenario moved.
     pub moves: Vec<MoveRecord>,
+    /// What actions of the scenario took away from the machine, or gave back.
+    pub hotplugs: Vec<Hotplug>,
     pub(crate) sched: Sched,
     pub(crate) barriers: Vec<Barrier>,
     /// Where the memory is that tasks go through, by task.
@@ -146,6 +148,7 @@ impl World {
             faults: FaultState::new(scenario, seed),
             mover,
             moves: Vec::new(),
+            hotplugs: Vec::new(),
             sched,
             barriers: Vec::new(),
             seen: Vec::new(),
@@ -238,6 +241,7 @@ impl World {
             self.spaces[space].tasks.push(id);
         }
         self.tasks.push(task);
+        self.confine(id);
         self.ready(id);
         id
     }

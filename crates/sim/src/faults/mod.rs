@@ -22,16 +22,19 @@
 
 mod census;
 mod contents;
+mod cpus;
+mod memory;
 mod strikes;
 
 use std::collections::BTreeMap;
 
 use nodeward_model::Place;
 use nodeward_policy::sampling::Stream;
-use nodeward_scenario::{Bug, Faults, Scenario};
+use nodeward_scenario::{ActionKind, Bug, Faults, Scenario};
 
 pub use census::{Census, NodeCensus, ProcessCensus, StalePage};
 use contents::Contents;
+use cpus::CpusOff;
 pub use strikes::RETRY_NS;
 
 use crate::space::SpaceId;
@@ -48,6 +51,22 @@ pub struct FaultState {
     contents: Contents,
     /// Where looks from outside saw pages last, by space and address.
     seen: BTreeMap<(SpaceId, u64), Place>,
+    cpus_off: CpusOff,
+}
+
+/// What came of an action that took parts of the machine away or gave them back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hotplug {
+    /// The action, by its index in the scenario.
+    pub action: usize,
+    /// When it began, in virtual nanoseconds.
+    pub began_ns: u64,
+    /// When it ended; none as long as it goes on.
+    pub ended_ns: Option<u64>,
+    /// CPUs, or base pages, that went or came.
+    pub done: u64,
+    /// CPUs that stayed as they were, or base pages because of which a node stayed.
+    pub stayed: u64,
 }
 
 impl FaultState {
@@ -55,7 +74,13 @@ impl FaultState {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let rates = scenario.faults.clone();
         let contents = Contents::new(rates.is_some());
-        Self { rates, chance: Stream::new(seed ^ STREAM), contents, seen: BTreeMap::new() }
+        Self {
+            rates,
+            chance: Stream::new(seed ^ STREAM),
+            contents,
+            seen: BTreeMap::new(),
+            cpus_off: CpusOff::default(),
+        }
     }
 
     /// What goes wrong at this time, if something does.
@@ -68,5 +93,43 @@ impl World {
     /// Whether the simulated kernel has this bug now.
     pub(crate) fn has_bug(&self, bug: Bug) -> bool {
         self.faults.at(self.now_ns).is_some_and(|faults| faults.bug == Some(bug))
+    }
+
+    /// Does what an action says that concerns the machine.
+    pub(crate) fn act_on_machine(&mut self, action: usize, kind: &ActionKind) {
+        let index = |node| self.machine.index_of(node);
+        match kind {
+            ActionKind::CpusOff { cpus } => self.take_cpus(action, cpus),
+            ActionKind::CpusOn { cpus } => self.give_cpus(action, cpus),
+            ActionKind::MemoryOff { node } => {
+                index(*node).into_iter().for_each(|node| self.take_memory(action, node));
+            }
+            ActionKind::MemoryOn { node } => {
+                index(*node).into_iter().for_each(|node| self.give_memory(action, node));
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes that parts of the machine are about to go or to come.
+    fn begin_hotplug(&mut self, action: usize) -> usize {
+        let (began_ns, ended_ns) = (self.now_ns, None);
+        self.hotplugs.push(Hotplug { action, began_ns, ended_ns, done: 0, stayed: 0 });
+        self.hotplugs.len() - 1
+    }
+
+    fn end_hotplug(&mut self, record: usize, done: u64, stayed: u64) {
+        let record = &mut self.hotplugs[record];
+        (record.ended_ns, record.done, record.stayed) = (Some(self.now_ns), done, stayed);
+    }
+
+    /// What came of an action on the machine, in words; none of others, or as long as it goes on.
+    pub(crate) fn outcome_of(&self, action: usize) -> Option<String> {
+        let mut records = self.hotplugs.iter();
+        let record = records.find(|record| record.action == action && record.ended_ns.is_some())?;
+        Some(match self.scenario().actions[action].kind {
+            ActionKind::CpusOff { .. } | ActionKind::CpusOn { .. } => cpus::outcome(record),
+            _ => memory::outcome(record),
+        })
     }
 }

@@ -144,6 +144,9 @@ impl World {
     pub(super) fn draw(&mut self, cpu: usize, node: usize, wanted: u64, at_ns: u64) -> (u64, u64) {
         let begin = self.settle_zone(cpu, at_ns);
         let (list, zone) = self.memory.list(cpu, node);
+        if zone.off {
+            return (0, begin);
+        }
         let mut end = begin;
         if list.count == 0 {
             let refill = u64::from(list.tuner.refill(&zone.limits, 0));
@@ -207,6 +210,7 @@ impl World {
         let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
         let pages = huge_pages(self.machine.params.page_bytes);
         let has_room = |&node: &usize| match huge {
+            _ if self.memory.zones[node].off => false,
             true => self.memory.zones[node].free_pages >= pages,
             false => self.memory.zones[node].free_pages > 0 || self.memory.in_list(cpu, node) > 0,
         };

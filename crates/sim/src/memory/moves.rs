@@ -33,7 +33,9 @@ impl World {
 
     /// Takes huge pages of so many base pages for copies, as many of so many as there are.
     pub(crate) fn take_huge(&mut self, cpu: usize, node: usize, size: u64, wanted: u64) -> Stretch {
-        let pages = wanted.min(self.memory.zones[node].free_pages / size.max(1));
+        let zone = &self.memory.zones[node];
+        let free_pages = if zone.off { 0 } else { zone.free_pages };
+        let pages = wanted.min(free_pages / size.max(1));
         self.memory.zones[node].free_pages -= pages * size;
         Stretch { pages, ns: self.visit_zone(cpu, node, self.now_ns, pages) - self.now_ns }
     }

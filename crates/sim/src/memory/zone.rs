@@ -22,6 +22,10 @@ pub struct Zone {
     pub(super) listed_pages: u64,
     /// All its pages.
     pub managed_pages: u64,
+    /// Whether nothing is allocated here: its memory is gone, or about to go.
+    pub off: bool,
+    /// Pages that are gone with it.
+    pub away_pages: u64,
     /// With less than this free, memory is short (the kernel's high watermark).
     pub short_below: u64,
     pub(super) lock: Lock,
@@ -37,6 +41,8 @@ impl Zone {
             free_pages: pages,
             listed_pages: 0,
             managed_pages: pages,
+            off: false,
+            away_pages: 0,
             // Watermarks are a quarter of the lowest one apart: 4/4, 5/4, 6/4.
             short_below: (low * 6 / 5).min(pages),
             lock: Lock::default(),

@@ -64,6 +64,14 @@ pub struct Moved {
     pub step_ns: [u64; Spent::ALL.len()],
 }
 
+impl Moved {
+    /// Adds what became of further folios, without where each ended.
+    pub fn add(&mut self, other: &Self) {
+        self.account.add(&other.account);
+        self.step_ns.iter_mut().zip(other.step_ns).for_each(|(sum, ns)| *sum += ns);
+    }
+}
+
 /// What all movers have in common.
 #[derive(Debug, Default)]
 pub struct Movers {

@@ -28,7 +28,7 @@ impl World {
     }
 
     fn has_room(&self, node: usize, other: usize) -> bool {
-        let cpus = |node: usize| self.layout.cpus_of_node[node].len() as u64;
+        let cpus = |node: usize| self.sched.on[node].len() as u64;
         (self.sched.tasks(node) + 1) * cpus(other) <= self.sched.tasks(other) * cpus(node)
     }
 
@@ -36,9 +36,9 @@ impl World {
         if self.sched.nodes[other].waiting_by_home[node] == 0 {
             return false;
         }
-        let cpus = self.layout.cpus_of_node[node].iter().copied();
+        let cpus = self.sched.on[node].iter().copied();
         let Some(to) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return false };
-        let Some(back) = self.layout.cpus_of_node[other].first().copied() else { return false };
+        let Some(back) = self.sched.on[other].first().copied() else { return false };
         let exchange = if self.has_room(node, other) {
             None
         } else {
@@ -51,7 +51,7 @@ impl World {
         let stray = self.take_from(other, to, Choice::HomeOn(node));
         stray.into_iter().for_each(|task| self.bring(task, to));
         if let Some(task) = exchange {
-            let cpus = self.layout.cpus_of_node[other].iter().copied();
+            let cpus = self.sched.on[other].iter().copied();
             let allowed = &self.tasks[task as usize].allowed;
             let fits = cpus.filter(|&cpu| allowed.contains(cpu));
             let shortest = fits.min_by_key(|&cpu| self.load(cpu)).unwrap_or(back);

@@ -77,7 +77,7 @@ impl World {
         if self.layout.node_of(last) == home {
             return None;
         }
-        let cpus = self.layout.cpus_of_node[home].iter().copied();
+        let cpus = self.sched.on[home].iter().copied();
         let best = cpus.filter(|&cpu| allowed.contains(cpu)).min_by_key(|&cpu| self.load(cpu))?;
         (self.load(best) <= self.load(last)).then_some(best)
     }
