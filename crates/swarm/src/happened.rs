@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_sim::Counters;
+use nodeward_scenario::ActionKind;
+use nodeward_sim::{Hotplug, World};
 
 /// Counts by what was counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +35,9 @@ impl Happened {
         self.counts.iter().map(|(what, &count)| (what.as_str(), count))
     }
 
-    /// What the machine counted.
-    pub(crate) fn note(&mut self, counters: &Counters) {
+    /// What happened on a machine so far.
+    pub(crate) fn of(world: &World) -> Self {
+        let counters = &world.counters;
         let counts = [
             ("events", counters.events),
             ("lines of the own node", counters.local_lines),
@@ -52,6 +54,20 @@ impl Happened {
             ("samples lost", counters.lost_samples),
             ("looks that were stale", counters.stale_looks),
         ];
-        counts.into_iter().for_each(|(what, count)| self.add(what, count));
+        let mut happened = Self::default();
+        counts.into_iter().for_each(|(what, count)| happened.add(what, count));
+        world.hotplugs.iter().for_each(|record| happened.hotplug(world, record));
+        happened
+    }
+
+    fn hotplug(&mut self, world: &World, record: &Hotplug) {
+        let [done, stayed] = match world.scenario().actions[record.action].kind {
+            ActionKind::CpusOff { .. } => ["CPUs that went", "CPUs that stayed"],
+            ActionKind::CpusOn { .. } => ["CPUs that came back", "CPUs that were there"],
+            ActionKind::MemoryOff { .. } => ["pages of nodes that went", "pages that kept a node"],
+            _ => ["pages of nodes that came back", "pages of nodes that were there"],
+        };
+        self.add(done, record.done);
+        self.add(stayed, record.stayed);
     }
 }

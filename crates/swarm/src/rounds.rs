@@ -16,6 +16,7 @@ use crate::check::liveness::{Placed, Share};
 use crate::check::{Checker, Finding, Verdict, budgets};
 use crate::draw::Policy;
 use crate::happened::Happened;
+use crate::run::has_settled;
 use crate::watched::Watched;
 
 /// Rounds on one machine.
@@ -38,8 +39,8 @@ struct Others {
     freed: u64,
     lazy: u64,
     killed: u64,
-    moves: usize,
-    moves_end: bool,
+    actions: usize,
+    actions_end: bool,
 }
 
 impl Others {
@@ -50,8 +51,8 @@ impl Others {
             freed: counters.freed_pages,
             lazy: counters.lazy_pages,
             killed: counters.oom_kills,
-            moves: world.moves.len(),
-            moves_end: world.moves.iter().all(|record| record.ended_ns.is_some()),
+            actions: world.moves.len() + world.hotplugs.len(),
+            actions_end: has_settled(world),
         }
     }
 }
@@ -88,7 +89,7 @@ impl<'a> Rounds<'a> {
                 excused.insert(process.pid, stay);
             }
             note(&report, happened);
-            if others == others_then && others.moves_end && self.tells_truth() {
+            if others == others_then && others.actions_end && self.tells_truth() {
                 happened.add("moves checked page by page", 1);
                 let moved = migrated_then - migrated;
                 self.machine.judge(self.verify(&wishes, before, &report, moved))?;

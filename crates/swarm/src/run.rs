@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward_machine::Machine;
-use nodeward_sim::{Counters, Perfetto, World};
+use nodeward_sim::{Perfetto, World};
 
 use crate::check::{Checker, Finding, Verdict, ensure, pages};
 use crate::draw::{Case, Plan, Policy};
@@ -70,12 +70,12 @@ fn watch(case: &Case, events: u64, twice: bool) -> Result<Done, Finding> {
     }
     let mut happened = Happened::default();
     happened.add("machines watched", 1);
-    happened.note(&first.2);
+    happened.join(&first.2);
     Ok(Done { happened, rounds: None })
 }
 
 /// A run, and what must be the same in another one.
-fn watch_once(case: &Case, events: u64) -> Result<(u64, u64, Counters), Finding> {
+fn watch_once(case: &Case, events: u64) -> Result<(u64, u64, Happened), Finding> {
     let mut world = World::new(&case.scenario, case.run_seed);
     let trace = Perfetto::new(Vec::new(), &case.scenario, TRACE_BYTES);
     let trace = Arc::new(Mutex::new(trace));
@@ -94,7 +94,7 @@ fn watch_once(case: &Case, events: u64) -> Result<(u64, u64, Counters), Finding>
     let traced = trace.lock().unwrap_or_else(PoisonError::into_inner).end(sim.now_ns()).is_ok();
     let what = || "a report or a trace cannot be written".to_owned();
     machine.judge(ensure(report && traced, Checker::Panics, what))?;
-    Ok(sim.look(|world| (world.trace_hash(), world.now_ns(), world.counters.clone())))
+    Ok(sim.look(|world| (world.trace_hash(), world.now_ns(), Happened::of(world))))
 }
 
 /// What moves and faults are told to have moved, against what came into sight, where nobody else
@@ -103,8 +103,9 @@ fn landed(world: &World) -> Verdict {
     let Some(landed) = world.census().landed else { return Ok(()) };
     let moves = world.moves.iter();
     let told = moves.map(|record| record.account.moved).sum::<u64>() + world.counters.lazy_pages;
-    let all_ended = world.moves.iter().all(|record| record.ended_ns.is_some());
-    pages::landed(landed, told, all_ended)
+    // What leaves a node whose memory goes is told of by nobody.
+    let all_told = world.hotplugs.is_empty() && has_settled(world);
+    pages::landed(landed, told, all_told)
 }
 
 fn rounds(case: &Case, policy: &Policy) -> Result<Done, Finding> {
@@ -140,13 +141,19 @@ fn rounds(case: &Case, policy: &Policy) -> Result<Done, Finding> {
         }
         pause(&machine, policy.pause_ns)?;
     }
-    done.happened.note(&machine.sim.look(|world| world.counters.clone()));
+    done.happened.join(&machine.sim.look(Happened::of));
     Ok(done)
 }
 
 /// Pages that came from nowhere or by a fault to where they are, so far.
 fn came(world: &World) -> u64 {
     world.counters.faulted_pages + world.counters.lazy_pages
+}
+
+/// Whether everything that the scenario asked for has ended.
+pub(crate) fn has_settled(world: &World) -> bool {
+    let moves = world.moves.iter().map(|record| record.ended_ns);
+    moves.chain(world.hotplugs.iter().map(|record| record.ended_ns)).all(|end| end.is_some())
 }
 
 /// Lets it run for so long, with looks in between.
@@ -160,11 +167,10 @@ fn pause(machine: &Watched, ns: u64) -> Result<(), Finding> {
 fn settle(machine: &Watched, case: &Case) -> Result<(), Finding> {
     let end_ns = case.scenario.time_ns;
     run_until(machine, end_ns)?;
-    let is_done = |world: &World| world.moves.iter().all(|record| record.ended_ns.is_some());
     let last_ns = machine.now_ns() + SETTLED_NS;
     loop {
         run_until(machine, machine.now_ns() + SETTLE_NS)?;
-        if machine.is_over() || machine.sim.look(is_done) || machine.now_ns() >= last_ns {
+        if machine.is_over() || machine.sim.look(has_settled) || machine.now_ns() >= last_ns {
             return Ok(());
         }
     }

@@ -9,7 +9,7 @@ use nodeward_swarm::{Swarm, canary, run};
 const SEEDS: u64 = 200;
 
 /// What happens in one case or another, or the swarm is not worth much.
-const EXPECTED: [&str; 22] = [
+const EXPECTED: [&str; 25] = [
     "machines watched",
     "machines moved in rounds",
     "moves checked page by page",
@@ -30,6 +30,9 @@ const EXPECTED: [&str; 22] = [
     "folios held in the middle of a move",
     "interrupts answered late",
     "looks that were stale",
+    "CPUs that went",
+    "CPUs that came back",
+    "pages of nodes that went",
     "events",
     "rounds",
 ];

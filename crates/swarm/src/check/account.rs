@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_page_that_is_nowhere_is_found() {
         let harms: [fn(&mut Vec<PageView>); 3] = [
-            |pages| drop(pages.pop()),
+            |pages| pages.truncate(3),
             |pages| pages[2].is_in_flight = true,
             |pages| pages[3].node = NodeId(2),
         ];
