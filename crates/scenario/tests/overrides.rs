@@ -93,3 +93,33 @@ fn actions_are_sorted_by_time_and_faults_of_them_keep_their_lines() {
     let told = unsorted.check().unwrap_err().to_string();
     assert_eq!(told, "two: action[1].at: is before the action above; expected the order of time");
 }
+
+/// Goal: what is done to the machine needs no workload, and its keys can be set.
+#[test]
+fn machines_change_and_processes_fork() {
+    let text = "[[node]]\nid = 0\ncpus = 4\nmemory = \"1GiB\"\n\
+        [[node]]\nid = 1\ncpus = 0\nmemory = \"1GiB\"\n\
+        [[workload]]\nname = \"w\"\nkind = \"hog\"\nmemory = \"1MiB\"\n\
+        [[action]]\nat = \"1ms\"\ndo = \"cpus-off\"\ncpus = \"2-3\"\n\
+        [[action]]\nat = \"2ms\"\ndo = \"cpus-on\"\ncpus = 2\n\
+        [[action]]\nat = \"3ms\"\ndo = \"memory-off\"\nnode = 1\n\
+        [[action]]\nat = \"4ms\"\ndo = \"memory-on\"\nnode = 1\n\
+        [[action]]\nat = \"5ms\"\ndo = \"fork\"\nworkload = \"w\"\nfor = \"10ms\"\n\
+        [faults]\n";
+    let sets = [("action.0.cpus", "1-3"), ("action.2.node", "0"), ("action.4.for", "7ms")];
+    let scenario = Scenario::with("changing", text, &sets).unwrap();
+    let kinds: Vec<_> = scenario.actions.iter().map(|action| action.kind.clone()).collect();
+    let (off, on) = ("1-3".parse().unwrap(), "2".parse().unwrap());
+    let changes = [
+        ActionKind::CpusOff { cpus: off },
+        ActionKind::CpusOn { cpus: on },
+        ActionKind::MemoryOff { node: NodeId(0) },
+        ActionKind::MemoryOn { node: NodeId(1) },
+        ActionKind::Fork { for_ns: 7_000_000 },
+    ];
+    assert_eq!(kinds, changes);
+    let whose: Vec<_> = scenario.actions.iter().map(|action| action.workload.as_str()).collect();
+    assert_eq!(whose, ["", "", "", "", "w"]);
+    // An empty table lets the simulator keep what checkers need, and nothing goes wrong.
+    assert_eq!(scenario.faults.unwrap().rates().map(|(_, milli)| milli), [0; 5]);
+}

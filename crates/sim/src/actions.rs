@@ -55,8 +55,8 @@ impl World {
     pub(crate) fn act(&mut self, index: usize) {
         let Action { workload, kind, .. } = self.scenario().actions[index].clone();
         let is_meant = |&space: &SpaceId| {
-            let space = &self.spaces[space];
-            space.name == workload && !space.ended
+            let entry = &self.spaces[space];
+            entry.name == workload && !entry.ended && !self.is_child(space)
         };
         let spaces: VecDeque<_> = (0..self.spaces.len()).filter(is_meant).collect();
         match kind {
@@ -77,6 +77,7 @@ impl World {
                 }
             }
             ActionKind::Kill => spaces.into_iter().for_each(|space| self.end_process(space)),
+            ActionKind::Fork { for_ns } => self.fork_all(spaces, for_ns),
             _ => self.act_on_machine(index, &kind),
         }
     }

@@ -41,7 +41,7 @@ impl Target {
             (true, 0) => u32::try_from(region.chunk_pages()).unwrap_or(1),
             (true, _) => 0,
         };
-        Page { place: place(world, region, page), shared: region.shared, folio_pages }
+        Page { place: place(world, region, page), shared: region.is_shared(page), folio_pages }
     }
 
     fn folio(self, world: &World, address: u64) -> Option<Folio> {

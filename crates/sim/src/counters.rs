@@ -72,6 +72,10 @@ pub struct Counters {
     pub lost_samples: u64,
     /// Places of pages that were told as the look before saw them, and had changed.
     pub stale_looks: u64,
+    /// Children of processes that were told to fork.
+    pub forks: u64,
+    /// Base pages that were copied because somebody wrote to them who shared them.
+    pub copied_on_write: u64,
 }
 
 impl Counters {

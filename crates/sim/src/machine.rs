@@ -88,7 +88,8 @@ fn is_populated(world: &World) -> bool {
         let pages: u64 = space.regions.iter().map(|region: &Region| region.pages).sum();
         space.count_all(nodes)[..nodes].iter().sum::<u64>() == pages
     };
-    (0..world.spaces.len()).all(|space| world.spaces[space].ended || whole(&world.spaces[space]))
+    let is_meant = |&space: &usize| !world.spaces[space].ended && !world.is_child(space);
+    (0..world.spaces.len()).filter(is_meant).all(|space| whole(&world.spaces[space]))
 }
 
 fn view(world: &World, space: &Space) -> ProcessView {

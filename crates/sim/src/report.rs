@@ -392,6 +392,8 @@ impl World {
             ("late_answers", counters.late_answers),
             ("lost_samples", counters.lost_samples),
             ("stale_looks", counters.stale_looks),
+            ("forks", counters.forks),
+            ("copied_on_write", counters.copied_on_write),
         ];
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }

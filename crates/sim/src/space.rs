@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use nodeward_model::Pid;
 use nodeward_scenario::Placement;
 
+use crate::faults::SharedPages;
 use crate::slab::Slab;
 use crate::task::{CpuSet, Part, TaskId};
 
@@ -88,6 +89,8 @@ pub struct Region {
     pub placement: Placement,
     /// Whether other processes map it, too.
     pub shared: bool,
+    /// The pages that a child of its process shares, as long as there is one.
+    pub shared_with_child: Option<SharedPages>,
     /// Pages that somebody holds, by index: they cannot move.
     pub pinned: BTreeSet<u64>,
     chunk_pages: u64,
@@ -116,6 +119,7 @@ impl Region {
             huge: false,
             placement: Placement::FirstTouch,
             shared: false,
+            shared_with_child: None,
             pinned: BTreeSet::new(),
             chunk_pages,
             chunks: vec![Chunk::Alike(PageByte::ABSENT); chunks as usize],
@@ -221,6 +225,12 @@ impl Region {
         self.counts = Vec::new();
         self.blocks = Vec::new();
         self.pinned.clear();
+        self.shared_with_child = None;
+    }
+
+    /// Whether somebody else maps a page, too.
+    pub fn is_shared(&self, page: u64) -> bool {
+        self.shared || self.shared_with_child.as_ref().is_some_and(|pages| pages.contains(page))
     }
 
     /// Whether a page is part of a huge page.
@@ -267,6 +277,9 @@ impl Region {
     /// Makes pages what a byte says. A huge page of which only a part is named becomes base pages.
     pub fn set(&mut self, pages: std::ops::Range<u64>, to: PageByte) {
         let (mut page, last) = (pages.start, pages.end.min(self.pages));
+        if let Some(shared) = self.shared_with_child.as_mut().filter(|_| to == PageByte::ABSENT) {
+            shared.remove(pages);
+        }
         while page < last {
             let chunk = page / self.chunk_pages;
             let first = chunk * self.chunk_pages;

@@ -305,16 +305,6 @@ impl World {
         Some(task)
     }
 
-    /// Whether a CPU is in the middle of a turn.
-    pub(crate) fn is_in_turn(&self, cpu: usize) -> bool {
-        self.cpus[cpu].doing.is_some()
-    }
-
-    /// When the last turn of a CPU began, in virtual nanoseconds.
-    pub(crate) fn turn_began_ns(&self, cpu: usize) -> u64 {
-        self.cpus[cpu].began_ns
-    }
-
     /// CPU time that the task of a CPU had since its turn began.
     pub(crate) fn ran_in_turn(&self, cpu: usize) -> u64 {
         let entry = &self.cpus[cpu];
@@ -445,7 +435,7 @@ impl World {
                 let done = if rest == lines.lines { rest } else { done };
                 lines.lines -= done;
                 let (part, misses) = (lines.part, done * (1000 - hit_milli) / 1000);
-                let writes = lines.access.writes_milli > 0;
+                let written = (lines.access.writes_milli > 0).then_some(*lines);
                 let local = misses * local_milli / 1000;
                 let workload = task.workload;
                 self.counters.note_lines(done, local_milli, hit_milli, walk_milli);
@@ -455,8 +445,9 @@ impl World {
                     self.done(id, done); // those count lives
                 }
                 self.count_accesses(cpu, &part, misses);
-                if writes {
+                if let Some(lines) = written {
                     self.note_writes(cpu, &part, self.turn_began_ns(cpu));
+                    self.copy_on_write(cpu, &lines, done);
                 }
             }
             (Doing::Copy { line_ps }, Op::Copy(copying)) => {

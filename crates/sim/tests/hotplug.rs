@@ -46,9 +46,9 @@ fn busy_ms(world: &mut World, node: usize, from_ms: u64, to_ms: u64) -> u64 {
     (at(to_ms) - from) / MS
 }
 
-/// Goal: without CPUs 2 to 7 the eight threads share two CPUs, which are busy all the time; nobody
-/// works elsewhere. When they are back, all eight are busy: 8 * 100 ms in 100 ms, less what it takes
-/// to spread.
+/// Goal: without CPUs 2 to 7 the eight threads share two CPUs, which are busy all the time;
+/// nobody works elsewhere. When they are back, all eight are busy: 8 * 100 ms in 100 ms, less
+/// what it takes to spread.
 #[test]
 fn threads_leave_cpus_and_come_back() {
     let mut world = World::new(&busy(vec![off(100, "2-7"), on(300, "2-7")]), 1);
@@ -135,8 +135,8 @@ fn emptied() -> Scenario {
     scenario
 }
 
-/// Goal: all pages leave the node, which then has nothing, and gives nothing; and all of it is there
-/// again, empty, when it comes back. 262144 pages are 1 GiB.
+/// Goal: all pages leave the node, which then has nothing, and gives nothing; and all of it is
+/// there again, empty, when it comes back. 262144 pages are 1 GiB.
 #[test]
 fn memory_goes_and_comes_back() {
     let mut scenario = emptied();
@@ -157,6 +157,21 @@ fn memory_goes_and_comes_back() {
     assert_eq!(report.actions[0].what, "memory of node 1: off: 262144 pages");
     assert_eq!(report.actions[1].what, "memory of node 1: on: 262144 pages");
     assert_eq!(machine.look(World::check_pages), Ok(()));
+}
+
+/// Goal: a node that is called off, on and off again while it is emptied goes once, and comes back
+/// whole.
+#[test]
+fn memory_goes_once() {
+    let mut scenario = emptied();
+    let on = |at_ms| of_machine(at_ms, ActionKind::MemoryOn { node: NodeId(1) });
+    scenario.actions.extend([on(51), memory_off(52, 1), on(400)]);
+    let mut world = World::new(&scenario, 1);
+    world.run_until(399 * MS);
+    assert_eq!((world.census().nodes[1].capacity, world.check_pages()), (0, Ok(())));
+    world.run_until(450 * MS);
+    let node = world.census().nodes[1].clone();
+    assert_eq!((node.capacity, node.free, world.check_pages()), (262_144, 262_144, Ok(())));
 }
 
 /// Goal: where the other node has no room for all, the node stays on with what did not fit, and

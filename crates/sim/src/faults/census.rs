@@ -1,7 +1,7 @@
 //! What there is, counted anew: for checkers, which do their sums elsewhere.
 //!
-//! Pages in use are counted page by page, not by the counts that the machine works with; those stand
-//! beside them.
+//! Pages in use are counted page by page, not by the counts that the machine works with; those
+//! stand beside them.
 
 use nodeward_model::{NodeId, Pid};
 

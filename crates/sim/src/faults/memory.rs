@@ -78,7 +78,8 @@ impl TakeAway {
         }
         if used == 0 {
             let pages = std::mem::take(&mut zone.managed_pages);
-            (zone.free_pages, zone.away_pages) = (0, pages);
+            zone.free_pages = 0;
+            zone.away_pages += pages; // another action may have been here first
             world.end_hotplug(self.record, pages, 0);
             return Op::Exit;
         }

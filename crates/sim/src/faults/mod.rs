@@ -4,25 +4,42 @@
 //! or interrupt is struck is drawn from a stream of the seed that nothing else draws from, so a
 //! scenario without the table is the same run as ever.
 //!
-//! | fault | when it strikes | what the machine guarantees all the same |
-//! |---|---|---|
-//! | allocation failure | where a move takes a page for a copy, and in page faults | the page stays where it was, and is told of as one without memory; a page fault takes longer, and a huge one becomes base ones |
-//! | pinned pages | for a millisecond at a time, with each page at its own time: when a move begins, and between unmapping and copying | a page that is held does not move; if it is out of sight, it is put back |
-//! | late interrupts | when CPUs are told to forget translations | nothing is copied before the last CPU has answered |
-//! | lost samples | when counters of accesses are read | what is told is true, but not all |
-//! | stale residency | when somebody from outside looks where pages are | the place is that of the look before; a page that did not move between two looks is told right by the second |
-//! | CPU hotplug | actions `cpus-off`, `cpus-on` | what the kernel does there is finished first; no task is lost; the lists of the CPU are drained; one CPU stays |
-//! | memory hotplug | actions `memory-off`, `memory-on` | the node goes only when it is empty, and else stays; nothing is allocated there meanwhile |
-//! | fork | action `fork` | who writes to a shared page has one of its own; calls for one process leave shared pages where they are |
-//! | exit | action `kill`, and where no memory is left | pages go back, those out of sight when the mover comes back to them |
+//! **Allocations fail** where a move takes a page for a copy, and in page faults. The page of a
+//! move stays where it was, and is told of as one without memory. A page fault takes longer, and
+//! a huge one becomes base ones.
+//!
+//! **Pages are pinned** for a millisecond at a time, each at its own time: when a move begins, and
+//! between unmapping and copying. A page that is held does not move; if it is out of sight, it is
+//! put back.
+//!
+//! **Interrupts are answered late** when CPUs are told to forget translations. Nothing is copied
+//! before the last CPU has answered.
+//!
+//! **Samples are lost** when counters of accesses are read. What is told is true, but not all.
+//!
+//! **Residency is stale** when somebody from outside looks where pages are: the place is that of
+//! the look before. A page that did not move between two looks is told right by the second.
+//!
+//! **CPUs go and come** (`cpus-off`, `cpus-on`). What the kernel does there is finished first, no
+//! task is lost, the page lists of the CPU are drained, and one CPU stays.
+//!
+//! **Memory goes and comes** (`memory-off`, `memory-on`). A node goes only when it is empty, and
+//! else stays; nothing is allocated there meanwhile.
+//!
+//! **Processes fork** (`fork`). Who writes to a shared page has one of its own; calls that may
+//! move only a process's own pages leave shared ones where they are.
+//!
+//! **Processes exit** (`kill`, and where no memory is left). Pages go back, those out of sight
+//! when the mover comes back to them.
 //!
 //! With all of them: no page is lost or made, no node has more pages than it has room for, and a
-//! page that is in sight has what was written to it last. [`World::census`] tells what is needed to
-//! check that, counted anew from the pages themselves.
+//! page that is in sight has what was written to it last. [`World::census`] tells what is needed
+//! to check that, counted anew from the pages themselves.
 
 mod census;
 mod contents;
 mod cpus;
+mod fork;
 mod memory;
 mod strikes;
 
@@ -35,6 +52,8 @@ use nodeward_scenario::{ActionKind, Bug, Faults, Scenario};
 pub use census::{Census, NodeCensus, ProcessCensus, StalePage};
 use contents::Contents;
 use cpus::CpusOff;
+use fork::Families;
+pub use fork::SharedPages;
 pub use strikes::RETRY_NS;
 
 use crate::space::SpaceId;
@@ -52,6 +71,7 @@ pub struct FaultState {
     /// Where looks from outside saw pages last, by space and address.
     seen: BTreeMap<(SpaceId, u64), Place>,
     cpus_off: CpusOff,
+    families: Families,
 }
 
 /// What came of an action that took parts of the machine away or gave them back.
@@ -80,6 +100,7 @@ impl FaultState {
             contents,
             seen: BTreeMap::new(),
             cpus_off: CpusOff::default(),
+            families: Families::default(),
         }
     }
 

@@ -27,8 +27,8 @@ impl World {
         fails
     }
 
-    /// Whether somebody holds a folio now. Each is held or not for [`HOLD_NS`] at a time, from times
-    /// on that differ from folio to folio.
+    /// Whether somebody holds a folio now. Each is held or not for [`HOLD_NS`] at a time, from
+    /// times on that differ from folio to folio.
     pub(crate) fn is_held(&self, space: SpaceId, folio: &Folio) -> bool {
         let milli = self.faults.at(self.now_ns).map_or(0, |faults| faults.pinned_milli);
         if milli == 0 {

@@ -199,7 +199,7 @@ impl World {
     ///
     /// As in the kernel, the next node comes before other CPUs' lists, and base pages of the node
     /// before huge ones of others.
-    fn node_for(
+    pub(crate) fn node_for(
         &self,
         cpu: usize,
         space: SpaceId,

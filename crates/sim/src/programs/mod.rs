@@ -82,21 +82,34 @@ fn map(world: &mut World, workload: &Workload) -> SpaceId {
     let mut region = Region::new(START, pages, page_bytes, nodes, granules);
     region.huge = workload.huge;
     region.placement = workload.placement.clone();
-    let space = world.spaces.len();
-    // Those of short life are many; their numbers come again, as everywhere.
-    let number = FIRST_PID + (space as u64 % u64::from(Pid::LIMIT - FIRST_PID)) as u32;
-    world.spaces.push(Space {
-        pid: Pid::new(number).expect("a small number"),
-        name: workload.name.clone(),
-        regions: vec![region],
-        cpus: CpuSet::default(),
-        tasks: Vec::new(),
-        group: if workload.own_groups { space } else { 0 },
-        waiting: Vec::new(),
-        ended: false,
-        pruned: 0,
-    });
-    space
+    let group = if workload.own_groups { world.spaces.len() } else { 0 };
+    world.add_space(workload.name.clone(), vec![region], group)
+}
+
+impl World {
+    /// Adds a process, without threads, in a memory control group.
+    pub(crate) fn add_space(
+        &mut self,
+        name: String,
+        regions: Vec<Region>,
+        group: usize,
+    ) -> SpaceId {
+        let space = self.spaces.len();
+        // Those of short life are many; their numbers come again, as everywhere.
+        let number = FIRST_PID + (space as u64 % u64::from(Pid::LIMIT - FIRST_PID)) as u32;
+        self.spaces.push(Space {
+            pid: Pid::new(number).expect("a small number"),
+            name,
+            regions,
+            cpus: CpuSet::default(),
+            tasks: Vec::new(),
+            group,
+            waiting: Vec::new(),
+            ended: false,
+            pruned: 0,
+        });
+        space
+    }
 }
 
 fn program(
