@@ -49,6 +49,12 @@ impl World {
 }
 
 impl SimMachine {
+    /// Ends all waits once so many events have happened: calls that have not ended by then say that
+    /// the process is gone. For who must not wait for ever.
+    pub fn limit_events(&self, events: u64) {
+        self.stage.lock().world.events_max = events;
+    }
+
     /// Lets so many events happen of those that are due until a time, in virtual nanoseconds.
     /// Returns whether that was all.
     pub fn run_some(&self, until_ns: u64, events: u32) -> bool {

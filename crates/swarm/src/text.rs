@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use nodeward_scenario::{
-    Access, Action, ActionKind, Bug, Faults, Home, Kind, Link, Node, ParamInfo, Params, Placement, Scenario,
-    Scheduler, Unit, Workload,
+    Access, Action, ActionKind, Bug, Faults, Home, Kind, Link, Node, ParamInfo, Params, Placement,
+    Scenario, Scheduler, Unit, Workload,
 };
 
 /// The text of a scenario, to the last digit. Whoever reads it gets the same scenario, but for its

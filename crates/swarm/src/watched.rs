@@ -7,15 +7,13 @@ use nodeward_engine::Live;
 use nodeward_machine::{
     Capabilities, Life, Machine, MoveBatch, MoveOutcome, Process, Result, SEPARATOR,
 };
-use nodeward_model::{
-    CpuId, Cpumask, Identity, Mapping, Page, Pid, Place, Range, Room, Topology,
-};
 use nodeward_model::NodeId;
+use nodeward_model::{CpuId, Cpumask, Identity, Mapping, Page, Pid, Place, Range, Room, Topology};
 use nodeward_sim::{SimMachine, World};
 
 use crate::check::budgets::{self, Call};
 use crate::check::clock::Clock;
-use crate::check::{Finding, Verdict, pages};
+use crate::check::{Checker, Finding, Verdict, ensure, pages};
 
 /// What checkers know of a machine.
 struct Seen {
@@ -23,6 +21,10 @@ struct Seen {
     calls: Vec<Call>,
     finding: Option<Finding>,
 }
+
+/// Moves are stopped after so many events; one that has not ended after this many times as many
+/// never will.
+const ENDLESS: u64 = 4;
 
 /// A machine that is looked at.
 #[derive(Clone)]
@@ -43,7 +45,9 @@ impl Watched {
         let tasks = scenario.workloads.iter().map(|workload| workload.tasks()).sum();
         let seen = Seen { clock: Clock::new(cpus, tasks), calls: Vec::new(), finding: None };
         let seen = Arc::new(Mutex::new(seen));
-        Self { sim: SimMachine::of(world), seen, live: Arc::default(), events_max }
+        let sim = SimMachine::of(world);
+        sim.limit_events(events_max.saturating_mul(ENDLESS));
+        Self { sim, seen, live: Arc::default(), events_max }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -61,6 +65,9 @@ impl Watched {
             if counters.events > self.events_max {
                 self.live.stop();
             }
+            let endless = || format!("a move does not end: {} events so far", counters.events);
+            let most = self.events_max.saturating_mul(ENDLESS);
+            ensure(counters.events < most, Checker::Time, endless)?;
             seen.clock.look(now_ns, counters.events, world.busy_ns())?;
             pages::census(&world.census())?;
             budgets::lists(&world.lists())

@@ -33,7 +33,8 @@ impl Pages {
     /// The first page that is gone, is new, is out of sight, or is where nobody sent it.
     fn seen(&self) -> Result<Seen, (Checker, String)> {
         let (before, after) = (self.before.len(), self.after.len());
-        let other = || format!("of {before} pages {after} are left, and nobody freed or brought any");
+        let other =
+            || format!("of {before} pages {after} are left, and nobody freed or brought any");
         ensure(before == after, Checker::Account, other)?;
         let mut seen = Seen::default();
         for (was, is) in self.before.iter().zip(&self.after) {
@@ -66,7 +67,8 @@ pub fn of_process(pages: &Pages, report: &ProcessReport) -> Verdict {
         stayed: account.skipped_total(),
     };
     let pid = report.pid;
-    let differs = || format!("of process {pid} {told:?} is told ({account:?}), and {seen:?} is seen");
+    let differs =
+        || format!("of process {pid} {told:?} is told ({account:?}), and {seen:?} is seen");
     ensure(told == seen, Checker::Account, differs)?;
     let counted = by_node(&pages.after);
     let after = || format!("process {pid} is on {counted:?}, and {:?} was seen", report.after);
@@ -112,7 +114,8 @@ mod tests {
 
     /// Of four pages one was there, two came, one is held.
     fn moved() -> (Pages, ProcessReport) {
-        let pages = Pages { before: pages(&[1, 0, 0, 0]), after: pages(&[1, 1, 1, 0]), to: NodeId(1) };
+        let pages =
+            Pages { before: pages(&[1, 0, 0, 0]), after: pages(&[1, 1, 1, 0]), to: NodeId(1) };
         let skipped = [(SkipReason::Pinned, 1)].into();
         let report = ProcessReport {
             pid: Pid::new(7).unwrap(),

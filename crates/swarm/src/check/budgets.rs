@@ -76,7 +76,9 @@ pub fn lists(lists: &[ListView]) -> Verdict {
     lists.iter().try_for_each(|list| {
         let ListView { cpu, node, high, bounds: (least, most), .. } = list;
         let what = || {
-            format!("the list of CPU {cpu} and node {node} keeps {high} pages, not {least} to {most}")
+            format!(
+                "the list of CPU {cpu} and node {node} keeps {high} pages, not {least} to {most}"
+            )
         };
         ensure((least..=most).contains(&high), Checker::Budgets, what)
     })

@@ -27,10 +27,8 @@ fn node(node: &NodeCensus) -> Verdict {
     let all = free + in_lists + on_the_way + held + taken + in_use;
     ensure(all <= capacity, Checker::Capacity, sum)?;
     ensure(all >= capacity, Checker::Pages, sum)?;
-    let kept = [
-        ("in lists", node.in_lists_by_sum, in_lists),
-        ("in use", node.in_use_by_sum, in_use),
-    ];
+    let kept =
+        [("in lists", node.in_lists_by_sum, in_lists), ("in use", node.in_use_by_sum, in_use)];
     kept.into_iter().try_for_each(|(what, by_sum, counted)| {
         let differs = || format!("node {id} has {counted} pages {what}, but {by_sum} in its sum");
         ensure(by_sum == counted, Checker::Pages, differs)
