@@ -46,12 +46,13 @@ pub fn rate(calls: &[Call], rate_bytes_per_s: u64, page_bytes: u64) -> Verdict {
 }
 
 /// No run is longer than the budget, going by what a page took in the call before it. Holds for
-/// calls of one worker, of base pages.
+/// calls of one worker; those of huge pages, which have no such run, are left out.
 ///
 /// # Errors
 /// The call with such a run.
 pub fn holds(calls: &[Call], stall_ns: u64) -> Verdict {
-    for pair in calls.windows(2) {
+    let of_base = calls.iter().filter(|call| call.run_pages > 0);
+    for pair in of_base.collect::<Vec<_>>().windows(2) {
         let page_ns = pair[0].took_ns / pair[0].pages.max(1);
         let run = pair[1].run_pages;
         let hold_ns = run * page_ns;

@@ -22,6 +22,11 @@ impl Clock {
         Self { crowd: EVENTS_AT_ONCE * (cpus + tasks + 100), cpus, now_ns: 0, events: 0 }
     }
 
+    /// When it was looked at last, in virtual nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
     /// A look at it, so many events after the beginning, when CPUs have worked for so long together.
     ///
     /// # Errors
