@@ -95,8 +95,8 @@ mod tests {
         Call { began_ns, took_ns, pages, run_pages }
     }
 
-    /// Goal: 10 pages of 4096 bytes at 4096 bytes a microsecond take 10 us, then the next may begin,
-    /// whoever makes it; time that was not used is not saved up.
+    /// Goal: 10 pages of 4096 bytes at 4096 bytes a microsecond take 10 us, then the next may
+    /// begin, whoever makes it; time that was not used is not saved up.
     #[test]
     fn calls_that_are_too_close_are_found() {
         let rate = |calls: &[Call]| rate(calls, 4_096_000_000, 4096);

@@ -27,7 +27,7 @@ impl Clock {
         self.now_ns
     }
 
-    /// A look at it, so many events after the beginning, when CPUs have worked for so long together.
+    /// A look at it, so many events after the beginning; CPUs have worked for so long together.
     ///
     /// # Errors
     /// If time went back, stands still, or was not enough.
