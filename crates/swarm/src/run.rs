@@ -162,8 +162,8 @@ fn pause(machine: &Watched, ns: u64) -> Result<(), Finding> {
     (1..=LOOKS).try_for_each(|look| run_until(machine, began_ns + ns * look / LOOKS))
 }
 
-/// Lets it run until nothing goes wrong any more: what is planned has happened, faults are over, and
-/// moves that the scenario asked for have ended.
+/// Lets it run until nothing goes wrong any more: what is planned has happened, faults are over,
+/// and moves that the scenario asked for have ended.
 fn settle(machine: &Watched, case: &Case) -> Result<(), Finding> {
     let end_ns = case.scenario.time_ns;
     run_until(machine, end_ns)?;

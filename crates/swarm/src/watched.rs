@@ -22,9 +22,10 @@ struct Seen {
     finding: Option<Finding>,
 }
 
-/// Moves are stopped after so many events; one that has not ended after this many times as many
-/// never will.
+/// Moves are stopped after so many events; this many times as many end all waits.
 const ENDLESS: u64 = 4;
+/// A call that has not ended by then, after so long in nanoseconds, never will.
+const ENDLESS_NS: u64 = 1_000_000_000;
 
 /// A machine that is looked at.
 #[derive(Clone)]
@@ -65,9 +66,11 @@ impl Watched {
             if counters.events > self.events_max {
                 self.live.stop();
             }
-            let endless = || format!("a move does not end: {} events so far", counters.events);
-            let most = self.events_max.saturating_mul(ENDLESS);
-            ensure(counters.events < most, Checker::Time, endless)?;
+            let waited_ns = now_ns.saturating_sub(seen.clock.now_ns());
+            let is_late = counters.events >= self.events_max.saturating_mul(ENDLESS)
+                && waited_ns > ENDLESS_NS;
+            let endless = || format!("a move has not ended after {waited_ns} ns");
+            ensure(!is_late, Checker::Time, endless)?;
             seen.clock.look(now_ns, counters.events, world.busy_ns())?;
             pages::census(&world.census())?;
             budgets::lists(&world.lists())

@@ -22,7 +22,12 @@ impl Clock {
         Self { crowd: EVENTS_AT_ONCE * (cpus + tasks + 100), cpus, now_ns: 0, events: 0 }
     }
 
-    /// A look at it, so many events after the beginning, when CPUs have worked for so long together.
+    /// When it was looked at last, in virtual nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// A look at it, so many events after the beginning; CPUs have worked for so long together.
     ///
     /// # Errors
     /// If time went back, stands still, or was not enough.
