@@ -259,10 +259,10 @@ fn sized(copiers: &Copiers, at: usize) -> Row {
         .ours(move |runs| gb_per_s(runs.of(run), MOVE, 0.0, 0.0))
         .counter(parts(run))
         .why(copiers.why);
-    match run {
-        "1c 2M" => row.lacks(
-            "what makes one channel twice as fast with huge pages: it copies pieces of any size at \
-                one rate, fitted on base pages",
+    match copiers.what {
+        "1 channel" => row.lacks(
+            "what makes a channel faster with large pieces: it copies any at one rate, fitted on \
+                base pages",
         ),
         _ => row,
     }
@@ -284,6 +284,10 @@ fn sibling(sibling: &Sibling) -> Row {
         .ours(move |runs| gb_per_s(runs.of(run), MOVE, calls - 1.0, CALL_US))
         .counter(parts(run))
         .why(sibling.why)
+        .lacks(
+            "how fast memory fills: it is known to be full after a millisecond, and a huge page is \
+                copied by then",
+        )
 }
 
 /// Two moves in opposite directions at the same time.
