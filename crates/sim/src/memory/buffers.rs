@@ -42,8 +42,8 @@ impl World {
         Buffers { node, count, ns: end - self.now_ns + count * list_ps / 1000 }
     }
 
-    /// Gives buffers of `run` pages each back to a CPU's list, at most so many: until the list gives
-    /// some back to the zone.
+    /// Gives buffers of `run` pages each back to a CPU's list, at most so many: until the list
+    /// gives some back to the zone.
     pub(crate) fn give_buffers(&mut self, cpu: usize, node: usize, run: u32, most: u64) -> Buffers {
         let begin = self.settle_zone(cpu, self.now_ns);
         let (list_ps, now_ms) = (self.machine.params.list_ps, self.now_ns / 1_000_000);
