@@ -3,6 +3,7 @@
 mod bench;
 mod reproduce;
 mod sim;
+mod sweep;
 
 use std::path::PathBuf;
 
@@ -18,7 +19,8 @@ use crate::settings::MoveLayer;
 
 pub use bench::{BenchArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
 pub use reproduce::{ReproduceArgs, ReproduceFigure};
-pub use sim::SimArgs;
+pub use sim::{SimArgs, SimVerb};
+pub use sweep::SweepArgs;
 
 /// Keeps memory next to the threads that use it.
 #[derive(Debug, Parser)]
@@ -77,7 +79,8 @@ pub enum Verb {
     ///
     /// SCENARIO is the name of one that comes along (--list) or the path of a file like them. The
     /// same seed is the same run, on every machine. What is measured in seconds is virtual: a
-    /// second of a large machine may take longer or shorter than a second here.
+    /// second of a large machine may take longer or shorter than a second here. A file that is
+    /// called like one of the commands is given with its directory, as ./sweep.
     #[command(after_long_help = examples::SIM)]
     Sim(SimArgs),
     /// Simulate what five documents measured: their figures, ours, and what nodeward adds.

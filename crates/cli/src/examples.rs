@@ -119,3 +119,20 @@ Examples:
 
   Rows outside of their tolerance, for scripts; exit code 8 if there are any:
     $ nodeward reproduce --json | jq '.tables[].rows[] | select(.verdict == \"outside\")'";
+
+/// Of `sim sweep`.
+pub const SWEEP: &str = "\
+Examples:
+  How much slower links cost, with three seeds each, on all CPUs
+    $ nodeward sim sweep two-socket --grid machine.link-bandwidth=8GB/s..32GB/s*2 --seeds 1-3
+
+  Two keys, rows in a file as they come, and a picture; the same again goes on where it ended
+    $ nodeward sim sweep two-socket --grid machine.copiers=1..8*2 --grid machine.batch=64..4096*4 \\
+        --measure moved_pages_per_s,stream.done_per_s --out copies.csv --plot copies.svg --resume
+
+  Which points those are
+    $ nodeward sim sweep two-socket --grid machine.latency=80ns,120ns --seeds 1-3 --dry-run
+
+  The second of four parts, on a machine of its own; in the end all of them as one
+    $ nodeward sim sweep two-socket --grid workload.stream.processes=1..32 --shard 2/4 --out 2.csv
+    $ nodeward sim sweep --merge 1.csv 2.csv 3.csv 4.csv --out all.csv";

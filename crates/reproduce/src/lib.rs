@@ -8,9 +8,13 @@
 
 #![forbid(unsafe_code)]
 
+mod counted;
+mod engine;
+mod homes;
 mod judge;
 mod outcome;
 mod runs;
+mod search;
 pub mod seeds;
 mod table;
 

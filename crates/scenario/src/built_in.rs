@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 
+use crate::Scenario;
 use crate::error::{Error, Fault, Place};
 use crate::near;
 use crate::tree::TEXT_BYTES_MAX;
@@ -33,20 +34,49 @@ built_in! {
     "page-migration-2017",
     "tlb-2023",
     "tlb-2023-arm64",
+    "zen3",
+    "exchange-2017",
     "home-2012",
     "wide-2004",
 }
 
-/// The text of a scenario, by name or path.
-pub(crate) fn text(name_or_path: &str) -> Result<Cow<'static, str>, Error> {
-    if let Some((_, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
-        return Ok(Cow::Borrowed(text));
+/// The text of a scenario, read once: for many that differ in some values.
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: String,
+    text: Cow<'static, str>,
+}
+
+impl Source {
+    /// The text of a built-in scenario by its name, or else of a file by its path.
+    ///
+    /// # Errors
+    /// There is none of that name, and no such file.
+    pub fn find(name_or_path: &str) -> Result<Self, Error> {
+        let name = name_or_path.to_owned();
+        if let Some((_, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
+            return Ok(Self { name, text: Cow::Borrowed(text) });
+        }
+        let text = read(name_or_path).map_err(|error| {
+            let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            let expected = format!("the path of a file, or {}", near::one_of(name_or_path, &names));
+            Fault::new(&Place::File, format!("no such scenario ({error})"), expected).of(&name)
+        })?;
+        Ok(Self { name, text: Cow::Owned(text) })
     }
-    read(name_or_path).map(Cow::Owned).map_err(|error| {
-        let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-        let expected = format!("the path of a file, or {}", near::one_of(name_or_path, &names));
-        Fault::new(&Place::File, format!("no such scenario ({error})"), expected).of(name_or_path)
-    })
+
+    /// The text as it stands in the file.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The scenario, with other values for some keys.
+    ///
+    /// # Errors
+    /// As [`Scenario::with`].
+    pub fn with<S: AsRef<str>>(&self, sets: &[(S, S)]) -> Result<Scenario, Error> {
+        Scenario::with(&self.name, &self.text, sets)
+    }
 }
 
 /// A file's text; of an endless one, enough to be refused as too long.

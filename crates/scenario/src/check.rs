@@ -1,6 +1,8 @@
 //! What must hold of a scenario beyond its values being of their kinds. A flaw names the value, so
 //! that a reader of texts can tell the line.
 
+mod faults;
+mod hotplug;
 mod machine;
 mod programs;
 
@@ -8,7 +10,8 @@ use std::fmt;
 
 use crate::error::Place;
 use crate::limits::{
-    ACTIONS_MAX, PERIOD_NS_MIN, SAMPLES_MAX, TASKS_MAX, TIME_NS_MAX, WAYS_MAX, WORKLOADS_MAX,
+    ACTIONS_MAX, FORKS_MAX, PERIOD_NS_MIN, SAMPLES_MAX, TASKS_MAX, TIME_NS_MAX, WAYS_MAX,
+    WORKLOADS_MAX,
 };
 use crate::tree::{Table, Value};
 use crate::{Action, ActionKind, REPORT, Scenario, exact, near};
@@ -37,6 +40,10 @@ impl Spot {
 
     pub fn machine(key: &'static str) -> Self {
         Self { table: "machine", index: None, key: Some(key) }
+    }
+
+    pub fn faults(key: &'static str) -> Self {
+        Self { table: "faults", index: None, key: Some(key) }
     }
 
     pub fn of(table: &'static str, index: usize, key: &'static str) -> Self {
@@ -84,6 +91,7 @@ pub(crate) fn scenario(scenario: &Scenario) -> Result<(), Flaw> {
     times(scenario)?;
     report(&scenario.report)?;
     counts(scenario)?;
+    faults::check(scenario)?;
     programs::check(scenario)
 }
 
@@ -140,11 +148,19 @@ fn counts(scenario: &Scenario) -> Result<(), Flaw> {
         || format!("{actions} actions"),
         format!("{ACTIONS_MAX} at most"),
     )?;
-    let mut ways = 0;
+    let (mut ways, mut forks) = (0, 0);
     for (index, action) in scenario.actions.iter().enumerate() {
-        if let ActionKind::Migrate { times, .. } = action.kind {
-            ways += u64::from(times);
+        match action.kind {
+            ActionKind::Migrate { times, .. } => ways += u64::from(times),
+            ActionKind::Fork { .. } => {
+                let of = scenario.workloads.iter().filter(|each| each.name == action.workload);
+                forks += of.map(|each| u64::from(each.processes)).sum::<u64>();
+            }
+            _ => {}
         }
+        let what = || format!("with this action processes have {forks} children");
+        let spot = Spot::of("action", index, "do");
+        ensure(forks <= FORKS_MAX, spot, what, format!("{FORKS_MAX} children at most"))?;
         let what = || format!("with this action memory goes {ways} times");
         let spot = Spot::of("action", index, "times");
         ensure(ways <= WAYS_MAX, spot, what, format!("{WAYS_MAX} times at most"))?;

@@ -9,6 +9,8 @@ mod built_in;
 mod check;
 mod error;
 mod exact;
+mod faults;
+mod grid;
 pub mod limits;
 mod machine;
 mod near;
@@ -19,8 +21,10 @@ mod set;
 mod tree;
 mod workload;
 
-pub use built_in::BUILT_IN;
+pub use built_in::{BUILT_IN, Source};
 pub use error::{Error, Place};
+pub use faults::{Bug, Faults};
+pub use grid::{Axis, Grid, GridError, GridPoint, POINTS_MAX, Seeds, Shard};
 pub use machine::{DISTANCE_LOCAL, Link, Machine, Node};
 pub use params::{ParamInfo, Params, Unit};
 pub use policy::{Action, ActionKind, Scheduler};
@@ -49,6 +53,8 @@ pub struct Scenario {
     pub scheduler: Scheduler,
     /// What is done to the programs while they run, in order of time.
     pub actions: Vec<Action>,
+    /// What goes wrong; none where nothing does, and nobody keeps what checkers of contents need.
+    pub faults: Option<Faults>,
     /// How long it is simulated, in virtual nanoseconds.
     pub time_ns: u64,
     /// How often the curves of a report get a point, in virtual nanoseconds.
@@ -90,8 +96,7 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::with`]; or if there is none of that name, and no such file.
     pub fn find_with<S: AsRef<str>>(name_or_path: &str, sets: &[(S, S)]) -> Result<Self, Error> {
-        let text = built_in::text(name_or_path)?;
-        Self::with(name_or_path, &text, sets)
+        Source::find(name_or_path)?.with(sets)
     }
 
     /// Whether everything fits together, and within the limits: what every scenario from a text

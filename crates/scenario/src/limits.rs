@@ -19,6 +19,8 @@ pub const ACTIONS_MAX: usize = 4096;
 pub const LINKS_MAX: usize = NODES_MAX * (NODES_MAX - 1);
 /// Ways that memory goes because of actions, there or back, all of them together: each is noted.
 pub const WAYS_MAX: u64 = 100_000;
+/// Children of processes that fork because of actions, all of them together.
+pub const FORKS_MAX: u64 = 4096;
 /// Simulated time in nanoseconds: a day.
 pub const TIME_NS_MAX: u64 = 86_400_000_000_000;
 /// Points of a curve.

@@ -106,6 +106,9 @@ params! {
         "Zen 3: a core complex of 8 cores, 16 threads";
     complex_bandwidth_bytes_per_s "complex-bandwidth" Rate, 1_000_000_000_000,
         "What a complex can read and write together", "Zen 3: copies of 11 GB/s a complex";
+    complex_misses "complex-misses" Count, 0,
+        "Misses that a complex has under way at most; 0 for no such bound",
+        "Westmere: 32 reads of the cores in the Global Queue of a socket";
     tlb_entries "tlb-entries" Count, 1536, "Translations that a core keeps",
         "second-level TLB of Skylake and later";
     tlb_refill_ns "tlb-refill" Time, 25, "A translation that is loaded again",
@@ -118,11 +121,17 @@ params! {
         "Linux: base_slice_ns of 3 ms";
     balance_ns "balance" Time, 8_000_000, "How often a CPU looks for tasks that it could take over",
         "Linux: balance_interval of a domain of some CPUs";
+    balance_nodes_ns "balance-nodes" Time, 0,
+        "How often a node looks at lines of other nodes, too; 0: each time it looks",
+        "Linux 3.3: 8 to 32 ms for a domain of nodes, 32 times that where CPUs are busy";
     switch_ns "switch" Time, 1_500, "A change from one task to another", "1 to 2 us";
     cache_hot_ns "cache-hot" Time, 500_000,
         "A task that ran so recently is not taken over", "Linux: sysctl_sched_migration_cost";
     wake_ns "wake" Time, 2_000, "From a wake-up to the first instruction on an idle CPU",
         "1 to 5 us with shallow idle states";
+    preempt_ns "preempt" Time, 0,
+        "From a wake-up to the end of the turn of who has the CPU, beside the change of tasks",
+        "nothing: an interrupt is as good as there";
     stray_milli "stray" Milli, 20,
         "Tasks for each CPU that a look at another node's lines takes over though they are as long",
         "assumed: loads are averages that lag behind, and the kernel's own threads disturb them";
@@ -141,6 +150,8 @@ params! {
         "arm64, 128 CPUs: 2.19 us with the wait";
     broadcast_wait_ns "broadcast-wait" Time, 1_890, "Waiting until all CPUs did it (DSB)",
         "the rest of 2.19 us";
+    broadcast_drain_ns "broadcast-drain" Time, 0,
+        "What a copy takes longer that follows a broadcast", "nothing unless measured";
 
     // Migration.
     move_call_ns "move-call" Time, 60_000, "A call that moves pages, whatever it moves",
@@ -159,12 +170,15 @@ params! {
         "Zen 3: 10.7 GB/s; E5-2650: 3.4 GB/s";
     copy_parallel_milli "copy-parallel" Milli, 12_000,
         "Misses that a copying thread has under way", "10 to 12 line fill buffers";
+    copy_writes_milli "copy-writes" Milli, 1_000,
+        "How often the destination's memory is used for a copied line: 2000 where the line is \
+        fetched before it is written", "copies that write past the caches";
     dispatch_ns "dispatch" Time, 1_800, "Giving one piece of a copy to another thread",
         "E5-2650: 1.6 to 2.1 us an item";
     join_ns "join" Time, 2_000, "Waiting for such threads, beside their work",
         "E5-2650: 13 to 17 us for 8 items";
-    batch_pages "batch" Count, 512, "Base pages that the kernel takes out of sight together; 1 is \
-        the time before batches", "Linux 6.3: NR_MAX_BATCHED_MIGRATION";
+    batch_pages "batch" Count, 512, "Base pages that the kernel takes out of sight together, in \
+        512 folios at most; 1 is the time before batches", "Linux 6.3: NR_MAX_BATCHED_MIGRATION";
     copiers "copiers" Count, 1, "Threads that copy one batch", "Linux: 1";
     copier_choice "copier-choice" Word(&["first", "cores", "complexes"]), 1,
         "Which CPUs of the destination copy: the first, one of each core, or spread over complexes",

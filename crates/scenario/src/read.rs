@@ -2,6 +2,7 @@
 //! make sense together is not asked here.
 
 mod action;
+mod faults;
 mod machine;
 mod workload;
 
@@ -13,7 +14,8 @@ use crate::near;
 use crate::tree::{Item, Table, Value};
 use crate::{Scenario, Scheduler};
 
-pub(crate) use action::KEYS as ACTION_KEYS;
+pub(crate) use action::{KEYS as ACTION_KEYS, KIND_KEYS as ACTION_KIND_KEYS};
+pub(crate) use faults::KEYS as FAULT_KEYS;
 pub(crate) use machine::{LINK_KEYS, NODE_KEYS};
 pub(crate) use workload::{KEYS as WORKLOAD_KEYS, keys_of};
 
@@ -21,7 +23,7 @@ pub(crate) use workload::{KEYS as WORKLOAD_KEYS, keys_of};
 pub(crate) const ROOT_KEYS: &[&str] =
     &["about", "distances", "symmetric", "scheduler", "time", "sample", "report"];
 /// The tables.
-pub(crate) const TABLES: &[&str] = &["machine", "node", "link", "workload", "action"];
+pub(crate) const TABLES: &[&str] = &["machine", "node", "link", "workload", "action", "faults"];
 
 /// How long a machine is simulated unless the scenario says otherwise.
 const TIME_DEFAULT_NS: u64 = 1_000_000_000;
@@ -37,8 +39,9 @@ const TIME_OR_ZERO: &str = "a time such as 250us, 1ms or 2s, or 0";
 pub(crate) fn scenario(name: &str, root: &Table) -> Result<Scenario, Fault> {
     root.only(&[ROOT_KEYS, TABLES])?;
     let time_ns = root.time("time")?.unwrap_or(TIME_DEFAULT_NS);
-    let scheduler =
-        root.word("scheduler", &[("blind", Scheduler::Blind), ("home", Scheduler::Home)])?;
+    let schedulers =
+        [("blind", Scheduler::Blind), ("home", Scheduler::Home), ("numad", Scheduler::Numad)];
+    let scheduler = root.word("scheduler", &schedulers)?;
     Ok(Scenario {
         name: name.to_owned(),
         about: root.text("about")?.unwrap_or_default().to_owned(),
@@ -46,6 +49,7 @@ pub(crate) fn scenario(name: &str, root: &Table) -> Result<Scenario, Fault> {
         workloads: each(root, "workload", workload::workload)?,
         scheduler: scheduler.unwrap_or_default(),
         actions: each(root, "action", action::action)?,
+        faults: root.read("faults", faults::faults)?,
         time_ns,
         sample_ns: root.time("sample")?.unwrap_or(time_ns.div_ceil(SAMPLES_DEFAULT)),
         report: report(root)?,

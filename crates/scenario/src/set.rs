@@ -1,6 +1,7 @@
 //! Overrides: `--set KEY=VALUE`.
 //!
-//! Keys are those of the file, with a table's name before: `time`, `machine.latency`. Of tables
+//! Keys are those of the file, with a table's name before: `time`, `machine.latency`,
+//! `faults.pinned`. Of tables
 //! that there may be several of, one is named in between: a node by its id (`node.1.memory`), a
 //! workload by its name (`workload.stream.threads`), a link by its ends (`link.0-1.latency`), an
 //! action by its place in the file, counted from 0 (`action.0.at`).
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use crate::Params;
 use crate::error::{Fault, Place};
 use crate::near;
-use crate::read::{self, ROOT_KEYS};
+use crate::read::{self, FAULT_KEYS, ROOT_KEYS};
 use crate::tree::{self, Item, Table, Value};
 
 /// Sets one key.
@@ -33,7 +34,11 @@ fn table_of<'t, 'k>(
         ["machine", last] => {
             let names: Vec<_> = Params::TABLE.iter().map(|info| info.name).collect();
             known(last, &names, key, place)?;
-            Ok((machine(root, place)?, last))
+            Ok((single(root, "machine", place)?, last))
+        }
+        ["faults", last] => {
+            known(last, FAULT_KEYS, key, place)?;
+            Ok((single(root, "faults", place)?, last))
         }
         [array @ ("node" | "workload" | "link" | "action"), which, last] => {
             let table = element(root, array, which, place)?;
@@ -55,17 +60,19 @@ fn known(last: &str, keys: &[&str], key: &str, place: &Place) -> Result<(), Faul
 
 fn shapes() -> &'static str {
     "a key of a table: machine.latency, node.0.memory, workload.NAME.threads, link.0-1.latency, \
-     action.0.at"
+     action.0.at, faults.pinned"
 }
 
-fn machine<'t>(root: &'t mut Table, place: &Place) -> Result<&'t mut Table, Fault> {
+/// A table that there is one of, made where there is none.
+fn single<'t>(root: &'t mut Table, name: &str, place: &Place) -> Result<&'t mut Table, Fault> {
     let empty = || {
         let value = Value::Table(Table { place: place.clone(), items: BTreeMap::new() });
-        Item { key: "machine".to_owned(), place: place.clone(), value }
+        Item { key: name.to_owned(), place: place.clone(), value }
     };
-    let item = root.items.entry("machine".to_owned()).or_insert_with(empty);
+    let item = root.items.entry(name.to_owned()).or_insert_with(empty);
     let Value::Table(table) = &mut item.value else {
-        return Err(Fault::new(&item.place, "`machine` is no table", "a table, headed [machine]"));
+        let what = format!("`{name}` is no table");
+        return Err(Fault::new(&item.place, what, format!("a table, headed [{name}]")));
     };
     Ok(table)
 }
@@ -76,7 +83,7 @@ fn keys(array: &str, table: &Table) -> Vec<&'static str> {
     match array {
         "node" => read::NODE_KEYS.to_vec(),
         "link" => read::LINK_KEYS.to_vec(),
-        "action" => [read::ACTION_KEYS, &["from", "to", "times"]].concat(),
+        "action" => [read::ACTION_KEYS, read::ACTION_KIND_KEYS].concat(),
         _ => [read::WORKLOAD_KEYS, read::keys_of(said("kind")).unwrap_or_default()].concat(),
     }
 }

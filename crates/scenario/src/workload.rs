@@ -20,6 +20,9 @@ pub struct Workload {
     pub memory_bytes: u64,
     /// Whether its memory consists of huge pages (2 MiB) where they fit.
     pub huge: bool,
+    /// Bytes of the folios that its memory consists of where there are no huge pages: 0 for base
+    /// pages, else a power of two between a base page and a huge one. They fault and move whole.
+    pub folio_bytes: u64,
     /// Where its pages come from.
     pub placement: Placement,
     /// The nodes on whose CPUs it may run; `None` for all.

@@ -137,7 +137,7 @@ proptest! {
 
     #[test]
     fn any_override_is_taken_or_refused(
-        key in "(machine|node|workload|action|link|time|distances)(\\.[a-z0-9-]{1,8}){0,3}",
+        key in "(machine|node|workload|action|link|time|distances|faults)(\\.[a-z0-9-]{1,8}){0,3}",
         value in "([0-9]{1,20}[a-zA-Z/]{0,4}|.*)",
     ) {
         match Scenario::find_with("two-socket", &[(key, value)]) {

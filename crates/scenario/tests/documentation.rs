@@ -79,8 +79,10 @@ fn every_key_is_told_of() {
         "q = 1\n".to_owned(),
         "[[node]]\nq = 1\n".to_owned(),
         format!("{node}[[link]]\nq = 1\n"),
-        format!("{node}[[action]]\ndo = \"migrate\"\nq = 1\n"),
+        format!("{node}[faults]\nq = 1\n"),
     ];
+    let actions = ["migrate", "home", "kill", "fork", "cpus-off", "memory-on"];
+    texts.extend(actions.map(|what| format!("{node}[[action]]\ndo = \"{what}\"\nq = 1\n")));
     texts.extend(
         kinds().iter().map(|(kind, _)| format!("{node}[[workload]]\nkind = \"{kind}\"\nq = 1\n")),
     );

@@ -1,7 +1,7 @@
 //! Overrides do what the same value in the file would do, before anything is checked.
 
 use nodeward_model::NodeId;
-use nodeward_scenario::{ActionKind, Error, Kind, Placement, Scenario, Scheduler};
+use nodeward_scenario::{ActionKind, Bug, Error, Kind, Placement, Scenario, Scheduler};
 
 fn with(sets: &[(&str, &str)]) -> Result<Scenario, Error> {
     Scenario::find_with("two-socket", sets)
@@ -23,6 +23,9 @@ fn every_table_can_be_reached() {
         ("workload.stream.place", "interleave:0-1"),
         ("action.0.at", "500ms"),
         ("action.0.times", "3"),
+        ("faults.pinned", "10"),
+        ("faults.until", "2s"),
+        ("faults.bug", "lose-page"),
     ])
     .unwrap();
     assert_eq!((scenario.time_ns, scenario.scheduler), (4_000_000_000, Scheduler::Home));
@@ -39,6 +42,9 @@ fn every_table_can_be_reached() {
     let action = &scenario.actions[0];
     let there_and_back = ActionKind::Migrate { from: NodeId(1), to: NodeId(0), times: 3 };
     assert_eq!((action.at_ns, &action.kind), (500_000_000, &there_and_back));
+    let faults = scenario.faults.unwrap();
+    assert_eq!((faults.pinned_milli, faults.allocation_milli), (10, 0));
+    assert_eq!((faults.until_ns, faults.bug), (Some(2_000_000_000), Some(Bug::LosePage)));
 }
 
 /// `cpus = 8` is a count and `cpus = "0-7"` a list; both can be set.
@@ -86,4 +92,34 @@ fn actions_are_sorted_by_time_and_faults_of_them_keep_their_lines() {
     unsorted.actions.swap(0, 1);
     let told = unsorted.check().unwrap_err().to_string();
     assert_eq!(told, "two: action[1].at: is before the action above; expected the order of time");
+}
+
+/// Goal: what is done to the machine needs no workload, and its keys can be set.
+#[test]
+fn machines_change_and_processes_fork() {
+    let text = "[[node]]\nid = 0\ncpus = 4\nmemory = \"1GiB\"\n\
+        [[node]]\nid = 1\ncpus = 0\nmemory = \"1GiB\"\n\
+        [[workload]]\nname = \"w\"\nkind = \"hog\"\nmemory = \"1MiB\"\n\
+        [[action]]\nat = \"1ms\"\ndo = \"cpus-off\"\ncpus = \"2-3\"\n\
+        [[action]]\nat = \"2ms\"\ndo = \"cpus-on\"\ncpus = 2\n\
+        [[action]]\nat = \"3ms\"\ndo = \"memory-off\"\nnode = 1\n\
+        [[action]]\nat = \"4ms\"\ndo = \"memory-on\"\nnode = 1\n\
+        [[action]]\nat = \"5ms\"\ndo = \"fork\"\nworkload = \"w\"\nfor = \"10ms\"\n\
+        [faults]\n";
+    let sets = [("action.0.cpus", "1-3"), ("action.2.node", "0"), ("action.4.for", "7ms")];
+    let scenario = Scenario::with("changing", text, &sets).unwrap();
+    let kinds: Vec<_> = scenario.actions.iter().map(|action| action.kind.clone()).collect();
+    let (off, on) = ("1-3".parse().unwrap(), "2".parse().unwrap());
+    let changes = [
+        ActionKind::CpusOff { cpus: off },
+        ActionKind::CpusOn { cpus: on },
+        ActionKind::MemoryOff { node: NodeId(0) },
+        ActionKind::MemoryOn { node: NodeId(1) },
+        ActionKind::Fork { for_ns: 7_000_000 },
+    ];
+    assert_eq!(kinds, changes);
+    let whose: Vec<_> = scenario.actions.iter().map(|action| action.workload.as_str()).collect();
+    assert_eq!(whose, ["", "", "", "", "w"]);
+    // An empty table lets the simulator keep what checkers need, and nothing goes wrong.
+    assert_eq!(scenario.faults.unwrap().rates().map(|(_, milli)| milli), [0; 5]);
 }

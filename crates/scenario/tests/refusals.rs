@@ -90,6 +90,28 @@ fn the_text_is_good_unless_it_is_spoiled() {
     assert_eq!(scenario.check(), Ok(()));
 }
 
+/// Goal: folios are a power of two of base pages, and smaller than huge pages.
+#[test]
+fn folios_between_base_and_huge_pages() {
+    let parsed = |pages: &str| {
+        let text = format!(
+            "[[node]]\nid = 0\ncpus = 1\nmemory = \"1GiB\"\n\
+            [[workload]]\nname = \"w\"\nkind = \"hog\"\nmemory = \"4MiB\"\npages = \"{pages}\"\n"
+        );
+        Scenario::parse("folios", &text).map(|scenario| scenario.workloads[0].folio_bytes)
+    };
+    assert_eq!(parsed("base"), Ok(0));
+    assert_eq!(parsed("8KiB"), Ok(8 << 10));
+    assert_eq!(parsed("1MiB"), Ok(1 << 20));
+    for refused in ["4KiB", "12KiB", "2MiB"] {
+        let error = parsed(refused).unwrap_err().to_string();
+        assert!(error.starts_with("folios:9: workload 'w': folios of "), "{error}");
+        assert!(error.ends_with("a power of two between a page of 4KiB and 2MiB"), "{error}");
+    }
+    let error = parsed("large").unwrap_err().to_string();
+    assert!(error.contains("the size of a folio"), "{error}");
+}
+
 /// A node of memory only and a node of CPUs only.
 #[test]
 fn nodes_that_lack_what_is_asked_of_them() {
@@ -111,6 +133,33 @@ fn nodes_that_lack_what_is_asked_of_them() {
         (
             "[[action]]\nat = \"0\"\nworkload = \"w\"\ndo = \"home\"\nto = 1",
             "21: workload 'w': node 1 has no CPUs; expected nodes with CPUs: 0,2",
+        ),
+        (
+            "[[action]]\nat = \"0\"\ndo = \"memory-off\"\nnode = 2",
+            "20: there is no memory on node 2; expected one of the nodes with memory: 0-1",
+        ),
+        (
+            "[[action]]\nat = \"0\"\ndo = \"cpus-on\"\ncpus = \"1-5\"",
+            "20: there is no CPU 4; expected some of the CPUs 0-3",
+        ),
+        (
+            "[[action]]\nat = \"0\"\nworkload = \"w\"\ndo = \"cpus-off\"\ncpus = \"1\"",
+            "19: unknown key 'workload'; expected one of at, do, cpus",
+        ),
+        (
+            "[faults]\nlate-ipi = 1001",
+            "18: `late-ipi` is 1001; expected a number of thousandths, \
+            1000 at most",
+        ),
+        (
+            "[faults]\nstart = \"2s\"\nuntil = \"1s\"",
+            "19: faults end at 1s; expected a time \
+            after `start`, 2s",
+        ),
+        (
+            "[faults]\nbug = \"none\"",
+            "18: `bug` is 'none'; expected one of skip-flush, lose-page, \
+            double-count, over-capacity, stale-copy",
         ),
     ] {
         let error = Scenario::parse("bad.toml", &format!("{machine}{more}\n")).unwrap_err();
@@ -190,13 +239,13 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "no key 'tme'; expected one of about, distances, symmetric, scheduler, time, \
                 sample, report (did you mean 'time'?), or a key of a table: \
                 machine.latency, node.0.memory, workload.NAME.threads, \
-                link.0-1.latency, action.0.at",
+                link.0-1.latency, action.0.at, faults.pinned",
         ),
         (
             "machine.latancy",
             "1us",
             "no key 'machine.latancy'; expected one of latency, balance, llc-latency, batch, \
-                dispatch, line and 52 others (did you mean 'latency'?)",
+                dispatch, line and 55 others (did you mean 'latency'?)",
         ),
         (
             "machine.latency",
@@ -234,7 +283,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "1us",
             "no key 'edge.0.latency'; expected a key of a table: machine.latency, \
                 node.0.memory, workload.NAME.threads, link.0-1.latency, \
-                action.0.at",
+                action.0.at, faults.pinned",
         ),
         (
             "",
@@ -242,7 +291,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "no key ''; expected one of about, distances, symmetric, scheduler, time, \
                 sample, report, or a key of a table: machine.latency, \
                 node.0.memory, workload.NAME.threads, link.0-1.latency, \
-                action.0.at",
+                action.0.at, faults.pinned",
         ),
     ] {
         assert_eq!(told_of(key, value), wanted, "{key}={value}");

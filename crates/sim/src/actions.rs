@@ -6,7 +6,7 @@ use nodeward_model::Account;
 use nodeward_scenario::{Action, ActionKind};
 
 use crate::events::Event;
-use crate::mover::{ATTEMPTS, Drive, Folio};
+use crate::mover::{ATTEMPTS, Drive, Folio, Moved};
 use crate::space::SpaceId;
 use crate::task::{Op, Program, Spent, TaskId};
 use crate::world::World;
@@ -55,8 +55,8 @@ impl World {
     pub(crate) fn act(&mut self, index: usize) {
         let Action { workload, kind, .. } = self.scenario().actions[index].clone();
         let is_meant = |&space: &SpaceId| {
-            let space = &self.spaces[space];
-            space.name == workload && !space.ended
+            let entry = &self.spaces[space];
+            entry.name == workload && !entry.ended && !self.is_child(space)
         };
         let spaces: VecDeque<_> = (0..self.spaces.len()).filter(is_meant).collect();
         match kind {
@@ -67,7 +67,7 @@ impl World {
                 }
             }
             ActionKind::MigrateOnFault => {
-                self.start_kernel_task(None, Box::new(MakeLazy { spaces }));
+                self.start_lazy(spaces);
             }
             ActionKind::Home { to } => {
                 let home = self.machine.index_of(to);
@@ -77,7 +77,14 @@ impl World {
                 }
             }
             ActionKind::Kill => spaces.into_iter().for_each(|space| self.end_process(space)),
+            ActionKind::Fork { for_ns } => self.fork_all(spaces, for_ns),
+            _ => self.act_on_machine(index, &kind),
         }
+    }
+
+    /// Starts a thread that marks processes.
+    pub(crate) fn start_lazy(&mut self, spaces: VecDeque<SpaceId>) {
+        self.start_kernel_task(None, Box::new(MakeLazy { spaces }));
     }
 
     fn migrate(
@@ -116,16 +123,42 @@ struct Migratepages {
 }
 
 /// A process under way.
-struct Walk {
+pub(crate) struct Walk {
     space: SpaceId,
     region: usize,
     page: u64,
     drive: Drive,
     /// When folios were looked up last.
     looked_at_ns: Option<u64>,
+    /// What became of those that were looked up before.
+    done: Option<Moved>,
 }
 
 impl Walk {
+    /// From the beginning of a process, to a node.
+    pub fn new(space: SpaceId, to: usize) -> Self {
+        let drive = Drive::new(space, to, ATTEMPTS);
+        Self { space, region: 0, page: 0, drive, looked_at_ns: None, done: None }
+    }
+
+    /// What to do next for what is on a node; none when the end of the process was come to.
+    pub fn next(&mut self, world: &mut World, task: TaskId, from: usize) -> Option<Op> {
+        loop {
+            if let Some(op) = self.drive.next(world, task) {
+                return Some(op);
+            }
+            if self.looked_at_ns.replace(world.now_ns) == Some(world.now_ns) {
+                return Some(Op::Busy(Spent::Kernel, 1)); // all stayed, which costs nothing here
+            }
+            let folios = self.look(world, from);
+            self.done.get_or_insert_default().add(&self.drive.take());
+            if folios.is_empty() {
+                return None;
+            }
+            self.drive.add(folios);
+        }
+    }
+
     /// The next folios that are on a node.
     fn look(&mut self, world: &World, from: usize) -> Vec<Folio> {
         let mut folios = Vec::new();
@@ -139,9 +172,9 @@ impl Walk {
                     self.page = page + region.run(page, region.pages).1;
                     continue;
                 }
-                let size = if region.is_huge(page) { region.chunk_pages() } else { 1 };
-                self.page = (page + size).min(region.pages);
-                folios.push(Folio { region: self.region, pages: page..self.page });
+                let pages = region.folio(page);
+                self.page = pages.end;
+                folios.push(Folio { region: self.region, pages });
             }
             (self.region, self.page) = (self.region + 1, 0);
         }
@@ -153,7 +186,7 @@ impl Migratepages {
     /// Notes what was done since the last time.
     fn note(&mut self, world: &mut World) {
         let (Some(walk), Some(record)) = (&mut self.walk, self.record) else { return };
-        let moved = walk.drive.take();
+        let Some(moved) = walk.done.take() else { return };
         let record = &mut world.moves[record];
         record.account.add(&moved.account);
         let sums = record.step_ns.iter_mut().zip(moved.step_ns);
@@ -182,8 +215,7 @@ impl Migratepages {
                 });
             }
             if let Some(space) = self.left.pop_front() {
-                let drive = Drive::new(space, to, ATTEMPTS);
-                self.walk = Some(Walk { space, region: 0, page: 0, drive, looked_at_ns: None });
+                self.walk = Some(Walk::new(space, to));
                 return true;
             }
             if let Some(record) = self.record.take() {
@@ -199,17 +231,10 @@ impl Program for Migratepages {
     fn next(&mut self, world: &mut World, task: TaskId) -> Op {
         loop {
             if let Some(walk) = &mut self.walk {
-                if let Some(op) = walk.drive.next(world, task) {
-                    return op;
-                }
-                if walk.looked_at_ns.replace(world.now_ns) == Some(world.now_ns) {
-                    return Op::Busy(Spent::Kernel, 1); // all stayed, which costs nothing here
-                }
-                let folios = walk.look(world, self.way.0);
+                let op = walk.next(world, task, self.way.0);
                 self.note(world);
-                if let Some(walk) = self.walk.as_mut().filter(|_| !folios.is_empty()) {
-                    walk.drive.add(folios);
-                    continue;
+                if let Some(op) = op {
+                    return op;
                 }
             }
             if !self.advance(world) {

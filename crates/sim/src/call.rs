@@ -36,22 +36,18 @@ impl Target {
     pub fn page(self, world: &World, address: u64) -> Page {
         let Some((region, page)) = self.find(world, address) else { return Page::ABSENT };
         let region = &world.spaces[self.space].regions[region];
-        let folio_pages = match (region.is_huge(page), page % region.chunk_pages()) {
-            (false, _) => 1,
-            (true, 0) => u32::try_from(region.chunk_pages()).unwrap_or(1),
-            (true, _) => 0,
+        let folio = region.folio(page);
+        let folio_pages = match page - folio.start {
+            0 => u32::try_from(folio.end - folio.start).unwrap_or(1),
+            _ => 0,
         };
-        Page { place: place(world, region, page), shared: region.shared, folio_pages }
+        Page { place: place(world, region, page), shared: region.is_shared(page), folio_pages }
     }
 
     fn folio(self, world: &World, address: u64) -> Option<Folio> {
         let (index, page) = self.find(world, address)?;
         let region = &world.spaces[self.space].regions[index];
-        let (first, pages) = match region.is_huge(page) {
-            true => (page / region.chunk_pages() * region.chunk_pages(), region.chunk_pages()),
-            false => (page, 1),
-        };
-        Some(Folio { region: index, pages: first..first + pages })
+        Some(Folio { region: index, pages: region.folio(page) })
     }
 }
 
@@ -229,5 +225,5 @@ impl Call {
 /// The index of a node that can be moved to.
 fn destination(world: &World, node: NodeId) -> Option<usize> {
     let machine = &world.machine;
-    machine.index_of(node).filter(|&index| machine.nodes[index].memory_bytes > 0)
+    machine.index_of(node).filter(|&index| world.has_memory_on(index))
 }

@@ -68,6 +68,20 @@ pub struct Counters {
     pub switches: u64,
     /// Waits for pages in flight.
     pub flight_waits: u64,
+    /// Allocations that failed though there was a page.
+    pub failed_allocations: u64,
+    /// Folios that somebody took hold of between unmapping and copying.
+    pub turned_back: u64,
+    /// Interrupts that were answered late.
+    pub late_answers: u64,
+    /// Counts of accesses that were lost.
+    pub lost_samples: u64,
+    /// Places of pages that were told as the look before saw them, and had changed.
+    pub stale_looks: u64,
+    /// Children of processes that were told to fork.
+    pub forks: u64,
+    /// Base pages that were copied because somebody wrote to them who shared them.
+    pub copied_on_write: u64,
 }
 
 impl Counters {

@@ -69,6 +69,7 @@ impl World {
             return None;
         }
         entry.ended = true;
+        self.part_from_parent(space);
         Some(Box::new(Leave { space, region: 0, page: 0 }))
     }
 }

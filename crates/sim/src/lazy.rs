@@ -95,8 +95,8 @@ impl World {
                     pages.start = page + region.run(page, pages.end).1;
                     continue;
                 }
-                let folio = if region.is_huge(page) { region.chunk_pages() } else { 1 };
-                pages.start = (page + folio).min(pages.end);
+                pages.start = region.folio(page).end.min(pages.end);
+                let folio = pages.start - page;
                 if folios.len() as u64 == most || size > 0 && size != folio {
                     return folios;
                 }
@@ -124,7 +124,7 @@ impl World {
                 self.set_folio(way.space, &folio, PageByte::on(node));
                 continue;
             }
-            let (huge, why) = (folio.len() > 1, SkipReason::Refused);
+            let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
             seats.push(Seat { index: 0, folio, huge, from: node, why, there: false });
         }
         ns += self.move_at_once(way, &mut seats);
@@ -141,6 +141,7 @@ impl World {
         for (seat, index) in seats.iter().zip(0..) {
             if stayed.next_if_eq(&index).is_none() {
                 moving.push(Run { first: index, folios: 1 });
+                self.note_copy(way.space, &seat.folio);
                 bytes += seat.folio.len() * self.machine.params.page_bytes;
                 let lines = self.machine.params.page_bytes / self.machine.params.line_bytes.max(1);
                 let lines = lines * seat.folio.len();

@@ -3,6 +3,10 @@
 //! A [`World`] is a [`nodeward_scenario::Scenario`] that runs. Everything in it happens in events
 //! with a time in nanoseconds; all arithmetic is in integers; every choice comes from one seed. The
 //! decisions are those of real machines: batches of `migrate`, tuners and choices of `policy`.
+//!
+//! Things go wrong on it: allocations fail, pages are held, interrupts come late, samples are lost,
+//! looks are stale, CPUs and memory come and go, processes fork and exit at the worst moment. What
+//! strikes when, and what holds all the same, is the fault model at the top of `faults/mod.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +15,7 @@ mod call;
 mod counters;
 mod events;
 mod exit;
+mod faults;
 pub mod hashes;
 mod latencies;
 mod layout;
@@ -21,6 +26,7 @@ mod machine;
 mod meddle;
 mod memory;
 mod mover;
+mod nudge;
 mod observer;
 mod perfetto;
 mod populate;
@@ -42,6 +48,7 @@ mod world;
 
 pub use actions::MoveRecord;
 pub use counters::Counters;
+pub use faults::{Census, Hotplug, NodeCensus, ProcessCensus, StalePage};
 pub use latencies::Latencies;
 pub use machine::{ProcessView, SimMachine};
 pub use memory::PageAccesses;

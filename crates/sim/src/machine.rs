@@ -11,7 +11,9 @@ use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Room, Topology};
 use nodeward_scenario::Scenario;
 
 use crate::call::Target;
+use crate::memory::Zone;
 use crate::process::SimProcess;
+use crate::report::Report;
 use crate::shift::{SharedStage, Until};
 use crate::space::{Region, Space};
 use crate::topology;
@@ -70,6 +72,11 @@ impl SimMachine {
         views
     }
 
+    /// How it went so far.
+    pub fn report(&self) -> Report {
+        self.stage.lock().world.report()
+    }
+
     /// A number that stands for all that has happened.
     pub fn trace_hash(&self) -> u64 {
         self.stage.lock().world.trace_hash()
@@ -82,7 +89,8 @@ fn is_populated(world: &World) -> bool {
         let pages: u64 = space.regions.iter().map(|region: &Region| region.pages).sum();
         space.count_all(nodes)[..nodes].iter().sum::<u64>() == pages
     };
-    (0..world.spaces.len()).all(|space| world.spaces[space].ended || whole(&world.spaces[space]))
+    let is_meant = |&space: &usize| !world.spaces[space].ended && !world.is_child(space);
+    (0..world.spaces.len()).filter(is_meant).all(|space| whole(&world.spaces[space]))
 }
 
 fn view(world: &World, space: &Space) -> ProcessView {
@@ -111,9 +119,10 @@ impl Machine for SimMachine {
     fn rooms(&self) -> Result<BTreeMap<NodeId, Room>> {
         let stage = self.stage.lock();
         let zones = stage.world.memory.zones.iter();
-        let room = |free_pages| Room { free_pages, cold_pages: 0 };
+        let free_pages = |zone: &Zone| if zone.off { 0 } else { zone.free_pages };
+        let room = |zone| Room { free_pages: free_pages(zone), cold_pages: 0 };
         let ids = stage.world.layout.node_ids.iter().copied();
-        Ok(ids.zip(zones.map(|zone| room(zone.free_pages))).collect())
+        Ok(ids.zip(zones.map(room)).collect())
     }
 
     fn frames_end(&self) -> Option<u64> {
@@ -121,7 +130,7 @@ impl Machine for SimMachine {
     }
 
     fn usable_cpus(&self) -> Result<Cpumask> {
-        Ok(self.stage.lock().world.machine.cpus())
+        Ok(self.stage.lock().world.cpus_on())
     }
 
     fn now_ns(&self) -> u64 {

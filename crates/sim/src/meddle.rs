@@ -48,7 +48,7 @@ impl SimMachine {
             let free = &mut world.memory.zones[index].free_pages;
             let taken = free.saturating_sub(pages);
             *free -= taken;
-            world.memory.held[index] += taken;
+            world.memory.taken[index] += taken;
         }
     }
 

@@ -266,6 +266,11 @@ pub fn describe(action: &Action) -> String {
         ActionKind::MigrateOnFault => format!("{name}: pages move to who touches them next"),
         ActionKind::Home { to } => format!("{name}: home is node {to}"),
         ActionKind::Kill => format!("{name}: killed"),
+        ActionKind::Fork { .. } => format!("{name}: forks"),
+        ActionKind::CpusOff { cpus } => format!("CPUs {cpus}: off"),
+        ActionKind::CpusOn { cpus } => format!("CPUs {cpus}: on"),
+        ActionKind::MemoryOff { node } => format!("memory of node {node}: off"),
+        ActionKind::MemoryOn { node } => format!("memory of node {node}: on"),
     }
 }
 

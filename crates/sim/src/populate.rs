@@ -54,7 +54,8 @@ impl World {
         pages: u64,
     ) -> Option<usize> {
         let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
-        let has_room = |&node: &usize| self.memory.zones[node].free_pages >= pages;
+        let zone = |node: usize| &self.memory.zones[node];
+        let has_room = |&node: &usize| !zone(node).off && zone(node).free_pages >= pages;
         let id = |node: usize| self.layout.node_ids[node];
         let near = nearest.iter().copied();
         match &self.spaces[space].regions[region].placement {

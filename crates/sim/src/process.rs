@@ -27,10 +27,16 @@ impl SimProcess {
         }
     }
 
+    /// What somebody sees of a page.
+    fn page(&self, stage: &mut Stage, address: u64) -> Page {
+        let page = self.target.page(&stage.world, address);
+        stage.world.as_told(self.target.space, address, page)
+    }
+
     fn each(&self, range: Range, mut tell: impl FnMut(Page)) -> Result<()> {
-        let stage = self.running()?;
+        let mut stage = self.running()?;
         let addresses = (range.start..range.end).step_by(self.target.page_bytes as usize);
-        addresses.for_each(|address| tell(self.target.page(&stage.world, address)));
+        addresses.for_each(|address| tell(self.page(&mut stage, address)));
         Ok(())
     }
 }
@@ -113,8 +119,8 @@ impl Process for SimProcess {
     }
 
     fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
-        let stage = self.running()?;
-        Ok(addresses.iter().map(|&address| self.target.page(&stage.world, address).place).collect())
+        let mut stage = self.running()?;
+        Ok(addresses.iter().map(|&address| self.page(&mut stage, address).place).collect())
     }
 
     fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome> {

@@ -8,6 +8,7 @@ use nodeward_scenario::{Action, Kind, REPORT, Workload};
 use serde::Serialize;
 
 use crate::actions::MoveRecord;
+use crate::counters::Counters;
 use crate::latencies::Latencies;
 use crate::perfetto::describe;
 use crate::series::Point;
@@ -240,7 +241,8 @@ impl World {
             points.push(self.point());
         }
         let regions = || self.spaces.iter().flat_map(|space| &space.regions);
-        let done = scenario.actions.iter().filter(|action| action.at_ns <= now_ns);
+        let actions = scenario.actions.iter().enumerate();
+        let done = actions.filter(|(_, action)| action.at_ns <= now_ns);
         Report {
             scenario: scenario.name.clone(),
             about: scenario.about.clone(),
@@ -254,7 +256,7 @@ impl World {
             memory: self.memory_reports(),
             workloads: self.workload_reports(),
             nodes: (0..self.machine.nodes.len()).map(|n| self.node_report(n, &points)).collect(),
-            actions: done.map(action_report).collect(),
+            actions: done.map(|(index, action)| self.action_report(index, action)).collect(),
             moves: self.moves.iter().map(|record| self.move_report(record)).collect(),
             latencies: self.latency_reports(),
             time_ns: by_step(&self.counters.spent_ns),
@@ -342,20 +344,40 @@ impl World {
         }
     }
 
+    fn action_report(&self, index: usize, action: &Action) -> ActionReport {
+        let outcome = self.outcome_of(index).map(|outcome| format!(": {outcome}"));
+        let what = describe(action) + &outcome.unwrap_or_default();
+        ActionReport { at_ns: action.at_ns, what }
+    }
+
     fn latency_reports(&self) -> BTreeMap<&'static str, LatencyReport> {
-        let Latencies { allocation, freeing, wake, round_trip } = &self.latencies;
-        let all = [
-            ("allocation", allocation),
-            ("freeing", freeing),
-            ("wake-up", wake),
-            ("round-trip", round_trip),
-        ];
+        let all = self.latencies.named();
         let some = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());
         some.map(|(name, histogram)| (name, latency(histogram))).collect()
     }
 
     fn named_counters(&self) -> BTreeMap<&'static str, u64> {
-        let counters = &self.counters;
+        self.counters.named().into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+impl Latencies {
+    /// All of them, by the names in reports.
+    pub fn named(&self) -> [(&'static str, &Histogram<u64>); 4] {
+        let Self { allocation, freeing, wake, round_trip } = self;
+        [
+            ("allocation", allocation),
+            ("freeing", freeing),
+            ("wake-up", wake),
+            ("round-trip", round_trip),
+        ]
+    }
+}
+
+impl Counters {
+    /// All that reports tell, by the names there.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        let counters = self;
         let all = [
             ("local_lines", counters.local_lines),
             ("remote_lines", counters.remote_lines),
@@ -383,8 +405,15 @@ impl World {
             ("switches", counters.switches),
             ("task_moves", counters.task_moves),
             ("task_node_moves", counters.task_node_moves),
+            ("failed_allocations", counters.failed_allocations),
+            ("turned_back", counters.turned_back),
+            ("late_answers", counters.late_answers),
+            ("lost_samples", counters.lost_samples),
+            ("stale_looks", counters.stale_looks),
+            ("forks", counters.forks),
+            ("copied_on_write", counters.copied_on_write),
         ];
-        all.into_iter().filter(|(_, count)| *count > 0).collect()
+        all.to_vec()
     }
 }
 
@@ -401,10 +430,6 @@ fn latency(histogram: &Histogram<u64>) -> LatencyReport {
         p99_ns: histogram.value_at_quantile(0.99),
         max_ns: histogram.max(),
     }
-}
-
-fn action_report(action: &Action) -> ActionReport {
-    ActionReport { at_ns: action.at_ns, what: describe(action) }
 }
 
 /// What a workload counts.

@@ -1,10 +1,12 @@
 //! Address spaces: which page is on which node, at about one byte a page.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use nodeward_model::Pid;
 use nodeward_scenario::Placement;
 
+use crate::faults::SharedPages;
 use crate::slab::Slab;
 use crate::task::{CpuSet, Part, TaskId};
 
@@ -84,10 +86,14 @@ pub struct Region {
     pub pages: u64,
     /// Whether faults bring huge pages.
     pub huge: bool,
+    /// Base pages of a folio where there are no huge pages: a power of two, less than a chunk has.
+    pub folio_pages: u64,
     /// Where fresh pages come from.
     pub placement: Placement,
     /// Whether other processes map it, too.
     pub shared: bool,
+    /// The pages that a child of its process shares, as long as there is one.
+    pub shared_with_child: Option<SharedPages>,
     /// Pages that somebody holds, by index: they cannot move.
     pub pinned: BTreeSet<u64>,
     chunk_pages: u64,
@@ -114,8 +120,10 @@ impl Region {
             start,
             pages,
             huge: false,
+            folio_pages: 1,
             placement: Placement::FirstTouch,
             shared: false,
+            shared_with_child: None,
             pinned: BTreeSet::new(),
             chunk_pages,
             chunks: vec![Chunk::Alike(PageByte::ABSENT); chunks as usize],
@@ -144,7 +152,7 @@ impl Region {
     }
 
     /// The granules that hold these pages.
-    pub fn granules_of(&self, pages: std::ops::Range<u64>) -> std::ops::Range<usize> {
+    pub fn granules_of(&self, pages: Range<u64>) -> Range<usize> {
         let size = self.granule_chunks * self.chunk_pages;
         (pages.start / size) as usize..pages.end.div_ceil(size) as usize
     }
@@ -158,7 +166,7 @@ impl Region {
     }
 
     /// The pages that these granules hold.
-    pub fn pages_of_granules(&self, granules: std::ops::Range<usize>) -> std::ops::Range<u64> {
+    pub fn pages_of_granules(&self, granules: Range<usize>) -> Range<u64> {
         let size = self.granule_chunks * self.chunk_pages;
         (granules.start as u64 * size)..(granules.end as u64 * size).min(self.pages)
     }
@@ -199,7 +207,7 @@ impl Region {
     }
 
     /// The pages of a chunk, if all of it lies within the region.
-    pub fn whole_chunk(&self, page: u64) -> Option<std::ops::Range<u64>> {
+    pub fn whole_chunk(&self, page: u64) -> Option<Range<u64>> {
         let first = page / self.chunk_pages * self.chunk_pages;
         (first + self.chunk_pages <= self.pages).then(|| first..first + self.chunk_pages)
     }
@@ -221,6 +229,12 @@ impl Region {
         self.counts = Vec::new();
         self.blocks = Vec::new();
         self.pinned.clear();
+        self.shared_with_child = None;
+    }
+
+    /// Whether somebody else maps a page, too.
+    pub fn is_shared(&self, page: u64) -> bool {
+        self.shared || self.shared_with_child.as_ref().is_some_and(|pages| pages.contains(page))
     }
 
     /// Whether a page is part of a huge page.
@@ -228,9 +242,25 @@ impl Region {
         matches!(self.chunk(page), Chunk::Huge(_))
     }
 
+    /// What moves with a page: its huge page, or its folio, or the page alone where a folio is not
+    /// whole any more.
+    pub fn folio(&self, page: u64) -> Range<u64> {
+        if self.is_huge(page) {
+            let first = page / self.chunk_pages * self.chunk_pages;
+            return first..first + self.chunk_pages;
+        }
+        let first = page / self.folio_pages * self.folio_pages;
+        let end = first + self.folio_pages;
+        let is_whole = self.folio_pages > 1
+            && end <= self.pages
+            && self.page(page).node().is_some()
+            && self.run(first, end).1 == self.folio_pages;
+        if is_whole { first..end } else { page..page + 1 }
+    }
+
     /// How many pages there are on each node, lazy, and in flight, in some granules; added to
     /// `sums`, which has two places more than there are nodes.
-    pub fn count(&self, granules: std::ops::Range<usize>, sums: &mut [u64]) {
+    pub fn count(&self, granules: Range<usize>, sums: &mut [u64]) {
         let (width, all) = (self.nodes + 2, self.granules());
         let mut granule = granules.start;
         while granule < granules.end.min(all) {
@@ -247,9 +277,29 @@ impl Region {
         }
     }
 
+    /// The same of the whole region, page by page: it does not rely on what is counted.
+    pub fn recount(&self, sums: &mut [u64]) {
+        let width = self.nodes + 2;
+        let mut add = |byte: PageByte, pages: u64| {
+            places(byte, width).into_iter().flatten().for_each(|place| sums[place] += pages);
+        };
+        for (chunk, index) in self.chunks.iter().zip(0..) {
+            let pages = self.pages_of(index);
+            match *chunk {
+                Chunk::Alike(byte) | Chunk::Huge(byte) => add(byte, pages),
+                Chunk::Mixed(row) => {
+                    self.mixed.row(row)[..pages as usize].iter().for_each(|&byte| add(byte, 1));
+                }
+            }
+        }
+    }
+
     /// Makes pages what a byte says. A huge page of which only a part is named becomes base pages.
-    pub fn set(&mut self, pages: std::ops::Range<u64>, to: PageByte) {
+    pub fn set(&mut self, pages: Range<u64>, to: PageByte) {
         let (mut page, last) = (pages.start, pages.end.min(self.pages));
+        if let Some(shared) = self.shared_with_child.as_mut().filter(|_| to == PageByte::ABSENT) {
+            shared.remove(pages);
+        }
         while page < last {
             let chunk = page / self.chunk_pages;
             let first = chunk * self.chunk_pages;
@@ -274,7 +324,7 @@ impl Region {
         self.chunk_pages.min(self.pages - chunk as u64 * self.chunk_pages)
     }
 
-    fn set_in_chunk(&mut self, chunk: usize, pages: std::ops::Range<u64>, to: PageByte) {
+    fn set_in_chunk(&mut self, chunk: usize, pages: Range<u64>, to: PageByte) {
         self.version += 1;
         let width = self.nodes + 2;
         let granule = (chunk as u64 / self.granule_chunks) as usize;

@@ -5,6 +5,8 @@
 //! thread of it was there before, are not interrupted: they forget when they come back to it
 //! (Linux since 4.20). A broadcast (arm64) reaches all CPUs whoever they run, and interrupts none.
 
+use nodeward_scenario::Bug;
+
 use crate::space::SpaceId;
 use crate::task::CpuSet;
 use crate::world::{FAR_NS, World};
@@ -25,9 +27,10 @@ impl Answers {
         Self { until_ns: vec![0; cpus] }
     }
 
-    /// One more for a CPU; returns how long it comes late because of others.
-    fn ask(&mut self, cpu: usize, now_ns: u64, answer_ns: u64) -> u64 {
-        let begin_ns = self.until_ns[cpu].max(now_ns);
+    /// One more for a CPU, that it does not see for a while; returns how long it comes late because
+    /// of that and of others.
+    fn ask(&mut self, cpu: usize, now_ns: u64, answer_ns: u64, late_ns: u64) -> u64 {
+        let begin_ns = self.until_ns[cpu].max(now_ns).saturating_add(late_ns).min(FAR_NS);
         self.until_ns[cpu] = begin_ns + answer_ns;
         begin_ns - now_ns
     }
@@ -37,21 +40,42 @@ impl World {
     /// Makes CPUs forget translations of so many entries of a space; returns how long that takes
     /// on this CPU. For more than one they forget all of the space, as Linux's batches do.
     pub(crate) fn flush(&mut self, cpu: usize, space: SpaceId, entries: u64) -> u64 {
-        if entries == 0 {
+        if entries == 0 || self.has_bug(Bug::SkipFlush) {
             return 0;
         }
         self.counters.flushes += 1;
         let params = &self.machine.params;
         if params.shootdown == BROADCAST {
             let told_ns = entries.saturating_mul(params.broadcast_ns);
-            return told_ns.min(FAR_NS) + params.broadcast_wait_ns;
+            let ns = told_ns.min(FAR_NS) + params.broadcast_wait_ns;
+            let until_ns = self.now_ns + ns;
+            self.note_flush(space, |_| Some(until_ns));
+            return ns;
         }
         let targets = self.targets(cpu, space);
         if entries > 1 {
             self.forget_translations(cpu, space);
             targets.iter().for_each(|target| self.forget_translations(target, space));
         }
-        self.interrupt_for_flush(cpu, &targets)
+        let ns = self.interrupt_for_flush(cpu, &targets);
+        self.note_answers(space, &targets);
+        ns
+    }
+
+    /// Notes when each of the CPUs that were interrupted forgets: when it begins to answer.
+    fn note_answers(&mut self, space: SpaceId, targets: &CpuSet) {
+        let victim_ns = self.machine.params.ipi_victim_ns;
+        let until_ns = |cpu: usize| self.mover.answers.until_ns[cpu] - victim_ns;
+        let until: Vec<_> = targets.iter().map(|cpu| (cpu, until_ns(cpu))).collect();
+        let of = |cpu| until.binary_search_by_key(&cpu, |&(cpu, _)| cpu).ok().map(|at| until[at].1);
+        self.note_flush(space, of);
+    }
+
+    /// What the copy behind a flush takes longer because the barrier of a broadcast waited for all
+    /// that was under way: the fetches ahead begin anew.
+    pub(crate) fn drained_ns(&self) -> u64 {
+        let params = &self.machine.params;
+        if params.shootdown == BROADCAST { params.broadcast_drain_ns } else { 0 }
     }
 
     /// The CPUs that run the space's threads, without this one. The others forget its translations.
@@ -83,7 +107,9 @@ impl World {
                 others.insert(node);
                 ns += remote_ns;
             }
-            slowest_ns = self.mover.answers.ask(target, self.now_ns, victim_ns).max(slowest_ns);
+            let late_ns = self.late_answer_ns();
+            let answers = &mut self.mover.answers;
+            slowest_ns = answers.ask(target, self.now_ns, victim_ns, late_ns).max(slowest_ns);
             self.steal_time(target, victim_ns);
             count += 1;
         }

@@ -9,11 +9,16 @@ use crate::world::World;
 pub fn of(world: &World) -> Topology {
     let machine = &world.machine;
     let page_bytes = machine.params.page_bytes;
+    let (on, zone) = (world.cpus_on(), |index: usize| &world.memory.zones[index]);
     let node = |(index, node): (usize, &nodeward_scenario::Node)| {
         let told = Node {
-            cpus: node.cpus.clone(),
-            memory_bytes: Some(node.memory_bytes),
-            free_bytes: Some(world.memory.free(index) * page_bytes),
+            cpus: node.cpus.and(&on),
+            memory_bytes: Some(zone(index).managed_pages * page_bytes),
+            free_bytes: Some(if zone(index).off {
+                0
+            } else {
+                world.memory.free(index) * page_bytes
+            }),
             huge_pools: Vec::new(),
         };
         (node.id, told)
@@ -21,10 +26,10 @@ pub fn of(world: &World) -> Topology {
     let nodes = machine.nodes.iter().enumerate();
     let mut topology = Topology {
         page_bytes,
-        cpus: machine.cpus(),
+        cpus: on.clone(),
         nodes: nodes.map(node).collect(),
-        cores: cores(world),
-        caches: caches(world),
+        cores: cores(world, &on),
+        caches: caches(world, &on),
         distances: Distances::new(
             machine.nodes.iter().map(|node| node.id),
             machine.distances.clone(),
@@ -35,23 +40,23 @@ pub fn of(world: &World) -> Topology {
     topology
 }
 
-fn cores(world: &World) -> Vec<Core> {
+fn cores(world: &World, on: &Cpumask) -> Vec<Core> {
     let of_node = |index: usize| {
         let id = world.machine.nodes[index].id;
         let core = move |cpus: Vec<_>| Core {
-            cpus: cpus.into_iter().collect(),
+            cpus: cpus.into_iter().filter(|&cpu| on.contains(cpu)).collect(),
             package: u32::try_from(index).ok(),
             node: Some(id),
         };
-        world.machine.cores(index).into_iter().map(core)
+        world.machine.cores(index).into_iter().map(core).filter(|core| !core.cpus.is_empty())
     };
     (0..world.machine.nodes.len()).flat_map(of_node).collect()
 }
 
 /// The last-level cache of each complex.
-fn caches(world: &World) -> Vec<Cache> {
+fn caches(world: &World, on: &Cpumask) -> Vec<Cache> {
     let mut complexes = vec![Cpumask::new(); world.layout.complexes];
-    for cpu in &world.layout.cpus {
+    for cpu in world.layout.cpus.iter().filter(|cpu| on.contains(cpu.id)) {
         complexes[cpu.complex].insert(cpu.id);
     }
     let cache = |cpus| Cache {
@@ -60,5 +65,5 @@ fn caches(world: &World) -> Vec<Cache> {
         size_bytes: Some(world.machine.params.llc_bytes),
         cpus,
     };
-    complexes.into_iter().map(cache).collect()
+    complexes.into_iter().filter(|cpus| !cpus.is_empty()).map(cache).collect()
 }

@@ -84,10 +84,13 @@ impl Pipe {
     }
 }
 
+/// What one flow has under way counts up to this: the sum of 4096 of them fits.
+const UNDER_WAY_MAX: u64 = 1 << 48;
+
 /// The complex of who belongs to none: an engine that copies.
 pub const NO_COMPLEX: usize = usize::MAX;
 
-/// A rate that somebody has through the pipes, until it is taken back.
+/// A rate that somebody has through the pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Whose complex, or [`NO_COMPLEX`].
@@ -100,12 +103,23 @@ pub struct Flow {
     pub rate: u64,
 }
 
+/// A flow that goes on, until it is taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    flow: Flow,
+    /// What it has under way on its complex, in thousandths of a byte: rate times latency.
+    under_way: u64,
+}
+
 /// All pipes.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     nodes: usize,
-    /// Of nodes, then links by both their nodes, then complexes.
+    /// Of nodes, then links by both their nodes, then complexes; then what complexes can have under
+    /// way, if that is bounded.
     pipes: Vec<Pipe>,
+    /// The first of these last ones.
+    trackers: Option<usize>,
     /// The pipes that are not idle: links are as many as pairs of nodes, but few are in use.
     in_use: Vec<usize>,
     /// Pipes that were looked at so far.
@@ -123,9 +137,17 @@ impl Traffic {
         let nodes = (0..count).map(|node| machine.bandwidth_bytes_per_s(node));
         let links = pairs().map(|(from, to)| machine.link_bytes_per_s(from, to));
         let complexes = (0..layout.complexes).map(|_| complex);
+        let mut pipes: Vec<_> = nodes.chain(links).chain(complexes).map(Pipe::of).collect();
+        let bytes = machine.params.complex_misses.saturating_mul(machine.params.line_bytes);
+        let trackers = (bytes > 0).then_some(pipes.len());
+        if bytes > 0 {
+            let tracker = Pipe { capacity: bytes.saturating_mul(1000), ..Pipe::of(0) };
+            pipes.extend((0..layout.complexes).map(|_| tracker.clone()));
+        }
         Self {
             nodes: count,
-            pipes: nodes.chain(links).chain(complexes).map(Pipe::of).collect(),
+            pipes,
+            trackers,
             in_use: Vec::new(),
             looks: 0,
             idle_ps: pairs()
@@ -136,12 +158,31 @@ impl Traffic {
 
     /// How long a miss takes now, in picoseconds.
     pub fn latency_ps(&self, complex: usize, from: usize, to: usize) -> u64 {
-        let way = from * self.nodes + to;
-        let stretch = |pipe: Option<usize>| pipe.map_or(EVEN, |pipe| self.pipes[pipe].stretch);
-        let [node, link, cores] = self.way(complex, from, to).map(stretch);
-        let stretch = node + link + cores - 2 * EVEN;
-        let ps = u128::from(self.idle_ps[way]) * u128::from(stretch) / u128::from(EVEN);
-        u64::try_from(ps).unwrap_or(u64::MAX)
+        let waits = self.tracker(complex).map_or(0, |index| self.wait_ps(index, from));
+        self.under_way_ps(complex, from, to).saturating_add(waits)
+    }
+
+    /// The same without the wait for a place among the misses that the complex has under way.
+    ///
+    /// Who is far away waits in the same queues as who is near, and no longer: only the way itself
+    /// takes longer. So queues count by the latency of the node's own memory.
+    fn under_way_ps(&self, complex: usize, from: usize, to: usize) -> u64 {
+        let [node, link, cores] = self.way(complex, from, to);
+        let wait = |pipe: Option<usize>, of| pipe.map_or(0, |pipe| self.wait_ps(pipe, of));
+        let waits = wait(node, to).saturating_add(wait(link, to));
+        let idle = self.idle_ps[from * self.nodes + to];
+        idle.saturating_add(waits).saturating_add(wait(cores, from))
+    }
+
+    /// What a pipe's queue adds to a miss, by the latency of this node's own memory.
+    fn wait_ps(&self, pipe: usize, of: usize) -> u64 {
+        let idle = u128::from(self.idle_ps[of * self.nodes + of]);
+        let stretch = u128::from(self.pipes[pipe].stretch - EVEN);
+        u64::try_from(idle * stretch / u128::from(EVEN)).unwrap_or(u64::MAX)
+    }
+
+    fn tracker(&self, complex: usize) -> Option<usize> {
+        self.trackers.filter(|_| complex != NO_COMPLEX).map(|first| first + complex)
     }
 
     /// How much longer a miss takes now than one to the own node of an idle machine, as a fraction.
@@ -151,21 +192,34 @@ impl Traffic {
     }
 
     /// Somebody begins.
-    pub fn begin(&mut self, flow: Flow) {
-        for index in self.way(flow.complex, flow.from, flow.to).into_iter().flatten() {
+    pub fn begin(&mut self, flow: Flow) -> Carried {
+        let latency_ps = u128::from(self.under_way_ps(flow.complex, flow.from, flow.to));
+        let under_way = u128::from(flow.rate) * latency_ps / 1000;
+        let under_way = u64::try_from(under_way).unwrap_or(u64::MAX).min(UNDER_WAY_MAX);
+        let carried = Carried { flow, under_way };
+        for (index, demand) in self.demands(&carried).into_iter().flatten() {
             let pipe = &mut self.pipes[index];
-            pipe.demand += flow.rate;
+            pipe.demand += demand;
             if !std::mem::replace(&mut pipe.looked_at, true) {
                 self.in_use.push(index);
             }
         }
+        carried
     }
 
     /// And ends.
-    pub fn end(&mut self, flow: Flow) {
-        for index in self.way(flow.complex, flow.from, flow.to).into_iter().flatten() {
-            self.pipes[index].demand -= flow.rate;
+    pub fn end(&mut self, carried: Carried) {
+        for (index, demand) in self.demands(&carried).into_iter().flatten() {
+            self.pipes[index].demand -= demand;
         }
+    }
+
+    /// The pipes that a flow goes through, and what it asks of each.
+    fn demands(&self, carried: &Carried) -> [Option<(usize, u64)>; 4] {
+        let Carried { flow, under_way } = *carried;
+        let rate = |pipe: Option<usize>| pipe.map(|index| (index, flow.rate));
+        let [node, link, cores] = self.way(flow.complex, flow.from, flow.to).map(rate);
+        [node, link, cores, self.tracker(flow.complex).map(|index| (index, under_way))]
     }
 
     /// The memory, the link and the complex that a flow goes through.

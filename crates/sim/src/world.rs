@@ -14,6 +14,7 @@ use nodeward_scenario::{Kind, Machine, Scenario};
 use crate::actions::MoveRecord;
 use crate::counters::Counters;
 use crate::events::{Event, Events};
+use crate::faults::{FaultState, Hotplug};
 use crate::latencies::Latencies;
 use crate::layout::Layout;
 use crate::lines::Seen;
@@ -26,7 +27,7 @@ use crate::sched::{Line, Sched};
 use crate::space::{Space, SpaceId};
 use crate::task::{Op, Spent, State, Task, TaskId};
 use crate::trace::TraceHash;
-use crate::traffic::{EPOCH_NS, Flow, Traffic};
+use crate::traffic::{Carried, EPOCH_NS, Flow, Traffic};
 
 pub(crate) use watch::Watch;
 pub use watch::{Moment, Picture};
@@ -61,7 +62,7 @@ pub struct Cpu {
     /// Who waits for it.
     pub line: Line,
     /// Its rates through memory in this turn.
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) flows: Vec<Carried>,
     /// What its task does in this turn; none between turns.
     doing: Option<Doing>,
     /// Spaces whose translations it was told to forget since they were used here.
@@ -102,6 +103,8 @@ pub struct World {
     pub(crate) mover: Movers,
     /// What actions of the scenario moved.
     pub moves: Vec<MoveRecord>,
+    /// What actions of the scenario took away from the machine, or gave back.
+    pub hotplugs: Vec<Hotplug>,
     pub(crate) sched: Sched,
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) flights: Vec<Flight>,
@@ -113,6 +116,7 @@ pub struct World {
     scenario: Scenario,
     pub(crate) seed: u64,
     pub(crate) watch: Watch,
+    pub(crate) faults: FaultState,
 }
 
 impl World {
@@ -142,8 +146,10 @@ impl World {
             traffic,
             seed,
             watch: Watch::new(scenario),
+            faults: FaultState::new(scenario, seed),
             mover,
             moves: Vec::new(),
+            hotplugs: Vec::new(),
             sched,
             barriers: Vec::new(),
             flights: Vec::new(),
@@ -155,6 +161,7 @@ impl World {
         world.plan_tick();
         world.plan_balance();
         programs::start(&mut world);
+        world.start_numad();
         world.plan_actions();
         world
     }
@@ -237,6 +244,7 @@ impl World {
             self.spaces[space].tasks.push(id);
         }
         self.tasks.push(task);
+        self.confine(id);
         self.ready(id);
         id
     }
@@ -324,8 +332,8 @@ impl World {
 
     /// Puts a rate on the pipes, for the turn that begins on a CPU.
     pub(crate) fn begin_flow(&mut self, cpu: usize, flow: Flow) {
-        self.traffic.begin(flow);
-        self.cpus[cpu].flows.push(flow);
+        let carried = self.traffic.begin(flow);
+        self.cpus[cpu].flows.push(carried);
     }
 
     /// Counts what a task did for its workload.
@@ -430,6 +438,7 @@ impl World {
                 let done = if rest == lines.lines { rest } else { done };
                 lines.lines -= done;
                 let (part, misses) = (lines.part, done * (1000 - hit_milli) / 1000);
+                let written = (lines.access.writes_milli > 0).then_some(*lines);
                 let local = misses * local_milli / 1000;
                 let workload = task.workload;
                 self.counters.note_lines(done, local_milli, hit_milli, walk_milli);
@@ -439,6 +448,10 @@ impl World {
                     self.done(id, done); // those count lives
                 }
                 self.count_accesses(cpu, &part, misses);
+                if let Some(lines) = written {
+                    self.note_writes(cpu, &part, self.turn_began_ns(cpu));
+                    self.copy_on_write(cpu, &lines, done);
+                }
             }
             (Doing::Copy { line_ps }, Op::Copy(copying)) => {
                 self.counters.spend(Spent::Copy, ran);

@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use nodeward_model::units;
 use nodeward_scenario::limits;
 
-use super::{OutputArgs, ProgressArgs};
+use super::{OutputArgs, ProgressArgs, SweepArgs};
+use crate::examples;
 use crate::verbs::sim::Figure;
 
 /// What `sim` is told: a scenario, or one of its own verbs. A file that is called as a verb is
@@ -64,14 +65,24 @@ pub struct SimArgs {
 
 /// What there is to do besides simulating once.
 #[derive(Debug, Subcommand)]
-pub enum SimVerb {}
+pub enum SimVerb {
+    /// Simulate a scenario at every point of a grid of parameters, on all CPUs.
+    ///
+    /// The same sweep gives the same rows, in the same order, whatever --jobs. The last key changes
+    /// fastest, and the seed faster still. What is interrupted goes on with --resume; --shard cuts
+    /// a sweep for several machines, and --merge puts their files together.
+    #[command(after_long_help = examples::SWEEP)]
+    Sweep(Box<SweepArgs>),
+}
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+/// A key and its value, of `KEY=VALUE`.
+pub fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as time=3s")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-fn virtual_ns(text: &str) -> Result<u64, String> {
+/// A time that can be simulated, in nanoseconds.
+pub fn virtual_ns(text: &str) -> Result<u64, String> {
     let ns = units::parse_duration_ns(text).map_err(|error| error.to_string())?;
     match ns <= limits::TIME_NS_MAX {
         true => Ok(ns),

@@ -51,13 +51,13 @@ pub struct Bars {
     pub bars: Vec<Bar>,
 }
 
-/// A line over time.
+/// A line over time, or over something else.
 pub struct Line {
     /// What it is.
     pub name: String,
     /// Which colour it has.
     pub colour: usize,
-    /// Time in seconds, and height.
+    /// Where, from left to right, such as a time in seconds, and height.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -65,6 +65,8 @@ pub struct Line {
 pub struct Lines {
     /// What it is.
     pub title: String,
+    /// What is below: seconds, or the name of what else goes from left to right.
+    pub across: String,
     /// What heights are.
     pub unit: &'static str,
     /// The lines.
@@ -139,13 +141,13 @@ fn draw_bars(area: &Drawing<'_>, Bars { title, unit, bars }: &Bars) -> Drawn {
 }
 
 fn draw_lines(area: &Drawing<'_>, chart_of: &Lines) -> Drawn {
-    let Lines { title, unit, lines, marks } = chart_of;
+    let Lines { title, across, unit, lines, marks } = chart_of;
     let points = || lines.iter().flat_map(|line| &line.points);
     let (right, highest) =
         points().fold((1e-9, 1.0), |(x, y), point| (f64::max(x, point.0), f64::max(y, point.1)));
     let right = marks.iter().map(|(at, _)| *at).fold(right, f64::max);
     let mut chart = chart(area, title, right, highest)?;
-    chart.configure_mesh().x_desc("seconds").y_desc(*unit).draw()?;
+    chart.configure_mesh().x_desc(across).y_desc(*unit).draw()?;
     for (at, words) in marks {
         let line = [(*at, 0.0), (*at, highest * 1.1)];
         chart.draw_series([PathElement::new(line, BLACK.stroke_width(1))])?;

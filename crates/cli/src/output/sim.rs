@@ -1,6 +1,7 @@
 //! What `nodeward sim` has to tell, as text, as JSON and as a picture.
 
 mod plot;
+pub mod sweep;
 mod text;
 
 use nodeward_scenario::Scenario;

@@ -2,6 +2,7 @@
 
 mod drive;
 mod figure;
+pub mod sweep;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -16,7 +17,7 @@ use nodeward_sim::{Observer, Perfetto, Report, Section};
 pub use drive::{Ended, Run};
 pub use figure::Figure;
 
-use crate::args::SimArgs;
+use crate::args::{SimArgs, SimVerb};
 use crate::exit::Exit;
 use crate::output;
 use crate::output::sim::{self as out, Told};
@@ -26,7 +27,9 @@ use drive::Live;
 /// Simulates, prints, and tells by the exit code whether it was cut short.
 pub fn run(args: &SimArgs) -> Result<Exit> {
     if let Some(verb) = &args.verb {
-        match *verb {}
+        return match verb {
+            SimVerb::Sweep(args) => sweep::run(args),
+        };
     }
     match (&args.scenario, args.figure) {
         (_, Some(Figure::Hashes)) => figure::hashes(),

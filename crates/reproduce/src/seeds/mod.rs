@@ -4,6 +4,7 @@ use crate::table::Table;
 
 mod counters_2004;
 mod home_2012;
+mod moves;
 mod parallel_2017;
 mod pcp_2023;
 mod tlb_2023;

@@ -1,16 +1,331 @@
 //! Figures of others, never fitted
 
-use crate::table::Table;
+use super::moves::{gb_per_s, step_percent};
+use crate::engine;
+use crate::runs::{Run, Runs};
+use crate::table::{Better, Beyond, Expected, Fitted, Goal, Row, Step, Table, Unit};
+
+/// The action that moves; of the exchange also the one that moves the other way.
+const MOVE: usize = 0;
+const BACK: usize = 1;
+
+/// Folios that were measured, as scenarios write them.
+const SIZES: [&str; 6] = ["base", "16KiB", "64KiB", "256KiB", "1MiB", "huge"];
+
+/// A row of the table of 2025: what copies, and how fast folios of each size went.
+struct Copiers {
+    what: &'static str,
+    /// Of the runs, by size.
+    names: [&'static str; 6],
+    set: (&'static str, &'static str),
+    gb_per_s: [f64; 6],
+    /// Parameters that were fitted on a size.
+    fitted: [Option<&'static str>; 6],
+    why: &'static str,
+}
+
+const COPIERS: [Copiers; 5] = [
+    Copiers {
+        what: "1 thread",
+        names: ["1t 4K", "1t 16K", "1t 64K", "1t 256K", "1t 1M", "1t 2M"],
+        set: ("machine.copiers", "1"),
+        gb_per_s: [3.73, 5.53, 5.90, 6.50, 6.92, 10.67],
+        fitted: [Some("unmap"), None, Some("unmap-page"), None, None, Some("copy")],
+        why: "A folio costs something, each of its entries too, and a huge page has one entry.",
+    },
+    Copiers {
+        what: "4 threads",
+        names: ["4t 4K", "4t 16K", "4t 64K", "4t 256K", "4t 1M", "4t 2M"],
+        set: ("machine.copiers", "4"),
+        gb_per_s: [4.72, 8.41, 10.08, 10.45, 12.38, 31.41],
+        fitted: [None; 6],
+        why: "Only the copy is shared: the fewer entries there are, the more threads help.",
+    },
+    Copiers {
+        what: "16 threads",
+        names: ["16t 4K", "16t 16K", "16t 64K", "16t 256K", "16t 1M", "16t 2M"],
+        set: ("machine.copiers", "16"),
+        gb_per_s: [4.77, 8.95, 10.36, 11.58, 13.00, 35.89],
+        fitted: [None; 6],
+        why: "What is left are entries, or memory that is fetched before it is written.",
+    },
+    Copiers {
+        what: "1 channel",
+        names: ["1c 4K", "1c 16K", "1c 64K", "1c 256K", "1c 1M", "1c 2M"],
+        set: ("machine.dma-channels", "1"),
+        gb_per_s: [2.75, 2.86, 3.28, 5.03, 4.78, 12.50],
+        fitted: [Some("dma"), None, None, None, None, None],
+        why: "A channel copies slower than a thread does.",
+    },
+    Copiers {
+        what: "16 channels",
+        names: ["16c 4K", "16c 16K", "16c 64K", "16c 256K", "16c 1M", "16c 2M"],
+        set: ("machine.dma-channels", "16"),
+        gb_per_s: [4.61, 9.08, 11.14, 13.69, 15.44, 63.69],
+        fitted: [None; 6],
+        why: "They write past the caches, so that what is left are entries, or memory and link.",
+    },
+];
+
+/// A column of the topology test of 2025: where so many threads are, and how fast they copy.
+struct Places {
+    what: &'static str,
+    names: [&'static str; 5],
+    choice: &'static str,
+    gb_per_s: [f64; 5],
+    fitted: [Option<&'static str>; 5],
+    why: &'static str,
+}
+
+const THREADS: [&str; 5] = ["1", "2", "4", "8", "16"];
+
+const PLACES: [Places; 2] = [
+    Places {
+        what: "spread over complexes",
+        names: ["spread 1", "spread 2", "spread 4", "spread 8", "spread 16"],
+        choice: "complexes",
+        gb_per_s: [10.6, 17.2, 29.9, 37.1, 36.2],
+        fitted: [None, None, None, None, Some("bandwidth")],
+        why: "Each complex brings its own way to memory, until memory itself is full.",
+    },
+    Places {
+        what: "one complex first",
+        names: ["packed 1", "packed 2", "packed 4", "packed 8", "packed 16"],
+        choice: "cores",
+        gb_per_s: [10.4, 10.9, 11.0, 11.1, 17.9],
+        fitted: [None, None, None, Some("complex-bandwidth"), None],
+        why: "One thread nearly fills the way of a complex, so more of them bring nothing.",
+    },
+];
+
+/// A figure of the series of 2017 beside the first seed, on E5-2640v3.
+struct Sibling {
+    name: &'static str,
+    run: &'static str,
+    gb_per_s: f64,
+    fitted: Option<&'static str>,
+    /// Calls that the figure has in it.
+    calls: f64,
+    why: &'static str,
+}
+
+/// 4 GiB are 2048 huge pages, or 128 times sixteen.
+const ONE: f64 = 2048.0;
+const SIXTEEN: f64 = 128.0;
+
+const SIBLINGS: [Sibling; 4] = [
+    Sibling {
+        name: "2017: a huge page, 1 thread",
+        run: "one, 1 thread",
+        gb_per_s: 3.0,
+        fitted: Some("copy"),
+        calls: ONE,
+        why: "The copy by one thread, and a call for each page.",
+    },
+    Sibling {
+        name: "2017: a huge page, 8 threads",
+        run: "one, 8 threads",
+        gb_per_s: 8.6,
+        fitted: None,
+        calls: ONE,
+        why: "Only the copy gets shorter: the call, the page's entry and the dispatch stay.",
+    },
+    Sibling {
+        name: "2017: 16 huge pages at a time, 8 threads",
+        run: "sixteen, 8 threads",
+        gb_per_s: 14.4,
+        fitted: None,
+        calls: SIXTEEN,
+        why: "Two whole pages for each thread; memory that fetches what it writes is full.",
+    },
+    Sibling {
+        name: "2017: 16 huge pages at a time, 16 channels",
+        run: "sixteen, 16 channels",
+        gb_per_s: 11.0,
+        fitted: Some("dma"),
+        calls: SIXTEEN,
+        why: "What the engine can copy.",
+    },
+];
+
+/// What a call takes beside what it moves: the parameter `move-call`.
+const CALL_US: f64 = 60.0;
 
 /// The table.
 pub fn table() -> Table {
     Table {
         name: "zen3",
         title: "Figures of others, never fitted",
-        about: "",
-        runs: Vec::new(),
-        fitted: Vec::new(),
-        rows: Vec::new(),
-        beyond: None,
+        about: "Move_pages(2) of 1 GiB between two Zen 3 sockets of 32 cores with patches of 2025: \
+            by size of folio, number of threads, channels of an engine, and place of the threads; \
+            and the series of 2017 beside the first seed on two E5-2640v3. Complexes are taken to \
+            have 8 cores. What lies between `copy` and the fitted rows (misses under way, lines \
+            that are fetched before they are written) was chosen with the topology test in view. \
+            Huge pages are moved for longer than the seed did, until pipes are steady.",
+        runs: runs(),
+        fitted: fitted(),
+        rows: rows(),
+        beyond: Some(beyond()),
+    }
+}
+
+/// Folios of a size; huge pages are so fast that more of them are needed.
+fn zen3(name: &'static str, pages: &str) -> Run {
+    let run = Run::of(name, "zen3").set("workload.folios.pages", pages);
+    match pages {
+        "huge" => {
+            let more = run.set("workload.folios.memory", "16GiB");
+            more.set("action.0.at", "4s").set("time", "8s")
+        }
+        _ => run,
+    }
+}
+
+fn runs() -> Vec<Run> {
+    let mut runs = Vec::new();
+    for Copiers { names, set: (key, value), .. } in COPIERS {
+        let sizes = names.into_iter().zip(SIZES);
+        runs.extend(sizes.map(|(name, size)| zen3(name, size).set(key, value)));
+    }
+    for Places { names, choice, .. } in PLACES {
+        let threads = names.into_iter().zip(THREADS);
+        runs.extend(threads.map(|(name, threads)| {
+            let run = zen3(name, "huge").set("machine.copier-choice", choice);
+            run.set("machine.copiers", threads).set("machine.batch", "512")
+        }));
+    }
+    let sibling = |name| Run::of(name, "exchange-2017");
+    let sixteen = |name| sibling(name).set("machine.batch", "8192");
+    let lanes = |name| zen3(name, "base").set("action.0.at", "1100ms").set("machine.batch", "512");
+    runs.extend([
+        sibling("one, 1 thread"),
+        sibling("one, 8 threads").set("machine.copiers", "8"),
+        sixteen("sixteen, 8 threads").set("machine.copiers", "8"),
+        sixteen("sixteen, 16 channels").set("machine.dma-channels", "16"),
+        sixteen("exchange").set("machine.copiers", "8").set("action.1.at", "2s"),
+        lanes("lane").driven(engine::moved_by_one),
+        lanes("lanes").driven(engine::moved_by_all_that_pay),
+    ]);
+    runs
+}
+
+fn fitted() -> Vec<Fitted> {
+    let of = |parameter, value, on| Fitted { parameter, value, on };
+    vec![
+        of("unmap", "140 ns a folio, and 80 to map it", "base pages, 1 thread"),
+        of("unmap-page", "140 ns an entry, and 140 to map it", "folios of 64KiB, 1 thread"),
+        of("copy", "10.95 GB/s", "huge pages, 1 thread"),
+        of("dma", "5.3 GB/s", "base pages, 1 channel"),
+        of("bandwidth", "66 GB/s", "16 threads, spread over complexes"),
+        of("complex-bandwidth", "32 GB/s", "8 threads, one complex first"),
+        of("copy", "3.4 GB/s", "2017: a huge page, 1 thread"),
+        of("dma", "750 MB/s", "2017: 16 huge pages at a time, 16 channels"),
+    ]
+}
+
+fn rows() -> Vec<Row> {
+    let sizes = COPIERS.iter().flat_map(|copiers| (0..SIZES.len()).map(|at| sized(copiers, at)));
+    let places = PLACES.iter().flat_map(|places| (0..THREADS.len()).map(|at| placed(places, at)));
+    let siblings = SIBLINGS.iter().map(sibling);
+    sizes.chain(places).chain(siblings).chain([exchange()]).collect()
+}
+
+/// A hold-out, unless something was fitted on it.
+fn row(name: String, gb_per_s: f64, fitted: Option<&'static str>) -> Row {
+    let expected = Expected::One(gb_per_s);
+    match fitted {
+        Some(parameter) => Row::profile(name, Unit::GbPerS, expected).calibrated(parameter),
+        None => Row::hold_out(name, Unit::GbPerS, expected),
+    }
+}
+
+/// What the time of a run goes to.
+fn parts(run: &'static str) -> impl Fn(&Runs) -> String + Send + Sync + 'static {
+    move |runs| {
+        let percent = |step| step_percent(runs.of(run), MOVE, &[step]);
+        let [unmap, copy, map] = ["unmap", "copy", "map"].map(percent);
+        format!("unmap {unmap:.0}, copy {copy:.0}, map {map:.0} %")
+    }
+}
+
+fn sized(copiers: &Copiers, at: usize) -> Row {
+    let size = match SIZES[at] {
+        "base" => "base pages".to_owned(),
+        "huge" => "huge pages".to_owned(),
+        size => format!("folios of {size}"),
+    };
+    let run = copiers.names[at];
+    let row = row(format!("{size}, {}", copiers.what), copiers.gb_per_s[at], copiers.fitted[at])
+        .ours(move |runs| gb_per_s(runs.of(run), MOVE, 0.0, 0.0))
+        .counter(parts(run))
+        .why(copiers.why);
+    match run {
+        "1c 2M" => row.lacks(
+            "what makes one channel twice as fast with huge pages: it copies pieces of any size at \
+                one rate, fitted on base pages",
+        ),
+        _ => row,
+    }
+}
+
+fn placed(places: &Places, at: usize) -> Row {
+    let run = places.names[at];
+    let name = format!("{} threads, {}", THREADS[at], places.what);
+    row(name, places.gb_per_s[at], places.fitted[at])
+        .ours(move |runs| gb_per_s(runs.of(run), MOVE, 0.0, 0.0))
+        .counter(parts(run))
+        .why(places.why)
+}
+
+fn sibling(sibling: &Sibling) -> Row {
+    let (run, calls) = (sibling.run, sibling.calls);
+    row(sibling.name.to_owned(), sibling.gb_per_s, sibling.fitted)
+        .ours(move |runs| gb_per_s(runs.of(run), MOVE, calls - 1.0, CALL_US))
+        .counter(parts(run))
+        .why(sibling.why)
+}
+
+/// Two moves in opposite directions at the same time.
+fn exchange() -> Row {
+    let ms = |runs: &Runs| {
+        let outcome = runs.of("exchange");
+        let [there, back] = [MOVE, BACK].map(|action| outcome.move_ms(action));
+        there.max(back) + SIXTEEN * CALL_US / 1e3
+    };
+    let bytes = |runs: &Runs| {
+        let outcome = runs.of("exchange");
+        [MOVE, BACK].map(|action| super::moves::gigabytes(outcome, action)).iter().sum::<f64>()
+    };
+    row("2017: 16 huge pages change places with 16, 8 threads".to_owned(), 17.8, None)
+        .ours(move |runs| bytes(runs) * 1e3 / ms(runs))
+        .counter(parts("exchange"))
+        .why("Both nodes read and write, so each way gets two thirds of what it had alone.")
+}
+
+fn beyond() -> Beyond {
+    let threads = |run| move |runs: &Runs| gb_per_s(runs.of(run), MOVE, 0.0, 0.0);
+    let moved = |run| {
+        move |runs: &Runs| {
+            let outcome = runs.of(run);
+            let bytes = outcome.number("pages") * outcome.report.machine.page_bytes as f64;
+            bytes / outcome.number("moving_ms") / 1e6
+        }
+    };
+    Beyond {
+        figure: "1 GiB of base pages to the other socket",
+        unit: Unit::GbPerS,
+        better: Better::Higher,
+        steps: vec![
+            Step::new("1 thread", "The kernel.", threads("1t 4K")),
+            Step::new("16 threads that copy", "The patches of 2025.", threads("16t 4K")),
+            Step::new("1 worker", "nodeward's planned calls on a stock kernel.", moved("lane")),
+            Step::new(
+                "workers",
+                "As many as `policy::ramp` finds worth it, on complexes in turn: entries are \
+                    changed in parallel, too.",
+                moved("lanes"),
+            ),
+        ],
+        goal: Goal { figure: 10.0, what: "three times the stock kernel" },
     }
 }

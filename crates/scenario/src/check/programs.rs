@@ -8,6 +8,9 @@ use crate::{
     Access, Action, ActionKind, Home, Kind, Machine, Node, Placement, Scenario, Workload, exact,
 };
 
+/// Bytes of a huge page.
+const HUGE_BYTES: u64 = 2 << 20;
+
 pub(super) fn check(scenario: &Scenario) -> Result<(), Flaw> {
     for (index, each) in scenario.workloads.iter().enumerate() {
         let checked = Checked { scenario, index, workload: each };
@@ -70,12 +73,29 @@ impl Checked<'_> {
             || format!("{} for {threads} threads", exact::bytes(memory_bytes)),
             format!("a page of {} for each thread at least", exact::bytes(page)),
         )?;
+        self.folio(page)?;
         let time = self.scenario.time_ns;
         self.ensure(
             start_ns < time,
             "start",
             || format!("it starts at {}, when the run is over", exact::ns(start_ns)),
             format!("a time before {}", exact::ns(time)),
+        )
+    }
+
+    /// Folios have a power of two of base pages, and are smaller than huge pages.
+    fn folio(&self, page: u64) -> Result<(), Flaw> {
+        let bytes = self.workload.folio_bytes;
+        let fits = bytes.is_power_of_two() && bytes > page && bytes < HUGE_BYTES;
+        self.ensure(
+            bytes == 0 || fits,
+            "pages",
+            || format!("folios of {}", exact::bytes(bytes)),
+            format!(
+                "a power of two between a page of {} and {}",
+                exact::bytes(page),
+                exact::bytes(HUGE_BYTES)
+            ),
         )
     }
 
@@ -272,6 +292,9 @@ fn action(scenario: &Scenario, index: usize, action: &Action) -> Result<(), Flaw
         || format!("an action at {}, when the run is over", exact::ns(action.at_ns)),
         format!("a time before {}", exact::ns(time)),
     )?;
+    if action.kind.is_of_machine() {
+        return super::hotplug::check(&scenario.machine, spot, &action.kind);
+    }
     let names: Vec<_> = scenario.workloads.iter().map(|each| each.name.as_str()).collect();
     let Some(at) = names.iter().position(|name| *name == action.workload) else {
         let expected = match names.is_empty() {
@@ -289,7 +312,13 @@ fn action(scenario: &Scenario, index: usize, action: &Action) -> Result<(), Flaw
         ActionKind::Home { to } => {
             of.home("home", to).map_err(|flaw| Flaw { spot: spot("to"), ..flaw })
         }
-        ActionKind::MigrateOnFault | ActionKind::Kill => Ok(()),
+        ActionKind::Fork { for_ns } => ensure(
+            (PERIOD_NS_MIN..=TIME_NS_MAX).contains(&for_ns),
+            spot("for"),
+            || format!("a child that lives for {}", exact::ns(for_ns)),
+            "a time from 1us to a day",
+        ),
+        _ => Ok(()),
     }
 }
 
@@ -299,12 +328,8 @@ fn migrate(
     (from, to): (NodeId, NodeId),
     times: u32,
 ) -> Result<(), Flaw> {
-    let with_memory = machine.nodes.iter().filter(|node| node.memory_bytes > 0);
-    let with_memory: Nodemask = with_memory.map(|node| node.id).collect();
     for (key, id) in [("from", from), ("to", to)] {
-        let what = || format!("there is no memory on node {id}");
-        let expected = format!("one of the nodes with memory: {with_memory}");
-        ensure(with_memory.contains(id), spot(key), what, expected)?;
+        super::hotplug::memory(machine, spot(key), id)?;
     }
     let same = || format!("a migration from node {from} to itself");
     ensure(from != to, spot("to"), same, "two nodes")?;

@@ -1,13 +1,16 @@
 //! What is done while programs run.
 
-use nodeward_model::NodeId;
+use nodeward_model::{Cpumask, NodeId, units};
 
-use super::{Item, TIME_OR_ZERO};
+use super::{Item, TIME, TIME_OR_ZERO};
 use crate::error::Fault;
+use crate::limits::CPUS_MAX;
 use crate::tree::Table;
 use crate::{Action, ActionKind};
 
 pub(crate) const KEYS: &[&str] = &["at", "workload", "do"];
+/// The keys that only some have.
+pub(crate) const KIND_KEYS: &[&str] = &["from", "to", "times", "for", "cpus", "node"];
 
 /// What can be done, with the keys that it has.
 #[derive(Clone, Copy)]
@@ -16,6 +19,11 @@ enum Do {
     MigrateOnFault,
     Home,
     Kill,
+    Fork,
+    CpusOff,
+    CpusOn,
+    MemoryOff,
+    MemoryOn,
 }
 
 const WORDS: &[(&str, Do)] = &[
@@ -23,21 +31,35 @@ const WORDS: &[(&str, Do)] = &[
     ("migrate-on-fault", Do::MigrateOnFault),
     ("home", Do::Home),
     ("kill", Do::Kill),
+    ("fork", Do::Fork),
+    ("cpus-off", Do::CpusOff),
+    ("cpus-on", Do::CpusOn),
+    ("memory-off", Do::MemoryOff),
+    ("memory-on", Do::MemoryOn),
 ];
 
 pub(super) fn action(table: &Table) -> Result<Action, Fault> {
-    let names = "`do = \"migrate\"`, \"migrate-on-fault\", \"home\" or \"kill\"";
+    let names = "`do = \"migrate\"`, \"migrate-on-fault\", \"home\", \"kill\", \"fork\", \
+                 \"cpus-off\", \"cpus-on\", \"memory-off\" or \"memory-on\"";
     let what = table.need("do", names, |item| item.word(WORDS))?;
     let keys: &[&str] = match what {
         Do::Migrate => &["from", "to", "times"],
         Do::Home => &["to"],
         Do::MigrateOnFault | Do::Kill => &[],
+        Do::Fork => &["for"],
+        Do::CpusOff | Do::CpusOn => &["cpus"],
+        Do::MemoryOff | Do::MemoryOn => &["node"],
     };
-    table.only(&[KEYS, keys])?;
+    let is_of_machine = matches!(what, Do::CpusOff | Do::CpusOn | Do::MemoryOff | Do::MemoryOn);
+    table.only(&[if is_of_machine { &["at", "do"] } else { KEYS }, keys])?;
     let time = |item: &Item| item.read(TIME_OR_ZERO, super::time_or_zero);
+    let workload = match is_of_machine {
+        true => "",
+        false => table.need("workload", "a workload's name", Item::as_text)?,
+    };
     Ok(Action {
         at_ns: table.need("at", "a time such as `at = \"1s\"`", time)?,
-        workload: table.need("workload", "a workload's name", Item::as_text)?.to_owned(),
+        workload: workload.to_owned(),
         kind: kind(what, table)?,
     })
 }
@@ -46,6 +68,10 @@ fn kind(what: Do, table: &Table) -> Result<ActionKind, Fault> {
     let node = |key: &str| -> Result<NodeId, Fault> {
         table.need(key, &format!("a node, such as `{key} = 1`"), Item::node)
     };
+    let cpus = || -> Result<Cpumask, Fault> {
+        table.need("cpus", "CPUs, such as `cpus = \"2-3\"`", |item| item.mask(CPUS_MAX))
+    };
+    let time = |item: &Item| item.read(TIME, |text| units::parse_duration_ns(text).ok());
     Ok(match what {
         Do::Migrate => ActionKind::Migrate {
             from: node("from")?,
@@ -55,5 +81,12 @@ fn kind(what: Do, table: &Table) -> Result<ActionKind, Fault> {
         Do::Home => ActionKind::Home { to: node("to")? },
         Do::MigrateOnFault => ActionKind::MigrateOnFault,
         Do::Kill => ActionKind::Kill,
+        Do::Fork => {
+            ActionKind::Fork { for_ns: table.need("for", "a time such as `for = \"10ms\"`", time)? }
+        }
+        Do::CpusOff => ActionKind::CpusOff { cpus: cpus()? },
+        Do::CpusOn => ActionKind::CpusOn { cpus: cpus()? },
+        Do::MemoryOff => ActionKind::MemoryOff { node: node("node")? },
+        Do::MemoryOn => ActionKind::MemoryOn { node: node("node")? },
     })
 }

@@ -43,6 +43,7 @@ pub(crate) fn keys_of(kind: &str) -> Option<&'static [&'static str]> {
 }
 
 const PLACES: &str = "\"first-touch\", \"bind:0,1\" or \"interleave:0-3\"";
+const PAGES: &str = "\"base\", \"huge\" or the size of a folio such as \"64KiB\"";
 const HOMES: &str = "\"none\", \"spread\" or the number of a node";
 const PARALLEL: &str = "how many misses a thread has under way, such as 4 or 1.5";
 const COMPUTE: &str = "a time for each cache line, such as \"500ps\" or \"2.5ns\"";
@@ -53,13 +54,15 @@ pub(super) fn workload(table: &Table) -> Result<Workload, Fault> {
     only(table, kind)?;
     let memory_bytes = table.need("memory", "a size such as `memory = \"1GiB\"`", Item::bytes)?;
     let threads = table.count("threads")?.unwrap_or(1);
+    let (huge, folio_bytes) = table.read("pages", pages)?.unwrap_or_default();
     Ok(Workload {
         name: table.need("name", "a name such as `name = \"stream\"`", Item::as_text)?.to_owned(),
         kind: self::kind(kind, table, memory_bytes, threads)?,
         processes: table.count("processes")?.unwrap_or(1),
         threads,
         memory_bytes,
-        huge: table.word("pages", &[("base", false), ("huge", true)])?.unwrap_or(false),
+        huge,
+        folio_bytes,
         placement: table.read("place", placement)?.unwrap_or_default(),
         nodes: table.read("nodes", |item| item.mask(NodeId::LIMIT))?,
         home: table.read("home", home)?.unwrap_or_default(),
@@ -157,6 +160,15 @@ fn flag(table: &Table, key: &str) -> Result<bool, Fault> {
 
 fn milli(table: &Table, key: &str) -> Result<Option<u32>, Fault> {
     table.read(key, |item| item.number(MILLI))
+}
+
+/// Whether pages are huge, and bytes of folios that are neither huge nor base pages.
+fn pages(item: &Item) -> Result<(bool, u64), Fault> {
+    match item.scalar() {
+        Some("base") => Ok((false, 0)),
+        Some("huge") => Ok((true, 0)),
+        _ => item.bytes().map(|bytes| (false, bytes)).map_err(|_| item.fault(PAGES)),
+    }
 }
 
 fn placement(item: &Item) -> Result<Placement, Fault> {

@@ -18,12 +18,45 @@ const DRAWS: u64 = 16;
 /// A page: its space, region and index.
 pub type PageKey = (SpaceId, usize, u64);
 
+/// Pages whose counters are looked up together.
+const BLOCK_PAGES: u64 = 512;
+
+/// The counters of one node's memory.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    /// Which of the counters a page has, counted from 1; 0 for none. By block of pages.
+    of_page: BTreeMap<PageKey, Vec<u32>>,
+    /// The pages that have one.
+    pages: Vec<PageKey>,
+    /// Lines by counter and node of the CPU.
+    lines: Vec<u64>,
+}
+
+impl Table {
+    /// The counter of a page, by index; a page that has none is given one if any is left.
+    fn counter(&mut self, page: PageKey, entries: u64) -> Option<usize> {
+        let (block, at) = ((page.0, page.1, page.2 / BLOCK_PAGES), page.2 % BLOCK_PAGES);
+        let known = self.of_page.get(&block).map_or(0, |block| block[at as usize]);
+        if known > 0 {
+            return Some(known as usize - 1);
+        }
+        if self.pages.len() as u64 >= entries {
+            return None;
+        }
+        self.pages.push(page);
+        let fresh = || vec![0; BLOCK_PAGES as usize];
+        let of_page = self.of_page.entry(block).or_insert_with(fresh);
+        of_page[at as usize] = self.pages.len() as u32;
+        Some(self.pages.len() - 1)
+    }
+}
+
 /// The counters of all nodes.
 #[derive(Clone, Debug)]
 pub struct AccessCounters {
     entries: u64,
-    /// By node of the memory; lines by page and node of the CPU.
-    tables: Vec<BTreeMap<PageKey, Vec<u64>>>,
+    /// By node of the memory.
+    tables: Vec<Table>,
     /// Lines that no counter was left for.
     lost_lines: u64,
 }
@@ -31,7 +64,7 @@ pub struct AccessCounters {
 impl AccessCounters {
     /// So many counters for each node.
     pub fn new(nodes: usize, entries: u64) -> Self {
-        Self { entries, tables: vec![BTreeMap::new(); nodes], lost_lines: 0 }
+        Self { entries, tables: vec![Table::default(); nodes], lost_lines: 0 }
     }
 
     /// Whether there are any.
@@ -43,26 +76,28 @@ impl AccessCounters {
     fn count(&mut self, page: PageKey, from: usize, to: usize, lines: u64) {
         let nodes = self.tables.len();
         let table = &mut self.tables[to];
-        let has_room = (table.len() as u64) < self.entries;
-        match table.get_mut(&page) {
-            Some(counts) => counts[from] = counts[from].saturating_add(lines),
-            None if has_room => {
-                let mut counts = vec![0; nodes];
-                counts[from] = lines;
-                table.insert(page, counts);
-            }
-            None => self.lost_lines = self.lost_lines.saturating_add(lines),
-        }
+        let Some(counter) = table.counter(page, self.entries) else {
+            self.lost_lines = self.lost_lines.saturating_add(lines);
+            return;
+        };
+        table.lines.resize(table.pages.len() * nodes, 0);
+        let sum = &mut table.lines[counter * nodes + from];
+        *sum = sum.saturating_add(lines);
     }
 
     /// Reads the counters of a node's memory, by page and node of the CPUs, and clears them.
     fn take(&mut self, node: usize) -> Vec<(PageKey, usize, u64)> {
+        let nodes = self.tables.len();
         let table = std::mem::take(&mut self.tables[node]);
-        let of_page = |(page, counts): (PageKey, Vec<u64>)| {
-            let counts = counts.into_iter().enumerate().filter(|&(_, lines)| lines > 0);
+        let counts = table.pages.iter().zip(table.lines.chunks(nodes));
+        let of_page = |(&page, counts): (&PageKey, &[u64])| {
+            let counts: Vec<_> = counts.iter().copied().enumerate().collect();
+            let counts = counts.into_iter().filter(|&(_, lines)| lines > 0);
             counts.map(move |(from, lines)| (page, from, lines))
         };
-        table.into_iter().flat_map(of_page).collect()
+        let mut seen: Vec<_> = counts.flat_map(of_page).collect();
+        seen.sort_unstable();
+        seen
     }
 }
 
@@ -88,7 +123,9 @@ impl World {
             let address = space.regions[region].start + page * page_bytes;
             PageAccesses { pid: space.pid, address, from: self.layout.node_ids[from], lines }
         };
-        self.memory.accesses.take(node).into_iter().map(tell).collect()
+        let mut told: Vec<_> = self.memory.accesses.take(node).into_iter().map(tell).collect();
+        told.retain(|_| !self.sample_is_lost());
+        told
     }
 
     /// Lines that were not counted, because no counter was left.

@@ -23,8 +23,9 @@ impl World {
     pub(crate) fn take_buffers(&mut self, cpu: usize, run: u32, most: u64) -> Buffers {
         let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
         let has_room = |&node: &usize| {
-            let zone = &self.memory.zones[node];
-            zone.free_pages.max(self.memory.in_list(cpu, node).into()) >= u64::from(run)
+            let free = self.memory.zones[node].free_pages;
+            let there = free.max(self.memory.in_list(cpu, node).into());
+            self.has_memory_on(node) && there >= u64::from(run)
         };
         let Some(node) = nearest.iter().copied().find(has_room) else { return Buffers::default() };
         let end = self.fill_list(cpu, node, run, self.now_ns);
@@ -33,7 +34,7 @@ impl World {
         for _ in 0..count {
             self.memory.take_run(cpu, node, run);
         }
-        self.memory.held[node] += count * u64::from(run);
+        self.memory.taken[node] += count * u64::from(run);
         if count > 0 {
             let visit_ns = end - self.now_ns;
             self.latencies.allocated(visit_ns + list_ps / 1000, 1);
@@ -64,7 +65,7 @@ impl World {
 
     /// Gives buffers back that nobody is left for.
     pub(crate) fn discard_buffers(&mut self, node: usize, run: u32, count: u64) {
-        self.memory.held[node] -= count * u64::from(run);
+        self.memory.taken[node] -= count * u64::from(run);
         self.memory.zones[node].free_pages += count * u64::from(run);
     }
 }
@@ -81,7 +82,7 @@ impl super::Memory {
 
     /// Puts one into it. Returns how many pages go on to the zone, which has them then.
     fn put_run(&mut self, cpu: usize, node: usize, run: u32, now_ms: u64) -> u32 {
-        self.held[node] -= u64::from(run);
+        self.taken[node] -= u64::from(run);
         let (list, zone) = self.list(cpu, node);
         list.idle_ticks = 0;
         let is_short = zone.free_pages < zone.short_below;

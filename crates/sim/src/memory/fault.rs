@@ -8,6 +8,7 @@ use nodeward_scenario::Placement;
 
 use super::zone::Visit;
 use super::{STEP_NS, Stretch, huge_pages};
+use crate::faults::RETRY_NS;
 use crate::scale::scale;
 use crate::space::{CHUNK_BYTES, PageByte, SpaceId};
 use crate::traffic::Flow;
@@ -42,7 +43,10 @@ impl World {
         if byte != PageByte::ABSENT {
             return Stretch { pages: alike, ns: 0 };
         }
+        let fails = self.allocation_fails();
+        let entry = &self.spaces[space].regions[region];
         if entry.huge
+            && !fails
             && let Some(chunk) = entry.whole_chunk(pages.start)
             && entry.run(chunk.start, chunk.end) == (PageByte::ABSENT, chunk.end - chunk.start)
             && let Some(node) = self.node_for(cpu, space, region, chunk.start, true)
@@ -62,6 +66,7 @@ impl World {
             self.end_process(space);
             return Stretch::default();
         };
+        drained_ns += if fails { RETRY_NS } else { 0 };
         let fault = Fault { cpu, space, region, page: pages.start, node };
         let placement = &self.spaces[space].regions[region].placement;
         if matches!(placement, Placement::Interleave(_)) {
@@ -95,7 +100,7 @@ impl World {
             self.lru_note(cpu, group, node, 1);
             by_node[node] += 1;
             done.pages += 1;
-            done.ns = done.ns.saturating_add(self.page_ps(cpu, node) / 1000);
+            done.ns = done.ns.saturating_add(self.page_ps(cpu, node, 1) / 1000);
         }
         for (node, pages) in by_node.into_iter().enumerate().filter(|&(_, pages)| pages > 0) {
             self.clear(cpu, node, pages * page_bytes, done.ns);
@@ -103,10 +108,10 @@ impl World {
         done
     }
 
-    /// How long a base page takes that a list has, in picoseconds.
-    fn page_ps(&self, cpu: usize, node: usize) -> u64 {
+    /// How long a base page takes that a list has, in picoseconds. One fault brings a folio.
+    fn page_ps(&self, cpu: usize, node: usize, folio_pages: u64) -> u64 {
         let params = &self.machine.params;
-        let fault_ps = params.fault_ns.saturating_mul(1000);
+        let fault_ps = params.fault_ns.saturating_mul(1000) / folio_pages.max(1);
         let clear_ps = self.clear_ps(cpu, node, params.page_bytes);
         clear_ps.saturating_add(fault_ps).saturating_add(params.list_ps)
     }
@@ -119,7 +124,8 @@ impl World {
         let begin = self.now_ns + drained_ns;
         let (take, visited) = self.draw(cpu, node, most, begin);
         let end = self.settle_lru(cpu, visited);
-        let page_ps = self.page_ps(cpu, node);
+        let folio_pages = self.spaces[space].regions[region].folio_pages;
+        let page_ps = self.page_ps(cpu, node, folio_pages);
         // No longer than a step; what is not used stays in the list.
         let take = take.min((STEP_NS * 1000 / page_ps.max(1)).max(1));
         self.memory.take(cpu, node, take as u32);
@@ -138,6 +144,9 @@ impl World {
     /// Sees that there are pages in a CPU's list; they come from the zone at this time. Returns how
     /// many of those that are wanted there are, 1 or more if the node has any, and when.
     pub(super) fn draw(&mut self, cpu: usize, node: usize, wanted: u64, at_ns: u64) -> (u64, u64) {
+        if self.memory.zones[node].off {
+            return (0, self.settle_zone(cpu, at_ns));
+        }
         let end = self.fill_list(cpu, node, 1, at_ns);
         (wanted.min(u64::from(self.memory.in_list(cpu, node))), end)
     }
@@ -197,7 +206,7 @@ impl World {
     ///
     /// As in the kernel, the next node comes before other CPUs' lists, and base pages of the node
     /// before huge ones of others.
-    fn node_for(
+    pub(crate) fn node_for(
         &self,
         cpu: usize,
         space: SpaceId,
@@ -205,9 +214,11 @@ impl World {
         page: u64,
         huge: bool,
     ) -> Option<usize> {
-        let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
+        let here = self.memory_home(space).unwrap_or(self.layout.node_of(cpu));
+        let nearest = &self.layout.nearest[here];
         let pages = huge_pages(self.machine.params.page_bytes);
         let has_room = |&node: &usize| match huge {
+            _ if self.memory.zones[node].off => false,
             true => self.memory.zones[node].free_pages >= pages,
             false => self.memory.zones[node].free_pages > 0 || self.memory.in_list(cpu, node) > 0,
         };

@@ -119,23 +119,27 @@ impl World {
     }
 
     /// Empties all lists into their zones: nothing else is left. Returns how long that takes.
-    pub(super) fn drain_lists(&mut self, cpu: usize) -> u64 {
+    pub(crate) fn drain_lists(&mut self, cpu: usize) -> u64 {
         self.counters.list_drains += 1;
+        let all = 0..self.layout.cpus.len();
+        all.fold(self.now_ns, |end, other| self.empty_lists(cpu, other, end)) - self.now_ns
+    }
+
+    /// Empties the lists of a CPU into their zones, from another CPU or the same, from this time
+    /// on. Returns when that is done.
+    pub(crate) fn empty_lists(&mut self, by: usize, of: usize, at_ns: u64) -> u64 {
         let nodes = self.machine.nodes.len();
-        let mut end = self.now_ns;
-        for other in 0..self.layout.cpus.len() {
-            end = self.settle_zone(other, end);
-            for node in 0..nodes {
-                let Some(list) = &mut self.memory.lists[other * nodes + node] else { continue };
-                let pages = u64::from(std::mem::take(&mut list.count));
-                if pages > 0 {
-                    self.memory.zones[node].listed_pages -= pages;
-                    self.memory.zones[node].free_pages += pages;
-                    end = self.visit_zone(cpu, node, end, pages, Visit::GiveBack);
-                }
+        let mut end = self.settle_zone(of, at_ns);
+        for node in 0..nodes {
+            let Some(list) = &mut self.memory.lists[of * nodes + node] else { continue };
+            let pages = u64::from(std::mem::take(&mut list.count));
+            if pages > 0 {
+                self.memory.zones[node].listed_pages -= pages;
+                self.memory.zones[node].free_pages += pages;
+                end = self.visit_zone(by, node, end, pages, Visit::GiveBack);
             }
         }
-        end - self.now_ns
+        end
     }
 
     /// What is due once in a period for the lists of one CPU, one after the other.

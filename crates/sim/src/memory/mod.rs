@@ -36,6 +36,8 @@ pub struct Memory {
     pub zones: Vec<Zone>,
     /// Pages by node that are neither free nor in a region: copies that movers are about to map.
     pub held: Vec<u64>,
+    /// Pages by node that buffers of the kernel are in, or that tests took.
+    pub taken: Vec<u64>,
     /// The counters of the memory controllers.
     accesses: AccessCounters,
     /// By CPU and node, where one was used.
@@ -73,6 +75,7 @@ impl Memory {
         Self {
             zones: (0..nodes).map(zone).collect(),
             held: vec![0; nodes],
+            taken: vec![0; nodes],
             accesses: AccessCounters::new(nodes, machine.params.counter_entries),
             lists: (0..layout.cpus.len() * nodes).map(|_| None).collect(),
             owed: vec![Owed::default(); layout.cpus.len()],
@@ -88,7 +91,7 @@ impl Memory {
     }
 
     /// Pages of a node in lists, and on their way from there to the zone: counted list by list.
-    fn listed(&self, node: usize) -> u64 {
+    pub(crate) fn listed(&self, node: usize) -> u64 {
         let lists = self.lists.iter().skip(node).step_by(self.zones.len()).flatten();
         lists.map(|list| u64::from(list.count)).sum()
     }
@@ -116,6 +119,13 @@ impl World {
         regions.map(|region| region.bytes()).sum()
     }
 
+    /// Base pages of huge ones that are on their way back to a node's zone.
+    pub(crate) fn huge_on_the_way(&self, node: usize) -> u64 {
+        let owed = self.memory.owed.iter().filter_map(|owed| owed.huge);
+        let blocks: u64 = owed.filter(|owed| owed.0 == node).map(|owed| owed.1).sum();
+        blocks * huge_pages(self.machine.params.page_bytes)
+    }
+
     /// Checks that no page was lost or made: those that are free, in lists, held or in regions are
     /// all pages of a node.
     ///
@@ -127,16 +137,15 @@ impl World {
         for space in &self.spaces {
             used.iter_mut().zip(space.count_all(nodes)).for_each(|(sum, count)| *sum += count);
         }
-        let huge = huge_pages(self.machine.params.page_bytes);
         for (node, zone) in self.memory.zones.iter().enumerate() {
-            let owed = self.memory.owed.iter().filter_map(|owed| owed.huge);
-            let owed: u64 = owed.filter(|owed| owed.0 == node).map(|owed| owed.1 * huge).sum();
+            let owed = self.huge_on_the_way(node);
             let (free, listed) = (zone.free_pages, self.memory.listed(node) + owed);
             if zone.listed_pages + owed != listed {
                 let sum = zone.listed_pages + owed;
                 return Err(format!("node {node} has {listed} pages in lists, but {sum} in sum"));
             }
-            let (held, used, all) = (self.memory.held[node], used[node], zone.managed_pages);
+            let held = self.memory.held[node] + self.memory.taken[node];
+            let (used, all) = (used[node], zone.managed_pages);
             if free + listed + held + used != all {
                 return Err(format!(
                     "node {node} has {all} pages, but {free} are free, {listed} in lists, {held} \

@@ -32,15 +32,17 @@ impl World {
         end - self.now_ns + pages * self.machine.params.list_ps / 1000
     }
 
-    /// Takes huge pages of so many base pages for copies, as many of so many as there are.
+    /// Takes folios of so many base pages for copies, as many of so many as there are.
     pub(crate) fn take_huge(&mut self, cpu: usize, node: usize, size: u64, wanted: u64) -> Stretch {
-        let pages = wanted.min(self.memory.zones[node].free_pages / size.max(1));
+        let zone = &self.memory.zones[node];
+        let free_pages = if zone.off { 0 } else { zone.free_pages };
+        let pages = wanted.min(free_pages / size.max(1));
         self.memory.zones[node].free_pages -= pages * size;
         let end = self.visit_zone(cpu, node, self.now_ns, pages, Visit::Refill);
         Stretch { pages, ns: end - self.now_ns }
     }
 
-    /// Gives huge pages of so many base pages back; returns how long that takes.
+    /// Gives folios of so many base pages back; returns how long that takes.
     pub(crate) fn give_huge(&mut self, cpu: usize, node: usize, size: u64, pages: u64) -> u64 {
         self.memory.zones[node].free_pages += pages * size;
         self.visit_zone(cpu, node, self.now_ns, pages, Visit::GiveBack) - self.now_ns

@@ -29,6 +29,7 @@ fn world(tuning: u64) -> World {
         workloads: Vec::new(),
         scheduler: Scheduler::Blind,
         actions: Vec::new(),
+        faults: None,
         time_ns: 1,
         sample_ns: 1,
         report: Vec::new(),

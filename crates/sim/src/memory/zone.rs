@@ -22,6 +22,10 @@ pub struct Zone {
     pub(super) listed_pages: u64,
     /// All its pages.
     pub managed_pages: u64,
+    /// Whether nothing is allocated here: its memory is gone, or about to go.
+    pub off: bool,
+    /// Pages that are gone with it.
+    pub away_pages: u64,
     /// With less than this free, memory is short (the kernel's high watermark).
     pub short_below: u64,
     pub(super) lock: Lock,
@@ -37,6 +41,8 @@ impl Zone {
             free_pages: pages,
             listed_pages: 0,
             managed_pages: pages,
+            off: false,
+            away_pages: 0,
             // Watermarks are a quarter of the lowest one apart: 4/4, 5/4, 6/4.
             short_below: (low * 6 / 5).min(pages),
             lock: Lock::default(),
@@ -65,6 +71,13 @@ fn limits(machine: &Machine, pages: u64, low: u64, cpus: u64) -> Limits {
     let high_max = or(params.pcp_high_max, pages / 8 / cpus).max(high);
     let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     Limits { batch: number(batch), high_default: number(high), high_max: number(high_max) }
+}
+
+impl Zone {
+    /// Pages in lists of CPUs, as their sum is kept.
+    pub fn listed_pages(&self) -> u64 {
+        self.listed_pages
+    }
 }
 
 /// What a zone's lock is taken for.

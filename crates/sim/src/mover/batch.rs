@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use nodeward_migrate::{Batch, Refused, Run, Shape, Slice, Step};
 use nodeward_model::SkipReason;
+use nodeward_scenario::Bug;
 
-use super::copy::{Part, parts};
+use super::copy::{Part, cut_bytes, parts};
 use super::folios::{Seat, Way};
 use super::{Folio, Moved, Outcome};
 use crate::space::SpaceId;
@@ -150,14 +151,15 @@ impl Drive {
             return busy(Spent::Unmap, ns);
         }
         self.seats.clear();
-        let most = world.machine.params.batch_pages.clamp(1, u64::from(Batch::PAGES_MAX));
+        let most = world.machine.params.batch_pages.max(1);
         let mut pages = 0;
         while let Some((_, folio)) = self.queue.front() {
             let size = folio.len();
             let alike = self.seats.first().is_none_or(|first| first.folio.len() == size);
             let is_split = pages > 0 && self.splits(world, folio);
-            if pages > 0 && (pages + size > most || size > 1) || !alike || is_split {
-                break; // huge pages go one by one, as the kernel has them
+            let is_full = pages + size > most || self.seats.len() == Batch::PAGES_MAX as usize;
+            if pages > 0 && is_full || !alike || is_split {
+                break;
             }
             let Some((index, folio)) = self.queue.pop_front() else { break };
             let byte = world.folio_byte(self.space, &folio);
@@ -166,12 +168,15 @@ impl Drive {
                 continue;
             }
             pages += size;
-            let (huge, why) = (size > 1, SkipReason::Interrupted);
+            let huge = world.is_huge_folio(self.space, &folio);
+            let why = SkipReason::Interrupted;
             self.seats.push(Seat { index, folio, huge, from: self.to, why, there: false });
         }
-        let first = self.seats.first()?;
-        let mut shape = shape(self.seats.len(), first.folio.len(), 1, self.attempts);
-        shape.page_bytes = world.machine.params.page_bytes;
+        let (first, params) = (self.seats.first()?, &world.machine.params);
+        let cut_bytes = cut_bytes(params, &self.seats);
+        let cuts = first.folio.len() * params.page_bytes / cut_bytes;
+        let mut shape = shape(self.seats.len(), cuts, 1, self.attempts);
+        shape.page_bytes = cut_bytes;
         shape.copiers = world.copiers(self.to) as u32;
         self.batch.reset(shape);
         self.refused.clear();
@@ -182,7 +187,7 @@ impl Drive {
     /// Whether a folio becomes base pages before it moves, or is no huge page any more.
     fn splits(&self, world: &World, folio: &Folio) -> bool {
         let whole = world.machine.params.huge_migration != 0;
-        folio.len() > 1 && !(whole && world.is_huge_folio(self.space, folio))
+        folio.len() > 1 && !(whole && world.is_whole_folio(self.space, folio))
     }
 
     /// Makes the first folio base pages if this kernel does not move huge ones. That costs as much
@@ -218,7 +223,10 @@ impl Drive {
                 let entries = u64::from(batch.out());
                 Todo::Busy(Spent::Flush, world.flush(way.cpu, way.space, entries), Stage::Ask)
             }
-            Step::Copy(slices) => copy(world, way, seats, slices),
+            Step::Copy(slices) => {
+                world.refuse_held(way, seats, slices, refused);
+                copy(world, way, seats, slices)
+            }
             Step::Map(runs) => {
                 let ns = world.map_ns(way, seats, runs, true);
                 Todo::Busy(Spent::Map, ns, Stage::Land(runs.to_vec()))
@@ -235,7 +243,7 @@ impl Drive {
                 busy(spent, ns)
             }
             Todo::End => {
-                self.end();
+                self.end(world);
                 self.stage = Stage::Load;
                 None
             }
@@ -262,7 +270,8 @@ impl Drive {
     }
 
     /// Notes where the folios of the batch ended.
-    fn end(&mut self) {
+    fn end(&mut self, world: &World) {
+        let mut twice = world.has_bug(Bug::DoubleCount);
         for (seat, number) in std::mem::take(&mut self.seats).into_iter().zip(0..) {
             let outcome = match self.batch.is_moved(number) {
                 true => Outcome::Moved,
@@ -270,6 +279,9 @@ impl Drive {
                 false => Outcome::Skipped(seat.why),
             };
             self.note(seat.index, seat.folio.len(), outcome);
+            if outcome == Outcome::Moved && std::mem::take(&mut twice) {
+                self.note(seat.index, seat.folio.len(), outcome);
+            }
         }
     }
 
@@ -287,16 +299,19 @@ impl Drive {
 
 /// The beginning of a copy.
 fn copy(world: &mut World, way: &Way, seats: &[Seat], slices: &[Slice]) -> Todo {
+    world.note_copies(way.space, seats, slices);
     let params = &world.machine.params;
     let copiers = world.copiers(way.to);
     let mut parts: VecDeque<_> = parts(params, way.to, seats, slices, copiers).into();
+    let drained_ns = world.drained_ns();
     if params.dma_channels > 0 {
-        return Todo::Busy(Spent::Copy, params.dma_setup_ns, Stage::Engine(parts));
+        let ns = drained_ns.saturating_add(params.dma_setup_ns);
+        return Todo::Busy(Spent::Copy, ns, Stage::Engine(parts));
     }
     if copiers > 1 {
-        return Todo::Busy(Spent::Copy, 0, Stage::Dispatch(parts, false));
+        return Todo::Busy(Spent::Copy, drained_ns, Stage::Dispatch(parts, false));
     }
-    Todo::Busy(Spent::Copy, 0, Stage::Copy(parts.pop_front().unwrap_or_default()))
+    Todo::Busy(Spent::Copy, drained_ns, Stage::Copy(parts.pop_front().unwrap_or_default()))
 }
 
 fn shape(folios: usize, folio_pages: u64, copiers: u32, attempts: u32) -> Shape {

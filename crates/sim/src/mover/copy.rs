@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use nodeward_migrate::Slice;
+use nodeward_migrate::{Batch, Slice};
 use nodeward_scenario::{Machine, Params};
 
 use super::folios::Seat;
@@ -68,6 +68,18 @@ fn places(layout: &Layout, node: usize, params: &Params) -> Vec<usize> {
     places
 }
 
+/// Between which bytes a copy may be cut: a page that goes alone between lines, a few folios
+/// between base pages, many between folios.
+pub fn cut_bytes(params: &Params, seats: &[Seat]) -> u64 {
+    let size = seats.first().map_or(1, |seat| seat.folio.len());
+    let most = u64::from(Batch::PAGES_MAX);
+    match size * seats.len() as u64 {
+        0 | 1 => params.line_bytes.max(params.page_bytes / most).min(params.page_bytes),
+        pages if pages <= most => params.page_bytes,
+        _ => params.page_bytes * size,
+    }
+}
+
 /// What each copier has to do.
 pub fn parts(
     params: &Params,
@@ -76,10 +88,10 @@ pub fn parts(
     slices: &[Slice],
     copiers: usize,
 ) -> Vec<Part> {
-    let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
-    let pages = bytes / params.page_bytes;
-    let count = (copiers as u64).min(pages).max(1);
-    let end_of = |part: u64| pages * (part + 1) / count * params.page_bytes; // as slices were cut
+    let cut_bytes = cut_bytes(params, seats);
+    let pieces = slices.iter().map(|slice| slice.bytes).sum::<u64>() / cut_bytes;
+    let count = (copiers as u64).min(pieces).max(1);
+    let end_of = |part: u64| pieces * (part + 1) / count * cut_bytes; // as slices were cut
     let (mut part, mut done) = (0, 0);
     let mut parts = vec![BTreeMap::<usize, u64>::new(); count as usize];
     for slice in slices {
@@ -177,7 +189,8 @@ impl World {
         let place = &self.layout.cpus[cpu];
         let (complex, from) = (place.complex, place.node);
         let rate = self.machine.params.line_bytes.saturating_mul(1_000_000) / line_ps;
-        for to in [copying.from, copying.to] {
+        let written = scale(rate, self.machine.params.copy_writes_milli, 1000);
+        for (to, rate) in [(copying.from, rate), (copying.to, written)] {
             self.begin_flow(cpu, Flow { complex, from, to, rate });
         }
         let all = (u128::from(copying.lines) * u128::from(line_ps)).div_ceil(1000);

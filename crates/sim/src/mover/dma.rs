@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::copy::Part;
 use crate::events::Event;
 use crate::task::{Copying, TaskId};
-use crate::traffic::{Flow, NO_COMPLEX};
+use crate::traffic::{Carried, Flow, NO_COMPLEX};
 use crate::world::World;
 
 /// Channels, and what waits for one.
@@ -21,7 +21,7 @@ struct Channel {
     mover: TaskId,
     /// What is left beside what it copies now.
     part: Part,
-    flows: [Flow; 2],
+    flows: [Carried; 2],
 }
 
 impl Engine {
@@ -77,8 +77,7 @@ impl World {
         let ns = (bytes * 1_000_000_000).div_ceil(rate.max(1));
         let rate = u64::try_from(rate / 1_000_000).unwrap_or(u64::MAX);
         let flow = |node| Flow { complex: NO_COMPLEX, from: to, to: node, rate };
-        let flows = [flow(from), flow(to)];
-        flows.iter().for_each(|&flow| self.traffic.begin(flow));
+        let flows = [flow(from), flow(to)].map(|flow| self.traffic.begin(flow));
         self.mover.engine.channels[channel] = Some(Channel { mover, part, flows });
         let ns = u64::try_from(ns).unwrap_or(u64::MAX).max(1);
         self.events.plan(self.now_ns.saturating_add(ns), Event::Engine(channel as u32));

@@ -1,9 +1,10 @@
 //! What a step does to folios, and how long it takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nodeward_migrate::{Refusal, Refused, Run};
+use nodeward_migrate::{Refusal, Refused, Run, Slice};
 use nodeward_model::SkipReason;
+use nodeward_scenario::Bug;
 
 use super::Folio;
 use crate::space::{PageByte, SpaceId};
@@ -42,6 +43,14 @@ fn indices(runs: &[Run]) -> impl Iterator<Item = usize> + '_ {
     runs.iter().flat_map(|run| run.first as usize..(run.first + run.folios) as usize)
 }
 
+/// The seats of the folios that a copy has a part of, in their order.
+pub fn folios_of(seats: &[Seat], slices: &[Slice], page_bytes: u64) -> BTreeSet<usize> {
+    let bytes = seats.first().map_or(1, |first| first.folio.len() * page_bytes).max(1);
+    let some = slices.iter().filter(|slice| slice.bytes > 0);
+    let ends = |slice: &Slice| slice.offset / bytes..=(slice.offset + slice.bytes - 1) / bytes;
+    some.flat_map(ends).map(|index| index as usize).collect()
+}
+
 fn refuse(seats: &mut [Seat], index: usize, why: Refusal, refused: &mut Vec<Refused>) {
     let (Refusal::Transient(reason) | Refusal::Final(reason)) = why;
     seats[index].why = reason;
@@ -63,6 +72,13 @@ impl World {
         region.is_some_and(|region| region.is_huge(folio.pages.start))
     }
 
+    /// Whether a folio is one still.
+    pub(crate) fn is_whole_folio(&self, space: SpaceId, folio: &Folio) -> bool {
+        let region = self.spaces[space].regions.get(folio.region);
+        let region = region.filter(|region| folio.pages.end <= region.pages);
+        region.is_some_and(|region| region.folio(folio.pages.start) == folio.pages)
+    }
+
     /// The pages of a folio that are still out of sight: its process may have freed some.
     fn in_flight(&self, space: SpaceId, folio: &Folio) -> Vec<u64> {
         let page_at = |page: u64| Folio { region: folio.region, pages: page..page + 1 };
@@ -81,12 +97,13 @@ impl World {
         }
         let byte = self.folio_byte(way.space, folio);
         let node = byte.node();
-        if folio.len() > 1 && !self.is_huge_folio(way.space, folio) {
+        if folio.len() > 1 && !self.is_whole_folio(way.space, folio) {
             return Some(Refusal::Final(SkipReason::NotPresent)); // it was split meanwhile
         }
         let pinned = || {
             let pinned = &self.spaces[way.space].regions[folio.region].pinned;
-            pinned.range(folio.pages.clone()).next().is_some()
+            let is_pinned = pinned.range(folio.pages.clone()).next().is_some();
+            is_pinned || self.is_held(way.space, folio)
         };
         match node {
             None => Some(Refusal::Final(SkipReason::NotPresent)),
@@ -108,7 +125,9 @@ impl World {
     ) -> u64 {
         let (mut ns, mut leaving) = (0, Vec::new());
         for index in indices(runs) {
-            match self.refusal(way, &seats[index].folio) {
+            let failed = Refusal::Final(SkipReason::NoMemory);
+            let refusal = self.refusal(way, &seats[index].folio);
+            match refusal.or_else(|| self.allocation_fails().then_some(failed)) {
                 Some(why) => {
                     let node = self.folio_byte(way.space, &seats[index].folio).node();
                     seats[index].there = node == Some(way.to);
@@ -141,7 +160,24 @@ impl World {
         for (node, folios) in by_node {
             ns += self.lock_lists(way, node, folios);
         }
+        self.note_away(way, seats, &leaving[..got]);
         ns
+    }
+
+    /// Turns those folios of a copy back that somebody took hold of since they are out of sight.
+    pub(crate) fn refuse_held(
+        &mut self,
+        way: &Way,
+        seats: &mut [Seat],
+        slices: &[Slice],
+        refused: &mut Vec<Refused>,
+    ) {
+        for index in folios_of(seats, slices, self.machine.params.page_bytes) {
+            if self.is_held(way.space, &seats[index].folio) {
+                self.counters.turned_back += 1;
+                refuse(seats, index, Refusal::Transient(SkipReason::Pinned), refused);
+            }
+        }
     }
 
     /// Pages for the copies of these folios: for how many of them, and how long that takes.
@@ -149,11 +185,14 @@ impl World {
         let Some(&first) = leaving.first() else { return (0, 0) };
         let wanted = leaving.len() as u64;
         let size = seats[first].folio.len();
-        let taken = match seats[first].huge {
-            true => self.take_huge(way.cpu, way.to, size, wanted),
-            false => self.take_pages(way.cpu, way.to, wanted),
+        let taken = match size {
+            1 => self.take_pages(way.cpu, way.to, wanted),
+            size => self.take_huge(way.cpu, way.to, size, wanted),
         };
-        (taken.pages as usize, taken.ns)
+        match self.has_bug(Bug::OverCapacity) {
+            true => (leaving.len(), taken.ns),
+            false => (taken.pages as usize, taken.ns),
+        }
     }
 
     /// The lock of the page lists of the space's group on a node, for so many folios.
@@ -186,18 +225,21 @@ impl World {
         runs: &[Run],
         refused: &mut Vec<Refused>,
     ) -> u64 {
-        let mut free = Freed::default();
+        let (mut free, mut lost) = (Freed::default(), self.has_bug(Bug::LosePage));
         for index in indices(runs) {
             let folio = seats[index].folio.clone();
             let byte = self.folio_byte(way.space, &folio);
             let whole = self.in_flight(way.space, &folio).len() as u64 == folio.len();
+            self.note_back(way.space, &folio, whole);
             let Some(from) = byte.node().filter(|_| whole) else {
                 refuse(seats, index, self.lost(way.space), refused);
                 continue;
             };
             self.set_folio(way.space, &folio, PageByte::on(way.to));
             self.memory.held[way.to] -= folio.len();
-            free.add(from, &seats[index]);
+            if !std::mem::take(&mut lost) {
+                free.add(from, &seats[index]);
+            }
             self.counters.migrated_pages += folio.len();
             *self.counters.migrated.entry((from, way.to)).or_default() += folio.len();
         }
@@ -217,6 +259,7 @@ impl World {
         let mut free = Freed::default();
         for index in indices(runs) {
             let folio = seats[index].folio.clone();
+            self.note_back(way.space, &folio, false);
             self.memory.held[way.to] -= folio.len();
             free.add(way.to, &seats[index]);
             let out = self.in_flight(way.space, &folio);

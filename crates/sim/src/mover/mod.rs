@@ -20,7 +20,7 @@ use crate::tlb::Answers;
 use crate::world::World;
 
 pub use batch::Drive;
-pub use folios::{Seat, Way};
+pub use folios::{Seat, Way, folios_of};
 
 /// How often the kernel tries a folio (`NR_MAX_MIGRATE_PAGES_RETRY`).
 pub const ATTEMPTS: u32 = 10;
@@ -62,6 +62,14 @@ pub struct Moved {
     /// How long each step took, in the order of [`Spent::ALL`], with its waits for helpers and
     /// for a CPU.
     pub step_ns: [u64; Spent::ALL.len()],
+}
+
+impl Moved {
+    /// Adds what became of further folios, without where each ended.
+    pub fn add(&mut self, other: &Self) {
+        self.account.add(&other.account);
+        self.step_ns.iter_mut().zip(other.step_ns).for_each(|(sum, ns)| *sum += ns);
+    }
 }
 
 /// What all movers have in common.

@@ -63,6 +63,7 @@ fn start_process(world: &mut World, index: usize, workload: &Workload, process: 
             task.cpu = cpus[place / 2 % cpus.len()];
             task.allowed = CpuSet::of([task.cpu]);
         }
+        settle(world, &mut task);
         task.op = (workload.start_ns > 0).then_some(Op::Sleep(workload.start_ns));
         let task = world.start_task(task);
         if workload.populated {
@@ -78,6 +79,7 @@ fn start_life(world: &mut World, slot: Slot, cpu: usize) {
     let Some(program) = program(world, &workload, slot, space, 0) else { return };
     let mut task = thread_of(world, &workload, slot, space, program);
     task.cpu = cpu;
+    settle(world, &mut task);
     world.start_task(task);
 }
 
@@ -89,22 +91,36 @@ fn map(world: &mut World, workload: &Workload) -> SpaceId {
     let nodes = world.machine.nodes.len();
     let mut region = Region::new(START, pages, page_bytes, nodes, granules);
     region.huge = workload.huge;
+    region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
     region.placement = workload.placement.clone();
-    let space = world.spaces.len();
-    // Those of short life are many; their numbers come again, as everywhere.
-    let number = FIRST_PID + (space as u64 % u64::from(Pid::LIMIT - FIRST_PID)) as u32;
-    world.spaces.push(Space {
-        pid: Pid::new(number).expect("a small number"),
-        name: workload.name.clone(),
-        regions: vec![region],
-        cpus: CpuSet::default(),
-        tasks: Vec::new(),
-        group: if workload.own_groups { space } else { 0 },
-        waiting: Vec::new(),
-        ended: false,
-        pruned: 0,
-    });
-    space
+    let group = if workload.own_groups { world.spaces.len() } else { 0 };
+    world.add_space(workload.name.clone(), vec![region], group)
+}
+
+impl World {
+    /// Adds a process, without threads, in a memory control group.
+    pub(crate) fn add_space(
+        &mut self,
+        name: String,
+        regions: Vec<Region>,
+        group: usize,
+    ) -> SpaceId {
+        let space = self.spaces.len();
+        // Those of short life are many; their numbers come again, as everywhere.
+        let number = FIRST_PID + (space as u64 % u64::from(Pid::LIMIT - FIRST_PID)) as u32;
+        self.spaces.push(Space {
+            pid: Pid::new(number).expect("a small number"),
+            name,
+            regions,
+            cpus: CpuSet::default(),
+            tasks: Vec::new(),
+            group,
+            waiting: Vec::new(),
+            ended: false,
+            pruned: 0,
+        });
+        space
+    }
 }
 
 fn program(
@@ -160,6 +176,13 @@ fn thread_of(
     let (space, workload_of) = (Some(space), Some(slot.workload));
     let home = home(world, workload, slot.process);
     Task { space, workload: workload_of, home, ..Task::new(allowed(world, workload), program) }
+}
+
+/// Gives a task without a home one, if the scheduler does that.
+fn settle(world: &mut World, task: &mut Task) {
+    if let (None, Some(space)) = (task.home, task.space) {
+        task.home = world.first_home(space, world.layout.node_of(task.cpu));
+    }
 }
 
 /// The pages of thread `number` of `of`.

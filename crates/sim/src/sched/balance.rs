@@ -96,12 +96,21 @@ impl World {
     pub(crate) fn balance(&mut self, node: usize) {
         let next = self.now_ns + self.machine.params.balance_ns.max(1);
         self.events.plan(next, Event::Balance { node: node as u32 });
+        if self.sched.on[node].is_empty() {
+            return;
+        }
         if self.sched.waiting > 0 {
             self.even_out(node);
+        }
+        let compares = self.sched.compares_ns[node] <= self.now_ns;
+        if compares {
+            self.sched.compares_ns[node] = self.now_ns + self.machine.params.balance_nodes_ns;
+        }
+        if compares && self.sched.waiting > 0 {
             self.take_over(node);
         }
         self.spread_cores(node);
-        if self.sched.by_home {
+        if compares && self.sched.by_home {
             self.bring_home(node);
         }
     }
@@ -110,7 +119,7 @@ impl World {
     /// turns with being one too many.
     fn even_out(&mut self, node: usize) {
         for _ in 0..MOVES_MAX {
-            let cpus = self.layout.cpus_of_node[node].iter().copied();
+            let cpus = self.sched.on[node].iter().copied();
             self.steps += 2 * cpus.len() as u64;
             let Some(from) = cpus.clone().rev().max_by_key(|&cpu| self.load(cpu)) else { return };
             let Some(to) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return };
@@ -129,7 +138,7 @@ impl World {
     /// Moves a task from each CPU that has so many to one that has one less: who has not moved for
     /// longest, so that all have their turn.
     fn rotate(&mut self, node: usize, most: usize) {
-        let cpus = self.layout.cpus_of_node[node].clone();
+        let cpus = self.sched.on[node].clone();
         self.steps += cpus.len() as u64;
         let (long, short): (Vec<_>, Vec<_>) =
             cpus.into_iter().partition(|&cpu| self.load(cpu) == most);
@@ -153,7 +162,7 @@ impl World {
     /// right: loads are averages that lag behind.
     fn take_over(&mut self, node: usize) {
         self.steps += self.sched.near[node].len() as u64;
-        let cpus = |node: usize| self.layout.cpus_of_node[node].len() as u64;
+        let cpus = |node: usize| self.sched.on[node].len() as u64;
         let others = || self.sched.near[node].iter().copied().filter(move |&other| other != node);
         let more = |&other: &usize| self.sched.tasks(other) * 1_000_000 / cpus(other).max(1);
         let Some(other) = others().rev().max_by_key(more) else { return };
@@ -170,6 +179,8 @@ impl World {
         let count = self.sched.near[node].len() as u64 - 1;
         let other = self.sched.near[node][1 + (self.chance.next_value() % count) as usize];
         if self.sched.tasks(other) >= self.sched.tasks(node) {
+            // What the patches of 2012 hold on to is not held for long.
+            let choice = if self.sched.numad.is_some() { Choice::Cold } else { choice };
             (0..(by_mistake / 1000).min(MOVES_MAX as u64))
                 .for_each(|_| self.take_at_random(other, node, choice));
         }
@@ -177,7 +188,7 @@ impl World {
 
     /// Takes a task from a node to the CPU of another one that has least to do.
     fn take_one(&mut self, from: usize, to: usize, choice: Choice) -> bool {
-        let cpus = self.layout.cpus_of_node[to].iter().copied();
+        let cpus = self.sched.on[to].iter().copied();
         let Some(cpu) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return false };
         let task = self.take_from(from, cpu, choice);
         task.into_iter().for_each(|task| self.bring(task, cpu));
@@ -192,7 +203,7 @@ impl World {
         }
         let at = lines[(self.chance.next_value() % lines.len() as u64) as usize];
         let from = self.layout.cpus_of_node[from][at];
-        let cpus = self.layout.cpus_of_node[to].iter().copied();
+        let cpus = self.sched.on[to].iter().copied();
         let Some(cpu) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return };
         if let Some(task) = self.steal(from, cpu, choice) {
             self.bring(task, cpu);

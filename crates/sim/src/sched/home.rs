@@ -20,15 +20,17 @@ impl World {
     /// Brings tasks home that are elsewhere: those that wait there, then those that run. Where that
     /// makes this node the fuller one, a task goes the other way for it.
     pub(super) fn bring_home(&mut self, node: usize) {
+        // The patches of 2012 invent an imbalance of one task for it.
+        let most = if self.sched.numad.is_some() { 1 } else { HOME_MAX };
         for at in 1..self.sched.near[node].len() {
             let other = self.sched.near[node][at];
-            let _all = (0..HOME_MAX).all(|_| self.bring_waiting(node, other));
-            let _all = (0..HOME_MAX).all(|_| self.bring_running(node, other));
+            let _all = (0..most).all(|_| self.bring_waiting(node, other));
+            let _all = (0..most).all(|_| self.bring_running(node, other));
         }
     }
 
     fn has_room(&self, node: usize, other: usize) -> bool {
-        let cpus = |node: usize| self.layout.cpus_of_node[node].len() as u64;
+        let cpus = |node: usize| self.sched.on[node].len() as u64;
         (self.sched.tasks(node) + 1) * cpus(other) <= self.sched.tasks(other) * cpus(node)
     }
 
@@ -36,9 +38,9 @@ impl World {
         if self.sched.nodes[other].waiting_by_home[node] == 0 {
             return false;
         }
-        let cpus = self.layout.cpus_of_node[node].iter().copied();
+        let cpus = self.sched.on[node].iter().copied();
         let Some(to) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return false };
-        let Some(back) = self.layout.cpus_of_node[other].first().copied() else { return false };
+        let Some(back) = self.sched.on[other].first().copied() else { return false };
         let exchange = if self.has_room(node, other) {
             None
         } else {
@@ -51,7 +53,7 @@ impl World {
         let stray = self.take_from(other, to, Choice::HomeOn(node));
         stray.into_iter().for_each(|task| self.bring(task, to));
         if let Some(task) = exchange {
-            let cpus = self.layout.cpus_of_node[other].iter().copied();
+            let cpus = self.sched.on[other].iter().copied();
             let allowed = &self.tasks[task as usize].allowed;
             let fits = cpus.filter(|&cpu| allowed.contains(cpu));
             let shortest = fits.min_by_key(|&cpu| self.load(cpu)).unwrap_or(back);

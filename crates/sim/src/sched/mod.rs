@@ -8,6 +8,7 @@
 mod balance;
 mod home;
 mod line;
+mod numad;
 #[cfg(test)]
 mod tests;
 mod wake;
@@ -21,6 +22,7 @@ use crate::space::SpaceId;
 use crate::task::{CpuSet, State, TaskId};
 use crate::world::World;
 use line::Place;
+use numad::Numad;
 
 /// What is known of the CPUs of a node. Sets are of places in [`Layout::cpus_of_node`].
 #[derive(Clone, Debug, Default)]
@@ -68,6 +70,12 @@ pub struct Sched {
     idle: u64,
     notes: Vec<Note>,
     by_home: bool,
+    /// The CPUs of each node that are on.
+    on: Vec<Vec<usize>>,
+    /// If homes are given by the balancer of 2012.
+    numad: Option<Numad>,
+    /// When each node compares itself with others again.
+    compares_ns: Vec<u64>,
 }
 
 impl Sched {
@@ -102,7 +110,10 @@ impl Sched {
             waiting: 0,
             idle: layout.cpus.len() as u64,
             notes: Vec::new(),
-            by_home: scheduler == Scheduler::Home,
+            on: layout.cpus_of_node.clone(),
+            by_home: scheduler != Scheduler::Blind,
+            numad: (scheduler == Scheduler::Numad).then(Numad::default),
+            compares_ns: vec![0; count],
         }
     }
 
@@ -199,7 +210,27 @@ impl World {
     }
 
     fn is_idle(&self, cpu: usize) -> bool {
-        self.cpus[cpu].running.is_none() && self.cpus[cpu].line.len() == 0
+        self.cpus[cpu].running.is_none() && self.cpus[cpu].line.len() == 0 && self.is_on(cpu)
+    }
+
+    /// Keeps what is known of CPUs true after one was switched off or on.
+    pub(crate) fn note_switched(&mut self, cpu: usize, on: bool) {
+        let node = self.layout.node_of(cpu);
+        self.sched.on[node].retain(|&other| other != cpu);
+        if on {
+            self.sched.on[node].push(cpu);
+            self.sched.on[node].sort_unstable();
+        }
+        self.note_idle(cpu);
+        self.note_core(cpu);
+    }
+
+    /// Lets all tasks that stand in line for a CPU choose another one.
+    pub(crate) fn empty_line(&mut self, cpu: usize) {
+        for place in self.cpus[cpu].line.places().collect::<Vec<_>>() {
+            self.take_from_line(&place, cpu);
+            self.ready(place.2);
+        }
     }
 
     /// Keeps the sets of idle CPUs true after a change of one.
@@ -209,13 +240,21 @@ impl World {
         if self.sched.nodes[node].idle.contains(self.sched.place[cpu]) == idle {
             return;
         }
-        let siblings = &self.layout.cpus[cpu].siblings;
-        let core = idle && siblings.iter().all(|&other| self.is_idle(other));
         let Sched { nodes, place, idle: all_idle, .. } = &mut self.sched;
         *all_idle = if idle { *all_idle + 1 } else { *all_idle - 1 };
         nodes[node].idle.put(place[cpu], idle);
+        self.note_core(cpu);
+    }
+
+    /// Keeps the set of idle cores true after a change of one: those whose threads are idle or off.
+    fn note_core(&mut self, cpu: usize) {
+        let node = self.layout.node_of(cpu);
+        let siblings = &self.layout.cpus[cpu].siblings;
+        let is_free = |&cpu: &usize| self.is_idle(cpu) || !self.is_on(cpu);
+        let core = is_free(&cpu) && siblings.iter().all(is_free);
         for &cpu in siblings.iter().chain([&cpu]) {
-            nodes[node].idle_cores.put(place[cpu], core);
+            let idle = core && self.is_on(cpu);
+            self.sched.nodes[node].idle_cores.put(self.sched.place[cpu], idle);
         }
     }
 

@@ -28,6 +28,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
         threads: 1,
         memory_bytes: 16 << 20,
         huge: false,
+        folio_bytes: 0,
         placement: Placement::FirstTouch,
         nodes: None,
         home: Home::Spread,
@@ -47,6 +48,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
         workloads: vec![workload],
         scheduler,
         actions: Vec::new(),
+        faults: None,
         time_ns: 1_000_000_000,
         sample_ns: 1_000_000,
         report: Vec::new(),
@@ -81,28 +83,6 @@ fn worker(world: &mut World, cpu: usize, ns: u64) -> TaskId {
         ran_at_ns: 0,
         ran_ns: 0,
     })
-}
-
-impl World {
-    /// Says where a task may run from now on. A set without CPUs of the machine changes nothing.
-    fn set_allowed(&mut self, task: TaskId, allowed: CpuSet) {
-        if !allowed.iter().any(|cpu| cpu < self.cpus.len()) {
-            return;
-        }
-        let entry = &mut self.tasks[task as usize];
-        entry.allowed = allowed;
-        let (cpu, state) = (entry.cpu, entry.state);
-        let place = (!entry.urgent, entry.vruntime_ns, task);
-        match state {
-            State::Ready => {
-                self.take_from_line(&place, cpu);
-                self.ready(task);
-            }
-            State::Running if entry.allowed.contains(cpu) => {}
-            State::Running => self.reschedule(cpu),
-            State::Waiting | State::Ended => {}
-        }
-    }
 }
 
 /// What is kept by node is what CPUs and lines say, and no CPU is idle for good while somebody

@@ -17,8 +17,17 @@ impl World {
         if was_idle {
             self.interrupt(cpu, self.machine.params.wake_ns);
         } else if self.should_preempt(cpu, task) {
+            self.steal_time(cpu, self.machine.params.preempt_ns);
             self.reschedule(cpu);
         }
+    }
+
+    /// Takes a task out of the line that it stands in, and puts it where it may run.
+    pub(crate) fn put_elsewhere(&mut self, task: TaskId) {
+        let entry = &self.tasks[task as usize];
+        let (cpu, place) = (entry.cpu, (!entry.urgent, entry.vruntime_ns, task));
+        self.take_from_line(&place, cpu);
+        self.ready(task);
     }
 
     /// Lets tasks that stand in line behind the one that just got a CPU go where one is idle,
@@ -77,7 +86,7 @@ impl World {
         if self.layout.node_of(last) == home {
             return None;
         }
-        let cpus = self.layout.cpus_of_node[home].iter().copied();
+        let cpus = self.sched.on[home].iter().copied();
         let best = cpus.filter(|&cpu| allowed.contains(cpu)).min_by_key(|&cpu| self.load(cpu))?;
         (self.load(best) <= self.load(last)).then_some(best)
     }

@@ -156,3 +156,21 @@ fn chunks_that_are_alike_again_take_no_row() {
     }
     assert_eq!(region.bytes(), before);
 }
+
+/// Goal: a folio is one as long as all of it is alike, and never reaches beyond the region.
+#[test]
+fn folios_are_whole_or_none() {
+    let mut region = Region::new(0, 1000, 4096, 2, 64);
+    region.folio_pages = 16;
+    assert_eq!(region.folio(5), 5..6, "nothing is there");
+    region.set(0..1000, PageByte::on(1));
+    assert_eq!(region.folio(5), 0..16);
+    assert_eq!(region.folio(999), 999..1000, "1000 = 62 * 16 + 8");
+    region.set(7..8, PageByte::on(0));
+    assert_eq!(region.folio(5), 5..6);
+    assert_eq!(region.folio(16), 16..32);
+    region.set_huge(512, PageByte::on(1));
+    assert_eq!(region.folio(600), 592..608, "no huge page: the region ends within it");
+    region.set_huge(100, PageByte::on(1));
+    assert_eq!(region.folio(100), 0..512);
+}

@@ -143,6 +143,16 @@ impl World {
         Picture { moment, at_ns: self.now_ns, pages }
     }
 
+    /// Whether a CPU is in the middle of a turn.
+    pub(crate) fn is_in_turn(&self, cpu: usize) -> bool {
+        self.cpus[cpu].doing.is_some()
+    }
+
+    /// When the last turn of a CPU began, in virtual nanoseconds.
+    pub(crate) fn turn_began_ns(&self, cpu: usize) -> u64 {
+        self.cpus[cpu].began_ns
+    }
+
     /// Tells that the turn of a CPU ends now.
     pub(super) fn tell_turn(&mut self, cpu: usize) {
         let Some(observer) = &mut self.watch.observer else { return };

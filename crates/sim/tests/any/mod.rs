@@ -80,7 +80,7 @@ fn new(chance: &mut Chance) -> Scenario {
     Scenario {
         workloads,
         actions,
-        scheduler: chance.of(&[Scheduler::Blind, Scheduler::Home]),
+        scheduler: chance.of(&[Scheduler::Blind, Scheduler::Home, Scheduler::Numad]),
         time_ns,
         sample_ns: chance.within((least, time_ns)),
         ..common::scenario(machine, common::triad(1, 1))
@@ -192,6 +192,7 @@ fn workload(chance: &mut Chance, machine: &Machine, time_ns: u64, number: u64) -
         threads,
         memory_bytes,
         huge: chance.one_in(3),
+        folio_bytes: machine.params.page_bytes * [0, 2, 16][number as usize % 3],
         placement,
         nodes: (chance.one_in(3) && !allowed.is_empty()).then_some(allowed),
         home: chance.of(&[Home::None, Home::Spread]),

@@ -161,6 +161,7 @@ fn lines(course: &Course) -> Lines {
             .collect(),
     };
     Lines {
+        across: "seconds".to_owned(),
         title: format!("{} over time, {}", course.contender, threads(course.threads)),
         unit: "MiB",
         lines: vec![

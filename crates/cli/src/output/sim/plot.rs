@@ -18,6 +18,7 @@ pub fn svg(scenario: &Scenario, report: &Report) -> Result<String> {
     };
     let chart = |title: &str, unit, lines| Lines {
         title: format!("{}: {title}", report.scenario),
+        across: "seconds".to_owned(),
         unit,
         lines,
         marks: marks(false),

@@ -99,22 +99,29 @@ pub fn run(
     }
     let began = Instant::now();
     let wall = args.limit_wall.map(Duration::from_nanos);
-    let ended = drive(&mut world, live, || wall.is_some_and(|wall| called.elapsed() >= wall));
+    let ended = until(&mut world, live.until_ns, |world| {
+        live.note(world);
+        if live.stopped.load(Ordering::Relaxed) {
+            return Some(Ended::Stopped);
+        }
+        wall.is_some_and(|wall| called.elapsed() >= wall).then_some(Ended::Wall)
+    });
+    live.note(&world);
     Run { report: world.report(), ended, wall_ns: nanoseconds(began.elapsed()) }
 }
 
-/// Lets a world go on until something ends it.
-fn drive(world: &mut World, live: &Live, is_late: impl Fn() -> bool) -> Ended {
-    while !world.run_some(live.until_ns, EVENTS) {
-        live.note(world);
-        if live.stopped.load(Ordering::Relaxed) {
-            return Ended::Stopped;
-        }
-        if is_late() {
-            return Ended::Wall;
+/// Lets a world go on until its time is over, or something else ends it, which is asked for every
+/// few milliseconds.
+pub fn until(
+    world: &mut World,
+    until_ns: u64,
+    mut other: impl FnMut(&World) -> Option<Ended>,
+) -> Ended {
+    while !world.run_some(until_ns, EVENTS) {
+        if let Some(ended) = other(world) {
+            return ended;
         }
     }
-    live.note(world);
     Ended::Time
 }
 

@@ -1,0 +1,107 @@
+//! `nodeward sim sweep`: a scenario at every point of a grid.
+
+mod file;
+mod format;
+mod measure;
+mod merge;
+mod plan;
+mod work;
+
+use std::io::Write as _;
+use std::num::NonZero;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use nodeward_scenario::Shard;
+
+pub use format::value;
+pub use plan::{IDENTITY, Plan, Row};
+
+use crate::args::SweepArgs;
+use crate::exit::Exit;
+use crate::output::sim::sweep as out;
+use crate::{output, progress};
+use file::RowFile;
+use work::Live;
+
+/// What became of a sweep.
+pub struct Swept {
+    /// The rows, in the order of their points: those that were there, then those of this run.
+    pub rows: Vec<Row>,
+    /// How many were there.
+    pub held: usize,
+    /// How many there are to be.
+    pub total: usize,
+    /// How many were simulated at a time.
+    pub jobs: usize,
+    /// How long it took here, in nanoseconds.
+    pub wall_ns: u64,
+}
+
+/// Simulates the points that are left, and prints; or only says which, or puts files together.
+pub fn run(args: &SweepArgs) -> Result<Exit> {
+    let Some(name) = &args.scenario else {
+        let text = merge::merged(&args.merge)?;
+        return print_or_write(&text, args.out.as_deref());
+    };
+    let plan = Plan::new(name, args)?;
+    let numbers: Vec<_> = args.shard.unwrap_or(Shard::WHOLE).numbers(plan.grid.points()).collect();
+    if args.plot.is_some() {
+        out::check_plot(&plan)?;
+    }
+    if args.dry_run {
+        let points: Vec<_> = numbers.iter().map(|&number| plan.identity(number)).collect();
+        output::print(&match args.output.json {
+            true => format!("{}\n", out::points_json(&plan, &points)),
+            false => out::points(&plan, &points),
+        })?;
+        return Ok(Exit::Done);
+    }
+    let swept = sweep(&plan, &numbers, args)?;
+    if let Some(path) = &args.plot {
+        let picture = out::svg(&plan, &swept.rows)?;
+        std::fs::write(path, picture)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    output::print(&match args.output.json {
+        true => format!("{}\n", out::json(&plan, &swept, args.out.as_deref())),
+        false => out::text(&plan, &swept, args.out.as_deref()),
+    })?;
+    Ok(if swept.rows.len() < swept.total { Exit::Interrupted } else { Exit::Done })
+}
+
+fn sweep(plan: &Plan, numbers: &[usize], args: &SweepArgs) -> Result<Swept> {
+    let began = Instant::now();
+    let opened = args.out.as_deref().map(|path| RowFile::open(path, plan, numbers, args.resume));
+    let (mut file, mut rows) =
+        opened.transpose()?.map_or((None, Vec::new()), |(file, rows)| (Some(file), rows));
+    let held = rows.len();
+    let live = Live::new(held, numbers.len());
+    let jobs = args.jobs.map_or_else(cpus, usize::from);
+    progress::watch(&live, args.progress.when(), || {
+        work::each_in_order(plan, &numbers[held..], jobs, &live, |row| {
+            file.as_mut().map_or(Ok(()), |file| file.add(plan, &row))?;
+            rows.push(row);
+            Ok(())
+        })
+    })??;
+    let wall_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(Swept { rows, held, total: numbers.len(), jobs, wall_ns })
+}
+
+/// The CPUs that this process may use.
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Writes a new file, so that none is lost, or prints.
+fn print_or_write(text: &str, path: Option<&Path>) -> Result<Exit> {
+    let Some(path) = path else { return output::print(text).map(|()| Exit::Done) };
+    if path.exists() {
+        bail!("{} is there; give another --out", path.display());
+    }
+    let written = std::fs::File::create_new(path).and_then(|mut f| f.write_all(text.as_bytes()));
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Exit::Done)
+}

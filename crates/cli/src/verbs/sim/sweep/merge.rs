@@ -1,0 +1,91 @@
+//! The files of all shards as one, as if there had been no shards.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::format::Format;
+
+/// The first three columns are enough to know where a row belongs.
+const POINT: [&str; 3] = ["point", "of", "sweep"];
+/// Points that a message names.
+const NAMED: usize = 8;
+
+/// The rows of one sweep.
+#[derive(Default)]
+struct Merged {
+    header: Option<String>,
+    /// How many points there are to be, and of which sweep.
+    of: Option<(usize, String)>,
+    rows: BTreeMap<usize, String>,
+}
+
+/// All rows of some files in the order of their points, below their header.
+pub fn merged(paths: &[PathBuf]) -> Result<String> {
+    let mut all = Merged::default();
+    let mut formats = paths.iter().map(|path| Format::of(path));
+    let format = formats.next().context("there is nothing to merge")??;
+    for other in formats {
+        ensure!(other? == format, "files to merge are all CSV or all JSON lines");
+    }
+    for path in paths {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        all.add(format, &text).with_context(|| path.display().to_string())?;
+    }
+    all.text(paths)
+}
+
+impl Merged {
+    fn add(&mut self, format: Format, text: &str) -> Result<()> {
+        ensure!(text.is_empty() || text.ends_with('\n'), "its last line has no end; {RESUME}");
+        let mut lines = text.lines();
+        if format == Format::Csv {
+            let header = lines.next().context("it is empty")?;
+            let known = self.header.get_or_insert_with(|| header.to_owned());
+            ensure!(header == known, "its columns are not those of the file before");
+        }
+        let names = self.header.as_ref().and_then(|header| format.names(header));
+        let names = names.unwrap_or_else(|| POINT.map(str::to_owned).into());
+        ensure!(names.starts_with(&POINT.map(str::to_owned)), "it is not the file of a sweep");
+        lines.try_for_each(|line| self.add_row(format, &names, line))
+    }
+
+    fn add_row(&mut self, format: Format, names: &[String], line: &str) -> Result<()> {
+        let cells = format.cells(names, line);
+        let place = cells.as_deref().and_then(|cells| {
+            Some((cells[0].parse().ok()?, cells[1].parse().ok()?, cells[2].clone()))
+        });
+        let (point, of, sweep): (usize, usize, String) =
+            place.with_context(|| format!("this is no row of a sweep: {line}"))?;
+        let known = self.of.get_or_insert_with(|| (of, sweep.clone()));
+        ensure!(*known == (of, sweep), "point {point} is of another sweep than those before");
+        ensure!(point < of, "point {point} is not one of {of}");
+        match self.rows.insert(point, line.to_owned()) {
+            None => Ok(()),
+            Some(_) => bail!("point {point} is there twice"),
+        }
+    }
+
+    fn text(self, paths: &[PathBuf]) -> Result<String> {
+        let of = self.of.map_or(0, |(of, _)| of);
+        ensure!(of > 0, "{}: there are no rows", shown(paths));
+        let missing = || (0..of).filter(|point| !self.rows.contains_key(point));
+        if self.rows.len() < of {
+            let some: Vec<_> = missing().take(NAMED).map(|point| point.to_string()).collect();
+            let more = if missing().count() > NAMED { " and more" } else { "" };
+            let there = self.rows.len();
+            bail!("{there} of {of} points are there; missing: {}{more}; {RESUME}", some.join(", "));
+        }
+        let lines = self.header.into_iter().chain(self.rows.into_values());
+        Ok(lines.map(|line| line + "\n").collect())
+    }
+}
+
+/// What completes the file of a shard.
+const RESUME: &str = "run its sweep again with --resume";
+
+fn shown(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| Path::display(path).to_string()).collect::<Vec<_>>().join(", ")
+}

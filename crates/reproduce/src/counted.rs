@@ -1,0 +1,280 @@
+//! A program whose pages go where hardware counts who uses them: the machine of 2004 with the
+//! patch, and with what nodeward does instead.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use anyhow::{Context as _, Result};
+use nodeward_machine::{Machine as _, MoveBatch, Process};
+use nodeward_model::{CpuId, NodeId, Nodemask, Pid, Place};
+use nodeward_policy::hot::{Costs, Counts, Folio, Rules, choose};
+use nodeward_scenario::Scenario;
+use nodeward_sim::{PageAccesses, SimMachine, Spent, World};
+
+use crate::outcome::Outcome;
+use crate::runs::SEED;
+use crate::search::{LIST_MAX, Order, comparison_ps};
+
+/// Before its speed is taken, after the last change: some phases of a third of a second.
+const SETTLE_NS: u64 = 1_000_000_000;
+/// Over so much its speed is taken; from then on it does not change.
+const STEADY_NS: u64 = 8_000_000_000;
+/// Lines that the program asks for in all: 16 CPUs, each as many as was fitted.
+pub const LINES: u64 = 16 * 195_900_000;
+/// So few moves in a round are the last ones.
+const MOVES_MIN: usize = 64;
+/// Rounds over which what the seed tells as a total is spread; what is left comes with the last.
+const GIVEN_ROUNDS: u64 = 16;
+
+/// Who decides which pages move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chooser {
+    /// A page goes to the node that used it most, if that was more often than once for each of its
+    /// lines.
+    Seed,
+    /// `policy::hot`, with so much time ahead, in nanoseconds.
+    Hot(u64),
+}
+
+/// How pages come to be where they are used.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// How long accesses are counted before counters are read, in nanoseconds.
+    pub period_ns: u64,
+    /// Who decides.
+    pub chooser: Chooser,
+    /// How pages are looked up; none where calls name virtual addresses.
+    pub search: Option<Order>,
+    /// What reading counters and deciding takes in all, in nanoseconds: the seed tells it.
+    pub given_ns: u64,
+    /// Threads that move pages, each on a node of its own.
+    pub lanes: u32,
+}
+
+/// A run under way.
+struct Drive<'a> {
+    machine: &'a SimMachine,
+    pid: Pid,
+    way: Way,
+    page_bytes: u64,
+    /// Picoseconds for each address of a call.
+    address_ps: u64,
+    given_left_ns: u64,
+    moving_ns: u64,
+    moved: u64,
+    rounds: u64,
+}
+
+/// Runs the program to its end, without moving anything.
+pub fn alone(scenario: &Scenario) -> Result<Outcome> {
+    let machine = SimMachine::new(scenario, SEED);
+    begin(&machine)?;
+    Ok(finish(&machine))
+}
+
+/// Runs it to its end; its pages move to whoever touches them next, once.
+pub fn next_touch(scenario: &Scenario) -> Result<Outcome> {
+    let machine = SimMachine::new(scenario, SEED);
+    let pid = begin(&machine)?;
+    machine.run_until_populated(1_000_000_000);
+    machine.with_world(|world| world.migrate_on_fault(pid));
+    Ok(finish(&machine))
+}
+
+/// Runs it to its end; pages move as counters say, until nearly none does.
+pub fn counted(scenario: &Scenario, way: Way) -> Result<Outcome> {
+    let machine = SimMachine::new(scenario, SEED);
+    let pid = begin(&machine)?;
+    let page_bytes = scenario.machine.params.page_bytes;
+    let entries = scenario.workloads[0].memory_bytes.div_ceil(page_bytes);
+    let address_ps = way.search.map_or(0, |order| comparison_ps(order, entries) * entries);
+    let mut drive = Drive {
+        machine: &machine,
+        pid,
+        way,
+        page_bytes,
+        address_ps,
+        given_left_ns: way.given_ns,
+        moving_ns: 0,
+        moved: 0,
+        rounds: 0,
+    };
+    drive.rounds()?;
+    let numbers = [
+        ("moving-s", drive.moving_ns as f64 / 1e9),
+        ("moved", drive.moved as f64),
+        ("rounds", drive.rounds as f64),
+        ("ns-an-address", address_ps as f64 / 1e3),
+    ];
+    let outcome = finish(&machine);
+    Ok(numbers.into_iter().fold(outcome, |outcome, (name, number)| outcome.with(name, number)))
+}
+
+/// Binds the threads, as such programs do themselves.
+fn begin(machine: &SimMachine) -> Result<Pid> {
+    let process = machine.processes().into_iter().next().context("a program")?;
+    machine.with_world(|world| world.bind_threads(process.pid));
+    Ok(process.pid)
+}
+
+fn lines(world: &World) -> u64 {
+    world.counters.done.values().sum()
+}
+
+/// The time that the whole program takes: where nothing changes any more it is not simulated to its
+/// end.
+fn finish(machine: &SimMachine) -> Outcome {
+    let count = || {
+        machine.with_world(|world| {
+            [lines(world), world.counters.local_lines, world.counters.remote_lines]
+        })
+    };
+    machine.run_until(machine.now_ns() + SETTLE_NS);
+    let (began_ns, before) = (machine.now_ns(), count());
+    machine.run_until(began_ns + STEADY_NS);
+    let after = count();
+    let [done, local, remote] = [0, 1, 2].map(|index| (after[index] - before[index]) as f64);
+    let left = LINES as f64 - before[0] as f64;
+    let seconds = began_ns as f64 / 1e9 + left / done * STEADY_NS as f64 / 1e9;
+    let report = machine.with_world(|world| world.report());
+    Outcome::of(report).with("seconds", seconds).with("local", 100.0 * local / (local + remote))
+}
+
+impl Drive<'_> {
+    fn rounds(&mut self) -> Result<()> {
+        while self.machine.with_world(|world| lines(world)) < LINES {
+            self.machine.sleep_ns(self.way.period_ns);
+            let share = (self.way.given_ns / GIVEN_ROUNDS).min(self.given_left_ns);
+            self.given_left_ns -= share;
+            self.work(Spent::User, share);
+            let lists = self.decide()?;
+            self.rounds += 1;
+            self.migrate(&lists)?;
+            if lists.values().map(Vec::len).sum::<usize>() < MOVES_MIN {
+                break;
+            }
+        }
+        self.work(Spent::User, self.given_left_ns);
+        Ok(())
+    }
+
+    fn work(&self, spent: Spent, ns: u64) {
+        if ns > 0 {
+            self.machine.work_ns(spent, ns);
+        }
+    }
+
+    /// CPU time in the kernel so far, but for faults: on this kernel a call that holds a spinlock
+    /// keeps its CPU, so that is how long calls take.
+    fn in_kernel_ns(&self) -> u64 {
+        let kernel =
+            Spent::ALL.into_iter().filter(|spent| !matches!(spent, Spent::User | Spent::Fault));
+        self.machine
+            .with_world(|world| kernel.map(|spent| world.counters.spent_ns[spent as usize]).sum())
+    }
+
+    /// Reads the counters; the addresses of pages that are to move, by destination.
+    fn decide(&self) -> Result<BTreeMap<NodeId, Vec<u64>>> {
+        let mut counts = Counts::new(self.page_bytes);
+        let mut places = BTreeMap::new();
+        let nodes: Nodemask = self.machine.with_world(|world| {
+            let ids: Vec<_> = world.machine.nodes.iter().map(|node| node.id).collect();
+            for (index, &id) in ids.iter().enumerate() {
+                for seen in world.take_accesses(index) {
+                    counts.add(seen.address, seen.from, seen.lines);
+                    let most = places.entry(seen.address).or_insert((id, seen));
+                    if seen.lines > most.1.lines {
+                        *most = (id, seen);
+                    }
+                }
+            }
+            ids.into_iter().collect()
+        });
+        let mut lists: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
+        match self.way.chooser {
+            Chooser::Seed => {
+                let line = self.machine.with_world(|world| world.machine.params.line_bytes);
+                let worth = |(_, (node, seen)): &(&u64, &(NodeId, PageAccesses))| {
+                    seen.from != *node && seen.lines > self.page_bytes / line
+                };
+                for (&address, (_, seen)) in places.iter().filter(worth) {
+                    lists.entry(seen.from).or_default().push(address);
+                }
+            }
+            Chooser::Hot(ahead_ns) => {
+                let rules = self.rules(nodes, ahead_ns);
+                let addresses: Vec<u64> = counts.pages().collect();
+                let now = self.machine.hold(self.pid)?.locate(&addresses)?;
+                let now: BTreeMap<_, _> = addresses.into_iter().zip(now).collect();
+                let place = |address: u64| match now.get(&address) {
+                    Some(&Place::On(node)) => Some(Folio { address, pages: 1, node }),
+                    _ => None,
+                };
+                for each in choose(&counts, place, &rules).moves {
+                    lists.entry(each.to).or_default().push(each.address);
+                }
+            }
+        }
+        Ok(lists)
+    }
+
+    fn rules(&self, destinations: Nodemask, ahead_ns: u64) -> Rules {
+        let distances = self.machine.topology().ok().and_then(|topology| topology.distances);
+        let (local_ns, line_bytes) = self
+            .machine
+            .with_world(|world| (world.machine.params.latency_ns, world.machine.params.line_bytes));
+        let local_ns = u32::try_from(local_ns).unwrap_or(u32::MAX);
+        let costs = Costs { local_ns, distances, admin_ns: 2_000, line_bytes };
+        let misses_per_count = (ahead_ns / self.way.period_ns.max(1)).max(1);
+        Rules { costs, destinations, misses_per_count, pages_max: u64::MAX }
+    }
+
+    /// Moves pages in calls of one list each.
+    fn migrate(&mut self, lists: &BTreeMap<NodeId, Vec<u64>>) -> Result<()> {
+        let before = self.in_kernel_ns();
+        let call = |(&to, list): (&NodeId, &[u64])| {
+            let mut batch = MoveBatch::new(false);
+            list.iter().for_each(|&address| batch.push(address, to));
+            batch
+        };
+        let chunks = |(to, list): (&'_ NodeId, &'_ Vec<u64>)| {
+            list.chunks(LIST_MAX as usize).map(|list| call((to, list))).collect::<Vec<_>>()
+        };
+        let calls: Vec<_> = lists.iter().flat_map(chunks).collect();
+        let process = self.machine.hold(self.pid)?;
+        match self.way.lanes {
+            0 | 1 => calls.iter().try_for_each(|batch| self.call(&*process, batch))?,
+            lanes => self.in_lanes(lanes, &*process, &calls)?,
+        }
+        self.moving_ns += self.in_kernel_ns() - before;
+        self.moved += calls.iter().map(|batch| batch.len() as u64).sum::<u64>();
+        Ok(())
+    }
+
+    fn call(&self, process: &dyn Process, batch: &MoveBatch) -> Result<()> {
+        self.work(Spent::Kernel, self.address_ps * batch.len() as u64 / 1000);
+        process.move_pages(batch)?;
+        Ok(())
+    }
+
+    /// Each lane on the first CPU of a node, with every so many-th call.
+    fn in_lanes(&self, lanes: u32, process: &dyn Process, calls: &[MoveBatch]) -> Result<()> {
+        let firsts: Vec<CpuId> = self.machine.with_world(|world| {
+            let first = |node: &nodeward_scenario::Node| node.cpus.iter().next();
+            world.machine.nodes.iter().filter_map(first).collect()
+        });
+        let lane = |number: u32| -> Result<()> {
+            self.machine.begin_shift(number, lanes);
+            self.machine.stay_on(firsts[number as usize % firsts.len()]);
+            let ours = calls.iter().skip(number as usize).step_by(lanes as usize);
+            let done = ours.into_iter().try_for_each(|batch| self.call(process, batch));
+            self.machine.end_shift();
+            done
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..lanes).map(|number| scope.spawn(move || lane(number))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("a lane ends"))
+        })
+    }
+}

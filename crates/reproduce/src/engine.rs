@@ -1,0 +1,65 @@
+//! nodeward's own engine at work on a simulated machine: it looks, plans, moves with workers side
+//! by side, and looks again.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use nodeward_engine::{Jobs, Live, MoveRequest, Order, Selection, migrate};
+use nodeward_machine::Machine as _;
+use nodeward_model::{NodeId, NodePairs, Nodemask};
+use nodeward_policy::workers;
+use nodeward_scenario::Scenario;
+use nodeward_sim::SimMachine;
+
+use crate::outcome::Outcome;
+use crate::runs::SEED;
+
+const FROM: NodeId = NodeId(0);
+const TO: NodeId = NodeId(1);
+
+/// Moves the first process from node 0 to node 1 once all memory is there, with as many workers as
+/// it is told, on CPUs that the policy chooses. The outcome has these numbers: `moving_ms`, `pages`
+/// that were moved, and `workers`.
+///
+/// # Errors
+///
+/// If there is no process, or the move does not come about.
+pub fn moved_by(scenario: &Scenario, jobs: Jobs) -> Result<Outcome> {
+    let sim = SimMachine::new(scenario, SEED);
+    sim.run_until_populated(scenario.time_ns);
+    let pid = sim.processes().first().context("no process")?.pid;
+    let orders: Arc<[Order]> =
+        [Order { pairs: NodePairs::in_order(&[FROM], &[TO]), pages: None }].into();
+    let to: Nodemask = [TO].into_iter().collect();
+    let request = MoveRequest {
+        orders: vec![orders],
+        selection: Selection::default(),
+        jobs,
+        cpus: workers::cpus(&sim.topology()?, &to, &sim.usable_cpus()?),
+        rate_bytes_per_s: None,
+        stall_ns: None,
+    };
+    let report = migrate(&sim, &[sim.hold(pid)?], &request, &Live::default(), None)?;
+    Ok(Outcome::of(sim.report())
+        .with("moving_ms", report.moving_ns as f64 / 1e6)
+        .with("pages", report.account().moved as f64)
+        .with("workers", f64::from(report.workers)))
+}
+
+/// By as many workers as pay.
+///
+/// # Errors
+///
+/// As [`moved_by`].
+pub fn moved_by_all_that_pay(scenario: &Scenario) -> Result<Outcome> {
+    moved_by(scenario, Jobs::Auto)
+}
+
+/// By one worker.
+///
+/// # Errors
+///
+/// As [`moved_by`].
+pub fn moved_by_one(scenario: &Scenario) -> Result<Outcome> {
+    moved_by(scenario, Jobs::Fixed(1))
+}

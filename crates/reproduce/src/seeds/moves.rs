@@ -1,0 +1,45 @@
+//! Figures that the tables about moves have in common.
+
+use nodeward_sim::MoveReport;
+
+use crate::outcome::Outcome;
+
+/// The first move of an action.
+///
+/// # Panics
+///
+/// If there was none: a mistake of the table.
+fn first(outcome: &Outcome, action: usize) -> &MoveReport {
+    outcome.moves(action).next().expect("the action moves something")
+}
+
+/// Nanoseconds of a step of an action's first move.
+fn step_ns(moved: &MoveReport, step: &str) -> f64 {
+    moved.step_ns.get(step).copied().unwrap_or(0) as f64
+}
+
+/// The share that steps have in the time of an action's first move, in per cent.
+pub fn step_percent(outcome: &Outcome, action: usize, steps: &[&str]) -> f64 {
+    let moved = first(outcome, action);
+    let all: u64 = moved.step_ns.values().sum();
+    let part: f64 = steps.iter().map(|step| step_ns(moved, step)).sum();
+    part * 100.0 / all.max(1) as f64
+}
+
+/// Microseconds that a step of an action's first move took for each of so many things.
+pub fn step_us(outcome: &Outcome, action: usize, step: &str, things: f64) -> f64 {
+    step_ns(first(outcome, action), step) / 1e3 / things
+}
+
+/// Bytes that an action's first move moved, in 10^9.
+pub fn gigabytes(outcome: &Outcome, action: usize) -> f64 {
+    let bytes = first(outcome, action).account.moved * outcome.report.machine.page_bytes;
+    bytes as f64 / 1e9
+}
+
+/// How fast an action's first move was, with so many calls beside the first one, each of so many
+/// microseconds; in 10^9 bytes a second.
+pub fn gb_per_s(outcome: &Outcome, action: usize, calls: f64, call_us: f64) -> f64 {
+    let ms = outcome.move_ms(action) + calls * call_us / 1e3;
+    gigabytes(outcome, action) * 1e3 / ms
+}

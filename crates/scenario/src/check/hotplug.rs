@@ -1,0 +1,40 @@
+//! Whether what is done to the machine concerns parts that it has.
+
+use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask};
+
+use super::{Flaw, Spot, ensure};
+use crate::{ActionKind, Machine};
+
+/// An action that is done to the machine.
+pub(super) fn check(
+    machine: &Machine,
+    spot: impl Fn(&'static str) -> Spot,
+    kind: &ActionKind,
+) -> Result<(), Flaw> {
+    match kind {
+        ActionKind::CpusOff { cpus: named } | ActionKind::CpusOn { cpus: named } => {
+            cpus(machine, spot("cpus"), named)
+        }
+        ActionKind::MemoryOff { node } | ActionKind::MemoryOn { node } => {
+            memory(machine, spot("node"), *node)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cpus(machine: &Machine, spot: Spot, cpus: &Cpumask) -> Result<(), Flaw> {
+    ensure(!cpus.is_empty(), spot, || "no CPU is named".to_owned(), "a CPU at least")?;
+    let all = machine.cpus();
+    let odd: Option<CpuId> = cpus.without(&all).first();
+    let what = || odd.map(|cpu| format!("there is no CPU {cpu}")).unwrap_or_default();
+    ensure(odd.is_none(), spot, what, format!("some of the CPUs {all}"))
+}
+
+/// A node that has memory.
+pub(super) fn memory(machine: &Machine, spot: Spot, node: NodeId) -> Result<(), Flaw> {
+    let with_memory = machine.nodes.iter().filter(|node| node.memory_bytes > 0);
+    let with_memory: Nodemask = with_memory.map(|node| node.id).collect();
+    let what = || format!("there is no memory on node {node}");
+    let expected = format!("one of the nodes with memory: {with_memory}");
+    ensure(with_memory.contains(node), spot, what, expected)
+}

@@ -1,0 +1,296 @@
+//! Grids: every combination of some values of some keys, each with every seed, in one order; and
+//! shards, which cut that order for several machines.
+
+use std::str::FromStr;
+
+/// Points of a grid.
+pub const POINTS_MAX: usize = 100_000;
+
+/// What is wrong with a grid, and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; expected {expected}")]
+pub struct GridError {
+    what: String,
+    expected: &'static str,
+}
+
+impl GridError {
+    fn new(what: impl Into<String>, expected: &'static str) -> Self {
+        Self { what: what.into(), expected }
+    }
+}
+
+/// A key of a scenario and the values that it takes, in their order, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    key: String,
+    values: Vec<String>,
+}
+
+impl Axis {
+    /// The key, such as `machine.latency`.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The values, as `--set` takes them; one at least.
+    pub fn values(&self) -> &[String] {
+        &self.values
+    }
+}
+
+impl FromStr for Axis {
+    type Err = GridError;
+
+    /// From `KEY=VALUE,...`, where a value may be a range.
+    fn from_str(text: &str) -> Result<Self, GridError> {
+        let expected = "KEY=VALUE,VALUE,... such as machine.latency=80ns,120ns";
+        let wrong = || GridError::new(format!("'{text}' is no line of a grid"), expected);
+        let (key, list) = text.split_once('=').ok_or_else(wrong)?;
+        let key = key.trim().to_owned();
+        if key.is_empty() || text.chars().any(char::is_control) {
+            return Err(wrong());
+        }
+        let mut values = Vec::new();
+        for part in parts(list) {
+            let part = part.trim();
+            if part.is_empty() {
+                return Err(GridError::new(format!("'{text}' has an empty value"), expected));
+            }
+            values.extend(expanded(part)?);
+            within(values.len())?;
+        }
+        once(&values, |value| format!("{key} takes {value} twice"))?;
+        Ok(Self { key, values })
+    }
+}
+
+/// A list cut at its commas, but not inside of quotes or brackets.
+fn parts(list: &str) -> Vec<&str> {
+    let (mut is_quoted, mut depth) = (false, 0_i32);
+    list.split(|letter: char| {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '[' | '{' if !is_quoted => depth += 1,
+            ']' | '}' if !is_quoted => depth -= 1,
+            _ => {}
+        }
+        letter == ',' && !is_quoted && depth <= 0
+    })
+    .collect()
+}
+
+/// What a range stands for; anything else stands for itself.
+fn expanded(part: &str) -> Result<Vec<String>, GridError> {
+    let Some((from, rest)) = part.split_once("..").filter(|_| !part.starts_with('"')) else {
+        return Ok(vec![part.to_owned()]);
+    };
+    let wrong = || {
+        GridError::new(
+            format!("'{part}' is no range"),
+            "A..B, A..B+STEP or A..B*FACTOR such as 1..8, 0..100ns+20ns or 1MiB..16MiB*2, with \
+             whole numbers, from a smaller to a larger one in the same unit",
+        )
+    };
+    let (to, step) = match rest.find(['+', '*']) {
+        Some(at) => (&rest[..at], Some((&rest[at..=at], &rest[at + 1..]))),
+        None => (rest, None),
+    };
+    let (from, to) = (quantity(from).ok_or_else(wrong)?, quantity(to).ok_or_else(wrong)?);
+    let step = match step {
+        None => Step::Plus(1),
+        Some(("+", step)) => {
+            let (step, unit) = quantity(step).ok_or_else(wrong)?;
+            let fits = unit.is_empty() || unit == to.1;
+            Step::Plus(Some(step).filter(|_| fits).ok_or_else(wrong)?)
+        }
+        Some((_, factor)) => Step::Times(factor.trim().parse().map_err(|_| wrong())?),
+    };
+    // 0 has no unit, as nowhere.
+    let is_one_unit = from.1 == to.1 || from == (0, "");
+    let ends = is_one_unit && from.0 <= to.0 && step.goes_on(from.0);
+    let numbers = if ends { numbers(from.0, to.0, step)? } else { return Err(wrong()) };
+    Ok(numbers.into_iter().map(|number| format!("{number}{}", to.1)).collect())
+}
+
+/// From one number of a range to the next.
+#[derive(Clone, Copy)]
+enum Step {
+    Plus(u64),
+    Times(u64),
+}
+
+impl Step {
+    /// Whether a range from here comes to an end.
+    fn goes_on(self, from: u64) -> bool {
+        match self {
+            Self::Plus(step) => step > 0,
+            Self::Times(factor) => factor > 1 && from > 0,
+        }
+    }
+
+    fn after(self, number: u64) -> Option<u64> {
+        match self {
+            Self::Plus(step) => number.checked_add(step),
+            Self::Times(factor) => number.checked_mul(factor),
+        }
+    }
+}
+
+/// The numbers of a range, its end included if they meet it.
+fn numbers(from: u64, to: u64, step: Step) -> Result<Vec<u64>, GridError> {
+    let all = std::iter::successors(Some(from), |&number| step.after(number));
+    let some: Vec<_> = all.take_while(|&number| number <= to).take(POINTS_MAX + 1).collect();
+    within(some.len()).map(|()| some)
+}
+
+/// A whole number and its unit, which may be none.
+fn quantity(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim();
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let is_unit = unit.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '/');
+    number.parse().ok().filter(|_| is_unit).map(|number| (number, unit))
+}
+
+fn within(points: usize) -> Result<(), GridError> {
+    match points <= POINTS_MAX {
+        true => Ok(()),
+        false => Err(GridError::new("the grid has too many points", "100000 of them at most")),
+    }
+}
+
+/// Refuses a list with equal items.
+fn once<T: Ord>(items: &[T], told: impl Fn(&T) -> String) -> Result<(), GridError> {
+    let mut sorted: Vec<_> = items.iter().collect();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => Err(GridError::new(told(pair[0]), "each once")),
+    }
+}
+
+/// Seeds, each once, from text such as `1-5` or `1,7,10-12`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds(Vec<u64>);
+
+impl FromStr for Seeds {
+    type Err = GridError;
+
+    fn from_str(text: &str) -> Result<Self, GridError> {
+        let wrong = || GridError::new(format!("'{text}' is no list of seeds"), "such as 1-5 or 7");
+        let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+        let mut seeds = Vec::new();
+        for part in text.split(',') {
+            let (from, to) = part.split_once('-').unwrap_or((part, part));
+            let (from, to) = (number(from)?, number(to)?);
+            if from > to {
+                return Err(wrong());
+            }
+            seeds.extend(numbers(from, to, Step::Plus(1))?);
+            within(seeds.len())?;
+        }
+        once(&seeds, |seed| format!("seed {seed} stands twice in '{text}'"))?;
+        Ok(Self(seeds))
+    }
+}
+
+/// Every combination of the values of some axes, each with every seed.
+///
+/// Points are numbered from 0. The seed changes fastest, then the last axis, the first one slowest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grid {
+    axes: Vec<Axis>,
+    seeds: Vec<u64>,
+}
+
+/// A point of a grid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GridPoint<'a> {
+    /// Its number.
+    pub number: usize,
+    /// The value of each axis, in their order.
+    pub values: Vec<&'a str>,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Grid {
+    /// The grid of these axes; without any, a point for each seed.
+    ///
+    /// # Errors
+    /// A key stands twice, or there are more than [`POINTS_MAX`] points.
+    pub fn new(axes: Vec<Axis>, Seeds(seeds): Seeds) -> Result<Self, GridError> {
+        let keys: Vec<_> = axes.iter().map(Axis::key).collect();
+        once(&keys, |key| format!("{key} has two lines of the grid"))?;
+        let counts = axes.iter().map(|axis| axis.values.len());
+        let points = counts.fold(seeds.len(), usize::saturating_mul);
+        within(points)?;
+        Ok(Self { axes, seeds })
+    }
+
+    /// The axes, in their order.
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// The seeds, in their order; one at least.
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
+    }
+
+    /// How many points there are, 1 or more.
+    pub fn points(&self) -> usize {
+        self.axes.iter().map(|axis| axis.values.len()).product::<usize>() * self.seeds.len()
+    }
+
+    /// The point of a number below [`Grid::points`].
+    pub fn point(&self, number: usize) -> GridPoint<'_> {
+        let mut rest = number / self.seeds.len();
+        let slower = self.axes.iter().rev().map(|axis| {
+            let value = &axis.values[rest % axis.values.len()];
+            rest /= axis.values.len();
+            value.as_str()
+        });
+        let mut values: Vec<_> = slower.collect();
+        values.reverse();
+        GridPoint { number, values, seed: self.seeds[number % self.seeds.len()] }
+    }
+}
+
+/// One of several parts of a grid: of `n` shards, the `i`th has the points `i - 1`, `i - 1 + n` and
+/// so on. Neighbours cost alike, so shards do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    index: usize,
+    count: usize,
+}
+
+impl Shard {
+    /// All of it.
+    pub const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// The numbers of its points, of a grid of so many.
+    pub fn numbers(self, points: usize) -> impl Iterator<Item = usize> {
+        (self.index..points).step_by(self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = GridError;
+
+    /// From `i/n`, with `i` from 1 to `n`.
+    fn from_str(text: &str) -> Result<Self, GridError> {
+        let wrong = || {
+            let expected = "I/N, from 1/N to N/N, such as 3/16, and 100000/100000 at most";
+            GridError::new(format!("'{text}' is no shard"), expected)
+        };
+        let (number, count) = text.split_once('/').ok_or_else(wrong)?;
+        let parsed = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
+        let (number, count) = (parsed(number)?, parsed(count)?);
+        match (1..=count).contains(&number) && count <= POINTS_MAX {
+            true => Ok(Self { index: number - 1, count }),
+            false => Err(wrong()),
+        }
+    }
+}

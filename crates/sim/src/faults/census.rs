@@ -1,0 +1,188 @@
+//! What there is, counted anew: for checkers, which do their sums elsewhere.
+//!
+//! Pages in use are counted page by page, not by the counts that the machine works with; those
+//! stand beside them.
+
+use nodeward_model::{NodeId, Pid};
+
+use super::contents::Stale;
+use crate::machine::SimMachine;
+use crate::space::{Space, SpaceId};
+use crate::world::World;
+
+/// Stale pages that a census names at most; it counts all.
+const NAMED_MAX: usize = 16;
+
+/// Everything at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Census {
+    /// The moment, in virtual nanoseconds.
+    pub at_ns: u64,
+    /// By node, in the order of the machine.
+    pub nodes: Vec<NodeCensus>,
+    /// The processes that have not ended, or still have pages.
+    pub processes: Vec<ProcessCensus>,
+    /// Base pages that came into sight as copies; none unless the scenario has a table `[faults]`.
+    pub landed: Option<u64>,
+    /// Folios in sight whose contents are not those that were written to them: the first few.
+    pub stale: Vec<StalePage>,
+    /// How many folios those are in all.
+    pub stale_folios: u64,
+}
+
+/// A node's memory, in base pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeCensus {
+    /// Which.
+    pub node: NodeId,
+    /// All that it has; none while its memory is off.
+    pub capacity: u64,
+    /// Free, and in no list.
+    pub free: u64,
+    /// In lists of CPUs, list by list.
+    pub in_lists: u64,
+    /// The same as the zone has it in its sum.
+    pub in_lists_by_sum: u64,
+    /// On their way back to the zone.
+    pub on_the_way: u64,
+    /// Taken for copies that are not in sight yet, as the machine counts them.
+    pub held: u64,
+    /// The same, counted copy by copy; none unless the scenario has a table `[faults]`.
+    pub held_for_copies: Option<u64>,
+    /// Taken by tests and never used.
+    pub taken: u64,
+    /// Of processes, page by page.
+    pub in_use: u64,
+    /// The same as the machine counts it.
+    pub in_use_by_sum: u64,
+}
+
+/// A process's memory, in base pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessCensus {
+    /// Its pid.
+    pub pid: Pid,
+    /// What it is called.
+    pub name: String,
+    /// Whether it has ended, with pages that were not given back yet.
+    pub ended: bool,
+    /// What it maps.
+    pub mapped: u64,
+    /// By node, in the order of the machine; those out of sight are where they were.
+    pub pages: Vec<u64>,
+    /// Those out of sight.
+    pub in_flight: u64,
+    /// Those that move to whoever touches them next.
+    pub lazy: u64,
+}
+
+/// A folio in sight with contents that are not those that were written to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StalePage {
+    /// Whose.
+    pub pid: Pid,
+    /// Its first address.
+    pub address: u64,
+    /// Stands for what was written to it last.
+    pub written: u64,
+    /// Stands for what it has; 0 for what was there before.
+    pub holds: u64,
+}
+
+impl World {
+    /// What there is now, counted anew. It takes as long as there are pages of mixed places.
+    pub fn census(&self) -> Census {
+        let nodes = self.machine.nodes.len();
+        let (mut in_use, mut by_sum) = (vec![0; nodes], vec![0; nodes]);
+        let mut processes = Vec::new();
+        for space in &self.spaces {
+            let process = process(space, nodes);
+            add(&mut in_use, &process.pages);
+            add(&mut by_sum, &space.count_all(nodes)[..nodes]);
+            if !process.ended || process.pages.iter().any(|&pages| pages > 0) {
+                processes.push(process);
+            }
+        }
+        let contents = &self.faults.contents;
+        let copies = contents.is_on().then(|| contents.pages_for_copies(nodes));
+        let mut census: Vec<_> = (0..nodes).map(|node| self.node_census(node)).collect();
+        for (index, node) in census.iter_mut().enumerate() {
+            node.in_use = in_use[index];
+            node.in_use_by_sum = by_sum[index];
+            node.held_for_copies = copies.as_ref().map(|copies| copies[index]);
+        }
+        let stale = self.stale_pages();
+        Census {
+            at_ns: self.now_ns,
+            nodes: census,
+            processes,
+            landed: contents.is_on().then_some(contents.landed),
+            stale_folios: stale.len() as u64,
+            stale: stale.into_iter().take(NAMED_MAX).collect(),
+        }
+    }
+
+    /// A node without what is in use.
+    fn node_census(&self, node: usize) -> NodeCensus {
+        let zone = &self.memory.zones[node];
+        NodeCensus {
+            node: self.layout.node_ids[node],
+            capacity: zone.managed_pages,
+            free: zone.free_pages,
+            in_lists: self.memory.listed(node),
+            in_lists_by_sum: zone.listed_pages(),
+            on_the_way: self.huge_on_the_way(node),
+            held: self.memory.held[node],
+            held_for_copies: None,
+            taken: self.memory.taken[node],
+            in_use: 0,
+            in_use_by_sum: 0,
+        }
+    }
+
+    /// All stale folios whose pages are there still.
+    fn stale_pages(&self) -> Vec<StalePage> {
+        let page_bytes = self.machine.params.page_bytes;
+        let tell = |(&(space, region, page), stale): (&(SpaceId, usize, u64), &Stale)| {
+            let Stale { written, holds } = *stale;
+            let space = &self.spaces[space];
+            let region = &space.regions[region];
+            let is_there = page < region.pages && region.page(page).node().is_some();
+            let address = region.start + page * page_bytes;
+            is_there.then_some(StalePage { pid: space.pid, address, written, holds })
+        };
+        self.faults.contents.stale.iter().filter_map(tell).collect()
+    }
+}
+
+impl SimMachine {
+    /// What there is now, as [`World::census`] has it.
+    pub fn census(&self) -> Census {
+        self.look(World::census)
+    }
+
+    /// Looks at the world, without time.
+    pub fn look<T>(&self, at: impl FnOnce(&World) -> T) -> T {
+        at(&self.stage.lock().world)
+    }
+}
+
+fn process(space: &Space, nodes: usize) -> ProcessCensus {
+    let mut sums = vec![0; nodes + 2];
+    space.regions.iter().for_each(|region| region.recount(&mut sums));
+    let (lazy, in_flight) = (sums[nodes], sums[nodes + 1]);
+    sums.truncate(nodes);
+    ProcessCensus {
+        pid: space.pid,
+        name: space.name.clone(),
+        ended: space.ended,
+        mapped: space.regions.iter().map(|region| region.pages).sum(),
+        pages: sums,
+        in_flight,
+        lazy,
+    }
+}
+
+fn add(sums: &mut [u64], counts: &[u64]) {
+    sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+}

@@ -1,0 +1,221 @@
+//! Whether pages that moved have the contents that were written to them.
+//!
+//! A page in sight has what was written to it last; that needs no note. One that is taken out of
+//! sight gets a stamp, and a list of the CPUs that can still write to it through translations that
+//! they did not forget yet. A write through one makes the stamp another one. The copy carries the
+//! stamp that the page had when its copy began. At the landing both are compared.
+
+use std::collections::BTreeMap;
+
+use nodeward_migrate::Slice;
+use nodeward_scenario::Bug;
+
+use crate::mover::{Folio, Seat, Way, folios_of};
+use crate::space::SpaceId;
+use crate::task::{CpuSet, Op, Part};
+use crate::world::World;
+
+/// A folio by its space, its region and its first page.
+type Key = (SpaceId, usize, u64);
+
+/// A folio out of sight.
+#[derive(Clone, Debug)]
+struct Away {
+    pages: u64,
+    /// The index of the node where its copy will be.
+    to: usize,
+    /// Stands for what was written to it last.
+    written: u64,
+    /// When its copy began, and what was copied.
+    copied: Option<(u64, u64)>,
+    /// Which of [`Contents::sights`].
+    sight: u64,
+}
+
+/// Which CPUs see a batch of folios through old translations.
+#[derive(Clone, Debug)]
+struct Sight {
+    space: SpaceId,
+    /// Until when each does, in virtual nanoseconds.
+    until_ns: BTreeMap<usize, u64>,
+    /// Folios that are still out of sight.
+    folios: usize,
+}
+
+/// A folio whose contents are not those that were written to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stale {
+    /// Stands for what was written to it last.
+    pub written: u64,
+    /// Stands for what it has.
+    pub holds: u64,
+}
+
+/// What is known of contents; nothing unless somebody wants to know.
+#[derive(Debug)]
+pub(super) struct Contents {
+    on: bool,
+    /// The last stamp that was given.
+    stamp: u64,
+    away: BTreeMap<Key, Away>,
+    sights: BTreeMap<u64, Sight>,
+    /// By first page.
+    pub stale: BTreeMap<Key, Stale>,
+    /// Base pages that came into sight as copies.
+    pub landed: u64,
+}
+
+impl Contents {
+    /// With nothing out of sight.
+    pub fn new(on: bool) -> Self {
+        let (away, sights, stale) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { on, stamp: 0, away, sights, stale, landed: 0 }
+    }
+
+    /// Whether somebody wants to know.
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Pages on nodes that wait for the contents of folios out of sight.
+    pub fn pages_for_copies(&self, nodes: usize) -> Vec<u64> {
+        let mut pages = vec![0; nodes];
+        self.away.values().for_each(|away| pages[away.to] += away.pages);
+        pages
+    }
+
+    fn next_stamp(&mut self) -> u64 {
+        self.stamp += 1;
+        self.stamp
+    }
+
+    /// A CPU writes to all that it can of a region, in a turn from one time to another one.
+    fn write(&mut self, cpu: usize, folios: std::ops::RangeInclusive<Key>, turn_ns: [u64; 2]) {
+        let [began_ns, ended_ns] = turn_ns;
+        let Self { stamp, away, sights, .. } = self;
+        for (_, away) in away.range_mut(folios) {
+            let until_ns = sights.get(&away.sight).and_then(|sight| sight.until_ns.get(&cpu));
+            let Some(&until_ns) = until_ns.filter(|&&until_ns| until_ns > began_ns) else {
+                continue;
+            };
+            let last_ns = until_ns.min(ended_ns);
+            if away.copied.is_none_or(|(at_ns, _)| last_ns > at_ns) {
+                *stamp += 1;
+                away.written = *stamp;
+            }
+        }
+    }
+}
+
+impl World {
+    /// Folios were taken out of sight. Pages that move to whoever touches them next were so before.
+    pub(crate) fn note_away(&mut self, way: &Way, seats: &[Seat], left: &[usize]) {
+        if !self.faults.contents.on || left.is_empty() {
+            return;
+        }
+        let stamp = self.faults.contents.next_stamp();
+        let first = self.folio_byte(way.space, &seats[left[0]].folio);
+        let cpus = self.spaces[way.space].cpus.iter();
+        let see = cpus.filter(|_| !first.is_lazy()).map(|cpu| (cpu, u64::MAX)).collect();
+        let sight = Sight { space: way.space, until_ns: see, folios: left.len() };
+        self.faults.contents.sights.insert(stamp, sight);
+        for folio in left.iter().map(|&index| &seats[index].folio) {
+            let (pages, to) = (folio.len(), way.to);
+            let away = Away { pages, to, written: stamp, copied: None, sight: stamp };
+            self.faults.contents.away.insert(key(way.space, folio), away);
+        }
+    }
+
+    /// CPUs were told to forget a space's translations: these will have at some time, by CPU, and
+    /// all others have.
+    pub(crate) fn note_flush(&mut self, space: SpaceId, until: impl Fn(usize) -> Option<u64>) {
+        let now_ns = self.now_ns;
+        let of_space = |sight: &&mut Sight| sight.space == space;
+        for sight in self.faults.contents.sights.values_mut().filter(of_space) {
+            for (&cpu, until_ns) in &mut sight.until_ns {
+                *until_ns = until(cpu).unwrap_or(now_ns).min(*until_ns);
+            }
+        }
+    }
+
+    /// The copy of these parts of a batch begins.
+    pub(crate) fn note_copies(&mut self, space: SpaceId, seats: &[Seat], slices: &[Slice]) {
+        if !self.faults.contents.on {
+            return;
+        }
+        let copied = folios_of(seats, slices, self.machine.params.page_bytes);
+        let left_out = copied.first().copied().filter(|_| self.has_bug(Bug::StaleCopy));
+        for index in copied.into_iter().filter(|index| Some(*index) != left_out) {
+            self.note_copy(space, &seats[index].folio);
+        }
+    }
+
+    /// The copy of a folio begins.
+    pub(crate) fn note_copy(&mut self, space: SpaceId, folio: &Folio) {
+        let now_ns = self.now_ns;
+        if let Some(away) = self.faults.contents.away.get_mut(&key(space, folio)) {
+            away.copied = Some((now_ns, away.written));
+        }
+    }
+
+    /// A CPU went through a part, since this time, and wrote to it.
+    pub(crate) fn note_writes(&mut self, cpu: usize, part: &Part, began_ns: u64) {
+        if self.faults.contents.away.is_empty() {
+            return;
+        }
+        let region = &self.spaces[part.space].regions[part.region];
+        let pages = region.pages_of_granules(part.first..part.first + part.granules);
+        let at = |page: u64| (part.space, part.region, page);
+        let turn_ns = [began_ns, self.now_ns];
+        self.faults.contents.write(cpu, at(pages.start)..=at(pages.end.max(1) - 1), turn_ns);
+    }
+
+    /// A folio is in sight again: as a copy, or as it was.
+    pub(crate) fn note_back(&mut self, space: SpaceId, folio: &Folio, as_copy: bool) {
+        let key = key(space, folio);
+        let Some(away) = self.faults.contents.away.get(&key) else { return };
+        let sight = away.sight;
+        if as_copy {
+            self.finish_writes(key, sight);
+        }
+        let contents = &mut self.faults.contents;
+        let Some(away) = contents.away.remove(&key) else { return };
+        if let Some(entry) = contents.sights.get_mut(&sight) {
+            entry.folios -= 1;
+            if entry.folios == 0 {
+                contents.sights.remove(&sight);
+            }
+        }
+        if !as_copy {
+            return;
+        }
+        contents.landed += away.pages;
+        contents.stale.remove(&key);
+        let holds = away.copied.map_or(0, |(_, stamp)| stamp);
+        if holds != away.written {
+            contents.stale.insert(key, Stale { written: away.written, holds });
+        }
+    }
+
+    /// Lets CPUs write to a folio that are in the middle of a turn through it.
+    fn finish_writes(&mut self, key: Key, sight: u64) {
+        let Some(sight) = self.faults.contents.sights.get(&sight) else { return };
+        let late = sight.until_ns.iter().filter(|&(_, &until_ns)| until_ns > 0);
+        let cpus = CpuSet::of(late.map(|(&cpu, _)| cpu));
+        for cpu in cpus.iter() {
+            let task = self.cpus[cpu].running.and_then(|task| self.tasks.get(task as usize));
+            let Some(Op::Lines(lines)) = task.and_then(|task| task.op) else { continue };
+            let (part, region) = (lines.part, &self.spaces[key.0].regions[key.1]);
+            let pages = region.pages_of_granules(part.first..part.first + part.granules);
+            let is_there = (part.space, part.region) == (key.0, key.1) && pages.contains(&key.2);
+            if is_there && lines.access.writes_milli > 0 && self.is_in_turn(cpu) {
+                let turn_ns = [self.turn_began_ns(cpu), self.now_ns];
+                self.faults.contents.write(cpu, key..=key, turn_ns);
+            }
+        }
+    }
+}
+
+fn key(space: SpaceId, folio: &Folio) -> Key {
+    (space, folio.region, folio.pages.start)
+}

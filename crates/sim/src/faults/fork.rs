@@ -1,0 +1,200 @@
+//! Processes that fork: parent and child share all pages until one of them is written to.
+//!
+//! A page that is shared is the parent's here, with a note that it is shared. When the parent
+//! writes to it, it gets a copy, and the old page becomes the child's own. The child itself does
+//! nothing but live for a while. What the parent unmaps meanwhile goes at once.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use crate::scale::scale;
+use crate::space::{PageByte, Region, SpaceId};
+use crate::task::{CpuSet, Lines, Op, Part, Program, Spent, Task, TaskId};
+use crate::world::World;
+
+/// Pages of a region that a child shares, a bit for each.
+#[derive(Clone, Debug, Default)]
+pub struct SharedPages(Vec<u64>);
+
+impl SharedPages {
+    /// The pages of a region that are there.
+    fn of(region: &Region) -> Self {
+        let mut shared = Self(vec![0; region.pages.div_ceil(64) as usize]);
+        let mut page = 0;
+        while page < region.pages {
+            let (byte, alike) = region.run(page, region.pages);
+            if byte != PageByte::ABSENT {
+                (page..page + alike)
+                    .for_each(|page| shared.0[page as usize / 64] |= 1 << (page % 64));
+            }
+            page += alike;
+        }
+        shared
+    }
+
+    /// Whether a page is shared.
+    pub fn contains(&self, page: u64) -> bool {
+        self.0.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
+    }
+
+    /// Ends the sharing of some pages.
+    pub fn remove(&mut self, pages: Range<u64>) {
+        for page in pages {
+            if let Some(word) = self.0.get_mut(page as usize / 64) {
+                *word &= !(1 << (page % 64));
+            }
+        }
+    }
+
+    /// Those of some pages that are shared.
+    fn among(&self, pages: Range<u64>) -> impl Iterator<Item = u64> + '_ {
+        let mut page = pages.start;
+        std::iter::from_fn(move || {
+            while page < pages.end {
+                let word = self.0.get(page as usize / 64).copied().unwrap_or(0) >> (page % 64);
+                let found = page + u64::from(word.trailing_zeros());
+                if word != 0 && found < pages.end {
+                    page = found + 1;
+                    return Some(found);
+                }
+                page = (page / 64 + 1) * 64;
+            }
+            None
+        })
+    }
+}
+
+/// Who is whose child.
+#[derive(Debug, Default)]
+pub struct Families {
+    /// The parent of each child.
+    parents: BTreeMap<SpaceId, SpaceId>,
+    /// The child of each parent that has one now.
+    children: BTreeMap<SpaceId, SpaceId>,
+}
+
+/// Lets processes fork, one after the other.
+struct Forks {
+    spaces: VecDeque<SpaceId>,
+    /// How long the children live, in nanoseconds.
+    for_ns: u64,
+}
+
+/// Lives for a while.
+struct Child {
+    until_ns: u64,
+}
+
+impl World {
+    /// Whether a process was forked by an action.
+    pub(crate) fn is_child(&self, space: SpaceId) -> bool {
+        self.faults.families.parents.contains_key(&space)
+    }
+
+    /// Lets processes fork.
+    pub(crate) fn fork_all(&mut self, spaces: VecDeque<SpaceId>, for_ns: u64) {
+        self.start_kernel_task(None, Box::new(Forks { spaces, for_ns }));
+    }
+
+    /// Makes a process's child; returns how long that takes: each entry is read-only from then on.
+    fn fork(&mut self, cpu: usize, parent: SpaceId, for_ns: u64) -> u64 {
+        let (page_bytes, nodes) = (self.machine.params.page_bytes, self.machine.nodes.len());
+        let space = &mut self.spaces[parent];
+        let (name, group) = (space.name.clone(), space.group);
+        let (mut regions, mut entries) = (Vec::new(), 0);
+        for region in &mut space.regions {
+            let granules = region.granules() as u64;
+            let mut copy = Region::new(region.start, region.pages, page_bytes, nodes, granules);
+            copy.placement = region.placement.clone();
+            regions.push(copy);
+            let shared = SharedPages::of(region);
+            entries += shared.among(0..region.pages).count() as u64;
+            region.shared_with_child = Some(shared);
+        }
+        let child = self.add_space(name, regions, group);
+        self.faults.families.parents.insert(child, parent);
+        self.faults.families.children.insert(parent, child);
+        self.counters.forks += 1;
+        let program = Child { until_ns: self.now_ns.saturating_add(for_ns) };
+        let task = Task::new(CpuSet::of(0..self.cpus.len()), Box::new(program));
+        self.start_task(Task { space: Some(child), ..task });
+        let protect_ns = entries.saturating_mul(self.machine.params.unmap_page_ns);
+        protect_ns.saturating_add(self.flush(cpu, parent, entries))
+    }
+
+    /// Ends what a process shares with its parent, if it has one.
+    pub(crate) fn part_from_parent(&mut self, child: SpaceId) {
+        let families = &mut self.faults.families;
+        let Some(parent) = families.parents.get(&child) else { return };
+        families.children.remove(parent);
+        let regions = &mut self.spaces[*parent].regions;
+        regions.iter_mut().for_each(|region| region.shared_with_child = None);
+    }
+
+    /// Gives a process copies of the shared pages that it wrote to in a turn through a part, and
+    /// takes the time for that from the CPU. Streams write to a page once for all of its lines.
+    pub(crate) fn copy_on_write(&mut self, cpu: usize, lines: &Lines, done: u64) {
+        let Part { space, region, first, granules } = lines.part;
+        let entry = &self.spaces[space].regions[region];
+        let Some(shared) = &entry.shared_with_child else { return };
+        let pages = entry.pages_of_granules(first..first + granules);
+        let count = shared.among(pages.clone()).count() as u64;
+        let params = &self.machine.params;
+        let on_page = if lines.reused { 1 } else { (params.page_bytes / params.line_bytes).max(1) };
+        let written = scale(done / on_page, u64::from(lines.access.writes_milli), 1000);
+        let milli = scale(written * 1000, count, (pages.end - pages.start).max(1));
+        let [rest, begin] = [(); 2].map(|()| self.faults.chance.next_value());
+        let hit = (milli / 1000 + u64::from(rest % 1000 < milli % 1000)).min(count) as usize;
+        let entry = &self.spaces[space].regions[region];
+        let Some(shared) = &entry.shared_with_child else { return };
+        let middle = pages.start + begin % (pages.end - pages.start).max(1);
+        let in_turn = shared.among(middle..pages.end).chain(shared.among(pages.start..middle));
+        let in_sight = in_turn.filter(|&page| !entry.page(page).is_in_flight());
+        let hit: Vec<_> = in_sight.take(hit).collect();
+        let ns = self.copy_shared(cpu, (space, region), &hit);
+        self.steal_time(cpu, ns);
+    }
+
+    /// Gives a process copies of shared pages, as far as there is memory: without, it tries again
+    /// in its next turn. Returns how long that takes.
+    fn copy_shared(&mut self, cpu: usize, place: (SpaceId, usize), pages: &[u64]) -> u64 {
+        let (space, region) = place;
+        let Some(&child) = self.faults.families.children.get(&space) else { return 0 };
+        let Some(&first) = pages.first() else { return 0 };
+        let Some(to) = self.node_for(cpu, space, region, first, false) else { return 0 };
+        let taken = self.take_pages(cpu, to, pages.len() as u64);
+        for &page in &pages[..taken.pages as usize] {
+            let old = self.spaces[space].regions[region].page(page).node();
+            let old = old.expect("only pages that are there are shared");
+            let mine = &mut self.spaces[space].regions[region];
+            mine.set(page..page + 1, PageByte::on(to));
+            mine.shared_with_child.iter_mut().for_each(|shared| shared.remove(page..page + 1));
+            self.spaces[child].regions[region].set(page..page + 1, PageByte::on(old));
+        }
+        self.counters.copied_on_write += taken.pages;
+        let params = &self.machine.params;
+        let copy_ns = scale(params.page_bytes, 1_000_000_000, params.copy_bytes_per_s.max(1));
+        let each_ns = params.fault_ns.saturating_add(copy_ns);
+        taken.ns.saturating_add(taken.pages.saturating_mul(each_ns))
+    }
+}
+
+impl Program for Forks {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        while let Some(space) = self.spaces.pop_front() {
+            let has_child = world.faults.families.children.contains_key(&space);
+            if !has_child && !world.spaces[space].ended {
+                let cpu = world.tasks[task as usize].cpu;
+                let ns = world.fork(cpu, space, self.for_ns);
+                return Op::Busy(Spent::Kernel, ns.max(1));
+            }
+        }
+        Op::Exit
+    }
+}
+
+impl Program for Child {
+    fn next(&mut self, world: &mut World, _task: TaskId) -> Op {
+        if world.now_ns < self.until_ns { Op::Sleep(self.until_ns) } else { Op::Exit }
+    }
+}

@@ -1,0 +1,123 @@
+//! Memory of nodes that goes and comes back.
+//!
+//! As Linux does it (`offline_pages`): nothing is allocated on the node from the beginning on, its
+//! pages are moved to others as far as there is room and nobody holds them, and when all of it is
+//! free it goes. Linux tries until somebody loses patience; so many tries are that here.
+
+use std::collections::VecDeque;
+
+use super::Hotplug;
+use crate::actions::Walk;
+use crate::space::SpaceId;
+use crate::task::{Op, Program, Spent, TaskId};
+use crate::world::World;
+
+/// How often all that is left is tried.
+const TRIES: u32 = 20;
+/// How long it waits for holds and moves of others to end, in virtual nanoseconds.
+const PAUSE_NS: u64 = 1_000_000;
+
+impl World {
+    /// Begins to take the memory of a node away, by index.
+    pub(crate) fn take_memory(&mut self, action: usize, node: usize) {
+        let record = self.begin_hotplug(action);
+        let zone = &mut self.memory.zones[node];
+        if std::mem::replace(&mut zone.off, true) {
+            return self.end_hotplug(record, 0, 0);
+        }
+        let ways = VecDeque::new();
+        let program = TakeAway { record, node, tries: 0, ways, walk: None };
+        self.start_kernel_task(None, Box::new(program));
+    }
+
+    /// Gives the memory of a node back, by index. One that is about to go stays.
+    pub(crate) fn give_memory(&mut self, action: usize, node: usize) {
+        let record = self.begin_hotplug(action);
+        let zone = &mut self.memory.zones[node];
+        zone.off = false;
+        let pages = std::mem::take(&mut zone.away_pages);
+        zone.managed_pages += pages;
+        zone.free_pages += pages;
+        self.end_hotplug(record, pages, 0);
+    }
+
+    /// Whether memory of a node can be had, by index.
+    pub(crate) fn has_memory_on(&self, node: usize) -> bool {
+        !self.memory.zones[node].off && self.memory.zones[node].managed_pages > 0
+    }
+
+    /// The processes that have pages on a node.
+    fn spaces_on(&self, node: usize) -> Vec<SpaceId> {
+        let nodes = self.machine.nodes.len();
+        let is_there = |&space: &SpaceId| self.spaces[space].count_all(nodes)[node] > 0;
+        (0..self.spaces.len()).filter(is_there).collect()
+    }
+}
+
+/// Empties a node.
+struct TakeAway {
+    record: usize,
+    node: usize,
+    /// How often it was tried.
+    tries: u32,
+    /// Whose pages are still to go, and where.
+    ways: VecDeque<(SpaceId, usize)>,
+    walk: Option<Walk>,
+}
+
+impl TakeAway {
+    /// Ends with the memory gone, or gives up, or begins the next try.
+    fn begin(&mut self, world: &mut World, task: TaskId) -> Op {
+        let drained_ns = world.drain_lists(world.tasks[task as usize].cpu);
+        let zone = &mut world.memory.zones[self.node];
+        let used = zone.managed_pages - zone.free_pages.min(zone.managed_pages);
+        if !zone.off || used > 0 && self.tries == TRIES {
+            zone.off = false;
+            world.end_hotplug(self.record, 0, used);
+            return Op::Exit;
+        }
+        if used == 0 {
+            let pages = std::mem::take(&mut zone.managed_pages);
+            zone.free_pages = 0;
+            zone.away_pages += pages; // another action may have been here first
+            world.end_hotplug(self.record, pages, 0);
+            return Op::Exit;
+        }
+        self.tries += 1;
+        let near = world.layout.nearest[self.node].iter().copied();
+        let others = near.filter(|&to| to != self.node && world.has_memory_on(to));
+        let with_room = others.filter(|&to| world.memory.free(to) > 0);
+        let spaces = world.spaces_on(self.node);
+        self.ways = with_room.flat_map(|to| spaces.iter().map(move |&space| (space, to))).collect();
+        match self.tries {
+            1 => Op::Busy(Spent::Kernel, drained_ns.max(1)),
+            _ => Op::Sleep(world.now_ns + PAUSE_NS),
+        }
+    }
+}
+
+impl Program for TakeAway {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        loop {
+            if let Some(walk) = &mut self.walk {
+                if let Some(op) = walk.next(world, task, self.node) {
+                    return op;
+                }
+                self.walk = None;
+            }
+            match self.ways.pop_front() {
+                Some((space, to)) => self.walk = Some(Walk::new(space, to)),
+                None => return self.begin(world, task),
+            }
+        }
+    }
+}
+
+/// What came of it, in words.
+pub(super) fn outcome(record: &Hotplug) -> String {
+    match (record.done, record.stayed) {
+        (0, 0) => "nothing to do".to_owned(),
+        (0, stayed) => format!("stays on, as {stayed} pages are in use"),
+        (done, _) => format!("{done} pages"),
+    }
+}
