@@ -23,9 +23,9 @@ impl World {
     pub(crate) fn take_buffers(&mut self, cpu: usize, run: u32, most: u64) -> Buffers {
         let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
         let has_room = |&node: &usize| {
-            let free = self.memory.zones[node].free_pages;
-            let there = free.max(self.memory.in_list(cpu, node).into());
-            self.has_memory_on(node) && there >= u64::from(run)
+            let zone = &self.memory.zones[node];
+            let there = zone.free_pages.max(self.memory.in_list(cpu, node).into());
+            !zone.off && there >= u64::from(run)
         };
         let Some(node) = nearest.iter().copied().find(has_room) else { return Buffers::default() };
         let end = self.fill_list(cpu, node, run, self.now_ns);

@@ -144,18 +144,16 @@ impl World {
     /// Sees that there are pages in a CPU's list; they come from the zone at this time. Returns how
     /// many of those that are wanted there are, 1 or more if the node has any, and when.
     pub(super) fn draw(&mut self, cpu: usize, node: usize, wanted: u64, at_ns: u64) -> (u64, u64) {
-        if self.memory.zones[node].off {
-            return (0, self.settle_zone(cpu, at_ns));
-        }
         let end = self.fill_list(cpu, node, 1, at_ns);
-        (wanted.min(u64::from(self.memory.in_list(cpu, node))), end)
+        let there = if self.memory.zones[node].off { 0 } else { self.memory.in_list(cpu, node) };
+        (wanted.min(u64::from(there)), end)
     }
 
     /// Sees that a run of so many pages is in a CPU's list, if the node has any. Returns when.
     pub(super) fn fill_list(&mut self, cpu: usize, node: usize, run: u32, at_ns: u64) -> u64 {
         let begin = self.settle_zone(cpu, at_ns);
         let (list, zone) = self.memory.list(cpu, node);
-        if list.count >= run {
+        if zone.off || list.count >= run {
             return begin;
         }
         let wanted = list.tuner.refill(&zone.limits, list.count).next_multiple_of(run);

@@ -210,7 +210,7 @@ fn kind(chance: &mut Chance, memory: u64, line: u64) -> Kind {
     };
     let part = |chance: &mut Chance| chance.within((line.min(memory), memory));
     let period = |chance: &mut Chance| chance.within((limits::PERIOD_NS_MIN, limits::TIME_NS_MAX));
-    match chance.below(9) {
+    match chance.below(8) {
         0 => Kind::Triad { access },
         1 => {
             let [hot_touches_milli, hot_bytes_milli] =
@@ -224,6 +224,13 @@ fn kind(chance: &mut Chance, memory: u64, line: u64) -> Kind {
             lives: chance.within((0, 3)) as u32,
             varies_milli: chance.within((0, 1000)) as u32,
         },
+        4 if chance.one_in(2) => Kind::Stream {
+            message_bytes: part(chance),
+            buffer_bytes: chance.within((1, 8 * 4096)),
+            window: chance.within((1, 40)),
+            together: chance.one_in(2),
+            compute_ns: chance.within((0, limits::TIME_NS_MAX)),
+        },
         4 => Kind::PingPong {
             message_bytes: part(chance),
             compute_ns: chance.within((0, limits::TIME_NS_MAX)),
@@ -234,13 +241,6 @@ fn kind(chance: &mut Chance, memory: u64, line: u64) -> Kind {
             shared_milli: chance.within((0, 1000)) as u32,
         },
         6 => Kind::MovingSet { access, window_bytes: part(chance), stays_ns: period(chance) },
-        7 => Kind::Stream {
-            message_bytes: part(chance),
-            buffer_bytes: chance.within((1, 8 * 4096)),
-            window: chance.within((1, 40)),
-            together: chance.one_in(2),
-            compute_ns: chance.within((0, limits::TIME_NS_MAX)),
-        },
         _ => Kind::Hog,
     }
 }
