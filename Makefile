@@ -5,6 +5,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 SOAK ?= 1TiB
+SWARM ?= 10000
 CARGO ?= cargo
 TARGET_DIR = $${CARGO_TARGET_DIR:-target}
 # Where the library was built; the tests name another place.
@@ -33,7 +34,8 @@ bench: setup ## Measure, as ratios within one run
 spec: setup ## Measure every promise of SPEC.md
 	$(CARGO) xtask spec
 
-soak: setup ## Move 1 TiB (SOAK=SIZE) of live memory in every way there is, and check every word
+soak: setup ## Check 10000 simulated machines (SWARM=N), then move 1 TiB (SOAK=SIZE) and check every word
+	$(CARGO) run --release --package nodeward-cli -- sim swarm --seeds $(SWARM)
 	$(CARGO) run --release --package nodeward-cli -- bench pager --soak $(SOAK)
 
 install: install-library ## Install command, manual, completions and library below PREFIX (/usr/local)

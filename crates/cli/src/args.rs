@@ -3,6 +3,7 @@
 mod bench;
 mod reproduce;
 mod sim;
+mod swarm;
 mod sweep;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use crate::settings::MoveLayer;
 pub use bench::{BenchArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
 pub use reproduce::{ReproduceArgs, ReproduceFigure};
 pub use sim::{SimArgs, SimVerb};
+pub use swarm::{SwarmArgs, bug_name};
 pub use sweep::SweepArgs;
 
 /// Keeps memory next to the threads that use it.

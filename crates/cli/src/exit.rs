@@ -29,13 +29,15 @@ pub enum Exit {
     Lost,
     /// 8: two runs that must be the same were not, or a figure is out of its tolerance.
     Differs,
+    /// 9: a checker of the swarm found something.
+    Found,
     /// 130: interrupted by Ctrl-C; what was done until then is in the account.
     Interrupted,
 }
 
 impl Exit {
     /// Every code.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Done,
         Self::SomeSkipped,
         Self::BadInput,
@@ -45,6 +47,7 @@ impl Exit {
         Self::Failed,
         Self::Lost,
         Self::Differs,
+        Self::Found,
         Self::Interrupted,
     ];
 
@@ -60,6 +63,7 @@ impl Exit {
             Self::Failed => 6,
             Self::Lost => 7,
             Self::Differs => 8,
+            Self::Found => 9,
             Self::Interrupted => 130,
         }
     }
@@ -76,6 +80,7 @@ impl Exit {
             Self::Failed => "the machine failed in another way",
             Self::Lost => "a check found memory that did not hold what was written",
             Self::Differs => "simulations differ that must be the same, or a figure is far off",
+            Self::Found => "a checker found a simulated machine on which something does not hold",
             Self::Interrupted => "interrupted by Ctrl-C; what was done is in the account",
         }
     }

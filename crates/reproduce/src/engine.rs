@@ -63,3 +63,28 @@ pub fn moved_by_all_that_pay(scenario: &Scenario) -> Result<Outcome> {
 pub fn moved_by_one(scenario: &Scenario) -> Result<Outcome> {
     moved_by(scenario, Jobs::Fixed(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every page of the first process arrives, and many workers take less time than one.
+    #[test]
+    fn the_engine_moves_the_first_process() {
+        let late = ["action.0.at", "action.1.at"].map(|key| (key.to_owned(), "2800ms".to_owned()));
+        let memory = ("workload.base.memory".to_owned(), "64MiB".to_owned());
+        let sets = [&late[..], &[memory]].concat();
+        let scenario = Scenario::find_with("page-migration-2017", &sets).unwrap();
+        let one = moved_by_one(&scenario).unwrap();
+        let many = moved_by_all_that_pay(&scenario).unwrap();
+        for outcome in [&one, &many] {
+            assert_eq!(outcome.number("pages"), 16_384.0); // 64 MiB
+            assert_eq!(outcome.counter("migrated_pages"), 16_384.0);
+        }
+        assert_eq!(one.number("workers"), 1.0);
+        assert!(many.number("workers") > 1.0);
+        // Without batches a page takes 2.39 us: 16384 * 2.39 = 39 ms, and a call.
+        assert!((39.0..41.0).contains(&one.number("moving_ms")), "{}", one.number("moving_ms"));
+        assert!(many.number("moving_ms") < one.number("moving_ms"));
+    }
+}

@@ -32,6 +32,7 @@ mod perfetto;
 mod populate;
 mod process;
 mod programs;
+mod recount;
 mod report;
 mod scale;
 mod sched;
@@ -51,9 +52,10 @@ pub use counters::Counters;
 pub use faults::{Census, Hotplug, NodeCensus, ProcessCensus, StalePage};
 pub use latencies::Latencies;
 pub use machine::{ProcessView, SimMachine};
-pub use memory::PageAccesses;
+pub use memory::{ListView, PageAccesses};
 pub use observer::{Observer, Turn};
 pub use perfetto::{Perfetto, TraceEnd, describe};
+pub use recount::PageView;
 pub use report::{
     ActionReport, Curves, LatencyReport, MachineReport, MemoryReport, MoveReport, NodeReport,
     Report, Section, WorkloadReport,

@@ -43,8 +43,13 @@ pub struct ProcessView {
 impl SimMachine {
     /// A machine that is about to begin.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
-        let page_bytes = scenario.machine.params.page_bytes;
-        Self { stage: Arc::new(SharedStage::new(World::new(scenario, seed))), page_bytes }
+        Self::of(World::new(scenario, seed))
+    }
+
+    /// A world as a machine.
+    pub fn of(world: World) -> Self {
+        let page_bytes = world.machine.params.page_bytes;
+        Self { stage: Arc::new(SharedStage::new(world)), page_bytes }
     }
 
     /// Lets it run until a time, in virtual nanoseconds.

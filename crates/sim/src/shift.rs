@@ -24,6 +24,7 @@ pub enum Until {
 impl Until {
     fn is_over(self, world: &World) -> bool {
         match self {
+            _ if world.counters.events >= world.events_max => true,
             Self::Time(at) => world.now_ns >= at,
             Self::End(task) => world.tasks[task as usize].state == TaskState::Ended,
         }

@@ -116,6 +116,8 @@ pub struct World {
     scenario: Scenario,
     pub(crate) seed: u64,
     pub(crate) watch: Watch,
+    /// Who waits for a call waits no longer once so many events have happened.
+    pub(crate) events_max: u64,
     pub(crate) faults: FaultState,
 }
 
@@ -146,6 +148,7 @@ impl World {
             traffic,
             seed,
             watch: Watch::new(scenario),
+            events_max: u64::MAX,
             faults: FaultState::new(scenario, seed),
             mover,
             moves: Vec::new(),

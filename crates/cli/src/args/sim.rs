@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use nodeward_model::units;
 use nodeward_scenario::limits;
 
-use super::{OutputArgs, ProgressArgs, SweepArgs};
+use super::{OutputArgs, ProgressArgs, SwarmArgs, SweepArgs};
 use crate::examples;
 use crate::verbs::sim::Figure;
 
@@ -73,6 +73,13 @@ pub enum SimVerb {
     /// a sweep for several machines, and --merge puts their files together.
     #[command(after_long_help = examples::SWEEP)]
     Sweep(Box<SweepArgs>),
+    /// Run machines that are drawn from seeds, with checkers that look at each
+    ///
+    /// A seed decides a machine, what runs on it, what goes wrong, and who moves memory in rounds.
+    /// Checkers count for themselves: no page is lost, no node holds more than it has, no contents
+    /// are stale, budgets are kept, accounts are true; and once nothing goes wrong any more, memory
+    /// comes to where it is wanted. What is found is told with the command that shows it again.
+    Swarm(SwarmArgs),
 }
 
 /// A key and its value, of `KEY=VALUE`.

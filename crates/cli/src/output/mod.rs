@@ -13,6 +13,7 @@ pub mod reproduce;
 pub mod residency;
 pub mod sim;
 pub mod simulated;
+pub mod swarm;
 pub mod topology;
 
 use anyhow::Result;

@@ -2,6 +2,7 @@
 
 mod drive;
 mod figure;
+mod swarm;
 pub mod sweep;
 
 use std::fs::File;
@@ -16,6 +17,7 @@ use nodeward_sim::{Observer, Perfetto, Report, Section};
 
 pub use drive::{Ended, Run};
 pub use figure::Figure;
+pub use swarm::SwarmFigure;
 
 use crate::args::{SimArgs, SimVerb};
 use crate::exit::Exit;
@@ -29,6 +31,7 @@ pub fn run(args: &SimArgs) -> Result<Exit> {
     if let Some(verb) = &args.verb {
         return match verb {
             SimVerb::Sweep(args) => sweep::run(args),
+            SimVerb::Swarm(args) => swarm::run(args),
         };
     }
     match (&args.scenario, args.figure) {

@@ -270,7 +270,8 @@ fn sized(copiers: &Copiers, at: usize) -> Row {
 
 fn placed(places: &Places, at: usize) -> Row {
     let run = places.names[at];
-    let name = format!("{} threads, {}", THREADS[at], places.what);
+    let plural = if THREADS[at] == "1" { "" } else { "s" };
+    let name = format!("{} thread{plural}, {}", THREADS[at], places.what);
     row(name, places.gb_per_s[at], places.fitted[at])
         .ours(move |runs| gb_per_s(runs.of(run), MOVE, 0.0, 0.0))
         .counter(parts(run))

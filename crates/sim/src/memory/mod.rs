@@ -8,6 +8,7 @@ mod buffers;
 mod fault;
 mod free;
 mod list;
+mod look;
 mod lru;
 mod moves;
 mod zone;
@@ -22,6 +23,7 @@ use accesses::AccessCounters;
 pub use accesses::PageAccesses;
 pub use buffers::Buffers;
 use list::{List, Owed};
+pub use look::ListView;
 use lru::LruLock;
 pub use zone::{Zone, huge_pages};
 

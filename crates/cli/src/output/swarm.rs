@@ -1,0 +1,118 @@
+//! What a swarm has to tell.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use nodeward_model::units::show_ns;
+use nodeward_swarm::Summary;
+use nodeward_swarm::check::Finding;
+use serde_json::{Value, json};
+
+/// Findings that are told one by one; more are counted.
+const FINDINGS_TOLD: usize = 20;
+
+/// What is to be told.
+pub struct Told<'a> {
+    /// What the cases came to.
+    pub summary: &'a Summary,
+    /// Which they were.
+    pub seeds: Range<u64>,
+    /// How long they took here.
+    pub wall_ns: u64,
+    /// The bug that was planted, by its name.
+    pub bug: Option<&'a str>,
+}
+
+impl Told<'_> {
+    /// The command that runs a seed again.
+    fn replay(&self, seed: u64) -> String {
+        let bug = self.bug.map(|name| format!(" --bug {name}")).unwrap_or_default();
+        format!("nodeward sim swarm --seed {seed}{bug}")
+    }
+
+    fn finding(&self, seed: u64, finding: &Finding) -> String {
+        let (checker, at) = (finding.checker.name(), show_ns(finding.at_ns));
+        format!("seed {seed}, {checker}, at {at}: {}\n    {}\n", finding.what, self.replay(seed))
+    }
+}
+
+/// For people.
+pub fn text(told: &Told<'_>) -> String {
+    let Summary { cases, findings, happened, rounds } = told.summary;
+    let (first, last) = (told.seeds.start, told.seeds.end.saturating_sub(1));
+    let many = if findings.is_empty() { "none".to_owned() } else { findings.len().to_string() };
+    let took = show_ns(told.wall_ns);
+    let mut text = format!("{cases} of seeds {first} to {last} in {took}; with findings: {many}\n");
+    for (seed, finding) in findings.iter().take(FINDINGS_TOLD) {
+        text += "\n";
+        text += &told.finding(*seed, finding);
+    }
+    if let Some(more @ 1..) = findings.len().checked_sub(FINDINGS_TOLD) {
+        let _ = write!(text, "\n... and {more} more\n");
+    }
+    text += "\nWhat happened\n";
+    let width = happened.iter().map(|(_, count)| count.to_string().len()).max().unwrap_or(1);
+    for (what, count) in happened.iter() {
+        let _ = writeln!(text, "  {count:>width$}  {what}");
+    }
+    for (rounds, cases) in rounds {
+        let plural = if *rounds == 1 { "" } else { "s" };
+        let _ = writeln!(text, "  {cases:>width$}  cases in place after {rounds} round{plural}");
+    }
+    text
+}
+
+/// For programs.
+pub fn json(told: &Told<'_>) -> Value {
+    let Summary { cases, findings, happened, rounds } = told.summary;
+    let finding = |(&seed, finding): (&u64, &Finding)| {
+        json!({
+            "seed": seed,
+            "checker": finding.checker.name(),
+            "at_ns": finding.at_ns,
+            "what": finding.what,
+            "replay": told.replay(seed),
+        })
+    };
+    let happened = happened.iter().map(|(what, count)| (what.to_owned(), json!(count)));
+    json!({
+        "schema": "nodeward.swarm/1",
+        "from": told.seeds.start,
+        "cases": cases,
+        "wall_ns": told.wall_ns,
+        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
+        "happened": happened.collect::<serde_json::Map<_, _>>(),
+        "rounds": rounds,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_swarm::check::Checker;
+
+    use super::*;
+
+    /// Goal: a finding is told with its checker, its time, and the command that shows it again, bug
+    /// included.
+    #[test]
+    fn a_finding_can_be_replayed() {
+        let mut summary = Summary { cases: 10, ..Summary::default() };
+        let what = "a page is lost".to_owned();
+        let finding = Finding { checker: Checker::Pages, at_ns: 1_500_000, what };
+        summary.findings.insert(7, finding);
+        summary.happened.add("rounds", 3);
+        summary.rounds.insert(2, 9);
+        let told = |bug| Told { summary: &summary, seeds: 5..15, wall_ns: 2_000_000_000, bug };
+        let text = text(&told(None));
+        assert_eq!(
+            text,
+            "10 of seeds 5 to 14 in 2.00 s; with findings: 1\n\n\
+             seed 7, pages, at 1.50 ms: a page is lost\n    nodeward sim swarm --seed 7\n\n\
+             What happened\n  3  rounds\n  9  cases in place after 2 rounds\n"
+        );
+        let json = json(&told(Some("lose-page")));
+        let replay = "nodeward sim swarm --seed 7 --bug lose-page";
+        assert_eq!(json["findings"][0]["replay"], replay);
+        assert_eq!(json["rounds"]["2"], 9);
+    }
+}

@@ -1,0 +1,133 @@
+//! `nodeward sim swarm`: machines that are drawn from seeds, and what checkers find on them.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use nodeward_scenario::Bug;
+use nodeward_swarm::draw::Case;
+use nodeward_swarm::{Summary, Swarm, canary};
+use serde_json::json;
+
+use crate::args::SwarmArgs;
+use crate::args::bug_name;
+use crate::exit::Exit;
+use crate::output::swarm::{self as out, Told};
+use crate::progress::Shown;
+use crate::{output, progress};
+
+/// One number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SwarmFigure {
+    /// Seeds on whose machines a checker finds something
+    Clean,
+    /// Planted bugs that are found, by the checker that they are for
+    Canary,
+    /// The most rounds until memory is where it is wanted
+    Rounds,
+}
+
+/// Runs seeds, or prints what they stand for.
+pub fn run(args: &SwarmArgs) -> Result<Exit> {
+    let seeds = match args.seed {
+        Some(seed) => seed..seed.saturating_add(1),
+        None => args.from..args.from.saturating_add(args.seeds),
+    };
+    match args.figure {
+        _ if args.print => print(seeds, args.bug),
+        Some(SwarmFigure::Canary) => canaries(args.from),
+        figure => swarm(seeds, args, figure),
+    }
+}
+
+fn drawn(seed: u64, bug: Option<Bug>) -> Case {
+    let case = Case::draw(seed);
+    match bug {
+        Some(bug) => case.with_bug(bug),
+        None => case,
+    }
+}
+
+fn print(mut seeds: Range<u64>, bug: Option<Bug>) -> Result<Exit> {
+    seeds.try_for_each(|seed| output::print(&drawn(seed, bug).text()))?;
+    Ok(Exit::Done)
+}
+
+fn swarm(seeds: Range<u64>, args: &SwarmArgs, figure: Option<SwarmFigure>) -> Result<Exit> {
+    let here = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.map_or(here, usize::from);
+    let swarm = Swarm::new(seeds.clone());
+    let began = Instant::now();
+    let summary = progress::watch(&swarm, args.progress.when(), || {
+        swarm.run(jobs, |seed| drawn(seed, args.bug))
+    })?;
+    let wall_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let is_whole = summary.cases == seeds.end - seeds.start;
+    let bug = args.bug.map(bug_name);
+    let told = Told { summary: &summary, seeds, wall_ns, bug };
+    output::print(&match figure {
+        Some(figure) => format!("{}\n", self::figure(&summary, figure, wall_ns)),
+        None if args.output.json => format!("{}\n", out::json(&told)),
+        None => out::text(&told),
+    })?;
+    Ok(match summary.findings.is_empty() {
+        false => Exit::Found,
+        true if is_whole => Exit::Done,
+        true => Exit::Interrupted,
+    })
+}
+
+fn figure(summary: &Summary, figure: SwarmFigure, wall_ns: u64) -> serde_json::Value {
+    let measured = match figure {
+        SwarmFigure::Rounds => summary.rounds_max(),
+        SwarmFigure::Clean | SwarmFigure::Canary => summary.findings.len() as u64,
+    };
+    json!({
+        "measured": measured,
+        "seeds": summary.cases,
+        "failed": summary.findings.keys().collect::<Vec<_>>(),
+        "rounds": summary.rounds,
+        "wall_ns": wall_ns,
+    })
+}
+
+/// Plants each bug in machine after machine until it is found.
+fn canaries(from: u64) -> Result<Exit> {
+    let first = |(name, bug)| (name, bug, canary::first(bug, from));
+    let found: Vec<_> = Bug::ALL.into_iter().map(first).collect();
+    let is_right = |bug, checker| canary::found_by(bug) == checker;
+    let right = found.iter().filter(|(_, bug, first)| {
+        first.as_ref().is_some_and(|(_, finding)| is_right(*bug, finding.checker))
+    });
+    let right = right.count();
+    let by_name = found.iter().map(|(name, _, first)| {
+        let first = first.as_ref();
+        let of = |(seed, finding): &(u64, nodeward_swarm::check::Finding)| {
+            json!({ "seed": seed, "checker": finding.checker.name() })
+        };
+        ((*name).to_owned(), first.map_or(json!(null), of))
+    });
+    let number = json!({
+        "measured": right,
+        "planted": found.len(),
+        "found": by_name.collect::<serde_json::Map<_, _>>(),
+    });
+    output::print(&format!("{number}\n"))?;
+    Ok(if right == found.len() { Exit::Done } else { Exit::Found })
+}
+
+impl Shown for Swarm {
+    fn done_of_total(&self) -> (u64, u64) {
+        Self::done_of_total(self)
+    }
+
+    fn words(&self, _elapsed: Duration) -> String {
+        let (done, total) = Self::done_of_total(self);
+        format!("{done} of {total} machines, {} with findings", self.failed())
+    }
+
+    fn stop(&self) {
+        Self::stop(self);
+    }
+}

@@ -1,0 +1,172 @@
+//! What is told of a move is what became of each page: both are counted, the one by the engine, the
+//! other page by page before and after.
+
+use std::collections::BTreeMap;
+
+use nodeward_engine::ProcessReport;
+use nodeward_model::NodeId;
+use nodeward_sim::PageView;
+
+use super::{Checker, Verdict, ensure};
+
+/// The pages of a process before and after a move in which nobody else brought, freed or moved any.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    /// By address, before.
+    pub before: Vec<PageView>,
+    /// By address, after.
+    pub after: Vec<PageView>,
+    /// Where they were to go.
+    pub to: NodeId,
+}
+
+/// What became of pages, as they lie there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    moved: u64,
+    already_there: u64,
+    stayed: u64,
+}
+
+impl Pages {
+    /// # Errors
+    /// The first page that is gone, is new, is out of sight, or is where nobody sent it.
+    fn seen(&self) -> Result<Seen, (Checker, String)> {
+        let (before, after) = (self.before.len(), self.after.len());
+        let other =
+            || format!("of {before} pages {after} are left, and nobody freed or brought any");
+        ensure(before == after, Checker::Account, other)?;
+        let mut seen = Seen::default();
+        for (was, is) in self.before.iter().zip(&self.after) {
+            let same = was.address == is.address && !is.is_in_flight;
+            let strange = || format!("{was:x?} became {is:x?}");
+            ensure(same, Checker::Account, strange)?;
+            match (was.node == self.to, is.node == self.to) {
+                (true, true) => seen.already_there += 1,
+                (false, true) => seen.moved += 1,
+                _ => {
+                    ensure(was.node == is.node, Checker::Account, strange)?;
+                    seen.stayed += 1;
+                }
+            }
+        }
+        Ok(seen)
+    }
+}
+
+/// The account of a process agrees with its pages, one by one.
+///
+/// # Errors
+/// What was told, and what was seen.
+pub fn of_process(pages: &Pages, report: &ProcessReport) -> Verdict {
+    let seen = pages.seen()?;
+    let account = &report.account;
+    let told = Seen {
+        moved: account.moved,
+        already_there: account.already_there,
+        stayed: account.skipped_total(),
+    };
+    let pid = report.pid;
+    let differs =
+        || format!("of process {pid} {told:?} is told ({account:?}), and {seen:?} is seen");
+    ensure(told == seen, Checker::Account, differs)?;
+    let counted = by_node(&pages.after);
+    let after = || format!("process {pid} is on {counted:?}, and {:?} was seen", report.after);
+    ensure(counted == report.after, Checker::Account, after)?;
+    let residue = report.residue;
+    let left = || format!("of process {pid} {residue:?} on the nodes that it left");
+    ensure(residue.expected == residue.seen, Checker::Account, left)
+}
+
+/// What the machine counted is what the accounts say, if nobody else moved pages.
+///
+/// # Errors
+/// Both numbers.
+pub fn of_machine(migrated: u64, told: u64) -> Verdict {
+    let what = || format!("{migrated} pages went to another node, and {told} are told as moved");
+    ensure(migrated == told, Checker::Account, what)
+}
+
+/// Pages by node.
+pub fn by_node(pages: &[PageView]) -> BTreeMap<NodeId, u64> {
+    let mut counts = BTreeMap::new();
+    pages.iter().for_each(|page| *counts.entry(page.node).or_default() += 1);
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_engine::Residue;
+    use nodeward_machine::Life;
+    use nodeward_model::{Account, Pid, SkipReason};
+
+    use super::*;
+
+    fn pages(nodes: &[u32]) -> Vec<PageView> {
+        let page = |(node, index): (&u32, u64)| PageView {
+            address: index * 4096,
+            node: NodeId(*node),
+            is_in_flight: false,
+            folio_pages: 1,
+        };
+        nodes.iter().zip(0..).map(page).collect()
+    }
+
+    /// Of four pages one was there, two came, one is held.
+    fn moved() -> (Pages, ProcessReport) {
+        let pages =
+            Pages { before: pages(&[1, 0, 0, 0]), after: pages(&[1, 1, 1, 0]), to: NodeId(1) };
+        let skipped = [(SkipReason::Pinned, 1)].into();
+        let report = ProcessReport {
+            pid: Pid::new(7).unwrap(),
+            account: Account { moved: 2, already_there: 1, skipped },
+            before: by_node(&pages.before),
+            after: by_node(&pages.after),
+            residue: Residue { expected: 1, seen: 1 },
+            life: Life::Running,
+        };
+        (pages, report)
+    }
+
+    /// Goal: an account that is true passes.
+    #[test]
+    fn a_true_account_passes() {
+        let (pages, report) = moved();
+        assert_eq!(of_process(&pages, &report), Ok(()));
+        assert_eq!(of_machine(2, report.account.moved), Ok(()));
+    }
+
+    /// Goal: each number of an account that is one off is found.
+    #[test]
+    fn an_account_that_is_off_is_found() {
+        let lies: [fn(&mut ProcessReport); 5] = [
+            |report| report.account.moved += 1,
+            |report| report.account.already_there -= 1,
+            |report| report.account.skip(SkipReason::Gone, 1),
+            |report| report.residue.seen += 1,
+            |report| *report.after.get_mut(&NodeId(0)).unwrap() += 1,
+        ];
+        for (number, lie) in lies.iter().enumerate() {
+            let (pages, mut report) = moved();
+            lie(&mut report);
+            assert!(of_process(&pages, &report).is_err(), "lie {number}");
+        }
+        assert!(of_machine(3, 2).is_err());
+    }
+
+    /// Goal: a page that is lost, out of sight, or on a node that nobody named is found, whatever
+    /// the account says.
+    #[test]
+    fn a_page_that_is_nowhere_is_found() {
+        let harms: [fn(&mut Vec<PageView>); 3] = [
+            |pages| pages.truncate(3),
+            |pages| pages[2].is_in_flight = true,
+            |pages| pages[3].node = NodeId(2),
+        ];
+        for (number, harm) in harms.iter().enumerate() {
+            let (mut pages, report) = moved();
+            harm(&mut pages.after);
+            assert!(of_process(&pages, &report).is_err(), "harm {number}");
+        }
+    }
+}

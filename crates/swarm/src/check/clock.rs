@@ -1,0 +1,69 @@
+//! Time goes on, and no CPU works longer than there is time.
+
+use super::{Checker, Verdict, ensure};
+
+/// Virtual time passes within so many events for each CPU and thread.
+const EVENTS_AT_ONCE: u64 = 64;
+
+/// What was seen of time so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// As many events as may happen at one time.
+    crowd: u64,
+    cpus: u64,
+    now_ns: u64,
+    /// Events when time went on last.
+    events: u64,
+}
+
+impl Clock {
+    /// Of a machine with so many CPUs and threads.
+    pub fn new(cpus: u64, tasks: u64) -> Self {
+        Self { crowd: EVENTS_AT_ONCE * (cpus + tasks + 100), cpus, now_ns: 0, events: 0 }
+    }
+
+    /// When it was looked at last, in virtual nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// A look at it, so many events after the beginning; CPUs have worked for so long together.
+    ///
+    /// # Errors
+    /// If time went back, stands still, or was not enough.
+    pub fn look(&mut self, now_ns: u64, events: u64, busy_ns: u64) -> Verdict {
+        let last_ns = self.now_ns;
+        let back = || format!("time runs backwards, from {last_ns} ns to {now_ns} ns");
+        ensure(now_ns >= last_ns, Checker::Time, back)?;
+        if now_ns > last_ns {
+            (self.now_ns, self.events) = (now_ns, events);
+        }
+        let since = events.saturating_sub(self.events);
+        let still = || format!("{since} events, and still it is {now_ns} ns");
+        ensure(since <= self.crowd, Checker::Time, still)?;
+        let there = u128::from(self.cpus) * u128::from(now_ns);
+        let much = || format!("CPUs worked for {busy_ns} ns of {there} ns");
+        ensure(u128::from(busy_ns) <= there, Checker::Time, much)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a clock that goes on is fine; one that stands still, runs back, or has CPUs that work
+    /// twice at a time is not.
+    #[test]
+    fn clocks_that_do_not_go_on_are_found() {
+        let begun = || {
+            let mut clock = Clock::new(2, 1);
+            assert_eq!(clock.look(1_000, 10, 2_000), Ok(())); // 2 CPUs for 1000 ns
+            clock
+        };
+        let crowd = 64 * (2 + 1 + 100); // events of one time
+        assert_eq!(begun().look(1_000, 10 + crowd, 0), Ok(()));
+        assert!(begun().look(1_000, 11 + crowd, 0).unwrap_err().1.contains("still"));
+        assert!(begun().look(999, 11, 0).unwrap_err().1.contains("backwards"));
+        assert!(begun().look(2_000, 11, 4_001).unwrap_err().1.contains("4001 ns of 4000 ns"));
+    }
+}

@@ -1,0 +1,124 @@
+//! No page is lost or made, no node holds more than it has, and no page can be used whose contents
+//! are not what was written to it.
+
+use nodeward_sim::{Census, NodeCensus};
+
+use super::{Checker, Verdict, ensure};
+
+/// Everything that a census tells.
+///
+/// # Errors
+/// The first node or page of which it does not hold.
+pub fn census(census: &Census) -> Verdict {
+    census.nodes.iter().try_for_each(node)?;
+    contents(census)
+}
+
+/// Pages that are free, in lists, on their way, held or in use are all pages of a node.
+fn node(node: &NodeCensus) -> Verdict {
+    let NodeCensus { free, in_lists, on_the_way, held, taken, in_use, .. } = *node;
+    let (id, capacity) = (node.node, node.capacity);
+    let sum = || {
+        format!(
+            "node {id} has {capacity} pages, but {free} are free, {in_lists} in lists, \
+             {on_the_way} on the way there, {held} held, {taken} taken and {in_use} in use"
+        )
+    };
+    let all = free + in_lists + on_the_way + held + taken + in_use;
+    ensure(all <= capacity, Checker::Capacity, sum)?;
+    ensure(all >= capacity, Checker::Pages, sum)?;
+    let kept =
+        [("in lists", node.in_lists_by_sum, in_lists), ("in use", node.in_use_by_sum, in_use)];
+    kept.into_iter().try_for_each(|(what, by_sum, counted)| {
+        let differs = || format!("node {id} has {counted} pages {what}, but {by_sum} in its sum");
+        ensure(by_sum == counted, Checker::Pages, differs)
+    })
+}
+
+fn contents(census: &Census) -> Verdict {
+    let what = || {
+        let count = census.stale_folios;
+        let first = census.stale.first();
+        let named = first.map(|page| {
+            let (pid, address) = (page.pid, page.address);
+            format!(": of process {pid} at {address:#x}, which has what {} left", page.holds)
+        });
+        format!("{count} folios lost what was written to them{}", named.unwrap_or_default())
+    };
+    ensure(census.stale_folios == 0, Checker::Contents, what)
+}
+
+/// Pages that moves and faults are told to have brought to another node are no more than came into
+/// sight there, and as many once all moves have ended.
+///
+/// # Errors
+/// Both numbers.
+pub fn landed(landed: u64, told: u64, all_ended: bool) -> Verdict {
+    let what = || format!("{landed} pages came into sight on another node, and {told} are told of");
+    let agrees = if all_ended { told == landed } else { told <= landed };
+    ensure(agrees, Checker::Account, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::{NodeId, Pid};
+    use nodeward_sim::StalePage;
+
+    use super::*;
+
+    /// A node of 100 pages.
+    fn counted() -> Census {
+        let node = NodeCensus {
+            node: NodeId(0),
+            capacity: 100,
+            free: 50,
+            in_lists: 20,
+            in_lists_by_sum: 20,
+            on_the_way: 4,
+            held: 5,
+            held_for_copies: Some(5),
+            taken: 1,
+            in_use: 20,
+            in_use_by_sum: 20,
+        };
+        let (processes, stale) = (Vec::new(), Vec::new());
+        Census { at_ns: 0, nodes: vec![node], processes, landed: None, stale, stale_folios: 0 }
+    }
+
+    fn found(harm: impl FnOnce(&mut Census)) -> Option<Checker> {
+        let mut counted = counted();
+        harm(&mut counted);
+        census(&counted).err().map(|(checker, _)| checker)
+    }
+
+    /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages are fine; one less is lost, one more is too many,
+    /// and sums that do not agree with what is counted are found.
+    #[test]
+    fn pages_that_are_lost_or_made_are_found() {
+        assert_eq!(found(|_| {}), None);
+        assert_eq!(found(|census| census.nodes[0].free -= 1), Some(Checker::Pages));
+        assert_eq!(found(|census| census.nodes[0].in_use += 1), Some(Checker::Capacity));
+        assert_eq!(found(|census| census.nodes[0].in_use_by_sum += 1), Some(Checker::Pages));
+        assert_eq!(found(|census| census.nodes[0].in_lists_by_sum += 1), Some(Checker::Pages));
+    }
+
+    /// Goal: a page that has not what was written to it is found.
+    #[test]
+    fn stale_contents_are_found() {
+        let stale = |census: &mut Census| {
+            let pid = Pid::new(7).unwrap();
+            census.stale.push(StalePage { pid, address: 4096, written: 2, holds: 1 });
+            census.stale_folios = 1;
+        };
+        assert_eq!(found(stale), Some(Checker::Contents));
+    }
+
+    /// Goal: a page that is told of twice is found at once, one that is not told of at the end.
+    #[test]
+    fn pages_that_are_told_of_twice_are_found() {
+        assert_eq!(landed(8, 7, false), Ok(()));
+        assert_eq!(landed(8, 8, true), Ok(()));
+        assert!(landed(8, 9, false).is_err());
+        assert!(landed(8, 7, true).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! Who moves memory in rounds, where to, and how carefully.
+
+use std::fmt;
+
+use nodeward_engine::Jobs;
+use nodeward_model::NodeId;
+use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_scenario::Scenario;
+
+use super::scenario::with_memory;
+use crate::Chance;
+
+/// How rounds move memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The nodes that processes are wanted on, in turn by their pids.
+    pub wanted: Vec<NodeId>,
+    /// How many workers.
+    pub jobs: Jobs,
+    /// At most so many bytes a second.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Pages are held for no longer than this at a time, in nanoseconds.
+    pub stall_ns: Option<u64>,
+    /// Whether all processes are moved by one call of the engine, or one after the other.
+    pub together: bool,
+    /// Time between two rounds, in nanoseconds.
+    pub pause_ns: u64,
+}
+
+/// A move of everything takes so long at a drawn rate, in nanoseconds.
+const WHOLE_NS: (u64, u64) = (1_000_000, 40_000_000);
+
+impl Policy {
+    /// One for a scenario that has memory.
+    pub(super) fn draw(chance: &mut Chance, scenario: &Scenario) -> Self {
+        let nodes = with_memory(&scenario.machine);
+        let bytes = |node: &NodeId| {
+            let index = scenario.machine.index_of(*node);
+            index.map(|index| scenario.machine.nodes[index].memory_bytes)
+        };
+        // The larger of two, so that there is room now and then.
+        let pairs = (0..1 + chance.below(4)).map(|_| [chance.of(&nodes), chance.of(&nodes)]);
+        let pairs: Vec<_> = pairs.collect();
+        let wanted = pairs.iter().filter_map(|pair| pair.iter().copied().max_by_key(bytes));
+        let page_bytes = scenario.machine.params.page_bytes;
+        let mapped = scenario.workloads.iter().filter_map(|each| each.mapped_bytes(page_bytes));
+        let per_ns = u128::from(mapped.sum::<u64>()) * 1_000_000_000;
+        let rate = per_ns / u128::from(chance.within(WHOLE_NS));
+        let jobs = [1, 1, 2, 3, 4].map(Jobs::Fixed);
+        Self {
+            wanted: wanted.collect(),
+            jobs: if chance.one_in(6) { Jobs::Auto } else { chance.of(&jobs) },
+            rate_bytes_per_s: chance.one_in(3).then(|| u64::try_from(rate).unwrap_or(u64::MAX)),
+            stall_ns: chance.one_in(3).then(|| chance.of(&[100_000, 1_000_000, 10_000_000])),
+            together: chance.one_in(2),
+            pause_ns: chance.within((1_000, 4_000_000)),
+        }
+    }
+
+    /// Where a process is wanted.
+    pub fn wanted(&self, pid: u32) -> NodeId {
+        self.wanted[pid as usize % self.wanted.len()]
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<_> = self.wanted.iter().map(|node| node.0.to_string()).collect();
+        write!(f, "rounds to nodes {} in turn, ", nodes.join(", "))?;
+        match self.jobs {
+            Jobs::Auto => write!(f, "as many workers as pay")?,
+            Jobs::Fixed(jobs) => write!(f, "{jobs} workers")?,
+        }
+        if let Some(rate) = self.rate_bytes_per_s {
+            write!(f, ", {}/s at most", show_bytes(rate))?;
+        }
+        if let Some(ns) = self.stall_ns {
+            write!(f, ", pages held for {} at most", show_ns(ns))?;
+        }
+        let how = if self.together { "together" } else { "one by one" };
+        write!(f, ", processes {how}, every {}", show_ns(self.pause_ns))
+    }
+}

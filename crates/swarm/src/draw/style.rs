@@ -1,0 +1,128 @@
+//! How far what is drawn goes.
+
+use nodeward_scenario::{ParamInfo, Scheduler, Unit, limits};
+
+use crate::Chance;
+
+/// What a scenario is drawn from.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Who gives CPUs to tasks. Rounds have it to themselves where processes are at home.
+    pub schedulers: &'static [Scheduler],
+    /// Whether a scenario that comes along is taken now and then.
+    pub with_built_in: bool,
+    /// How long it is simulated, in nanoseconds.
+    pub time_ns: (u64, u64),
+    /// How long in every second case.
+    pub usual_time_ns: u64,
+    /// One parameter in so many has another value.
+    pub params_each_of: &'static [u64],
+    /// Whether parameters are what a machine could have; else whatever is accepted.
+    pub is_likely: bool,
+    /// Base pages of a node.
+    pub node_pages: &'static [u64],
+    /// Cores of a node.
+    pub cores: &'static [u32],
+    /// A miss, in nanoseconds.
+    pub latency_ns: (u64, u64),
+    /// What memory and links deliver, in bytes a second.
+    pub rate: (u64, u64),
+    /// Processes of a workload.
+    pub processes: &'static [u32],
+    /// Threads of a process.
+    pub threads: &'static [u32],
+    /// Base pages for each thread of a process.
+    pub thread_pages: &'static [u64],
+    /// What a line is computed for at most, in picoseconds.
+    pub compute_ps: u64,
+    /// What happens again and again, in nanoseconds.
+    pub period_ns: (u64, u64),
+    /// How often an action moves memory to and fro.
+    pub times: &'static [u32],
+    /// Steps between actions, in nanoseconds.
+    pub action_steps_ns: &'static [u64],
+    /// How often things go wrong, in thousandths.
+    pub fault_milli: &'static [u32],
+    /// How late interrupts are, in nanoseconds.
+    pub late_ns: (u64, u64),
+}
+
+/// Whatever is accepted. A run may never come to its end.
+pub const WILD: Style = Style {
+    schedulers: &[Scheduler::Blind, Scheduler::Home, Scheduler::Numad],
+    with_built_in: true,
+    time_ns: (limits::PERIOD_NS_MIN, limits::TIME_NS_MAX),
+    usual_time_ns: 50_000_000,
+    params_each_of: &[1, 4, 20, 100],
+    is_likely: false,
+    node_pages: &[0, 1, 64, 512, 1023, 4096, 1 << 13, 1 << 18, 1 << 26],
+    cores: &[0, 1, 1, 2, 2, 3, 8],
+    latency_ns: (1, limits::COST_NS_MAX),
+    rate: (*limits::RATE.start(), *limits::RATE.end()),
+    processes: &[1, 1, 2, 5, 40],
+    threads: &[1, 1, 2, 4, 16],
+    thread_pages: &[1, 2, 9, 100, 512, 513, 1025, 1 << 13, 1 << 20],
+    compute_ps: limits::COST_NS_MAX,
+    period_ns: (limits::PERIOD_NS_MIN, limits::TIME_NS_MAX),
+    times: &[1, 1, 2, 100, 50_000],
+    action_steps_ns: &[0, 1, 1000, 300_000],
+    fault_milli: &[0, 0, 1, 20, 300, 1000],
+    late_ns: (1, limits::COST_NS_MAX),
+};
+
+/// Small machines with costs of real ones: rounds come to an end on them.
+pub const LIKELY: Style = Style {
+    schedulers: &[Scheduler::Blind, Scheduler::Home],
+    with_built_in: false,
+    time_ns: (1_000_000, 40_000_000),
+    usual_time_ns: 20_000_000,
+    params_each_of: &[4, 20, 100],
+    is_likely: true,
+    node_pages: &[0, 512, 1023, 2048, 4096, 4096, 1 << 13, 1 << 14],
+    cores: &[0, 1, 1, 2, 2, 3],
+    latency_ns: (20, 2_000),
+    rate: (1_000_000_000, 1_000_000_000_000),
+    processes: &[1, 1, 2, 3],
+    threads: &[1, 1, 2, 4],
+    thread_pages: &[1, 2, 9, 100, 512, 513, 1025, 2048],
+    compute_ps: 100_000,
+    period_ns: (50_000, 10_000_000),
+    times: &[1, 1, 2, 5],
+    action_steps_ns: &[0, 1, 1000, 300_000, 2_000_000],
+    fault_milli: &[0, 0, 5, 50, 200],
+    late_ns: (1_000, 5_000_000),
+};
+
+/// What a likely machine's cost may be, as a multiple of the usual one.
+const LIKELY_TIMES: u64 = 8;
+
+impl Style {
+    /// What values a parameter may have, in its unit.
+    pub fn bounds(&self, chance: &mut Chance, info: &ParamInfo) -> (u64, u64) {
+        let (least, most) = info.range().into_inner();
+        if self.is_likely {
+            return likely(info, (least, most));
+        }
+        // The longest times and slowest rates of everything leave nothing to happen.
+        let is_quick = !chance.one_in(4);
+        match info.unit {
+            Unit::Time | Unit::Picoseconds if is_quick => (least, 10_000.max(least)),
+            Unit::Rate if is_quick => (1_000_000_000, most),
+            _ => (least, most),
+        }
+    }
+}
+
+fn likely(info: &ParamInfo, (least, most): (u64, u64)) -> (u64, u64) {
+    let times = |value: u64| value.saturating_mul(LIKELY_TIMES).clamp(least, most);
+    match (info.name, info.unit) {
+        ("slice" | "balance", _) => (200_000, times(info.default)),
+        ("copiers" | "dma-channels" | "complex-cpus", _) => (least, 8),
+        ("lazy-pages" | "batch" | "pcp-batch", _) => (least, 1024),
+        ("pcp-high" | "pcp-high-max", _) => (least, 4096),
+        (_, Unit::Rate) => ((info.default / LIKELY_TIMES).max(least), times(info.default)),
+        (_, Unit::Time | Unit::Picoseconds) => (least, times(info.default)),
+        (_, Unit::Count) => (least, times(info.default.max(1))),
+        (_, Unit::Bytes | Unit::Milli | Unit::Word(_)) => (least, most),
+    }
+}

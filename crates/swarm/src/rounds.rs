@@ -1,0 +1,238 @@
+//! Rounds on a simulated machine: observe where memory is, decide what is to move, let the engine
+//! migrate it, and verify what became of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nodeward_engine::{MoveReport, MoveRequest, Order, Selection, migrate};
+use nodeward_machine::{Life, Machine, Process};
+use nodeward_model::{NodeId, NodePairs, Nodemask, Pid, SkipReason};
+use nodeward_policy::workers;
+use nodeward_scenario::{Kind, Workload};
+use nodeward_sim::{PageView, ProcessView, World};
+
+use crate::check::account::{self, Pages};
+use crate::check::liveness::{Placed, Share};
+use crate::check::{Checker, Finding, Verdict, budgets};
+use crate::draw::Policy;
+use crate::happened::Happened;
+use crate::run::has_settled;
+use crate::watched::Watched;
+
+/// A huge page, in bytes.
+const HUGE_BYTES: u64 = 2 << 20;
+
+/// Rounds on one machine.
+pub struct Rounds<'a> {
+    machine: &'a Watched,
+    policy: &'a Policy,
+}
+
+/// A process that is to move.
+struct Wish {
+    process: Arc<dyn Process>,
+    to: NodeId,
+    order: Arc<[Order]>,
+}
+
+/// What others do to pages; what stays the same stands for nobody having done anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Others {
+    faulted: u64,
+    freed: u64,
+    lazy: u64,
+    killed: u64,
+    actions: usize,
+    actions_end: bool,
+}
+
+impl Others {
+    fn of(world: &World) -> Self {
+        let counters = &world.counters;
+        Self {
+            faulted: counters.faulted_pages,
+            freed: counters.freed_pages,
+            lazy: counters.lazy_pages,
+            killed: counters.oom_kills,
+            actions: world.moves.len() + world.hotplugs.len(),
+            actions_end: has_settled(world),
+        }
+    }
+}
+
+impl<'a> Rounds<'a> {
+    /// On a machine, by a policy.
+    pub fn new(machine: &'a Watched, policy: &'a Policy) -> Self {
+        Self { machine, policy }
+    }
+
+    /// One round. Returns by process how many pages may stay where they are.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn round(&self, happened: &mut Happened) -> Result<BTreeMap<Pid, u64>, Finding> {
+        let mut excused = BTreeMap::new();
+        happened.add("rounds", 1);
+        let pids: Vec<_> = self.machine.sim.processes().iter().map(|each| each.pid).collect();
+        let size = if self.policy.together { pids.len().max(1) } else { 1 };
+        for pids in pids.chunks(size) {
+            let wishes = self.observe(pids);
+            if wishes.is_empty() {
+                continue;
+            }
+            let (others, migrated) = self.machine.sim.look(seen_of_others);
+            let before = self.pages(&wishes);
+            let Some(report) = self.migrate(&wishes)? else { continue };
+            let (others_then, migrated_then) = self.machine.sim.look(seen_of_others);
+            self.machine.look()?;
+            self.verify_budgets(&report)?;
+            for process in &report.processes {
+                let reasons = [SkipReason::StallBudget, SkipReason::Shared];
+                let stay = reasons.map(|reason| process.account.skipped_for(reason)).iter().sum();
+                excused.insert(process.pid, stay);
+            }
+            note(&report, happened);
+            if others == others_then && others.actions_end && self.tells_truth() {
+                happened.add("moves checked page by page", 1);
+                let moved = migrated_then - migrated;
+                self.machine.judge(self.verify(&wishes, before, &report, moved))?;
+            }
+        }
+        Ok(excused)
+    }
+
+    /// Whether locations are those of now.
+    fn tells_truth(&self) -> bool {
+        let now_ns = self.machine.now_ns();
+        self.machine.sim.look(|world| {
+            let faults = world.scenario().faults.as_ref();
+            faults.is_none_or(|faults| faults.stale_residency_milli == 0 || !faults.last_at(now_ns))
+        })
+    }
+
+    /// Those of some processes that have pages elsewhere than they are wanted.
+    fn observe(&self, pids: &[Pid]) -> Vec<Wish> {
+        let processes = self.machine.sim.processes();
+        let named = processes.iter().filter(|process| pids.contains(&process.pid));
+        named.filter_map(|process| self.wish(process)).collect()
+    }
+
+    /// What is to be done about a process.
+    fn wish(&self, view: &ProcessView) -> Option<Wish> {
+        let to = self.policy.wanted(view.pid.number());
+        let nodes: Nodemask = view.pages.keys().copied().filter(|&node| node != to).collect();
+        if nodes.is_empty() {
+            return None;
+        }
+        let pairs = NodePairs::gathering(&nodes, to);
+        let process = self.machine.hold(view.pid).ok()?;
+        Some(Wish { process, to, order: [Order { pairs, pages: None }].into() })
+    }
+
+    /// Lets the engine move; none if all that was to move is gone.
+    fn migrate(&self, wishes: &[Wish]) -> Result<Option<MoveReport>, Finding> {
+        let machine = self.machine;
+        let to: Nodemask = wishes.iter().map(|wish| wish.to).collect();
+        let (topology, usable) = (machine.topology(), machine.usable_cpus());
+        let cpus = topology.and_then(|topology| Ok(workers::cpus(&topology, &to, &usable?)));
+        let processes: Vec<_> = wishes.iter().map(|wish| Arc::clone(&wish.process)).collect();
+        let report = cpus.and_then(|cpus| {
+            let request = MoveRequest {
+                orders: wishes.iter().map(|wish| Arc::clone(&wish.order)).collect(),
+                selection: Selection::default(),
+                jobs: self.policy.jobs,
+                cpus,
+                rate_bytes_per_s: self.policy.rate_bytes_per_s,
+                stall_ns: self.policy.stall_ns,
+            };
+            migrate(machine, &processes, &request, machine.live(), None)
+        });
+        match report {
+            Ok(report) => Ok(Some(report)),
+            Err(error) if error.is_gone() => machine.look().map(|()| None),
+            Err(error) => {
+                let what = format!("the engine moved nothing: {error}");
+                machine.judge(Err((Checker::Account, what))).map(|()| None)
+            }
+        }
+    }
+
+    fn verify_budgets(&self, report: &MoveReport) -> Result<(), Finding> {
+        let (machine, policy) = (self.machine, self.policy);
+        let calls = machine.take_calls();
+        if let Some(rate) = policy.rate_bytes_per_s {
+            machine.judge(budgets::rate(&calls, rate, machine.page_bytes()))?;
+        }
+        if let Some(stall_ns) = policy.stall_ns.filter(|_| report.workers == 1) {
+            machine.judge(budgets::holds(&calls, stall_ns))?;
+        }
+        Ok(())
+    }
+
+    fn pages(&self, wishes: &[Wish]) -> Vec<Vec<PageView>> {
+        let of = |wish: &Wish| self.machine.sim.look(|world| world.pages_of(wish.process.pid()));
+        wishes.iter().map(of).collect()
+    }
+
+    /// The report of a move, against the pages.
+    fn verify(
+        &self,
+        wishes: &[Wish],
+        before: Vec<Vec<PageView>>,
+        report: &MoveReport,
+        migrated: u64,
+    ) -> Verdict {
+        let pages = before.into_iter().zip(self.pages(wishes));
+        for ((wish, process), (before, after)) in wishes.iter().zip(&report.processes).zip(pages) {
+            if process.life == Life::Running {
+                account::of_process(&Pages { before, after, to: wish.to }, process)?;
+            }
+        }
+        account::of_machine(migrated, report.account().moved)
+    }
+
+    /// How much memory is misplaced that could be where it is wanted, of processes that keep what
+    /// they have.
+    pub fn share(&self, excused: &BTreeMap<Pid, u64>) -> Share {
+        self.machine.sim.look(|world| {
+            let census = world.census();
+            let keeps = |name: &str| {
+                let workloads = world.scenario().workloads.iter();
+                workloads.filter(|workload| workload.name == name).any(|workload| {
+                    !matches!(
+                        workload.kind,
+                        Kind::PageFault
+                            | Kind::Compile { .. }
+                            | Kind::PingPong { .. }
+                            | Kind::Stream { .. }
+                    )
+                })
+            };
+            let ids: Vec<_> = census.nodes.iter().map(|node| node.node).collect();
+            let steady = census.processes.iter().filter(|each| !each.ended && keeps(&each.name));
+            let placed = steady.map(|process| Placed {
+                wanted: self.policy.wanted(process.pid.number()),
+                pages: ids.iter().copied().zip(process.pages.iter().copied()).collect(),
+                excused: excused.get(&process.pid).copied().unwrap_or(0),
+            });
+            let free = census.nodes.iter().map(|node| (node.node, node.free)).collect();
+            let page = world.scenario().machine.params.page_bytes;
+            let folio = |each: &Workload| if each.huge { HUGE_BYTES } else { each.folio_bytes };
+            let largest = world.scenario().workloads.iter().map(folio).max().unwrap_or(0);
+            Share::of(&placed.collect::<Vec<_>>(), &free, (largest / page).max(1))
+        })
+    }
+}
+
+fn seen_of_others(world: &World) -> (Others, u64) {
+    (Others::of(world), world.counters.migrated_pages)
+}
+
+/// Counts what a move came to.
+fn note(report: &MoveReport, happened: &mut Happened) {
+    let account = report.account();
+    happened.add("pages moved by rounds", account.moved);
+    for (reason, pages) in account.skipped {
+        happened.add(&format!("pages skipped: {reason}"), pages);
+    }
+}

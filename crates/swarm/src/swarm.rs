@@ -1,0 +1,105 @@
+//! Many cases, on all cores.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::check::Finding;
+use crate::draw::Case;
+use crate::happened::Happened;
+use crate::run::{Done, run};
+
+/// What many cases came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Cases that ran.
+    pub cases: u64,
+    /// What was found, by seed.
+    pub findings: BTreeMap<u64, Finding>,
+    /// What happened in all of them.
+    pub happened: Happened,
+    /// In how many cases memory was where it is wanted after so many rounds.
+    pub rounds: BTreeMap<u64, u64>,
+}
+
+impl Summary {
+    fn enter(&mut self, seed: u64, ran: Result<Done, Finding>) {
+        self.cases += 1;
+        match ran {
+            Ok(done) => {
+                self.happened.join(&done.happened);
+                if let Some(rounds) = done.rounds {
+                    *self.rounds.entry(rounds).or_default() += 1;
+                }
+            }
+            Err(finding) => drop(self.findings.insert(seed, finding)),
+        }
+    }
+
+    /// The most rounds that memory took to where it is wanted.
+    pub fn rounds_max(&self) -> u64 {
+        self.rounds.keys().last().copied().unwrap_or(0)
+    }
+}
+
+/// A swarm while it runs.
+#[derive(Debug)]
+pub struct Swarm {
+    seeds: Range<u64>,
+    next: AtomicU64,
+    done: AtomicU64,
+    stopped: AtomicBool,
+    summary: Mutex<Summary>,
+}
+
+impl Swarm {
+    /// Of these seeds.
+    pub fn new(seeds: Range<u64>) -> Self {
+        let next = AtomicU64::new(seeds.start);
+        let (done, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { seeds, next, done, stopped, summary: Mutex::default() }
+    }
+
+    /// Runs all of them on so many threads, each case as `draw` has it.
+    pub fn run(&self, jobs: usize, draw: impl Fn(u64) -> Case + Sync) -> Summary {
+        std::thread::scope(|scope| {
+            for _ in 1..jobs {
+                scope.spawn(|| self.work(&draw));
+            }
+            self.work(&draw);
+        });
+        self.summary().clone()
+    }
+
+    fn work(&self, draw: &impl Fn(u64) -> Case) {
+        while !self.stopped.load(Ordering::Relaxed) {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            if !self.seeds.contains(&seed) {
+                return;
+            }
+            let ran = run(&draw(seed));
+            self.summary().enter(seed, ran);
+            self.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn summary(&self) -> MutexGuard<'_, Summary> {
+        self.summary.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Cases that are done, and all.
+    pub fn done_of_total(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.seeds.end.saturating_sub(self.seeds.start))
+    }
+
+    /// Seeds of which something was found so far.
+    pub fn failed(&self) -> usize {
+        self.summary().findings.len()
+    }
+
+    /// Lets it end after the cases that have begun.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,337 @@
+//! A scenario as the text of its file: what was drawn can be shown, kept, and run by hand.
+
+use std::fmt::Write;
+
+use nodeward_scenario::{
+    Access, Action, ActionKind, Bug, Faults, Home, Kind, Link, Node, ParamInfo, Params, Placement,
+    Scenario, Scheduler, Unit, Workload,
+};
+
+/// The text of a scenario, to the last digit. Whoever reads it gets the same scenario, but for its
+/// name, which is that of the file.
+pub fn of(scenario: &Scenario) -> String {
+    let Scenario {
+        name: _,
+        about,
+        machine,
+        workloads,
+        scheduler,
+        actions,
+        faults,
+        time_ns,
+        sample_ns,
+        report,
+    } = scenario;
+    let mut text = Text::default();
+    if !about.is_empty() {
+        text.word("about", about);
+    }
+    text.line("distances", &format!("{:?}", machine.distances));
+    text.line("symmetric", "false");
+    let word = match scheduler {
+        Scheduler::Blind => "blind",
+        Scheduler::Home => "home",
+        Scheduler::Numad => "numad",
+    };
+    text.word("scheduler", word);
+    text.time("time", *time_ns);
+    text.time("sample", *sample_ns);
+    if !report.is_empty() {
+        text.line("report", &format!("{report:?}"));
+    }
+    machine.nodes.iter().for_each(|node| text.node(node));
+    machine.links.iter().for_each(|link| text.link(link));
+    text.params(&machine.params);
+    workloads.iter().for_each(|workload| text.workload(workload));
+    actions.iter().for_each(|action| text.action(action));
+    faults.iter().for_each(|faults| text.faults(faults));
+    text.0
+}
+
+/// A text, line by line.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn line(&mut self, key: &str, value: &str) {
+        writeln!(self.0, "{key} = {value}").expect("a text takes every line");
+    }
+
+    fn word(&mut self, key: &str, value: &str) {
+        self.line(key, &quoted(value));
+    }
+
+    fn number(&mut self, key: &str, value: impl Into<u64>) {
+        self.line(key, &value.into().to_string());
+    }
+
+    fn bytes(&mut self, key: &str, bytes: u64) {
+        self.word(key, &format!("{bytes}B"));
+    }
+
+    /// Zero has no unit.
+    fn time(&mut self, key: &str, ns: u64) {
+        self.word(key, &if ns == 0 { "0".to_owned() } else { format!("{ns}ns") });
+    }
+
+    fn head(&mut self, table: &str) {
+        write!(self.0, "\n{table}\n").expect("a text takes every line");
+    }
+
+    fn costs(&mut self, latency_ns: Option<u64>, bandwidth: Option<u64>) {
+        if let Some(ns) = latency_ns {
+            self.time("latency", ns);
+        }
+        if let Some(rate) = bandwidth {
+            self.word("bandwidth", &format!("{rate}B/s"));
+        }
+    }
+
+    fn node(&mut self, node: &Node) {
+        let Node { id, cpus, threads_per_core, memory_bytes, latency_ns, bandwidth_bytes_per_s } =
+            node;
+        self.head("[[node]]");
+        self.number("id", id.0);
+        match cpus.is_empty() {
+            true => self.number("cpus", 0_u64),
+            false => self.word("cpus", &cpus.to_string()),
+        }
+        self.number("threads-per-core", *threads_per_core);
+        self.bytes("memory", *memory_bytes);
+        self.costs(*latency_ns, *bandwidth_bytes_per_s);
+    }
+
+    fn link(&mut self, link: &Link) {
+        let Link { from, to, latency_ns, bandwidth_bytes_per_s } = link;
+        self.head("[[link]]");
+        self.number("from", from.0);
+        self.number("to", to.0);
+        self.costs(*latency_ns, *bandwidth_bytes_per_s);
+    }
+
+    fn params(&mut self, params: &Params) {
+        self.head("[machine]");
+        for info in Params::TABLE {
+            let value = params.get(info.name).unwrap_or(info.default);
+            let written = quoted(&written(info, value));
+            match params.sources.get(info.name) {
+                Some(source) => {
+                    let source = quoted(source);
+                    self.line(info.name, &format!("{{ value = {written}, source = {source} }}"));
+                }
+                None if value != info.default => self.line(info.name, &written),
+                None => {}
+            }
+        }
+    }
+
+    fn workload(&mut self, workload: &Workload) {
+        let Workload {
+            name,
+            kind,
+            processes,
+            threads,
+            memory_bytes,
+            huge,
+            folio_bytes,
+            placement,
+            nodes,
+            home,
+            start_ns,
+            own_groups,
+            populated,
+        } = workload;
+        self.head("[[workload]]");
+        self.word("name", name);
+        self.kind(kind);
+        self.number("processes", *processes);
+        self.number("threads", *threads);
+        self.bytes("memory", *memory_bytes);
+        match (huge, folio_bytes) {
+            (true, _) => self.word("pages", "huge"),
+            (false, 0) => self.word("pages", "base"),
+            (false, &bytes) => self.bytes("pages", bytes),
+        }
+        match placement {
+            Placement::FirstTouch => self.word("place", "first-touch"),
+            Placement::Bind(nodes) => self.word("place", &format!("bind:{nodes}")),
+            Placement::Interleave(nodes) => self.word("place", &format!("interleave:{nodes}")),
+        }
+        if let Some(nodes) = nodes {
+            self.word("nodes", &nodes.to_string());
+        }
+        match home {
+            Home::None => self.word("home", "none"),
+            Home::Spread => self.word("home", "spread"),
+            Home::On(node) => self.number("home", node.0),
+        }
+        self.time("start", *start_ns);
+        self.word("groups", if *own_groups { "own" } else { "one" });
+        if *populated {
+            self.line("populated", "true");
+        }
+    }
+
+    fn kind(&mut self, kind: &Kind) {
+        let name = match kind {
+            Kind::Triad { .. } => "triad",
+            Kind::Random { .. } => "random",
+            Kind::PageFault => "page-fault",
+            Kind::Compile { .. } => "compile",
+            Kind::PingPong { .. } => "ping-pong",
+            Kind::Stream { .. } => "stream",
+            Kind::Phases { .. } => "phases",
+            Kind::MovingSet { .. } => "moving-set",
+            Kind::Hog => "hog",
+        };
+        self.word("kind", name);
+        match kind {
+            Kind::Triad { access } => self.access(access),
+            Kind::Random { access, hot_touches_milli, hot_bytes_milli } => {
+                self.access(access);
+                self.number("hot-touches", *hot_touches_milli);
+                self.number("hot-bytes", *hot_bytes_milli);
+            }
+            Kind::PageFault | Kind::Hog => {}
+            Kind::Compile { compute_ns, access, lives, varies_milli } => {
+                self.access(access);
+                self.time("cpu-time", *compute_ns);
+                self.number("lives", *lives);
+                self.number("varies", *varies_milli);
+            }
+            Kind::PingPong { message_bytes, compute_ns } => {
+                self.bytes("message", *message_bytes);
+                self.time("cpu-time", *compute_ns);
+            }
+            Kind::Stream { message_bytes, buffer_bytes, window, compute_ns, together } => {
+                self.bytes("message", *message_bytes);
+                self.bytes("buffer", *buffer_bytes);
+                self.number("under-way", *window);
+                self.time("cpu-time", *compute_ns);
+                self.line("together", if *together { "true" } else { "false" });
+            }
+            Kind::Phases { access, phase_bytes, shared_milli } => {
+                self.access(access);
+                self.bytes("phase", *phase_bytes);
+                self.number("shared", *shared_milli);
+            }
+            Kind::MovingSet { access, window_bytes, stays_ns } => {
+                self.access(access);
+                self.bytes("window", *window_bytes);
+                self.time("stays", *stays_ns);
+            }
+        }
+    }
+
+    fn access(&mut self, access: &Access) {
+        let Access { parallel_milli, compute_ps, writes_milli } = access;
+        let parallel = format!("{}.{:03}", parallel_milli / 1000, parallel_milli % 1000);
+        self.word("parallel", &parallel);
+        self.word("compute", &format!("{compute_ps}ps"));
+        self.number("writes", *writes_milli);
+    }
+
+    fn action(&mut self, action: &Action) {
+        let Action { at_ns, workload, kind } = action;
+        self.head("[[action]]");
+        self.time("at", *at_ns);
+        if !kind.is_of_machine() {
+            self.word("workload", workload);
+        }
+        match kind {
+            ActionKind::Migrate { from, to, times } => {
+                self.word("do", "migrate");
+                self.number("from", from.0);
+                self.number("to", to.0);
+                self.number("times", *times);
+            }
+            ActionKind::MigrateOnFault => self.word("do", "migrate-on-fault"),
+            ActionKind::Home { to } => {
+                self.word("do", "home");
+                self.number("to", to.0);
+            }
+            ActionKind::Kill => self.word("do", "kill"),
+            ActionKind::Fork { for_ns } => {
+                self.word("do", "fork");
+                self.time("for", *for_ns);
+            }
+            ActionKind::CpusOff { cpus } => {
+                self.word("do", "cpus-off");
+                self.word("cpus", &cpus.to_string());
+            }
+            ActionKind::CpusOn { cpus } => {
+                self.word("do", "cpus-on");
+                self.word("cpus", &cpus.to_string());
+            }
+            ActionKind::MemoryOff { node } => {
+                self.word("do", "memory-off");
+                self.number("node", node.0);
+            }
+            ActionKind::MemoryOn { node } => {
+                self.word("do", "memory-on");
+                self.number("node", node.0);
+            }
+        }
+    }
+
+    fn faults(&mut self, faults: &Faults) {
+        let Faults { late_ipi_by_ns, start_ns, until_ns, bug, .. } = faults;
+        self.head("[faults]");
+        faults.rates().into_iter().for_each(|(key, milli)| self.number(key, milli));
+        self.time("late-ipi-by", *late_ipi_by_ns);
+        self.time("start", *start_ns);
+        if let Some(ns) = until_ns {
+            self.time("until", *ns);
+        }
+        let name = Bug::ALL.into_iter().find(|(_, other)| Some(*other) == *bug);
+        if let Some((name, _)) = name {
+            self.word("bug", name);
+        }
+    }
+}
+
+/// A parameter's value as scenarios have it.
+pub fn written(info: &ParamInfo, value: u64) -> String {
+    match info.unit {
+        Unit::Word(words) => words.get(value as usize).copied().unwrap_or_default().to_owned(),
+        _ => info.written(value),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_scenario::BUILT_IN;
+
+    use super::*;
+    use crate::Chance;
+    use crate::draw::{LIKELY, WILD, scenario};
+
+    fn read_again(scenario: &Scenario) -> Scenario {
+        let text = of(scenario);
+        let read = Scenario::parse(&scenario.name, &text);
+        read.unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    /// Goal: nothing of a scenario is lost in its text: not of those that come along.
+    #[test]
+    fn built_in_scenarios_are_what_their_text_says() {
+        for (name, text) in BUILT_IN {
+            let scenario = Scenario::parse(name, text).unwrap();
+            assert_eq!(read_again(&scenario), scenario, "{name}");
+        }
+    }
+
+    /// Goal: nor of any that is drawn.
+    #[test]
+    fn drawn_scenarios_are_what_their_text_says() {
+        for seed in 0..300 {
+            let style = if seed % 2 == 0 { &WILD } else { &LIKELY };
+            let scenario = scenario(&mut Chance::new(seed), style);
+            assert_eq!(read_again(&scenario), scenario, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A simulated machine under the eyes of the checkers: they look after each call that moved pages.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nodeward_engine::Live;
+use nodeward_machine::{
+    Capabilities, Life, Machine, MoveBatch, MoveOutcome, Process, Result, SEPARATOR,
+};
+use nodeward_model::NodeId;
+use nodeward_model::{CpuId, Cpumask, Identity, Mapping, Page, Pid, Place, Range, Room, Topology};
+use nodeward_sim::{SimMachine, World};
+
+use crate::check::budgets::{self, Call};
+use crate::check::clock::Clock;
+use crate::check::{Checker, Finding, Verdict, ensure, pages};
+
+/// What checkers know of a machine.
+struct Seen {
+    clock: Clock,
+    calls: Vec<Call>,
+    finding: Option<Finding>,
+}
+
+/// Moves are stopped after so many events; this many times as many end all waits.
+const ENDLESS: u64 = 4;
+/// A call that has not ended by then, after so long in nanoseconds, never will.
+const ENDLESS_NS: u64 = 1_000_000_000;
+
+/// A machine that is looked at.
+#[derive(Clone)]
+pub struct Watched {
+    /// The machine.
+    pub sim: SimMachine,
+    seen: Arc<Mutex<Seen>>,
+    /// To stop a move of which something was found.
+    live: Arc<Live>,
+    events_max: u64,
+}
+
+impl Watched {
+    /// A world, about to begin. Moves are stopped when so many events have happened.
+    pub fn new(world: World, events_max: u64) -> Self {
+        let scenario = world.scenario();
+        let cpus = scenario.machine.cpus().len() as u64;
+        let tasks = scenario.workloads.iter().map(|workload| workload.tasks()).sum();
+        let seen = Seen { clock: Clock::new(cpus, tasks), calls: Vec::new(), finding: None };
+        let seen = Arc::new(Mutex::new(seen));
+        let sim = SimMachine::of(world);
+        sim.limit_events(events_max.saturating_mul(ENDLESS));
+        Self { sim, seen, live: Arc::default(), events_max }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets all checkers look that need no more than the machine. The first finding stays.
+    ///
+    /// # Errors
+    /// That finding.
+    pub fn look(&self) -> std::result::Result<(), Finding> {
+        let mut seen = self.seen();
+        let verdict = self.sim.look(|world| {
+            let (now_ns, counters) = (world.now_ns(), &world.counters);
+            if counters.events > self.events_max {
+                self.live.stop();
+            }
+            let waited_ns = now_ns.saturating_sub(seen.clock.now_ns());
+            let is_late = counters.events >= self.events_max.saturating_mul(ENDLESS)
+                && waited_ns > ENDLESS_NS;
+            let endless = || format!("a move has not ended after {waited_ns} ns");
+            ensure(!is_late, Checker::Time, endless)?;
+            seen.clock.look(now_ns, counters.events, world.busy_ns())?;
+            pages::census(&world.census())?;
+            budgets::lists(&world.lists())
+        });
+        self.note(&mut seen, verdict)
+    }
+
+    /// Notes what a checker said.
+    ///
+    /// # Errors
+    /// The first finding of all.
+    pub fn judge(&self, verdict: Verdict) -> std::result::Result<(), Finding> {
+        self.note(&mut self.seen(), verdict)
+    }
+
+    fn note(&self, seen: &mut Seen, verdict: Verdict) -> std::result::Result<(), Finding> {
+        if let Err((checker, what)) = verdict {
+            self.live.stop();
+            let at_ns = self.sim.now_ns();
+            seen.finding.get_or_insert(Finding { checker, at_ns, what });
+        }
+        seen.finding.clone().map_or(Ok(()), Err)
+    }
+
+    /// What a move is to be told, so that a finding stops it.
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Whether more happened than is worth the time.
+    pub fn is_over(&self) -> bool {
+        self.live.is_stopped()
+    }
+
+    /// The calls since it was asked last, in the order in which they began.
+    pub fn take_calls(&self) -> Vec<Call> {
+        let mut calls = std::mem::take(&mut self.seen().calls);
+        calls.sort_by_key(|call| call.began_ns);
+        calls
+    }
+
+    /// The folios that a batch names, by size, and its longest run of base pages.
+    fn call(&self, pid: Pid, batch: &MoveBatch) -> Call {
+        let began_ns = self.sim.now_ns();
+        let sizes = self.sim.look(|world| {
+            let sizes = |&address| match address {
+                SEPARATOR => None,
+                address => Some(world.page_at(pid, address).map_or(1, |page| page.folio_pages)),
+            };
+            batch.addresses().iter().map(sizes).collect::<Vec<_>>()
+        });
+        let runs = sizes.split(|size| size.is_none());
+        let run_pages = runs.map(|run| run.iter().flatten().filter(|&&pages| pages == 1).count());
+        let run_pages = run_pages.max().unwrap_or(0) as u64;
+        Call { began_ns, took_ns: 0, pages: sizes.iter().flatten().sum(), run_pages }
+    }
+}
+
+impl Machine for Watched {
+    fn page_bytes(&self) -> u64 {
+        self.sim.page_bytes()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.sim.capabilities()
+    }
+
+    fn topology(&self) -> Result<Topology> {
+        self.sim.topology()
+    }
+
+    fn rooms(&self) -> Result<BTreeMap<NodeId, Room>> {
+        self.sim.rooms()
+    }
+
+    fn frames_end(&self) -> Option<u64> {
+        self.sim.frames_end()
+    }
+
+    fn usable_cpus(&self) -> Result<Cpumask> {
+        self.sim.usable_cpus()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.sim.now_ns()
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        self.sim.sleep_ns(ns);
+    }
+
+    fn stay_on(&self, cpu: CpuId) {
+        self.sim.stay_on(cpu);
+    }
+
+    fn give_way(&self) {
+        self.sim.give_way();
+    }
+
+    fn begin_shift(&self, number: u32, of: u32) {
+        self.sim.begin_shift(number, of);
+    }
+
+    fn end_shift(&self) {
+        self.sim.end_shift();
+    }
+
+    fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>> {
+        let inner = self.sim.hold(pid)?;
+        Ok(Arc::new(WatchedProcess { inner, machine: self.clone() }))
+    }
+}
+
+/// A process of such a machine.
+struct WatchedProcess {
+    inner: Arc<dyn Process>,
+    machine: Watched,
+}
+
+impl Process for WatchedProcess {
+    fn pid(&self) -> Pid {
+        self.inner.pid()
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        self.inner.identity()
+    }
+
+    fn life(&self) -> Life {
+        self.inner.life()
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>> {
+        self.inner.mappings()
+    }
+
+    fn resident_bytes(&self) -> Result<u64> {
+        self.inner.resident_bytes()
+    }
+
+    fn populated(&self, range: Range) -> Result<Vec<Range>> {
+        self.inner.populated(range)
+    }
+
+    fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
+        self.inner.pages(mapping, range, into)
+    }
+
+    fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {
+        self.inner.places(range, into)
+    }
+
+    fn frames(&self, range: Range, into: &mut Vec<Option<u64>>) -> Result<()> {
+        self.inner.frames(range, into)
+    }
+
+    fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
+        self.inner.locate(addresses)
+    }
+
+    fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome> {
+        let mut call = self.machine.call(self.pid(), batch);
+        let outcome = self.inner.move_pages(batch);
+        call.took_ns = self.machine.now_ns() - call.began_ns;
+        self.machine.seen().calls.push(call);
+        // What was found is told when the move has ended, which it does soon.
+        self.machine.look().unwrap_or_default();
+        outcome
+    }
+}

@@ -1,0 +1,77 @@
+//! Some hundred seeds, each a machine of its own. `nodeward sim swarm` runs more of them.
+
+use nodeward_scenario::Bug;
+use nodeward_swarm::check::Finding;
+use nodeward_swarm::draw::Case;
+use nodeward_swarm::{Swarm, canary, run};
+
+/// Seeds in each test run.
+const SEEDS: u64 = 200;
+
+/// What happens in one case or another, or the swarm is not worth much.
+const EXPECTED: [&str; 25] = [
+    "machines watched",
+    "machines moved in rounds",
+    "moves checked page by page",
+    "lines of the own node",
+    "lines of other nodes",
+    "pages moved by rounds",
+    "pages that went to another node",
+    "pages that went in a fault",
+    "waits for a page in flight",
+    "huge pages",
+    "page lists emptied for the last page",
+    "processes ended for want of memory",
+    "pages skipped: no-memory",
+    "pages skipped: stall-budget",
+    "pages skipped: gone",
+    "pages skipped: not-present",
+    "allocations that failed",
+    "folios held in the middle of a move",
+    "interrupts answered late",
+    "looks that were stale",
+    "CPUs that went",
+    "CPUs that came back",
+    "pages of nodes that went",
+    "events",
+    "rounds",
+];
+
+fn told(seed: u64, finding: &Finding) -> String {
+    let (name, at_ns, what) = (finding.checker.name(), finding.at_ns, &finding.what);
+    format!("{name} at {at_ns} ns: {what}\n    nodeward sim swarm --seed {seed}\n")
+}
+
+/// Goal: whatever is drawn, no checker finds anything, and what is worth looking at happens.
+#[test]
+fn no_checker_finds_anything() {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let summary = Swarm::new(0..SEEDS).run(jobs, Case::draw);
+    let findings: String =
+        summary.findings.iter().map(|(seed, finding)| told(*seed, finding)).collect();
+    assert!(findings.is_empty(), "{} cases fail\n{findings}", summary.findings.len());
+    assert_eq!(summary.cases, SEEDS);
+    println!("{:#?} {:?}", summary.happened, summary.rounds);
+    let missing: Vec<_> =
+        EXPECTED.into_iter().filter(|what| summary.happened.count(what) == 0).collect();
+    assert!(missing.is_empty(), "this never happened: {missing:?}");
+}
+
+/// Goal: the same seed does the same, rounds of several workers included.
+#[test]
+fn a_seed_does_the_same_each_time() {
+    for seed in 0..20 {
+        assert_eq!(run(&Case::draw(seed)), run(&Case::draw(seed)), "seed {seed}");
+    }
+}
+
+/// Goal: each bug that is planted is found, and by the checker that it is for.
+#[test]
+fn planted_bugs_are_found() {
+    for (name, bug) in Bug::ALL {
+        let found = canary::first(bug, 0);
+        let (seed, finding) = found.unwrap_or_else(|| panic!("{name} is not found"));
+        println!("{name}: {}", told(seed, &finding));
+        assert_eq!(finding.checker, canary::found_by(bug), "{name}: {}", told(seed, &finding));
+    }
+}
