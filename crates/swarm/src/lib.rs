@@ -3,8 +3,8 @@
 //!
 //! A seed decides a machine, programs, what goes wrong, and who moves memory ([`draw`]). Some
 //! machines are only watched, the wildest that are accepted; on the others rounds of the engine
-//! move memory, first while things go wrong, then until all of it is where it is wanted ([`run()`]). The
-//! checkers ([`check`]) count for themselves.
+//! move memory, first while things go wrong, then until all of it is where it is wanted
+//! ([`run()`]). The checkers ([`check`]) count for themselves.
 
 #![forbid(unsafe_code)]
 

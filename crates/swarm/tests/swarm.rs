@@ -57,6 +57,13 @@ fn no_checker_finds_anything() {
     assert!(missing.is_empty(), "this never happened: {missing:?}");
 }
 
+/// Goal: a seed on which something was found stays clean. 366: a call that stood in line for ever
+/// behind processes of 50 us.
+#[test]
+fn what_was_found_stays_away() {
+    assert_eq!(run(&Case::draw(366)).err(), None);
+}
+
 /// Goal: the same seed does the same, rounds of several workers included.
 #[test]
 fn a_seed_does_the_same_each_time() {

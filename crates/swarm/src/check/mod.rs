@@ -1,5 +1,5 @@
 //! The checkers. Each is a function over what was counted from the raw state of a machine, over
-//! what was asked of the code under test, and what that told. None of them uses the code under test.
+//! what was asked of the code under test, and what that told. None of them uses that code.
 
 pub mod account;
 pub mod budgets;

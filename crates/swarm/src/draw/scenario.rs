@@ -3,7 +3,7 @@
 use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask};
 use nodeward_scenario::{
     Access, Action, ActionKind, BUILT_IN, Home, Kind, Link, Machine, Node, ParamInfo, Params,
-    Placement, Scenario, Scheduler, Workload, limits,
+    Placement, Scenario, Workload, limits,
 };
 
 use super::Style;
