@@ -1,9 +1,8 @@
 //! The machine at work: CPUs that run tasks in virtual time.
 //!
-//! A CPU works in *turns*. A turn begins with the task that is next, asks it for what it does next,
-//! and ends when that is done, when the slice is over, or when somebody interrupts it. What is
-//! memory-bound goes at the rate that memory and links have at the beginning of the turn, for
-//! [`TURN_NS`] at most.
+//! A CPU works in *turns*. One begins with the task that is next, asks it what it does next, and
+//! ends when that is done, the slice is over, or somebody interrupts it. What is memory-bound goes
+//! at the rate that memory and links have when the turn begins, for [`TURN_NS`] at most.
 
 mod ops;
 mod watch;
@@ -20,8 +19,7 @@ use crate::layout::Layout;
 use crate::lines::Seen;
 use crate::memory::Memory;
 use crate::mover::Movers;
-use crate::programs;
-use crate::programs::{Barrier, Flight};
+use crate::programs::{self, Barrier, Flight};
 use crate::scale::scale;
 use crate::sched::{Line, Sched};
 use crate::space::{Space, SpaceId};
@@ -35,8 +33,7 @@ pub use watch::{Moment, Picture};
 /// The longest turn: how late a thread learns of another rate or balance.
 pub(crate) const TURN_NS: u64 = 4_000_000;
 
-/// Later than any run ends, by years: what takes longer is as good as never, and sums of a few
-/// hundred such times are numbers still.
+/// Years later than any run ends: as good as never, and hundreds of such times have a sum still.
 pub(crate) const FAR_NS: u64 = 1 << 55;
 
 /// One CPU. Nearly all of it is needed in each turn, so it is kept in whole cache lines.

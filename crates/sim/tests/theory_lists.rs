@@ -97,8 +97,8 @@ fn streams_take_turns() {
     }
 }
 
-/// Goal: one thread allocates and another one frees: each list is of no use, as long as threads stay
-/// where they are. A list gets 16 buffers of 4 pages at a time, a visit for each 16 messages.
+/// Goal: one thread allocates and another one frees: each list is of no use, as long as threads
+/// stay where they are. A list gets 16 buffers of 4 pages at a time, a visit for each 16 messages.
 #[test]
 fn one_sided_lists_visit_the_zone() {
     for tuning in [FIXED, DEPTH] {
@@ -111,8 +111,8 @@ fn one_sided_lists_visit_the_zone() {
 }
 
 /// Goal: a list is of use to threads that share it: on one CPU what one frees the other one
-/// allocates, and the zone is visited no more. Nor is there a wake-up to wait for: 1000 / 40 us = 25
-/// messages in a millisecond.
+/// allocates, and the zone is visited no more. Nor is there a wake-up to wait for: 1000 / 40 us =
+/// 25 messages in a millisecond.
 #[test]
 fn threads_together_share_a_list() {
     let mut scenario = on(4, stream(8), 1, 1);
@@ -125,7 +125,7 @@ fn threads_together_share_a_list() {
     assert!(world.counters.zone_refills <= 2, "{} visits", world.counters.zone_refills);
 }
 
-/// Goal: buffers are neither lost nor made when a stream is killed or ends in the middle of a window.
+/// Goal: buffers are neither lost nor made when a stream is killed in the middle of a window.
 #[test]
 fn buffers_come_back() {
     let mut scenario = on(2, stream(1000), 2, 1);
@@ -151,8 +151,8 @@ fn lives_end() {
     assert!(world.is_over());
 }
 
-/// Goal: lives that vary lack half of what they may, in the mean. Of 200 lives of 256 pages that may
-/// lack 1000 of 1000 parts, 50 % +- 2 * 29 % / sqrt(200) = 46 to 54 % of the pages come.
+/// Goal: lives that vary lack half of what they may, in the mean. Of 200 lives of 256 pages that
+/// may lack 1000 of 1000 parts, 50 % +- 2 * 29 % / sqrt(200) = 46 to 54 % of the pages come.
 #[test]
 fn lives_vary() {
     let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };

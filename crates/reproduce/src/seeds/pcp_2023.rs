@@ -21,11 +21,11 @@ pub fn table() -> Table {
         name: "pcp",
         title: "Per-CPU page lists that size themselves (2023)",
         about: "\
-            Two sockets of Sapphire Rapids with 224 CPUs, and two of Ice Lake with 128. Lists of 370 \
-            pages are those of Linux before 6.7; lists that follow the depth are the RFC's. A zone's \
-            lock is held for its visit and for each page, and costs more when it comes from another \
-            CPU that waited. Of the kernel build and of SCTP one socket is simulated, as the other \
-            one has a zone and processes of its own.",
+            Two sockets of Sapphire Rapids with 224 CPUs, and two of Ice Lake with 128. Lists of \
+            370 pages are those of Linux before 6.7; lists that follow the depth are the RFC's. A \
+            zone's lock is held for its visit and for each page, and costs more when it comes from \
+            another CPU that waited. Of the kernel build and of SCTP one socket is simulated, as \
+            the other one has a zone and processes of its own.",
         runs: runs.into_iter().flatten().collect(),
         fitted: fitted(),
         rows: rows.into_iter().flatten().collect(),
@@ -45,8 +45,8 @@ fn fitted() -> Vec<Fitted> {
         fit("fault", "1500ns", "page_fault1 with lists that follow the depth"),
         fit("cpu-time of cc", "740ms", "the build with short lists: waits for locks"),
         fit("memory of cc", "900MiB", "the build with long lists: taking pages"),
-        fit("cpu-time of netperf", "4650ns", "SCTP with short lists"),
-        fit("wake", "55us", "SCTP with short lists: idle"),
+        fit("cpu-time of netperf", "4150ns", "SCTP with short lists"),
+        fit("wake", "49us", "SCTP with short lists: idle"),
         fit("zone-hold", "31.6ns", "Sapphire Rapids, 127 pages given back"),
         fit("zone-visit", "340ns", "Sapphire Rapids, 63 pages given back"),
         fit("zone-refill", "24.2ns", "Sapphire Rapids, 127 pages taken"),

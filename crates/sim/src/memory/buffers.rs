@@ -34,7 +34,7 @@ impl World {
         for _ in 0..count {
             self.memory.take_run(cpu, node, run);
         }
-        self.memory.held[node] += count * u64::from(run);
+        self.memory.taken[node] += count * u64::from(run);
         if count > 0 {
             let visit_ns = end - self.now_ns;
             self.latencies.allocated(visit_ns + list_ps / 1000, 1);
@@ -43,8 +43,8 @@ impl World {
         Buffers { node, count, ns: end - self.now_ns + count * list_ps / 1000 }
     }
 
-    /// Gives buffers of `run` pages each back to a CPU's list, at most so many: until the list gives
-    /// some back to the zone.
+    /// Gives buffers of `run` pages each back to a CPU's list, at most so many: until the list
+    /// gives some back to the zone.
     pub(crate) fn give_buffers(&mut self, cpu: usize, node: usize, run: u32, most: u64) -> Buffers {
         let begin = self.settle_zone(cpu, self.now_ns);
         let (list_ps, now_ms) = (self.machine.params.list_ps, self.now_ns / 1_000_000);
@@ -65,7 +65,7 @@ impl World {
 
     /// Gives buffers back that nobody is left for.
     pub(crate) fn discard_buffers(&mut self, node: usize, run: u32, count: u64) {
-        self.memory.held[node] -= count * u64::from(run);
+        self.memory.taken[node] -= count * u64::from(run);
         self.memory.zones[node].free_pages += count * u64::from(run);
     }
 }
@@ -82,7 +82,7 @@ impl super::Memory {
 
     /// Puts one into it. Returns how many pages go on to the zone, which has them then.
     fn put_run(&mut self, cpu: usize, node: usize, run: u32, now_ms: u64) -> u32 {
-        self.held[node] -= u64::from(run);
+        self.taken[node] -= u64::from(run);
         let (list, zone) = self.list(cpu, node);
         list.idle_ticks = 0;
         let is_short = zone.free_pages < zone.short_below;

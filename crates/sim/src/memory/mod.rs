@@ -38,7 +38,7 @@ pub struct Memory {
     pub zones: Vec<Zone>,
     /// Pages by node that are neither free nor in a region: copies that movers are about to map.
     pub held: Vec<u64>,
-    /// Pages by node that tests took, so that little is free.
+    /// Pages by node that buffers of the kernel are in, or that tests took.
     pub taken: Vec<u64>,
     /// The counters of the memory controllers.
     accesses: AccessCounters,

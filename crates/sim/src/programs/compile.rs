@@ -1,5 +1,5 @@
-//! Processes of short life, one after the other: each faults memory in bit by bit, computes in it, and
-//! exits; and then the next one is forked.
+//! Processes of short life, one after the other: each faults memory in bit by bit, computes in it,
+//! and exits; and then the next one is forked.
 
 use nodeward_scenario::Access;
 

@@ -145,8 +145,8 @@ impl World {
     /// Puts a task in the line of a CPU.
     fn put_in_line(&mut self, task: TaskId, cpu: usize) {
         let entry = &mut self.tasks[task as usize];
-        // Sleeping earns a slice at most. Being new earns a program nothing: where short ones follow
-        // each other for ever, who stands in line would never have its turn.
+        // Sleeping earns a slice at most. Being new earns a program nothing: where short ones
+        // follow each other for ever, who stands in line would never have its turn.
         let is_new = entry.space.is_some() && entry.ran_ns == 0;
         let earned_ns = if is_new { 0 } else { self.machine.params.slice_ns };
         let floor = self.cpus[cpu].line.least_ns().saturating_sub(earned_ns);

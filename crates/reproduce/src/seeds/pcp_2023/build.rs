@@ -85,7 +85,7 @@ pub fn rows() -> Vec<Row> {
         takes,
         "Lists are filled by 63 pages at a time, however long they may be.",
     );
-    let sum = share("both", (15.38, 8.87), both, "The sum of the two.");
+    let sum = share("both", (15.38, 8.87), both, "The sum of taking and giving back.");
     let shares = [
         spin.calibrated("cpu-time of cc"),
         spin_after,
