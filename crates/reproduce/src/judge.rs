@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::runs::Runs;
+use crate::runs::{Run, Runs};
 use crate::table::{Basis, Better, Beyond, Expected, Fitted, Goal, Kind, Row, Table, Unit};
 
 /// How far from the seed a headline may be, and a hold-out.
@@ -46,14 +46,31 @@ pub struct TableResult {
     pub title: &'static str,
     /// Its machine and workload.
     pub about: &'static str,
-    /// Commands that show its runs, with the names of the runs.
-    pub commands: Vec<(&'static str, String)>,
+    /// Its runs.
+    pub runs: Vec<RunCommand>,
     /// Parameters that were fitted.
     pub fitted: Vec<Fitted>,
     /// The figures.
     pub rows: Vec<RowResult>,
     /// What nodeward adds.
     pub beyond: Option<BeyondResult>,
+}
+
+/// How to look at a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunCommand {
+    /// The name of the run.
+    pub name: &'static str,
+    /// The command that shows it, or what it is without its driver.
+    pub command: String,
+    /// Whether the table moves threads and memory meanwhile.
+    pub driven: bool,
+}
+
+impl RunCommand {
+    fn of(run: &Run) -> Self {
+        Self { name: run.name, command: run.command(), driven: run.driver.is_some() }
+    }
 }
 
 /// A row with its figure.
@@ -122,7 +139,7 @@ impl Table {
             name: self.name,
             title: self.title,
             about: self.about,
-            commands: self.runs.iter().map(|run| (run.name, run.command())).collect(),
+            runs: self.runs.iter().map(RunCommand::of).collect(),
             fitted: self.fitted.clone(),
             rows: self.rows.iter().map(|row| row.judge(runs)).collect(),
             beyond: self.beyond.as_ref().map(|beyond| beyond.judge(runs)),

@@ -24,14 +24,14 @@ pub struct Run {
     pub scenario: &'static str,
     /// Values for keys of it, `key=value`.
     pub set: Vec<String>,
-    /// How it is driven.
-    pub drive: fn(&Scenario) -> Result<Outcome>,
+    /// Who drives it; none if it is left alone from its beginning to its end.
+    pub driver: Option<fn(&Scenario) -> Result<Outcome>>,
 }
 
 impl Run {
     /// From its beginning to its end.
     pub fn of(name: &'static str, scenario: &'static str) -> Self {
-        Self { name, scenario, set: Vec::new(), drive: to_end }
+        Self { name, scenario, set: Vec::new(), driver: None }
     }
 
     /// With another value for a key.
@@ -41,14 +41,14 @@ impl Run {
         self
     }
 
-    /// Driven in another way.
+    /// Driven by somebody who moves threads and memory meanwhile.
     #[must_use]
-    pub fn driven(mut self, drive: fn(&Scenario) -> Result<Outcome>) -> Self {
-        self.drive = drive;
+    pub fn driven(mut self, driver: fn(&Scenario) -> Result<Outcome>) -> Self {
+        self.driver = Some(driver);
         self
     }
 
-    /// The command that shows the same run.
+    /// The command that shows the same run, or what it is without its driver.
     pub fn command(&self) -> String {
         let sets: String = self.set.iter().map(|set| format!(" --set {set}")).collect();
         format!("nodeward sim {}{sets}", self.scenario)
@@ -61,7 +61,7 @@ impl Run {
         };
         let sets: Vec<_> = self.set.iter().map(pair).collect();
         let scenario = Scenario::find_with(self.scenario, &sets)?;
-        (self.drive)(&scenario)
+        self.driver.unwrap_or(to_end)(&scenario)
     }
 }
 

@@ -53,8 +53,9 @@ fn table_text(table: &TableResult, picture: &str) -> String {
     }
     text += &table.beyond.as_ref().map_or(String::new(), beyond);
     let _ = writeln!(text, "\n![figures and additions]({picture})\n\nRuns:\n");
-    for (name, command) in &table.commands {
-        let _ = writeln!(text, "- {name}: `{command}`");
+    for run in &table.runs {
+        let driven = if run.driven { ", driven by the table" } else { "" };
+        let _ = writeln!(text, "- {}: `{}`{driven}", run.name, run.command);
     }
     text
 }
