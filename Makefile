@@ -14,7 +14,7 @@ BUILT ?= $(TARGET_DIR)/release
 SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench spec soak install install-library install-migratepages setup
+.PHONY: help demo test lab bench spec reproduce soak install install-library install-migratepages setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ bench: setup ## Measure, as ratios within one run
 
 spec: setup ## Measure every promise of SPEC.md
 	$(CARGO) xtask spec
+
+reproduce: setup ## Simulate what the five documents measured, and what nodeward adds
+	$(CARGO) run --release --package nodeward-cli -- reproduce
 
 soak: setup ## Check 10000 simulated machines (SWARM=N), then move 1 TiB (SOAK=SIZE) and check every word
 	$(CARGO) run --release --package nodeward-cli -- sim swarm --seeds $(SWARM)

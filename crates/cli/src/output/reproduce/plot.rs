@@ -1,16 +1,22 @@
 //! Ours beside the seeds', and what nodeward adds.
 
 use anyhow::Result;
-use nodeward_reproduce::{BeyondResult, RowResult, TableResult};
+use nodeward_reproduce::{Basis, BeyondResult, Kind, RowResult, TableResult, Verdict};
 
 use super::{figure, gain};
 use crate::output::plot::{self, Bar, Bars};
 
 /// Letters of a row of words below a bar.
 const WIDTH: usize = 11;
-/// Colours of what the seed has, and of what is ours.
-const SEED: usize = 0;
-const OURS: usize = 2;
+/// Bars in a chart.
+const BARS: usize = 12;
+/// The highest bar: what is farther off would make the others small.
+const RATIO_MAX: f64 = 3.0;
+/// Colours of bars, as the page says: blue, green, sky blue, vermilion.
+const CALIBRATED: usize = 0;
+const PREDICTED: usize = 2;
+const HOLD_OUT: usize = 4;
+const FAR_OFF: usize = 3;
 
 /// All tables in one picture.
 pub fn svg(results: &[TableResult]) -> Result<String> {
@@ -20,26 +26,31 @@ pub fn svg(results: &[TableResult]) -> Result<String> {
 
 /// A table as charts: figures as parts of the seed's, and the additions.
 pub fn charts(table: &TableResult) -> Vec<Bars> {
-    let rows = table.rows.iter().map(row_bar).collect();
-    let rows = Bars {
-        title: format!("{}: ours as a multiple of the figure that was measured", table.title),
+    let rows = table.rows.chunks(BARS).map(|rows| Bars {
+        title: format!("{}: ours as a multiple of what was measured", table.title),
         unit: "times",
-        bars: rows,
-    };
+        bars: rows.iter().map(row_bar).collect(),
+    });
     let additions = table.beyond.iter().map(|beyond| additions(table, beyond));
-    [rows].into_iter().chain(additions).collect()
+    rows.chain(additions).collect()
 }
 
 fn row_bar(row: &RowResult) -> Bar {
     let shown = figure(row.ours, row.unit);
-    Bar { value: row.ratio.min(3.0), shown, colour: OURS, words: words(&row.name) }
+    let colour = match (row.verdict, row.kind, row.basis) {
+        (Verdict::Explained | Verdict::Outside, ..) => FAR_OFF,
+        (_, _, Basis::Calibrated(_)) => CALIBRATED,
+        (_, Kind::HoldOut, _) => HOLD_OUT,
+        _ => PREDICTED,
+    };
+    Bar { value: row.ratio.min(RATIO_MAX), shown, colour, words: words(&row.name) }
 }
 
 fn additions(table: &TableResult, beyond: &BeyondResult) -> Bars {
     let bars = beyond.steps.iter().enumerate().map(|(index, step)| Bar {
         value: step.ours,
         shown: format!("{} {}", figure(step.ours, beyond.unit), gain(step)),
-        colour: if index == 0 { SEED } else { OURS },
+        colour: if index == 0 { CALIBRATED } else { PREDICTED },
         words: words(step.name),
     });
     Bars {
