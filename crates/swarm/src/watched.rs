@@ -18,6 +18,8 @@ use crate::check::{Checker, Finding, Verdict, ensure, pages};
 /// What checkers know of a machine.
 struct Seen {
     clock: Clock,
+    /// How large folios are told to be, by process and first page.
+    told: BTreeMap<(Pid, u64), u64>,
     calls: Vec<Call>,
     finding: Option<Finding>,
 }
@@ -44,7 +46,12 @@ impl Watched {
         let scenario = world.scenario();
         let cpus = scenario.machine.cpus().len() as u64;
         let tasks = scenario.workloads.iter().map(|workload| workload.tasks()).sum();
-        let seen = Seen { clock: Clock::new(cpus, tasks), calls: Vec::new(), finding: None };
+        let seen = Seen {
+            clock: Clock::new(cpus, tasks),
+            told: BTreeMap::new(),
+            calls: Vec::new(),
+            finding: None,
+        };
         let seen = Arc::new(Mutex::new(seen));
         let sim = SimMachine::of(world);
         sim.limit_events(events_max.saturating_mul(ENDLESS));
@@ -112,16 +119,15 @@ impl Watched {
         calls
     }
 
-    /// The folios that a batch names, by size, and its longest run of base pages.
+    /// The folios that a batch names, by size, and its longest run of base pages. Sizes are those
+    /// that were told last: a program that unmaps and touches its memory again has folios of other
+    /// sizes there at any time, and nobody can keep a budget by what he cannot know.
     fn call(&self, pid: Pid, batch: &MoveBatch) -> Call {
         let began_ns = self.sim.now_ns();
-        let sizes = self.sim.look(|world| {
-            let sizes = |&address| match address {
-                SEPARATOR => None,
-                address => Some(world.page_at(pid, address).map_or(1, |page| page.folio_pages)),
-            };
-            batch.addresses().iter().map(sizes).collect::<Vec<_>>()
-        });
+        let told = &self.seen().told;
+        let size = |address| told.get(&(pid, address)).copied().unwrap_or(1);
+        let size = |&address: &u64| (address != SEPARATOR).then(|| size(address));
+        let sizes: Vec<_> = batch.addresses().iter().map(size).collect();
         let runs = sizes.split(|size| size.is_none());
         let run_pages = runs.map(|run| run.iter().flatten().filter(|&&pages| pages == 1).count());
         let run_pages = run_pages.max().unwrap_or(0) as u64;
@@ -216,7 +222,14 @@ impl Process for WatchedProcess {
     }
 
     fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
-        self.inner.pages(mapping, range, into)
+        let first = into.len();
+        self.inner.pages(mapping, range, into)?;
+        let page_bytes = self.machine.page_bytes();
+        let pages = (range.start..).step_by(page_bytes as usize).zip(&into[first..]);
+        let folios = pages.filter(|(_, page)| page.folio_pages > 0);
+        let size = |(address, page): (u64, &Page)| ((self.pid(), address), page.folio_pages.into());
+        self.machine.seen().told.extend(folios.map(size));
+        Ok(())
     }
 
     fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {
