@@ -73,6 +73,7 @@ impl<'a> Rounds<'a> {
     pub fn round(&self, happened: &mut Happened) -> Result<BTreeMap<Pid, u64>, Finding> {
         let mut excused = BTreeMap::new();
         happened.add("rounds", 1);
+        self.read_accesses(happened)?;
         let pids: Vec<_> = self.machine.sim.processes().iter().map(|each| each.pid).collect();
         let size = if self.policy.together { pids.len().max(1) } else { 1 };
         for pids in pids.chunks(size) {
@@ -99,6 +100,15 @@ impl<'a> Rounds<'a> {
             }
         }
         Ok(excused)
+    }
+
+    /// Reads the access counters of all nodes.
+    fn read_accesses(&self, happened: &mut Happened) -> Result<(), Finding> {
+        let nodes = self.machine.sim.look(|world| world.scenario().machine.nodes.len());
+        let seen = (0..nodes).flat_map(|node| self.machine.sim.take_accesses(node));
+        let lines = seen.map(|page| page.lines).sum();
+        happened.add("lines that access counters told of", lines);
+        self.machine.count_lines(lines)
     }
 
     /// Whether locations are those of now.
