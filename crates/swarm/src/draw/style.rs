@@ -125,6 +125,8 @@ fn likely(info: &ParamInfo, (least, most): (u64, u64)) -> (u64, u64) {
         ("copiers" | "dma-channels" | "complex-cpus", _) => (least, 8),
         ("lazy-pages" | "batch" | "pcp-batch", _) => (least, 1024),
         ("pcp-high" | "pcp-high-max", _) => (least, 4096),
+        // A copy by a thread that has a thousandth of its core takes minutes.
+        ("smt-share", _) => (least.max(100), most),
         (_, Unit::Rate) => ((info.default / LIKELY_TIMES).max(least), times(info.default)),
         (_, Unit::Time | Unit::Picoseconds) => (least, times(info.default)),
         (_, Unit::Count) => (least, times(info.default.max(1))),
