@@ -63,6 +63,8 @@ impl Driven {
     }
 }
 
+/// How many folios were tried, and what became of them, or of their pages.
+type Told = (usize, Vec<(FolioMove, Fate)>);
 /// Folios to try again, and why.
 type Stuck = Vec<(FolioMove, SkipReason)>;
 
@@ -119,39 +121,38 @@ impl Driver<'_> {
                 continue;
             }
             let (count, run_pages) = self.pace.next_call(rest, self.machine.page_bytes());
-            let fates = match self.call(&rest[..count], run_pages.min(run_pages_max)) {
-                Ok(fates) => fates,
+            let (tried, fates) = match self.call(&rest[..count], run_pages.min(run_pages_max)) {
+                Ok(told) => told,
                 Err(error) if error.is_gone() => return driven.skip(rest, SkipReason::Gone),
                 Err(error) => {
                     driven.error = Some(error);
                     return driven.skip(rest, SkipReason::Refused);
                 }
             };
-            let tried = fates.iter().take_while(|fate| **fate != Fate::NotTried).count();
-            self.enter(&rest[..tried], &fates, driven, stuck);
+            self.enter(&fates, driven, stuck);
             rest = &rest[tried..];
         }
     }
 
     /// Notes what became of folios, or puts them on the list of those to try again.
-    fn enter(&self, folios: &[FolioMove], fates: &[Fate], driven: &mut Driven, stuck: &mut Stuck) {
+    fn enter(&self, fates: &[(FolioMove, Fate)], driven: &mut Driven, stuck: &mut Stuck) {
         let mut moved = 0;
-        for (folio, fate) in folios.iter().zip(fates) {
-            match *fate {
+        for &(folio, fate) in fates {
+            match fate {
                 Fate::Moved => {
-                    driven.moved.push(*folio);
+                    driven.moved.push(folio);
                     moved += u64::from(folio.pages);
                 }
-                Fate::Stays(reason) => driven.skip(&[*folio], reason),
-                Fate::Stuck(reason) => stuck.push((*folio, reason)),
+                Fate::Stays(reason) => driven.skip(&[folio], reason),
+                Fate::Stuck(reason) => stuck.push((folio, reason)),
                 Fate::NotTried => {}
             }
         }
         self.live.moved(moved * self.machine.page_bytes());
     }
 
-    /// One call, and what became of each of its folios. At least the first has been tried.
-    fn call(&self, folios: &[FolioMove], run_pages: u32) -> Result<Vec<Fate>, Error> {
+    /// One call: how many of its folios were tried, at least the first, and what became of those.
+    fn call(&self, folios: &[FolioMove], run_pages: u32) -> Result<Told, Error> {
         let pages: u64 = folios.iter().map(|folio| u64::from(folio.pages)).sum();
         self.pace.wait(self.machine, pages * self.machine.page_bytes());
         let batch = self.batch(folios, run_pages);
@@ -161,8 +162,50 @@ impl Driver<'_> {
         tracing::debug!(entries = batch.len(), pages, took_ns, end = ?outcome.end, "moved");
         self.pace.learn(folios, run_pages, took_ns);
         let mut fates = self.read(&batch, &outcome, folios);
-        self.ask_again(folios, &mut fates)?;
-        Ok(fates)
+        let open = self.ask_again(folios, &mut fates)?;
+        let is_tried = |&(_, fate): &(FolioMove, Fate)| fate != Fate::NotTried;
+        let fates: Vec<_> = folios.iter().copied().zip(fates).take_while(is_tried).collect();
+        let tried = fates.len();
+        let told = match outcome.end {
+            CallEnd::Aborted | CallEnd::NoMemory => self.by_page(fates, &open, outcome.end)?,
+            CallEnd::Complete | CallEnd::Gone | CallEnd::NotAllowed => fates,
+        };
+        Ok((tried, told))
+    }
+
+    /// The same with the pages of those folios that came apart in a call that failed, in place of
+    /// the folios: the kernel moves what it can of a folio that it had to split.
+    fn by_page(
+        &self,
+        fates: Vec<(FolioMove, Fate)>,
+        open: &[usize],
+        end: CallEnd,
+    ) -> Result<Vec<(FolioMove, Fate)>, Error> {
+        let mut told = Vec::with_capacity(fates.len());
+        for (index, (folio, fate)) in fates.into_iter().enumerate() {
+            if folio.pages == 1 || open.binary_search(&index).is_err() {
+                told.push((folio, fate));
+                continue;
+            }
+            let page_bytes = self.machine.page_bytes();
+            let page = |page| FolioMove {
+                address: folio.address + u64::from(page) * page_bytes,
+                pages: 1,
+                ..folio
+            };
+            let pages: Vec<FolioMove> = (0..folio.pages).map(page).collect();
+            let addresses: Vec<u64> = pages.iter().map(|page| page.address).collect();
+            let places = self.process.locate(&addresses)?;
+            match places.iter().all(|place| *place == places[0]) {
+                true => told.push((folio, fate)),
+                false => told.extend(pages.into_iter().zip(places).map(|(page, place)| {
+                    let stuck = Fate::Stuck(self.no_room(end));
+                    let before = if fate == Fate::Moved { stuck } else { fate };
+                    (page, now_at(place, page, before))
+                })),
+            }
+        }
+        Ok(told)
     }
 
     fn batch(&self, folios: &[FolioMove], run_pages: u32) -> MoveBatch {
@@ -223,18 +266,18 @@ impl Driver<'_> {
         }
     }
 
-    /// Asks where the folios are of which the call told nothing certain.
-    fn ask_again(&self, folios: &[FolioMove], fates: &mut [Fate]) -> Result<(), Error> {
+    /// Asks where the folios are of which the call told nothing certain. Returns which they are.
+    fn ask_again(&self, folios: &[FolioMove], fates: &mut [Fate]) -> Result<Vec<usize>, Error> {
         let open: Vec<usize> =
             (0..fates.len()).filter(|&i| matches!(fates[i], Fate::Stuck(_))).collect();
         if open.is_empty() {
-            return Ok(());
+            return Ok(open);
         }
         let addresses: Vec<u64> = open.iter().map(|&i| folios[i].address).collect();
         for (&i, place) in open.iter().zip(self.process.locate(&addresses)?) {
             fates[i] = now_at(place, folios[i], fates[i]);
         }
-        Ok(())
+        Ok(open)
     }
 }
 

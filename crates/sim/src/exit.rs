@@ -29,6 +29,7 @@ impl Program for Leave {
             self.page = 0;
         }
         world.discard_flights(self.space);
+        world.forget_freed(self.space);
         // Where lives are short, many are over: little is kept of them.
         world.spaces[self.space].regions.iter_mut().for_each(|region| region.dissolve());
         world.spaces[self.space].cpus = CpuSet::default();

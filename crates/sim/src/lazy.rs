@@ -125,7 +125,8 @@ impl World {
                 continue;
             }
             let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
-            seats.push(Seat { index: 0, folio, huge, from: node, why, there: false });
+            let (index, from, flight) = (0, node, 0);
+            seats.push(Seat { index, folio, huge, from, flight, why, there: false });
         }
         ns += self.move_at_once(way, &mut seats);
         ns
@@ -141,7 +142,7 @@ impl World {
         for (seat, index) in seats.iter().zip(0..) {
             if stayed.next_if_eq(&index).is_none() {
                 moving.push(Run { first: index, folios: 1 });
-                self.note_copy(way.space, &seat.folio);
+                self.note_copy(way.space, seat);
                 bytes += seat.folio.len() * self.machine.params.page_bytes;
                 let lines = self.machine.params.page_bytes / self.machine.params.line_bytes.max(1);
                 let lines = lines * seat.folio.len();

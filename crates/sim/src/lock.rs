@@ -25,7 +25,8 @@ impl Lock {
         let begin = self.free_at_ns.max(now_ns);
         let waited = begin > now_ns && self.last_cpu != Some(cpu);
         let handoff_ns = if waited { handoff_ns } else { 0 };
-        let end_ns = begin.saturating_add(hold_ns).saturating_add(handoff_ns).min(FAR_NS);
+        let end_ns = begin.saturating_add(hold_ns).saturating_add(handoff_ns);
+        let end_ns = end_ns.min(FAR_NS.max(begin)); // some begin later than that
         self.free_at_ns = end_ns;
         self.last_cpu = Some(cpu);
         Hold { waited_ns: begin - now_ns, end_ns }
@@ -34,5 +35,21 @@ impl Lock {
     /// Who had it last.
     pub fn last_cpu(&self) -> Option<usize> {
         self.last_cpu
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a lock that is taken later than any run ends is not given back before that.
+    #[test]
+    fn a_hold_does_not_end_before_it_began() {
+        let mut lock = Lock::default();
+        let hold = |lock: &mut Lock, cpu, at_ns| lock.hold(cpu, at_ns, 1_000, 10).end_ns;
+        assert_eq!(hold(&mut lock, 0, 5_000), 6_000);
+        assert_eq!(hold(&mut lock, 1, 5_500), 7_010); // 6000 + 1000 + 10
+        assert_eq!(hold(&mut lock, 0, FAR_NS - 1), FAR_NS);
+        assert_eq!(hold(&mut lock, 0, FAR_NS + 7), FAR_NS + 7);
     }
 }

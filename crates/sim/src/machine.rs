@@ -11,7 +11,7 @@ use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Room, Topology};
 use nodeward_scenario::Scenario;
 
 use crate::call::Target;
-use crate::memory::Zone;
+use crate::memory::{PageAccesses, Zone};
 use crate::process::SimProcess;
 use crate::report::Report;
 use crate::shift::{SharedStage, Until};
@@ -75,6 +75,11 @@ impl SimMachine {
         let mut views: Vec<_> = running.map(|space| view(world, &world.spaces[space])).collect();
         views.sort_by_key(|process| process.pid);
         views
+    }
+
+    /// Reads the access counters of a node's memory, as [`World::take_accesses`] has it.
+    pub fn take_accesses(&self, node: usize) -> Vec<PageAccesses> {
+        self.stage.lock().world.take_accesses(node)
     }
 
     /// How it went so far.

@@ -492,9 +492,16 @@ impl World {
         self.set_running(cpu, None);
         let entry = &mut self.tasks[task as usize];
         entry.ran_at_ns = self.now_ns;
-        entry.state = if matches!(op, Op::Exit) { State::Ended } else { State::Waiting };
-        if let Op::Sleep(until) = op {
-            self.events.plan(until.max(self.now_ns + 1), Event::Wake(task));
+        entry.state = State::Waiting;
+        match op {
+            Op::Sleep(until) => self.events.plan(until.max(self.now_ns + 1), Event::Wake(task)),
+            Op::Exit => {
+                entry.state = State::Ended;
+                if entry.space.is_some() {
+                    self.cpus[cpu].line.note_end(entry.vruntime_ns);
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -52,6 +52,8 @@ impl Happened {
             ("folios held in the middle of a move", counters.turned_back),
             ("interrupts answered late", counters.late_answers),
             ("samples lost", counters.lost_samples),
+            ("children that were forked", counters.forks),
+            ("pages copied because somebody wrote to them", counters.copied_on_write),
             ("looks that were stale", counters.stale_looks),
         ];
         let mut happened = Self::default();

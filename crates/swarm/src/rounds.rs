@@ -41,6 +41,7 @@ struct Others {
     faulted: u64,
     freed: u64,
     lazy: u64,
+    copied: u64,
     killed: u64,
     actions: usize,
     actions_end: bool,
@@ -53,6 +54,7 @@ impl Others {
             faulted: counters.faulted_pages,
             freed: counters.freed_pages,
             lazy: counters.lazy_pages,
+            copied: counters.copied_on_write,
             killed: counters.oom_kills,
             actions: world.moves.len() + world.hotplugs.len(),
             actions_end: has_settled(world),
@@ -73,6 +75,7 @@ impl<'a> Rounds<'a> {
     pub fn round(&self, happened: &mut Happened) -> Result<BTreeMap<Pid, u64>, Finding> {
         let mut excused = BTreeMap::new();
         happened.add("rounds", 1);
+        self.read_accesses(happened)?;
         let pids: Vec<_> = self.machine.sim.processes().iter().map(|each| each.pid).collect();
         let size = if self.policy.together { pids.len().max(1) } else { 1 };
         for pids in pids.chunks(size) {
@@ -81,7 +84,7 @@ impl<'a> Rounds<'a> {
                 continue;
             }
             let (others, migrated) = self.machine.sim.look(seen_of_others);
-            let before = self.pages(&wishes);
+            let (before, told_truth) = (self.pages(&wishes), self.tells_truth());
             let Some(report) = self.migrate(&wishes)? else { continue };
             let (others_then, migrated_then) = self.machine.sim.look(seen_of_others);
             self.machine.look()?;
@@ -92,13 +95,23 @@ impl<'a> Rounds<'a> {
                 excused.insert(process.pid, stay);
             }
             note(&report, happened);
-            if others == others_then && others.actions_end && self.tells_truth() {
+            let told_truth = told_truth && self.tells_truth();
+            if others == others_then && others.actions_end && told_truth {
                 happened.add("moves checked page by page", 1);
                 let moved = migrated_then - migrated;
                 self.machine.judge(self.verify(&wishes, before, &report, moved))?;
             }
         }
         Ok(excused)
+    }
+
+    /// Reads the access counters of all nodes.
+    fn read_accesses(&self, happened: &mut Happened) -> Result<(), Finding> {
+        let nodes = self.machine.sim.look(|world| world.scenario().machine.nodes.len());
+        let seen = (0..nodes).flat_map(|node| self.machine.sim.take_accesses(node));
+        let lines = seen.map(|page| page.lines).sum();
+        happened.add("lines that access counters told of", lines);
+        self.machine.count_lines(lines)
     }
 
     /// Whether locations are those of now.

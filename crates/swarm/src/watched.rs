@@ -18,7 +18,11 @@ use crate::check::{Checker, Finding, Verdict, ensure, pages};
 /// What checkers know of a machine.
 struct Seen {
     clock: Clock,
+    /// How large folios are told to be, by process and first page.
+    told: BTreeMap<(Pid, u64), u64>,
     calls: Vec<Call>,
+    /// Lines that access counters told of.
+    counted_lines: u64,
     finding: Option<Finding>,
 }
 
@@ -44,7 +48,13 @@ impl Watched {
         let scenario = world.scenario();
         let cpus = scenario.machine.cpus().len() as u64;
         let tasks = scenario.workloads.iter().map(|workload| workload.tasks()).sum();
-        let seen = Seen { clock: Clock::new(cpus, tasks), calls: Vec::new(), finding: None };
+        let seen = Seen {
+            clock: Clock::new(cpus, tasks),
+            told: BTreeMap::new(),
+            calls: Vec::new(),
+            counted_lines: 0,
+            finding: None,
+        };
         let seen = Arc::new(Mutex::new(seen));
         let sim = SimMachine::of(world);
         sim.limit_events(events_max.saturating_mul(ENDLESS));
@@ -76,6 +86,20 @@ impl Watched {
             budgets::lists(&world.lists())
         });
         self.note(&mut seen, verdict)
+    }
+
+    /// Access counters told of so many lines more.
+    ///
+    /// # Errors
+    /// If those are more than caches missed so far.
+    pub fn count_lines(&self, lines: u64) -> std::result::Result<(), Finding> {
+        let mut seen = self.seen();
+        seen.counted_lines += lines;
+        let told = seen.counted_lines;
+        let missed =
+            self.sim.look(|world| world.counters.local_lines + world.counters.remote_lines);
+        let more = || format!("access counters told of {told} lines, and {missed} were missed");
+        self.note(&mut seen, ensure(told <= missed, Checker::Account, more))
     }
 
     /// Notes what a checker said.
@@ -112,20 +136,27 @@ impl Watched {
         calls
     }
 
-    /// The folios that a batch names, by size, and its longest run of base pages.
+    /// What a batch names, and its longest run of base pages. A program that unmaps and touches its
+    /// memory again has folios of other sizes there at any time, and those that were told come apart
+    /// in a move. Nobody can keep a budget by what he cannot know: the sizes that were told last and
+    /// those of now are bounds of what a mover knows.
     fn call(&self, pid: Pid, batch: &MoveBatch) -> Call {
-        let began_ns = self.sim.now_ns();
-        let sizes = self.sim.look(|world| {
-            let sizes = |&address| match address {
-                SEPARATOR => None,
-                address => Some(world.page_at(pid, address).map_or(1, |page| page.folio_pages)),
+        let (began_ns, seen) = (self.sim.now_ns(), self.seen());
+        let sizes: Vec<_> = self.sim.look(|world| {
+            let size = |&address: &u64| {
+                let told = seen.told.get(&(pid, address)).copied().unwrap_or(1);
+                let now = world.page_at(pid, address).map_or(1, |page| page.folio_pages);
+                (address != SEPARATOR).then_some((told.min(now), told.max(now)))
             };
-            batch.addresses().iter().map(sizes).collect::<Vec<_>>()
+            batch.addresses().iter().map(size).collect()
         });
         let runs = sizes.split(|size| size.is_none());
-        let run_pages = runs.map(|run| run.iter().flatten().filter(|&&pages| pages == 1).count());
+        let run_pages =
+            runs.map(|run| run.iter().flatten().filter(|&&(_, most)| most == 1).count());
         let run_pages = run_pages.max().unwrap_or(0) as u64;
-        Call { began_ns, took_ns: 0, pages: sizes.iter().flatten().sum(), run_pages }
+        let pages = sizes.iter().flatten().map(|(least, _)| least).sum();
+        let pages_most = sizes.iter().flatten().map(|(_, most)| most).sum();
+        Call { began_ns, took_ns: 0, pages, pages_most, run_pages }
     }
 }
 
@@ -216,7 +247,14 @@ impl Process for WatchedProcess {
     }
 
     fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()> {
-        self.inner.pages(mapping, range, into)
+        let first = into.len();
+        self.inner.pages(mapping, range, into)?;
+        let page_bytes = self.machine.page_bytes();
+        let pages = (range.start..).step_by(page_bytes as usize).zip(&into[first..]);
+        let folios = pages.filter(|(_, page)| page.folio_pages > 0);
+        let size = |(address, page): (u64, &Page)| ((self.pid(), address), page.folio_pages.into());
+        self.machine.seen().told.extend(folios.map(size));
+        Ok(())
     }
 
     fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()> {

@@ -9,7 +9,7 @@ use nodeward_swarm::{Swarm, canary, run};
 const SEEDS: u64 = 200;
 
 /// What happens in one case or another, or the swarm is not worth much.
-const EXPECTED: [&str; 25] = [
+const EXPECTED: [&str; 27] = [
     "machines watched",
     "machines moved in rounds",
     "moves checked page by page",
@@ -30,6 +30,8 @@ const EXPECTED: [&str; 25] = [
     "folios held in the middle of a move",
     "interrupts answered late",
     "looks that were stale",
+    "lines that access counters told of",
+    "children that were forked",
     "CPUs that went",
     "CPUs that came back",
     "pages of nodes that went",
@@ -57,11 +59,16 @@ fn no_checker_finds_anything() {
     assert!(missing.is_empty(), "this never happened: {missing:?}");
 }
 
-/// Goal: a seed on which something was found stays clean. 366: a call that stood in line for ever
-/// behind processes of 50 us.
+/// Goal: seeds on which something was found stay clean. 58, 366, 390, 1742: calls that stood in line
+/// for ever behind short processes. 706: a page that was freed and brought back in the middle of a
+/// move. 851, 940, 1503: folios that came apart in a call that failed. 934, 1573, 1760, 1808: budgets,
+/// and folios of other sizes than was told. 2194: a lock that was free before it was taken. 2477,
+/// 2482: writes to shared pages, and stale looks, that the account was blamed for.
 #[test]
 fn what_was_found_stays_away() {
-    assert_eq!(run(&Case::draw(366)).err(), None);
+    for seed in [58, 366, 390, 706, 851, 934, 940, 1503, 1573, 1742, 1760, 1808, 2194, 2477, 2482] {
+        assert_eq!(run(&Case::draw(seed)).err(), None, "seed {seed}");
+    }
 }
 
 /// Goal: the same seed does the same, rounds of several workers included.

@@ -6,17 +6,20 @@
 //! stamp that the page had when its copy began. At the landing both are compared.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use nodeward_migrate::Slice;
 use nodeward_scenario::Bug;
 
-use crate::mover::{Folio, Seat, Way, folios_of};
+use crate::mover::{Seat, Way, folios_of};
 use crate::space::SpaceId;
 use crate::task::{CpuSet, Op, Part};
 use crate::world::World;
 
 /// A folio by its space, its region and its first page.
 type Key = (SpaceId, usize, u64);
+/// One of its flights: its process may free it meanwhile, and bring another one there.
+type Flight = (Key, u64);
 
 /// A folio out of sight.
 #[derive(Clone, Debug)]
@@ -57,7 +60,7 @@ pub(super) struct Contents {
     on: bool,
     /// The last stamp that was given.
     stamp: u64,
-    away: BTreeMap<Key, Away>,
+    away: BTreeMap<Flight, Away>,
     sights: BTreeMap<u64, Sight>,
     /// By first page.
     pub stale: BTreeMap<Key, Stale>,
@@ -90,7 +93,7 @@ impl Contents {
     }
 
     /// A CPU writes to all that it can of a region, in a turn from one time to another one.
-    fn write(&mut self, cpu: usize, folios: std::ops::RangeInclusive<Key>, turn_ns: [u64; 2]) {
+    fn write(&mut self, cpu: usize, folios: RangeInclusive<Flight>, turn_ns: [u64; 2]) {
         let [began_ns, ended_ns] = turn_ns;
         let Self { stamp, away, sights, .. } = self;
         for (_, away) in away.range_mut(folios) {
@@ -119,10 +122,10 @@ impl World {
         let see = cpus.filter(|_| !first.is_lazy()).map(|cpu| (cpu, u64::MAX)).collect();
         let sight = Sight { space: way.space, until_ns: see, folios: left.len() };
         self.faults.contents.sights.insert(stamp, sight);
-        for folio in left.iter().map(|&index| &seats[index].folio) {
-            let (pages, to) = (folio.len(), way.to);
+        for seat in left.iter().map(|&index| &seats[index]) {
+            let (pages, to) = (seat.folio.len(), way.to);
             let away = Away { pages, to, written: stamp, copied: None, sight: stamp };
-            self.faults.contents.away.insert(key(way.space, folio), away);
+            self.faults.contents.away.insert(flight(way.space, seat), away);
         }
     }
 
@@ -146,14 +149,14 @@ impl World {
         let copied = folios_of(seats, slices, self.machine.params.page_bytes);
         let left_out = copied.first().copied().filter(|_| self.has_bug(Bug::StaleCopy));
         for index in copied.into_iter().filter(|index| Some(*index) != left_out) {
-            self.note_copy(space, &seats[index].folio);
+            self.note_copy(space, &seats[index]);
         }
     }
 
     /// The copy of a folio begins.
-    pub(crate) fn note_copy(&mut self, space: SpaceId, folio: &Folio) {
+    pub(crate) fn note_copy(&mut self, space: SpaceId, seat: &Seat) {
         let now_ns = self.now_ns;
-        if let Some(away) = self.faults.contents.away.get_mut(&key(space, folio)) {
+        if let Some(away) = self.faults.contents.away.get_mut(&flight(space, seat)) {
             away.copied = Some((now_ns, away.written));
         }
     }
@@ -165,21 +168,22 @@ impl World {
         }
         let region = &self.spaces[part.space].regions[part.region];
         let pages = region.pages_of_granules(part.first..part.first + part.granules);
-        let at = |page: u64| (part.space, part.region, page);
+        let at = |page: u64, flight: u64| ((part.space, part.region, page), flight);
+        let (first, last) = (at(pages.start, 0), at(pages.end.max(1) - 1, u64::MAX));
         let turn_ns = [began_ns, self.now_ns];
-        self.faults.contents.write(cpu, at(pages.start)..=at(pages.end.max(1) - 1), turn_ns);
+        self.faults.contents.write(cpu, first..=last, turn_ns);
     }
 
     /// A folio is in sight again: as a copy, or as it was.
-    pub(crate) fn note_back(&mut self, space: SpaceId, folio: &Folio, as_copy: bool) {
-        let key = key(space, folio);
-        let Some(away) = self.faults.contents.away.get(&key) else { return };
+    pub(crate) fn note_back(&mut self, space: SpaceId, seat: &Seat, as_copy: bool) {
+        let flight = flight(space, seat);
+        let Some(away) = self.faults.contents.away.get(&flight) else { return };
         let sight = away.sight;
         if as_copy {
-            self.finish_writes(key, sight);
+            self.finish_writes(flight, sight);
         }
-        let contents = &mut self.faults.contents;
-        let Some(away) = contents.away.remove(&key) else { return };
+        let (key, contents) = (flight.0, &mut self.faults.contents);
+        let Some(away) = contents.away.remove(&flight) else { return };
         if let Some(entry) = contents.sights.get_mut(&sight) {
             entry.folios -= 1;
             if entry.folios == 0 {
@@ -198,7 +202,8 @@ impl World {
     }
 
     /// Lets CPUs write to a folio that are in the middle of a turn through it.
-    fn finish_writes(&mut self, key: Key, sight: u64) {
+    fn finish_writes(&mut self, flight: Flight, sight: u64) {
+        let key = flight.0;
         let Some(sight) = self.faults.contents.sights.get(&sight) else { return };
         let late = sight.until_ns.iter().filter(|&(_, &until_ns)| until_ns > 0);
         let cpus = CpuSet::of(late.map(|(&cpu, _)| cpu));
@@ -210,12 +215,12 @@ impl World {
             let is_there = (part.space, part.region) == (key.0, key.1) && pages.contains(&key.2);
             if is_there && lines.access.writes_milli > 0 && self.is_in_turn(cpu) {
                 let turn_ns = [self.turn_began_ns(cpu), self.now_ns];
-                self.faults.contents.write(cpu, key..=key, turn_ns);
+                self.faults.contents.write(cpu, flight..=flight, turn_ns);
             }
         }
     }
 }
 
-fn key(space: SpaceId, folio: &Folio) -> Key {
-    (space, folio.region, folio.pages.start)
+fn flight(space: SpaceId, seat: &Seat) -> Flight {
+    ((space, seat.folio.region, seat.folio.pages.start), seat.flight)
 }

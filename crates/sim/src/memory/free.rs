@@ -68,8 +68,8 @@ impl World {
                 self.lru_note(cpu, group, node, 1);
                 self.counters.freed_pages += alike;
                 freed += 1;
+                self.unmap_freed(space, region, page..page + alike);
                 page += alike;
-                self.spaces[space].regions[region].set(page - alike..page, PageByte::ABSENT);
                 continue;
             }
             let room = self.lru_room(cpu, group, node);
@@ -77,7 +77,7 @@ impl World {
             self.lru_note(cpu, group, node, count);
             self.counters.freed_pages += count;
             freed += count;
-            self.spaces[space].regions[region].set(page..page + count, PageByte::ABSENT);
+            self.unmap_freed(space, region, page..page + count);
             page += count;
             if count == room {
                 break;
@@ -87,6 +87,14 @@ impl World {
         let page_ps = self.machine.params.unmap_free_ns * 1000 + self.machine.params.list_ps;
         let ns = settled - self.now_ns + scale(freed, page_ps, 1000).min(FAR_NS);
         Stretch { pages: page - pages.start, ns }
+    }
+
+    /// Nothing is any more where these pages were, which are alike.
+    fn unmap_freed(&mut self, space: SpaceId, region: usize, pages: Range<u64>) {
+        if self.spaces[space].regions[region].page(pages.start).is_in_flight() {
+            self.note_freed(space, region, pages.clone());
+        }
+        self.spaces[space].regions[region].set(pages, PageByte::ABSENT);
     }
 
     /// Puts base pages into a CPU's list, until some of them are to go on to the zone. Returns how

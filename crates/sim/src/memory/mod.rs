@@ -20,7 +20,7 @@ use crate::layout::Layout;
 use crate::world::World;
 
 use accesses::AccessCounters;
-pub use accesses::PageAccesses;
+pub use accesses::{PageAccesses, PageKey};
 pub use buffers::Buffers;
 use list::{List, Owed};
 pub use look::ListView;

@@ -170,7 +170,8 @@ impl Drive {
             pages += size;
             let huge = world.is_huge_folio(self.space, &folio);
             let why = SkipReason::Interrupted;
-            self.seats.push(Seat { index, folio, huge, from: self.to, why, there: false });
+            let (from, flight) = (self.to, 0);
+            self.seats.push(Seat { index, folio, huge, from, flight, why, there: false });
         }
         let (first, params) = (self.seats.first()?, &world.machine.params);
         let cut_bytes = cut_bytes(params, &self.seats);

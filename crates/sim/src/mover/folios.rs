@@ -21,6 +21,8 @@ pub struct Seat {
     pub huge: bool,
     /// The node it came from, once it is out of sight.
     pub from: usize,
+    /// Since which flight it is out of sight.
+    pub flight: u64,
     /// Why it stayed, if it did.
     pub why: SkipReason,
     /// Whether somebody else brought it to its destination.
@@ -79,11 +81,15 @@ impl World {
         region.is_some_and(|region| region.folio(folio.pages.start) == folio.pages)
     }
 
-    /// The pages of a folio that are still out of sight: its process may have freed some.
-    fn in_flight(&self, space: SpaceId, folio: &Folio) -> Vec<u64> {
-        let page_at = |page: u64| Folio { region: folio.region, pages: page..page + 1 };
-        let is_out = |page: &u64| self.folio_byte(space, &page_at(*page)).is_in_flight();
-        folio.pages.clone().filter(is_out).collect()
+    /// The pages of a folio that are still out of sight: its process may have freed some. What it
+    /// brought there since may be in the hands of another mover, and is none of them.
+    fn in_flight(&self, space: SpaceId, seat: &Seat) -> Vec<u64> {
+        let region = seat.folio.region;
+        let page_at = |page: u64| Folio { region, pages: page..page + 1 };
+        let freed_at = |page: u64| self.mover.freed.get(&(space, region, page));
+        let is_ours = |page: u64| freed_at(page).is_none_or(|&flight| flight < seat.flight);
+        let is_out = |page: u64| self.folio_byte(space, &page_at(page)).is_in_flight();
+        seat.folio.pages.clone().filter(|&page| is_out(page) && is_ours(page)).collect()
     }
 
     pub(crate) fn set_folio(&mut self, space: SpaceId, folio: &Folio, byte: PageByte) {
@@ -143,11 +149,13 @@ impl World {
         }
         refused.sort_by_key(|refused| refused.folio);
         ns += took_ns;
+        self.mover.flights += 1;
         let mut by_node = BTreeMap::<usize, u64>::new();
         for &index in &leaving[..got] {
             let folio = seats[index].folio.clone();
             let byte = self.folio_byte(way.space, &folio);
             seats[index].from = byte.node().unwrap_or(way.to);
+            seats[index].flight = self.mover.flights;
             *by_node.entry(seats[index].from).or_default() += 1;
             self.set_folio(way.space, &folio, byte.in_flight());
             self.memory.held[way.to] += folio.len();
@@ -229,12 +237,12 @@ impl World {
         for index in indices(runs) {
             let folio = seats[index].folio.clone();
             let byte = self.folio_byte(way.space, &folio);
-            let whole = self.in_flight(way.space, &folio).len() as u64 == folio.len();
-            self.note_back(way.space, &folio, whole);
+            let whole = self.in_flight(way.space, &seats[index]).len() as u64 == folio.len();
             let Some(from) = byte.node().filter(|_| whole) else {
                 refuse(seats, index, self.lost(way.space), refused);
                 continue;
             };
+            self.note_back(way.space, &seats[index], true);
             self.set_folio(way.space, &folio, PageByte::on(way.to));
             self.memory.held[way.to] -= folio.len();
             if !std::mem::take(&mut lost) {
@@ -259,10 +267,10 @@ impl World {
         let mut free = Freed::default();
         for index in indices(runs) {
             let folio = seats[index].folio.clone();
-            self.note_back(way.space, &folio, false);
+            self.note_back(way.space, &seats[index], false);
             self.memory.held[way.to] -= folio.len();
             free.add(way.to, &seats[index]);
-            let out = self.in_flight(way.space, &folio);
+            let out = self.in_flight(way.space, &seats[index]);
             if out.len() as u64 == folio.len() {
                 let byte = self.folio_byte(way.space, &folio);
                 self.set_folio(way.space, &folio, byte.landed());

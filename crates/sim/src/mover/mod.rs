@@ -15,6 +15,8 @@ use nodeward_model::{Account, SkipReason};
 use nodeward_scenario::Machine;
 
 use crate::layout::Layout;
+use crate::memory::PageKey;
+use crate::space::SpaceId;
 use crate::task::{CpuSet, Program, Spent, Task, TaskId};
 use crate::tlb::Answers;
 use crate::world::World;
@@ -79,6 +81,10 @@ pub struct Movers {
     pub answers: Answers,
     helpers: copy::Helpers,
     engine: dma::Engine,
+    /// How often folios were taken out of sight: each time is one flight.
+    flights: u64,
+    /// Pages that were freed while they were out of sight, with the last flight before that.
+    freed: BTreeMap<PageKey, u64>,
     /// For how many faults a task has still to pay before it goes on, by task.
     pub lazy_due: BTreeMap<TaskId, u64>,
 }
@@ -96,6 +102,17 @@ impl Movers {
 }
 
 impl World {
+    /// A page is freed. If a move has it out of sight, what comes there later is not that move's.
+    pub(crate) fn note_freed(&mut self, space: SpaceId, region: usize, pages: Range<u64>) {
+        let Movers { flights, freed, .. } = &mut self.mover;
+        freed.extend(pages.map(|page| ((space, region, page), *flights)));
+    }
+
+    /// A process is over: nothing comes to where its pages were.
+    pub(crate) fn forget_freed(&mut self, space: SpaceId) {
+        self.mover.freed.retain(|key, _| key.0 != space);
+    }
+
     /// Starts a thread of the kernel that may run on some CPUs, or on all.
     pub(crate) fn start_kernel_task(
         &mut self,

@@ -535,6 +535,33 @@ fn lazy_pages_move_to_who_touches_them() {
     check_pages(&world);
 }
 
+/// Goal: what was freed in the middle of a move is lost to it, though its process brings pages back
+/// there that another mover takes out of sight: those are the other one's.
+#[test]
+fn pages_that_were_freed_meanwhile_are_not_landed() {
+    let mut world = world(machine(3, 2));
+    let space = process(&mut world, 0, 64, false);
+    let (_, first) = start_move(&mut world, job(space, 64, 1));
+    while world.spaces[space].count_all(3)[4] < 64 {
+        world.run_until(world.now_ns() + 1_000);
+    }
+    let is_there = |world: &World| world.spaces[space].regions[0].page(63).node().is_some();
+    while is_there(&world) {
+        world.free_pages(5, space, 0, 0..64);
+    }
+    world.spaces[space].regions[0].set(0..64, PageByte::on(2));
+    world.memory.zones[2].free_pages -= 64;
+    let (_, second) = start_move(&mut world, MoveJob { to: 0, ..job(space, 64, 1) });
+    while first.lock().unwrap().is_none() || second.lock().unwrap().is_none() {
+        check_pages(&world);
+        world.run_until(world.now_ns() + 1_000);
+    }
+    let moved = |end: &End| end.lock().unwrap().clone().unwrap().account.clone();
+    assert_eq!(moved(&first).skipped_for(SkipReason::NotPresent), 64);
+    assert_eq!(moved(&second).moved, 64);
+    assert_eq!(world.spaces[space].count_all(3)[..3], [64, 0, 0]);
+}
+
 /// Goal: whatever happens in the middle, no page is lost or there twice, and each selected page is
 /// in the account once. Random faults; the seed is in the message.
 #[test]

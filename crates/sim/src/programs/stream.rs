@@ -130,6 +130,15 @@ impl Program for Stream {
 }
 
 impl World {
+    /// Pages of a node that wait in buffers to be read.
+    pub(crate) fn pages_in_buffers(&self, node: usize) -> u64 {
+        let pages = |flight: &Flight| {
+            let here = flight.filled.iter().filter(|&&(on, _)| on == node);
+            here.map(|&(_, count)| count * u64::from(flight.run)).sum::<u64>()
+        };
+        self.flights.iter().map(pages).sum()
+    }
+
     /// Gives back what was under way in a process that is over.
     pub(crate) fn discard_flights(&mut self, space: SpaceId) {
         for at in 0..self.flights.len() {

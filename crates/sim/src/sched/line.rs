@@ -58,4 +58,10 @@ impl Line {
         let least = first.map_or(vruntime_ns, |place| place.1.min(vruntime_ns));
         self.least_ns = self.least_ns.max(least);
     }
+
+    /// One that had so much is gone for good. Who comes new begins there: programs that follow each
+    /// other for ever must not all come before those in line.
+    pub fn note_end(&mut self, vruntime_ns: u64) {
+        self.least_ns = self.least_ns.max(vruntime_ns);
+    }
 }

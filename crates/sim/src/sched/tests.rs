@@ -204,3 +204,29 @@ fn pages_in_flight_are_waited_for() {
     assert!(world.tasks[0].ran_ns > ran + 5_000_000);
     assert_eq!(byte, PageByte::on(0));
 }
+
+/// Goal: who stands in line behind programs that follow each other for ever has its turn: of one
+/// CPU a fifth, with four of them. Half of that is enough here: lives end in the kernel, which is
+/// not cut short.
+#[test]
+fn short_lives_starve_nobody() {
+    let mut scenario = world(1, 1, 1, Scheduler::Blind).scenario().clone();
+    let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
+    let compute_ns = 50_000;
+    scenario.workloads[0].kind = Kind::Compile { compute_ns, access, lives: 0, varies_milli: 0 };
+    scenario.workloads[0].processes = 4;
+    scenario.workloads[0].memory_bytes = 64 << 10;
+    scenario.workloads[0].nodes = Some([nodeward_model::NodeId(0)].into_iter().collect());
+    let long = Workload {
+        name: "long".to_owned(),
+        kind: Kind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 },
+        processes: 1,
+        ..scenario.workloads[0].clone()
+    };
+    scenario.workloads.push(long);
+    let mut world = World::new(&scenario, 5);
+    world.run_until(500_000_000);
+    let of_long = |task: &&Task| task.workload == Some(1);
+    let ran_ns: u64 = world.tasks.iter().filter(of_long).map(|task| task.ran_ns).sum();
+    assert!(ran_ns > 50_000_000, "{ran_ns} ns of 500 ms"); // 500 ms / 5 / 2
+}

@@ -11,8 +11,10 @@ pub struct Call {
     pub began_ns: u64,
     /// How long it took, in nanoseconds.
     pub took_ns: u64,
-    /// Base pages of the folios that it was to move.
+    /// Base pages of the folios that it was to move, at least.
     pub pages: u64,
+    /// The same at most: folios may be of other sizes by then than was told.
+    pub pages_most: u64,
     /// Base pages of its longest run of base pages that are held together.
     pub run_pages: u64,
 }
@@ -53,7 +55,7 @@ pub fn rate(calls: &[Call], rate_bytes_per_s: u64, page_bytes: u64) -> Verdict {
 pub fn holds(calls: &[Call], stall_ns: u64) -> Verdict {
     let of_base = calls.iter().filter(|call| call.run_pages > 0);
     for pair in of_base.collect::<Vec<_>>().windows(2) {
-        let page_ns = pair[0].took_ns / pair[0].pages.max(1);
+        let page_ns = pair[0].took_ns / pair[0].pages_most.max(1);
         let run = pair[1].run_pages;
         let hold_ns = run * page_ns;
         let long = || {
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
 
     fn call(began_ns: u64, took_ns: u64, pages: u64, run_pages: u64) -> Call {
-        Call { began_ns, took_ns, pages, run_pages }
+        Call { began_ns, took_ns, pages, pages_most: pages, run_pages }
     }
 
     /// Goal: 10 pages of 4096 bytes at 4096 bytes a microsecond take 10 us, then the next may

@@ -27,8 +27,12 @@ fn node(node: &NodeCensus) -> Verdict {
     let all = free + in_lists + on_the_way + held + taken + in_use;
     ensure(all <= capacity, Checker::Capacity, sum)?;
     ensure(all >= capacity, Checker::Pages, sum)?;
-    let kept =
-        [("in lists", node.in_lists_by_sum, in_lists), ("in use", node.in_use_by_sum, in_use)];
+    let held_by_one = node.held_for_copies.map_or(held, |copies| copies + node.in_buffers);
+    let kept = [
+        ("in lists", node.in_lists_by_sum, in_lists),
+        ("in use", node.in_use_by_sum, in_use),
+        ("held", held, held_by_one),
+    ];
     kept.into_iter().try_for_each(|(what, by_sum, counted)| {
         let differs = || format!("node {id} has {counted} pages {what}, but {by_sum} in its sum");
         ensure(by_sum == counted, Checker::Pages, differs)
@@ -76,7 +80,8 @@ mod tests {
             in_lists_by_sum: 20,
             on_the_way: 4,
             held: 5,
-            held_for_copies: Some(5),
+            in_buffers: 2,
+            held_for_copies: Some(3),
             taken: 1,
             in_use: 20,
             in_use_by_sum: 20,
@@ -91,7 +96,7 @@ mod tests {
         census(&counted).err().map(|(checker, _)| checker)
     }
 
-    /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages are fine; one less is lost, one more is too many,
+    /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages are fine, the 5 being 2 + 3; one less is lost, one more is too many,
     /// and sums that do not agree with what is counted are found.
     #[test]
     fn pages_that_are_lost_or_made_are_found() {
@@ -100,6 +105,8 @@ mod tests {
         assert_eq!(found(|census| census.nodes[0].in_use += 1), Some(Checker::Capacity));
         assert_eq!(found(|census| census.nodes[0].in_use_by_sum += 1), Some(Checker::Pages));
         assert_eq!(found(|census| census.nodes[0].in_lists_by_sum += 1), Some(Checker::Pages));
+        assert_eq!(found(|census| census.nodes[0].in_buffers += 1), Some(Checker::Pages));
+        assert_eq!(found(|census| census.nodes[0].held_for_copies = None), None);
     }
 
     /// Goal: a page that has not what was written to it is found.

@@ -206,7 +206,7 @@ fn kind(chance: &mut Chance, style: &Style, memory: u64, line: u64) -> Kind {
         },
         5 => Kind::Phases {
             access,
-            phase_bytes: part(chance),
+            phase_bytes: part(chance).max(style.phase_bytes.min(memory)),
             shared_milli: chance.within((0, 1000)) as u32,
         },
         6 => Kind::MovingSet { access, window_bytes: part(chance), stays_ns: period(chance) },

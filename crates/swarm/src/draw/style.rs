@@ -37,6 +37,9 @@ pub struct Style {
     pub compute_ps: u64,
     /// What happens again and again, in nanoseconds.
     pub period_ns: (u64, u64),
+    /// What a thread goes through between two waits for others at least, in bytes, as far as it has
+    /// so much.
+    pub phase_bytes: u64,
     /// How often an action moves memory to and fro.
     pub times: &'static [u32],
     /// Steps between actions, in nanoseconds.
@@ -64,6 +67,7 @@ pub const WILD: Style = Style {
     thread_pages: &[1, 2, 9, 100, 512, 513, 1025, 1 << 13, 1 << 20],
     compute_ps: limits::COST_NS_MAX,
     period_ns: (limits::PERIOD_NS_MIN, limits::TIME_NS_MAX),
+    phase_bytes: 1,
     times: &[1, 1, 2, 100, 50_000],
     action_steps_ns: &[0, 1, 1000, 300_000],
     fault_milli: &[0, 0, 1, 20, 300, 1000],
@@ -87,6 +91,7 @@ pub const LIKELY: Style = Style {
     thread_pages: &[1, 2, 9, 100, 512, 513, 1025, 2048],
     compute_ps: 100_000,
     period_ns: (50_000, 10_000_000),
+    phase_bytes: 64 << 10,
     times: &[1, 1, 2, 5],
     action_steps_ns: &[0, 1, 1000, 300_000, 2_000_000],
     fault_milli: &[0, 0, 5, 50, 200],
@@ -120,6 +125,8 @@ fn likely(info: &ParamInfo, (least, most): (u64, u64)) -> (u64, u64) {
         ("copiers" | "dma-channels" | "complex-cpus", _) => (least, 8),
         ("lazy-pages" | "batch" | "pcp-batch", _) => (least, 1024),
         ("pcp-high" | "pcp-high-max", _) => (least, 4096),
+        // A copy by a thread that has a thousandth of its core takes minutes.
+        ("smt-share", _) => (least.max(100), most),
         (_, Unit::Rate) => ((info.default / LIKELY_TIMES).max(least), times(info.default)),
         (_, Unit::Time | Unit::Picoseconds) => (least, times(info.default)),
         (_, Unit::Count) => (least, times(info.default.max(1))),

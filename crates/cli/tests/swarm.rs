@@ -1,0 +1,75 @@
+//! `nodeward sim swarm`, as people call it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+/// A bug that is found on one of the first seeds.
+const BUG: &str = "lose-page";
+
+fn run(words: &[&str]) -> Output {
+    Command::new(NODEWARD).arg("sim").args(words).arg("--quiet").output().unwrap()
+}
+
+/// What a command prints that ends with this code.
+fn told(code: i32, words: &[&str]) -> String {
+    let output = run(words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The same as JSON, without how long it took.
+fn json(code: i32, words: &[&str]) -> Value {
+    let mut json: Value = serde_json::from_str(&told(code, words)).unwrap();
+    assert!(json.as_object_mut().unwrap().remove("wall_ns").unwrap().is_u64());
+    json
+}
+
+/// Goal: a swarm is told as a whole, and is the same whatever the number of workers.
+#[test]
+fn a_swarm_is_the_same_with_any_number_of_workers() {
+    let one = json(0, &["swarm", "--seeds", "8", "--jobs", "1", "--json"]);
+    assert_eq!(one, json(0, &["swarm", "--seeds", "8", "--jobs", "3", "--json"]));
+    assert_eq!((&one["schema"], &one["cases"]), (&"nodeward.swarm/1".into(), &8.into()));
+    assert_eq!(one["findings"], Value::Array(Vec::new()));
+    assert!(one["happened"]["events"].as_u64().unwrap() > 0);
+}
+
+/// Goal: what is found with a planted bug ends with code 9, and the line that is told with it finds
+/// the same again.
+#[test]
+fn a_finding_is_found_again_by_its_line() {
+    let all = json(9, &["swarm", "--seeds", "20", "--bug", BUG, "--json"]);
+    let finding = &all["findings"][0];
+    let replay = finding["replay"].as_str().unwrap();
+    let words: Vec<&str> = replay.split(' ').collect();
+    assert_eq!(words[..3], ["nodeward", "sim", "swarm"]);
+    let again = json(9, &[&words[2..], &["--json"]].concat());
+    assert_eq!(&again["findings"][0], finding);
+    let text = told(9, &words[2..]);
+    assert!(text.contains(&format!("\n    {replay}\n")), "{text}");
+}
+
+/// Goal: the scenario of a seed can be simulated from a file.
+#[test]
+fn a_printed_case_is_a_scenario() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("case.toml");
+    let text = told(0, &["swarm", "--seed", "7", "--print"]);
+    assert!(text.starts_with("# seed 7 of the swarm"), "{text}");
+    std::fs::write(&path, text).unwrap();
+    let report = told(0, &[path.to_str().unwrap(), "--json"]);
+    assert!(serde_json::from_str::<Value>(&report).unwrap().is_object());
+}
+
+/// Goal: one seed and a range of them contradict each other.
+#[test]
+fn contradictions_are_refused() {
+    let stderr = |output: Output| String::from_utf8(output.stderr).unwrap();
+    let output = run(&["swarm", "--seed", "7", "--seeds", "9"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(output).contains("--seeds"));
+}
