@@ -43,9 +43,11 @@ fn fitted() -> Vec<Fitted> {
     vec![
         fit("zone-handoff", "2300ns", "page_fault1 with short lists"),
         fit("fault", "1500ns", "page_fault1 with lists that follow the depth"),
-        fit("cpu-time of cc", "740ms", "the build with short lists: waits for locks"),
-        fit("memory of cc", "900MiB", "the build with long lists: taking pages"),
+        fit("cpu-time of cc", "620ms", "the build with short lists: waits for locks"),
+        fit("memory of cc", "840MiB", "the build with long lists: taking pages"),
+        fit("lru-hold", "43ns", "the build with long lists: the lock of a group's lists"),
         fit("cpu-time of netperf", "4150ns", "SCTP with short lists"),
+        fit("buffer of netperf", "4KiB", "SCTP, the gain of long lists"),
         fit("wake", "49us", "SCTP with short lists: idle"),
         fit("zone-hold", "31.6ns", "Sapphire Rapids, 127 pages given back"),
         fit("zone-visit", "340ns", "Sapphire Rapids, 63 pages given back"),

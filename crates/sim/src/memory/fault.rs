@@ -121,16 +121,15 @@ impl World {
         let Fault { cpu, space, region, page, node } = fault;
         let group = self.spaces[space].group;
         let most = pages.min(self.lru_room(cpu, group, node));
-        let begin = self.now_ns + drained_ns;
-        let (take, visited) = self.draw(cpu, node, most, begin);
-        let end = self.settle_lru(cpu, visited);
+        let begin = self.settle_lru(cpu, self.now_ns + drained_ns);
+        let (take, end) = self.draw(cpu, node, most, begin);
         let folio_pages = self.spaces[space].regions[region].folio_pages;
         let page_ps = self.page_ps(cpu, node, folio_pages);
         // No longer than a step; what is not used stays in the list.
         let take = take.min((STEP_NS * 1000 / page_ps.max(1)).max(1));
         self.memory.take(cpu, node, take as u32);
         let list_ns = self.machine.params.list_ps / 1000;
-        self.latencies.allocated(visited - begin + list_ns, 1);
+        self.latencies.allocated(end - begin + list_ns, 1);
         self.latencies.allocated(list_ns, take - 1);
         let work_ns = (u128::from(take) * u128::from(page_ps) / 1000) as u64;
         let ns = (end - self.now_ns).saturating_add(work_ns);

@@ -48,8 +48,10 @@ impl World {
         region: usize,
         pages: Range<u64>,
     ) -> Stretch {
-        let settled = self.settle_zone(cpu, self.now_ns);
-        let settled = self.settle_lru(cpu, settled);
+        // Its waits are the shorter ones: who comes after a long wait would keep others out of a
+        // lock that is free until then.
+        let settled = self.settle_lru(cpu, self.now_ns);
+        let settled = self.settle_zone(cpu, settled);
         let most = (STEP_NS / self.machine.params.unmap_free_ns.max(1)).max(1);
         let group = self.spaces[space].group;
         let mut page = pages.start;

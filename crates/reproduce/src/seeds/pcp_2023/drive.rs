@@ -44,7 +44,7 @@ fn window(scenario: &Scenario, from_ns: u64) -> Outcome {
         .with("listed GB", (listed * page_bytes) as f64 / 1e9)
 }
 
-/// A build, to the end of all its processes. What is counted is of its fifth to tenth second, when
+/// A build, to the end of all its processes. What is counted is of its fourth to sixth second, when
 /// all places are taken.
 pub fn build(scenario: &Scenario) -> Result<Outcome> {
     let mut world = World::new(scenario, SEED);
@@ -52,10 +52,10 @@ pub fn build(scenario: &Scenario) -> Result<Outcome> {
     while !world.is_over() && world.now_ns() < scenario.time_ns {
         world.run_until(world.now_ns() + LOOK_NS);
         used.push(used_gb(&world));
-        if world.now_ns() == 4 * SECOND_NS {
+        if world.now_ns() == 3 * SECOND_NS {
             count_from_now(&mut world);
         }
-        if world.now_ns() == 10 * SECOND_NS {
+        if world.now_ns() == 6 * SECOND_NS {
             outcome = Some(Outcome::of(world.report()));
         }
     }

@@ -86,6 +86,7 @@ fn throughput() -> Vec<Row> {
             .counter(visits)
             .why(why),
         Row::profile("SCTP, the gain of long lists", Unit::Percent, Expected::One(19.0))
+            .calibrated("buffer of netperf")
             .ours(gain)
             .counter(visits)
             .why("With locks out of the way a message is sooner there by what they took."),
