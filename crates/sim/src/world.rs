@@ -4,6 +4,7 @@
 //! ends when that is done, the slice is over, or somebody interrupts it. What is memory-bound goes
 //! at the rate that memory and links have when the turn begins, for [`TURN_NS`] at most.
 
+mod asked;
 mod ops;
 mod watch;
 
@@ -164,33 +165,6 @@ impl World {
         world.start_numad();
         world.plan_actions();
         world
-    }
-
-    /// What it was made of.
-    pub fn scenario(&self) -> &Scenario {
-        &self.scenario
-    }
-
-    /// Virtual time, in nanoseconds.
-    pub fn now_ns(&self) -> u64 {
-        self.now_ns
-    }
-
-    /// How long CPUs were not idle, all together, up to the beginning of their turns.
-    pub fn busy_ns(&self) -> u64 {
-        self.cpus.iter().map(|cpu| cpu.busy_ns).sum()
-    }
-
-    /// What events looked at that a larger machine has more of: flows of turns, pipes, CPUs and
-    /// nodes that the scheduler compares. It stands for the time of an event, which must not grow
-    /// with the machine; only the queue of events has its logarithm.
-    pub fn steps(&self) -> u64 {
-        self.steps + self.traffic.looks()
-    }
-
-    /// A number that stands for all that has happened.
-    pub fn trace_hash(&self) -> u64 {
-        self.trace.value()
     }
 
     /// Lets everything happen that is due until then.

@@ -137,9 +137,9 @@ impl Watched {
     }
 
     /// What a batch names, and its longest run of base pages. A program that unmaps and touches its
-    /// memory again has folios of other sizes there at any time, and those that were told come apart
-    /// in a move. Nobody can keep a budget by what he cannot know: the sizes that were told last and
-    /// those of now are bounds of what a mover knows.
+    /// memory again has folios of other sizes there at any time, and those that were told come
+    /// apart in a move. Nobody can keep a budget by what he cannot know: the sizes that were told
+    /// last and those of now are bounds of what a mover knows.
     fn call(&self, pid: Pid, batch: &MoveBatch) -> Call {
         let (began_ns, seen) = (self.sim.now_ns(), self.seen());
         let sizes: Vec<_> = self.sim.look(|world| {
