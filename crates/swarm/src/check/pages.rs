@@ -96,8 +96,8 @@ mod tests {
         census(&counted).err().map(|(checker, _)| checker)
     }
 
-    /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages are fine, the 5 being 2 + 3; one less is lost, one
-    /// more is too many, and sums that do not agree with what is counted are found.
+    /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages are fine, the 5 being 2 + 3; one less is lost,
+    /// one more is too many, and sums that do not agree with what is counted are found.
     #[test]
     fn pages_that_are_lost_or_made_are_found() {
         assert_eq!(found(|_| {}), None);
