@@ -45,14 +45,14 @@ pub struct NodeCensus {
     pub in_lists_by_sum: u64,
     /// On their way back to the zone.
     pub on_the_way: u64,
-    /// Taken for copies that are not in sight yet, and for buffers, as the machine counts them.
+    /// Taken for copies that are not in sight yet, as the machine counts them.
     pub held: u64,
+    /// The same, counted copy by copy; none unless the scenario has a table `[faults]`.
+    pub held_for_copies: Option<u64>,
+    /// In buffers, or taken by tests and never used, as the machine counts them.
+    pub taken: u64,
     /// Those in buffers, counted run by run.
     pub in_buffers: u64,
-    /// Those for copies, counted copy by copy; none unless the scenario has a table `[faults]`.
-    pub held_for_copies: Option<u64>,
-    /// Taken by tests and never used.
-    pub taken: u64,
     /// Of processes, page by page.
     pub in_use: u64,
     /// The same as the machine counts it.
@@ -135,9 +135,9 @@ impl World {
             in_lists_by_sum: zone.listed_pages(),
             on_the_way: self.huge_on_the_way(node),
             held: self.memory.held[node],
-            in_buffers: self.pages_in_buffers(node),
             held_for_copies: None,
             taken: self.memory.taken[node],
+            in_buffers: self.pages_in_buffers(node),
             in_use: 0,
             in_use_by_sum: 0,
         }

@@ -27,11 +27,11 @@ fn node(node: &NodeCensus) -> Verdict {
     let all = free + in_lists + on_the_way + held + taken + in_use;
     ensure(all <= capacity, Checker::Capacity, sum)?;
     ensure(all >= capacity, Checker::Pages, sum)?;
-    let held_by_one = node.held_for_copies.map_or(held, |copies| copies + node.in_buffers);
     let kept = [
         ("in lists", node.in_lists_by_sum, in_lists),
         ("in use", node.in_use_by_sum, in_use),
-        ("held", held, held_by_one),
+        ("held for copies", held, node.held_for_copies.unwrap_or(held)),
+        ("in buffers", taken, node.in_buffers),
     ];
     kept.into_iter().try_for_each(|(what, by_sum, counted)| {
         let differs = || format!("node {id} has {counted} pages {what}, but {by_sum} in its sum");
@@ -80,9 +80,9 @@ mod tests {
             in_lists_by_sum: 20,
             on_the_way: 4,
             held: 5,
-            in_buffers: 2,
-            held_for_copies: Some(3),
+            held_for_copies: Some(5),
             taken: 1,
+            in_buffers: 1,
             in_use: 20,
             in_use_by_sum: 20,
         };
@@ -96,8 +96,8 @@ mod tests {
         census(&counted).err().map(|(checker, _)| checker)
     }
 
-    /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages are fine, the 5 being 2 + 3; one less is lost,
-    /// one more is too many, and sums that do not agree with what is counted are found.
+    /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages are fine; one less is lost, one more is too many,
+    /// and sums that do not agree with what is counted are found.
     #[test]
     fn pages_that_are_lost_or_made_are_found() {
         assert_eq!(found(|_| {}), None);
@@ -106,6 +106,8 @@ mod tests {
         assert_eq!(found(|census| census.nodes[0].in_use_by_sum += 1), Some(Checker::Pages));
         assert_eq!(found(|census| census.nodes[0].in_lists_by_sum += 1), Some(Checker::Pages));
         assert_eq!(found(|census| census.nodes[0].in_buffers += 1), Some(Checker::Pages));
+        let other_copies = |census: &mut Census| census.nodes[0].held_for_copies = Some(4);
+        assert_eq!(found(other_copies), Some(Checker::Pages));
         assert_eq!(found(|census| census.nodes[0].held_for_copies = None), None);
     }
 
