@@ -13,7 +13,7 @@ use nodeward_sim::{PageAccesses, SimMachine, Spent, World};
 
 use crate::outcome::Outcome;
 use crate::runs::SEED;
-use crate::search::{LIST_MAX, Order, comparison_ps};
+use crate::search::{self, LIST_MAX, Order};
 
 /// Before its speed is taken, after the last change: some phases of a third of a second.
 const SETTLE_NS: u64 = 1_000_000_000;
@@ -36,6 +36,17 @@ pub enum Chooser {
     Hot(u64),
 }
 
+/// How a call finds the pages that it is to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// It compares entries with physical addresses.
+    List(Order),
+    /// It looks the frames of entries up in a set.
+    Set,
+    /// It is given virtual addresses.
+    Nothing,
+}
+
 /// How pages come to be where they are used.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
@@ -43,8 +54,8 @@ pub struct Way {
     pub period_ns: u64,
     /// Who decides.
     pub chooser: Chooser,
-    /// How pages are looked up; none where calls name virtual addresses.
-    pub search: Option<Order>,
+    /// How pages are looked up.
+    pub search: Search,
     /// What reading counters and deciding takes in all, in nanoseconds: the seed tells it.
     pub given_ns: u64,
     /// Threads that move pages, each on a node of its own.
@@ -87,7 +98,11 @@ pub fn counted(scenario: &Scenario, way: Way) -> Result<Outcome> {
     let pid = begin(&machine)?;
     let page_bytes = scenario.machine.params.page_bytes;
     let entries = scenario.workloads[0].memory_bytes.div_ceil(page_bytes);
-    let address_ps = way.search.map_or(0, |order| comparison_ps(order, entries) * entries);
+    let address_ps = match way.search {
+        Search::List(order) => search::list_ps(order, entries),
+        Search::Set => search::set_ps(entries),
+        Search::Nothing => 0,
+    };
     let mut drive = Drive {
         machine: &machine,
         pid,

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nodeward_scenario::Scenario;
 
-use crate::counted::{self, Chooser, Way};
+use crate::counted::{self, Chooser, Search, Way};
 use crate::outcome::Outcome;
 use crate::runs::{Run, Runs};
 use crate::search::Order;
@@ -22,7 +22,7 @@ const PAGES: f64 = 750.0 * 1_048_576.0 / 16_384.0;
 const SEED: Way = Way {
     period_ns: PERIOD_NS,
     chooser: Chooser::Seed,
-    search: Some(Order::ListInside),
+    search: Search::List(Order::ListInside),
     given_ns: READING_NS + FAULTY_NS,
     lanes: 1,
 };
@@ -61,6 +61,7 @@ fn runs() -> Vec<Run> {
         zero.driven(zero_overhead),
         run("real").driven(real),
         run("inverted").driven(inverted),
+        run("set").driven(set),
         run("addresses").driven(addresses),
         run("sound").driven(sound),
         run("hot").driven(hot),
@@ -70,7 +71,7 @@ fn runs() -> Vec<Run> {
 }
 
 fn zero_overhead(scenario: &Scenario) -> Result<Outcome> {
-    counted::counted(scenario, Way { search: None, given_ns: 0, ..SEED })
+    counted::counted(scenario, Way { search: Search::Nothing, given_ns: 0, ..SEED })
 }
 
 fn real(scenario: &Scenario) -> Result<Outcome> {
@@ -78,15 +79,19 @@ fn real(scenario: &Scenario) -> Result<Outcome> {
 }
 
 fn inverted(scenario: &Scenario) -> Result<Outcome> {
-    counted::counted(scenario, Way { search: Some(Order::EntriesInside), ..SEED })
+    counted::counted(scenario, Way { search: Search::List(Order::EntriesInside), ..SEED })
+}
+
+fn set(scenario: &Scenario) -> Result<Outcome> {
+    counted::counted(scenario, Way { search: Search::Set, ..SEED })
 }
 
 fn addresses(scenario: &Scenario) -> Result<Outcome> {
-    counted::counted(scenario, Way { search: None, ..SEED })
+    counted::counted(scenario, Way { search: Search::Nothing, ..SEED })
 }
 
 /// As `addresses`, with controllers that work.
-const SOUND: Way = Way { search: None, given_ns: READING_NS, ..SEED };
+const SOUND: Way = Way { search: Search::Nothing, given_ns: READING_NS, ..SEED };
 
 fn sound(scenario: &Scenario) -> Result<Outcome> {
     counted::counted(scenario, SOUND)
@@ -181,6 +186,11 @@ fn beyond() -> Beyond {
         better: Better::Lower,
         steps: vec![
             Step::new("the seed", "As it was posted.", seconds("real")),
+            Step::new(
+                "set lookup",
+                "Frames of a list are bits of a set: entries are gone through once a call.",
+                seconds("set"),
+            ),
             Step::new(
                 "virtual addresses",
                 "Calls name pages as the process does; nothing is searched for.",
