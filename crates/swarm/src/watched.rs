@@ -23,12 +23,15 @@ struct Seen {
     calls: Vec<Call>,
     /// Lines that access counters told of.
     counted_lines: u64,
+    /// Pages that had gone to another node at the last look.
+    migrated: u64,
     finding: Option<Finding>,
 }
 
 /// Moves are stopped after so many events; this many times as many end all waits.
 const ENDLESS: u64 = 4;
-/// A call that has not ended by then, after so long in nanoseconds, never will.
+/// A call that has not ended by then, after so long in nanoseconds in which no page went anywhere,
+/// never will.
 const ENDLESS_NS: u64 = 1_000_000_000;
 
 /// A machine that is looked at.
@@ -53,6 +56,7 @@ impl Watched {
             told: BTreeMap::new(),
             calls: Vec::new(),
             counted_lines: 0,
+            migrated: 0,
             finding: None,
         };
         let seen = Arc::new(Mutex::new(seen));
@@ -78,7 +82,9 @@ impl Watched {
             }
             let waited_ns = now_ns.saturating_sub(seen.clock.now_ns());
             let is_late = counters.events >= self.events_max.saturating_mul(ENDLESS)
-                && waited_ns > ENDLESS_NS;
+                && waited_ns > ENDLESS_NS
+                && counters.migrated_pages == seen.migrated;
+            seen.migrated = counters.migrated_pages;
             let endless = || format!("a move has not ended after {waited_ns} ns");
             ensure(!is_late, Checker::Time, endless)?;
             seen.clock.look(now_ns, counters.events, world.busy_ns())?;

@@ -63,10 +63,14 @@ fn no_checker_finds_anything() {
 /// line for ever behind short processes. 706: a page that was freed and brought back in the middle
 /// of a move. 851, 940, 1503: folios that came apart in a call that failed. 934, 1573, 1760, 1808:
 /// budgets, and folios of other sizes than was told. 2194: a lock that was free before it was
-/// taken. 2477, 2482: writes to shared pages, and stale looks, that the account was blamed for.
+/// taken. 2477, 2482, 8507, 8517, 8776: writes to shared pages, stale looks, faults under way and a
+/// kill that the account was blamed for. 9651: a slow move that was taken for an endless one.
 #[test]
 fn what_was_found_stays_away() {
-    for seed in [58, 366, 390, 706, 851, 934, 940, 1503, 1573, 1742, 1760, 1808, 2194, 2477, 2482] {
+    for seed in [
+        58, 366, 390, 706, 851, 934, 940, 1503, 1573, 1742, 1760, 1808, 2194, 2477, 2482, 8507,
+        8517, 8776, 9651,
+    ] {
         assert_eq!(run(&Case::draw(seed)).err(), None, "seed {seed}");
     }
 }

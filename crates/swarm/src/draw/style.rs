@@ -129,6 +129,7 @@ fn likely(info: &ParamInfo, (least, most): (u64, u64)) -> (u64, u64) {
         ("smt-share", _) => (least.max(100), most),
         (_, Unit::Rate) => ((info.default / LIKELY_TIMES).max(least), times(info.default)),
         (_, Unit::Time | Unit::Picoseconds) => (least, times(info.default)),
+        ("copy-writes", _) => (least, times(info.default)),
         (_, Unit::Count) => (least, times(info.default.max(1))),
         (_, Unit::Bytes | Unit::Milli | Unit::Word(_)) => (least, most),
     }
