@@ -84,18 +84,25 @@ fn misses(results: &[TableResult]) -> Vec<String> {
     results.iter().flat_map(of).collect()
 }
 
+/// A number with its unit, if it has one, as the promises of SPEC.md are read.
 fn number(figure: ReproduceFigure, results: &[TableResult], took: Duration) -> Value {
     let misses = misses(results);
-    let measured = match figure {
-        ReproduceFigure::Outside => misses.len() as f64,
-        ReproduceFigure::Wall => took.as_secs_f64(),
+    let (measured, unit) = match figure {
+        ReproduceFigure::Outside => (misses.len() as f64, None),
+        ReproduceFigure::Wall => (took.as_secs_f64(), Some("s")),
         ReproduceFigure::Beyond => {
             let beyond = results.iter().find_map(|table| table.beyond.as_ref());
-            beyond.and_then(|beyond| beyond.steps.last()).map_or(f64::NAN, |last| last.ours)
+            let last = beyond.and_then(|beyond| beyond.steps.last());
+            let ours = last.map_or(f64::NAN, |last| last.ours);
+            (ours, beyond.map(|beyond| beyond.unit.sign()))
         }
     };
     let rows: usize = results.iter().map(|table| table.rows.len()).sum();
-    json!({ "measured": rounded(measured), "rows": rows, "outside": misses })
+    let mut told = json!({ "measured": rounded(measured), "rows": rows, "outside": misses });
+    if let Some(unit) = unit {
+        told["unit"] = json!(unit);
+    }
+    told
 }
 
 fn write_docs(directory: &Path, results: &[TableResult]) -> Result<()> {
