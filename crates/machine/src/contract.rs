@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_model::{
-    CpuId, Cpumask, Identity, Mapping, NodeId, Page, Pid, Place, Range, Room, Topology,
+    Bound, CpuId, Cpumask, Glance, Identity, Mapping, NodeId, Page, Pid, Place, Placed, Range,
+    Rival, Room, Topology, Wanted,
 };
 use serde::Serialize;
 
-use crate::{MoveBatch, MoveOutcome, Result};
+use crate::{Error, MoveBatch, MoveOutcome, Result};
 
 /// What a machine can do for us, found by trying, never by its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -70,6 +71,37 @@ pub trait Machine: Send + Sync {
     /// # Errors
     /// `Gone` if there is no such process, `KernelThread`, `Denied` if it belongs to somebody else.
     fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>>;
+
+    /// Begins to watch processes: what a balancer looks at again and again.
+    ///
+    /// # Errors
+    /// If the processes cannot be listed, or a control group that is named does not exist.
+    fn watch(&self, _wanted: &Wanted) -> Result<Box<dyn Watch>> {
+        Err(unsupported("watching processes"))
+    }
+
+    /// Who else moves memory or threads between nodes now. Cost: a few files.
+    fn rivals(&self) -> Result<Vec<Rival>> {
+        Ok(Vec::new())
+    }
+
+    /// CPU time that the calling process has had so far, in nanoseconds: what looking and moving
+    /// cost.
+    fn own_cpu_time_ns(&self) -> u64 {
+        0
+    }
+}
+
+fn unsupported(what: &'static str) -> Error {
+    Error::Unsupported { what, why: "this kind of machine does not offer it".to_owned() }
+}
+
+/// Looks at the same processes again and again, and remembers what makes the next look cheap.
+pub trait Watch: Send {
+    /// Processes and nodes as they are now. Processes that come and go while we look are left out,
+    /// never an error. Cost: a few files for each process, and for each thread of those that ran
+    /// since the last look.
+    fn glance(&mut self) -> Result<Glance>;
 }
 
 /// Whether a held process still runs the program that was held.
@@ -128,4 +160,21 @@ pub trait Process: Send + Sync {
     /// # Errors
     /// Only if nothing was attempted.
     fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome>;
+
+    /// What the program told the kernel about where its memory goes. Cost: a walk over its page
+    /// tables, some 10 ms for a gibibyte in base pages.
+    fn bound(&self) -> Result<Bound> {
+        Err(unsupported("reading memory policies"))
+    }
+
+    /// Brings a thread to one of these CPUs and then lets it run where it might before (a *nudge*):
+    /// nothing is left to undo.
+    fn nudge(&self, _tid: u32, _cpus: &Cpumask) -> Result<Placed> {
+        Err(unsupported("nudging a thread"))
+    }
+
+    /// Keeps a thread on these CPUs, as far as it may run on them, until somebody says otherwise.
+    fn pin(&self, _tid: u32, _cpus: &Cpumask) -> Result<Placed> {
+        Err(unsupported("pinning a thread"))
+    }
 }

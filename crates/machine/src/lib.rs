@@ -13,5 +13,5 @@ mod error;
 pub mod paper;
 
 pub use batch::{CallEnd, EntryStatus, MoveBatch, MoveOutcome, Refusal, SEPARATOR};
-pub use contract::{Capabilities, Life, Machine, Process};
+pub use contract::{Capabilities, Life, Machine, Process, Watch};
 pub use error::{Error, Result};

@@ -12,6 +12,7 @@
 pub mod access;
 pub mod account;
 pub mod frames;
+pub mod glance;
 pub mod hwloc;
 pub mod load;
 pub mod mapping;
@@ -31,6 +32,7 @@ pub mod units;
 pub use access::{Access, Accessor};
 pub use account::Account;
 pub use frames::FrameSet;
+pub use glance::{Bound, Glance, NodeGlance, Placed, ProcessGlance, Rival, ThreadGlance, Wanted};
 pub use load::{ProcessLoad, ThreadTime};
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
