@@ -12,6 +12,7 @@ mod table;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -87,7 +88,9 @@ fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<Judged>> {
     let judge = |promise: &Promise| {
         let mut shell = Command::new("timeout");
         script::tell(&mut shell)?;
+        let began = Instant::now();
         let finding = measure(shell, promise, effort)?;
+        eprintln!("{:26} {:6.1} s", promise.id, began.elapsed().as_secs_f64());
         Ok(Judged { promise: promise.clone(), finding })
     };
     script::build()?;
