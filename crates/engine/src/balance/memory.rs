@@ -8,6 +8,8 @@ use nodeward_wire::ledger::Store;
 use nodeward_wire::state::StateFile;
 use serde::{Deserialize, Serialize};
 
+use super::pins::Pin;
+
 /// The version of what is saved; raised whenever [`Memory`] or [`Homes`] change.
 pub const MEMORY_VERSION: u32 = 1;
 
@@ -33,6 +35,8 @@ pub struct Known {
     pub pid: Pid,
     /// When it began, in clock ticks after the boot.
     pub started_ticks: u64,
+    /// Its threads that are kept somewhere.
+    pub pins: Vec<Pin>,
 }
 
 /// Where a balancer writes down what it does.

@@ -140,10 +140,10 @@ pub enum Short {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum News {
-    /// A process that we may not look at or act on.
+    /// Processes that we may not look at or act on.
     Denied {
         /// Which.
-        pid: Pid,
+        pids: Vec<Pid>,
         /// What would help.
         need: String,
     },
