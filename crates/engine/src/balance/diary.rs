@@ -63,9 +63,8 @@ impl Diary {
             return Ok(None);
         }
         let identity = process.identity()?;
-        let goes_on = |chapter: &Chapter| {
-            chapter.identity.is_same(&identity) && chapter.to == order.to
-        };
+        let goes_on =
+            |chapter: &Chapter| chapter.identity.is_same(&identity) && chapter.to == order.to;
         if !self.open.get(&order.entity).is_some_and(goes_on) {
             self.end(order.entity, false);
             self.begin(machine, identity, order);

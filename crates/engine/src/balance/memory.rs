@@ -1,4 +1,5 @@
-//! What a balancer goes on with after it was killed: homes and back-off, and which process is which.
+//! What a balancer goes on with after it was killed: homes and back-off, and which process is
+//! which.
 
 use std::path::PathBuf;
 

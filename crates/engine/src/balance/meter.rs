@@ -96,7 +96,8 @@ impl Allowance {
     /// How many times as long the interval must be for cheap looks alone to stay within what they
     /// may cost.
     pub fn factor(&self, settings: &BalanceSettings, threads: u64, calm: bool) -> u64 {
-        let allowed = allowed_ns(settings, threads, settings.interval_ns, calm).max(1).unsigned_abs();
+        let allowed =
+            allowed_ns(settings, threads, settings.interval_ns, calm).max(1).unsigned_abs();
         self.glance_ns.div_ceil(allowed).clamp(1, FACTOR_MAX)
     }
 }

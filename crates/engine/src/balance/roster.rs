@@ -93,9 +93,13 @@ pub struct Roster {
 }
 
 impl Roster {
+    /// No processes yet; the first gets this number.
+    pub fn starting_at(next: u64) -> Self {
+        Self { next, ..Self::default() }
+    }
+
     /// Goes on with numbers that were given before.
-    pub fn recall(&mut self, next: u64, known: &[Known]) {
-        self.next = self.next.max(next);
+    pub fn recall(&mut self, known: &[Known]) {
         for known in known {
             let pins = Pins::recall(&known.pins);
             let member = Member { entity: known.entity, pins, ..Member::default() };
@@ -201,7 +205,8 @@ fn load(
 impl Sight {
     /// Pages that cannot be moved: bound, or stuck so far.
     pub fn fixed_pages(&self, stuck: &BTreeMap<NodeId, u64>) -> BTreeMap<NodeId, u64> {
-        let of = |pages: &BTreeMap<NodeId, u64>, node| pages.get(node).copied().unwrap_or(0);
+        let of =
+            |pages: &BTreeMap<NodeId, u64>, node: &NodeId| pages.get(node).copied().unwrap_or(0);
         let fixed = |(node, &pages): (&NodeId, &u64)| {
             (*node, pages.min(of(&self.bound_pages, node) + of(stuck, node)))
         };
