@@ -1,11 +1,11 @@
 //! Does what was decided: threads first, because that is cheap, then memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{NodeId, Placed, Range, SkipReason};
-use nodeward_policy::home::{EntityId, MemoryMove, Nudge, Plan};
+use nodeward_policy::home::{EntityId, Home, MemoryMove, Nudge, Plan, Verdict};
 
 use super::diary::Diary;
 use super::ground::Ground;
@@ -17,6 +17,22 @@ use super::roster::{Key, Member, Roster};
 use super::settings::BalanceSettings;
 use crate::Live;
 
+/// Memory on its way home, over as many rounds as the budget takes. The decision waits until it is
+/// there: what a part of a move brought says nothing about the whole.
+pub struct Pending {
+    order: MemoryMove,
+    left_pages: u64,
+    /// Pages below this address were gone through.
+    cursor: u64,
+}
+
+impl Pending {
+    /// Whose memory it is.
+    pub fn entity(&self) -> EntityId {
+        self.order.entity
+    }
+}
+
 /// What acting needs.
 pub struct Actor<'a> {
     pub machine: &'a dyn Machine,
@@ -27,6 +43,8 @@ pub struct Actor<'a> {
     pub diary: &'a mut Diary,
     /// What all processes together may still move.
     pub purse: &'a mut Purse,
+    /// What is on its way, the oldest first.
+    pub pending: &'a mut Vec<Pending>,
     pub round: u64,
     pub keys: BTreeMap<EntityId, Key>,
     pub held: BTreeMap<EntityId, Arc<dyn Process>>,
@@ -35,40 +53,83 @@ pub struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// Carries out a plan.
-    pub fn carry_out(&mut self, plan: &Plan) {
-        for order in &plan.moves {
-            let done = self.done.entry(order.entity).or_default();
-            done.pages_planned += order.pages_max;
-        }
+    /// Carries out a plan. Returns those whose memory came to the end of its way, wherever that is.
+    pub fn carry_out(&mut self, plan: &Plan) -> BTreeSet<EntityId> {
         if !self.settings.act {
-            return;
+            self.only_tell(plan);
+            return BTreeSet::new();
         }
+        let before: BTreeSet<_> = self.pending.iter().map(|one| one.order.entity).collect();
+        self.enqueue(plan);
         for nudge in &plan.nudges {
             self.attempt(nudge.entity, |actor| actor.nudge(nudge));
         }
-        if !plan.moves.is_empty() {
+        if !self.pending.is_empty() {
             self.machine.give_way();
         }
+        let began: BTreeSet<_> = self.pending.iter().map(|one| one.order.entity).collect();
+        for mut one in std::mem::take(self.pending) {
+            let entity = one.order.entity;
+            self.done.entry(entity).or_default().pages_planned += one.left_pages;
+            let goes_on = self.attempt(entity, |actor| actor.bring(&mut one)) == Some(true);
+            if goes_on {
+                self.done.entry(entity).or_default().pages_pending += one.left_pages;
+                self.pending.push(one);
+            } else {
+                self.diary.end(entity, self.live.is_stopped());
+            }
+        }
+        let mut ended = &before | &began;
+        self.pending.iter().for_each(|one| _ = ended.remove(&one.order.entity));
+        ended
+    }
+
+    fn only_tell(&mut self, plan: &Plan) {
         for order in &plan.moves {
-            self.attempt(order.entity, |actor| actor.bring(order));
+            self.done.entry(order.entity).or_default().pages_planned += order.pages_max;
         }
     }
 
+    /// Puts what was planned behind what is on its way, and drops what belongs elsewhere now.
+    fn enqueue(&mut self, plan: &Plan) {
+        let new: BTreeSet<_> = plan.moves.iter().map(|order| order.entity).collect();
+        let belongs = |one: &Pending| {
+            let decisions = &plan.decisions;
+            let at = decisions.binary_search_by_key(&one.order.entity, |it| it.entity);
+            let is_left = at.is_ok_and(|at| decisions[at].verdict == Verdict::Left);
+            let home = plan.homes.get(&one.order.entity);
+            !is_left && home.is_some_and(|home| holds(home, one.order.to))
+        };
+        self.pending.retain(|one| !new.contains(&one.order.entity) && belongs(one));
+        let pending = |order: &MemoryMove| Pending {
+            order: order.clone(),
+            left_pages: order.pages_max,
+            cursor: 0,
+        };
+        self.pending.extend(plan.moves.iter().map(pending));
+    }
+
     /// Does something with a process; what goes wrong with it concerns no other.
-    fn attempt(&mut self, entity: EntityId, act: impl FnOnce(&mut Self) -> Result<()>) {
-        let Some(&key) = self.keys.get(&entity) else { return };
-        let is_denied = |member: &mut Member| member.denied.is_some();
-        if self.live.is_stopped() || self.roster.get_mut(key).is_none_or(is_denied) {
-            return;
+    fn attempt<T>(
+        &mut self,
+        entity: EntityId,
+        act: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Option<T> {
+        let key = *self.keys.get(&entity)?;
+        let member = self.roster.get_mut(key)?;
+        if self.live.is_stopped() || member.denied.is_some() {
+            return None;
         }
-        let Err(error) = act(self) else { return };
+        let error = match act(self) {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
         let done = self.done.entry(entity).or_default();
-        let planned = done.pages_planned > done.pages_moved;
-        done.short = done.short.or(planned.then_some(Short::of(&error)));
-        if let Some(member) = self.roster.get_mut(key) {
-            self.news.extend(member.went_wrong(key, error));
-        }
+        let is_short = done.pages_planned > done.pages_moved;
+        done.short = done.short.or(is_short.then_some(Short::of(&error)));
+        let member = self.roster.get_mut(key)?;
+        self.news.extend(member.went_wrong(key, error));
+        None
     }
 
     /// Holds a process, if it is still the one that was decided about.
@@ -111,62 +172,59 @@ impl Actor<'_> {
         Ok(())
     }
 
-    fn bring(&mut self, order: &MemoryMove) -> Result<()> {
+    /// Brings some memory home; whether there is more to bring.
+    fn bring(&mut self, one: &mut Pending) -> Result<bool> {
+        let entity = one.order.entity;
         let page_bytes = self.machine.page_bytes();
-        let key = self.keys[&order.entity];
-        let Some(member) = self.roster.get_mut(key) else { return Ok(()) };
+        let Some(member) = self.roster.get_mut(self.keys[&entity]) else { return Ok(false) };
         let bytes = self.purse.bytes().min(member.purse.bytes());
-        let pages_max = order.pages_max.min(bytes / page_bytes);
-        let cursor = member.cursor;
+        let pages_max = one.left_pages.min(bytes / page_bytes);
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
         if pages_max == 0 {
-            self.done.entry(order.entity).or_default().short = Some(Short::Budget);
-            return Ok(());
+            self.done.entry(entity).or_default().short = Some(Short::Budget);
+            return Ok(true);
         }
-        let process = self.hold(order.entity)?;
+        let process = self.hold(entity)?;
         let (free, _) = looks::parts(process.mappings()?, &bound.unwrap_or_default());
         let ranges: Vec<Range> = free.into_iter().map(|mapping| mapping.range).collect();
         let load = Load {
             process: &process,
             ranges: &ranges,
-            from: &order.from,
-            to: order.to,
+            from: &one.order.from,
+            to: one.order.to,
             pages_max,
             stall_ns: self.settings.stall_ns,
         };
-        let journal = self.diary.journal(self.machine, &*process, order, self.round)?;
+        let journal = self.diary.journal(self.machine, &*process, &one.order, self.round)?;
         let (machine, ground, live) = (self.machine, self.ground, self.live);
-        let hauled = Road { machine, ground, live, journal }.haul(&load, cursor);
-        self.enter(order, pages_max, hauled);
-        Ok(())
+        let hauled = Road { machine, ground, live, journal }.haul(&load, one.cursor);
+        one.left_pages -= hauled.account.moved.min(one.left_pages);
+        one.cursor = hauled.cursor;
+        Ok(self.enter(one, hauled))
     }
 
-    /// Notes what a haul came to.
-    fn enter(&mut self, order: &MemoryMove, allowed_pages: u64, hauled: Hauled) {
-        let Hauled { account, short, error, cursor } = hauled;
-        let key = self.keys[&order.entity];
+    /// Notes what a haul came to; whether there is more.
+    fn enter(&mut self, one: &Pending, hauled: Hauled) -> bool {
+        let Hauled { account, short, error, .. } = hauled;
+        let key = self.keys[&one.order.entity];
         let bytes = account.moved * self.machine.page_bytes();
         self.purse.spend(bytes);
-        self.diary.enter(order.entity, &account);
-        let is_cut = allowed_pages < order.pages_max;
-        let short = short.or(is_cut.then_some(Short::Budget));
-        if short != Some(Short::Budget) {
-            self.diary.end(order.entity, short == Some(Short::Interrupted));
-        }
+        self.diary.enter(one.order.entity, &account);
+        let short = short.or((one.left_pages > 0).then_some(Short::Budget));
         if let Some(member) = self.roster.get_mut(key) {
             member.purse.spend(bytes);
-            member.cursor = cursor;
-            member.note_stuck(order, &account.skipped);
+            member.note_stuck(&one.order, &account.skipped);
             if let Some(error) = error {
                 self.news.extend(member.failed_at(key, error));
             }
         }
-        let done = self.done.entry(order.entity).or_default();
+        let done = self.done.entry(one.order.entity).or_default();
         done.pages_moved += account.moved;
         for (&reason, &pages) in &account.skipped {
             *done.pages_skipped.entry(reason).or_default() += pages;
         }
         done.short = done.short.or(short);
+        short == Some(Short::Budget)
     }
 }
 
@@ -220,12 +278,14 @@ impl Member {
 }
 
 /// Pages that are away from where they belong.
-pub fn away(pages: &BTreeMap<NodeId, u64>, home: &nodeward_policy::home::Home) -> u64 {
-    use nodeward_policy::home::Home;
-    let belongs = |node: &NodeId| match home {
-        Home::Node(home) => home == node,
-        Home::Spread(nodes) => nodes.contains(*node),
-        Home::Interleave { memory, .. } => memory.contains(*node),
-    };
-    pages.iter().filter(|(node, _)| !belongs(node)).map(|(_, pages)| pages).sum()
+pub fn away(pages: &BTreeMap<NodeId, u64>, home: &Home) -> u64 {
+    pages.iter().filter(|&(&node, _)| !holds(home, node)).map(|(_, pages)| pages).sum()
+}
+
+/// Whether memory belongs on a node.
+fn holds(home: &Home, node: NodeId) -> bool {
+    match home {
+        Home::Node(home) => *home == node,
+        Home::Spread(nodes) | Home::Interleave { memory: nodes, .. } => nodes.contains(node),
+    }
 }

@@ -59,15 +59,14 @@ pub struct Road<'a> {
 }
 
 impl Road<'_> {
-    /// Moves pages of a process, beginning at an address and going around once.
+    /// Moves pages of a process that lie behind an address.
     pub fn haul(&self, load: &Load<'_>, cursor: u64) -> Hauled {
-        let mut trip = Trip { road: self, load, hauled: Hauled::default(), searched_bytes: 0 };
-        trip.hauled.cursor = cursor;
-        let end = trip.around(cursor);
-        let moved = trip.hauled.account.moved;
+        let hauled = Hauled { cursor, ..Hauled::default() };
+        let mut trip = Trip { road: self, load, hauled, searched_bytes: 0 };
+        let end = trip.go();
         let mut hauled = trip.hauled;
         hauled.short = match end {
-            Ok(short) => short.filter(|_| moved < load.pages_max),
+            Ok(short) => Some(short).filter(|_| hauled.account.moved < load.pages_max),
             Err(error) if error.is_gone() => Some(Short::Gone),
             Err(error) => {
                 hauled.error = Some(error.to_string());
@@ -87,31 +86,25 @@ struct Trip<'a> {
 }
 
 impl Trip<'_> {
-    /// Goes through all ranges once; tells why not everything moved.
-    fn around(&mut self, cursor: u64) -> Result<Option<Short>> {
-        let behind = |range: &Range| range.and(Range::new(cursor, u64::MAX));
-        let before = |range: &Range| range.and(Range::new(0, cursor));
-        let ranges = self.load.ranges;
-        let around = ranges.iter().filter_map(behind).chain(ranges.iter().filter_map(before));
-        let windows: Vec<Range> = around.flat_map(|r| r.aligned_pieces(WINDOW_BYTES)).collect();
+    /// Goes through the ranges to their end; tells why not everything moved.
+    fn go(&mut self) -> Result<Short> {
+        let behind = Range::new(self.hauled.cursor, u64::MAX);
+        let ranges = self.load.ranges.iter().filter_map(|range| range.and(behind));
         let mut stretch = Stretch::default();
-        for window in windows {
+        for window in ranges.flat_map(|range| range.aligned_pieces(WINDOW_BYTES)) {
             for part in self.load.process.populated(window)? {
                 for piece in part.aligned_pieces(STRETCH_BYTES[0]) {
                     if stretch.is_full(piece, self.stretch_bytes())
                         && let Some(short) = self.carry(&mut stretch)?
                     {
-                        return Ok(Some(short));
+                        return Ok(short);
                     }
                     stretch.add(piece);
                 }
             }
         }
-        if let Some(short) = self.carry(&mut stretch)? {
-            return Ok(Some(short));
-        }
-        self.hauled.cursor = 0;
-        Ok(Some(self.left_over()))
+        let short = self.carry(&mut stretch)?;
+        Ok(short.filter(|&short| short != Short::Budget).unwrap_or_else(|| self.left_over()))
     }
 
     fn left_pages(&self) -> u64 {

@@ -50,6 +50,9 @@ pub fn cause(
         return None;
     }
     let may_look = member.look_wait.is_over(now_ns);
+    if member.must_look || member.is_moving {
+        return (may_look && !member.is_moving).then_some(Cause::Moved);
+    }
     let Some(sight) = &member.sight else { return may_look.then_some(Cause::First) };
     let by = now.own_bytes.abs_diff(sight.own_bytes);
     let part = u128::from(sight.own_bytes) * u128::from(settings.grown_ppm) / 1_000_000;
@@ -85,6 +88,9 @@ pub fn look(
                 member.stuck.clear();
             }
             member.look_wait.again(now_ns, for_nothing, WAIT_NS[0], WAIT_NS[1]);
+            // A look is told from the one before by its time.
+            sight.at_ns = sight.at_ns.max(before.map_or(1, |before| before.at_ns + 1));
+            member.must_look = false;
             member.sight = Some(sight);
             Ok(())
         }
@@ -129,7 +135,7 @@ fn see(
     crate::tally::add_counts(&mut all, &bound_pages);
     let now = member.now.as_ref();
     Ok(Sight {
-        at_ns: now_ns.max(1),
+        at_ns: now_ns,
         name: now.map(|now| now.name.clone()).unwrap_or_default(),
         own_bytes: now.map_or(0, |now| now.own_bytes),
         busiest: None,

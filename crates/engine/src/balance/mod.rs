@@ -36,6 +36,7 @@ pub use report::{Cost, Done, News, ProcessRow, RoundReport, Short};
 pub use settings::{BalanceSettings, OnRivals};
 
 use crate::Live;
+use act::Pending;
 use diary::Diary;
 use ground::Ground;
 use meter::{Allowance, Meter};
@@ -53,6 +54,7 @@ pub struct Balancer {
     ground: Ground,
     rivals: Rivals,
     purse: Purse,
+    pending: Vec<Pending>,
     meter: Meter,
     allowance: Allowance,
     diary: Diary,
@@ -107,6 +109,7 @@ impl Balancer {
             ground: Ground::default(),
             rivals: Rivals::default(),
             purse: Purse::default(),
+            pending: Vec::new(),
             meter: Meter::default(),
             allowance: Allowance::default(),
             diary: Diary::default(),

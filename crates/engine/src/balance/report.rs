@@ -108,6 +108,8 @@ pub struct Done {
     pub pages_planned: u64,
     /// Base pages that moved.
     pub pages_moved: u64,
+    /// Base pages that are left for the next rounds.
+    pub pages_pending: u64,
     /// Base pages that could not be moved, by reason.
     pub pages_skipped: BTreeMap<SkipReason, u64>,
     /// Why fewer pages moved than were planned.

@@ -32,8 +32,10 @@ pub struct Member {
     pub denied: Option<String>,
     /// Something went wrong with it before, and was told.
     pub failed: bool,
-    /// Where the next move of its memory begins to look for pages.
-    pub cursor: u64,
+    /// Its memory was moved and not looked at since.
+    pub must_look: bool,
+    /// Its memory is on its way; it is looked into when it is there.
+    pub is_moving: bool,
     /// Pages that refused to move, by node.
     pub stuck: BTreeMap<NodeId, u64>,
     /// What of it may still be moved in this interval.

@@ -1,13 +1,13 @@
 //! One round.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{Glance, Pid};
 use nodeward_policy::home::{Decision, EntityId, Plan};
 
-use super::act::{Actor, away};
+use super::act::{Actor, Pending, away};
 use super::looks::{self, Cause};
 use super::meter::For;
 use super::observe::{Bars, snapshot, threads_by_node};
@@ -26,6 +26,8 @@ struct Coming {
     looked: u64,
     look_later: u64,
     done: BTreeMap<EntityId, Done>,
+    /// Whose memory came to the end of its way.
+    ended: BTreeSet<EntityId>,
 }
 
 impl Balancer {
@@ -46,7 +48,10 @@ impl Balancer {
         let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns, &bars)).unwrap_or_default();
         self.act(&*machine, &plan, live, elapsed_ns.unwrap_or(0), &mut coming);
         self.verify(&*machine, &plan, &mut coming);
-        self.settled = elapsed_ns.is_some() && plan.settled && coming.look_later == 0;
+        self.settled = elapsed_ns.is_some()
+            && plan.settled
+            && coming.look_later == 0
+            && self.pending.is_empty();
         self.diary.end_idle(self.rounds);
         self.diary.save(&self.memory());
         coming.news.extend(self.diary.news());
@@ -158,7 +163,12 @@ impl Balancer {
         let when = (at_ns, machine.page_bytes());
         let snapshot = snapshot(when, &self.ground, &self.roster, bars, &waits_for_look);
         self.meter.lap(machine, For::Looking);
-        let plan = self.homes.decide(&snapshot, rules);
+        let mut homes = self.homes.clone();
+        let plan = homes.decide(&snapshot, rules);
+        // Moves that are only told did not happen: the next round tells them again.
+        if self.settings.act || plan.moves.is_empty() {
+            self.homes = homes;
+        }
         self.meter.lap(machine, For::Deciding);
         plan
     }
@@ -186,24 +196,28 @@ impl Balancer {
             roster: &mut self.roster,
             diary: &mut self.diary,
             purse: &mut self.purse,
+            pending: &mut self.pending,
             round: self.rounds,
             keys,
             held: BTreeMap::new(),
             done: BTreeMap::new(),
             news: Vec::new(),
         };
-        actor.carry_out(plan);
+        coming.ended = actor.carry_out(plan);
         coming.news.append(&mut actor.news);
         coming.done = actor.done;
+        let moving: BTreeSet<_> = self.pending.iter().map(Pending::entity).collect();
+        for (_, member) in self.roster.members_mut() {
+            member.is_moving = moving.contains(&member.entity);
+            member.must_look |= coming.ended.contains(&member.entity);
+        }
         self.meter.lap(machine, For::Moving);
     }
 
     /// Looks again at whose memory was moved.
     fn verify(&mut self, machine: &dyn Machine, plan: &Plan, coming: &mut Coming) {
         let keys = self.roster.keys();
-        let moved: Vec<_> =
-            coming.done.iter().filter(|(_, done)| done.has_tried()).map(|(&e, _)| e).collect();
-        for entity in moved {
+        for entity in coming.ended.clone() {
             let Some(&key) = keys.get(&entity) else { continue };
             self.look_into(machine, key, Cause::Moved, coming);
             let sight = self.roster.get_mut(key).and_then(|member| member.sight.as_ref());
@@ -282,13 +296,6 @@ impl Balancer {
         }
         rows.sort_by_key(|row| (row.pid, row.entity));
         rows
-    }
-}
-
-impl Done {
-    /// Whether any page was moved, or refused.
-    fn has_tried(&self) -> bool {
-        self.pages_moved > 0 || !self.pages_skipped.is_empty()
     }
 }
 
