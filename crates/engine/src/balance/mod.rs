@@ -32,7 +32,7 @@ use nodeward_policy::home::Homes;
 pub use events::{Event, Host};
 pub use memory::{Keep, Known, MEMORY_VERSION, Memory, state_file};
 pub use pins::Pin;
-pub use report::{Cost, Done, News, ProcessRow, RoundReport, Short};
+pub use report::{Cost, Done, News, ProcessRow, RoundReport, Short, Undecided};
 pub use settings::{BalanceSettings, OnRivals};
 
 use crate::Live;
@@ -146,6 +146,16 @@ impl Balancer {
     pub fn explain(&self, pid: Pid) -> Option<&ProcessRow> {
         let rows = &self.last.as_ref()?.processes;
         rows.binary_search_by_key(&pid, |row| row.pid).ok().map(|at| &rows[at])
+    }
+
+    /// Why [`Balancer::explain`] knows nothing of a process.
+    pub fn why_undecided(&self, pid: Pid) -> Undecided {
+        let member = self.roster.members().find(|(key, _)| key.0 == pid);
+        match member {
+            None => Undecided::NotThere,
+            Some(_) if self.rounds < 2 => Undecided::NoLoad,
+            Some((_, member)) => self.is_undecided(member).unwrap_or(Undecided::NoLoad),
+        }
     }
 
     /// Looks into this process before all others, and in each round until it was.

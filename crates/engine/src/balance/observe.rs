@@ -36,21 +36,20 @@ impl Bars<'_> {
     }
 }
 
-/// The snapshot of a round. Left out is who has no home and was not looked into yet, though that
-/// is about to happen: where it belongs is better decided with its memory than twice.
+/// The snapshot of a round. Left out is of whom it is too early to decide.
 pub fn snapshot(
     (at_ns, page_bytes): (u64, u64),
     ground: &Ground,
     roster: &Roster,
     bars: &Bars<'_>,
-    waits_for_look: &dyn Fn(&Member) -> bool,
+    is_too_early: &dyn Fn(&Member) -> bool,
 ) -> Snapshot {
     let mut reaches = Reaches { ground, known: HashMap::new(), reaches: Vec::new() };
     let mut entities = Vec::new();
     for (_, member) in roster.members() {
         let Some(now) = &member.now else { continue };
         let bar = bars.of(member, now);
-        if bar.is_some() || !waits_for_look(member) {
+        if bar.is_some() || !is_too_early(member) {
             entities.push(entity(member, now, bar, ground, &mut reaches));
         }
     }

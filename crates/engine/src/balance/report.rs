@@ -138,6 +138,21 @@ pub enum Short {
     Failed,
 }
 
+/// Why nothing is decided about a process yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Undecided {
+    /// There is no such process, or it is not among those that are wanted, or we may not look at
+    /// it.
+    NotThere,
+    /// There was no second look yet.
+    NoLoad,
+    /// Where its memory is was not looked at yet; others come first.
+    NotLookedInto,
+    /// It did not run since the last look, as good as.
+    Idle,
+}
+
 /// What is said once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]

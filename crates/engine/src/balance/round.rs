@@ -11,7 +11,7 @@ use super::act::{Actor, Pending, away};
 use super::looks::{self, Cause};
 use super::meter::For;
 use super::observe::{Bars, snapshot, threads_by_node};
-use super::report::{Done, News, ProcessRow, RoundReport};
+use super::report::{Done, News, ProcessRow, RoundReport, Undecided};
 use super::roster::{Key, Member};
 use super::{Balancer, OnRivals};
 use crate::Live;
@@ -154,14 +154,9 @@ impl Balancer {
 
     fn decide(&mut self, machine: &dyn Machine, at_ns: u64, bars: &Bars<'_>) -> Plan {
         let rules = &self.settings.rules;
-        let homes = &self.homes;
-        let waits_for_look = |member: &Member| {
-            let ran_ns = member.now.as_ref().map_or(0, |now| now.cpu_time_ns);
-            let is_old = ran_ns >= rules.run_ns_min;
-            is_old && member.sight.is_none() && homes.home(member.entity).is_none()
-        };
+        let waits = |member: &Member| self.is_undecided(member).is_some();
         let when = (at_ns, machine.page_bytes());
-        let snapshot = snapshot(when, &self.ground, &self.roster, bars, &waits_for_look);
+        let snapshot = snapshot(when, &self.ground, &self.roster, bars, &waits);
         self.meter.lap(machine, For::Looking);
         let mut homes = self.homes.clone();
         let plan = homes.decide(&snapshot, rules);
@@ -171,6 +166,22 @@ impl Balancer {
         }
         self.meter.lap(machine, For::Deciding);
         plan
+    }
+
+    /// Why it is too early to decide about a process. Where it belongs is better decided once, with
+    /// its memory and its load, than twice.
+    pub(super) fn is_undecided(&self, member: &Member) -> Option<Undecided> {
+        let now = member.now.as_ref()?;
+        let rules = &self.settings.rules;
+        if now.cpu_time_ns < rules.run_ns_min || self.homes.home(member.entity).is_some() {
+            None
+        } else if member.sight.is_none() {
+            Some(Undecided::NotLookedInto)
+        } else if member.load_ppm() < u64::from(rules.nudge_ppm_min) {
+            Some(Undecided::Idle)
+        } else {
+            None
+        }
     }
 
     fn act(
