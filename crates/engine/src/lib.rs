@@ -3,10 +3,11 @@
 //! A move (`migrate`) is cut into units of work (`survey`); a crew of workers takes them one by one
 //! (`crew`); each unit is looked at, decided about, moved and accounted for (`work`, `drive`,
 //! `tally`); at the end everything is looked at once more (`verify`). Nodes that change places take
-//! turns (`exchange`).
+//! turns (`exchange`). `balance` makes such rounds again and again, for all processes.
 
 #![forbid(unsafe_code)]
 
+pub mod balance;
 mod crew;
 mod drive;
 mod exchange;

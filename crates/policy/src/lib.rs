@@ -4,6 +4,7 @@
 
 pub mod break_even;
 pub mod exchange;
+pub mod home;
 pub mod hot;
 pub mod pacing;
 pub mod pcp;

@@ -191,6 +191,15 @@ params! {
         "Neighbours that migrate-on-fault takes along at most, the touched page included",
         "Linux: the folio that was touched";
 
+    // The kernel's own balancing.
+    numa_scan_delay_ns "numa-scan-delay" Time, 1_000_000_000,
+        "With `numa-balancing`: run time of a thread before the first scan", "Linux: 1000 ms";
+    numa_scan_min_ns "numa-scan-min" Time, 1_000_000_000, "The shortest time between two scans, \
+        for each window of `numa-scan-size`", "Linux: 1000 ms";
+    numa_scan_max_ns "numa-scan-max" Time, 60_000_000_000, "The longest", "Linux: 60000 ms";
+    numa_scan_bytes "numa-scan-size" Bytes, 256 << 20, "Memory of which one scan takes the entries",
+        "Linux: 256 MB";
+
     // Allocation.
     fault_ns "fault" Time, 1_000, "A page fault, beside allocation and zeroing",
         "page_fault1: 2.6 to 3.1 us with zeroing";
@@ -223,6 +232,12 @@ params! {
         "Linux: an eighth of the zone by its CPUs";
     pcp_tuning "pcp-tuning" Word(&["fixed", "depth", "events"]), 2, "What a list's length follows",
         "Linux 6.7: events";
+
+    // Looks of who balances.
+    look_process_ns "look-process" Time, 8_000, "A look at a process of who watches many",
+        "a trial: /proc/PID/stat of 100 processes opened, read and closed in 0.8 ms";
+    look_thread_ns "look-thread" Time, 3_000, "The same for each thread of a process that ran",
+        "assumed: a file that stays open";
 
     // Counters of the memory controllers.
     counter_entries "counter-entries" Count, 0,

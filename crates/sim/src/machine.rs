@@ -1,22 +1,25 @@
 //! A world as a machine that nodeward works on, as on this kernel.
 //!
 //! What asks for time (a move, a wait) lets the world go on for so long, and so does what else runs
-//! in it. To look costs no time. Who moves is root, and frame numbers are hidden.
+//! in it. To look at pages costs no time, to look at processes does. Who moves is root, and frame
+//! numbers are hidden.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nodeward_machine::{Capabilities, Error, Machine, Process, Result};
-use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Room, Topology};
+use nodeward_machine::{Capabilities, Error, Machine, Process, Result, Watch};
+use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted};
 use nodeward_scenario::Scenario;
 
 use crate::call::Target;
+use crate::course::Course;
 use crate::memory::{PageAccesses, Zone};
 use crate::process::SimProcess;
 use crate::report::Report;
 use crate::shift::{SharedStage, Until};
 use crate::space::{Region, Space};
 use crate::topology;
+use crate::watching::SimWatch;
 use crate::world::World;
 
 /// How often it is looked whether memory is populated, in virtual nanoseconds.
@@ -38,6 +41,8 @@ pub struct ProcessView {
     pub name: String,
     /// Its base pages by node.
     pub pages: BTreeMap<NodeId, u64>,
+    /// What it did so far: lines, pages, messages or lives.
+    pub done: u64,
 }
 
 impl SimMachine {
@@ -82,6 +87,20 @@ impl SimMachine {
         self.stage.lock().world.take_accesses(node)
     }
 
+    /// Where memory was used and what moved, over time, at the scenario's `sample`.
+    pub fn course(&self) -> Course {
+        let stage = self.stage.lock();
+        let mut points = stage.world.watch.series.points().to_vec();
+        points.push(stage.world.point());
+        Course::of(points)
+    }
+
+    /// What all processes of a workload did so far, those that ended among them: lines, pages,
+    /// messages or lives.
+    pub fn work_of(&self, workload: &str) -> u64 {
+        self.stage.lock().world.counters.done.get(workload).copied().unwrap_or(0)
+    }
+
     /// How it went so far.
     pub fn report(&self) -> Report {
         self.stage.lock().world.report()
@@ -110,6 +129,7 @@ fn view(world: &World, space: &Space) -> ProcessView {
         pid: space.pid,
         name: space.name.clone(),
         pages: pages.filter(|&(_, pages)| pages > 0).collect(),
+        done: space.done,
     }
 }
 
@@ -179,5 +199,19 @@ impl Machine for SimMachine {
         let stage = Arc::clone(&self.stage);
         let target = Target { space, page_bytes: self.page_bytes };
         Ok(Arc::new(SimProcess { stage, pid, target }))
+    }
+
+    fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
+        Ok(Box::new(SimWatch::new(Arc::clone(&self.stage), wanted)?))
+    }
+
+    fn rivals(&self) -> Result<Vec<Rival>> {
+        let is_on = self.stage.lock().world.numa.is_some();
+        Ok(is_on.then_some(Rival::Kernel { mode: 1 }).into_iter().collect())
+    }
+
+    /// What looks, moves and work took.
+    fn own_cpu_time_ns(&self) -> u64 {
+        self.stage.lock().own_ns
     }
 }

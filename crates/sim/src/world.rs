@@ -20,6 +20,7 @@ use crate::layout::Layout;
 use crate::lines::Seen;
 use crate::memory::Memory;
 use crate::mover::Movers;
+use crate::numa_balancing::NumaBalancing;
 use crate::programs::{self, Barrier, Flight};
 use crate::scale::scale;
 use crate::sched::{Line, Sched};
@@ -117,6 +118,8 @@ pub struct World {
     /// Who waits for a call waits no longer once so many events have happened.
     pub(crate) events_max: u64,
     pub(crate) faults: FaultState,
+    /// The kernel's own balancing, if that is on.
+    pub(crate) numa: Option<Box<NumaBalancing>>,
 }
 
 impl World {
@@ -127,7 +130,7 @@ impl World {
         let memory = Memory::new(&machine, &layout);
         let traffic = Traffic::new(&machine, &layout);
         let mover = Movers::new(&machine, &layout);
-        let sched = Sched::new(&machine, &layout, scenario.scheduler);
+        let sched = Sched::new(&machine, &layout, scenario);
         let cpus = (0..layout.cpus.len()).map(|_| Cpu::default()).collect();
         let mut world = Self {
             counters: Counters::default(),
@@ -148,6 +151,7 @@ impl World {
             watch: Watch::new(scenario),
             events_max: u64::MAX,
             faults: FaultState::new(scenario, seed),
+            numa: scenario.numa_balancing.then(Box::default),
             mover,
             moves: Vec::new(),
             hotplugs: Vec::new(),
@@ -216,6 +220,7 @@ impl World {
         let id = self.tasks.len() as TaskId;
         if let Some(space) = task.space {
             self.spaces[space].tasks.push(id);
+            self.spaces[space].first_task.get_or_insert(id);
         }
         self.tasks.push(task);
         self.confine(id);
@@ -313,6 +318,9 @@ impl World {
     /// Counts what a task did for its workload.
     pub(crate) fn done(&mut self, task: TaskId, count: u64) {
         let Some(index) = self.tasks[task as usize].workload else { return };
+        if let Some(space) = self.tasks[task as usize].space {
+            self.spaces[space].done += count;
+        }
         let name = &self.scenario.workloads[index].name;
         match self.counters.done.get_mut(name) {
             Some(sum) => *sum += count,
@@ -340,7 +348,8 @@ impl World {
         let called = std::mem::take(&mut self.cpus[cpu].reschedule);
         let over = self.cpus[cpu].slice_ns == 0 || called;
         // Who may no longer run here was told so.
-        let may_stay = !called || self.tasks[task as usize].allowed.contains(cpu);
+        let allowed = &self.tasks[task as usize].allowed;
+        let may_stay = !called || allowed.contains(cpu) && !self.is_nudged(task);
         if over && others || self.has_urgent(cpu) || !may_stay {
             self.set_running(cpu, None);
             self.tasks[task as usize].ran_at_ns = self.now_ns;

@@ -1,5 +1,7 @@
-//! What nodeward keeps on disk, with a version and checksums: the ledger of moves.
+//! What nodeward keeps on disk, with a version and checksums: the ledger of moves, and what a
+//! program that is killed goes on with.
 
 #![forbid(unsafe_code)]
 
 pub mod ledger;
+pub mod state;

@@ -8,12 +8,14 @@
 mod balance;
 mod home;
 mod line;
+mod nudge;
 mod numad;
+mod preferred;
 #[cfg(test)]
 mod tests;
 mod wake;
 
-use nodeward_scenario::{Machine, Scheduler};
+use nodeward_scenario::{Machine, Scenario, Scheduler};
 
 pub use line::Line;
 
@@ -22,6 +24,7 @@ use crate::space::SpaceId;
 use crate::task::{CpuSet, State, TaskId};
 use crate::world::World;
 use line::Place;
+use nudge::Nudges;
 use numad::Numad;
 
 /// What is known of the CPUs of a node. Sets are of places in [`Layout::cpus_of_node`].
@@ -70,17 +73,22 @@ pub struct Sched {
     idle: u64,
     notes: Vec<Note>,
     by_home: bool,
+    /// Whether those that are at home are left there as long as others can be taken.
+    spares_home: bool,
     /// The CPUs of each node that are on.
     on: Vec<Vec<usize>>,
     /// If homes are given by the balancer of 2012.
     numad: Option<Numad>,
     /// When each node compares itself with others again.
     compares_ns: Vec<u64>,
+    /// Who is in the kernel and is to go elsewhere when that is done.
+    nudges: Nudges,
 }
 
 impl Sched {
     /// Of a machine on which nothing runs.
-    pub fn new(machine: &Machine, layout: &Layout, scheduler: Scheduler) -> Self {
+    pub fn new(machine: &Machine, layout: &Layout, scenario: &Scenario) -> Self {
+        let scheduler = scenario.scheduler;
         let count = machine.nodes.len();
         let mut place = vec![0; layout.cpus.len()];
         for cpus in &layout.cpus_of_node {
@@ -112,8 +120,10 @@ impl Sched {
             notes: Vec::new(),
             on: layout.cpus_of_node.clone(),
             by_home: scheduler != Scheduler::Blind,
+            spares_home: scheduler != Scheduler::Blind || scenario.numa_balancing,
             numad: (scheduler == Scheduler::Numad).then(Numad::default),
             compares_ns: vec![0; count],
+            nudges: Nudges::default(),
         }
     }
 
@@ -272,7 +282,11 @@ impl World {
     /// Puts the task that was running back in line: where a CPU is idle if it was not alone because
     /// the others may not run there. Who makes way for an urgent task stays, that is not for long.
     pub(crate) fn put_back(&mut self, cpu: usize, task: TaskId) {
+        let nudged = self.sched.nudges.take(task);
         let allowed = &self.tasks[task as usize].allowed;
+        if let Some(to) = nudged.filter(|&to| allowed.contains(to)) {
+            return self.send(task, to);
+        }
         let is_urgent = |task: TaskId| self.tasks[task as usize].urgent;
         let for_long = !self.cpus[cpu].line.first().is_some_and(is_urgent);
         match allowed.contains(cpu) && !(self.sched.idle > 0 && for_long) {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::record::{Record, Records, damage};
 use super::runs::Packed;
-use super::{Damage, End, Error, Header, Id, Runs};
+use super::{Damage, End, Error, Header, Id, Runs, Why};
 
 /// What an operation did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Operation {
     pub id: Id,
     /// What it was about.
     pub header: Header,
+    /// Who wanted it and why, if nobody typed it.
+    pub why: Option<Why>,
     /// What was moved of each process, in the order of the header.
     pub processes: Vec<Moved>,
     /// Whether and how it ended.
@@ -79,6 +81,7 @@ fn total<'a>(runs: impl Iterator<Item = &'a Runs>) -> u64 {
 /// What the records say so far.
 struct Story {
     header: Header,
+    why: Option<Why>,
     moved: Vec<Runs>,
     /// Intents that are not settled: process and pages by ticket.
     open: BTreeMap<u64, (usize, Runs)>,
@@ -97,7 +100,8 @@ impl Story {
             return Err(damage(at, "the header has an impossible size of pages"));
         }
         let moved = vec![Runs::new(header.page_bytes); header.processes.len()];
-        Ok(Self { header, moved, open: BTreeMap::new(), is_complete: true, end: None })
+        let open = BTreeMap::new();
+        Ok(Self { header, why: None, moved, open, is_complete: true, end: None })
     }
 
     fn read(&mut self, records: &mut Records<impl Read>) -> Result<(), Damage> {
@@ -125,6 +129,8 @@ impl Story {
             }
             Record::Incomplete => self.is_complete = false,
             Record::End(end) => self.end = Some(end),
+            Record::Why(_) if self.why.is_some() => return Err("a second reason stands"),
+            Record::Why(why) => self.why = Some(why),
         }
         Ok(())
     }
@@ -149,7 +155,7 @@ impl Story {
             None if is_running => State::Running,
             None => State::Interrupted,
         };
-        let is_complete = self.is_complete;
-        Operation { id, header: self.header, processes, state, is_complete, damage }
+        let Self { header, why, is_complete, .. } = self;
+        Operation { id, header, why, processes, state, is_complete, damage }
     }
 }

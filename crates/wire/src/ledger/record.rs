@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::runs::Packed;
 use super::{Damage, Error, Id};
 
-/// The version of the format that is written and read.
-pub const VERSION: u32 = 1;
+/// The latest version of the format. Files without a [`Why`] are still written in version 1, so
+/// that an older nodeward reads them.
+pub const VERSION: u32 = 2;
+const VERSION_WITHOUT_WHY: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"nwledger";
 const PREAMBLE_BYTES: u64 = 12;
@@ -39,6 +41,17 @@ pub struct Header {
     pub processes: Vec<Identity>,
     /// The operation that it takes back, if it does.
     pub undoes: Option<Id>,
+}
+
+/// Who wanted an operation that nobody typed, and why. Stands behind the header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Why {
+    /// Who wanted it, such as `balance`.
+    pub by: String,
+    /// The name of the reason, as `nodeward explain` knows it.
+    pub reason: String,
+    /// The reason for people, with its numbers.
+    pub words: String,
 }
 
 /// How an operation ended that was not killed.
@@ -69,6 +82,8 @@ pub(super) enum Record {
     /// The ledger may lack what moved from here on.
     Incomplete,
     End(End),
+    /// Since version 2.
+    Why(Why),
 }
 
 impl Record {
@@ -91,11 +106,13 @@ fn framed(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The first bytes of a file, up to and with its header.
-pub(super) fn beginning(header: &Header) -> Vec<u8> {
+/// The first bytes of a file, up to and with its header and what made somebody want it.
+pub(super) fn beginning(header: &Header, why: Option<&Why>) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    bytes.extend(VERSION.to_le_bytes());
+    let version = if why.is_some() { VERSION } else { VERSION_WITHOUT_WHY };
+    bytes.extend(version.to_le_bytes());
     bytes.extend(Record::Header(header.clone()).framed());
+    bytes.extend(why.into_iter().flat_map(|why| Record::Why(why.clone()).framed()));
     bytes
 }
 
@@ -121,7 +138,7 @@ impl<R: Read> Records<R> {
             return Err(Error::NoHeader { path: path.to_owned(), damage });
         }
         let found = number(version);
-        if found != VERSION {
+        if !(VERSION_WITHOUT_WHY..=VERSION).contains(&found) {
             return Err(Error::OtherVersion { path: path.to_owned(), found, known: VERSION });
         }
         records.at_byte = PREAMBLE_BYTES;

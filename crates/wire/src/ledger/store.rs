@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::id::in_words;
-use super::{Damage, Error, Header, Id, Operation, State, Writer};
+use super::{Damage, Error, Header, Id, Operation, State, Why, Writer};
 
 /// Held by whoever begins an operation, so that numbers are given out and old files taken away by
 /// one command at a time.
@@ -60,6 +60,8 @@ pub struct Summary {
 pub struct Outline {
     /// What it was about.
     pub header: Header,
+    /// As in [`Operation`].
+    pub why: Option<Why>,
     /// Whether and how it ended.
     pub state: State,
     /// As in [`Operation`].
@@ -78,6 +80,7 @@ impl From<Operation> for Outline {
             moved_pages: operation.moved_pages(),
             open_pages: operation.open_pages(),
             header: operation.header,
+            why: operation.why,
             state: operation.state,
             is_complete: operation.is_complete,
             damage: operation.damage,
@@ -98,6 +101,14 @@ impl Store {
     /// `Directory` if the store cannot be written, `Write` if the file cannot, `Full` if the header
     /// alone is too large, `LastId`.
     pub fn begin(&self, header: &Header) -> Result<Writer, Error> {
+        self.begin_because(header, None)
+    }
+
+    /// As [`Store::begin`], for an operation that has somebody else's reason.
+    ///
+    /// # Errors
+    /// Those of [`Store::begin`].
+    pub fn begin_because(&self, header: &Header, why: Option<&Why>) -> Result<Writer, Error> {
         let refused =
             |source: io::Error| Error::Directory { dir: self.dir.clone(), source: source.into() };
         let _alone = self.lock().map_err(refused)?;
@@ -106,7 +117,7 @@ impl Store {
         let new = self.dir.join(NEW);
         let named = (id, self.path(id));
         let file = fresh(&new).map_err(refused)?;
-        let begun = Writer::begin(file, named, header, self.limits.operation_bytes);
+        let begun = Writer::begin(file, named, (header, why), self.limits.operation_bytes);
         let writer = begun.inspect_err(|_| drop(fs::remove_file(&new)))?;
         fs::rename(&new, self.path(id)).map_err(refused)?;
         self.rotate(before);

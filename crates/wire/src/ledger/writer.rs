@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::log::Log;
 use super::record::{self, END_ROOM, INCOMPLETE_ROOM, Record, SETTLED_ROOM};
-use super::{End, Error, Header, Id, Runs};
+use super::{End, Error, Header, Id, Runs, Why};
 
 /// The ledger of an operation that is under way. Its file is locked until this is dropped; dropped
 /// without [`Writer::end`], the operation counts as interrupted.
@@ -36,7 +36,7 @@ impl Writer {
     pub(super) fn begin(
         file: File,
         (id, path): (Id, PathBuf),
-        header: &Header,
+        (header, why): (&Header, Option<&Why>),
         limit: u64,
     ) -> Result<Self, Error> {
         let mut writer = Self {
@@ -49,7 +49,7 @@ impl Writer {
             open: 0,
             is_full: false,
         };
-        let beginning = record::beginning(header);
+        let beginning = record::beginning(header, why);
         if !writer.fits(&beginning, 0) {
             return Err(writer.full());
         }

@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use nodeward_wire::ledger::{Error, Header, Operation, Runs, State, VERSION};
+use nodeward_wire::ledger::{Error, Header, Operation, Runs, State, VERSION, Why};
 
 use crate::small::{decode, file, pages, small};
-use crate::support::{end, header, runs, store};
+use crate::support::{end, header, id, runs, store};
 
 /// What the small operation is known to be after each of its records, first the header:
 /// the pages moved and those still open, of both processes.
@@ -133,10 +133,31 @@ fn zeros_are_damage() {
 #[test]
 fn another_version() {
     let (mut bytes, _) = small();
-    bytes[8] += 1;
+    bytes[8] = u8::try_from(VERSION + 1).unwrap();
     let error = decode(&bytes).unwrap_err().to_string();
     let versions = format!("version {} and this nodeward reads version {VERSION};", VERSION + 1);
     assert!(error.contains(&versions) && error.contains("1.ledger"), "{error}");
+}
+
+/// Goal: who wanted an operation and why is read back, in a file whose version says that it is
+/// there; one without it is as older readers know it.
+#[test]
+fn reasons_are_told() {
+    let (dir, store) = store();
+    let why = Why { by: "b".to_owned(), reason: "far".to_owned(), words: "3 s".to_owned() };
+    for (number, why) in [(1, Some(why)), (2, None)] {
+        drop(store.begin_because(&header(1), why.as_ref()).unwrap());
+        let path = dir.path().join(format!("{number}.ledger"));
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(bytes[8], if why.is_some() { 2 } else { 1 }, "the version");
+        let operation = store.read(id(number)).unwrap();
+        assert_eq!((operation.why, operation.header), (why.clone(), header(1)));
+        let listed = store.list().unwrap().remove(0).outline.unwrap();
+        assert_eq!(listed.why, why);
+        // Kind 5, then three texts with their lengths.
+        let expected = [&[5, 1][..], b"b", &[3], b"far", &[3], b"3 s"].concat();
+        assert_eq!(bytes.ends_with(&expected), why.is_some());
+    }
 }
 
 /// Goal: the bytes of version 1, so that no change to a type changes the format unnoticed. If this

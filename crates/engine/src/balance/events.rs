@@ -1,0 +1,72 @@
+//! The loop around rounds: it waits for the next round, a change of settings or the end.
+
+use nodeward_machine::Result;
+use nodeward_model::Wanted;
+
+use super::{BalanceSettings, Balancer, RoundReport};
+use crate::Live;
+
+/// The longest time without a look at what the host wants, in nanoseconds.
+const NAP_NS: u64 = 100_000_000;
+
+/// What ends the wait between two rounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It is time.
+    RoundDue,
+    /// The settings are others now; the next round is due at once.
+    Reload(Box<Wanted>, Box<BalanceSettings>),
+    /// End, with nothing half-done.
+    Stop,
+}
+
+/// Whoever runs a balancer.
+pub trait Host {
+    /// What is wanted now, if anything. Asked before each round, and several times a second
+    /// between rounds.
+    fn wish(&mut self) -> Option<Event>;
+
+    /// Takes what a round came to.
+    fn round(&mut self, report: &RoundReport);
+}
+
+impl Balancer {
+    /// Makes rounds until the host says stop.
+    ///
+    /// # Errors
+    /// What a round could not do without, such as the list of processes.
+    pub fn run(&mut self, host: &mut dyn Host, live: &Live) -> Result<()> {
+        let mut due_ns = self.now_ns();
+        loop {
+            match self.wait(host, due_ns) {
+                Event::Stop => {
+                    self.diary.end_all(false);
+                    return Ok(());
+                }
+                Event::Reload(wanted, settings) => {
+                    self.reload(&wanted, *settings)?;
+                    due_ns = self.now_ns();
+                }
+                Event::RoundDue => {
+                    let report = self.round(live)?;
+                    due_ns = report.at_ns.saturating_add(report.interval_ns);
+                    host.round(&report);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until something is to be done.
+    fn wait(&self, host: &mut dyn Host, due_ns: u64) -> Event {
+        loop {
+            if let Some(event) = host.wish() {
+                return event;
+            }
+            let left_ns = due_ns.saturating_sub(self.now_ns());
+            if left_ns == 0 {
+                return Event::RoundDue;
+            }
+            self.sleep_ns(left_ns.min(NAP_NS));
+        }
+    }
+}

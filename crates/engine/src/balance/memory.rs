@@ -1,0 +1,59 @@
+//! What a balancer goes on with after it was killed: homes and back-off, and which process is
+//! which.
+
+use std::path::PathBuf;
+
+use nodeward_model::Pid;
+use nodeward_policy::home::{EntityId, Homes};
+use nodeward_wire::ledger::Store;
+use nodeward_wire::state::StateFile;
+use serde::{Deserialize, Serialize};
+
+use super::pins::Pin;
+
+/// The version of what is saved; raised whenever [`Memory`] or [`Homes`] change.
+pub const MEMORY_VERSION: u32 = 1;
+
+/// What is saved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The boot of the machine: numbers of processes mean nothing in another.
+    pub boot: String,
+    /// The number that the next process gets.
+    pub next: u64,
+    /// The processes that had a home.
+    pub known: Vec<Known>,
+    /// Their homes.
+    pub homes: Homes,
+}
+
+/// A process that has a number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// Its number.
+    pub entity: EntityId,
+    /// Its pid.
+    pub pid: Pid,
+    /// When it began, in clock ticks after the boot.
+    pub started_ticks: u64,
+    /// Its threads that are kept somewhere.
+    pub pins: Vec<Pin>,
+}
+
+/// Where a balancer writes down what it does.
+#[derive(Clone, Debug)]
+pub struct Keep {
+    /// What it learnt; `None`: nowhere.
+    pub state: Option<StateFile>,
+    /// What it moved; `None`: nowhere.
+    pub ledger: Option<Store>,
+    /// The time, in milliseconds after 1970.
+    pub unix_ms: fn() -> u64,
+    /// The command that the ledger names.
+    pub command: Vec<String>,
+}
+
+/// The file of a balancer's memory at a path.
+pub fn state_file(path: PathBuf) -> StateFile {
+    StateFile::new(path, MEMORY_VERSION)
+}

@@ -1,0 +1,209 @@
+//! What a round saw, decided and did.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::{NodeId, Pid, Rival, SkipReason};
+use nodeward_policy::home::{EntityId, Home, NodeSum, Numbers, Reason, Verdict};
+use serde::Serialize;
+
+/// CPU time of the balancer, in nanoseconds, by what it was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// Looking at processes, cheaply and dearly.
+    pub looking_ns: u64,
+    /// Deciding.
+    pub deciding_ns: u64,
+    /// Moving threads and memory, with the look after it that a move makes.
+    pub moving_ns: u64,
+}
+
+/// What one round came to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RoundReport {
+    /// Its number, from 1 since the start.
+    pub round: u64,
+    /// When it began, by the machine's clock, in nanoseconds.
+    pub at_ns: u64,
+    /// How long it took, in nanoseconds.
+    pub took_ns: u64,
+    /// How long to wait from its beginning to the next round, in nanoseconds.
+    pub interval_ns: u64,
+    /// Whether nothing is left to do and nothing waits for its time.
+    pub settled: bool,
+    /// Whether it acted, or only told what it would do.
+    pub acted: bool,
+    /// Each process, in ascending order of pids.
+    pub processes: Vec<ProcessRow>,
+    /// What each node has and would have.
+    pub nodes: BTreeMap<NodeId, NodeSum>,
+    /// Threads that were brought to a node.
+    pub nudged: u64,
+    /// Base pages that moved.
+    pub moved_pages: u64,
+    /// Bytes in a base page.
+    pub page_bytes: u64,
+    /// Threads that were seen.
+    pub threads: u64,
+    /// Processes that were looked into.
+    pub looked: u64,
+    /// Processes that should have been, and wait for a later round.
+    pub look_later: u64,
+    /// Who else moves memory or threads now.
+    pub rivals: Vec<Rival>,
+    /// What the round cost.
+    pub cost: Cost,
+    /// What all rounds cost.
+    pub total_cost: Cost,
+    /// What is said once and not in each round.
+    pub news: Vec<News>,
+}
+
+/// One process of a round.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessRow {
+    /// Its number among all that were ever seen; a pid may come back, this never.
+    pub entity: EntityId,
+    /// Its pid.
+    pub pid: Pid,
+    /// Its name, as the kernel keeps it (15 bytes).
+    pub name: String,
+    /// Where it belongs.
+    pub home: Option<Home>,
+    /// What is done about its home.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: Reason,
+    /// Why threads that are away stay there.
+    pub threads_reason: Option<Reason>,
+    /// Why memory that is away moves or stays.
+    pub memory_reason: Option<Reason>,
+    /// Whether counts of who uses which page would help.
+    pub counts_wanted: bool,
+    /// What the decision was made from.
+    pub numbers: Numbers,
+    /// Whether verdict, home or a reason differ from the last round's; true in its first.
+    pub changed: bool,
+    /// Its threads by the node on which they ran last.
+    pub threads: BTreeMap<NodeId, u32>,
+    /// Its own memory by node as it was seen last, in base pages; empty if it never was.
+    pub pages: BTreeMap<NodeId, u64>,
+    /// When that was, by the machine's clock.
+    pub pages_at_ns: Option<u64>,
+    /// What was done.
+    pub done: Done,
+}
+
+/// What was done with one process, and why that is not what was planned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Done {
+    /// Threads that are where they were sent.
+    pub threads_placed: u32,
+    /// Threads that may not run there.
+    pub threads_not_allowed: u32,
+    /// Threads whose affinity somebody changed at the same time.
+    pub threads_changed: u32,
+    /// Threads that ended meanwhile.
+    pub threads_gone: u32,
+    /// Base pages that were planned to move in this round.
+    pub pages_planned: u64,
+    /// Base pages that moved.
+    pub pages_moved: u64,
+    /// Base pages that are left for the next rounds.
+    pub pages_pending: u64,
+    /// Base pages that could not be moved, by reason.
+    pub pages_skipped: BTreeMap<SkipReason, u64>,
+    /// Why fewer pages moved than were planned.
+    pub short: Option<Short>,
+    /// Base pages that are away from home by a look after the move.
+    pub pages_away_after: Option<u64>,
+}
+
+/// Why fewer pages moved than were planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Short {
+    /// The budget of the round was used up; the next round goes on.
+    Budget,
+    /// Memory is short where they should go.
+    Pressure,
+    /// Some pages cannot be moved: see the reasons.
+    Refused,
+    /// They were not where they had been seen, or were freed.
+    NotThere,
+    /// The process ended or called exec.
+    Gone,
+    /// The balancer was asked to stop.
+    Interrupted,
+    /// The machine refused; the news say why.
+    Failed,
+}
+
+/// Why nothing is decided about a process yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Undecided {
+    /// There is no such process, or it is not among those that are wanted, or we may not look at
+    /// it.
+    NotThere,
+    /// There was no second look yet.
+    NoLoad,
+    /// Where its memory is was not looked at yet; others come first.
+    NotLookedInto,
+    /// It did not run since the last look, as good as.
+    Idle,
+}
+
+/// What is said once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum News {
+    /// Processes that we may not look at or act on.
+    Denied {
+        /// Which.
+        pids: Vec<Pid>,
+        /// What would help.
+        need: String,
+    },
+    /// Somebody else moves memory or threads, from now on.
+    RivalCame {
+        /// Who.
+        rival: Rival,
+    },
+    /// They no longer do.
+    RivalLeft {
+        /// Who did.
+        rival: Rival,
+    },
+    /// A node came online.
+    NodeCame {
+        /// Which.
+        node: NodeId,
+    },
+    /// A node went offline.
+    NodeLeft {
+        /// Which.
+        node: NodeId,
+    },
+    /// The ledger cannot be written; moves go on, and are not told there.
+    Ledger {
+        /// Why, and what to do.
+        error: String,
+    },
+    /// What was learnt cannot be saved; after a kill the balancer would begin anew.
+    State {
+        /// Why, and what to do.
+        error: String,
+    },
+    /// Something could not be done with a process.
+    Failed {
+        /// Which.
+        pid: Pid,
+        /// What, and what to do.
+        error: String,
+    },
+    /// Looking costs more than it may, so that there is less of it.
+    LookingSlowed {
+        /// How much longer the time between two rounds is now, as a factor.
+        factor: u32,
+    },
+}

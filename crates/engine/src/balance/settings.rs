@@ -1,0 +1,68 @@
+//! What a balancer may do, and how hard it tries.
+
+use nodeward_model::Wanted;
+use nodeward_policy::home::Rules;
+use serde::{Deserialize, Serialize};
+
+/// What is done while somebody else moves memory or threads between nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnRivals {
+    /// Only look: what would have been done is told with the reason `rival`.
+    #[default]
+    StandBack,
+    /// Act as if nobody else did.
+    Ignore,
+}
+
+/// Settings of a balancer. They may change between two rounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BalanceSettings {
+    /// From one round to the next, in nanoseconds.
+    pub interval_ns: u64,
+    /// Memory moved in a second at most, in bytes; of all processes together.
+    pub budget_bytes_per_s: u64,
+    /// Memory of one process moved in a second at most, in bytes.
+    pub process_budget_bytes_per_s: u64,
+    /// Pages are held for no longer than this at a time while they move, in nanoseconds.
+    pub stall_ns: Option<u64>,
+    /// Whether threads are kept at home by their affinity, until somebody changes it; else they are
+    /// nudged there, and nothing is left to undo.
+    pub pin: bool,
+    /// Whether anything is done; else it is only told what would be.
+    pub act: bool,
+    /// What is done about other balancers.
+    pub rivals: OnRivals,
+    /// Processes to leave alone, though they are wanted; none if it names nothing.
+    pub except: Wanted,
+    /// What decisions go by.
+    pub rules: Rules,
+    /// When its own memory grew or shrank by this part, a process is looked into again.
+    pub grown_ppm: u32,
+    /// What looking may cost while nothing changes, in ppm of a CPU for 1,000 threads.
+    pub steady_ppm: u32,
+    /// What it may cost while processes are being brought home.
+    pub converging_ppm: u32,
+    /// How far the interval of a share of memory may reach, in ppm.
+    pub reach_ppm: u64,
+}
+
+impl Default for BalanceSettings {
+    fn default() -> Self {
+        Self {
+            interval_ns: 1_000_000_000,
+            budget_bytes_per_s: 512 << 20,
+            process_budget_bytes_per_s: 256 << 20,
+            stall_ns: Some(1_000_000),
+            pin: false,
+            act: true,
+            rivals: OnRivals::StandBack,
+            except: Wanted::default(),
+            rules: Rules::default(),
+            grown_ppm: 100_000,
+            steady_ppm: 3_000,
+            converging_ppm: 20_000,
+            reach_ppm: 20_000,
+        }
+    }
+}

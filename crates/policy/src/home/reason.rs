@@ -1,0 +1,122 @@
+//! Why an entity is at home where it is, and why its threads and its memory move or stay.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $advice:literal;)*) => {
+        /// Why something is done or left. The set is documented and closed.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Reason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reason {
+            /// Every reason.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The name in output and JSON.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            /// One line for people: what it means, and what would change it.
+            pub fn advice(self) -> &'static str {
+                match self {
+                    $(Self::$name => $advice,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    // Left without a home.
+
+    /// It had too little CPU time yet.
+    TooYoung = "too-young", "it ran too short a time; it is looked at again when it ran longer";
+    /// It told the kernel where its memory goes.
+    ExplicitPolicy = "explicit-policy", "it has a memory policy of its own, which stands";
+    /// Its control group is frozen.
+    Frozen = "frozen", "its control group is frozen; it is looked at again when it runs";
+    /// We may not act on it.
+    Denied = "denied", "we may not move it; run as its user or with CAP_SYS_NICE";
+    /// Another balancer acts on it.
+    Rival = "rival", "another balancer moves it; switch that off, or tell us to ignore it";
+    /// The user excluded it.
+    Excluded = "excluded", "the settings leave it out";
+    /// There is one node to be at home on.
+    OneNode = "one-node", "the machine has one node with CPUs; nothing to choose";
+    /// Affinity and cpuset have no node in common.
+    NoNodeAllowed = "no-node-allowed", "no node has both CPUs and memory that it may use";
+
+    /// It has no threads.
+    NoThreads = "no-threads", "it has no threads to be near to";
+    /// Affinity leaves it too few CPUs on any one node.
+    NarrowAffinity = "narrow-affinity", "its affinity leaves too few CPUs on any one node";
+
+    // A home, and why there.
+
+    /// Most of its memory is there.
+    MemoryThere = "memory-there", "its memory is there, and the node's CPUs have time for it";
+    /// Its threads are there, and it has no memory to speak of.
+    RunsThere = "runs-there", "it runs there, and the node's CPUs have time for it";
+    /// The node of its memory has too much to do.
+    Idlest = "idlest", "the node of its memory has too much to do; this one has least";
+    /// Its affinity and cpuset leave no other.
+    OnlyThere = "only-there", "its affinity and its cpuset leave no other node";
+    /// Too large for one node.
+    LargerThanNode = "larger-than-node", "no node is large enough for it; spread over several";
+    /// No node has time for all its threads.
+    FitsNoNode = "fits-no-node", "no node has time for all its threads; spread over several";
+    /// The home moves because the old one was the busiest node.
+    Busiest = "busiest", "its node had more to do than its share, and this one less";
+    /// The home moves because the old one had no room for memory.
+    MemoryShort = "memory-short", "its node had no room for its memory, and this one has";
+    /// The home moves because it may no longer be where it was.
+    Displaced = "displaced", "its old home went offline, or it may no longer use it";
+    /// Its memory is put on several nodes because one controller delivers all it can.
+    Bottleneck = "bottleneck", "the memory controller of its node delivers all that it can";
+
+    // Why threads that are away stay there.
+
+    /// The home node would have too much to do.
+    HomeBusy = "home-busy", "its home has no time for them now; they stay where CPUs are idle";
+    /// Affinity does not let them go there.
+    OutOfReach = "out-of-reach", "their affinity does not let them run at home";
+
+    // Why memory moves or stays.
+
+    /// It moves.
+    Pays = "pays", "remote accesses cost more than the move within the horizon";
+    /// Nothing is away.
+    AllHome = "all-home", "all its memory that can be moved is where it belongs";
+    /// It would cost more than it saves.
+    DoesNotPay = "does-not-pay", "moving it would cost more than it saves within the horizon";
+    /// Its home is full.
+    NoRoom = "no-room", "its home has no room; free memory there";
+    /// Its home is short of memory.
+    Pressed = "pressed", "memory is short on its home; it moves when that has ended";
+    /// Moves before this one were for nothing, or it was moved a moment ago.
+    Waits = "waits", "the last move brought little; the next one waits";
+    /// Moves are for nothing.
+    GivenUp = "given-up", "several moves brought little; tried again when its memory changes";
+    /// It was not measured since the last move.
+    NotMeasured = "not-measured", "where its memory is was not looked at since the last move";
+    /// Memory is not moved at all.
+    ThreadsOnly = "threads-only", "the settings say that memory stays";
+    /// Its memory is placed page by page.
+    ByPage = "by-page", "its memory is on its nodes; counts of accesses say which page goes where";
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

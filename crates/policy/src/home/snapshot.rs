@@ -1,0 +1,121 @@
+//! What is decided from: processes and nodes at one moment, as values.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::topology::Distances;
+use nodeward_model::{NodeId, Nodemask};
+use serde::{Deserialize, Serialize};
+
+/// What gets a home: a process now, a group of threads and ranges later. The number is the
+/// engine's; the same one must not come back for another process.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct EntityId(pub u64);
+
+/// A machine and its processes at one moment. Loads and growths are those since the snapshot
+/// before, so the first one needs two looks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// When, by the machine's clock, in nanoseconds. It may jump.
+    pub at_ns: u64,
+    /// The size of a base page.
+    pub page_bytes: u64,
+    /// The nodes that are online.
+    pub nodes: BTreeMap<NodeId, NodeState>,
+    /// How far they are from each other; without it every other node is at distance 20.
+    pub distances: Option<Distances>,
+    /// The affinities that threads have, each once; threads name them by their position.
+    pub reaches: Vec<Reach>,
+    /// The processes, each once.
+    pub entities: Vec<Entity>,
+}
+
+/// A node at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeState {
+    /// Its CPUs that are online; none if it is memory only.
+    pub cpus: u32,
+    /// All its memory, in base pages; none if it has only CPUs.
+    pub pages: u64,
+    /// What it can still take above its watermarks, in base pages.
+    pub room_pages: u64,
+    /// Pages that were meant for it and came from elsewhere, since the snapshot before.
+    pub foreign_pages: u64,
+    /// Whether memory is short there: nothing is moved to it.
+    pub pressed: bool,
+    /// What part of what its memory controller can deliver was asked of it, where that is known.
+    pub traffic_ppm: Option<u32>,
+}
+
+/// How many CPUs of each node a thread may run on: its affinity within its cpuset. Nodes without
+/// any are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach(pub BTreeMap<NodeId, u32>);
+
+impl Reach {
+    /// How many CPUs of a node are within reach.
+    pub fn cpus(&self, node: NodeId) -> u32 {
+        self.0.get(&node).copied().unwrap_or(0)
+    }
+}
+
+/// A process at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entity {
+    /// Which one.
+    pub id: EntityId,
+    /// CPU time that all its threads ever had, in nanoseconds.
+    pub run_ns: u64,
+    /// Its threads, each once.
+    pub threads: Vec<Thread>,
+    /// Where its own memory was when it was measured last, in base pages; empty before the first
+    /// time.
+    pub pages: BTreeMap<NodeId, u64>,
+    /// When that was. A move is only judged, and repeated, when this has changed.
+    pub pages_at_ns: u64,
+    /// Which of `pages` cannot be moved: in ranges that a policy binds, or refused before.
+    pub fixed_pages: BTreeMap<NodeId, u64>,
+    /// Where the pages are that are in use all the time, where that is known. Only these are
+    /// moved then: the others gain nothing.
+    pub active_pages: Option<BTreeMap<NodeId, u64>>,
+    /// What part of its run time its threads wait for memory that is near, where that was
+    /// measured.
+    pub memory_ppm: Option<u32>,
+    /// The nodes that it may have memory of.
+    pub may_hold: Nodemask,
+    /// Why it must be left alone.
+    pub bar: Option<Bar>,
+}
+
+/// A thread at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The kernel's number of the thread.
+    pub tid: u32,
+    /// The node on which it ran last.
+    pub node: NodeId,
+    /// How much of one CPU it had since the snapshot before.
+    pub load_ppm: u32,
+    /// How much of that time it waited for a CPU, where the machine tells; else 0.
+    pub wait_ppm: u32,
+    /// Which of [`Snapshot::reaches`] is its affinity.
+    pub reach: usize,
+}
+
+/// Why a process is left alone whatever would be gained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bar {
+    /// It told the kernel where all its memory goes.
+    ExplicitPolicy,
+    /// Its control group is frozen.
+    Frozen,
+    /// We may not move its memory or its threads.
+    Denied,
+    /// Another balancer moves it.
+    Rival,
+    /// The user excluded it.
+    Excluded,
+}

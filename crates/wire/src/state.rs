@@ -1,0 +1,274 @@
+//! What a program that may be killed goes on with: one value in a file that is replaced as a whole,
+//! and a lock that only one program has.
+//!
+//! ```text
+//! balance.state = "nwstate ", version u32, crc32 of what stands behind it u32, the value
+//! ```
+//!
+//! Numbers are little-endian, the value is as postcard writes it. The file is written under another
+//! name and then renamed, so whoever reads sees the old value or the new one. Nothing is flushed to
+//! the disk, as the ledger is not: after a power cut the processes of which it tells are gone too.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt, FileExt as _, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+const MAGIC: &[u8; 8] = b"nwstate ";
+const HEAD_BYTES: usize = 16;
+/// A larger file is not one of ours.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Why a state could not be kept or read.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be written; the one before is still there.
+    #[error("cannot write {}; free space there, or choose another state directory", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
+    /// The file could not be read.
+    #[error("cannot read {}; run as the user who made it, or as root", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
+    /// The file holds something else, or is damaged.
+    #[error(
+        "{} is damaged ({what}); remove it, nothing but what was learnt is lost",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The file was written by another version of nodeward.
+    #[error(
+        "{} has version {found} and this nodeward reads version {known}; use the nodeward that \
+         wrote it, or remove it",
+        path.display()
+    )]
+    OtherVersion {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The version that can be read.
+        known: u32,
+    },
+    /// Another program has the lock.
+    #[error("{} is locked by process {holder}; end that one first", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+        /// Who has it, as it says of itself.
+        holder: String,
+    },
+}
+
+/// A file with one value of one version.
+#[derive(Clone, Debug)]
+pub struct StateFile {
+    path: PathBuf,
+    version: u32,
+}
+
+impl StateFile {
+    /// The file at a path, which need not exist yet. Whoever changes the type of the value raises
+    /// the version.
+    pub fn new(path: PathBuf, version: u32) -> Self {
+        Self { path, version }
+    }
+
+    /// Replaces the value.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn write<T: Serialize>(&self, value: &T) -> Result<(), Error> {
+        self.replace(&self.bytes(value))
+            .map_err(|source| Error::Write { path: self.path.clone(), source: source.into() })
+    }
+
+    /// The value; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// `Read`, `Damaged`, `OtherVersion`.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        let mut bytes = Vec::new();
+        let read = File::open(&self.path)
+            .and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes).map(drop));
+        match read {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => {
+                return Err(Error::Read { path: self.path.clone(), source: source.into() });
+            }
+            Ok(()) => {}
+        }
+        self.value(&bytes).map(Some)
+    }
+
+    fn value<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Error> {
+        let damaged = |what| Error::Damaged { path: self.path.clone(), what };
+        let head = bytes.get(..HEAD_BYTES).ok_or_else(|| damaged("it is cut short"))?;
+        if !head.starts_with(MAGIC) {
+            return Err(damaged("it is not a state of nodeward"));
+        }
+        let found = number(&head[8..12]);
+        if found != self.version {
+            let (path, known) = (self.path.clone(), self.version);
+            return Err(Error::OtherVersion { path, found, known });
+        }
+        let value = &bytes[HEAD_BYTES..];
+        if crc32fast::hash(value) != number(&head[12..]) {
+            return Err(damaged("its checksum is wrong"));
+        }
+        match postcard::take_from_bytes(value) {
+            Ok((value, [])) => Ok(value),
+            Ok(_) | Err(_) => Err(damaged("it says nothing that we know")),
+        }
+    }
+
+    fn bytes<T: Serialize>(&self, value: &T) -> Vec<u8> {
+        let value = postcard::to_allocvec(value).expect("a state has nothing that cannot be told");
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(self.version.to_le_bytes());
+        bytes.extend(crc32fast::hash(&value).to_le_bytes());
+        bytes.extend(value);
+        bytes
+    }
+
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        make_directory_of(&self.path)?;
+        let new = self.path.with_extension("new");
+        let _ = fs::remove_file(&new);
+        let mut file = File::options().create_new(true).write(true).mode(0o600).open(&new)?;
+        let written = file.write_all(bytes).and_then(|()| fs::rename(&new, &self.path));
+        written.inspect_err(|_| drop(fs::remove_file(&new)))
+    }
+}
+
+/// That no other program does the same. Ends with the value, or with the process.
+#[derive(Debug)]
+pub struct OnlyOne {
+    _file: File,
+}
+
+impl OnlyOne {
+    /// Takes the lock, and writes into its file who has it.
+    ///
+    /// # Errors
+    /// `Locked` if somebody else has it, `Write` if the file cannot be made.
+    pub fn take(path: &Path) -> Result<Self, Error> {
+        let refused = |source: io::Error| Error::Write { path: path.into(), source: source.into() };
+        make_directory_of(path).map_err(refused)?;
+        let options = &mut File::options();
+        let options = options.create(true).read(true).write(true).truncate(false).mode(0o600);
+        let file = options.open(path).map_err(refused)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Locked { path: path.into(), holder: holder(&file) });
+            }
+            Err(TryLockError::Error(source)) => return Err(refused(source)),
+        }
+        // Who has the lock is for messages only: without room on the disk it is held all the same.
+        let _ = file.set_len(0);
+        let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
+        Ok(Self { _file: file })
+    }
+}
+
+fn holder(file: &File) -> String {
+    let mut text = [0; 20];
+    let length = file.read_at(&mut text, 0).unwrap_or(0);
+    let text = String::from_utf8_lossy(&text[..length]).trim().to_owned();
+    if text.is_empty() { "of an unknown number".to_owned() } else { text }
+}
+
+fn make_directory_of(path: &Path) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    dir.map_or(Ok(()), |dir| DirBuilder::new().recursive(true).mode(0o700).create(dir))
+}
+
+/// A little-endian number of four bytes.
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> (tempfile::TempDir, StateFile) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::new(dir.path().join("deep/balance.state"), 3);
+        (dir, file)
+    }
+
+    /// Goal: what is written is read; before that there is nothing, which is no error.
+    #[test]
+    fn a_value_comes_back() {
+        let (_dir, file) = file();
+        assert!(matches!(file.read::<Vec<u64>>(), Ok(None)));
+        for value in [vec![1_u64, 300], vec![], vec![u64::MAX; 1000]] {
+            file.write(&value).unwrap();
+            assert_eq!(file.read::<Vec<u64>>().unwrap(), Some(value));
+        }
+        assert_eq!(fs::read_dir(file.path.parent().unwrap()).unwrap().count(), 1, "no rests");
+    }
+
+    /// Goal: cut anywhere, or with any bit changed, the file is refused and says why.
+    #[test]
+    fn damage_is_told() {
+        let (_dir, file) = file();
+        let bytes = file.bytes(&vec![7_u64, 9]);
+        for length in 0..bytes.len() {
+            let error = file.value::<Vec<u64>>(&bytes[..length]).unwrap_err();
+            assert!(matches!(error, Error::Damaged { .. }), "{length}: {error}");
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(file.value::<Vec<u64>>(&bytes).is_err(), "bit {bit}");
+        }
+        let newer = StateFile { version: 4, ..file };
+        let error = newer.value::<Vec<u64>>(&bytes).unwrap_err().to_string();
+        assert!(error.contains("has version 3 and this nodeward reads version 4"), "{error}");
+    }
+
+    /// Goal: if the new value cannot be written, the old one stays.
+    #[test]
+    fn a_failed_write_leaves_the_old_value() {
+        let (_dir, file) = file();
+        file.write(&1_u64).unwrap();
+        // A directory stands where the new file would be written.
+        fs::create_dir(file.path.with_extension("new")).unwrap();
+        assert!(matches!(file.write(&2_u64), Err(Error::Write { .. })));
+        assert_eq!(file.read::<u64>().unwrap(), Some(1));
+    }
+
+    /// Goal: the second one is refused and told who is first; afterwards there is room for another.
+    #[test]
+    fn only_one_has_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("balance.lock");
+        let first = OnlyOne::take(&path).unwrap();
+        let error = OnlyOne::take(&path).unwrap_err();
+        let expected = std::process::id().to_string();
+        assert!(matches!(&error, Error::Locked { holder, .. } if *holder == expected), "{error}");
+        drop(first);
+        OnlyOne::take(&path).unwrap();
+    }
+}
