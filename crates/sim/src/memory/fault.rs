@@ -74,6 +74,10 @@ impl World {
             return self.fault_in_turn(fault, pages.start..end, first);
         }
         let done = self.fault_base(fault, alike, drained_ns);
+        let here = self.layout.node_of(cpu);
+        if node != here && !self.spaces[space].regions[region].placement.is_policy() {
+            self.memory.zones[here].foreign_pages += done.pages;
+        }
         self.clear(cpu, node, done.pages * self.machine.params.page_bytes, done.ns);
         done
     }
