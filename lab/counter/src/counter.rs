@@ -291,3 +291,210 @@ impl Counter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use nodeward_lab_counts::{Cell, Counts, FileWords, FrameCount, Frames, Llc as Size};
+    use tempfile::NamedTempFile;
+
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    /// CPUs on nodes 0 and 1 with 1000 frames each, and an empty place between them.
+    fn shape() -> Shape {
+        let frames = |first, node| Frames { first, count: 1000, node };
+        Shape {
+            places: vec![Some(0), None, Some(1)],
+            memory: vec![frames(0, 0), frames(1000, 1)],
+            llc: Size { bytes: 64 * 64, ways: 4 },
+            price_ns: vec![vec![0, 100], vec![200, 0]],
+            per_frame: true,
+        }
+    }
+
+    struct Bench {
+        counter: Counter,
+        reader: Reader<FileWords>,
+        _file: NamedTempFile,
+    }
+
+    fn bench() -> Bench {
+        let file = NamedTempFile::new().unwrap();
+        file.as_file().write_all_at(&shape().head(), 0).unwrap();
+        file.as_file().set_len(shape().file_bytes()).unwrap();
+        let counter = Counter::open(file.path(), Telling::AsTheGuest, 3).unwrap();
+        Bench { counter, reader: Reader::open(file.path()).unwrap(), _file: file }
+    }
+
+    impl Bench {
+        /// A program on the CPU in a place gets to run in an address space.
+        fn run(&self, place: usize, space: u64) {
+            self.counter.switched(place);
+            self.counter.leaving(place, || Some(space | 0x7)); // low bits are not the root
+        }
+
+        /// It reads a line of each of so many pages that are where their addresses say.
+        fn read(&self, place: usize, pages: std::ops::Range<u64>) {
+            for page in pages {
+                self.counter.access(place, page * PAGE, || Some(page * PAGE));
+            }
+        }
+
+        fn mark(&self, mark: Mark, space: u64) {
+            self.counter.marked(0, mark, || Some(space));
+        }
+
+        fn now(&self) -> Counts {
+            self.reader.now().unwrap()
+        }
+
+        /// Accesses of a slot by CPU and column.
+        fn accesses(&self, slot: usize) -> Vec<[u64; 3]> {
+            let counts = self.now();
+            let Some(slot) = counts.slot(slot) else { return vec![[0; 3]; 2] };
+            let row = |row: &Vec<Cell>| [0, 1, 2].map(|column| row[column].accesses);
+            slot.cells.iter().map(row).collect()
+        }
+    }
+
+    /// Goal: every access is entered at the CPU, the node and the address space that made it; who
+    /// runs on another CPU is not disturbed.
+    #[test]
+    fn accesses_are_told_apart() {
+        let bench = bench();
+        assert!(bench.reader.has_writer().unwrap());
+        bench.run(0, 0x10000);
+        bench.run(2, 0x20000);
+        bench.read(0, 990..1010);
+        bench.read(2, 990..1020);
+        bench.run(0, 0x20000);
+        bench.read(0, 5..6);
+        bench.read(0, 3000..3002); // no memory of a node
+        bench.read(1, 0..9); // no CPU
+        bench.counter.access(0, 1 << 47, || Some(0)); // no program's
+        bench.counter.access(0, 77 * PAGE, || None); // nobody knows where
+        assert_eq!(bench.accesses(64), [[10, 10, 0], [0, 0, 0]]);
+        assert_eq!(bench.accesses(65), [[1, 0, 2], [10, 20, 0]]);
+        assert_eq!(bench.accesses(0), [[0; 3]; 2]);
+        assert_eq!(bench.now().slot(65).unwrap().space, Some(0x20000));
+    }
+
+    /// Goal: marks work at once and on every CPU: attach, detach, stop, start, zero.
+    #[test]
+    fn marks_work_at_once() {
+        let bench = bench();
+        bench.run(0, 0x10000);
+        bench.run(2, 0x10000);
+        bench.read(2, 0..1);
+        bench.mark(Mark::Attach(7), 0x10000);
+        bench.read(0, 0..2);
+        bench.read(2, 0..4);
+        bench.mark(Mark::Stop, 0x10000);
+        assert!(!bench.now().counting);
+        bench.read(2, 0..100);
+        bench.mark(Mark::Start, 0x10000);
+        bench.read(2, 0..8);
+        assert_eq!(bench.accesses(7), [[2, 0, 0], [12, 0, 0]]);
+        assert_eq!(bench.accesses(64), [[0, 0, 0], [1, 0, 0]]);
+        bench.mark(Mark::Zero, 0x10000);
+        assert_eq!(bench.accesses(7), [[0; 3]; 2]);
+        bench.read(2, 0..16);
+        assert_eq!(bench.accesses(7), [[0, 0, 0], [16, 0, 0]]);
+        bench.mark(Mark::Detach(7), 0x10000);
+        bench.read(2, 0..32);
+        assert_eq!(bench.accesses(7), [[0, 0, 0], [16, 0, 0]]);
+    }
+
+    /// Goal: a translation is asked for once and dropped when the guest drops it.
+    #[test]
+    fn translations_are_dropped_with_the_guests() {
+        let bench = bench();
+        bench.run(0, 0x10000);
+        let on = |frame: u64| move || Some(frame * PAGE);
+        bench.counter.access(0, 5 * PAGE, on(1));
+        bench.counter.access(0, 5 * PAGE, || panic!("it is known"));
+        bench.counter.dropped(2);
+        bench.counter.access(0, 5 * PAGE, || panic!("another CPU dropped it"));
+        bench.counter.dropped(0);
+        bench.counter.access(0, 5 * PAGE, on(1001));
+        assert_eq!(bench.accesses(64), [[3, 1, 0], [0, 0, 0]]);
+    }
+
+    /// Goal: misses are those of the node's cache, and only those from afar are paid for.
+    #[test]
+    fn misses_are_paid_for() {
+        let bench = bench();
+        bench.run(0, 0x10000);
+        // The cache holds 64 lines in 16 sets of four; one line of each page is in set 0. So of
+        // 100 pages every one misses, and each of the second time, too.
+        for _ in 0..2 {
+            bench.read(0, 900..1000);
+            bench.read(0, 1000..1100);
+        }
+        let counts = bench.now();
+        let cells = &counts.slot(64).unwrap().cells[0];
+        assert_eq!(cells[..2], [Cell { accesses: 200, misses: 200 }; 2]);
+        // 200 from afar at 100 ns; paid in pieces of 20, which is 2 us.
+        assert_eq!(counts.held_ns, [20_000, 0]);
+        bench.counter.access(0, 1099 * PAGE + 8, || None);
+        let counts = bench.now();
+        let cell = counts.slot(64).unwrap().cells[0][1];
+        assert_eq!(cell, Cell { accesses: 201, misses: 200 }); // the same line again
+    }
+
+    /// Goal: frames are counted for the slots that were chosen, by node, until zeroed.
+    #[test]
+    fn frames_are_counted_where_asked() {
+        let bench = bench();
+        bench.run(0, 0x10000);
+        bench.run(2, 0x20000);
+        bench.mark(Mark::Attach(7), 0x10000);
+        bench.mark(Mark::ByFrame(7), 0x10000);
+        bench.read(0, 998..1002);
+        bench.read(2, 998..1002);
+        bench.run(2, 0x10000);
+        bench.read(2, 1001..1002);
+        bench.read(2, 3000..3001); // no frame
+        let cell = |accesses, misses| Cell { accesses, misses };
+        let count = |frame, home, by: [Cell; 2]| FrameCount { frame, home, by: by.to_vec() };
+        let one = [cell(1, 1), cell(0, 0)];
+        let expected = [
+            count(998, 0, one),
+            count(999, 0, one),
+            count(1000, 1, one),
+            count(1001, 1, [cell(1, 1), cell(1, 0)]), // node 1 had just read it
+        ];
+        assert_eq!(bench.reader.frames().unwrap(), expected);
+        bench.mark(Mark::Zero, 0x10000);
+        assert_eq!(bench.reader.frames().unwrap(), []);
+    }
+
+    /// Goal: a file that is no file of counts, or too short, is refused.
+    #[test]
+    fn other_files_are_refused() {
+        let file = NamedTempFile::new().unwrap();
+        assert!(Counter::open(file.path(), Telling::AsTheGuest, 3).is_err());
+        file.as_file().write_all_at(&shape().head(), 0).unwrap();
+        assert!(Counter::open(file.path(), Telling::AsTheGuest, 3).is_err());
+    }
+
+    /// Goal: CPUs that count at once, while marks come, lose nothing.
+    #[test]
+    fn threads_do_not_lose_counts() {
+        let bench = bench();
+        std::thread::scope(|scope| {
+            for place in [0, 2] {
+                let bench = &bench;
+                scope.spawn(move || {
+                    bench.run(place, 0x10000);
+                    (0..2000).for_each(|_| bench.read(place, 0..10));
+                });
+            }
+            (0..200).for_each(|_| bench.mark(Mark::ByFrame(9), 0x30000));
+        });
+        assert_eq!(bench.accesses(64), [[20_000, 0, 0], [20_000, 0, 0]]);
+    }
+}
