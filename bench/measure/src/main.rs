@@ -8,6 +8,7 @@
 
 mod args;
 mod commands;
+mod counts;
 mod exchange;
 mod ledger;
 mod list;
@@ -31,7 +32,7 @@ use args::{Args, What};
 fn main() -> ExitCode {
     match run(&Args::parse().what) {
         Ok(record) => {
-            println!("{record}");
+            record.inspect(|record| println!("{record}"));
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -41,8 +42,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(what: &What) -> Result<Value> {
-    match what {
+/// Does what was asked for; the record of what was measured, if anything was.
+fn run(what: &What) -> Result<Option<Value>> {
+    let record = match what {
         What::Speed(options) => speed::measure(options),
         What::Stall(options) => stall::measure(options),
         What::Topology(options) => topology::measure(options),
@@ -52,5 +54,7 @@ fn run(what: &What) -> Result<Value> {
         What::Ledger(options) => ledger::measure(options),
         What::Look(options) => look::measure(options),
         What::Crowd(options) => look::be_crowd(options),
-    }
+        What::Counts(options) => return counts::print(options).map(|()| None),
+    };
+    record.map(Some)
 }

@@ -9,6 +9,7 @@ use crate::workspace::{Package, Workspace};
 /// Each member and the members that it may use. What tests use is free.
 const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward-model", &[]),
+    ("nodeward-lab-counts", &[]),
     ("nodeward-policy", &["nodeward-model"]),
     ("nodeward-migrate", &["nodeward-model"]),
     ("nodeward-machine", &["nodeward-model"]),
@@ -95,14 +96,36 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-swarm",
         ],
     ),
-    ("nodeward-load", &["nodeward-model", "nodeward-linux", "nodeward-proof"]),
+    (
+        "nodeward-load",
+        &["nodeward-model", "nodeward-lab-counts", "nodeward-linux", "nodeward-proof"],
+    ),
     (
         "nodeward-trials",
-        &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-pager"],
+        &[
+            "nodeward-model",
+            "nodeward-lab-counts",
+            "nodeward-machine",
+            "nodeward-linux",
+            "nodeward-pager",
+        ],
     ),
-    ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-proof"]),
+    (
+        "nodeward-bench",
+        &[
+            "nodeward-model",
+            "nodeward-lab-counts",
+            "nodeward-machine",
+            "nodeward-linux",
+            "nodeward-proof",
+        ],
+    ),
     ("nodeward-lab-agent", &[]),
-    ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent", "nodeward-scenario"]),
+    ("nodeward-lab-counter", &["nodeward-lab-counts"]),
+    (
+        "nodeward-lab",
+        &["nodeward-model", "nodeward-lab-agent", "nodeward-lab-counts", "nodeward-scenario"],
+    ),
     ("xtask", &[]),
 ];
 
