@@ -2,20 +2,25 @@
 //! of the kernel. For tests of everything that works on a machine.
 //!
 //! Faults that it knows: pinned pages, full nodes, pages that vanish, a process that ends or calls
-//! exec after so many calls, a kernel that aborts at the first folio that it cannot move.
+//! exec after so many calls, a kernel that aborts at the first folio that it cannot move, a program
+//! that changes its affinity while a thread is nudged, nodes that go offline, a balancer beside us.
+
+mod watch;
+
+pub use watch::PaperThread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_model::{
-    CpuId, Cpumask, Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Range, Room,
-    Synthetic, Topology,
+    Bound, CpuId, Cpumask, Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Placed, Range,
+    Rival, Room, Synthetic, Topology, Wanted,
 };
 
 use crate::{
     CallEnd, Capabilities, EntryStatus, Error, Life, Machine, MoveBatch, MoveOutcome, Process,
-    Refusal, Result, SEPARATOR,
+    Refusal, Result, SEPARATOR, Watch,
 };
 
 /// Bytes in a base page on paper.
@@ -47,6 +52,27 @@ pub struct Sheet {
     pub run_pages_max: u64,
     /// The fewest free pages that each node had so far.
     pub free_pages_min: BTreeMap<NodeId, u64>,
+    /// What it is called; `paper` if that is empty.
+    pub name: String,
+    /// When it began: tells it from another that had its pid.
+    pub started_ticks: u64,
+    /// Its threads, by their numbers.
+    pub threads: BTreeMap<u32, PaperThread>,
+    /// CPU time of threads that ended, in nanoseconds.
+    pub ended_ns: u64,
+    /// What the program told the kernel about where its memory goes.
+    pub bound: Bound,
+    /// Whether its control group is frozen.
+    pub frozen: bool,
+    /// Who may not look at it or act on it is told this instead.
+    pub denied: Option<String>,
+    /// Before which nudge or pin (counted from 0) the program changes all its threads' affinity,
+    /// and to what: between the narrowing and the way back.
+    pub changes_affinity: Option<(u64, Cpumask)>,
+    /// Nudges and pins so far.
+    pub placements: u64,
+    /// Dear looks so far: at pages and at memory policies.
+    pub looks: u64,
 }
 
 impl Sheet {
@@ -109,10 +135,17 @@ impl Sheet {
 /// A machine on paper. Time passes only in `sleep_ns`, and by one microsecond per page moved.
 #[derive(Debug, Default)]
 pub struct Paper {
-    sheets: Mutex<BTreeMap<Pid, Arc<Mutex<Sheet>>>>,
+    sheets: Arc<Sheets>,
     clock_ns: Arc<Mutex<u64>>,
     everyones: bool,
+    /// The machine, if it is not the usual one of two nodes of a CPU each.
+    topology: Option<Topology>,
+    offline: Arc<Mutex<BTreeSet<NodeId>>>,
+    rivals: Mutex<Vec<Rival>>,
 }
+
+/// Processes by their numbers.
+type Sheets = Mutex<BTreeMap<Pid, Arc<Mutex<Sheet>>>>;
 
 impl Paper {
     /// A machine without processes, on which everyone's pages may be moved or not.
@@ -123,6 +156,49 @@ impl Paper {
     /// Adds a process.
     pub fn start(&self, pid: Pid, sheet: Sheet) {
         lock(&self.sheets).insert(pid, Arc::new(Mutex::new(sheet)));
+    }
+
+    /// A machine of another shape, such as `4n 2c 1t 4GiB`.
+    ///
+    /// # Panics
+    /// If the description cannot be read.
+    pub fn shaped(everyones: bool, description: &str) -> Self {
+        let shape = Synthetic::from_str(description).expect("a description of a machine");
+        Self { everyones, topology: Some(shape.topology()), ..Self::default() }
+    }
+
+    /// Ends a process at once.
+    pub fn end(&self, pid: Pid) {
+        if let Some(sheet) = lock(&self.sheets).remove(&pid) {
+            lock(&sheet).fate = Some((0, Life::Exited));
+        }
+    }
+
+    /// Changes what a process looks like; nothing if there is none.
+    pub fn change(&self, pid: Pid, change: impl FnOnce(&mut Sheet)) {
+        if let Some(sheet) = lock(&self.sheets).get(&pid) {
+            change(&mut lock(sheet));
+        }
+    }
+
+    /// Takes a node away, or gives it back: its CPUs run nobody, its memory takes nothing.
+    pub fn set_offline(&self, node: NodeId, is_off: bool) {
+        let mut offline = lock(&self.offline);
+        if is_off {
+            offline.insert(node)
+        } else {
+            offline.remove(&node)
+        };
+    }
+
+    /// Says who else moves memory or threads.
+    pub fn set_rivals(&self, rivals: Vec<Rival>) {
+        *lock(&self.rivals) = rivals;
+    }
+
+    /// Sets the clock, backwards too.
+    pub fn set_clock_ns(&self, ns: u64) {
+        *lock(&self.clock_ns) = ns;
     }
 
     /// What a process looks like now.
@@ -145,11 +221,18 @@ impl Machine for Paper {
     }
 
     fn topology(&self) -> Result<Topology> {
-        let two_nodes = Synthetic::from_str("2n 1c 1t 4GiB").map(|machine| machine.topology());
-        two_nodes.map_err(|_| Error::Unsupported {
+        let usual = || Synthetic::from_str("2n 1c 1t 4GiB").map(|machine| machine.topology());
+        let whole = self.topology.clone().map_or_else(usual, Ok);
+        let mut topology = whole.map_err(|_| Error::Unsupported {
             what: "a topology on paper",
             why: "the description cannot be read".to_owned(),
-        })
+        })?;
+        for node in lock(&self.offline).iter() {
+            if let Some(gone) = topology.nodes.remove(node) {
+                topology.cpus = topology.cpus.without(&gone.cpus);
+            }
+        }
+        Ok(topology)
     }
 
     fn rooms(&self) -> Result<BTreeMap<NodeId, Room>> {
@@ -175,6 +258,7 @@ impl Machine for Paper {
 
     fn sleep_ns(&self, ns: u64) {
         *lock(&self.clock_ns) += ns;
+        lock(&self.sheets).values().for_each(|sheet| lock(sheet).run(ns));
     }
 
     fn stay_on(&self, _cpu: CpuId) {}
@@ -185,7 +269,19 @@ impl Machine for Paper {
         let sheet = lock(&self.sheets).get(&pid).cloned();
         let has_ended = |sheet: &Arc<Mutex<Sheet>>| lock(sheet).life() == Life::Exited;
         let sheet = sheet.filter(|sheet| !has_ended(sheet)).ok_or(Error::Gone(pid))?;
-        Ok(Arc::new(Held { pid, sheet, clock_ns: Arc::clone(&self.clock_ns) }))
+        if let Some(need) = lock(&sheet).denied.clone() {
+            return Err(Error::Denied { what: format!("holding process {pid}"), need });
+        }
+        let offline = Arc::clone(&self.offline);
+        Ok(Arc::new(Held { pid, sheet, clock_ns: Arc::clone(&self.clock_ns), offline }))
+    }
+
+    fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
+        Ok(self.look(wanted))
+    }
+
+    fn rivals(&self) -> Result<Vec<Rival>> {
+        Ok(lock(&self.rivals).clone())
     }
 }
 
@@ -194,11 +290,13 @@ struct Held {
     pid: Pid,
     sheet: Arc<Mutex<Sheet>>,
     clock_ns: Arc<Mutex<u64>>,
+    offline: Arc<Mutex<BTreeSet<NodeId>>>,
 }
 
 impl Held {
     fn look(&self, range: Range) -> Result<Vec<Page>> {
         let mut sheet = self.running()?;
+        sheet.looks += 1;
         let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
         Ok(numbers.map(|number| sheet.see(number)).collect())
     }
@@ -215,11 +313,11 @@ impl Process for Held {
     }
 
     fn identity(&self) -> Result<Identity> {
-        self.running().map(|_| Identity {
+        self.running().map(|sheet| Identity {
             pid: self.pid,
-            name: "paper".to_owned(),
+            name: sheet.name().to_owned(),
             boot: "paper".to_owned(),
-            started_ticks: 0,
+            started_ticks: sheet.started_ticks,
             program: 0,
         })
     }
@@ -258,7 +356,8 @@ impl Process for Held {
     }
 
     fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
-        let sheet = self.running()?;
+        let mut sheet = self.running()?;
+        sheet.looks += 1;
         Ok(addresses.iter().map(|&address| sheet.page(address).place).collect())
     }
 
@@ -266,14 +365,31 @@ impl Process for Held {
         let mut sheet = self.running()?;
         let vanishing = std::mem::take(&mut sheet.vanishing);
         sheet.pages.retain(|number, _| !vanishing.contains(number));
+        let forbidden = sheet.forbidden.clone();
+        sheet.forbidden.extend(lock(&self.offline).iter());
         let mut call = Call { sheet: &mut sheet, batch, status: Vec::new(), run: Vec::new() };
         let end = call.carry_out();
         let mut status = call.status;
+        sheet.forbidden = forbidden;
         status.resize(batch.len(), EntryStatus::Unwritten);
         *lock(&self.clock_ns) += 1000 * batch.len() as u64;
         sheet.calls += 1;
         let end = if sheet.life() == Life::Running { end } else { CallEnd::Gone };
         Ok(MoveOutcome { end, status })
+    }
+
+    fn bound(&self) -> Result<Bound> {
+        let mut sheet = self.running()?;
+        sheet.looks += 1;
+        Ok(sheet.bound.clone())
+    }
+
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+        Ok(self.running()?.place(tid, cpus, false))
+    }
+
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+        Ok(self.running()?.place(tid, cpus, true))
     }
 }
 

@@ -224,6 +224,12 @@ params! {
     pcp_tuning "pcp-tuning" Word(&["fixed", "depth", "events"]), 2, "What a list's length follows",
         "Linux 6.7: events";
 
+    // Looks of who balances.
+    look_process_ns "look-process" Time, 8_000, "A look at a process of who watches many",
+        "a trial: /proc/PID/stat of 100 processes opened, read and closed in 0.8 ms";
+    look_thread_ns "look-thread" Time, 3_000, "The same for each thread of a process that ran",
+        "assumed: a file that stays open";
+
     // Counters of the memory controllers.
     counter_entries "counter-entries" Count, 0,
         "Pages of a node whose accesses are counted by node; 0 for no counters",

@@ -66,6 +66,7 @@ impl World {
         let entry = &mut self.spaces[space];
         let place = entry.tasks.iter().position(|&other| other == task)?;
         entry.tasks.remove(place);
+        entry.left_ns += self.tasks[task as usize].ran_ns;
         if !entry.tasks.is_empty() {
             return None;
         }

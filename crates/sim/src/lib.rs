@@ -45,6 +45,7 @@ mod tlb;
 mod topology;
 mod trace;
 mod traffic;
+mod watching;
 mod world;
 
 pub use actions::MoveRecord;

@@ -1,13 +1,14 @@
 //! A world as a machine that nodeward works on, as on this kernel.
 //!
 //! What asks for time (a move, a wait) lets the world go on for so long, and so does what else runs
-//! in it. To look costs no time. Who moves is root, and frame numbers are hidden.
+//! in it. To look at pages costs no time, to look at processes does. Who moves is root, and frame
+//! numbers are hidden.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nodeward_machine::{Capabilities, Error, Machine, Process, Result};
-use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Room, Topology};
+use nodeward_machine::{Capabilities, Error, Machine, Process, Result, Watch};
+use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted};
 use nodeward_scenario::Scenario;
 
 use crate::call::Target;
@@ -17,6 +18,7 @@ use crate::report::Report;
 use crate::shift::{SharedStage, Until};
 use crate::space::{Region, Space};
 use crate::topology;
+use crate::watching::SimWatch;
 use crate::world::World;
 
 /// How often it is looked whether memory is populated, in virtual nanoseconds.
@@ -179,5 +181,18 @@ impl Machine for SimMachine {
         let stage = Arc::clone(&self.stage);
         let target = Target { space, page_bytes: self.page_bytes };
         Ok(Arc::new(SimProcess { stage, pid, target }))
+    }
+
+    fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
+        Ok(Box::new(SimWatch::new(Arc::clone(&self.stage), wanted)?))
+    }
+
+    fn rivals(&self) -> Result<Vec<Rival>> {
+        Ok(Vec::new())
+    }
+
+    /// What looks, moves and work took.
+    fn own_cpu_time_ns(&self) -> u64 {
+        self.stage.lock().own_ns
     }
 }

@@ -42,7 +42,7 @@ impl World {
     }
 
     /// Starts a thread that works for so long, on one CPU by index.
-    fn start_work(&mut self, cpu: usize, spent: Spent, ns: u64) -> TaskId {
+    pub(crate) fn start_work(&mut self, cpu: usize, spent: Spent, ns: u64) -> TaskId {
         let program = Works(Some(Op::Busy(spent, ns)));
         self.start_kernel_task(Some(CpuSet::of([cpu])), Box::new(program))
     }
@@ -80,6 +80,7 @@ impl SimMachine {
         let mut stage = self.stage.lock();
         let cpu = stage.cpu().unwrap_or(0);
         let task = stage.world.start_work(cpu, spent, ns);
+        stage.own_ns = stage.own_ns.saturating_add(ns);
         drop(self.stage.wait(stage, Until::End(task)));
     }
 }

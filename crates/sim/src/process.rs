@@ -5,11 +5,19 @@ use std::sync::{Arc, MutexGuard};
 use nodeward_machine::{
     CallEnd, EntryStatus, Error, Life, MoveBatch, MoveOutcome, Process, Result,
 };
-use nodeward_model::{Identity, Mapping, MappingKind, Page, Pid, Place, Range};
+use nodeward_model::{
+    Bound, Cpumask, Identity, Mapping, MappingKind, Page, Pid, Place, Placed, Range,
+};
+use nodeward_scenario::Placement;
 
 use crate::call::Target;
 use crate::shift::{SharedStage, Stage, Until};
 use crate::space::Region;
+use crate::task::CpuSet;
+use crate::watching;
+
+/// How often it is looked whether a thread has left the kernel, in virtual nanoseconds.
+const KERNEL_NS: u64 = 50_000;
 
 /// A process that is held.
 pub struct SimProcess {
@@ -50,7 +58,7 @@ impl Process for SimProcess {
         let stage = self.running()?;
         Ok(Identity {
             pid: self.pid,
-            name: stage.world.spaces[self.target.space].name.chars().take(15).collect(),
+            name: watching::name(&stage.world.spaces[self.target.space]),
             boot: format!("simulated {}", stage.world.scenario().name),
             started_ticks: self.target.space as u64,
             program: 0,
@@ -125,16 +133,57 @@ impl Process for SimProcess {
 
     fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome> {
         let mut stage = self.running()?;
-        // A thread that may run anywhere is on an idle CPU, or on the first.
-        let cpus = 0..stage.world.layout.cpus.len();
-        let idle = cpus.into_iter().find(|&cpu| stage.world.cpus[cpu].running.is_none());
-        let cpu = stage.cpu().or(idle).unwrap_or(0);
+        let cpu = stage.own_cpu();
         let begun = stage.world.begin_call(self.target, batch, cpu);
-        drop(self.stage.wait(stage, Until::End(begun.task)));
+        let mut stage = self.stage.wait(stage, Until::End(begun.task));
+        stage.own_ns += stage.world.tasks[begun.task as usize].ran_ns;
         let lost = || MoveOutcome {
             end: CallEnd::Gone,
             status: vec![EntryStatus::Unwritten; batch.len()],
         };
         Ok(begun.outcome().unwrap_or_else(lost))
+    }
+
+    /// Who was told where its memory goes was told so for all of it.
+    fn bound(&self) -> Result<Bound> {
+        let stage = self.running()?;
+        let regions = &stage.world.spaces[self.target.space].regions;
+        let is_told = |region: &Region| region.placement != Placement::FirstTouch;
+        Ok(Bound { whole: regions.iter().any(is_told), ranges: Vec::new() })
+    }
+
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+        loop {
+            let mut stage = self.running()?;
+            let now_ns = stage.world.now_ns;
+            let Some(task) = stage.world.thread(self.target.space, tid) else {
+                return Ok(Placed::Gone);
+            };
+            let cpus = stage.world.cpu_set(cpus);
+            if !stage.world.nudge(task, &cpus) {
+                return Ok(Placed::NotAllowed);
+            }
+            if !stage.world.is_nudged(task) {
+                return Ok(Placed::Done);
+            }
+            let stage = self.stage.wait(stage, Until::Time(now_ns + KERNEL_NS));
+            if stage.world.now_ns == now_ns {
+                return Ok(Placed::Done); // nobody waits any more; it goes by itself
+            }
+        }
+    }
+
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+        let mut stage = self.running()?;
+        let world = &mut stage.world;
+        let Some(task) = world.thread(self.target.space, tid) else { return Ok(Placed::Gone) };
+        let wanted = world.cpu_set(cpus);
+        let allowed = &world.tasks[task as usize].allowed;
+        let both = CpuSet::of(allowed.iter().filter(|&cpu| wanted.contains(cpu)));
+        if both.is_empty() {
+            return Ok(Placed::NotAllowed);
+        }
+        world.set_allowed(task, both);
+        Ok(Placed::Done)
     }
 }

@@ -58,6 +58,8 @@ pub struct Stage {
     turn: Option<u32>,
     /// Where a thread stays that is of no shift.
     cpu: Option<usize>,
+    /// CPU time that was spent for those who act, in nanoseconds.
+    pub own_ns: u64,
 }
 
 impl Stage {
@@ -69,6 +71,13 @@ impl Stage {
     /// The index of the CPU that the calling thread stays on, if it does.
     pub fn cpu(&self) -> Option<usize> {
         self.seat().map_or(self.cpu, |number| self.seats[&number].cpu)
+    }
+
+    /// The same, or an idle CPU, or the first: a thread that may run anywhere is there.
+    pub fn own_cpu(&self) -> usize {
+        let cpus = 0..self.world.layout.cpus.len();
+        let idle = cpus.into_iter().find(|&cpu| self.world.cpus[cpu].running.is_none());
+        self.cpu().or(idle).unwrap_or(0)
     }
 
     /// Keeps the calling thread on a CPU, by index.
@@ -106,7 +115,7 @@ impl SharedStage {
     /// Nobody acts yet.
     pub fn new(world: World) -> Self {
         let seats = BTreeMap::new();
-        let stage = Stage { world, seats, missing: 0, turn: None, cpu: None };
+        let stage = Stage { world, seats, missing: 0, turn: None, cpu: None, own_ns: 0 };
         Self { stage: Mutex::new(stage), turns: Condvar::new() }
     }
 

@@ -392,6 +392,10 @@ pub struct Space {
     pub group: usize,
     /// Threads that wait for pages in flight.
     pub waiting: Vec<TaskId>,
+    /// CPU time of threads that left, in nanoseconds.
+    pub left_ns: u64,
+    /// The thread that began it.
+    pub first_task: Option<TaskId>,
 }
 
 impl Space {

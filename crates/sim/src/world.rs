@@ -216,6 +216,7 @@ impl World {
         let id = self.tasks.len() as TaskId;
         if let Some(space) = task.space {
             self.spaces[space].tasks.push(id);
+            self.spaces[space].first_task.get_or_insert(id);
         }
         self.tasks.push(task);
         self.confine(id);
@@ -340,7 +341,8 @@ impl World {
         let called = std::mem::take(&mut self.cpus[cpu].reschedule);
         let over = self.cpus[cpu].slice_ns == 0 || called;
         // Who may no longer run here was told so.
-        let may_stay = !called || self.tasks[task as usize].allowed.contains(cpu);
+        let allowed = &self.tasks[task as usize].allowed;
+        let may_stay = !called || allowed.contains(cpu) && !self.is_nudged(task);
         if over && others || self.has_urgent(cpu) || !may_stay {
             self.set_running(cpu, None);
             self.tasks[task as usize].ran_at_ns = self.now_ns;

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_engine::Live;
 use nodeward_machine::{
-    Capabilities, Life, Machine, MoveBatch, MoveOutcome, Process, Result, SEPARATOR,
+    Capabilities, Life, Machine, MoveBatch, MoveOutcome, Process, Result, SEPARATOR, Watch,
 };
-use nodeward_model::NodeId;
-use nodeward_model::{CpuId, Cpumask, Identity, Mapping, Page, Pid, Place, Range, Room, Topology};
+use nodeward_model::{
+    Bound, CpuId, Cpumask, Identity, Mapping, NodeId, Page, Pid, Place, Placed, Range, Rival, Room,
+    Topology, Wanted,
+};
 use nodeward_sim::{SimMachine, World};
 
 use crate::check::budgets::{self, Call};
@@ -219,6 +221,18 @@ impl Machine for Watched {
         let inner = self.sim.hold(pid)?;
         Ok(Arc::new(WatchedProcess { inner, machine: self.clone() }))
     }
+
+    fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
+        self.sim.watch(wanted)
+    }
+
+    fn rivals(&self) -> Result<Vec<Rival>> {
+        self.sim.rivals()
+    }
+
+    fn own_cpu_time_ns(&self) -> u64 {
+        self.sim.own_cpu_time_ns()
+    }
 }
 
 /// A process of such a machine.
@@ -283,5 +297,17 @@ impl Process for WatchedProcess {
         // What was found is told when the move has ended, which it does soon.
         self.machine.look().unwrap_or_default();
         outcome
+    }
+
+    fn bound(&self) -> Result<Bound> {
+        self.inner.bound()
+    }
+
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+        self.inner.nudge(tid, cpus)
+    }
+
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+        self.inner.pin(tid, cpus)
     }
 }

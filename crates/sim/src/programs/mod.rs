@@ -116,6 +116,8 @@ impl World {
             tasks: Vec::new(),
             group,
             waiting: Vec::new(),
+            left_ns: 0,
+            first_task: None,
             ended: false,
             pruned: 0,
         });

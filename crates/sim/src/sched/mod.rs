@@ -8,6 +8,7 @@
 mod balance;
 mod home;
 mod line;
+mod nudge;
 mod numad;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use crate::space::SpaceId;
 use crate::task::{CpuSet, State, TaskId};
 use crate::world::World;
 use line::Place;
+use nudge::Nudges;
 use numad::Numad;
 
 /// What is known of the CPUs of a node. Sets are of places in [`Layout::cpus_of_node`].
@@ -76,6 +78,8 @@ pub struct Sched {
     numad: Option<Numad>,
     /// When each node compares itself with others again.
     compares_ns: Vec<u64>,
+    /// Who is in the kernel and is to go elsewhere when that is done.
+    nudges: Nudges,
 }
 
 impl Sched {
@@ -114,6 +118,7 @@ impl Sched {
             by_home: scheduler != Scheduler::Blind,
             numad: (scheduler == Scheduler::Numad).then(Numad::default),
             compares_ns: vec![0; count],
+            nudges: Nudges::default(),
         }
     }
 
@@ -272,7 +277,11 @@ impl World {
     /// Puts the task that was running back in line: where a CPU is idle if it was not alone because
     /// the others may not run there. Who makes way for an urgent task stays, that is not for long.
     pub(crate) fn put_back(&mut self, cpu: usize, task: TaskId) {
+        let nudged = self.sched.nudges.take(task);
         let allowed = &self.tasks[task as usize].allowed;
+        if let Some(to) = nudged.filter(|&to| allowed.contains(to)) {
+            return self.send(task, to);
+        }
         let is_urgent = |task: TaskId| self.tasks[task as usize].urgent;
         let for_long = !self.cpus[cpu].line.first().is_some_and(is_urgent);
         match allowed.contains(cpu) && !(self.sched.idle > 0 && for_long) {

@@ -1,0 +1,242 @@
+//! Threads on paper, looks at all processes, and threads that are sent elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use nodeward_model::{
+    CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Pid, Placed, ProcessGlance, Room,
+    ThreadGlance, Topology, Wanted,
+};
+
+use super::{PAGE_BYTES, Paper, Sheet, Sheets, lock};
+use crate::contract::{Life, Machine, Watch};
+use crate::{Error, Result};
+
+/// A thread of a process on paper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PaperThread {
+    /// The CPU on which it ran last.
+    pub cpu: CpuId,
+    /// The CPUs that it may run on.
+    pub cpus: Cpumask,
+    /// CPU time that it had, in nanoseconds.
+    pub ran_ns: u64,
+    /// How many of 1000 nanoseconds it runs while time passes.
+    pub busy_milli: u64,
+}
+
+impl Sheet {
+    pub(super) fn name(&self) -> &str {
+        if self.name.is_empty() { "paper" } else { &self.name }
+    }
+
+    /// Lets its threads run for so long.
+    pub(super) fn run(&mut self, ns: u64) {
+        if self.frozen || self.life() == Life::Exited {
+            return;
+        }
+        for thread in self.threads.values_mut() {
+            thread.ran_ns += ns * thread.busy_milli / 1000;
+        }
+    }
+
+    /// Sends a thread to the first of these CPUs that it may run on, and lets it stay there or run
+    /// where it might before.
+    pub(super) fn place(&mut self, tid: u32, cpus: &Cpumask, stays: bool) -> Placed {
+        let number = self.placements;
+        self.placements += 1;
+        let change = self.changes_affinity.clone().filter(|&(at, _)| at == number);
+        let Some(thread) = self.threads.get_mut(&tid) else { return Placed::Gone };
+        let fit = thread.cpus.and(cpus);
+        let Some(first) = fit.first() else { return Placed::NotAllowed };
+        if !fit.contains(thread.cpu) {
+            thread.cpu = first;
+        }
+        if let Some((_, changed)) = change {
+            self.threads.values_mut().for_each(|thread| thread.cpus = changed.clone());
+            return Placed::Changed;
+        }
+        if stays {
+            thread.cpus = fit;
+        }
+        Placed::Done
+    }
+
+    fn glance(&self, pid: Pid, nodes: &Nodemask) -> ProcessGlance {
+        let thread = |(&tid, thread): (&u32, &PaperThread)| ThreadGlance {
+            tid,
+            cpu: thread.cpu,
+            cpu_time_ns: thread.ran_ns,
+            cpus: Arc::new(thread.cpus.clone()),
+        };
+        let forbidden: Nodemask = self.forbidden.iter().copied().collect();
+        ProcessGlance {
+            pid,
+            name: self.name().to_owned(),
+            started_ticks: self.started_ticks,
+            cpu_time_ns: self.ended_ns + self.threads.values().map(|t| t.ran_ns).sum::<u64>(),
+            own_bytes: self.residency().values().sum::<u64>() * PAGE_BYTES,
+            memory_nodes: nodes.without(&forbidden),
+            frozen: self.frozen,
+            threads: self.threads.iter().map(thread).collect(),
+        }
+    }
+}
+
+/// Looks at processes on paper.
+struct PaperWatch {
+    sheets: Arc<Sheets>,
+    clock_ns: Arc<Mutex<u64>>,
+    offline: Arc<Mutex<BTreeSet<NodeId>>>,
+    topology: Result<Topology>,
+    wanted: Wanted,
+}
+
+impl Paper {
+    pub(super) fn look(&self, wanted: &Wanted) -> Box<dyn Watch> {
+        Box::new(PaperWatch {
+            sheets: Arc::clone(&self.sheets),
+            clock_ns: Arc::clone(&self.clock_ns),
+            offline: Arc::clone(&self.offline),
+            topology: self.topology(),
+            wanted: wanted.clone(),
+        })
+    }
+}
+
+impl PaperWatch {
+    /// All on paper run as root, in the control group at the root.
+    fn wants(&self, pid: Pid, sheet: &Sheet) -> bool {
+        let Wanted { pids, names, users, cgroups } = &self.wanted;
+        self.wanted.is_everything()
+            || pids.contains(&pid)
+            || names.iter().any(|name| name == sheet.name())
+            || users.contains(&0)
+            || cgroups.iter().any(|group| group == Path::new("/"))
+    }
+
+    fn nodes(&self, topology: &Topology) -> BTreeMap<NodeId, NodeGlance> {
+        let mut nodes = BTreeMap::new();
+        for (&id, node) in &topology.nodes {
+            let pages = node.memory_bytes.unwrap_or(0) / PAGE_BYTES;
+            let room = Room { free_pages: pages, cold_pages: 0 };
+            nodes.insert(id, NodeGlance { room, pages, foreign_pages: 0 });
+        }
+        for sheet in lock(&self.sheets).values() {
+            for (id, &free_pages) in &lock(sheet).free {
+                if let Some(node) = nodes.get_mut(id) {
+                    node.room.free_pages = free_pages;
+                }
+            }
+        }
+        nodes.retain(|node, _| !lock(&self.offline).contains(node));
+        nodes
+    }
+}
+
+impl Watch for PaperWatch {
+    fn glance(&mut self) -> Result<Glance> {
+        let topology = self.topology.as_ref().map_err(|_| Error::Unsupported {
+            what: "a topology on paper",
+            why: "the description cannot be read".to_owned(),
+        })?;
+        let nodes = self.nodes(topology);
+        let ids: Nodemask = nodes.keys().copied().collect();
+        let (mut processes, mut denied) = (Vec::new(), Vec::new());
+        for (&pid, sheet) in lock(&self.sheets).iter() {
+            let sheet = lock(sheet);
+            if sheet.life() == Life::Exited || !self.wants(pid, &sheet) {
+                continue;
+            }
+            match &sheet.denied {
+                Some(need) => denied.push((pid, need.clone())),
+                None => processes.push(sheet.glance(pid, &ids)),
+            }
+        }
+        Ok(Glance { at_ns: *lock(&self.clock_ns), processes, denied, nodes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::Page;
+
+    use super::*;
+    use crate::Process;
+
+    fn pid(number: u32) -> Pid {
+        Pid::new(number).unwrap()
+    }
+
+    fn cpus(list: &str) -> Cpumask {
+        list.parse().unwrap()
+    }
+
+    /// Two pages on node 0, and a thread that always runs, on CPU 0 of four.
+    fn machine() -> (Paper, Arc<dyn Process>) {
+        let paper = Paper::shaped(true, "2n 2c 1t 4GiB");
+        let thread = PaperThread { cpu: CpuId(0), cpus: cpus("0-3"), ran_ns: 0, busy_milli: 500 };
+        let sheet = Sheet {
+            name: "worker".to_owned(),
+            threads: [(7, thread)].into(),
+            ..Sheet::of(&[Page::on(NodeId(0)); 2])
+        };
+        paper.start(pid(7), sheet);
+        let process = paper.hold(pid(7)).unwrap();
+        (paper, process)
+    }
+
+    fn look(paper: &Paper, wanted: &Wanted) -> Glance {
+        paper.watch(wanted).unwrap().glance().unwrap()
+    }
+
+    /// Goal: run time grows by the share of time that a thread runs, and not while it is frozen.
+    #[test]
+    fn time_is_told() {
+        let (paper, _) = machine();
+        paper.sleep_ns(1_000);
+        paper.change(pid(7), |sheet| sheet.frozen = true);
+        paper.sleep_ns(1_000);
+        let glance = look(&paper, &Wanted::default());
+        let [process] = &glance.processes[..] else { panic!("{glance:?}") };
+        assert_eq!((process.cpu_time_ns, process.own_bytes), (500, 2 * 4096)); // of 1000 ns a half
+        assert!(process.frozen);
+        assert_eq!(glance.at_ns, 2_000);
+        assert_eq!(glance.nodes.len(), 2);
+    }
+
+    /// Goal: a nudge leaves the affinity as it was, a pin does not, and what the program changes
+    /// meanwhile stands.
+    #[test]
+    fn threads_are_sent_elsewhere() {
+        let (paper, process) = machine();
+        let thread = || paper.sheet(pid(7)).unwrap().threads[&7].clone();
+        assert_eq!(process.nudge(7, &cpus("2-3")).unwrap(), Placed::Done);
+        assert_eq!((thread().cpu, thread().cpus), (CpuId(2), cpus("0-3")));
+        assert_eq!(process.nudge(8, &cpus("2-3")).unwrap(), Placed::Gone);
+        assert_eq!(process.nudge(7, &cpus("9")).unwrap(), Placed::NotAllowed);
+        paper.change(pid(7), |sheet| sheet.changes_affinity = Some((3, cpus("0-1"))));
+        assert_eq!(process.nudge(7, &cpus("3")).unwrap(), Placed::Changed);
+        assert_eq!(thread().cpus, cpus("0-1"));
+        assert_eq!(process.pin(7, &cpus("1-3")).unwrap(), Placed::Done);
+        assert_eq!((thread().cpu, thread().cpus), (CpuId(1), cpus("1")));
+    }
+
+    /// Goal: who is not wanted or may not be looked at is told apart; what is offline is not there.
+    #[test]
+    fn looks_are_selective() {
+        let (paper, _) = machine();
+        paper.start(pid(8), Sheet { denied: Some("be root".to_owned()), ..Sheet::default() });
+        let glance = look(&paper, &Wanted::default());
+        assert_eq!(glance.denied, [(pid(8), "be root".to_owned())]);
+        assert!(matches!(paper.hold(pid(8)), Err(Error::Denied { .. })));
+        let other = Wanted { names: vec!["other".to_owned()], ..Wanted::default() };
+        assert_eq!(look(&paper, &other).processes, []);
+        paper.set_offline(NodeId(1), true);
+        assert_eq!(look(&paper, &Wanted::default()).nodes.len(), 1);
+        assert_eq!(paper.usable_cpus().unwrap(), cpus("0-1"));
+        paper.end(pid(7));
+        assert_eq!(look(&paper, &Wanted::default()).processes, []);
+    }
+}

@@ -1,0 +1,66 @@
+//! Threads that are sent to other CPUs and may go on from there as they might before.
+
+use std::collections::BTreeMap;
+
+use crate::task::{CpuSet, State, TaskId};
+use crate::world::World;
+
+/// Who is to go elsewhere when what the kernel does for it is done.
+#[derive(Debug, Default)]
+pub(super) struct Nudges {
+    pending: BTreeMap<TaskId, usize>,
+    /// The CPU that was chosen last.
+    last: usize,
+}
+
+impl Nudges {
+    /// Where a task is to go, which is then done with.
+    pub fn take(&mut self, task: TaskId) -> Option<usize> {
+        if self.pending.is_empty() { None } else { self.pending.remove(&task) }
+    }
+
+    /// One of some CPUs: each has its turn (`cpumask_any_and_distribute`).
+    fn choose(&mut self, cpus: &CpuSet) -> Option<usize> {
+        let next = cpus.iter().find(|&cpu| cpu > self.last).or_else(|| cpus.iter().next());
+        self.last = next.unwrap_or(self.last);
+        next
+    }
+}
+
+impl World {
+    /// Whether a task is to leave its CPU as soon as it is out of the kernel.
+    pub(crate) fn is_nudged(&self, task: TaskId) -> bool {
+        self.sched.nudges.pending.contains_key(&task)
+    }
+
+    /// Sends a task to one of these CPUs, unless it is on one of them. Who is in the kernel goes
+    /// when that is done, who sleeps wakes up there. False if it may run on none of them.
+    pub(crate) fn nudge(&mut self, task: TaskId, cpus: &CpuSet) -> bool {
+        self.sched.nudges.take(task);
+        let entry = &self.tasks[task as usize];
+        let fit = entry.allowed.iter().filter(|&cpu| cpus.contains(cpu) && cpu < self.cpus.len());
+        let fit = CpuSet::of(fit);
+        let (cpu, state) = (entry.cpu, entry.state);
+        if fit.contains(cpu) {
+            return true;
+        }
+        let Some(to) = self.sched.nudges.choose(&fit) else { return false };
+        match state {
+            State::Waiting | State::Ended => self.note_move(task, to),
+            State::Ready => {
+                let entry = &self.tasks[task as usize];
+                let place = (!entry.urgent, entry.vruntime_ns, task);
+                self.take_from_line(&place, cpu);
+                self.send(task, to);
+            }
+            State::Running => match self.displace(cpu) {
+                Some(task) => self.send(task, to),
+                None => {
+                    self.sched.nudges.pending.insert(task, to);
+                    self.reschedule(cpu);
+                }
+            },
+        }
+        true
+    }
+}

@@ -1,0 +1,193 @@
+//! Looks at the processes of a simulated machine again and again, as a balancer has them.
+//!
+//! All processes run as root, in the control group at the root. A look takes CPU time: so much for
+//! each process, and for each thread of those that ran since the last look.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use nodeward_machine::{Error, Result, Watch};
+use nodeward_model::{
+    Cpumask, Glance, NodeGlance, Nodemask, ProcessGlance, Room, ThreadGlance, Wanted,
+};
+
+use crate::shift::{SharedStage, Until};
+use crate::space::{Space, SpaceId};
+use crate::task::{CpuSet, Spent, TaskId};
+use crate::world::World;
+
+/// Threads but the first of each process are numbered from here on: above all processes.
+const FIRST_TID: u32 = 1 << 23;
+
+/// Looks at the same processes.
+pub struct SimWatch {
+    stage: Arc<SharedStage>,
+    wanted: Wanted,
+    /// CPU time of each process at the last look.
+    ran_ns: BTreeMap<SpaceId, u64>,
+}
+
+impl SimWatch {
+    /// Of what is wanted.
+    ///
+    /// # Errors
+    /// A control group is named that is not there.
+    pub fn new(stage: Arc<SharedStage>, wanted: &Wanted) -> Result<Self> {
+        match wanted.cgroups.iter().find(|group| !is_root(group)) {
+            None => Ok(Self { stage, wanted: wanted.clone(), ran_ns: BTreeMap::new() }),
+            Some(_) => Err(Error::Unsupported {
+                what: "watching a control group",
+                why: "on a simulated machine all processes are in the one at the root".to_owned(),
+            }),
+        }
+    }
+
+    fn wants(&self, space: &Space) -> bool {
+        let Wanted { pids, names, users, cgroups } = &self.wanted;
+        let name = name(space);
+        self.wanted.is_everything()
+            || pids.contains(&space.pid)
+            || names.contains(&name)
+            || users.contains(&0)
+            || !cgroups.is_empty()
+    }
+}
+
+fn is_root(group: &Path) -> bool {
+    group.iter().all(|part| part == "/")
+}
+
+/// As the kernel keeps it.
+pub(crate) fn name(space: &Space) -> String {
+    space.name.chars().take(15).collect()
+}
+
+impl Watch for SimWatch {
+    fn glance(&mut self) -> Result<Glance> {
+        let mut stage = self.stage.lock();
+        let world = &stage.world;
+        let is_there = |&space: &SpaceId| {
+            let entry = &world.spaces[space];
+            !entry.ended && !entry.tasks.is_empty() && self.wants(entry)
+        };
+        let spaces: Vec<_> = (0..world.spaces.len()).filter(is_there).collect();
+        let mut masks = Masks::default();
+        let mut processes: Vec<_> =
+            spaces.iter().map(|&space| world.process_glance(space, &mut masks)).collect();
+        let ran = spaces.iter().copied().zip(processes.iter().map(|process| process.cpu_time_ns));
+        let ran_ns: BTreeMap<_, _> = ran.collect();
+        let is_new = |&(space, _): &(&SpaceId, _)| self.ran_ns.get(space) != ran_ns.get(space);
+        let new = spaces.iter().zip(&processes).filter(is_new);
+        let threads: u64 = new.map(|(_, process)| process.threads.len() as u64).sum();
+        processes.sort_by_key(|process| process.pid);
+        let glance = Glance {
+            at_ns: world.now_ns,
+            processes,
+            denied: Vec::new(),
+            nodes: world.node_glances(),
+        };
+        self.ran_ns = ran_ns;
+        let params = &world.machine.params;
+        let ns = params.look_process_ns.saturating_mul(spaces.len() as u64);
+        let ns = ns.saturating_add(params.look_thread_ns.saturating_mul(threads));
+        if ns > 0 {
+            let cpu = stage.own_cpu();
+            let task = stage.world.start_work(cpu, Spent::Kernel, ns);
+            stage.own_ns += ns;
+            drop(self.stage.wait(stage, Until::End(task)));
+        }
+        Ok(glance)
+    }
+}
+
+/// Sets of CPUs by number: those of the threads before are mostly those of the next.
+#[derive(Default)]
+struct Masks {
+    last: Option<(CpuSet, Arc<Cpumask>)>,
+}
+
+impl Masks {
+    fn of(&mut self, world: &World, cpus: &CpuSet) -> Arc<Cpumask> {
+        if let Some((last, mask)) = &self.last
+            && last == cpus
+        {
+            return Arc::clone(mask);
+        }
+        let ids = cpus.iter().filter_map(|cpu| world.layout.cpus.get(cpu));
+        let mask = Arc::new(ids.map(|place| place.id).collect());
+        self.last = Some((cpus.clone(), Arc::clone(&mask)));
+        mask
+    }
+}
+
+impl World {
+    fn process_glance(&self, space: SpaceId, masks: &mut Masks) -> ProcessGlance {
+        let entry = &self.spaces[space];
+        let pages = entry.count_all(self.machine.nodes.len());
+        let pages: u64 = pages[..self.machine.nodes.len()].iter().sum();
+        let thread = |&task: &TaskId| ThreadGlance {
+            tid: self.tid(task),
+            cpu: self.layout.cpus[self.tasks[task as usize].cpu].id,
+            cpu_time_ns: self.ran_ns(task),
+            cpus: masks.of(self, &self.tasks[task as usize].allowed),
+        };
+        let mut threads: Vec<_> = entry.tasks.iter().map(thread).collect();
+        threads.sort_by_key(|thread| thread.tid);
+        ProcessGlance {
+            pid: entry.pid,
+            name: name(entry),
+            started_ticks: space as u64,
+            cpu_time_ns: entry.left_ns + threads.iter().map(|t| t.cpu_time_ns).sum::<u64>(),
+            own_bytes: pages * self.machine.params.page_bytes,
+            memory_nodes: self.memory_nodes(),
+            frozen: false,
+            threads,
+        }
+    }
+
+    /// CPU time that a task has had until now.
+    fn ran_ns(&self, task: TaskId) -> u64 {
+        let entry = &self.tasks[task as usize];
+        let on_it = self.cpus[entry.cpu].running == Some(task);
+        entry.ran_ns + if on_it { self.ran_in_turn(entry.cpu) } else { 0 }
+    }
+
+    /// The number of a thread: the first of a process has the process's.
+    fn tid(&self, task: TaskId) -> u32 {
+        let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
+        let first = space.filter(|space| space.first_task == Some(task));
+        first.map_or(FIRST_TID + task, |space| space.pid.number())
+    }
+
+    /// The thread of a process that has a number.
+    pub(crate) fn thread(&self, space: SpaceId, tid: u32) -> Option<TaskId> {
+        self.spaces[space].tasks.iter().copied().find(|&task| self.tid(task) == tid)
+    }
+
+    /// CPUs by index.
+    pub(crate) fn cpu_set(&self, cpus: &Cpumask) -> CpuSet {
+        let places = self.layout.cpus.iter().enumerate();
+        CpuSet::of(places.filter(|(_, place)| cpus.contains(place.id)).map(|(cpu, _)| cpu))
+    }
+
+    /// The nodes that have memory.
+    fn memory_nodes(&self) -> Nodemask {
+        let nodes = (0..self.machine.nodes.len()).filter(|&node| self.has_memory_on(node));
+        nodes.map(|node| self.layout.node_ids[node]).collect()
+    }
+
+    fn node_glances(&self) -> BTreeMap<nodeward_model::NodeId, NodeGlance> {
+        let glance = |node: usize| {
+            let zone = &self.memory.zones[node];
+            let free_pages = if zone.off { 0 } else { zone.free_pages };
+            NodeGlance {
+                room: Room { free_pages, cold_pages: 0 },
+                pages: zone.managed_pages,
+                foreign_pages: 0,
+            }
+        };
+        let nodes = 0..self.machine.nodes.len();
+        nodes.map(|node| (self.layout.node_ids[node], glance(node))).collect()
+    }
+}

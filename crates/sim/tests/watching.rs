@@ -1,0 +1,145 @@
+//! The simulated machine under the eyes of a balancer, which sends threads elsewhere.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{bound, machine, scenario, triad};
+use nodeward_machine::Machine;
+use nodeward_model::{CpuId, Cpumask, Glance, NodeId, Placed, ProcessGlance, ThreadGlance, Wanted};
+use nodeward_scenario::{Placement, Workload};
+use nodeward_sim::SimMachine;
+
+const MS: u64 = 1_000_000;
+
+/// Two nodes of four CPUs, and processes of one thread and 4 MiB.
+fn sim(processes: u32) -> SimMachine {
+    let sim = SimMachine::new(&scenario(machine(2, 4, 1), triad(processes, 4)), 1);
+    sim.run_until_populated(100 * MS);
+    sim
+}
+
+fn glance(sim: &SimMachine) -> Glance {
+    sim.watch(&Wanted::default()).unwrap().glance().unwrap()
+}
+
+fn cpus(list: &str) -> Cpumask {
+    list.parse().unwrap()
+}
+
+/// The only thread of a process.
+fn thread(process: &ProcessGlance) -> &ThreadGlance {
+    let [thread] = &process.threads[..] else { panic!("{process:?}") };
+    thread
+}
+
+/// Goal: run time is that of the CPUs, memory that of the pages, and room is what is left of nodes.
+#[test]
+fn a_look_tells_time_and_memory() {
+    let sim = sim(3);
+    let (before, began_ns) = (glance(&sim), sim.now_ns());
+    sim.run_until(began_ns + 100 * MS);
+    let after = glance(&sim);
+    for (old, new) in before.processes.iter().zip(&after.processes) {
+        // Three on eight CPUs never wait; a turn that has just begun pays for what came before.
+        let ran_ns = new.cpu_time_ns - old.cpu_time_ns;
+        assert!((98 * MS..=101 * MS).contains(&ran_ns), "{ran_ns}");
+        assert_eq!(new.own_bytes, 4 << 20);
+        assert_eq!(thread(new).tid, new.pid.number());
+        assert_eq!(*thread(new).cpus, cpus("0-7"));
+    }
+    let used: u64 = after.nodes.values().map(|node| node.pages - node.room.free_pages).sum();
+    assert!(used >= 3 * 1024, "{used}"); // and what lists of CPUs have
+    let names = Wanted { names: vec!["other".to_owned()], ..Wanted::default() };
+    assert_eq!(sim.watch(&names).unwrap().glance().unwrap().processes, []);
+    let group = Wanted { cgroups: vec!["/other".into()], ..Wanted::default() };
+    assert!(sim.watch(&group).is_err());
+}
+
+/// Goal: looks cost CPU time: 8 us a process, 3 us a thread of those that ran; and so do moves.
+#[test]
+fn looks_are_paid_for() {
+    let sim = sim(3);
+    let mut watch = sim.watch(&Wanted::default()).unwrap();
+    watch.glance().unwrap();
+    assert_eq!(sim.own_cpu_time_ns(), 3 * 8_000 + 3 * 3_000);
+    sim.sleep_ns(MS);
+    watch.glance().unwrap();
+    assert_eq!(sim.own_cpu_time_ns(), 2 * (3 * 8_000 + 3 * 3_000));
+}
+
+/// Goal: a nudge brings a thread to the other node at once, and leaves its affinity as it was.
+#[test]
+fn a_nudge_brings_threads_home() {
+    let sim = sim(3);
+    for process in glance(&sim).processes {
+        let held = sim.hold(process.pid).unwrap();
+        assert_eq!(held.nudge(process.pid.number(), &cpus("4-7")).unwrap(), Placed::Done);
+    }
+    let after = glance(&sim);
+    for process in &after.processes {
+        assert!(thread(process).cpu >= CpuId(4), "{process:?}");
+        assert_eq!(*thread(process).cpus, cpus("0-7"));
+    }
+    let held = sim.hold(after.processes[0].pid).unwrap();
+    let tid = after.processes[0].pid.number();
+    assert_eq!(held.nudge(tid, &cpus("99")).unwrap(), Placed::NotAllowed);
+    assert_eq!(held.nudge(1, &cpus("0")).unwrap(), Placed::Gone);
+}
+
+/// Goal: nobody stays where others wait while a CPU is idle: of six threads sent to four CPUs two
+/// are taken away again. Those that are pinned wait for each other.
+#[test]
+fn a_nudge_holds_nobody() {
+    let on_node_1 = |sim: &SimMachine| {
+        sim.run_until(sim.now_ns() + 50 * MS);
+        let of = |process: &ProcessGlance| u32::from(thread(process).cpu >= CpuId(4));
+        glance(sim).processes.iter().map(of).sum::<u32>()
+    };
+    let nudged = sim(6);
+    for process in glance(&nudged).processes {
+        nudged.hold(process.pid).unwrap().nudge(process.pid.number(), &cpus("4-7")).unwrap();
+    }
+    assert_eq!(on_node_1(&nudged), 4);
+    let pinned = sim(6);
+    for process in glance(&pinned).processes {
+        let held = pinned.hold(process.pid).unwrap();
+        assert_eq!(held.pin(process.pid.number(), &cpus("4-7,99")).unwrap(), Placed::Done);
+    }
+    assert_eq!(on_node_1(&pinned), 6);
+}
+
+/// Goal: what a program told the kernel about its memory is told.
+#[test]
+fn policies_are_told() {
+    let told = |workload: Workload| {
+        let sim = SimMachine::new(&scenario(machine(2, 4, 1), workload), 1);
+        let pid = sim.processes()[0].pid;
+        sim.hold(pid).unwrap().bound().unwrap().whole
+    };
+    let turns = Placement::Interleave([NodeId(0), NodeId(1)].into_iter().collect());
+    assert!(!told(triad(1, 4)));
+    assert!(told(bound(triad(1, 4), "1")));
+    assert!(told(Workload { placement: turns, ..triad(1, 4) }));
+}
+
+/// Goal: the same looks and nudges are the same run.
+#[test]
+fn looking_on_is_deterministic() {
+    let run = || {
+        let sim = sim(6);
+        let mut watch = sim.watch(&Wanted::default()).unwrap();
+        let mut ran = BTreeMap::new();
+        for round in 0..10 {
+            for process in watch.glance().unwrap().processes {
+                let node = [cpus("0-3"), cpus("4-7")][round % 2].clone();
+                let held = sim.hold(process.pid).unwrap();
+                held.nudge(process.pid.number(), &node).unwrap();
+                ran.insert(process.pid, process.cpu_time_ns);
+            }
+            sim.sleep_ns(10 * MS);
+        }
+        (ran, sim.trace_hash())
+    };
+    assert_eq!(run(), run());
+}
