@@ -23,5 +23,6 @@ pub mod procfs;
 pub mod select;
 pub mod sysfs;
 pub mod trouble;
+pub mod users;
 
 pub use machine::Linux;
