@@ -23,11 +23,13 @@ pub struct Selection {
     pub kinds: BTreeSet<MappingKind>,
     /// Only what lies in one of these ranges; everything if there are none.
     pub ranges: Vec<Range>,
+    /// Also pages that other processes map, where we may move them.
+    pub everyones: bool,
 }
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { kinds: MappingKind::ALL.into(), ranges: Vec::new() }
+        Self { kinds: MappingKind::ALL.into(), ranges: Vec::new(), everyones: true }
     }
 }
 

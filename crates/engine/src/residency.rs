@@ -56,11 +56,25 @@ pub fn measure(
     process: &dyn Process,
     options: &Options,
 ) -> Result<Residency> {
+    let wanted = |mapping: &Mapping| options.files || mapping.kind != MappingKind::File;
+    let mappings = process.mappings()?.into_iter().filter(wanted).collect();
+    measure_of(machine, process, mappings, options)
+}
+
+/// Measures where these parts of the memory of a process are.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_of(
+    machine: &dyn Machine,
+    process: &dyn Process,
+    mappings: Vec<Mapping>,
+    options: &Options,
+) -> Result<Residency> {
     let deadline = options.time_ns_max.map(|ns| machine.now_ns().saturating_add(ns));
     let look = Look { machine, process, options, deadline };
     let mut by_kind: BTreeMap<MappingKind, Vec<Mapping>> = BTreeMap::new();
-    let wanted = |mapping: &Mapping| options.files || mapping.kind != MappingKind::File;
-    for mapping in process.mappings()?.into_iter().filter(wanted) {
+    for mapping in mappings {
         by_kind.entry(mapping.kind).or_default().push(mapping);
     }
     let mut kinds = BTreeMap::new();

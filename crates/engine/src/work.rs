@@ -27,6 +27,10 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
+    fn moves_everyones(&self) -> bool {
+        self.request.selection.everyones && self.machine.capabilities().move_everyones
+    }
+
     /// Looks at a unit and moves what is to be moved. What had no room is left to the caller.
     pub fn unit(&self, unit: &Unit) -> (Tally, Driven) {
         let mut tally = Tally::default();
@@ -91,7 +95,7 @@ impl Work<'_> {
         let rules = Rules {
             order,
             only,
-            everyones: self.machine.capabilities().move_everyones,
+            everyones: self.moves_everyones(),
             folio_pages_max: self.pace.folio_pages_max(),
         };
         let concerns = |range: Range| only.is_none_or(|only| only.count_in(range) > 0);
@@ -125,7 +129,7 @@ impl Work<'_> {
             process: &*self.processes[unit.process],
             live: self.live,
             pace: self.pace,
-            everyones: self.machine.capabilities().move_everyones,
+            everyones: self.moves_everyones(),
             hugetlb: unit.hugetlb,
         };
         let driven = driver.drive(&plan.moves);

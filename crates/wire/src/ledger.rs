@@ -9,8 +9,8 @@
 //! Numbers of fixed size are little-endian. The first record is the header. Then come intents
 //! (written before pages are moved) and settlements (what really moved), in any order that keeps
 //! each intent before its settlement; then the end. An operation that nobody typed has a second
-//! record behind the header, which says who wanted it and why (version 2). The head of a record has a checksum of its own
-//! so that a damaged length is told from a record that was cut short.
+//! record behind the header, which says who wanted it and why (version 2). The head of a record
+//! has a checksum of its own so that a damaged length is told from a record that was cut short.
 //!
 //! - A record is one write, so a command that is killed leaves whole records and at most one that
 //!   is cut short at the end. That one is dropped; what stands before it holds.

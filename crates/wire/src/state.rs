@@ -44,7 +44,10 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The file holds something else, or is damaged.
-    #[error("{} is damaged ({what}); remove it, nothing but what was learnt is lost", path.display())]
+    #[error(
+        "{} is damaged ({what}); remove it, nothing but what was learnt is lost",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -53,7 +53,8 @@ fn between_nodes(args: &MoveArgs, chosen: &Chosen, topology: &Topology) -> Resul
     let processes = hold(chosen.machine(), &choice::find(args, pids)?)?;
     let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
     let orders = vec![orders; processes.len()];
-    let selection = Selection { kinds: kinds(args), ranges: args.range.clone() };
+    let (kinds, ranges) = (kinds(args), args.range.clone());
+    let selection = Selection { kinds, ranges, ..Selection::default() };
     Ok(Task { selection, ..Task::new(processes, orders) })
 }
 

@@ -39,9 +39,12 @@ impl Balancer {
         let mut due_ns = self.now_ns();
         loop {
             match self.wait(host, due_ns) {
-                Event::Stop => return Ok(()),
+                Event::Stop => {
+                    self.diary.end_all(false);
+                    return Ok(());
+                }
                 Event::Reload(wanted, settings) => {
-                    self.reload(*wanted, *settings)?;
+                    self.reload(&wanted, *settings)?;
                     due_ns = self.now_ns();
                 }
                 Event::RoundDue => {

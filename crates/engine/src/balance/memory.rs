@@ -1,4 +1,5 @@
-//! What a balancer goes on with after it was killed: homes and back-off, and which process is which.
+//! What a balancer goes on with after it was killed: homes and back-off, and which process is
+//! which.
 
 use std::path::PathBuf;
 
@@ -7,6 +8,8 @@ use nodeward_policy::home::{EntityId, Homes};
 use nodeward_wire::ledger::Store;
 use nodeward_wire::state::StateFile;
 use serde::{Deserialize, Serialize};
+
+use super::pins::Pin;
 
 /// The version of what is saved; raised whenever [`Memory`] or [`Homes`] change.
 pub const MEMORY_VERSION: u32 = 1;
@@ -33,6 +36,8 @@ pub struct Known {
     pub pid: Pid,
     /// When it began, in clock ticks after the boot.
     pub started_ticks: u64,
+    /// Its threads that are kept somewhere.
+    pub pins: Vec<Pin>,
 }
 
 /// Where a balancer writes down what it does.

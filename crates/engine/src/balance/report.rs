@@ -108,6 +108,8 @@ pub struct Done {
     pub pages_planned: u64,
     /// Base pages that moved.
     pub pages_moved: u64,
+    /// Base pages that are left for the next rounds.
+    pub pages_pending: u64,
     /// Base pages that could not be moved, by reason.
     pub pages_skipped: BTreeMap<SkipReason, u64>,
     /// Why fewer pages moved than were planned.
@@ -136,14 +138,29 @@ pub enum Short {
     Failed,
 }
 
+/// Why nothing is decided about a process yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Undecided {
+    /// There is no such process, or it is not among those that are wanted, or we may not look at
+    /// it.
+    NotThere,
+    /// There was no second look yet.
+    NoLoad,
+    /// Where its memory is was not looked at yet; others come first.
+    NotLookedInto,
+    /// It did not run since the last look, as good as.
+    Idle,
+}
+
 /// What is said once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum News {
-    /// A process that we may not look at or act on.
+    /// Processes that we may not look at or act on.
     Denied {
         /// Which.
-        pid: Pid,
+        pids: Vec<Pid>,
         /// What would help.
         need: String,
     },

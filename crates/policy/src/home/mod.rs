@@ -1,13 +1,29 @@
 //! Home nodes: which node each process belongs to, which of its threads go there, and which memory.
 //!
 //! After the home nodes of 2012 (sched/numa). Homes are few decisions that last; threads follow
-//! them at once, because that is cheap, and memory where that pays. A home is moved only off a
-//! node that has more than it may, to one that then still has less: so moving ends.
+//! them at once, because that is cheap, and memory where that pays. Moving ends: under a load that
+//! stays as it is each move of a home makes the busier of two nodes less busy, memory goes to its
+//! home only, and what a load that never rests brings about waits twice as long each time.
 
+mod backoff;
+mod books;
+pub mod case;
+mod even;
+mod ground;
+mod memory;
+mod patience;
 mod plan;
+mod price;
 mod reason;
+mod round;
 mod rules;
+mod seat;
+mod settle;
 mod snapshot;
+mod tell;
+mod threads;
+mod trial;
+mod view;
 
 use std::collections::BTreeMap;
 
@@ -18,21 +34,71 @@ pub use reason::Reason;
 pub use rules::Rules;
 pub use snapshot::{Bar, Entity, EntityId, NodeState, Reach, Snapshot, Thread};
 
-/// What is remembered between rounds. It may be saved and read again: nothing in it is a time of
-/// day, only times that are left.
+use ground::Ground;
+use patience::Patience;
+use price::Prices;
+use round::Round;
+use seat::Kept;
+use view::View;
+
+/// No more time than this passes between two rounds, whatever the clock says.
+const ELAPSED_NS_MAX: u64 = 60_000_000_000;
+
+/// What is remembered between rounds. It may be saved and read again, also after a restart of the
+/// machine: there is no time of day in it, only times that are left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Homes {
-    kept: BTreeMap<EntityId, Home>,
+    at_ns: Option<u64>,
+    kept: BTreeMap<EntityId, Kept>,
+    busy: Patience,
+    short: Patience,
+    choked: Patience,
 }
 
 impl Homes {
     /// Decides about every entity of a snapshot. Entities that are no longer in it are forgotten.
-    pub fn decide(&mut self, _snapshot: &Snapshot, _rules: &Rules) -> Plan {
-        Plan::default()
+    pub fn decide(&mut self, snapshot: &Snapshot, rules: &Rules) -> Plan {
+        let ground = Ground::new(snapshot);
+        let view = |entity| View::new(entity, snapshot, &ground, rules);
+        let mut views: Vec<View> = snapshot.entities.iter().map(view).collect();
+        views.sort_by_key(View::id);
+        views.dedup_by_key(|view| view.id());
+        let elapsed_ns = self.pass(snapshot.at_ns, &views, rules);
+        let load = |view: &View| self.kept.get(&view.id()).map_or(view.load_ppm, |k| k.load_ppm);
+        let loads: Vec<u64> = views.iter().map(load).collect();
+        let prices = Prices { ground: &ground, rules };
+        Round::new(snapshot, prices, &views, &loads, elapsed_ns).decide(self)
     }
 
     /// The home of an entity, if it has one.
     pub fn home(&self, entity: EntityId) -> Option<&Home> {
-        self.kept.get(&entity)
+        self.kept.get(&entity).map(|kept| &kept.home)
+    }
+
+    /// Time passes, and loads are what they are. A clock that went back tells nothing.
+    fn pass(&mut self, at_ns: u64, views: &[View], rules: &Rules) -> u64 {
+        let before = self.at_ns.replace(at_ns).unwrap_or(at_ns);
+        let elapsed_ns = at_ns.saturating_sub(before).min(ELAPSED_NS_MAX);
+        let mut kept = BTreeMap::new();
+        for view in views {
+            let Some(mut one) = self.kept.remove(&view.id()) else { continue };
+            one.load_ppm = one.mean_ppm(view.load_ppm);
+            one.moves.pass(elapsed_ns, rules.home_wait_ns);
+            one.memory.pass(elapsed_ns, rules);
+            kept.insert(view.id(), one);
+        }
+        self.kept = kept;
+        elapsed_ns
+    }
+
+    /// Whether a node has more than it may, and homes may yet be moved off it.
+    fn is_restless(&self, rules: &Rules) -> bool {
+        let waits = self.kept.values().any(|kept| kept.moves.waits());
+        [&self.busy, &self.short, &self.choked]
+            .iter()
+            .any(|nodes| nodes.is_waiting(rules.patience_ns) || nodes.is_running() && waits)
     }
 }
+
+#[cfg(test)]
+mod tests;

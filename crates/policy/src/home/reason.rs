@@ -56,6 +56,11 @@ reasons! {
     /// Affinity and cpuset have no node in common.
     NoNodeAllowed = "no-node-allowed", "no node has both CPUs and memory that it may use";
 
+    /// It has no threads.
+    NoThreads = "no-threads", "it has no threads to be near to";
+    /// Affinity leaves it too few CPUs on any one node.
+    NarrowAffinity = "narrow-affinity", "its affinity leaves too few CPUs on any one node";
+
     // A home, and why there.
 
     /// Most of its memory is there.
@@ -70,8 +75,6 @@ reasons! {
     LargerThanNode = "larger-than-node", "no node is large enough for it; spread over several";
     /// No node has time for all its threads.
     FitsNoNode = "fits-no-node", "no node has time for all its threads; spread over several";
-    /// The home stays.
-    Keeps = "keeps", "its home is as good as any other";
     /// The home moves because the old one was the busiest node.
     Busiest = "busiest", "its node had more to do than its share, and this one less";
     /// The home moves because the old one had no room for memory.

@@ -10,6 +10,9 @@ pub struct Rules {
     /// How much of a node's CPUs may be in use, however idle others are. The kernel itself lets a
     /// quarter of a node's CPUs be in use before it evens nodes out.
     pub quiet_ppm: u32,
+    /// A thread with less load than this is not brought home, in millionths of a CPU: one that
+    /// sleeps goes nowhere before it wakes.
+    pub nudge_ppm_min: u32,
     /// A move must save its cost within this time, in nanoseconds.
     pub horizon_ns: u64,
     /// What a base page costs to move, in nanoseconds: measured speed and stall.
@@ -40,6 +43,7 @@ impl Default for Rules {
             run_ns_min: 1_000_000_000,
             hysteresis_ppm: 100_000,
             quiet_ppm: 250_000,
+            nudge_ppm_min: 10_000,
             horizon_ns: 10_000_000_000,
             page_ns: 2_000,
             call_ns: 100_000,

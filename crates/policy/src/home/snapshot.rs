@@ -77,8 +77,8 @@ pub struct Entity {
     pub pages_at_ns: u64,
     /// Which of `pages` cannot be moved: in ranges that a policy binds, or refused before.
     pub fixed_pages: BTreeMap<NodeId, u64>,
-    /// Where the pages are that are in use all the time, where that is known. They are moved
-    /// first, and the others only if that pays on its own.
+    /// Where the pages are that are in use all the time, where that is known. Only these are
+    /// moved then: the others gain nothing.
     pub active_pages: Option<BTreeMap<NodeId, u64>>,
     /// What part of its run time its threads wait for memory that is near, where that was
     /// measured.

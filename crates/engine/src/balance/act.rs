@@ -1,0 +1,291 @@
+//! Does what was decided: threads first, because that is cheap, then memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nodeward_machine::{Error, Machine, Process, Result};
+use nodeward_model::{NodeId, Placed, Range, SkipReason};
+use nodeward_policy::home::{EntityId, Home, MemoryMove, Nudge, Plan, Verdict};
+
+use super::diary::Diary;
+use super::ground::Ground;
+use super::haul::{Hauled, Load, Road};
+use super::looks;
+use super::purse::Purse;
+use super::report::{Done, News, Short};
+use super::roster::{Key, Member, Roster};
+use super::settings::BalanceSettings;
+use crate::Live;
+
+/// Memory on its way home, over as many rounds as the budget takes. The decision waits until it is
+/// there: what a part of a move brought says nothing about the whole.
+pub struct Pending {
+    order: MemoryMove,
+    left_pages: u64,
+    /// Pages below this address were gone through.
+    cursor: u64,
+}
+
+impl Pending {
+    /// Whose memory it is.
+    pub fn entity(&self) -> EntityId {
+        self.order.entity
+    }
+}
+
+/// What acting needs.
+pub struct Actor<'a> {
+    pub machine: &'a dyn Machine,
+    pub ground: &'a Ground,
+    pub settings: &'a BalanceSettings,
+    pub live: &'a Live,
+    pub roster: &'a mut Roster,
+    pub diary: &'a mut Diary,
+    /// What all processes together may still move.
+    pub purse: &'a mut Purse,
+    /// What is on its way, the oldest first.
+    pub pending: &'a mut Vec<Pending>,
+    pub round: u64,
+    pub keys: BTreeMap<EntityId, Key>,
+    pub held: BTreeMap<EntityId, Arc<dyn Process>>,
+    pub done: BTreeMap<EntityId, Done>,
+    pub news: Vec<News>,
+}
+
+impl Actor<'_> {
+    /// Carries out a plan. Returns those whose memory came to the end of its way, wherever that is.
+    pub fn carry_out(&mut self, plan: &Plan) -> BTreeSet<EntityId> {
+        if !self.settings.act {
+            self.only_tell(plan);
+            return BTreeSet::new();
+        }
+        let before: BTreeSet<_> = self.pending.iter().map(|one| one.order.entity).collect();
+        self.enqueue(plan);
+        for nudge in &plan.nudges {
+            self.attempt(nudge.entity, |actor| actor.nudge(nudge));
+        }
+        if !self.pending.is_empty() {
+            self.machine.give_way();
+        }
+        let began: BTreeSet<_> = self.pending.iter().map(|one| one.order.entity).collect();
+        for mut one in std::mem::take(self.pending) {
+            let entity = one.order.entity;
+            self.done.entry(entity).or_default().pages_planned += one.left_pages;
+            let goes_on = self.attempt(entity, |actor| actor.bring(&mut one)) == Some(true);
+            if goes_on {
+                self.done.entry(entity).or_default().pages_pending += one.left_pages;
+                self.pending.push(one);
+            } else {
+                self.diary.end(entity, self.live.is_stopped());
+            }
+        }
+        let mut ended = &before | &began;
+        self.pending.iter().for_each(|one| _ = ended.remove(&one.order.entity));
+        ended
+    }
+
+    fn only_tell(&mut self, plan: &Plan) {
+        for order in &plan.moves {
+            self.done.entry(order.entity).or_default().pages_planned += order.pages_max;
+        }
+    }
+
+    /// Puts what was planned behind what is on its way, and drops what belongs elsewhere now.
+    fn enqueue(&mut self, plan: &Plan) {
+        let new: BTreeSet<_> = plan.moves.iter().map(|order| order.entity).collect();
+        let belongs = |one: &Pending| {
+            let decisions = &plan.decisions;
+            let at = decisions.binary_search_by_key(&one.order.entity, |it| it.entity);
+            let is_left = at.is_ok_and(|at| decisions[at].verdict == Verdict::Left);
+            let home = plan.homes.get(&one.order.entity);
+            !is_left && home.is_some_and(|home| holds(home, one.order.to))
+        };
+        self.pending.retain(|one| !new.contains(&one.order.entity) && belongs(one));
+        let pending = |order: &MemoryMove| Pending {
+            order: order.clone(),
+            left_pages: order.pages_max,
+            cursor: 0,
+        };
+        self.pending.extend(plan.moves.iter().map(pending));
+    }
+
+    /// Does something with a process; what goes wrong with it concerns no other.
+    fn attempt<T>(
+        &mut self,
+        entity: EntityId,
+        act: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Option<T> {
+        let key = *self.keys.get(&entity)?;
+        let member = self.roster.get_mut(key)?;
+        if self.live.is_stopped() || member.denied.is_some() {
+            return None;
+        }
+        let error = match act(self) {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        let done = self.done.entry(entity).or_default();
+        let is_short = done.pages_planned > done.pages_moved;
+        done.short = done.short.or(is_short.then_some(Short::of(&error)));
+        let member = self.roster.get_mut(key)?;
+        self.news.extend(member.went_wrong(key, error));
+        None
+    }
+
+    /// Holds a process, if it is still the one that was decided about.
+    fn hold(&mut self, entity: EntityId) -> Result<Arc<dyn Process>> {
+        if let Some(process) = self.held.get(&entity) {
+            return Ok(Arc::clone(process));
+        }
+        let (pid, started_ticks) = self.keys[&entity];
+        let process = self.machine.hold(pid)?;
+        if process.identity()?.started_ticks != started_ticks {
+            return Err(Error::Gone(pid));
+        }
+        self.held.insert(entity, Arc::clone(&process));
+        Ok(process)
+    }
+
+    fn nudge(&mut self, nudge: &Nudge) -> Result<()> {
+        let process = self.hold(nudge.entity)?;
+        let cpus = self.ground.cpus_of(&nudge.to);
+        let placed = match self.settings.pin {
+            true => process.pin(nudge.tid, &cpus)?,
+            false => process.nudge(nudge.tid, &cpus)?,
+        };
+        let done = self.done.entry(nudge.entity).or_default();
+        *match placed {
+            Placed::Done => &mut done.threads_placed,
+            Placed::NotAllowed => &mut done.threads_not_allowed,
+            Placed::Changed => &mut done.threads_changed,
+            Placed::Gone => &mut done.threads_gone,
+        } += 1;
+        let member = self.keys.get(&nudge.entity).and_then(|&key| self.roster.get_mut(key));
+        if self.settings.pin
+            && placed == Placed::Done
+            && let Some(member) = member
+            && let Some(now) = &member.now
+            && let Some(thread) = now.threads.iter().find(|thread| thread.tid == nudge.tid)
+        {
+            member.pins.enter(thread, &cpus);
+        }
+        Ok(())
+    }
+
+    /// Brings some memory home; whether there is more to bring.
+    fn bring(&mut self, one: &mut Pending) -> Result<bool> {
+        let entity = one.order.entity;
+        let page_bytes = self.machine.page_bytes();
+        let Some(member) = self.roster.get_mut(self.keys[&entity]) else { return Ok(false) };
+        let bytes = self.purse.bytes().min(member.purse.bytes());
+        let pages_max = one.left_pages.min(bytes / page_bytes);
+        let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
+        if pages_max == 0 {
+            self.done.entry(entity).or_default().short = Some(Short::Budget);
+            return Ok(true);
+        }
+        let process = self.hold(entity)?;
+        let (free, _) = looks::parts(process.mappings()?, &bound.unwrap_or_default());
+        let ranges: Vec<Range> = free.into_iter().map(|mapping| mapping.range).collect();
+        let load = Load {
+            process: &process,
+            ranges: &ranges,
+            from: &one.order.from,
+            to: one.order.to,
+            pages_max,
+            stall_ns: self.settings.stall_ns,
+        };
+        let journal = self.diary.journal(self.machine, &*process, &one.order, self.round)?;
+        let (machine, ground, live) = (self.machine, self.ground, self.live);
+        let hauled = Road { machine, ground, live, journal }.haul(&load, one.cursor);
+        one.left_pages -= hauled.account.moved.min(one.left_pages);
+        one.cursor = hauled.cursor;
+        Ok(self.enter(one, hauled))
+    }
+
+    /// Notes what a haul came to; whether there is more.
+    fn enter(&mut self, one: &Pending, hauled: Hauled) -> bool {
+        let Hauled { account, short, error, .. } = hauled;
+        let key = self.keys[&one.order.entity];
+        let bytes = account.moved * self.machine.page_bytes();
+        self.purse.spend(bytes);
+        self.diary.enter(one.order.entity, &account);
+        let short = short.or((one.left_pages > 0).then_some(Short::Budget));
+        if let Some(member) = self.roster.get_mut(key) {
+            member.purse.spend(bytes);
+            member.note_stuck(&one.order, &account.skipped);
+            if let Some(error) = error {
+                self.news.extend(member.failed_at(key, error));
+            }
+        }
+        let done = self.done.entry(one.order.entity).or_default();
+        done.pages_moved += account.moved;
+        for (&reason, &pages) in &account.skipped {
+            *done.pages_skipped.entry(reason).or_default() += pages;
+        }
+        done.short = done.short.or(short);
+        short == Some(Short::Budget)
+    }
+}
+
+impl Short {
+    fn of(error: &Error) -> Self {
+        if error.is_gone() { Self::Gone } else { Self::Failed }
+    }
+}
+
+impl Member {
+    /// Notes that something could not be done; what is to be told of it, once.
+    pub fn went_wrong(&mut self, (pid, _): Key, error: Error) -> Option<News> {
+        match error {
+            Error::Gone(_) => None,
+            Error::Denied { need, .. } => {
+                let is_new = self.denied.replace(need.clone()).is_none();
+                is_new.then(|| News::Denied { pids: vec![pid], need })
+            }
+            error => self.failed_at((pid, 0), error.to_string()),
+        }
+    }
+
+    fn failed_at(&mut self, (pid, _): Key, error: String) -> Option<News> {
+        let is_new = !std::mem::replace(&mut self.failed, true);
+        is_new.then_some(News::Failed { pid, error })
+    }
+
+    /// Pages that will not move next time either stay where they are: they count as fixed.
+    fn note_stuck(&mut self, order: &MemoryMove, skipped: &BTreeMap<SkipReason, u64>) {
+        let lasts = |reason: &SkipReason| {
+            !matches!(
+                reason,
+                SkipReason::NotPresent
+                    | SkipReason::Swapped
+                    | SkipReason::NoMemory
+                    | SkipReason::Interrupted
+                    | SkipReason::Gone
+            )
+        };
+        let mut left: u64 =
+            skipped.iter().filter(|(reason, _)| lasts(reason)).map(|(_, pages)| pages).sum();
+        let pages = self.sight.as_ref().map(|sight| sight.pages.clone()).unwrap_or_default();
+        for node in order.from.iter() {
+            let on: u64 = pages.get(&node).copied().unwrap_or(0);
+            let stuck = left.min(on);
+            let known = self.stuck.entry(node).or_default();
+            *known = stuck.max(*known);
+            left -= stuck;
+        }
+    }
+}
+
+/// Pages that are away from where they belong.
+pub fn away(pages: &BTreeMap<NodeId, u64>, home: &Home) -> u64 {
+    pages.iter().filter(|&(&node, _)| !holds(home, node)).map(|(_, pages)| pages).sum()
+}
+
+/// Whether memory belongs on a node.
+fn holds(home: &Home, node: NodeId) -> bool {
+    match home {
+        Home::Node(home) => *home == node,
+        Home::Spread(nodes) | Home::Interleave { memory: nodes, .. } => nodes.contains(node),
+    }
+}

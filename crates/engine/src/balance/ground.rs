@@ -1,0 +1,132 @@
+//! What a balancer knows of the machine's nodes, refreshed when they change.
+
+use std::collections::BTreeMap;
+
+use nodeward_machine::{Machine, Result};
+use nodeward_model::topology::Distances;
+use nodeward_model::{CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask};
+use nodeward_policy::home::{NodeState, Reach};
+
+use super::report::News;
+
+/// A node with less room than this part of its memory is short of it.
+const SHORT_PPM: u64 = 10_000;
+/// So is one for which this part of its memory had to come from elsewhere since the last look.
+const FOREIGN_PPM: u64 = 1_000;
+
+/// Nodes, CPUs and distances.
+#[derive(Default)]
+pub struct Ground {
+    node_of_cpu: BTreeMap<CpuId, NodeId>,
+    cpus: BTreeMap<NodeId, Cpumask>,
+    distances: Option<Distances>,
+    nodes: BTreeMap<NodeId, NodeGlance>,
+    /// Pages that came from elsewhere since the look before.
+    foreign: BTreeMap<NodeId, u64>,
+}
+
+impl Ground {
+    /// Takes in what was seen of the nodes; tells which came and went since the last time.
+    pub fn see(&mut self, machine: &dyn Machine, glance: &Glance) -> Result<Vec<News>> {
+        let is_known = |cpu| self.node_of_cpu.contains_key(cpu);
+        let mut cpus = glance.processes.iter().flat_map(|p| p.threads.iter().map(|t| &t.cpu));
+        let is_first = self.nodes.is_empty();
+        let is_same = !is_first && self.nodes.keys().eq(glance.nodes.keys()) && cpus.all(is_known);
+        if !is_same {
+            self.read(machine)?;
+        }
+        let earlier = std::mem::replace(&mut self.nodes, glance.nodes.clone());
+        self.foreign = foreign(&earlier, &self.nodes);
+        if is_first {
+            return Ok(Vec::new());
+        }
+        let came = self.nodes.keys().filter(|node| !earlier.contains_key(node));
+        let left = earlier.keys().filter(|node| !self.nodes.contains_key(node));
+        let came = came.map(|&node| News::NodeCame { node });
+        Ok(came.chain(left.map(|&node| News::NodeLeft { node })).collect())
+    }
+
+    fn read(&mut self, machine: &dyn Machine) -> Result<()> {
+        let topology = machine.topology()?;
+        self.cpus = topology.nodes.iter().map(|(&id, node)| (id, node.cpus.clone())).collect();
+        let of_node = |(&node, cpus): (&NodeId, &Cpumask)| -> Vec<_> {
+            cpus.iter().map(|cpu| (cpu, node)).collect()
+        };
+        self.node_of_cpu = self.cpus.iter().flat_map(of_node).collect();
+        self.distances = topology.distances;
+        Ok(())
+    }
+
+    /// The node of a CPU; `None` if either is offline.
+    pub fn node_of(&self, cpu: CpuId) -> Option<NodeId> {
+        self.node_of_cpu.get(&cpu).copied().filter(|node| self.nodes.contains_key(node))
+    }
+
+    /// The CPUs of nodes.
+    pub fn cpus_of(&self, nodes: &Nodemask) -> Cpumask {
+        let cpus = nodes.iter().filter_map(|node| self.cpus.get(&node));
+        cpus.fold(Cpumask::new(), |all, cpus| all.or(cpus))
+    }
+
+    /// How many CPUs of each node a mask has.
+    pub fn reach(&self, mask: &Cpumask) -> Reach {
+        let online = self.cpus.iter().filter(|(node, _)| self.nodes.contains_key(node));
+        let count = |cpus: &Cpumask| u32::try_from(cpus.and(mask).len()).unwrap_or(u32::MAX);
+        Reach(online.map(|(&n, cpus)| (n, count(cpus))).filter(|&(_, n)| n > 0).collect())
+    }
+
+    /// How far nodes are from each other.
+    pub fn distances(&self) -> Option<&Distances> {
+        self.distances.as_ref()
+    }
+
+    /// The nodes as the decision wants them.
+    pub fn states(&self) -> BTreeMap<NodeId, NodeState> {
+        self.nodes.iter().map(|(&node, seen)| (node, self.state(node, seen))).collect()
+    }
+
+    fn state(&self, node: NodeId, seen: &NodeGlance) -> NodeState {
+        let foreign_pages = self.foreign.get(&node).copied().unwrap_or(0);
+        let room_pages = room_pages(seen);
+        let cpus = self.cpus.get(&node).map_or(0, Cpumask::len);
+        NodeState {
+            cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+            pages: seen.pages,
+            room_pages,
+            foreign_pages,
+            pressed: is_short(room_pages, seen.pages)
+                || foreign_pages > part(seen.pages, FOREIGN_PPM),
+            traffic_ppm: None,
+        }
+    }
+
+    /// Whether a node is so short of memory, now that it can take so many pages, that nothing more
+    /// should come.
+    pub fn is_short(&self, node: NodeId, room_pages: u64) -> bool {
+        self.nodes.get(&node).is_none_or(|seen| is_short(room_pages, seen.pages))
+    }
+}
+
+fn room_pages(seen: &NodeGlance) -> u64 {
+    seen.room.free_pages.saturating_add(seen.room.cold_pages)
+}
+
+fn is_short(room_pages: u64, pages: u64) -> bool {
+    room_pages < part(pages, SHORT_PPM)
+}
+
+fn part(pages: u64, ppm: u64) -> u64 {
+    u64::try_from(u128::from(pages) * u128::from(ppm) / 1_000_000).unwrap_or(u64::MAX)
+}
+
+/// Counters that began anew count from zero.
+fn foreign(
+    earlier: &BTreeMap<NodeId, NodeGlance>,
+    now: &BTreeMap<NodeId, NodeGlance>,
+) -> BTreeMap<NodeId, u64> {
+    let since = |(&node, seen): (&NodeId, &NodeGlance)| {
+        let before = earlier.get(&node).map_or(seen.foreign_pages, |seen| seen.foreign_pages);
+        (node, seen.foreign_pages.saturating_sub(before))
+    };
+    now.iter().map(since).collect()
+}

@@ -1,0 +1,136 @@
+//! What was seen, as the values that decisions are made from.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use nodeward_model::{Cpumask, NodeId, Pid, ProcessGlance};
+use nodeward_policy::home::{Bar, Entity, Reach, Snapshot, Thread};
+
+use super::ground::Ground;
+use super::roster::{Member, Roster};
+
+/// What keeps processes from being balanced that is not seen of themselves.
+pub struct Bars<'a> {
+    /// Whether somebody else balances, and we stand back.
+    pub rival: bool,
+    /// Those that the settings leave out.
+    pub excluded: &'a [Pid],
+}
+
+impl Bars<'_> {
+    fn of(&self, member: &Member, now: &ProcessGlance) -> Option<Bar> {
+        let is_bound = member.sight.as_ref().is_some_and(|sight| sight.bound.whole);
+        let bars = [
+            (self.is_excluded(now.pid), Bar::Excluded),
+            (member.denied.is_some(), Bar::Denied),
+            (now.frozen, Bar::Frozen),
+            (is_bound, Bar::ExplicitPolicy),
+            (self.rival, Bar::Rival),
+        ];
+        bars.into_iter().find_map(|(is_so, bar)| is_so.then_some(bar))
+    }
+
+    /// Whether the settings leave a process out.
+    pub fn is_excluded(&self, pid: Pid) -> bool {
+        self.excluded.binary_search(&pid).is_ok()
+    }
+}
+
+/// The snapshot of a round. Left out is of whom it is too early to decide.
+pub fn snapshot(
+    (at_ns, page_bytes): (u64, u64),
+    ground: &Ground,
+    roster: &Roster,
+    bars: &Bars<'_>,
+    is_too_early: &dyn Fn(&Member) -> bool,
+) -> Snapshot {
+    let mut reaches = Reaches { ground, known: HashMap::new(), reaches: Vec::new() };
+    let mut entities = Vec::new();
+    for (_, member) in roster.members() {
+        let Some(now) = &member.now else { continue };
+        let bar = bars.of(member, now);
+        if bar.is_some() || !is_too_early(member) {
+            entities.push(entity(member, now, bar, ground, &mut reaches));
+        }
+    }
+    Snapshot {
+        at_ns,
+        page_bytes,
+        nodes: ground.states(),
+        distances: ground.distances().cloned(),
+        reaches: reaches.reaches,
+        entities,
+    }
+}
+
+fn entity(
+    member: &Member,
+    now: &ProcessGlance,
+    bar: Option<Bar>,
+    ground: &Ground,
+    reaches: &mut Reaches<'_>,
+) -> Entity {
+    let thread = |(thread, load): (&nodeward_model::ThreadGlance, &super::roster::Load)| {
+        Some(Thread {
+            tid: thread.tid,
+            node: ground.node_of(thread.cpu)?,
+            load_ppm: load.load_ppm,
+            wait_ppm: 0,
+            reach: reaches.index(member.pins.cpus_of(thread)),
+        })
+    };
+    let sight = member.sight.as_ref();
+    Entity {
+        id: member.entity,
+        run_ns: now.cpu_time_ns,
+        threads: now.threads.iter().zip(&member.loads).filter_map(thread).collect(),
+        pages: sight.map(|sight| sight.pages.clone()).unwrap_or_default(),
+        pages_at_ns: sight.map_or(0, |sight| sight.at_ns),
+        fixed_pages: sight.map(|sight| sight.fixed_pages(&member.stuck)).unwrap_or_default(),
+        active_pages: None,
+        memory_ppm: None,
+        may_hold: now.memory_nodes.clone(),
+        bar,
+    }
+}
+
+/// The affinities that threads have, each once.
+struct Reaches<'a> {
+    ground: &'a Ground,
+    known: HashMap<Arc<Cpumask>, usize>,
+    reaches: Vec<Reach>,
+}
+
+impl Reaches<'_> {
+    fn index(&mut self, cpus: Arc<Cpumask>) -> usize {
+        if let Some(&index) = self.known.get(&cpus) {
+            return index;
+        }
+        let index = self.reaches.len();
+        self.reaches.push(self.ground.reach(&cpus));
+        self.known.insert(cpus, index);
+        index
+    }
+}
+
+/// The node that has more than half of a process's load.
+pub fn busiest(member: &Member, ground: &Ground) -> Option<NodeId> {
+    let now = member.now.as_ref()?;
+    let mut loads: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for (thread, load) in now.threads.iter().zip(&member.loads) {
+        if let Some(node) = ground.node_of(thread.cpu) {
+            *loads.entry(node).or_default() += u64::from(load.load_ppm);
+        }
+    }
+    let whole: u64 = loads.values().sum();
+    loads.into_iter().find(|&(_, load)| load * 2 > whole).map(|(node, _)| node)
+}
+
+/// Threads of a process by the node on which they ran last.
+pub fn threads_by_node(now: &ProcessGlance, ground: &Ground) -> BTreeMap<NodeId, u32> {
+    let mut counts = BTreeMap::new();
+    for node in now.threads.iter().filter_map(|thread| ground.node_of(thread.cpu)) {
+        *counts.entry(node).or_default() += 1;
+    }
+    counts
+}

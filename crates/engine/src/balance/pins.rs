@@ -1,0 +1,91 @@
+//! Threads that we keep at home by their affinity, and where they might run before we did.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nodeward_model::{Cpumask, ThreadGlance};
+use serde::{Deserialize, Serialize};
+
+/// A thread that is kept somewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// The kernel's number of the thread.
+    pub tid: u32,
+    /// Where it might run before.
+    pub before: Cpumask,
+    /// Where it may run now, as the machine says; what we asked for until the next look.
+    pub now: Cpumask,
+}
+
+/// The pinned threads of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Pins(BTreeMap<u32, (Arc<Cpumask>, Cpumask)>);
+
+impl Pins {
+    /// Goes on with pins of an earlier run.
+    pub fn recall(pins: &[Pin]) -> Self {
+        let entry = |pin: &Pin| (pin.tid, (Arc::new(pin.before.clone()), pin.now.clone()));
+        Self(pins.iter().map(entry).collect())
+    }
+
+    /// What to save.
+    pub fn saved(&self) -> Vec<Pin> {
+        let pin = |(&tid, (before, now)): (&u32, &(Arc<Cpumask>, Cpumask))| Pin {
+            tid,
+            before: Cpumask::clone(before),
+            now: now.clone(),
+        };
+        self.0.iter().map(pin).collect()
+    }
+
+    /// Notes that a thread is kept on CPUs now.
+    pub fn enter(&mut self, thread: &ThreadGlance, cpus: &Cpumask) {
+        let before = self.cpus_of(thread);
+        let now = cpus.and(&before);
+        self.0.insert(thread.tid, (before, now));
+    }
+
+    /// Where a thread might run if it were not for us.
+    pub fn cpus_of(&self, thread: &ThreadGlance) -> Arc<Cpumask> {
+        match self.0.get(&thread.tid) {
+            Some((before, now)) if *thread.cpus == *now => Arc::clone(before),
+            _ => Arc::clone(&thread.cpus),
+        }
+    }
+
+    /// Forgets threads that ended, and those whose affinity somebody else changed.
+    pub fn keep(&mut self, threads: &[ThreadGlance]) {
+        let at = |tid: u32| threads.binary_search_by_key(&tid, |thread| thread.tid).ok();
+        self.0.retain(|&tid, (_, now)| at(tid).is_some_and(|i| *threads[i].cpus == *now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::CpuId;
+
+    use super::*;
+
+    fn mask(text: &str) -> Cpumask {
+        text.parse().unwrap()
+    }
+
+    fn thread(cpus: &str) -> ThreadGlance {
+        ThreadGlance { tid: 5, cpu: CpuId(0), cpu_time_ns: 0, cpus: Arc::new(mask(cpus)) }
+    }
+
+    /// Goal: a thread that we keep on 0-1 is known to run on 0-7 if we let it; when somebody else
+    /// then puts it on 2-3, that stands, and the pin is forgotten.
+    #[test]
+    fn our_own_pins_are_not_taken_for_wishes() {
+        let mut pins = Pins::default();
+        pins.enter(&thread("0-7"), &mask("0-1,8"));
+        assert_eq!(*pins.cpus_of(&thread("0-1")), mask("0-7"));
+        let mut pins = Pins::recall(&pins.saved());
+        pins.enter(&thread("0-1"), &mask("4-5"));
+        assert_eq!(*pins.cpus_of(&thread("4-5")), mask("0-7"), "pinned elsewhere");
+        assert_eq!(*pins.cpus_of(&thread("2-3")), mask("2-3"));
+        pins.keep(&[thread("2-3")]);
+        assert!(pins.saved().is_empty());
+    }
+}

@@ -1,0 +1,43 @@
+//! Who else moves memory or threads between nodes, looked up now and then.
+
+use nodeward_machine::Machine;
+use nodeward_model::Rival;
+
+use super::report::News;
+
+/// Rounds from one look to the next: some files, and the names of all processes.
+const ROUNDS: u64 = 10;
+
+/// The others as they were seen last.
+#[derive(Default)]
+pub struct Rivals {
+    seen: Vec<Rival>,
+    rounds: u64,
+}
+
+impl Rivals {
+    /// Looks if it is time; tells who came and left.
+    pub fn look(&mut self, machine: &dyn Machine) -> Vec<News> {
+        self.rounds += 1;
+        if self.rounds % ROUNDS != 1 {
+            return Vec::new();
+        }
+        let now = match machine.rivals() {
+            Ok(now) => now,
+            Err(error) => {
+                tracing::debug!(%error, "whether others balance is not known");
+                return Vec::new();
+            }
+        };
+        let before = std::mem::replace(&mut self.seen, now);
+        let came = self.seen.iter().filter(|rival| !before.contains(rival));
+        let left = before.iter().filter(|rival| !self.seen.contains(rival));
+        let came = came.map(|rival| News::RivalCame { rival: rival.clone() });
+        came.chain(left.map(|rival| News::RivalLeft { rival: rival.clone() })).collect()
+    }
+
+    /// Who they are.
+    pub fn seen(&self) -> &[Rival] {
+        &self.seen
+    }
+}

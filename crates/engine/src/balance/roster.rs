@@ -1,0 +1,231 @@
+//! The processes that a balancer knows, each with a number that never comes back.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::{Bound, Glance, NodeId, Pid, ProcessGlance, ThreadGlance};
+use nodeward_policy::home::{EntityId, Home, Reason, Verdict};
+
+use super::memory::Known;
+use super::pins::Pins;
+use super::purse::Purse;
+
+/// What tells a process from every other of this boot: its pid, and when it began.
+pub type Key = (Pid, u64);
+
+/// What was decided about a process, to tell whether it changed.
+pub type Told = (Option<Home>, Verdict, [Option<Reason>; 3]);
+
+/// A process and what is remembered of it.
+#[derive(Default)]
+pub struct Member {
+    /// Its number.
+    pub entity: EntityId,
+    /// How it looks now; `None` before its first look.
+    pub now: Option<ProcessGlance>,
+    /// The load of its threads, in the order of `now`.
+    pub loads: Vec<Load>,
+    /// What the last dear look saw.
+    pub sight: Option<Sight>,
+    /// When it may be looked into again without need, and how long the wait after that is.
+    pub look_wait: Wait,
+    /// Why we may not act on it.
+    pub denied: Option<String>,
+    /// Something went wrong with it before, and was told.
+    pub failed: bool,
+    /// Its memory was moved and not looked at since.
+    pub must_look: bool,
+    /// Its memory is on its way; it is looked into when it is there.
+    pub is_moving: bool,
+    /// Pages that refused to move, by node.
+    pub stuck: BTreeMap<NodeId, u64>,
+    /// What of it may still be moved in this interval.
+    pub purse: Purse,
+    /// What was told of it last.
+    pub told: Option<Told>,
+    /// Threads that we keep somewhere, and where they might run before.
+    pub pins: Pins,
+}
+
+/// The load of a thread since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    pub tid: u32,
+    /// CPU time since it began, in nanoseconds.
+    pub cpu_time_ns: u64,
+    /// How much of one CPU it had.
+    pub load_ppm: u32,
+}
+
+/// What a dear look saw.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    /// When, by the machine's clock.
+    pub at_ns: u64,
+    /// What the process was called and what it had at the time.
+    pub name: String,
+    pub own_bytes: u64,
+    /// The node that most of its load was on.
+    pub busiest: Option<NodeId>,
+    /// What program it ran.
+    pub program: u32,
+    /// Pages by node.
+    pub pages: BTreeMap<NodeId, u64>,
+    /// Of those the ones that a policy binds.
+    pub bound_pages: BTreeMap<NodeId, u64>,
+    /// What the program told the kernel about its memory, and when that was read.
+    pub bound: Bound,
+    pub bound_at_ns: u64,
+}
+
+/// A time to wait that doubles as long as nothing comes of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wait {
+    /// Not before this time.
+    pub until_ns: u64,
+    /// How long the last one was.
+    pub length_ns: u64,
+}
+
+/// The processes by what tells them apart.
+#[derive(Default)]
+pub struct Roster {
+    next: u64,
+    members: BTreeMap<Key, Member>,
+    at_ns: Option<u64>,
+}
+
+impl Roster {
+    /// No processes yet; the first gets this number.
+    pub fn starting_at(next: u64) -> Self {
+        Self { next, ..Self::default() }
+    }
+
+    /// Goes on with numbers that were given before.
+    pub fn recall(&mut self, known: &[Known]) {
+        for known in known {
+            let pins = Pins::recall(&known.pins);
+            let member = Member { entity: known.entity, pins, ..Member::default() };
+            self.next = self.next.max(known.entity.0.saturating_add(1));
+            self.members.insert((known.pid, known.started_ticks), member);
+        }
+    }
+
+    /// The number that the next process gets.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes in what was seen. Returns the time since the look before, in nanoseconds, `None` at
+    /// the first look, and those that are gone.
+    pub fn see(&mut self, glance: &Glance) -> (Option<u64>, Vec<EntityId>) {
+        let elapsed_ns = self.at_ns.map(|at_ns| glance.at_ns.saturating_sub(at_ns));
+        self.at_ns = Some(glance.at_ns);
+        let mut earlier = std::mem::take(&mut self.members);
+        for process in &glance.processes {
+            let key = (process.pid, process.started_ticks);
+            let mut member = earlier.remove(&key).unwrap_or_else(|| {
+                self.next += 1;
+                Member { entity: EntityId(self.next - 1), ..Member::default() }
+            });
+            member.see(process, elapsed_ns);
+            self.members.insert(key, member);
+        }
+        (elapsed_ns, earlier.into_values().map(|member| member.entity).collect())
+    }
+
+    /// Every member, in ascending order of pids.
+    pub fn members(&self) -> impl Iterator<Item = (Key, &Member)> {
+        self.members.iter().map(|(&key, member)| (key, member))
+    }
+
+    /// Every member, to be changed.
+    pub fn members_mut(&mut self) -> impl Iterator<Item = (Key, &mut Member)> {
+        self.members.iter_mut().map(|(&key, member)| (key, member))
+    }
+
+    /// One of them.
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut Member> {
+        self.members.get_mut(&key)
+    }
+
+    /// Where each number stands.
+    pub fn keys(&self) -> BTreeMap<EntityId, Key> {
+        self.members.iter().map(|(&key, member)| (member.entity, key)).collect()
+    }
+
+    /// Threads of all processes.
+    pub fn threads(&self) -> u64 {
+        let threads = |member: &Member| member.now.as_ref().map_or(0, |now| now.threads.len());
+        self.members.values().map(threads).sum::<usize>() as u64
+    }
+}
+
+impl Member {
+    fn see(&mut self, process: &ProcessGlance, elapsed_ns: Option<u64>) {
+        let is_first = self.now.is_none();
+        let mut earlier = std::mem::take(&mut self.loads).into_iter().peekable();
+        let load = |thread: &ThreadGlance| {
+            while earlier.next_if(|load| load.tid < thread.tid).is_some() {}
+            let before = earlier.next_if(|load| load.tid == thread.tid);
+            load(thread, before, is_first, elapsed_ns)
+        };
+        self.loads = process.threads.iter().map(load).collect();
+        self.now = Some(process.clone());
+    }
+
+    /// Load of all its threads, in ppm of a CPU.
+    pub fn load_ppm(&self) -> u64 {
+        self.loads.iter().map(|load| u64::from(load.load_ppm)).sum()
+    }
+}
+
+/// The load of a thread that had been seen before or not. Where no time passed, or the clock went
+/// back, what was known of it stays.
+fn load(
+    thread: &ThreadGlance,
+    before: Option<Load>,
+    is_first: bool,
+    elapsed_ns: Option<u64>,
+) -> Load {
+    let earlier = before.unwrap_or_default();
+    let spent_ns = match before {
+        Some(before) => thread.cpu_time_ns.saturating_sub(before.cpu_time_ns),
+        // Of a process that was there before us nobody knows when it ran.
+        None if is_first => thread.cpu_time_ns.min(elapsed_ns.unwrap_or(0)),
+        None => thread.cpu_time_ns,
+    };
+    let load_ppm = match elapsed_ns {
+        None | Some(0) => earlier.load_ppm,
+        Some(elapsed_ns) => {
+            let ppm = u128::from(spent_ns) * 1_000_000 / u128::from(elapsed_ns);
+            u32::try_from(ppm.min(1_000_000)).unwrap_or(0)
+        }
+    };
+    Load { tid: thread.tid, cpu_time_ns: thread.cpu_time_ns, load_ppm }
+}
+
+impl Sight {
+    /// Pages that cannot be moved: bound, or stuck so far.
+    pub fn fixed_pages(&self, stuck: &BTreeMap<NodeId, u64>) -> BTreeMap<NodeId, u64> {
+        let of =
+            |pages: &BTreeMap<NodeId, u64>, node: &NodeId| pages.get(node).copied().unwrap_or(0);
+        let fixed = |(node, &pages): (&NodeId, &u64)| {
+            (*node, pages.min(of(&self.bound_pages, node) + of(stuck, node)))
+        };
+        self.pages.iter().map(fixed).filter(|&(_, pages)| pages > 0).collect()
+    }
+}
+
+impl Wait {
+    /// Waits again: twice as long if nothing came of the last time, else `first_ns`.
+    pub fn again(&mut self, now_ns: u64, for_nothing: bool, first_ns: u64, most_ns: u64) {
+        let longer = self.length_ns.saturating_mul(2).clamp(first_ns, most_ns);
+        self.length_ns = if for_nothing { longer } else { first_ns };
+        self.until_ns = now_ns.saturating_add(self.length_ns);
+    }
+
+    /// Whether it is over. A clock that went back does not make it longer than it was.
+    pub fn is_over(self, now_ns: u64) -> bool {
+        now_ns >= self.until_ns || self.until_ns - now_ns > self.length_ns
+    }
+}

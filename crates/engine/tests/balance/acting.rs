@@ -1,0 +1,256 @@
+//! What is done: threads, memory, budgets, policies, rivals.
+
+use nodeward_engine::Live;
+use nodeward_engine::balance::{
+    BalanceSettings, Event, Host, News, OnRivals, RoundReport, Short, Undecided,
+};
+use nodeward_machine::Machine;
+use nodeward_model::{Bound, NodeId, Range, Rival, Wanted};
+use nodeward_policy::home::{Home, Reason};
+
+use crate::stage::*;
+
+/// Goal: a thread whose memory is on the other node goes there; moving memory would cost more.
+#[test]
+fn threads_go_where_their_memory_is() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 10);
+    assert_eq!((runs_on(&paper), residency(&paper)), (1, [0, PAGES]));
+    assert_eq!(moved(&reports), 0);
+    assert!(reports.iter().any(|report| row_nudged(report) == 1));
+    let last = reports.last().unwrap();
+    assert_eq!(row(last, 7).home, Some(Home::Node(NodeId(1))));
+    assert!(last.settled);
+    let thread = paper.sheet(pid(7)).unwrap().threads[&1].clone();
+    assert_eq!(thread.cpus, cpus("0-7"), "a nudge leaves nothing behind");
+}
+
+fn row_nudged(report: &RoundReport) -> u32 {
+    report.processes.iter().map(|row| row.done.threads_placed).sum()
+}
+
+/// Goal: asked to pin, a thread stays at home, and its home is not taken for its only choice: its
+/// reach is still what it was.
+#[test]
+fn threads_are_pinned_on_request() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let settings = BalanceSettings { pin: true, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    rounds(&paper, &mut balancer, 5);
+    assert_eq!(paper.sheet(pid(7)).unwrap().threads[&1].cpus, cpus("4-7"));
+    let memory = balancer.memory();
+    assert_eq!(memory.known[0].pins[0].before, cpus("0-7"), "and it is remembered");
+    assert_ne!(row(&round(&paper, &mut balancer), 7).reason, Reason::OnlyThere);
+}
+
+/// Goal: where threads cannot go, memory comes to them; the look afterwards finds none away, and
+/// then nothing moves any more.
+#[test]
+fn memory_comes_to_threads_that_cannot_go() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 60);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+    assert_eq!(moved(&reports), PAGES);
+    let did = reports.iter().find(|report| report.moved_pages > 0).unwrap();
+    let done = &row(did, 7).done;
+    assert_eq!((done.pages_planned, done.pages_moved), (PAGES, PAGES));
+    assert_eq!((done.short, done.pages_away_after), (None, Some(0)));
+}
+
+/// Goal: no more moves in a second than the budgets allow, of one process and of all; what is left
+/// goes on in the next rounds as one move, which the decision does not take for many in vain.
+#[test]
+fn budgets_are_kept() {
+    let paper = paper();
+    for number in [7, 8, 9] {
+        paper.start(pid(number), sheet([0, PAGES], 0, "0-3"));
+    }
+    let settings = BalanceSettings {
+        budget_bytes_per_s: 3 << 20,         // 768 pages
+        process_budget_bytes_per_s: 2 << 20, // 512 pages
+        ..BalanceSettings::default()
+    };
+    let mut balancer = balancer(&paper, settings);
+    let reports = rounds(&paper, &mut balancer, 50);
+    assert_eq!(moved(&reports), 3 * PAGES);
+    for report in &reports {
+        // What moves at a time is a page table, 512 pages: a debt of the next round.
+        assert!(report.moved_pages <= 768 + 512, "{}", report.moved_pages);
+        assert!(report.processes.iter().all(|row| row.done.pages_moved <= 2 * 512));
+    }
+    // 12,288 pages at 768 a second are 16 s; page tables do not fit into each second's part.
+    let busy = reports.iter().filter(|report| report.moved_pages > 0).count();
+    assert!((16..=20).contains(&busy), "{busy}");
+    let cut = reports.iter().flat_map(|report| &report.processes);
+    assert!(
+        cut.filter(|row| row.done.pages_pending > 0)
+            .all(|row| { row.done.short == Some(Short::Budget) })
+    );
+}
+
+/// Goal: what a program bound stays where it is, the rest comes home.
+#[test]
+fn bound_ranges_stay() {
+    // Pages 16 to 1039 of the address space are bound: 1024 of them.
+    let bound = Bound { whole: false, ranges: vec![Range::new(16 * 4096, 1040 * 4096)] };
+    let paper = with(nodeward_machine::paper::Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 60);
+    assert_eq!(residency(&paper), [PAGES - 1024, 1024]);
+    assert_eq!(moved(&reports), PAGES - 1024);
+    assert!(reports.last().unwrap().settled, "what is bound is not away");
+}
+
+/// Goal: a process that said where all its memory goes is left alone.
+#[test]
+fn explicit_policies_are_respected() {
+    let bound = Bound { whole: true, ranges: Vec::new() };
+    let paper = with(nodeward_machine::paper::Sheet { bound, ..sheet([0, PAGES], 0, "0-7") });
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 10);
+    assert_eq!(row(&reports[9], 7).reason, Reason::ExplicitPolicy);
+    assert_eq!((residency(&paper), runs_on(&paper)), ([0, PAGES], 0));
+}
+
+/// Goal: as long as another balancer is there, nothing is done, and that is said of each process;
+/// when it leaves, work begins. Both are news once.
+#[test]
+fn rivals_are_never_fought_silently() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let rival = Rival::Kernel { mode: 1 };
+    paper.set_rivals(vec![rival.clone()]);
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 15);
+    assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
+    assert_eq!(row(&reports[14], 7).reason, Reason::Rival);
+    assert_eq!(reports[14].rivals, std::slice::from_ref(&rival));
+    paper.set_rivals(Vec::new());
+    let more = rounds(&paper, &mut balancer, 20);
+    assert_eq!(runs_on(&paper), 1);
+    let news: Vec<_> = reports.iter().chain(&more).flat_map(|report| &report.news).collect();
+    assert_eq!(news, [&News::RivalCame { rival: rival.clone() }, &News::RivalLeft { rival }]);
+}
+
+/// Goal: told to ignore rivals, it works beside them and still names them.
+#[test]
+fn rivals_may_be_ignored() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    paper.set_rivals(vec![Rival::Numad { pid: pid(99) }]);
+    let settings = BalanceSettings { rivals: OnRivals::Ignore, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    let reports = rounds(&paper, &mut balancer, 5);
+    assert_eq!((runs_on(&paper), reports[4].rivals.len()), (1, 1));
+}
+
+/// Goal: a dry run says the same in each round and touches nothing.
+#[test]
+fn a_dry_run_only_tells() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let settings = BalanceSettings { act: false, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    let reports = rounds(&paper, &mut balancer, 10);
+    for report in &reports[3..] {
+        let row = row(report, 7);
+        assert_eq!(row.memory_reason, Some(Reason::Pays));
+        assert_eq!((row.done.pages_planned, row.done.pages_moved), (PAGES, 0));
+        assert!(!report.acted);
+    }
+    let sheet = paper.sheet(pid(7)).unwrap();
+    assert_eq!((sheet.calls, sheet.placements), (0, 0));
+}
+
+/// Goal: who is left out by the settings is, by name, and the others are not.
+#[test]
+fn exceptions_are_left_alone() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let named = |name: &str| nodeward_machine::paper::Sheet {
+        name: name.to_owned(),
+        ..sheet([0, PAGES], 0, "0-7")
+    };
+    paper.start(pid(8), named("db"));
+    let except = Wanted { names: vec!["db".to_owned()], ..Wanted::default() };
+    let settings = BalanceSettings { except, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    let reports = rounds(&paper, &mut balancer, 5);
+    assert_eq!(row(&reports[4], 8).reason, Reason::Excluded);
+    assert_eq!(paper.sheet(pid(8)).unwrap().placements, 0);
+    assert_eq!(runs_on(&paper), 1);
+}
+
+/// Wishes for the end after so many rounds, and to change the settings once.
+struct Script {
+    rounds: Vec<RoundReport>,
+    reload_at: usize,
+    stop_at: usize,
+    settings: Option<BalanceSettings>,
+}
+
+impl Host for Script {
+    fn wish(&mut self) -> Option<Event> {
+        if self.rounds.len() >= self.stop_at {
+            return Some(Event::Stop);
+        }
+        let is_time = self.rounds.len() >= self.reload_at;
+        let settings = self.settings.take_if(|_| is_time)?;
+        Some(Event::Reload(Box::default(), Box::new(settings)))
+    }
+
+    fn round(&mut self, report: &RoundReport) {
+        self.rounds.push(report.clone());
+    }
+}
+
+/// Goal: the loop makes a round a second, takes new settings between two of them, and ends.
+#[test]
+fn the_loop_keeps_time_and_obeys() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let quiet = BalanceSettings { act: false, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, quiet);
+    let settings = Some(BalanceSettings::default());
+    let mut host = Script { rounds: Vec::new(), reload_at: 5, stop_at: 10, settings };
+    balancer.run(&mut host, &Live::default()).unwrap();
+    let at_ns: Vec<_> = host.rounds.iter().map(|report| report.at_ns).collect();
+    // The sixth follows the fifth at once, because the settings changed.
+    let expected: Vec<_> = [0, 1, 2, 3, 4, 4, 5, 6, 7, 8].map(|s| s * S).into();
+    assert_eq!(at_ns, expected);
+    assert_eq!(moved(&host.rounds[..5]), 0);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+    assert!(paper.now_ns() >= 8 * S);
+}
+
+/// Goal: asked to stop in the middle, nothing more is begun, and what is on its way is told.
+#[test]
+fn a_stopped_round_begins_nothing() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let live = Live::default();
+    live.stop();
+    for _ in 0..5 {
+        balancer.round(&live).unwrap();
+        paper.sleep_ns(S);
+    }
+    assert_eq!(paper.sheet(pid(7)).unwrap().calls, 0);
+    rounds(&paper, &mut balancer, 10);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+}
+
+/// Goal: what it would do with a process is told with its numbers.
+#[test]
+fn a_process_is_explained() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let settings = BalanceSettings { act: false, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    balancer.look_first(pid(7));
+    balancer.warm_up(&Live::default()).unwrap();
+    assert!(balancer.explain(pid(7)).is_none(), "nothing is decided yet");
+    assert_eq!(balancer.why_undecided(pid(7)), Undecided::NoLoad);
+    assert_eq!(balancer.why_undecided(pid(8)), Undecided::NotThere);
+    balancer.round(&Live::default()).unwrap();
+    let row = balancer.explain(pid(7)).unwrap();
+    assert_eq!(row.home, Some(Home::Node(NodeId(0))));
+    assert_eq!((row.numbers.pages, row.numbers.pages_away), (PAGES, PAGES));
+    assert!(row.numbers.gain_ns > row.numbers.cost_ns);
+    assert!(balancer.explain(pid(8)).is_none());
+}

@@ -1,0 +1,191 @@
+//! What may come between looking and acting.
+
+use nodeward_engine::balance::{BalanceSettings, News, RoundReport, Short};
+use nodeward_machine::Life;
+use nodeward_machine::paper::Sheet;
+use nodeward_model::NodeId;
+use nodeward_policy::home::Reason;
+
+use crate::stage::*;
+
+fn news(reports: &[RoundReport]) -> Vec<&News> {
+    reports.iter().flat_map(|report| &report.news).collect()
+}
+
+/// Goal: a process that ends or calls exec before any of its moves is told as gone, and the others
+/// are brought home all the same.
+#[test]
+fn processes_end_at_any_call() {
+    for life in [Life::Exited, Life::Replaced] {
+        for call in 0..5 {
+            let paper = with(Sheet { fate: Some((call, life)), ..sheet([0, PAGES], 0, "0-3") });
+            paper.start(pid(8), sheet([0, PAGES], 0, "0-3"));
+            let settings =
+                BalanceSettings { budget_bytes_per_s: 8 << 20, ..BalanceSettings::default() };
+            let mut balancer = balancer(&paper, settings);
+            let reports = rounds(&paper, &mut balancer, 40);
+            let on = paper.sheet(pid(8)).unwrap().residency();
+            assert_eq!(on, [(NodeId(0), PAGES)].into(), "{life:?} before call {call}");
+            let of_gone = reports.iter().flat_map(|report| &report.processes);
+            let mut shorts = of_gone.filter(|row| row.pid == pid(7)).map(|row| row.done.short);
+            assert!(call == 0 || shorts.any(|short| short == Some(Short::Gone)), "call {call}");
+            assert_eq!(news(&reports), [&News::NodeCame { node: NodeId(0) }; 0]);
+        }
+    }
+}
+
+/// Goal: a thread whose affinity is changed by its program while it is nudged keeps what the
+/// program said, and is told as changed.
+#[test]
+fn affinity_changes_between_narrow_and_restore() {
+    let changes_affinity = Some((0, cpus("0-1")));
+    let paper = with(Sheet { changes_affinity, ..sheet([0, PAGES], 0, "0-7") });
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 10);
+    let changed: u32 =
+        reports.iter().flat_map(|r| &r.processes).map(|row| row.done.threads_changed).sum();
+    assert_eq!(changed, 1);
+    assert_eq!(paper.sheet(pid(7)).unwrap().threads[&1].cpus, cpus("0-1"));
+}
+
+/// Goal: what is frozen is left alone until it runs again.
+#[test]
+fn frozen_processes_wait() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    paper.change(pid(7), |sheet| sheet.frozen = true);
+    let reports = rounds(&paper, &mut balancer, 10);
+    assert_eq!(row(&reports[9], 7).reason, Reason::Frozen);
+    assert_eq!((paper.sheet(pid(7)).unwrap().placements, runs_on(&paper)), (0, 0));
+    paper.change(pid(7), |sheet| sheet.frozen = false);
+    rounds(&paper, &mut balancer, 10);
+    assert_eq!(runs_on(&paper), 1);
+}
+
+/// Goal: memory goes only where the cpuset allows, though the threads are elsewhere.
+#[test]
+fn cpusets_are_obeyed() {
+    let forbidden = [NodeId(0)].into();
+    let paper = with(Sheet { forbidden, ..sheet([0, PAGES], 0, "0-3") });
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 20);
+    assert_eq!((residency(&paper), moved(&reports)), ([0, PAGES], 0));
+    assert!(reports[19].settled);
+}
+
+/// Goal: who is denied is told once, in all rounds together, and the others are balanced.
+#[test]
+fn permission_denied_is_told_once() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    for number in [8, 9] {
+        let denied = Some("run as root".to_owned());
+        paper.start(pid(number), Sheet { denied, ..sheet([0, PAGES], 0, "0-7") });
+    }
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 20);
+    let expected = News::Denied { pids: vec![pid(8), pid(9)], need: "run as root".to_owned() };
+    assert_eq!(news(&reports), [&expected]);
+    assert_eq!(runs_on(&paper), 1);
+}
+
+/// Goal: a right that is lost between the look and the move is told once; the process is then
+/// barred.
+#[test]
+fn rights_may_be_lost_meanwhile() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let settings = BalanceSettings { budget_bytes_per_s: 4 << 20, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    let before = rounds(&paper, &mut balancer, 4);
+    paper.change(pid(7), |sheet| sheet.denied = Some("be root".to_owned()));
+    let after = rounds(&paper, &mut balancer, 10);
+    assert!((1..PAGES).contains(&moved(&before)));
+    assert_eq!(moved(&after), 0);
+    let expected = News::Denied { pids: vec![pid(7)], need: "be root".to_owned() };
+    assert_eq!(news(&after), [&expected]);
+}
+
+/// Goal: a node that goes offline is told, gets nothing, and is used again when it is back.
+#[test]
+fn nodes_come_and_go() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    round(&paper, &mut balancer);
+    paper.set_offline(NodeId(1), true);
+    let without = rounds(&paper, &mut balancer, 5);
+    assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
+    paper.set_offline(NodeId(1), false);
+    let with_it = rounds(&paper, &mut balancer, 30);
+    assert_eq!(runs_on(&paper), 1);
+    assert_eq!(news(&without), [&News::NodeLeft { node: NodeId(1) }]);
+    assert_eq!(news(&with_it), [&News::NodeCame { node: NodeId(1) }]);
+}
+
+/// Goal: whatever the clock does, loads stay loads and budgets stay budgets.
+#[test]
+fn clocks_may_jump() {
+    let paper = with(sheet([0, 4 * PAGES], 0, "0-3"));
+    let settings = BalanceSettings {
+        process_budget_bytes_per_s: 8 << 20, // 2048 pages a second
+        ..BalanceSettings::default()
+    };
+    let mut balancer = balancer(&paper, settings);
+    rounds(&paper, &mut balancer, 4);
+    for clock_ns in [0, 3600 * S, u64::MAX / 2, 5 * S, 5 * S] {
+        paper.set_clock_ns(clock_ns);
+        let report = round(&paper, &mut balancer);
+        assert!(report.moved_pages <= 2048 + 512, "{} pages", report.moved_pages);
+        let loads = report.processes.iter().map(|row| row.numbers.load_ppm);
+        assert!(loads.max().unwrap_or(0) <= 1_000_000);
+    }
+    rounds(&paper, &mut balancer, 60);
+    assert_eq!(residency(&paper), [4 * PAGES, 0]);
+}
+
+/// Goal: two rounds at the same moment, with no time between them, do no harm.
+#[test]
+fn no_time_may_pass() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    for _ in 0..5 {
+        balancer.round(&nodeward_engine::Live::default()).unwrap();
+    }
+    rounds(&paper, &mut balancer, 10);
+    assert_eq!(runs_on(&paper), 1);
+}
+
+/// Goal: a node that fills up while memory goes there is not filled to the last page: the move
+/// ends for pressure, a hundredth of the node stays free.
+#[test]
+fn moves_end_under_memory_pressure() {
+    // A node of 4 GiB has 1,048,576 pages; a hundredth is 10,485. There is room for 3,000 more.
+    let free = [(NodeId(0), 13_485)].into();
+    let paper = with(Sheet { free, ..sheet([0, PAGES], 0, "0-3") });
+    // The decision's own margin is out of the way.
+    let mut settings = BalanceSettings::default();
+    settings.rules.margin_ppm = 0;
+    let mut balancer = balancer(&paper, settings);
+    let reports = rounds(&paper, &mut balancer, 30);
+    let left = paper.sheet(pid(7)).unwrap().free_pages_min[&NodeId(0)];
+    // A stretch that is begun is brought to its end: 64 MiB are more than all of it here.
+    assert!(left >= 13_485 - PAGES, "{left}");
+    assert!(moved(&reports) <= PAGES);
+    let shorts = reports.iter().flat_map(|report| &report.processes).map(|row| row.done.short);
+    assert!(shorts.flatten().all(|short| short == Short::Pressure), "nothing else held it up");
+}
+
+/// Goal: pages that somebody holds stay, are told with their reason, and are not tried for ever.
+#[test]
+fn pinned_pages_are_given_up() {
+    let mut pinned = sheet([0, PAGES], 0, "0-3");
+    pinned.pinned = (16..16 + PAGES / 2).collect();
+    let paper = with(pinned);
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 120);
+    assert_eq!(residency(&paper), [PAGES / 2, PAGES / 2]);
+    let calls = paper.sheet(pid(7)).unwrap().calls;
+    rounds(&paper, &mut balancer, 600);
+    assert_eq!(paper.sheet(pid(7)).unwrap().calls, calls, "ten more minutes, no more tries");
+    let told = reports.iter().flat_map(|report| &report.processes);
+    assert!(told.clone().any(|row| row.done.short == Some(Short::Refused)));
+    assert!(told.clone().any(|row| row.done.pages_away_after == Some(PAGES / 2)));
+}

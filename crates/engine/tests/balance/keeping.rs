@@ -1,0 +1,164 @@
+//! What is written down: the ledger of moves, and what a restart goes on with.
+
+use std::sync::Arc;
+
+use nodeward_engine::balance::{
+    BalanceSettings, Balancer, Keep, Memory, News, RoundReport, state_file,
+};
+use nodeward_machine::paper::Paper;
+use nodeward_model::Wanted;
+use nodeward_wire::ledger::{Limits, State, Store};
+use nodeward_wire::state::StateFile;
+use tempfile::TempDir;
+
+use crate::stage::*;
+
+/// Where things are kept in a directory.
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn state(&self) -> StateFile {
+        state_file(self.dir.path().join("balance.state"))
+    }
+
+    fn store(&self) -> Store {
+        Store::new(self.dir.path().join("ledger"), Limits::default())
+    }
+
+    fn keep(&self) -> Keep {
+        Keep {
+            state: Some(self.state()),
+            ledger: Some(self.store()),
+            unix_ms: || 1000,
+            command: ["nodeward", "balance"].map(str::to_owned).into(),
+        }
+    }
+
+    /// A balancer that goes on with what is kept here.
+    fn start(&self, paper: &Arc<Paper>, settings: BalanceSettings) -> Balancer {
+        let memory: Option<Memory> = self.state().read().unwrap();
+        let machine = machine(paper);
+        let mut balancer = Balancer::new(machine, &Wanted::default(), settings, memory).unwrap();
+        balancer.keep(self.keep());
+        balancer
+    }
+}
+
+fn slow() -> BalanceSettings {
+    BalanceSettings { process_budget_bytes_per_s: 4 << 20, ..BalanceSettings::default() }
+}
+
+/// Goal: a move over several rounds is one operation, with who wanted it and why.
+#[test]
+fn moves_are_in_the_ledger() {
+    let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
+    let mut balancer = place.start(&paper, slow());
+    rounds(&paper, &mut balancer, 20);
+    drop(balancer);
+    let [summary] = &place.store().list().unwrap()[..] else { panic!("one operation") };
+    let outline = summary.outline.as_ref().unwrap();
+    assert_eq!((outline.moved_pages, outline.open_pages), (PAGES, 0));
+    assert_eq!(outline.header.processes[0].pid, pid(7));
+    let why = outline.why.as_ref().unwrap();
+    assert_eq!((&*why.by, &*why.reason), ("balance", "pays"));
+    assert!(why.words.starts_with("4096 pages from node 1 to 0: saves "), "{}", why.words);
+    let State::Ended(end) = &outline.state else { panic!("{:?}", outline.state) };
+    assert_eq!((end.account.moved, end.interrupted), (PAGES, false));
+}
+
+/// Goal: killed after any round, what was learnt is as it was; the next one goes on with the same
+/// numbers and homes, and no page moves twice.
+#[test]
+fn a_killed_balancer_goes_on() {
+    for killed_after in 1..16 {
+        let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
+        let mut first = place.start(&paper, slow());
+        let before = rounds(&paper, &mut first, killed_after);
+        let memory = first.memory();
+        // Not even destructors run.
+        std::mem::forget(first);
+        let mut second = place.start(&paper, slow());
+        assert_eq!(second.memory(), memory, "after round {killed_after}");
+        let after = rounds(&paper, &mut second, 60);
+        assert_eq!(residency(&paper), [PAGES, 0], "after round {killed_after}");
+        assert_eq!(moved(&before) + moved(&after), PAGES);
+        let entity = |reports: &[RoundReport]| {
+            let rows = reports.iter().flat_map(|report| &report.processes);
+            rows.filter(|row| row.home.is_some()).map(|row| row.entity).next_back()
+        };
+        if let Some(number) = entity(&before) {
+            assert_eq!(entity(&after), Some(number), "after round {killed_after}");
+        }
+    }
+}
+
+/// Goal: what another boot of the machine left is not believed, because its pids mean others; but
+/// no number is given twice.
+#[test]
+fn another_boot_begins_anew() {
+    let (paper, place) = (with(sheet([PAGES, 0], 0, "0-7")), Place::new());
+    let mut first = place.start(&paper, BalanceSettings::default());
+    let before = rounds(&paper, &mut first, 5);
+    let memory = Memory { boot: "another".to_owned(), ..first.memory() };
+    drop(first);
+    place.state().write(&memory).unwrap();
+    let mut second = place.start(&paper, BalanceSettings::default());
+    let after = rounds(&paper, &mut second, 5);
+    assert!(row(&after[4], 7).entity > row(&before[4], 7).entity);
+}
+
+/// Goal: what does not change is not written again.
+#[test]
+fn the_state_is_written_when_it_changed() {
+    let (paper, place) = (with(sheet([PAGES, 0], 0, "0-7")), Place::new());
+    let mut balancer = place.start(&paper, BalanceSettings::default());
+    rounds(&paper, &mut balancer, 5);
+    let memory: Memory = place.state().read().unwrap().unwrap();
+    assert_eq!(memory, balancer.memory());
+    assert_eq!(memory.known.len(), 1);
+}
+
+/// Goal: without room on the disk memory still comes home; each trouble is told once.
+#[test]
+fn a_full_disk_stops_nothing() {
+    let (paper, place) = (paper(), Place::new());
+    for number in [7, 8, 9] {
+        paper.start(pid(number), sheet([0, PAGES], 0, "0-3"));
+    }
+    // A file stands where the directory should be: nothing can be written, as root neither.
+    let file = place.dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let mut balancer = balancer(&paper, slow());
+    balancer.keep(Keep {
+        state: Some(state_file(file.join("balance.state"))),
+        ledger: Some(Store::new(file.join("ledger"), Limits::default())),
+        ..place.keep()
+    });
+    let reports = rounds(&paper, &mut balancer, 60);
+    assert_eq!(moved(&reports), 3 * PAGES);
+    let news: Vec<_> = reports.iter().flat_map(|report| &report.news).collect();
+    let of_ledger = |news: &&&News| matches!(news, News::Ledger { .. });
+    let of_state = |news: &&&News| matches!(news, News::State { .. });
+    assert_eq!(news.iter().filter(of_ledger).count(), 1, "{news:?}");
+    assert_eq!((news.iter().filter(of_state).count(), news.len()), (1, 2), "{news:?}");
+}
+
+/// Goal: a ledger that becomes full while a process is on its way is told, and the move goes on.
+#[test]
+fn a_full_ledger_stops_nothing() {
+    let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
+    let mut balancer = balancer(&paper, slow());
+    let limits = Limits { operation_bytes: 400, ..Limits::default() };
+    let store = Store::new(place.dir.path().join("ledger"), limits);
+    balancer.keep(Keep { ledger: Some(store), state: None, ..place.keep() });
+    let reports = rounds(&paper, &mut balancer, 60);
+    assert_eq!(moved(&reports), PAGES);
+    let news: Vec<_> = reports.iter().flat_map(|report| &report.news).collect();
+    assert!(matches!(news[..], [News::Ledger { .. }]), "{news:?}");
+}

@@ -1,0 +1,93 @@
+//! The two rates of looking, and which processes are which.
+
+use nodeward_engine::balance::BalanceSettings;
+use nodeward_machine::paper::Sheet;
+use nodeward_model::{CpuId, Mapping, MappingKind, NodeId, Page, Range};
+
+use crate::stage::*;
+
+/// Goal: where nothing changes, nobody is looked into; after ten minutes the count is what it was.
+#[test]
+fn a_steady_machine_is_not_looked_into() {
+    let paper = with(sheet([PAGES, 0], 0, "0-7"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    rounds(&paper, &mut balancer, 20);
+    let looks = paper.sheet(pid(7)).unwrap().looks;
+    let reports = rounds(&paper, &mut balancer, 600);
+    assert_eq!(paper.sheet(pid(7)).unwrap().looks, looks);
+    assert!(looks > 0 && reports.iter().all(|report| report.looked == 0 && report.settled));
+}
+
+/// Goal: memory that grew somewhere else is seen and brought home.
+#[test]
+fn growth_is_mopped_up() {
+    let paper = with(sheet([PAGES, 0], 0, "0-3"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    rounds(&paper, &mut balancer, 10);
+    let first = 1 << 20; // a page number far behind the others
+    paper.change(pid(7), |sheet| {
+        sheet.pages.extend((first..first + PAGES).map(|number| (number, Page::on(NodeId(1)))));
+        sheet.mappings.push(Mapping {
+            range: Range::new(first * 4096, (first + PAGES) * 4096),
+            kind: MappingKind::Anonymous,
+            shared: false,
+            huge_page_bytes: None,
+            path: String::new(),
+        });
+    });
+    let reports = rounds(&paper, &mut balancer, 70);
+    assert_eq!(residency(&paper), [2 * PAGES, 0]);
+    assert_eq!(moved(&reports), PAGES);
+}
+
+/// Goal: a process that runs elsewhere is looked into again, but not each time: one that never
+/// rests is looked into ever more rarely.
+#[test]
+fn restless_threads_cost_few_looks() {
+    let paper = with(sheet([PAGES / 2, PAGES / 2], 0, "0-7"));
+    let settings = BalanceSettings { act: false, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    let mut looked = 0;
+    for second in 0..300 {
+        looked += round(&paper, &mut balancer).looked;
+        let cpu = CpuId(if second % 2 == 0 { 4 } else { 0 });
+        paper.change(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().cpu = cpu);
+    }
+    // After 1, 2, 4, ... 32 s, then every 60 s: about 6 + 237 / 60; one more or two as seconds fall.
+    assert!((5..=13).contains(&looked), "{looked}");
+}
+
+/// Goal: a process that gets the pid of one that ended is another, with another number, and its
+/// CPU time is its own.
+#[test]
+fn a_pid_that_comes_back_is_another_process() {
+    let paper = with(sheet([PAGES, 0], 0, "0-7"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let before = rounds(&paper, &mut balancer, 10);
+    paper.end(pid(7));
+    // It ran for 40 s less, and has its memory on the other node.
+    let mut other = sheet([0, PAGES], 0, "0-7");
+    other.threads.get_mut(&1).unwrap().ran_ns = 20 * S;
+    paper.start(pid(7), Sheet { started_ticks: 9, ..other });
+    let after = rounds(&paper, &mut balancer, 10);
+    let entity = |report| row(report, 7).entity;
+    assert_ne!(entity(&before[9]), entity(&after[9]));
+    assert_eq!(entity(&before[2]), entity(&before[9]), "while it lives its number stays");
+    assert!(after.iter().all(|report| report.processes.len() <= 1));
+    let loads = after.iter().flat_map(|report| &report.processes).map(|row| row.numbers.load_ppm);
+    assert!(loads.max().unwrap() <= 1_000_000);
+    assert_eq!(row(&after[9], 7).home.as_ref().unwrap().thread_nodes(), "1".parse().unwrap());
+}
+
+/// Goal: processes that ran for less than a second are not looked into, nor given a home.
+#[test]
+fn the_young_are_left_alone() {
+    let mut young = sheet([0, PAGES], 0, "0-7");
+    let thread = young.threads.get_mut(&1).unwrap();
+    (thread.ran_ns, thread.busy_milli) = (0, 10);
+    let paper = with(young);
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 90);
+    assert!(reports.iter().all(|report| report.looked == 0)); // 90 s x 10 / 1000 = 0.9 s
+    assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
+}

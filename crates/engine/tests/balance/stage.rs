@@ -1,0 +1,85 @@
+//! A machine of two nodes with four CPUs each, and processes on it.
+
+use std::sync::Arc;
+
+use nodeward_engine::Live;
+use nodeward_engine::balance::{BalanceSettings, Balancer, ProcessRow, RoundReport};
+use nodeward_machine::Machine;
+use nodeward_machine::paper::{Paper, PaperThread, Sheet};
+use nodeward_model::{CpuId, Cpumask, NodeId, Page, Pid, Wanted};
+
+pub const S: u64 = 1_000_000_000;
+/// Pages of a process: 16 MiB, which a horizon of 10 s always pays for.
+pub const PAGES: u64 = 4096;
+
+pub fn pid(number: u32) -> Pid {
+    Pid::new(number).unwrap()
+}
+
+pub fn cpus(list: &str) -> Cpumask {
+    list.parse().unwrap()
+}
+
+/// Pages on node 0 and then on node 1.
+pub fn pages(on: [u64; 2]) -> Vec<Page> {
+    let of = |node: u32| vec![Page::on(NodeId(node)); on[node as usize] as usize];
+    [of(0), of(1)].concat()
+}
+
+/// A process with a busy thread on a CPU, which may run on these, and pages on both nodes. It ran
+/// for long.
+pub fn sheet(on: [u64; 2], cpu: u32, may: &str) -> Sheet {
+    let thread = PaperThread { cpu: CpuId(cpu), cpus: cpus(may), ran_ns: 60 * S, busy_milli: 1000 };
+    Sheet { threads: [(1, thread)].into(), ..Sheet::of(&pages(on)) }
+}
+
+pub fn paper() -> Arc<Paper> {
+    Arc::new(Paper::shaped(true, "2n 4c 1t 4GiB"))
+}
+
+/// A machine with one process, pid 7.
+pub fn with(sheet: Sheet) -> Arc<Paper> {
+    let paper = paper();
+    paper.start(pid(7), sheet);
+    paper
+}
+
+pub fn balancer(paper: &Arc<Paper>, settings: BalanceSettings) -> Balancer {
+    Balancer::new(machine(paper), &Wanted::default(), settings, None).unwrap()
+}
+
+pub fn machine(paper: &Arc<Paper>) -> Arc<dyn Machine> {
+    let paper: Arc<Paper> = Arc::clone(paper);
+    paper
+}
+
+/// A round, and the time to the next one.
+pub fn round(paper: &Paper, balancer: &mut Balancer) -> RoundReport {
+    let report = balancer.round(&Live::default()).unwrap();
+    paper.sleep_ns(report.interval_ns);
+    report
+}
+
+pub fn rounds(paper: &Paper, balancer: &mut Balancer, count: usize) -> Vec<RoundReport> {
+    (0..count).map(|_| round(paper, balancer)).collect()
+}
+
+/// Pages of process 7 on both nodes.
+pub fn residency(paper: &Paper) -> [u64; 2] {
+    let on = paper.sheet(pid(7)).unwrap().residency();
+    [0, 1].map(|node| on.get(&NodeId(node)).copied().unwrap_or(0))
+}
+
+/// The node of the thread of process 7.
+pub fn runs_on(paper: &Paper) -> u32 {
+    paper.sheet(pid(7)).unwrap().threads[&1].cpu.0 / 4
+}
+
+/// What a report says of a process.
+pub fn row(report: &RoundReport, number: u32) -> &ProcessRow {
+    report.processes.iter().find(|row| row.pid == pid(number)).unwrap()
+}
+
+pub fn moved(reports: &[RoundReport]) -> u64 {
+    reports.iter().map(|report| report.moved_pages).sum()
+}

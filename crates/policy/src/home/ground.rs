@@ -1,0 +1,95 @@
+//! The nodes of a snapshot by position, so that everything about them is a list.
+
+use nodeward_model::NodeId;
+
+use super::snapshot::{NodeState, Snapshot};
+use crate::rank::DISTANCE_UNKNOWN;
+
+/// The distance of a node to itself in the firmware's units.
+const DISTANCE_LOCAL: u32 = 10;
+/// Farther than any firmware says (it has 8 bits), so that sums stay small.
+const DISTANCE_MAX: u32 = u16::MAX as u32;
+
+/// A node's position among those that are online, in ascending order of their ids.
+pub(super) type Place = usize;
+
+/// The nodes, and the ways between them.
+pub(super) struct Ground {
+    ids: Vec<NodeId>,
+    states: Vec<NodeState>,
+    far: Vec<Vec<u64>>,
+    stores: Vec<Option<Place>>,
+}
+
+impl Ground {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        let ids: Vec<NodeId> = snapshot.nodes.keys().copied().collect();
+        let states: Vec<NodeState> = snapshot.nodes.values().copied().collect();
+        let distance = |from: NodeId, to: NodeId| {
+            let unknown = if from == to { DISTANCE_LOCAL } else { DISTANCE_UNKNOWN };
+            let known = snapshot.distances.as_ref().and_then(|table| table.get(from, to));
+            u64::from(known.unwrap_or(unknown).min(DISTANCE_MAX))
+        };
+        let row = |&from: &NodeId| ids.iter().map(|&to| distance(from, to)).collect();
+        let far = ids.iter().map(row).collect();
+        let mut ground = Self { ids, states, far, stores: Vec::new() };
+        ground.stores = ground.places().map(|place| ground.nearest_memory(place)).collect();
+        ground
+    }
+
+    /// Where memory of threads on a node goes if they say nothing: to the nearest that has any. A
+    /// node without CPUs holds what is seldom used, and is nobody's.
+    fn nearest_memory(&self, place: Place) -> Option<Place> {
+        if self.states[place].cpus == 0 {
+            return None;
+        }
+        let holds = |&other: &Place| self.states[other].pages > 0;
+        let key = |&other: &Place| (other != place, self.is_tier(other), self.far[place][other]);
+        self.places().filter(holds).min_by_key(key)
+    }
+
+    pub(super) fn places(&self) -> std::ops::Range<Place> {
+        0..self.ids.len()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub(super) fn id(&self, place: Place) -> NodeId {
+        self.ids[place]
+    }
+
+    pub(super) fn place(&self, id: NodeId) -> Option<Place> {
+        self.ids.binary_search(&id).ok()
+    }
+
+    pub(super) fn state(&self, place: Place) -> &NodeState {
+        &self.states[place]
+    }
+
+    /// All that a node's CPUs can do, in millionths of a CPU.
+    pub(super) fn cpus_ppm(&self, place: Place) -> u64 {
+        u64::from(self.states[place].cpus) * 1_000_000
+    }
+
+    /// Where memory of a node's threads belongs; `None` if it has no CPUs, or no node has memory.
+    pub(super) fn store(&self, place: Place) -> Option<Place> {
+        self.stores[place]
+    }
+
+    /// Whether it has memory and no CPUs.
+    pub(super) fn is_tier(&self, place: Place) -> bool {
+        self.states[place].cpus == 0
+    }
+
+    /// The distance of memory on `to` for a CPU of `from`.
+    pub(super) fn far(&self, from: Place, to: Place) -> u64 {
+        self.far[from][to]
+    }
+
+    /// How many nodes have CPUs.
+    pub(super) fn nodes_with_cpus(&self) -> usize {
+        self.states.iter().filter(|state| state.cpus > 0).count()
+    }
+}

@@ -1,0 +1,201 @@
+//! One round of decisions: who is at home where, who gets another home, and what follows from it.
+
+use super::backoff::TIMES_MAX;
+use super::books::{Books, ease};
+use super::ground::Place;
+use super::memory::Hauler;
+use super::plan::{Decision, Plan, Verdict};
+use super::price::Prices;
+use super::reason::Reason;
+use super::seat::{Kept, Seat};
+use super::settle::settle;
+use super::snapshot::Snapshot;
+use super::tell::Teller;
+use super::threads::gather;
+use super::view::View;
+use super::{Homes, even};
+
+/// What is known and decided in a round. All lists have an entry for each entity.
+pub(super) struct Round<'a> {
+    snapshot: &'a Snapshot,
+    prices: Prices<'a>,
+    views: &'a [View<'a>],
+    /// Loads, as the mean of the last looks.
+    loads: &'a [u64],
+    elapsed_ns: u64,
+    seats: Vec<Option<Seat>>,
+    verdicts: Vec<(Verdict, Reason)>,
+}
+
+impl<'a> Round<'a> {
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        prices: Prices<'a>,
+        views: &'a [View<'a>],
+        loads: &'a [u64],
+        elapsed_ns: u64,
+    ) -> Self {
+        let seats = views.iter().map(|_| None).collect();
+        let left = |view: &View| (Verdict::Left, view.refusal.unwrap_or(Reason::TooYoung));
+        let verdicts = views.iter().map(left).collect();
+        Self { snapshot, prices, views, loads, elapsed_ns, seats, verdicts }
+    }
+
+    pub(super) fn decide(mut self, homes: &mut Homes) -> Plan {
+        let Prices { ground, rules } = self.prices;
+        let mut books = Books::new(self.snapshot, ground, rules, self.views, self.loads);
+        let homeless = self.sit_down(homes, &mut books);
+        let settled = settle(&homeless, self.views, self.loads, self.prices, &mut books);
+        let mut changed: Vec<(usize, Reason)> = Vec::new();
+        for (index, seat, reason) in settled {
+            self.seats[index] = Some(seat);
+            changed.push((index, reason));
+        }
+        changed.extend(self.even_out(homes, &mut books));
+        for (index, reason) in changed {
+            self.keep(index, reason, homes);
+        }
+        self.finish(homes, &books)
+    }
+
+    /// Everyone whose home still will do sits there. Returns who has none: those on one node
+    /// before those on several, which take what is left.
+    fn sit_down(&mut self, homes: &Homes, books: &mut Books) -> Vec<usize> {
+        let mut homeless = Vec::new();
+        let mut spread = Vec::new();
+        for (index, view) in self.views.iter().enumerate() {
+            if view.refusal.is_some() {
+                continue;
+            }
+            let kept = homes.kept.get(&view.id());
+            if kept.is_none() && view.entity.run_ns < self.prices.rules.run_ns_min {
+                continue;
+            }
+            match kept.and_then(|kept| self.seat_of(index, kept, books)) {
+                None => homeless.push(index),
+                Some((seat @ Seat::Spread(_), why)) => spread.push((index, seat, why)),
+                Some((seat, why)) => self.take(index, seat, why, books),
+            }
+        }
+        for (index, seat, why) in spread {
+            self.take(index, seat, why, books);
+        }
+        homeless
+    }
+
+    fn take(&mut self, index: usize, seat: Seat, why: Reason, books: &mut Books) {
+        books.enter(&self.views[index], self.loads[index], &seat);
+        self.verdicts[index] = (Verdict::Stays, why);
+        self.seats[index] = Some(seat);
+    }
+
+    /// The seat of a home; `None` if it no longer will do: it is gone, or the entity has grown too
+    /// large for it, or so small that it fits a part of it.
+    fn seat_of(&self, index: usize, kept: &Kept, books: &Books) -> Option<(Seat, Reason)> {
+        let (ground, view) = (self.prices.ground, &self.views[index]);
+        let seat = Seat::of(&kept.home, view, ground)?;
+        let load = self.loads[index];
+        let twice = |ppm: u64| ease(ease(ppm, self.prices.rules), self.prices.rules);
+        let pages = view.pages_all();
+        let memory = |place: Place| ground.store(place).map_or(0, |store| books.capacity(store));
+        let outgrown = match &seat {
+            Seat::One(place) => view.busy_threads > 1 && load > twice(ground.cpus_ppm(*place)),
+            Seat::Spread(places) => places
+                .iter()
+                .all(|&place| 2 * load < ground.cpus_ppm(place) && 2 * pages < memory(place)),
+            Seat::Interleave { .. } => false,
+        };
+        (kept.moves.waits() || !outgrown).then_some((seat, kept.why))
+    }
+
+    /// Moves homes off nodes that were too busy, too full or choked for long enough.
+    fn even_out(&mut self, homes: &mut Homes, books: &mut Books<'a>) -> Vec<(usize, Reason)> {
+        let Prices { ground, rules } = self.prices;
+        let (ns, enough_ns) = (self.elapsed_ns, rules.patience_ns);
+        let is_busy = |place: Place| books.load(place) > books.limit(place);
+        let busy = homes.busy.pass(ns, ground, enough_ns, is_busy);
+        let beyond = |place: Place| ground.store(place).map_or(0, |s| books.pages_beyond(s));
+        let short = homes.short.pass(ns, ground, enough_ns, |place| beyond(place) > 0);
+        let traffic = |place: Place| {
+            let store = ground.store(place);
+            store.and_then(|store| ground.state(store).traffic_ppm).unwrap_or(0)
+        };
+        let is_choked = |place: Place| traffic(place) >= rules.traffic_ppm_max;
+        let choked = homes.choked.pass(ns, ground, enough_ns, is_choked);
+        let waits = |view: &View| homes.kept.get(&view.id()).is_none_or(|kept| kept.moves.waits());
+        let free: Vec<bool> = self.views.iter().map(|view| !waits(view)).collect();
+        let mut evener = even::Evener {
+            prices: self.prices,
+            views: self.views,
+            loads: self.loads,
+            free: &free,
+            books,
+            seats: &mut self.seats,
+        };
+        let mut moved = evener.relieve(&busy);
+        moved.extend(evener.make_room(&short));
+        moved.extend(evener.open_up(&choked));
+        moved
+    }
+
+    /// Notes the new home of an entity, if it is another.
+    fn keep(&mut self, index: usize, reason: Reason, homes: &mut Homes) {
+        let Prices { ground, rules } = self.prices;
+        let (id, load) = (self.views[index].id(), self.loads[index]);
+        let Some(home) = self.seats[index].as_ref().map(|seat| seat.home(ground)) else { return };
+        let first = !homes.kept.contains_key(&id);
+        let kept = homes.kept.entry(id).or_insert_with(|| Kept::new(home.clone(), reason, load));
+        let moves = kept.home != home;
+        let displaced = moves && Seat::of(&kept.home, &self.views[index], ground).is_none();
+        if moves {
+            kept.memory.elsewhere();
+        }
+        if moves || first {
+            kept.home = home;
+            kept.why = if displaced { Reason::Displaced } else { reason };
+        }
+        kept.moves.again(rules.home_wait_ns, TIMES_MAX);
+        let verdict = match (first, moves) {
+            (true, _) => Verdict::Settles,
+            (_, true) => Verdict::Moves,
+            _ => Verdict::Stays,
+        };
+        self.verdicts[index] = (verdict, kept.why);
+    }
+
+    fn finish(self, homes: &mut Homes, books: &Books) -> Plan {
+        let Prices { ground, rules } = self.prices;
+        let (nudges, gatherings) =
+            gather(self.snapshot, ground, rules, self.views, &self.seats, books);
+        let hauler = Hauler {
+            prices: self.prices,
+            views: self.views,
+            loads: self.loads,
+            seats: &self.seats,
+            gatherings: &gatherings,
+            kept: &mut homes.kept,
+        };
+        let (moves, hauls) = hauler.haul();
+        let teller = Teller {
+            prices: self.prices,
+            views: self.views,
+            loads: self.loads,
+            seats: &self.seats,
+            verdicts: &self.verdicts,
+            gatherings: &gatherings,
+            hauls: &hauls,
+            kept: &homes.kept,
+            books,
+        };
+        let decisions = teller.decisions();
+        let settled =
+            moves.is_empty() && !decisions.iter().any(is_open) && !homes.is_restless(rules);
+        Plan { homes: teller.homes(), nudges, moves, decisions, nodes: teller.sums(), settled }
+    }
+}
+
+/// Whether an entity has just got a home, or its memory waits for something that time brings.
+fn is_open(decision: &Decision) -> bool {
+    matches!(decision.verdict, Verdict::Settles | Verdict::Moves)
+        || matches!(decision.memory, Some(Reason::Waits | Reason::NotMeasured))
+}

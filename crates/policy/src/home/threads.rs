@@ -1,0 +1,194 @@
+//! Which threads are brought home now.
+//!
+//! All that are away would be, as exchanging threads between two nodes leaves both as busy as
+//! they were. Where a node would then have more than its CPUs, or more than its share if all are
+//! busy, the lightest stay away: nothing waits for its home while a CPU elsewhere is idle.
+
+use std::collections::BTreeMap;
+
+use super::books::{Books, CPU_PPM, ease};
+use super::ground::{Ground, Place};
+use super::plan::Nudge;
+use super::reason::Reason;
+use super::rules::Rules;
+use super::seat::Seat;
+use super::snapshot::{Reach, Snapshot, Thread};
+use super::view::{View, demand_ppm};
+
+/// What is done about the threads of one entity.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gathering {
+    /// Threads with load that are not where they belong.
+    pub(super) away: u32,
+    /// Those that are brought there.
+    pub(super) nudged: u32,
+    /// Why others are not.
+    pub(super) reason: Option<Reason>,
+    /// Load by node when that is done.
+    pub(super) after: Vec<u64>,
+}
+
+/// A thread that is away from home.
+struct Stray<'a> {
+    index: usize,
+    thread: &'a Thread,
+    from: Option<Place>,
+    to: Place,
+    demand: u64,
+}
+
+/// What nodes would have to do, and may.
+struct Ways<'a> {
+    ground: &'a Ground,
+    reaches: &'a [Reach],
+    load: Vec<u64>,
+    limit: Vec<u64>,
+    narrow: BTreeMap<(usize, Place), u64>,
+    level_ppm: u64,
+}
+
+/// The threads to bring home, and what comes of it for each entity.
+pub(super) fn gather(
+    snapshot: &Snapshot,
+    ground: &Ground,
+    rules: &Rules,
+    views: &[View],
+    seats: &[Option<Seat>],
+    books: &Books,
+) -> (Vec<Nudge>, Vec<Gathering>) {
+    let mut ways = Ways::new(snapshot, ground, rules, views, books);
+    let mut gatherings: Vec<Gathering> = views
+        .iter()
+        .map(|view| Gathering { after: view.ran.clone(), ..Gathering::default() })
+        .collect();
+    let mut strays = Vec::new();
+    for (index, (view, seat)) in views.iter().zip(seats).enumerate() {
+        let Some(seat) = seat else { continue };
+        find_strays(index, view, seat, rules, &mut ways, &mut gatherings[index], &mut strays);
+    }
+    ways.keep_away(&mut strays, &mut gatherings);
+    let nudges = strays.iter().map(|stray| nudge(stray, views, ground, &mut gatherings)).collect();
+    (nudges, gatherings)
+}
+
+/// Notes the threads of an entity that are away from home and may go there, as if they were there.
+fn find_strays<'a>(
+    index: usize,
+    view: &View<'a>,
+    seat: &Seat,
+    rules: &Rules,
+    ways: &mut Ways,
+    gathering: &mut Gathering,
+    strays: &mut Vec<Stray<'a>>,
+) {
+    for thread in &view.entity.threads {
+        let (demand, from) = (demand_ppm(thread), ways.ground.place(thread.node));
+        let at_home = from.is_some_and(|from| seat.threads().contains(&from));
+        if at_home || demand < u64::from(rules.nudge_ppm_min) {
+            continue;
+        }
+        gathering.away += 1;
+        let within_reach = seat.threads().iter().copied().filter(|&to| ways.reaches(thread, to));
+        match within_reach.min_by_key(|&to| (ways.busy(to), to)) {
+            None => gathering.reason = Some(Reason::OutOfReach),
+            Some(to) => {
+                ways.pass(thread, demand, from, Some(to));
+                strays.push(Stray { index, thread, from, to, demand });
+            }
+        }
+    }
+}
+
+fn nudge(stray: &Stray, views: &[View], ground: &Ground, gatherings: &mut [Gathering]) -> Nudge {
+    let gathering = &mut gatherings[stray.index];
+    gathering.nudged += 1;
+    if let Some(from) = stray.from {
+        gathering.after[from] -= stray.demand;
+    }
+    gathering.after[stray.to] += stray.demand;
+    Nudge {
+        entity: views[stray.index].id(),
+        tid: stray.thread.tid,
+        to: [ground.id(stray.to)].into_iter().collect(),
+    }
+}
+
+impl<'a> Ways<'a> {
+    fn new(
+        snapshot: &'a Snapshot,
+        ground: &'a Ground,
+        rules: &Rules,
+        views: &[View],
+        books: &Books,
+    ) -> Self {
+        let level_ppm = ease(books.level_ppm(), rules).max(CPU_PPM);
+        let limit = |place: Place| u64::from(ground.state(place).cpus) * level_ppm;
+        let mut ways = Self {
+            ground,
+            reaches: &snapshot.reaches,
+            load: vec![0; ground.len()],
+            limit: ground.places().map(limit).collect(),
+            narrow: BTreeMap::new(),
+            level_ppm,
+        };
+        for thread in views.iter().flat_map(|view| &view.entity.threads) {
+            ways.pass(thread, demand_ppm(thread), None, ground.place(thread.node));
+        }
+        ways
+    }
+
+    fn reaches(&self, thread: &Thread, place: Place) -> bool {
+        self.cpus(thread, place) > 0
+    }
+
+    fn cpus(&self, thread: &Thread, place: Place) -> u32 {
+        let reach = self.reaches.get(thread.reach);
+        reach.map_or(0, |reach| reach.cpus(self.ground.id(place)))
+    }
+
+    /// How busy each CPU of a node is.
+    fn busy(&self, place: Place) -> u64 {
+        self.load[place] / u64::from(self.ground.state(place).cpus).max(1)
+    }
+
+    /// Load goes from one node to another.
+    fn pass(&mut self, thread: &Thread, demand: u64, from: Option<Place>, to: Option<Place>) {
+        if let Some(from) = from {
+            self.load[from] -= demand;
+            *self.narrow.entry((thread.reach, from)).or_insert(0) -= demand;
+        }
+        if let Some(to) = to {
+            self.load[to] += demand;
+            *self.narrow.entry((thread.reach, to)).or_insert(0) += demand;
+        }
+    }
+
+    /// Whether a node, or those of its CPUs that a thread may use, would have too much to do.
+    fn is_crowded(&self, thread: &Thread, place: Place) -> bool {
+        let with_same_reach = self.narrow.get(&(thread.reach, place)).copied().unwrap_or(0);
+        self.load[place] > self.limit[place]
+            || with_same_reach > u64::from(self.cpus(thread, place)) * self.level_ppm
+    }
+
+    /// Takes strays out until no node has too much to do that it would not have without them, the
+    /// lightest first. What stays away may crowd where it stays, so this is done again as long as
+    /// it changes anything.
+    fn keep_away(&mut self, strays: &mut Vec<Stray>, gatherings: &mut [Gathering]) {
+        strays.sort_by_key(|stray| (stray.demand, stray.index, stray.thread.tid));
+        loop {
+            let before = strays.len();
+            strays.retain(|stray| {
+                let stays = self.is_crowded(stray.thread, stray.to);
+                if stays {
+                    self.pass(stray.thread, stray.demand, Some(stray.to), stray.from);
+                    gatherings[stray.index].reason = Some(Reason::HomeBusy);
+                }
+                !stays
+            });
+            if strays.len() == before {
+                break;
+            }
+        }
+        strays.sort_by_key(|stray| (stray.index, stray.thread.tid));
+    }
+}

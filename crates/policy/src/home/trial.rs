@@ -1,0 +1,151 @@
+//! How moves of an entity's memory went, and when the next one may be.
+//!
+//! A move that was planned is judged by the next measurement. As long as each takes a good part
+//! of what was away, they follow at once. What comes back is moved after a wait that doubles, and
+//! after several moves that brought nothing there are no more until something else changes.
+
+use serde::{Deserialize, Serialize};
+
+use super::backoff::Backoff;
+use super::reason::Reason;
+use super::rules::Rules;
+
+/// A move that takes away less than one in so many of the pages was for nothing.
+const LEAST_PART: u64 = 16;
+
+/// The moves of one entity's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Trial {
+    wait: Backoff,
+    planned: Option<Planned>,
+    /// Moves in a row that brought nothing.
+    vain: u32,
+    /// The last move took a good part of what was away.
+    goes_on: bool,
+    /// What was away when it was given up.
+    given_up: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Planned {
+    measured_ns: u64,
+    away: u64,
+}
+
+impl Trial {
+    /// Time passes.
+    pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
+        self.wait.pass(ns, rules.memory_wait_ns);
+    }
+
+    /// What is away, as measured at a time: judges the last move if that was before.
+    pub(super) fn judge(&mut self, measured_ns: u64, away: u64, rules: &Rules) {
+        let done = |planned: &mut Planned| planned.measured_ns != measured_ns;
+        if let Some(planned) = self.planned.take_if(done) {
+            self.goes_on = away <= planned.away - planned.away.div_ceil(LEAST_PART);
+            self.vain = if self.goes_on { 0 } else { self.vain + 1 };
+            if self.vain >= rules.memory_tries_max {
+                self.given_up = Some(away);
+            }
+        }
+        let changed = |&mut at: &mut u64| away < at / 2 || away / 2 > at;
+        if self.given_up.take_if(changed).is_some() {
+            self.vain = 0;
+        }
+        self.goes_on &= away > 0;
+    }
+
+    /// Why there is no move now; `None` if there may be one.
+    pub(super) fn objection(&self) -> Option<Reason> {
+        if self.given_up.is_some() {
+            Some(Reason::GivenUp)
+        } else if self.planned.is_some() {
+            Some(Reason::NotMeasured)
+        } else if self.wait.waits() && !self.goes_on {
+            Some(Reason::Waits)
+        } else {
+            None
+        }
+    }
+
+    /// How long the next move waits, in nanoseconds.
+    pub(super) fn wait_ns(&self) -> u64 {
+        if self.goes_on { 0 } else { self.wait.left_ns() }
+    }
+
+    /// A move is planned, by what was measured.
+    pub(super) fn plan(&mut self, measured_ns: u64, away: u64, rules: &Rules) {
+        if !self.goes_on {
+            self.wait.again(rules.memory_wait_ns, rules.memory_tries_max);
+        }
+        self.goes_on = false;
+        self.planned = Some(Planned { measured_ns, away });
+    }
+
+    /// The entity gets another home: what was learned at the old one is void, but not the wait.
+    pub(super) fn elsewhere(&mut self) {
+        *self = Self { wait: self.wait, ..Self::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> Rules {
+        Rules { memory_wait_ns: 10, memory_tries_max: 3, ..Rules::default() }
+    }
+
+    /// Goal: a move is repeated only after another measurement, and at once if it got on.
+    #[test]
+    fn moves_that_get_on_follow_each_other() {
+        let (mut trial, rules) = (Trial::default(), rules());
+        trial.judge(1, 1600, &rules);
+        assert_eq!(trial.objection(), None);
+        trial.plan(1, 1600, &rules);
+        trial.judge(1, 1600, &rules);
+        assert_eq!(trial.objection(), Some(Reason::NotMeasured));
+        trial.judge(2, 1500, &rules); // a sixteenth
+        assert_eq!(trial.objection(), None);
+        trial.plan(2, 1500, &rules);
+        trial.judge(3, 1407, &rules); // 93 of 1500, a sixteenth is 93.75
+        assert_eq!(trial.objection(), Some(Reason::Waits));
+        trial.pass(10, &rules);
+        assert_eq!(trial.objection(), None);
+    }
+
+    /// Goal: moves that bring nothing end, and begin again when there is something else to move.
+    #[test]
+    fn moves_for_nothing_end() {
+        let (mut trial, rules) = (Trial::default(), rules());
+        for (measured_ns, wait) in [(1, 10), (2, 20), (3, 40)] {
+            trial.judge(measured_ns, 1000, &rules);
+            assert_eq!(trial.objection(), None);
+            trial.plan(measured_ns, 1000, &rules);
+            assert_eq!(trial.wait_ns(), wait);
+            trial.pass(wait, &rules);
+        }
+        trial.judge(4, 1000, &rules);
+        assert_eq!(trial.objection(), Some(Reason::GivenUp));
+        trial.judge(5, 2000, &rules);
+        assert_eq!(trial.objection(), Some(Reason::GivenUp), "twice as much is not more than that");
+        trial.judge(6, 2002, &rules);
+        assert_eq!(trial.objection(), None);
+    }
+
+    /// Goal: what comes back again and again is moved ever more rarely.
+    #[test]
+    fn what_comes_back_waits_longer() {
+        let (mut trial, rules) = (Trial::default(), rules());
+        let mut waits = Vec::new();
+        for round in 0..6 {
+            trial.judge(2 * round, 1000, &rules);
+            assert_eq!(trial.objection(), None);
+            trial.plan(2 * round, 1000, &rules);
+            trial.judge(2 * round + 1, 0, &rules); // all moved
+            waits.push(trial.wait_ns());
+            trial.pass(trial.wait_ns(), &rules);
+        }
+        assert_eq!(waits, [10, 20, 40, 80, 80, 80], "doubled as often as it may be in vain");
+    }
+}

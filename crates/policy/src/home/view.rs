@@ -1,0 +1,178 @@
+//! An entity with its threads and pages by node, and the nodes that could be its home.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::NodeId;
+
+use super::ground::{Ground, Place};
+use super::reason::Reason;
+use super::rules::Rules;
+use super::snapshot::{Bar, Entity, EntityId, Reach, Snapshot, Thread};
+
+const CPU_PPM: u64 = 1_000_000;
+
+/// An entity of this round.
+pub(super) struct View<'a> {
+    pub(super) entity: &'a Entity,
+    /// What its threads ran or waited for a CPU, in millionths of a CPU.
+    pub(super) load_ppm: u64,
+    /// The same by the node where they ran last.
+    pub(super) ran: Vec<u64>,
+    /// The same by affinity.
+    pub(super) groups: Vec<(usize, u64)>,
+    /// How many threads have any load to speak of.
+    pub(super) busy_threads: u32,
+    /// Its pages by node.
+    pub(super) pages: Vec<u64>,
+    /// Those that can be moved.
+    pub(super) movable: Vec<u64>,
+    /// Those that accesses go to: the active ones, or all if nobody knows which these are.
+    pub(super) accessed: Vec<u64>,
+    /// All of `accessed`, those on nodes that are offline among them.
+    pub(super) accessed_all: u64,
+    /// The nodes that could be its home.
+    pub(super) homes: Vec<Place>,
+    /// The nodes on which each of its busy threads may run, and whose memory it may have: more
+    /// than `homes` if affinity leaves it too few CPUs.
+    pub(super) reachable: Vec<Place>,
+    /// Why it gets no home.
+    pub(super) refusal: Option<Reason>,
+}
+
+/// What a thread wants of a CPU, in millionths.
+pub(super) fn demand_ppm(thread: &Thread) -> u64 {
+    (u64::from(thread.load_ppm) + u64::from(thread.wait_ppm)).min(CPU_PPM)
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(
+        entity: &'a Entity,
+        snapshot: &Snapshot,
+        ground: &Ground,
+        rules: &Rules,
+    ) -> Self {
+        let by_node = |pages: &BTreeMap<NodeId, u64>| by_place(pages, ground);
+        let pages = by_node(&entity.pages);
+        let fixed = by_node(&entity.fixed_pages);
+        let movable = pages.iter().zip(&fixed).map(|(all, fixed)| all.saturating_sub(*fixed));
+        let accessed = active_pages(entity).unwrap_or(&entity.pages);
+        let mut view = Self {
+            entity,
+            load_ppm: 0,
+            ran: vec![0; ground.len()],
+            groups: Vec::new(),
+            busy_threads: 0,
+            movable: movable.collect(),
+            accessed: by_node(accessed),
+            accessed_all: accessed.values().fold(0, |sum, &pages| sum.saturating_add(pages)),
+            pages,
+            homes: Vec::new(),
+            reachable: Vec::new(),
+            refusal: None,
+        };
+        view.count_threads(ground, rules);
+        view.find_homes(snapshot, ground, rules);
+        view.refusal = view.why_none(ground);
+        view
+    }
+
+    pub(super) fn id(&self) -> EntityId {
+        self.entity.id
+    }
+
+    /// Whether it is known which of its pages are active.
+    pub(super) fn knows_active(&self) -> bool {
+        active_pages(self.entity).is_some()
+    }
+
+    /// Pages that are on nodes that are online.
+    pub(super) fn pages_all(&self) -> u64 {
+        self.pages.iter().sum()
+    }
+
+    fn count_threads(&mut self, ground: &Ground, rules: &Rules) {
+        let mut groups = BTreeMap::new();
+        for thread in &self.entity.threads {
+            let demand = demand_ppm(thread);
+            self.load_ppm += demand;
+            *groups.entry(thread.reach).or_insert(0) += demand;
+            self.busy_threads += u32::from(demand >= u64::from(rules.nudge_ppm_min));
+            if let Some(place) = ground.place(thread.node) {
+                self.ran[place] += demand;
+            }
+        }
+        self.groups = groups.into_iter().collect();
+    }
+
+    /// A home has CPUs for every thread that does anything, and memory that it may have. Where an
+    /// affinity leaves fewer CPUs than its threads want, they would crowd there.
+    fn find_homes(&mut self, snapshot: &Snapshot, ground: &Ground, rules: &Rules) {
+        let least = u64::from(rules.nudge_ppm_min);
+        let busy = self.groups.iter().any(|&(_, load)| load >= least);
+        let nowhere = Reach::default();
+        for place in ground.places() {
+            let id = ground.id(place);
+            let may_hold = |store: Place| self.entity.may_hold.contains(ground.id(store));
+            if !ground.store(place).is_some_and(may_hold) {
+                continue;
+            }
+            let cpus = |reach: usize| snapshot.reaches.get(reach).unwrap_or(&nowhere).cpus(id);
+            let wanting = || self.groups.iter().filter(|group| !busy || group.1 >= least);
+            if wanting().all(|&(reach, _)| cpus(reach) > 0) {
+                self.reachable.push(place);
+                let node_cpus = ground.state(place).cpus;
+                let narrow = |&&(reach, load): &&(usize, u64)| {
+                    cpus(reach) < node_cpus && load > u64::from(cpus(reach)) * CPU_PPM
+                };
+                if !wanting().any(|group| narrow(&group)) {
+                    self.homes.push(place);
+                }
+            }
+        }
+    }
+
+    fn why_none(&self, ground: &Ground) -> Option<Reason> {
+        if let Some(bar) = self.entity.bar {
+            return Some(reason_of(bar));
+        }
+        if ground.nodes_with_cpus() < 2 {
+            return Some(Reason::OneNode);
+        }
+        if self.entity.threads.is_empty() {
+            return Some(Reason::NoThreads);
+        }
+        match (self.homes.is_empty(), self.reachable.len()) {
+            (false, _) => None,
+            (true, 0) => Some(Reason::NoNodeAllowed),
+            (true, _) => Some(Reason::NarrowAffinity),
+        }
+    }
+}
+
+fn active_pages(entity: &Entity) -> Option<&BTreeMap<NodeId, u64>> {
+    entity.active_pages.as_ref().filter(|active| active.values().any(|&pages| pages > 0))
+}
+
+fn reason_of(bar: Bar) -> Reason {
+    match bar {
+        Bar::ExplicitPolicy => Reason::ExplicitPolicy,
+        Bar::Frozen => Reason::Frozen,
+        Bar::Denied => Reason::Denied,
+        Bar::Rival => Reason::Rival,
+        Bar::Excluded => Reason::Excluded,
+    }
+}
+
+/// Counts by position; those of nodes that are offline are left out.
+fn by_place(pages: &BTreeMap<NodeId, u64>, ground: &Ground) -> Vec<u64> {
+    let mut list = vec![0; ground.len()];
+    for (&id, &count) in pages {
+        if let Some(place) = ground.place(id) {
+            list[place] = count.min(PAGES_MAX);
+        }
+    }
+    list
+}
+
+/// More than any machine has, so that sums of wrong input do not overflow.
+const PAGES_MAX: u64 = 1 << 48;
