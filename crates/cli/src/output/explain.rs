@@ -12,7 +12,7 @@ use crate::verbs::explain::Would;
 use homes::Told;
 
 /// What was asked for, as paragraphs for people.
-pub fn text(skipped: &[SkipReason], homes: &[Reason], would: Option<&Would>) -> String {
+pub fn text(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> String {
     let skipped = skipped.iter().map(|&reason| {
         paragraph(reason.name(), means(reason), why(reason), what_to_do(reason))
     });
@@ -20,10 +20,7 @@ pub fn text(skipped: &[SkipReason], homes: &[Reason], would: Option<&Would>) -> 
         let Told { means, why, what_to_do } = homes::told(reason);
         paragraph(reason.name(), means, why, what_to_do)
     });
-    let processes = would.into_iter().flat_map(|would| {
-        let of = |row| explained::text(row, &would.report, &would.settings);
-        would.rows.iter().map(of)
-    });
+    let processes = would.iter().map(explained::text);
     processes.chain(skipped).chain(homes).collect::<Vec<_>>().join("\n")
 }
 
@@ -32,7 +29,7 @@ fn paragraph(name: &str, means: &str, why: &str, what_to_do: &str) -> String {
 }
 
 /// The same for programs.
-pub fn json(skipped: &[SkipReason], homes: &[Reason], would: Option<&Would>) -> Value {
+pub fn json(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> Value {
     let skipped = skipped.iter().map(|&reason| {
         one("page", reason.name(), means(reason), why(reason), what_to_do(reason))
     });
@@ -42,9 +39,8 @@ pub fn json(skipped: &[SkipReason], homes: &[Reason], would: Option<&Would>) -> 
     });
     let reasons: Vec<_> = skipped.chain(homes).collect();
     let mut value = json!({ "schema": "nodeward.explain/1", "reasons": reasons });
-    if let Some(would) = would {
-        let rows = would.rows.iter().map(|row| explained::json(row, &would.report));
-        value["processes"] = rows.collect();
+    if !would.is_empty() {
+        value["processes"] = would.iter().map(explained::json).collect();
     }
     value
 }
@@ -181,18 +177,18 @@ mod tests {
     /// Goal: every reason has its own words, and all of them are said.
     #[test]
     fn every_reason_is_explained() {
-        insta::assert_snapshot!(text(&SkipReason::ALL, &[], None));
+        insta::assert_snapshot!(text(&SkipReason::ALL, &[], &[]));
     }
 
     /// Goal: so has every reason of the balancer.
     #[test]
     fn every_reason_of_the_balancer_is_explained() {
-        insta::assert_snapshot!(text(&[], Reason::ALL, None));
+        insta::assert_snapshot!(text(&[], Reason::ALL, &[]));
     }
 
     #[test]
     fn the_json_names_its_schema() {
-        let one = json(&[SkipReason::Pinned], &[Reason::Pays], None);
+        let one = json(&[SkipReason::Pinned], &[Reason::Pays], &[]);
         assert_eq!(one["reasons"][1]["of"], "process");
         assert_eq!(one["schema"], "nodeward.explain/1");
         assert_eq!(one["reasons"][0]["reason"], "pinned");

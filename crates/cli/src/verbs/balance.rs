@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use nodeward_engine::Live;
 use nodeward_engine::balance::{self, BalanceSettings, Balancer, Keep, Memory, RoundReport};
+use nodeward_linux::Linux;
 use nodeward_model::Wanted;
 use nodeward_wire::state::{Error, OnlyOne};
 
@@ -34,10 +35,10 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     let live = Arc::new(Live::default());
     let signals = Signals::catch(&live)?;
     // A simulated machine is no longer there when somebody would go on.
-    let kept = (!simulated && !args.dry_run).then(|| Kept::open()).transpose()?;
+    let kept = (!simulated && !args.dry_run).then(|| Kept::open(&chosen)).transpose()?;
     let machine = chosen.shared();
     let (memory, keep, _lock) = kept.map_or((None, None, None), Kept::parts);
-    let mut balancer = Balancer::new(Arc::clone(&machine), wanted, settings, memory)?;
+    let mut balancer = Balancer::new(Arc::clone(&machine), &wanted, settings, memory)?;
     if let Some(keep) = keep {
         balancer.keep(keep);
     }
@@ -99,7 +100,7 @@ struct Kept {
 
 impl Kept {
     /// Opens it. What cannot be written is told, and balanced is all the same.
-    fn open() -> Result<Self> {
+    fn open(chosen: &Chosen) -> Result<Self> {
         let dir = state::dir()?;
         let lock = match OnlyOne::take(&dir.join("balance.lock")) {
             Ok(lock) => Some(lock),
@@ -112,6 +113,9 @@ impl Kept {
                 None
             }
         };
+        if let Chosen::Here(machine) = chosen {
+            keep_notes(machine, &dir.join("balance.notes"));
+        }
         let file = balance::state_file(dir.join("balance.state"));
         let memory = file.read().unwrap_or_else(|error| {
             eprintln!("nodeward: the balancer begins anew: {:#}", anyhow::Error::new(error));
@@ -126,7 +130,24 @@ impl Kept {
         Ok(Self { memory, keep, lock })
     }
 
+    /// In parts: they are needed in different places.
     fn parts(self) -> (Option<Memory>, Option<Keep>, Option<OnlyOne>) {
         (self.memory, Some(self.keep), self.lock)
+    }
+}
+
+/// Lets a nudge that was under way when a balancer was killed be undone, now and the next time.
+fn keep_notes(machine: &Linux, path: &Path) {
+    match machine.keep_notes(path) {
+        Ok(None) => {}
+        Ok(Some(undone)) => eprintln!(
+            "nodeward: thread {} of process {} was left with too few CPUs when a balancer was \
+             killed; it has them back",
+            undone.tid, undone.pid
+        ),
+        Err(error) => eprintln!(
+            "nodeward: if this balancer is killed, a thread may be left with too few CPUs: {:#}",
+            anyhow::Error::new(error)
+        ),
     }
 }

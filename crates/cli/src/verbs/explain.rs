@@ -1,11 +1,14 @@
 //! `nodeward explain`: reasons, and what the balancer would do with a process.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use nodeward_engine::Live;
-use nodeward_engine::balance::{BalanceSettings, Balancer, ProcessRow, RoundReport};
-use nodeward_machine::Error;
+use nodeward_engine::balance::{
+    BalanceSettings, Balancer, News, ProcessRow, RoundReport, Undecided,
+};
+use nodeward_machine::{Error, Machine};
 use nodeward_model::{Pid, SkipReason, Wanted};
 use nodeward_policy::home::Reason;
 
@@ -31,59 +34,64 @@ pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
     if args.on.machine.is_some() && pids.is_empty() {
         bail!("--machine is for the processes that are explained: name a PID");
     }
-    let would = if pids.is_empty() { None } else { Some(Would::find(args, flag, &pids)?) };
+    let would = processes(args, flag, &pids)?;
     print(&match args.output.json {
-        true => format!("{}\n", explain::json(&skipped, &homes, would.as_ref())),
-        false => explain::text(&skipped, &homes, would.as_ref()),
+        true => format!("{}\n", explain::json(&skipped, &homes, &would)),
+        false => explain::text(&skipped, &homes, &would),
     })?;
     Ok(Exit::Done)
 }
 
-/// What would be done with processes.
+/// Looks at each in turn.
+fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Vec<Would>> {
+    if pids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let settings = Places::of(flag).layer()?.balance.decided(false)?;
+    let machine = Chosen::open(&args.on, args.seed)?.shared();
+    pids.iter().map(|&pid| Would::find(&machine, &settings, pid)).collect()
+}
+
+/// What would be done with a process.
 pub struct Would {
+    /// Which process.
+    pub pid: Pid,
     /// By which settings.
     pub settings: BalanceSettings,
     /// The round in which nothing was done.
     pub report: RoundReport,
-    /// Those that were asked for.
-    pub rows: Vec<ProcessRow>,
+    /// What it says of the process, or why nothing.
+    pub row: Result<ProcessRow, Undecided>,
 }
 
 impl Would {
-    fn find(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Self> {
-        let layer = Places::of(flag).layer()?.balance;
-        let settings = layer.decided(false)?;
-        let machine = Chosen::open(&args.on, args.seed)?.shared();
-        for &pid in pids {
-            machine.hold(pid)?;
-        }
-        // Also those that the settings leave out have a reason, and homes depend on all others.
+    fn find(machine: &Arc<dyn Machine>, settings: &BalanceSettings, pid: Pid) -> Result<Self> {
+        machine.hold(pid)?;
+        // Also those that are not wanted: where there is time for one depends on all others.
         let wanted = Wanted::default();
         let live = Live::default();
-        let mut balancer = Balancer::new(machine, wanted, settings.clone(), None)?;
-        for &pid in pids {
-            balancer.look_first(pid);
-        }
+        let mut balancer =
+            Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
+        balancer.look_first(pid);
         balancer.warm_up(&live)?;
         let report = balancer.round(&live)?;
-        let row = |&pid: &Pid| match balancer.explain(pid) {
+        let row = match balancer.explain(pid) {
             Some(row) => Ok(row.clone()),
-            None => Err(missing(&report, pid)),
+            None => Err(balancer.why_undecided(pid)),
         };
-        let rows = pids.iter().map(row).collect::<Result<_>>()?;
-        Ok(Self { settings, report, rows })
+        match denied(&report, pid) {
+            Some(need) if row.is_err() => {
+                Err(Error::Denied { what: format!("balancing process {pid}"), need }.into())
+            }
+            _ => Ok(Self { pid, settings: settings.clone(), report, row }),
+        }
     }
 }
 
-/// Why a process is in no round: it was not permitted, or it has no memory of its own.
-fn missing(report: &RoundReport, pid: Pid) -> anyhow::Error {
-    use nodeward_engine::balance::News;
-    let denied = report.news.iter().find_map(|news| match news {
-        News::Denied { pid: found, need } if *found == pid => Some(need.clone()),
+/// What would permit us to balance it, if we may not.
+fn denied(report: &RoundReport, pid: Pid) -> Option<String> {
+    report.news.iter().find_map(|news| match news {
+        News::Denied { pids, need } if pids.contains(&pid) => Some(need.clone()),
         _ => None,
-    });
-    match denied {
-        Some(need) => Error::Denied { what: format!("balancing process {pid}"), need }.into(),
-        None => Error::Gone(pid).into(),
-    }
+    })
 }

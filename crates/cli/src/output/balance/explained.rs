@@ -2,51 +2,76 @@
 
 use std::fmt::Write as _;
 
-use nodeward_engine::balance::{BalanceSettings, ProcessRow, RoundReport};
+use nodeward_engine::balance::{BalanceSettings, ProcessRow, RoundReport, Undecided};
 use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_policy::home::{Reason, Verdict};
 use serde_json::{Value, json};
 
 use super::{by_node, cpus, home, words};
+use crate::verbs::explain::Would;
 
 /// For people.
-pub fn text(row: &ProcessRow, report: &RoundReport, settings: &BalanceSettings) -> String {
-    let numbers = &row.numbers;
-    let bytes = |pages: u64| show_bytes(pages * report.page_bytes);
-    let mut text = format!("process {} ({}): {}\n", row.pid, row.name, verdict(row));
-    let mut line = |name: &str, words: &str| {
-        let _ = writeln!(text, "  {name:<8} {words}");
-    };
-    line("why", &reason(row.reason));
-    let at_home = format!(
-        "{} CPUs of work; at home there: {} of {} at most",
-        cpus(numbers.load_ppm),
-        cpus(numbers.node_load_ppm),
-        cpus(numbers.node_limit_ppm)
-    );
-    line("load", if row.home.is_some() { &at_home } else { "no part in any node's" });
-    line("threads", &format!("on nodes {}", by_node(&row.threads, ToString::to_string)));
-    if let Some(words) = threads(row) {
-        line("", &words);
+pub fn text(would: &Would) -> String {
+    match &would.row {
+        Ok(row) => decided(row, &would.report, &would.settings),
+        Err(why) => format!("process {}: nothing is decided: {}\n", would.pid, undecided(*why)),
     }
-    line("memory", &memory(row, &bytes));
-    if row.home.is_some() {
-        line("", &away(row, settings, &bytes));
-    }
-    if numbers.wait_ns > 0 {
-        line("waits", &format!("for {} until its next move", show_ns(numbers.wait_ns)));
-    }
-    if row.counts_wanted {
-        line("counts", "of who uses which page would help: nodeward move PID --hot SOURCE");
-    }
-    text
 }
 
 /// For programs.
-pub fn json(row: &ProcessRow, report: &RoundReport) -> Value {
-    let mut value = json!(row);
-    value["page_bytes"] = json!(report.page_bytes);
-    value
+pub fn json(would: &Would) -> Value {
+    match &would.row {
+        Ok(row) => {
+            let mut value = json!(row);
+            value["page_bytes"] = json!(would.report.page_bytes);
+            value
+        }
+        Err(why) => json!({ "pid": would.pid, "undecided": why }),
+    }
+}
+
+fn undecided(why: Undecided) -> &'static str {
+    match why {
+        Undecided::NotThere => "it has no memory of its own, or it has just ended",
+        Undecided::NoLoad => "it was seen once, and loads are what happens between two looks",
+        Undecided::NotLookedInto => "where its memory is was not looked at; ask again",
+        Undecided::Idle => "it did not run while it was watched; who sleeps needs no home",
+    }
+}
+
+fn decided(row: &ProcessRow, report: &RoundReport, settings: &BalanceSettings) -> String {
+    let numbers = &row.numbers;
+    let bytes = |pages: u64| show_bytes(pages * report.page_bytes);
+    let mut lines = vec![
+        ("why", reason(row.reason)),
+        ("load", load(row)),
+        ("threads", format!("on nodes {}", by_node(&row.threads, ToString::to_string))),
+    ];
+    lines.extend(threads(row).map(|words| ("", words)));
+    lines.push(("memory", memory(row, &bytes)));
+    if row.home.is_some() {
+        lines.push(("", away(row, settings, &bytes)));
+    }
+    if numbers.wait_ns > 0 {
+        lines.push(("waits", format!("for {} until its next move", show_ns(numbers.wait_ns))));
+    }
+    if row.counts_wanted {
+        let words = "of who uses which page would help: nodeward move PID --hot SOURCE";
+        lines.push(("counts", words.to_owned()));
+    }
+    let lines = lines.iter().map(|(name, words)| format!("  {name:<8} {words}\n"));
+    let first = format!("process {} ({}): {}\n", row.pid, row.name, verdict(row));
+    first + &lines.collect::<String>()
+}
+
+fn load(row: &ProcessRow) -> String {
+    let numbers = &row.numbers;
+    let own = format!("{} CPUs", cpus(numbers.load_ppm));
+    if row.home.is_none() {
+        return own;
+    }
+    let (all, most) = (cpus(numbers.node_load_ppm), cpus(numbers.node_limit_ppm));
+    format!("{own}; at home there: {all} CPUs of work, {most} at most")
 }
 
 fn verdict(row: &ProcessRow) -> String {

@@ -1,7 +1,5 @@
 //! What the balancer says once: rivals, nodes that come and go, what is not permitted.
 
-use std::collections::BTreeMap;
-
 use nodeward_engine::balance::News;
 use nodeward_model::{Pid, Rival};
 
@@ -10,11 +8,10 @@ const PIDS_SHOWN: usize = 5;
 
 /// A line for each. Processes that the same thing would help stand in one line.
 pub fn lines(news: &[News], acts_beside_rivals: bool) -> Vec<String> {
-    let mut denied: BTreeMap<&str, Vec<Pid>> = BTreeMap::new();
     let mut lines = Vec::new();
     for one in news {
         match one {
-            News::Denied { pid, need } => denied.entry(need).or_default().push(*pid),
+            News::Denied { pids, need } => lines.push(not_permitted(need, pids)),
             News::RivalCame { rival } => lines.push(came(rival, acts_beside_rivals)),
             News::RivalLeft { rival } => {
                 lines.push(format!("{} no longer balances", who(rival)));
@@ -31,7 +28,6 @@ pub fn lines(news: &[News], acts_beside_rivals: bool) -> Vec<String> {
             )),
         }
     }
-    lines.extend(denied.iter().map(|(need, pids)| not_permitted(need, pids)));
     lines
 }
 
@@ -88,11 +84,11 @@ mod tests {
     /// Goal: a hundred processes that we may not look at are one line for each remedy.
     #[test]
     fn what_is_not_permitted_is_said_in_short() {
-        let denied = |pid, need: &str| {
-            News::Denied { pid: Pid::new(pid).unwrap(), need: need.to_owned() }
+        let denied = |pids: std::ops::Range<u32>, need: &str| News::Denied {
+            pids: pids.map(|pid| Pid::new(pid).unwrap()).collect(),
+            need: need.to_owned(),
         };
-        let mut all: Vec<_> = (1..=100).map(|pid| denied(pid, "run as root")).collect();
-        all.push(denied(200, "run on the host"));
+        let all = [denied(1..101, "run as root"), denied(200..201, "run on the host")];
         assert_eq!(
             lines(&all, false),
             [
