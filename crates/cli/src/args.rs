@@ -1,7 +1,11 @@
 //! The command line, as it was typed. Nothing here looks at the machine.
 
+mod balance;
 mod bench;
+mod config;
+mod explain;
 mod reproduce;
+mod run;
 mod sim;
 mod swarm;
 mod sweep;
@@ -11,15 +15,19 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use nodeward_model::{MappingKind, Pid, Range, SkipReason, Synthetic, units};
+use nodeward_model::{MappingKind, Pid, Range, Synthetic, units};
 use nodeward_wire::ledger::Id;
 
 use crate::examples;
 use crate::exit::Exit;
 use crate::settings::MoveLayer;
 
+pub use balance::BalanceArgs;
 pub use bench::{BenchArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
+pub use config::{ConfigArgs, ConfigVerb, PrintArgs};
+pub use explain::{ExplainArgs, Subject};
 pub use reproduce::{ReproduceArgs, ReproduceFigure};
+pub use run::{HomeChoice, RunArgs};
 pub use sim::{SimArgs, SimVerb};
 pub use swarm::{SwarmArgs, bug_name};
 pub use sweep::SweepArgs;
@@ -51,6 +59,25 @@ pub enum Verb {
     /// in memory is not read.
     #[command(after_long_help = examples::MOVE)]
     Move(MoveArgs),
+    /// Give every process a home node, and keep its threads and its memory there.
+    ///
+    /// Runs until it is told to end (Ctrl-C, SIGTERM), reads its settings again at SIGHUP, and tells
+    /// on standard error each decision that is new. Threads are brought home and then run where they
+    /// may; memory comes home where that saves more than it costs, within a budget. What was
+    /// decided, also each refusal, has a reason, which nodeward explain knows. What memory was moved
+    /// stands in the ledger. With --once or --dry-run: one round, as a table.
+    #[command(after_long_help = examples::BALANCE)]
+    Balance(BalanceArgs),
+    /// Start a program at home: its threads on one node, its memory there as long as there is room.
+    ///
+    /// The program replaces nodeward, so signals and exit code are its own; 127 means that there is
+    /// no such program, 126 that it cannot be started, 125 that its home was refused. That its
+    /// memory is wanted there (set_mempolicy, preferred) passes on to all programs that it starts,
+    /// and so does --pin. Without --pin its threads may go where there is time for them.
+    #[command(after_long_help = examples::RUN)]
+    Run(RunArgs),
+    /// Print settings, and where each of them comes from
+    Config(ConfigArgs),
     /// Take a move back: pages that are still where it put them return to where they were.
     ///
     /// A page that was freed and came back since cannot be told from one that stayed: if it is on
@@ -92,7 +119,11 @@ pub enum Verb {
     /// lists that size themselves (pcp); zen3 are figures of others. A minute on two CPUs for all.
     #[command(after_long_help = examples::REPRODUCE)]
     Reproduce(ReproduceArgs),
-    /// Explain why pages stayed behind: what a reason means, why the kernel does it, what to do
+    /// Explain a reason, or what the balancer would do with a process, and why.
+    ///
+    /// Of a reason: what it means, why it is so, and what to do. Of a process: where its threads and
+    /// its memory are, what would be done with it, why, and the numbers behind that. Nothing is done.
+    #[command(after_long_help = examples::EXPLAIN)]
     Explain(ExplainArgs),
     /// Write the manual pages into a directory
     Man {
@@ -105,17 +136,6 @@ pub enum Verb {
         /// The shell
         shell: Shell,
     },
-}
-
-/// What `explain` is told.
-#[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// Reasons as the account of a move names them; all of them if none is given
-    #[arg(value_name = "REASON", value_parser = named(SkipReason::ALL, SkipReason::name))]
-    pub reasons: Vec<SkipReason>,
-    /// How to print them.
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 /// How results are printed.

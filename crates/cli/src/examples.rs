@@ -136,3 +136,36 @@ Examples:
   The second of four parts, on a machine of its own; in the end all of them as one
     $ nodeward sim sweep two-socket --grid workload.stream.processes=1..32 --shard 2/4 --out 2.csv
     $ nodeward sim sweep --merge 1.csv 2.csv 3.csv 4.csv --out all.csv";
+
+/// Of `balance`.
+pub const BALANCE: &str = "\
+Examples:
+  What would it do here, and why:
+    $ nodeward balance --dry-run
+
+  Balance one kind of program until Ctrl-C, gently:
+    $ nodeward balance --name postgres --budget 100MB/s
+
+  Everything, as a service, with its settings in /etc/nodeward.toml:
+    $ systemctl enable --now nodeward-balance
+
+  On a simulated machine, for ten seconds of its time, each round as JSON:
+    $ nodeward balance --machine sim:numad-2012 --json";
+
+/// Of `run`.
+pub const RUN: &str = "\
+Examples:
+  On the node that has most time and room for it:
+    $ nodeward run ./solver input
+
+  On node 1, and on its CPUs only:
+    $ nodeward run --home 1 --pin -- ./solver --input x";
+
+/// Of `explain`.
+pub const EXPLAIN: &str = "\
+Examples:
+  Why pages stayed behind, as the account of a move names it:
+    $ nodeward explain pinned
+
+  What the balancer would do with process 154, and why:
+    $ nodeward explain 154";

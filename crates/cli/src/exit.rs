@@ -5,19 +5,21 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use nodeward_machine::Error;
-use nodeward_wire::ledger;
+use nodeward_wire::{ledger, state};
 use {nodeward_pager as pager, nodeward_proof as proof};
 
 /// How a command ended. Numbers never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: everything was shown, or every selected page is where it was sent.
+    /// 0: everything was shown, every selected page is where it was sent, or the balancer was told
+    /// to end.
     Done,
     /// 1: some pages stayed behind; the account says why.
     SomeSkipped,
     /// 2: the command line or a settings file cannot be understood.
     BadInput,
-    /// 3: nothing could be done: every page was refused, or this machine cannot do it.
+    /// 3: nothing could be done: every page was refused, this machine cannot do it, or another
+    /// balancer does it already.
     NothingDone,
     /// 4: a privilege is missing.
     NoPermission,
@@ -31,13 +33,19 @@ pub enum Exit {
     Differs,
     /// 9: a checker of the swarm found something.
     Found,
+    /// 125: `run` refused the home that was asked for.
+    NotStarted,
+    /// 126: `run` found the program, and it cannot be started.
+    NoProgram,
+    /// 127: `run` did not find the program.
+    NoSuchProgram,
     /// 130: interrupted by Ctrl-C; what was done until then is in the account.
     Interrupted,
 }
 
 impl Exit {
     /// Every code.
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 14] = [
         Self::Done,
         Self::SomeSkipped,
         Self::BadInput,
@@ -48,6 +56,9 @@ impl Exit {
         Self::Lost,
         Self::Differs,
         Self::Found,
+        Self::NotStarted,
+        Self::NoProgram,
+        Self::NoSuchProgram,
         Self::Interrupted,
     ];
 
@@ -64,6 +75,9 @@ impl Exit {
             Self::Lost => 7,
             Self::Differs => 8,
             Self::Found => 9,
+            Self::NotStarted => 125,
+            Self::NoProgram => 126,
+            Self::NoSuchProgram => 127,
             Self::Interrupted => 130,
         }
     }
@@ -71,16 +85,22 @@ impl Exit {
     /// One line for the manual.
     fn meaning(self) -> &'static str {
         match self {
-            Self::Done => "everything was shown, or every selected page is where it was sent",
+            Self::Done => {
+                "everything was shown, every selected page is where it was sent, or balance was \
+                 told to end"
+            }
             Self::SomeSkipped => "some pages stayed behind; the account says why",
             Self::BadInput => "the command line or a settings file cannot be understood",
-            Self::NothingDone => "every page was refused, or this machine cannot do it",
+            Self::NothingDone => "every page was refused, this machine cannot do it, or a balancer runs",
             Self::NoPermission => "a privilege is missing",
             Self::Gone => "the process does not exist, ended, or was replaced by exec",
             Self::Failed => "the machine failed in another way",
             Self::Lost => "a check found memory that did not hold what was written",
             Self::Differs => "simulations differ that must be the same, or a figure is far off",
             Self::Found => "a checker found a simulated machine on which something does not hold",
+            Self::NotStarted => "run refused its home, and started nothing",
+            Self::NoProgram => "run found the program, and it cannot be started",
+            Self::NoSuchProgram => "run did not find the program; other codes of run are its own",
             Self::Interrupted => "interrupted by Ctrl-C; what was done is in the account",
         }
     }
@@ -100,7 +120,8 @@ impl Exit {
 
 fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     let machine = cause.downcast_ref::<Error>().map(of_machine);
-    machine.or_else(|| of_ledger(cause)).or_else(|| of_proof(cause))
+    let state = || cause.downcast_ref::<state::Error>().map(of_state);
+    machine.or_else(|| of_ledger(cause)).or_else(state).or_else(|| of_proof(cause))
 }
 
 fn of_ledger(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
@@ -108,6 +129,13 @@ fn of_ledger(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         ledger::Error::NoSuchId { .. } => Exit::BadInput,
         _ => Exit::Failed,
     })
+}
+
+fn of_state(error: &state::Error) -> Exit {
+    match error {
+        state::Error::Locked { .. } => Exit::NothingDone,
+        _ => Exit::Failed,
+    }
 }
 
 fn of_machine(error: &Error) -> Exit {

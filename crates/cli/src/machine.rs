@@ -1,6 +1,7 @@
 //! The machine that a verb works on: this one, or a simulated one.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use nodeward_linux::{Linux, nodes};
@@ -45,6 +46,14 @@ impl Chosen {
         match self {
             Self::Here(machine) => machine,
             Self::Simulated(machine) => machine,
+        }
+    }
+
+    /// The same, for whoever keeps it.
+    pub fn shared(self) -> Arc<dyn Machine> {
+        match self {
+            Self::Here(machine) => Arc::new(machine),
+            Self::Simulated(machine) => Arc::new(machine),
         }
     }
 

@@ -8,6 +8,7 @@ mod exit;
 mod hot;
 mod machine;
 mod nodes;
+mod notify;
 mod output;
 mod progress;
 mod settings;
@@ -57,11 +58,14 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
             verbs::migrate::run(args, &settings(cli, args.how)?)
         }
         Verb::Move(args) => verbs::migrate_files::run(args, &settings(cli, args.how)?),
+        Verb::Balance(args) => verbs::balance::run(args, cli.config.as_deref()),
+        Verb::Run(args) => verbs::run::run(args),
+        Verb::Config(args) => verbs::config::run(args, cli.config.as_deref()),
         Verb::Undo(args) => verbs::undo::run(args, settings(cli, args.how)?),
         Verb::Ledger(args) => verbs::ledger::run(args),
         Verb::Show(args) => verbs::show::run(args),
         Verb::Capture => verbs::show::capture(),
-        Verb::Explain(args) => verbs::manual::explain(args),
+        Verb::Explain(args) => verbs::explain::run(args, cli.config.as_deref()),
         Verb::Man { directory } => verbs::manual::pages(directory),
         Verb::Completions { shell } => verbs::manual::completions(*shell),
         Verb::Bench(args) => verbs::bench::run(args),
@@ -71,9 +75,10 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
     }
 }
 
-/// What was typed, over the settings files.
+/// What was typed, over everything else.
 fn settings(cli: &Cli, typed: MoveLayer) -> Result<MoveSettings, SettingsError> {
-    Places::find(cli.config.as_deref(), |name| std::env::var_os(name)).read(typed)
+    let layer = Places::of(cli.config.as_deref()).layer()?;
+    Ok(MoveSettings::decided(typed.over(layer.moving)))
 }
 
 fn report(error: &anyhow::Error) -> Exit {

@@ -1,107 +1,44 @@
-//! Settings: what was typed, over the user's file, over the system's file, over the defaults.
+//! Settings: what was typed, over variables of the environment, over the user's file, over the
+//! system's file, over the defaults.
 //!
-//! The system's file is /etc/nodeward.toml. The user's is $XDG_CONFIG_HOME/nodeward/config.toml
-//! (~/.config where that is not set), or what --config or $NODEWARD_CONFIG names, which then must
-//! exist.
+//! The variable of a setting is its name: NODEWARD_BALANCE_INTERVAL. The system's file is
+//! /etc/nodeward.toml. The user's is $XDG_CONFIG_HOME/nodeward/config.toml (~/.config where that is
+//! not set), or what --config or $NODEWARD_CONFIG names, which then must exist.
 
+mod balance;
+mod moving;
+mod source;
 mod values;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use nodeward_engine::{Jobs, MoveRequest, Order, Selection};
-use nodeward_machine::{Error, Machine};
-use nodeward_model::{Nodemask, Topology};
-use nodeward_policy::workers;
 use serde::Deserialize;
 
-use values::{JobsChoice, RateChoice, StallChoice};
+pub use balance::{BalanceLayer, Named};
+pub use moving::{MoveLayer, MoveSettings};
+pub use source::{Origin, Said, Source};
 
 /// Where the system's settings are.
 pub const SYSTEM_FILE: &str = "/etc/nodeward.toml";
 
-/// How a move is done. One layer: what is absent is decided by the layer below.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct MoveLayer {
-    /// Workers that move pages: a number, or auto for as many as pay
-    #[arg(long, value_name = "N|auto")]
-    pub jobs: Option<JobsChoice>,
-
-    /// Move at most this much per second, such as 500MB/s, or unlimited
-    #[arg(long, value_name = "RATE")]
-    pub rate: Option<RateChoice>,
-
-    /// Hold pages for no longer than this at a time, such as 1ms, or unlimited
-    #[arg(long, value_name = "TIME")]
-    pub stall: Option<StallChoice>,
-}
-
-impl MoveLayer {
-    /// This layer, with gaps filled from the one below.
-    fn over(self, below: Self) -> Self {
-        Self {
-            jobs: self.jobs.or(below.jobs),
-            rate: self.rate.or(below.rate),
-            stall: self.stall.or(below.stall),
-        }
-    }
-}
-
-/// A settings file.
+/// All settings of one source. What is absent is decided by the source below.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct FileSettings {
+pub struct Layer {
     /// How a move is done.
     #[serde(default, rename = "move")]
     pub moving: MoveLayer,
+    /// What the balancer does.
+    #[serde(default)]
+    pub balance: BalanceLayer,
 }
 
-/// How a move is done, decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MoveSettings {
-    /// How many workers move pages.
-    pub jobs: Jobs,
-    /// Bytes per second; unlimited if `None`.
-    pub rate_bytes_per_s: Option<u64>,
-    /// Nanoseconds for which pages are held at a time; unlimited if `None`.
-    pub stall_ns: Option<u64>,
-}
-
-impl MoveSettings {
-    /// Puts the layers on top of each other and the defaults below them.
-    pub fn layered(typed: MoveLayer, user: MoveLayer, system: MoveLayer) -> Self {
-        let layer = typed.over(user).over(system);
-        Self {
-            jobs: layer.jobs.unwrap_or_default().0,
-            rate_bytes_per_s: layer.rate.unwrap_or_default().0,
-            stall_ns: layer.stall.unwrap_or_default().0,
-        }
-    }
-
-    /// A move by workers near the destinations; `orders` are those of each process.
-    ///
-    /// # Errors
-    /// If the machine does not tell on which CPUs we may run.
-    pub fn request(
-        &self,
-        machine: &dyn Machine,
-        topology: &Topology,
-        orders: Vec<Arc<[Order]>>,
-        selection: Selection,
-    ) -> Result<MoveRequest, Error> {
-        let all = orders.iter().flat_map(|orders| orders.iter());
-        let to: Nodemask = all.flat_map(|order| order.pairs.iter()).map(|(_, to)| to).collect();
-        Ok(MoveRequest {
-            cpus: workers::cpus(topology, &to, &machine.usable_cpus()?),
-            orders,
-            selection,
-            jobs: self.jobs,
-            rate_bytes_per_s: self.rate_bytes_per_s,
-            stall_ns: self.stall_ns,
-        })
+impl Layer {
+    /// This layer, with gaps filled from the one below.
+    fn over(self, below: Self) -> Self {
+        Self { moving: self.moving.over(below.moving), balance: self.balance.over(below.balance) }
     }
 }
 
@@ -117,13 +54,56 @@ pub enum SettingsError {
         source: io::Error,
     },
     /// The file does not say what it should. The source shows the line.
-    #[error("the settings in {} are wrong; correct this line", path.display())]
+    #[error("the settings in {} are wrong in {place}; correct it", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// The line, and what is wrong with it.
+        /// The line, and the key if it is one's value that is wrong.
+        place: String,
+        /// What is wrong, and the line itself.
         source: Box<toml::de::Error>,
     },
+    /// A variable or an argument does not say what it should.
+    #[error("{name} is wrong: {message}")]
+    Value {
+        /// The variable, or what was typed.
+        name: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// All sources, the highest first.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    sources: Vec<Source>,
+    /// The files that were looked for, and whether they were there.
+    pub files: Vec<(PathBuf, bool)>,
+}
+
+impl Stack {
+    fn add(&mut self, path: &Path, found: Option<Source>) {
+        self.files.push((path.to_owned(), found.is_some()));
+        self.sources.extend(found);
+    }
+
+    /// What holds below what was typed; each verb lays that over it.
+    pub fn layer(&self) -> Layer {
+        let layers = self.sources.iter().rev().map(|source| source.layer.clone());
+        layers.fold(Layer::default(), |below, above| above.over(below))
+    }
+
+    /// The value of each setting that somebody set, or of all with `defaults`, in the order of the
+    /// file that we ship.
+    pub fn effective(&self, defaults: bool) -> Vec<Said> {
+        let all = Source::defaults().said.into_iter();
+        let by_somebody = |said: Said| {
+            let mut others = self.sources.iter().flat_map(|source| &source.said);
+            let found = others.find(|other| other.key == said.key).cloned();
+            found.or_else(|| defaults.then_some(said))
+        };
+        all.filter_map(by_somebody).collect()
+    }
 }
 
 /// Where settings are read from.
@@ -147,48 +127,81 @@ impl Places {
         Self { user: named.map(|path| (path, true)).or(usual), system: SYSTEM_FILE.into() }
     }
 
-    /// Reads both files and puts them below what was typed.
-    pub fn read(&self, typed: MoveLayer) -> Result<MoveSettings, SettingsError> {
-        let user = match &self.user {
-            Some((path, true)) => file(path, &[])?,
-            // A home that we may not enter (sudo -u) is somebody else's, and so are its settings.
-            Some((path, false)) => file(path, &[ErrorKind::NotFound, ErrorKind::PermissionDenied])?,
-            None => FileSettings::default(),
+    /// Finds them by the --config flag and our own environment.
+    pub fn of(flag: Option<&Path>) -> Self {
+        Self::find(flag, |name| std::env::var_os(name))
+    }
+
+    /// What holds below what was typed, by these files and our own environment.
+    ///
+    /// # Errors
+    /// As [`Places::read`].
+    pub fn layer(&self) -> Result<Layer, SettingsError> {
+        Ok(self.read(&[], |name| std::env::var_os(name))?.layer())
+    }
+
+    /// Reads all sources; `words` are KEY=VALUE that count as typed.
+    ///
+    /// # Errors
+    /// If a file that was named is not there, or one of the sources says what it should not.
+    pub fn read(
+        &self,
+        words: &[(String, String)],
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Stack, SettingsError> {
+        let keys = Source::defaults().said.into_iter().map(|said| said.key);
+        let mut stack = Stack {
+            sources: vec![Source::typed(words)?, Source::environment(keys, variable)?],
+            files: Vec::new(),
         };
-        let system = file(&self.system, &[ErrorKind::NotFound])?;
-        Ok(MoveSettings::layered(typed, user.moving, system.moving))
+        if let Some((path, must_exist)) = &self.user {
+            // A home that we may not enter (sudo -u) is somebody else's, and so are its settings.
+            let usual = [ErrorKind::NotFound, ErrorKind::PermissionDenied];
+            let absence = if *must_exist { &[][..] } else { &usual };
+            stack.add(path, file(path, absence, |path, line| Origin::User { path, line })?);
+        }
+        let system = |path, line| Origin::System { path, line };
+        stack.add(&self.system, file(&self.system, &[ErrorKind::NotFound], system)?);
+        Ok(stack)
     }
 }
 
-/// Reads a file. Errors that are `absence` mean that there are no settings.
-fn file(path: &Path, absence: &[ErrorKind]) -> Result<FileSettings, SettingsError> {
+/// Reads a file; `None` if it has one of the errors that mean that there are no settings.
+fn file(
+    path: &Path,
+    absence: &[ErrorKind],
+    place: fn(PathBuf, usize) -> Origin,
+) -> Result<Option<Source>, SettingsError> {
     match std::fs::read_to_string(path) {
-        Ok(text) => toml::from_str(&text)
-            .map_err(|source| SettingsError::Parse { path: path.into(), source: source.into() }),
-        Err(error) if absence.contains(&error.kind()) => Ok(FileSettings::default()),
+        Ok(text) => Source::file(&text, path, place).map(Some),
+        Err(error) if absence.contains(&error.kind()) => Ok(None),
         Err(source) => Err(SettingsError::Read { path: path.into(), source }),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nodeward_engine::Jobs;
+
     use super::*;
 
+    const NOWHERE: fn(PathBuf, usize) -> Origin = |path, line| Origin::User { path, line };
+
     fn layer(text: &str) -> MoveLayer {
-        toml::from_str::<FileSettings>(&format!("[move]\n{text}")).unwrap().moving
+        toml::from_str::<Layer>(&format!("[move]\n{text}")).unwrap().moving
     }
 
     /// Goal: the file that we ship says what happens without it, for every key there is.
     #[test]
     fn the_sample_file_holds_the_defaults() {
-        let sample = include_str!("../../../packaging/nodeward.toml");
-        let moving = toml::from_str::<FileSettings>(sample).unwrap().moving;
-        assert!(moving.jobs.is_some() && moving.rate.is_some() && moving.stall.is_some());
-        let none = MoveLayer::default;
-        assert_eq!(
-            MoveSettings::layered(none(), none(), moving),
-            MoveSettings::layered(none(), none(), none())
-        );
+        let Layer { moving, balance } = Source::defaults().layer;
+        // A key that is missing leaves a hole, which shows as None.
+        assert!(!format!("{moving:?} {balance:?}").contains(": None"), "{moving:?} {balance:?}");
+        assert_eq!(MoveSettings::decided(moving), MoveSettings::decided(MoveLayer::default()));
+        let none = BalanceLayer::default();
+        assert_eq!(balance.decided(true).unwrap(), none.decided(true).unwrap());
+        let nobody = Named::default();
+        assert_eq!(balance.wanted(&nobody).unwrap(), none.wanted(&nobody).unwrap());
     }
 
     /// Goal: each key is decided by the highest layer that has it, also when it lifts a limit.
@@ -197,29 +210,117 @@ mod tests {
         let system = layer("jobs = 2\nrate = '1GB/s'\nstall = '1ms'");
         let user = layer("rate = '500MB/s'\nstall = 'unlimited'");
         let typed = layer("jobs = 'auto'");
-        let settings = MoveSettings::layered(typed, user, system);
+        let settings = MoveSettings::decided(typed.over(user).over(system));
         assert_eq!(settings.jobs, Jobs::Auto);
         assert_eq!(settings.rate_bytes_per_s, Some(500_000_000));
         assert_eq!(settings.stall_ns, None);
     }
 
-    /// Goal: what is wrong in a file is named with its line; nothing is silently ignored.
+    fn told(text: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodeward.toml");
+        std::fs::write(&path, text).unwrap();
+        let error = anyhow::Error::from(file(&path, &[], NOWHERE).unwrap_err());
+        format!("{error:#}").replace(folder.path().to_str().unwrap(), "")
+    }
+
+    /// Goal: what is wrong in a file is named with its line and its key; nothing is silently
+    /// ignored.
     #[test]
     fn mistakes_are_shown() {
-        for (text, words) in [
-            ("[move]\njob = 2", "unknown field `job`"),
-            ("[moves]\n", "unknown field `moves`"),
-            ("[move]\njobs = 0", "from 1 to"),
-            ("[move]\nrate = '5 parsec'", "a rate such as"),
-            ("[move]\nstall = 5", "a time such as"),
+        for (text, place, words) in [
+            ("[move]\njob = 2", "line 2 (move.job)", "unknown field `job`"),
+            ("\n[moves]\n", "line 2", "unknown field `moves`"),
+            ("[move]\njobs = 0", "line 2 (move.jobs)", "from 1 to"),
+            ("[move]\nrate = '5 parsec'", "line 2 (move.rate)", "a rate such as"),
+            ("[move]\njobs = 2\nstall = 5", "line 3 (move.stall)", "a time such as"),
+            ("[balance]\npin = 'no'", "line 2 (balance.pin)", "neither true nor false"),
+            ("[balance]\nrivals = 'x'", "line 2 (balance.rivals)", "stand-back"),
+            ("[balance]\nnames = [\n'a',\n[]]", "line 4 (balance.names)", ""),
+            ("[balance]\nnames = 7", "line 2 (balance.names)", "an array such as"),
+            ("[balance]\nname = 7", "line 2 (balance.name)", "`names`"),
+            ("interval = '1s'", "line 1", "unknown field `interval`"),
+            ("[balance\n", "line 1", ""),
         ] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("nodeward.toml");
-            std::fs::write(&path, text).unwrap();
-            let error = anyhow::Error::from(file(&path, &[]).unwrap_err());
-            let shown = format!("{error:#}");
-            assert!(shown.contains(words) && shown.contains("line"), "{shown}");
+            let shown = told(text);
+            let expected = format!("/nodeward.toml are wrong in {place}; correct it");
+            assert!(shown.contains(words) && shown.contains(&expected), "{text}: {shown}");
         }
+    }
+
+    /// Goal: each value comes from the highest source that has one, which is named with its line.
+    #[test]
+    fn values_have_origins() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let user = write("user", "[balance]\ninterval = '3s'\nnames = ['a', 'b']\n");
+        let system = write("system", "# x\n[move]\njobs = 3\n[balance]\nhorizon = '5s'\npin = true");
+        let places = Places { user: Some((user, true)), system };
+        let variable = |name: &str| (name == "NODEWARD_BALANCE_PIN").then(|| "false".into());
+        let typed = [("balance.interval".to_owned(), "2s".to_owned())];
+        let stack = places.read(&typed, variable).unwrap();
+        let shown: Vec<_> = stack.effective(false).into_iter().map(shown).collect();
+        assert_eq!(
+            shown.join("\n").replace(folder.path().to_str().unwrap(), ""),
+            "move.jobs = 3 (/system, line 3)\n\
+             balance.interval = \"2s\" (typed)\n\
+             balance.horizon = \"5s\" (/system, line 5)\n\
+             balance.pin = \"false\" ($NODEWARD_BALANCE_PIN)\n\
+             balance.names = [\"a\", \"b\"] (/user, line 3)"
+        );
+        let settings = stack.layer().balance.decided(true).unwrap();
+        assert_eq!((settings.interval_ns, settings.pin), (2_000_000_000, false));
+        assert_eq!(settings.rules.horizon_ns, 5_000_000_000);
+        assert_eq!(stack.effective(true).len(), Source::defaults().said.len());
+    }
+
+    fn shown(Said { key, value, origin }: Said) -> String {
+        format!("{key} = {value} ({origin})")
+    }
+
+    /// Goal: a variable or a word that cannot be meant is named.
+    #[test]
+    fn wrong_variables_and_words_are_named() {
+        let places = Places { user: None, system: "/nonexistent".into() };
+        let variable = |name: &str| (name == "NODEWARD_MOVE_JOBS").then(|| "many".into());
+        let error = places.read(&[], variable).unwrap_err().to_string();
+        assert!(error.starts_with("NODEWARD_MOVE_JOBS is wrong: 'many' is not a number"), "{error}");
+        for (key, words) in [("balance.pinn", "unknown field `pinn`"), ("pin", "unknown field `pin`")] {
+            let typed = [(key.to_owned(), "true".to_owned())];
+            let error = places.read(&typed, |_| None).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    /// Goal: values that contradict the machine or themselves are refused with their key.
+    #[test]
+    fn what_cannot_be_meant() {
+        let decided = |text: &str| {
+            let layer = toml::from_str::<Layer>(&format!("[balance]\n{text}")).unwrap().balance;
+            let error = layer.decided(true).map(drop).and(layer.wanted(&Named::default()).map(drop));
+            format!("{:#}", error.unwrap_err())
+        };
+        assert!(decided("interval = '1ms'").contains("balance.interval is below 100ms"));
+        let user = decided("users = ['nobody-of-this-name']");
+        assert!(user.contains("'nobody-of-this-name' is no user"), "{user}");
+        assert!(decided("except-users = ['nobody-of-this-name']").contains("is no user"));
+    }
+
+    /// Goal: whoever is named on the command line is meant, and not those of the file.
+    #[test]
+    fn the_command_line_chooses_alone() {
+        let text = "[balance]\nnames = ['a']\nusers = [33, 'root']\ncgroups = 'x,y'";
+        let layer = toml::from_str::<Layer>(text).unwrap().balance;
+        let by_file = layer.wanted(&Named::default()).unwrap();
+        assert_eq!((by_file.names, by_file.users), (vec!["a".to_owned()], vec![33, 0]));
+        assert_eq!(by_file.cgroups, [PathBuf::from("x"), PathBuf::from("y")]);
+        let chosen = Named { name: vec!["b".to_owned()], ..Named::default() };
+        let typed = layer.wanted(&chosen).unwrap();
+        assert_eq!((typed.names, typed.users), (vec!["b".to_owned()], vec![]));
     }
 
     fn places(flag: Option<&str>, variables: &[(&str, &str)]) -> (String, bool) {
@@ -253,9 +354,9 @@ mod tests {
         let read = |must_exist| {
             let places =
                 Places { user: Some((nowhere.clone(), must_exist)), system: nowhere.clone() };
-            places.read(MoveLayer::default())
+            places.read(&[], |_| None).map(|stack| stack.layer())
         };
-        assert_eq!(read(false).unwrap().jobs, Jobs::Auto);
+        assert_eq!(read(false).unwrap(), Layer::default());
         assert!(read(true).unwrap_err().to_string().ends_with("by --config"));
     }
 }

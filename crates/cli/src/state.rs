@@ -1,7 +1,8 @@
 //! Where nodeward keeps what outlives a command.
 //!
 //! $NODEWARD_STATE_DIR if it is set; else /var/lib/nodeward for root, and for others
-//! $XDG_STATE_HOME/nodeward (~/.local/state where that is not set).
+//! $XDG_STATE_HOME/nodeward (~/.local/state where that is not set). There are the ledgers of moves
+//! (`ledger/`) and what the balancer goes on with (`balance.*`).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,15 +11,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use nodeward_wire::ledger::{Limits, Store};
 
+/// The directory for all of it, which may be missing yet.
+///
+/// # Errors
+/// If there is no place for it.
+pub fn dir() -> Result<PathBuf> {
+    let is_root = rustix::process::geteuid().is_root();
+    directory(is_root, |name| std::env::var_os(name))
+        .context("there is no home directory for its ledger; set NODEWARD_STATE_DIR")
+}
+
 /// The ledgers of moves.
 ///
 /// # Errors
 /// If there is no place for them.
 pub fn ledgers() -> Result<Store> {
-    let is_root = rustix::process::geteuid().is_root();
-    let dir = directory(is_root, |name| std::env::var_os(name))
-        .context("there is no home directory for its ledger; set NODEWARD_STATE_DIR")?;
-    Ok(Store::new(dir.join("ledger"), Limits::default()))
+    Ok(Store::new(dir()?.join("ledger"), Limits::default()))
 }
 
 /// Milliseconds after 1970.

@@ -27,6 +27,7 @@ pub mod rivals;
 pub mod select;
 pub mod sysfs;
 pub mod trouble;
+pub mod users;
 mod watch;
 
 pub use machine::Linux;

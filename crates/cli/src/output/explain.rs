@@ -1,31 +1,52 @@
-//! What each skip reason means, why the kernel leaves such pages, and what to do.
+//! What each reason means, why it is so, and what to do: of pages that stay, and of decisions of the
+//! balancer.
+
+mod homes;
 
 use nodeward_model::SkipReason;
+use nodeward_policy::home::Reason;
 use serde_json::{Value, json};
 
-/// The reasons as paragraphs for people.
-pub fn text(reasons: &[SkipReason]) -> String {
-    let paragraph = |&reason: &SkipReason| {
-        let (means, why, what_to_do) = (means(reason), why(reason), what_to_do(reason));
-        format!(
-            "{reason}\n  means:      {means}\n  why:        {why}\n  what to do: {what_to_do}\n"
-        )
-    };
-    reasons.iter().map(paragraph).collect::<Vec<_>>().join("\n")
+use super::balance::explained;
+use crate::verbs::explain::Would;
+use homes::Told;
+
+/// What was asked for, as paragraphs for people.
+pub fn text(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> String {
+    let skipped = skipped.iter().map(|&reason| {
+        paragraph(reason.name(), means(reason), why(reason), what_to_do(reason))
+    });
+    let homes = homes.iter().map(|&reason| {
+        let Told { means, why, what_to_do } = homes::told(reason);
+        paragraph(reason.name(), means, why, what_to_do)
+    });
+    let processes = would.iter().map(explained::text);
+    processes.chain(skipped).chain(homes).collect::<Vec<_>>().join("\n")
 }
 
-/// The reasons for programs.
-pub fn json(reasons: &[SkipReason]) -> Value {
-    let one = |&reason: &SkipReason| {
-        json!({
-            "reason": reason,
-            "means": means(reason),
-            "why": why(reason),
-            "what_to_do": what_to_do(reason),
-        })
-    };
-    let reasons: Vec<_> = reasons.iter().map(one).collect();
-    json!({ "schema": "nodeward.explain/1", "reasons": reasons })
+fn paragraph(name: &str, means: &str, why: &str, what_to_do: &str) -> String {
+    format!("{name}\n  means:      {means}\n  why:        {why}\n  what to do: {what_to_do}\n")
+}
+
+/// The same for programs.
+pub fn json(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> Value {
+    let skipped = skipped.iter().map(|&reason| {
+        one("page", reason.name(), means(reason), why(reason), what_to_do(reason))
+    });
+    let homes = homes.iter().map(|&reason| {
+        let Told { means, why, what_to_do } = homes::told(reason);
+        one("process", reason.name(), means, why, what_to_do)
+    });
+    let reasons: Vec<_> = skipped.chain(homes).collect();
+    let mut value = json!({ "schema": "nodeward.explain/1", "reasons": reasons });
+    if !would.is_empty() {
+        value["processes"] = would.iter().map(explained::json).collect();
+    }
+    value
+}
+
+fn one(of: &str, name: &str, means: &str, why: &str, what_to_do: &str) -> Value {
+    json!({ "reason": name, "of": of, "means": means, "why": why, "what_to_do": what_to_do })
 }
 
 /// What the account says by it.
@@ -156,12 +177,19 @@ mod tests {
     /// Goal: every reason has its own words, and all of them are said.
     #[test]
     fn every_reason_is_explained() {
-        insta::assert_snapshot!(text(&SkipReason::ALL));
+        insta::assert_snapshot!(text(&SkipReason::ALL, &[], &[]));
+    }
+
+    /// Goal: so has every reason of the balancer.
+    #[test]
+    fn every_reason_of_the_balancer_is_explained() {
+        insta::assert_snapshot!(text(&[], Reason::ALL, &[]));
     }
 
     #[test]
     fn the_json_names_its_schema() {
-        let one = json(&[SkipReason::Pinned]);
+        let one = json(&[SkipReason::Pinned], &[Reason::Pays], &[]);
+        assert_eq!(one["reasons"][1]["of"], "process");
         assert_eq!(one["schema"], "nodeward.explain/1");
         assert_eq!(one["reasons"][0]["reason"], "pinned");
         assert!(one["reasons"][0]["what_to_do"].as_str().is_some_and(|text| !text.is_empty()));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use nodeward_model::units::show_bytes;
 use nodeward_model::{Identity, NodeId};
-use nodeward_wire::ledger::{Header, Operation, Outline, Run, Runs, State, Summary};
+use nodeward_wire::ledger::{Header, Operation, Outline, Run, Runs, State, Summary, Why};
 use serde_json::{Value, json};
 
 /// All operations, a line each.
@@ -29,6 +29,7 @@ pub fn list_json(list: &[Summary]) -> Value {
     let operation = |summary: &Summary| match &summary.outline {
         Ok(outline) => {
             let mut value = header_json(&outline.header);
+            value["why"] = why_json(outline.why.as_ref());
             value["id"] = json!(summary.id);
             value["bytes"] = json!(summary.bytes);
             value["state"] = state_json(&outline.state);
@@ -57,6 +58,10 @@ pub fn operation_text(operation: &Operation, runs: bool) -> String {
         let _ = writeln!(text, "  ended    {}", time(end.ended_unix_ms));
     }
     let _ = writeln!(text, "  command  {}", header.command.join(" "));
+    if let Some(Why { by, reason, words }) = &operation.why {
+        let _ = writeln!(text, "  by       {by}");
+        let _ = writeln!(text, "  why      {reason}: {words}");
+    }
     if let Some(id) = header.undoes {
         let _ = writeln!(text, "  undoes   {id}");
     }
@@ -82,6 +87,7 @@ pub fn operation_text(operation: &Operation, runs: bool) -> String {
 /// One operation for programs; with every run of it if `runs`.
 pub fn operation_json(operation: &Operation, runs: bool) -> Value {
     let mut value = header_json(&operation.header);
+    value["why"] = why_json(operation.why.as_ref());
     value["schema"] = json!("nodeward.operation/1");
     value["id"] = json!(operation.id);
     value["state"] = state_json(&operation.state);
@@ -105,8 +111,23 @@ fn outline_text(outline: &Outline) -> String {
         "{:<20}  {state:<11} {:>10}  {}",
         time(outline.header.began_unix_ms),
         show_bytes(bytes),
-        outline.header.command.join(" ")
+        wanted_by(outline)
     )
+}
+
+/// The command, or, of what nobody typed, who wanted it and why.
+fn wanted_by(outline: &Outline) -> String {
+    let Some(Why { by, reason, .. }) = &outline.why else {
+        return outline.header.command.join(" ");
+    };
+    let process = |identity: &Identity| format!("{} ({})", identity.name, identity.pid);
+    let processes: Vec<_> = outline.header.processes.iter().map(process).collect();
+    format!("{by}: {reason}: {}", processes.join(", "))
+}
+
+fn why_json(why: Option<&Why>) -> Value {
+    let Some(Why { by, reason, words }) = why else { return Value::Null };
+    json!({ "by": by, "reason": reason, "words": words })
 }
 
 fn header_json(header: &Header) -> Value {

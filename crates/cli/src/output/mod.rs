@@ -1,6 +1,8 @@
 //! Results as text and as JSON.
 
+pub mod balance;
 pub mod bench;
+pub mod config;
 pub mod doctor;
 pub mod explain;
 pub mod files;

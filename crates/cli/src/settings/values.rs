@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use nodeward_engine::Jobs;
+use nodeward_engine::balance::OnRivals;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 /// How many workers: a number, or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,26 @@ pub struct RateChoice(pub Option<u64>);
 /// Nanoseconds, or `unlimited`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StallChoice(pub Option<u64>);
+
+/// Nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeChoice(pub u64);
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch(pub bool);
+
+/// What is done about other balancers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RivalsChoice(pub OnRivals);
+
+/// A word of a list: a name, or the number of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Word(String);
+
+/// Words: an array in a file, with commas between them elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct List(pub Vec<String>);
 
 const JOBS_MAX: u32 = 1024;
 const UNLIMITED: &str = "unlimited";
@@ -53,6 +74,47 @@ impl FromStr for StallChoice {
     }
 }
 
+impl FromStr for TimeChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_duration_ns(text).map(Self).map_err(|error| error.to_string())
+    }
+}
+
+impl FromStr for Switch {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |_| format!("'{text}' is neither true nor false");
+        text.parse().map(Self).map_err(wrong)
+    }
+}
+
+impl FromStr for RivalsChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "stand-back" => Ok(Self(OnRivals::StandBack)),
+            "ignore" => Ok(Self(OnRivals::Ignore)),
+            _ => Err(format!("'{text}' is neither stand-back nor ignore")),
+        }
+    }
+}
+
+impl FromStr for Word {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for List {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        Ok(Self(words.map(str::to_owned).collect()))
+    }
+}
+
 fn limit(text: &str, parse: impl Fn(&str) -> Result<u64, String>) -> Result<Option<u64>, String> {
     if text == UNLIMITED {
         return Ok(None);
@@ -77,6 +139,10 @@ impl<T: FromStr<Err = String>> Visitor<'_> for Words<T> {
     fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
         number.to_string().parse().map_err(E::custom)
     }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<T, E> {
+        value.to_string().parse().map_err(E::custom)
+    }
 }
 
 macro_rules! deserialize_as_typed {
@@ -92,7 +158,39 @@ macro_rules! deserialize_as_typed {
 deserialize_as_typed! {
     JobsChoice: "a number of workers or \"auto\"",
     RateChoice: "a rate such as \"500MB/s\" or \"unlimited\"",
-    StallChoice: "a time such as \"1ms\" or \"unlimited\""
+    StallChoice: "a time such as \"1ms\" or \"unlimited\"",
+    TimeChoice: "a time such as \"1s\"",
+    Switch: "true or false",
+    Word: "a name, or the number of a user",
+    RivalsChoice: "\"stand-back\" or \"ignore\""
+}
+
+struct Array;
+
+impl<'de> Visitor<'de> for Array {
+    type Value = List;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array such as [\"postgres\", \"java\"]")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<List, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<List, A::Error> {
+        let mut words = Vec::new();
+        while let Some(Word(word)) = items.next_element()? {
+            words.push(word);
+        }
+        Ok(List(words))
+    }
+}
+
+impl<'de> Deserialize<'de> for List {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Array)
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +205,19 @@ mod tests {
         assert_eq!("1GB/s".parse(), Ok(RateChoice(Some(1_000_000_000))));
         assert_eq!("250us".parse(), Ok(StallChoice(Some(250_000))));
         assert_eq!("unlimited".parse(), Ok(StallChoice(None)));
+        assert_eq!("2s".parse(), Ok(TimeChoice(2_000_000_000)));
+        assert_eq!("true".parse(), Ok(Switch(true)));
+        assert_eq!("ignore".parse(), Ok(RivalsChoice(OnRivals::Ignore)));
+        assert_eq!("a, b,,".parse(), Ok(List(vec!["a".to_owned(), "b".to_owned()])));
+    }
+
+    /// Goal: what is not a number, and has two ends, says both.
+    #[test]
+    fn mistakes_in_words() {
+        assert_eq!("yes".parse::<Switch>().unwrap_err(), "'yes' is neither true nor false");
+        let rivals = "fight".parse::<RivalsChoice>().unwrap_err();
+        assert_eq!(rivals, "'fight' is neither stand-back nor ignore");
+        assert!("1".parse::<TimeChoice>().unwrap_err().contains("a time such as"));
     }
 
     /// Goal: mistakes end with what would have been right.

@@ -1,4 +1,4 @@
-//! What people read: explanations, manual pages, completions. All come from the command line's own
+//! What people read: manual pages, completions. Both come from the command line's own
 //! definition, so they cannot disagree with it.
 
 use std::path::Path;
@@ -6,22 +6,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap_complete::Shell;
-use nodeward_model::SkipReason;
 
-use crate::args::{Cli, ExplainArgs};
+use crate::args::Cli;
 use crate::exit::Exit;
-use crate::output::{explain, print};
-
-/// Explains the named reasons, or all.
-pub fn explain(args: &ExplainArgs) -> Result<Exit> {
-    let all = &SkipReason::ALL[..];
-    let reasons = if args.reasons.is_empty() { all } else { &args.reasons };
-    print(&match args.output.json {
-        true => format!("{}\n", explain::json(reasons)),
-        false => explain::text(reasons),
-    })?;
-    Ok(Exit::Done)
-}
+use crate::output::print;
 
 /// Writes one page for the command and one for each verb: nodeward.1, nodeward-move.1 and so on.
 pub fn pages(directory: &Path) -> Result<Exit> {

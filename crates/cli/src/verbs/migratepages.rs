@@ -18,7 +18,7 @@ use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::nodestring::{Context, parse_nodestring};
 use nodeward_model::{Account, NodePairs, Nodemask, Pid, SkipReason};
 
-use crate::settings::{MoveLayer, Places};
+use crate::settings::{MoveSettings, Places};
 use words::Words;
 
 /// The name under which a link to nodeward acts like this.
@@ -68,8 +68,9 @@ fn carry_out(words: &Words) -> Result<Account, Refusal> {
     if to.is_empty() {
         return Err(Refusal::Call(INVALID, Some("TO names no node with memory".to_owned())));
     }
-    let settings = Places::find(None, |name| std::env::var_os(name)).read(MoveLayer::default());
-    let settings = settings.map_err(|error| Refusal::Call(INVALID, Some(error.to_string())))?;
+    let layer = Places::of(None).layer();
+    let layer = layer.map_err(|error| Refusal::Call(INVALID, Some(error.to_string())))?;
+    let settings = MoveSettings::decided(layer.moving);
     let order = Order { pairs: NodePairs::new(&from, &to), pages: None };
     let orders = vec![[order].into()];
     let request = settings.request(&machine, &topology, orders, Selection::default());

@@ -1,13 +1,17 @@
 //! What each verb does: settle what was asked, ask the engine, print.
 
+pub mod balance;
 pub mod bench;
+pub mod config;
 pub mod doctor;
+pub mod explain;
 pub mod ledger;
 pub mod manual;
 pub mod migrate;
 pub mod migrate_files;
 pub mod migratepages;
 pub mod reproduce;
+pub mod run;
 pub mod show;
 pub mod sim;
 pub mod undo;

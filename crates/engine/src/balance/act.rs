@@ -158,6 +158,8 @@ impl Actor<'_> {
             Placed::Done => &mut done.threads_placed,
             Placed::NotAllowed => &mut done.threads_not_allowed,
             Placed::Changed => &mut done.threads_changed,
+            // It wakes up where it was; the next round tries again.
+            Placed::Asleep => return Ok(()),
             Placed::Gone => &mut done.threads_gone,
         } += 1;
         let member = self.keys.get(&nudge.entity).and_then(|&key| self.roster.get_mut(key));

@@ -1,0 +1,40 @@
+//! What `balance` is told.
+
+use clap::Args;
+use nodeward_model::units;
+
+use super::MachineArgs;
+use crate::settings::{BalanceLayer, Named};
+
+/// What `balance` is told.
+#[derive(Debug, Args)]
+pub struct BalanceArgs {
+    /// Which processes.
+    #[command(flatten)]
+    pub named: Named,
+    /// What it does, over the settings files.
+    #[command(flatten)]
+    pub how: BalanceLayer,
+    /// Say what would be done and why, and do nothing; one round, unless --for says more
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Make one round, show all of it, and end
+    #[arg(long, conflicts_with = "for_time")]
+    pub once: bool,
+    /// End after so long, such as 10s [default on a simulated machine: 10s]
+    #[arg(long = "for", id = "for_time", value_name = "TIME",
+          value_parser = units::parse_duration_ns)]
+    pub for_ns: Option<u64>,
+    /// The machine.
+    #[command(flatten)]
+    pub on: MachineArgs,
+    /// Decide by this number what is left open on a simulated machine
+    #[arg(long, value_name = "N", requires = "machine")]
+    pub seed: Option<u64>,
+    /// Print each round as one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Tell errors only, not what is decided
+    #[arg(long, short)]
+    pub quiet: bool,
+}

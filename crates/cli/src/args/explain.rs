@@ -1,0 +1,108 @@
+//! What `explain` is told.
+
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::error::{Error, ErrorKind};
+use clap::{Arg, Args, Command};
+use nodeward_model::{Pid, SkipReason};
+use nodeward_policy::home;
+
+use super::{MachineArgs, OutputArgs};
+
+/// What `explain` is told.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Reasons as nodeward names them, or processes, of which is told what the balancer would do
+    /// with them; all reasons if none is given
+    #[arg(value_name = "REASON|PID", value_parser = Words, hide_possible_values = true)]
+    pub subjects: Vec<Subject>,
+    /// The machine.
+    #[command(flatten)]
+    pub on: MachineArgs,
+    /// Decide by this number what is left open on a simulated machine
+    #[arg(long, value_name = "N", requires = "machine")]
+    pub seed: Option<u64>,
+    /// How to print them.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What is explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Why pages stayed behind.
+    Skip(SkipReason),
+    /// Why a process is at home where it is.
+    Home(home::Reason),
+    /// What would be done with a process.
+    Process(Pid),
+}
+
+/// Reads subjects, and tells shells the names of reasons.
+#[derive(Clone, Copy, Debug)]
+struct Words;
+
+impl TypedValueParser for Words {
+    type Value = Subject;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        _arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Subject, Error> {
+        let text = value.to_string_lossy();
+        subject(&text).ok_or_else(|| {
+            let words = format!(
+                "'{text}' is neither a process id nor a reason; nodeward explain without \
+                 arguments lists all reasons\n"
+            );
+            Error::raw(ErrorKind::InvalidValue, words).with_cmd(command)
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(names().map(PossibleValue::new)))
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let skipped = SkipReason::ALL.iter().map(|reason| reason.name());
+    skipped.chain(home::Reason::ALL.iter().map(|reason| reason.name()))
+}
+
+fn subject(text: &str) -> Option<Subject> {
+    if let Ok(pid) = text.parse() {
+        return Some(Subject::Process(pid));
+    }
+    let skip = SkipReason::ALL.into_iter().find(|reason| reason.name() == text);
+    let home = || home::Reason::ALL.iter().copied().find(|reason| reason.name() == text);
+    skip.map(Subject::Skip).or_else(|| home().map(Subject::Home))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Goal: a name means one reason, and no reason is taken for a process.
+    #[test]
+    fn names_are_different() {
+        let mut seen = BTreeSet::new();
+        for name in names() {
+            assert!(seen.insert(name), "{name} is there twice");
+            assert!(!matches!(subject(name), None | Some(Subject::Process(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_processes() {
+        assert_eq!(subject("7"), Some(Subject::Process(Pid::new(7).unwrap())));
+        assert_eq!(subject("pinned"), Some(Subject::Skip(SkipReason::Pinned)));
+        for word in ["", "0", "-1", "pin"] {
+            assert_eq!(subject(word), None, "{word}");
+        }
+    }
+}

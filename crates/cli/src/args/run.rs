@@ -1,0 +1,43 @@
+//! What `run` is told.
+
+use std::ffi::OsString;
+use std::str::FromStr;
+
+use clap::Args;
+use nodeward_model::NodeId;
+
+/// What `run` is told.
+#[derive(Debug, Args)]
+#[command(override_usage = "nodeward run [--home NODE|auto] [--pin] [--] COMMAND [ARGUMENT]...")]
+pub struct RunArgs {
+    /// Its home: the number of a node, or auto for the one that has most time and room for it
+    #[arg(long, value_name = "NODE|auto", default_value = "auto")]
+    pub home: HomeChoice,
+    /// Keep it on the CPUs of its home, instead of only starting it there
+    #[arg(long)]
+    pub pin: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true,
+          value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// A home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HomeChoice {
+    /// The idlest.
+    Auto,
+    /// This one.
+    Node(NodeId),
+}
+
+impl FromStr for HomeChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(number) => Ok(Self::Node(NodeId(number))),
+            Err(_) if text == "auto" => Ok(Self::Auto),
+            Err(_) => Err(format!("'{text}' is not the number of a node, nor auto")),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Rounds of the balancer: a table, a line for each new decision, JSON for programs.
+
+pub mod explained;
+pub mod news;
+mod words;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use nodeward_engine::balance::{ProcessRow, RoundReport};
+use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_policy::home::{NodeSum, Reason, Verdict};
+use serde_json::{Value, json};
+
+pub use words::{changed, cpus, home, reasons};
+
+/// A round for programs, in one line.
+pub fn json(report: &RoundReport) -> Value {
+    let mut value = json!(report);
+    value["schema"] = json!("nodeward.balance/1");
+    value
+}
+
+/// A round as a table: what it saw, decided and did.
+pub fn table(report: &RoundReport) -> String {
+    let (shown, left): (Vec<_>, Vec<_>) = report.processes.iter().partition(|row| is_shown(row));
+    let mut rows = vec![HEADS.map(str::to_owned)];
+    rows.extend(shown.iter().map(|row| cells(row, report)));
+    let mut text = if shown.is_empty() {
+        "no process has a home\n".to_owned()
+    } else {
+        columns(&rows)
+    };
+    text += &left_alone(&left);
+    text += &nodes(&report.nodes);
+    text += &footer(report);
+    text
+}
+
+/// A round in a few words, for whoever wants to know what we are at.
+pub fn status(report: &RoundReport) -> String {
+    let homes = report.processes.iter().filter(|row| row.home.is_some()).count();
+    let pages = report.processes.iter().map(|row| row.numbers.pages_away).sum::<u64>();
+    let away = show_bytes(pages * report.page_bytes);
+    let state = if report.settled { "settled" } else { "at work" };
+    format!("{state}: {homes} processes have a home, {away} of their memory is elsewhere")
+}
+
+const HEADS: [&str; 9] =
+    ["PID", "NAME", "HOME", "THREADS", "MEMORY", "DECISION", "REASON", "SAVES", "COSTS"];
+
+/// Processes that are left alone are counted by reason: most machines have hundreds of them.
+fn is_shown(row: &ProcessRow) -> bool {
+    row.home.is_some() || row.verdict != Verdict::Left
+}
+
+fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
+    let time = |ns: u64| if ns == 0 { "-".to_owned() } else { show_ns(ns) };
+    [
+        row.pid.to_string(),
+        row.name.clone(),
+        row.home.as_ref().map_or_else(|| "-".to_owned(), home),
+        by_node(&row.threads, ToString::to_string),
+        by_node(&row.pages, |&pages| show_bytes(pages * report.page_bytes)),
+        words::decision(row, report),
+        reasons(row),
+        time(row.numbers.gain_ns),
+        time(row.numbers.cost_ns),
+    ]
+}
+
+/// What is on each node, such as `0: 3, 1: 5`.
+pub fn by_node<N: std::fmt::Display, T>(on: &BTreeMap<N, T>, show: impl Fn(&T) -> String) -> String {
+    let parts: Vec<_> = on.iter().map(|(node, what)| format!("{node}: {}", show(what))).collect();
+    if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
+}
+
+/// Cells below each other; the first column to the right, the others to the left.
+fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = format!("{:>1$}", row[0], widths[0].max(7));
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            let _ = write!(line, "  {cell:<width$}");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn left_alone(left: &[&ProcessRow]) -> String {
+    let mut by_reason: BTreeMap<Reason, usize> = BTreeMap::new();
+    for row in left {
+        *by_reason.entry(row.reason).or_default() += 1;
+    }
+    if by_reason.is_empty() {
+        return String::new();
+    }
+    let parts: Vec<_> = by_reason.iter().map(|(why, count)| format!("{count} {why}")).collect();
+    format!("left alone: {} (nodeward explain REASON tells more)\n", parts.join(", "))
+}
+
+fn nodes(nodes: &BTreeMap<nodeward_model::NodeId, NodeSum>) -> String {
+    let line = |(node, sum): (&nodeward_model::NodeId, &NodeSum)| {
+        format!(
+            "node {node}: {} CPUs of work at home, {} at most; {} of it runs here, beside {} of \
+             others\n",
+            cpus(sum.home_load_ppm),
+            cpus(sum.limit_ppm),
+            cpus(sum.local_load_ppm),
+            cpus(sum.other_load_ppm),
+        )
+    };
+    nodes.iter().map(line).collect()
+}
+
+fn footer(report: &RoundReport) -> String {
+    let moved = show_bytes(report.moved_pages * report.page_bytes);
+    let did = match (report.acted, report.nudged, report.moved_pages) {
+        (false, ..) => "nothing was done, this only tells what would be".to_owned(),
+        (true, 0, 0) => "nothing was to be done".to_owned(),
+        (true, nudged, _) => format!("brought home: {nudged} threads, {moved}"),
+    };
+    let cost = &report.cost;
+    format!(
+        "{did}\n{} threads seen, {} processes looked into; CPU time: {} looking, {} deciding, {} \
+         moving\n",
+        report.threads,
+        report.looked,
+        show_ns(cost.looking_ns),
+        show_ns(cost.deciding_ns),
+        show_ns(cost.moving_ns),
+    )
+}

@@ -1,0 +1,124 @@
+//! What the balancer would do with one process, and why, in words with their numbers.
+
+use std::fmt::Write as _;
+
+use nodeward_engine::balance::{BalanceSettings, ProcessRow, RoundReport, Undecided};
+use nodeward_model::units::{show_bytes, show_ns};
+use nodeward_policy::home::{Reason, Verdict};
+use serde_json::{Value, json};
+
+use super::{by_node, cpus, home, words};
+use crate::verbs::explain::Would;
+
+/// For people.
+pub fn text(would: &Would) -> String {
+    match &would.row {
+        Ok(row) => decided(row, &would.report, &would.settings),
+        Err(why) => format!("process {}: nothing is decided: {}\n", would.pid, undecided(*why)),
+    }
+}
+
+/// For programs.
+pub fn json(would: &Would) -> Value {
+    match &would.row {
+        Ok(row) => {
+            let mut value = json!(row);
+            value["page_bytes"] = json!(would.report.page_bytes);
+            value
+        }
+        Err(why) => json!({ "pid": would.pid, "undecided": why }),
+    }
+}
+
+fn undecided(why: Undecided) -> &'static str {
+    match why {
+        Undecided::NotThere => "it has no memory of its own, or it has just ended",
+        Undecided::NoLoad => "it was seen once, and loads are what happens between two looks",
+        Undecided::NotLookedInto => "where its memory is was not looked at; ask again",
+        Undecided::Idle => "it did not run while it was watched; who sleeps needs no home",
+    }
+}
+
+fn decided(row: &ProcessRow, report: &RoundReport, settings: &BalanceSettings) -> String {
+    let numbers = &row.numbers;
+    let bytes = |pages: u64| show_bytes(pages * report.page_bytes);
+    let mut lines = vec![
+        ("why", reason(row.reason)),
+        ("load", load(row)),
+        ("threads", format!("on nodes {}", by_node(&row.threads, ToString::to_string))),
+    ];
+    lines.extend(threads(row).map(|words| ("", words)));
+    lines.push(("memory", memory(row, &bytes)));
+    if row.home.is_some() {
+        lines.push(("", away(row, settings, &bytes)));
+    }
+    if numbers.wait_ns > 0 {
+        lines.push(("waits", format!("for {} until its next move", show_ns(numbers.wait_ns))));
+    }
+    if row.counts_wanted {
+        let words = "of who uses which page would help: nodeward move PID --hot SOURCE";
+        lines.push(("counts", words.to_owned()));
+    }
+    let lines = lines.iter().map(|(name, words)| format!("  {name:<8} {words}\n"));
+    let first = format!("process {} ({}): {}\n", row.pid, row.name, verdict(row));
+    first + &lines.collect::<String>()
+}
+
+fn load(row: &ProcessRow) -> String {
+    let numbers = &row.numbers;
+    let own = format!("{} CPUs", cpus(numbers.load_ppm));
+    if row.home.is_none() {
+        return own;
+    }
+    let (all, most) = (cpus(numbers.node_load_ppm), cpus(numbers.node_limit_ppm));
+    format!("{own}; at home there: {all} CPUs of work, {most} at most")
+}
+
+fn verdict(row: &ProcessRow) -> String {
+    let at = row.home.as_ref().map(home).unwrap_or_default();
+    match row.verdict {
+        Verdict::Left => "is left alone".to_owned(),
+        Verdict::Settles => format!("gets its home on {at}"),
+        Verdict::Stays => format!("stays at home on {at}"),
+        Verdict::Moves => format!("its home moves to {at}"),
+    }
+}
+
+fn reason(reason: Reason) -> String {
+    format!("{reason}: {}", reason.advice())
+}
+
+fn threads(row: &ProcessRow) -> Option<String> {
+    let (away, brought) = (row.numbers.threads_away, row.numbers.threads_nudged);
+    if away == 0 {
+        return row.home.is_some().then(|| "all of them are at home".to_owned());
+    }
+    let mut words = format!("{} away from home, {brought} to be brought there", words::threads(away));
+    if let Some(why) = row.threads_reason {
+        let _ = write!(words, "; {}", reason(why));
+    }
+    Some(words)
+}
+
+fn memory(row: &ProcessRow, bytes: &impl Fn(u64) -> String) -> String {
+    if row.pages.is_empty() {
+        return "was not looked at".to_owned();
+    }
+    format!("on nodes {}", by_node(&row.pages, |&pages| bytes(pages)))
+}
+
+fn away(row: &ProcessRow, settings: &BalanceSettings, bytes: &impl Fn(u64) -> String) -> String {
+    let numbers = &row.numbers;
+    let why = row.memory_reason.map_or_else(String::new, |why| format!("; {}", reason(why)));
+    if numbers.pages_away == 0 {
+        return format!("none of it is away{why}");
+    }
+    format!(
+        "{} away from home, {} to be moved now; moving all of it costs {} and saves {} within {}{why}",
+        bytes(numbers.pages_away),
+        bytes(numbers.pages_planned),
+        show_ns(numbers.cost_ns),
+        show_ns(numbers.gain_ns),
+        show_ns(settings.rules.horizon_ns),
+    )
+}

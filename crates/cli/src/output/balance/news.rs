@@ -1,0 +1,100 @@
+//! What the balancer says once: rivals, nodes that come and go, what is not permitted.
+
+use nodeward_engine::balance::News;
+use nodeward_model::{Pid, Rival};
+
+/// Pids that are named in a line; the others are counted.
+const PIDS_SHOWN: usize = 5;
+
+/// A line for each. Processes that the same thing would help stand in one line.
+pub fn lines(news: &[News], acts_beside_rivals: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for one in news {
+        match one {
+            News::Denied { pids, need } => lines.push(not_permitted(need, pids)),
+            News::RivalCame { rival } => lines.push(came(rival, acts_beside_rivals)),
+            News::RivalLeft { rival } => {
+                lines.push(format!("{} no longer balances", who(rival)));
+            }
+            News::NodeCame { node } => lines.push(format!("node {node} came online")),
+            News::NodeLeft { node } => {
+                lines.push(format!("node {node} went offline; its processes get other homes"));
+            }
+            News::Ledger { error } | News::State { error } => lines.push(error.clone()),
+            News::Failed { pid, error } => lines.push(format!("process {pid}: {error}")),
+            News::LookingSlowed { factor } => lines.push(format!(
+                "looking costs more than it may, so the time between rounds is {factor} times as \
+                 long"
+            )),
+        }
+    }
+    lines
+}
+
+fn not_permitted(need: &str, pids: &[Pid]) -> String {
+    let mut names: Vec<String> = pids.iter().take(PIDS_SHOWN).map(ToString::to_string).collect();
+    if let Some(more) = pids.len().checked_sub(PIDS_SHOWN).filter(|&more| more > 0) {
+        names.push(format!("{more} more"));
+    }
+    let plural = if pids.len() == 1 { "" } else { "es" };
+    format!("process{plural} {} may not be balanced by us: {need}", names.join(", "))
+}
+
+fn who(rival: &Rival) -> String {
+    match rival {
+        Rival::Kernel { mode } => format!("the kernel (kernel.numa_balancing={mode})"),
+        Rival::Numad { pid } => format!("numad (process {pid})"),
+        Rival::Damon { path } => format!("DAMON ({})", path.display()),
+    }
+}
+
+fn came(rival: &Rival, acts: bool) -> String {
+    let what_to_do = match rival {
+        Rival::Kernel { .. } => "sysctl kernel.numa_balancing=0".to_owned(),
+        Rival::Numad { .. } => "systemctl stop numad".to_owned(),
+        Rival::Damon { path } => format!("echo off > {}/state", path.display()),
+    };
+    let we = if acts {
+        "both move pages now, against each other"
+    } else {
+        "until it ends, nodeward only tells what it would do (or use --rivals ignore)"
+    };
+    format!("{} balances, too: {we}; to end it: {what_to_do}", who(rival))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: whoever else moves pages is named with what ends it, and what we do meanwhile.
+    #[test]
+    fn rivals_are_named() {
+        let came = [
+            Rival::Kernel { mode: 1 },
+            Rival::Numad { pid: Pid::new(7).unwrap() },
+            Rival::Damon { path: "/sys/kernel/mm/damon/admin/kdamonds/0".into() },
+        ]
+        .map(|rival| News::RivalCame { rival });
+        let mut told = lines(&came, false);
+        told.extend(lines(&came[..1], true));
+        told.extend(lines(&[News::RivalLeft { rival: Rival::Kernel { mode: 1 } }], false));
+        insta::assert_snapshot!(told.join("\n"));
+    }
+
+    /// Goal: a hundred processes that we may not look at are one line for each remedy.
+    #[test]
+    fn what_is_not_permitted_is_said_in_short() {
+        let denied = |pids: std::ops::Range<u32>, need: &str| News::Denied {
+            pids: pids.map(|pid| Pid::new(pid).unwrap()).collect(),
+            need: need.to_owned(),
+        };
+        let all = [denied(1..101, "run as root"), denied(200..201, "run on the host")];
+        assert_eq!(
+            lines(&all, false),
+            [
+                "processes 1, 2, 3, 4, 5, 95 more may not be balanced by us: run as root",
+                "process 200 may not be balanced by us: run on the host"
+            ]
+        );
+    }
+}

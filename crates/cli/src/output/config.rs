@@ -1,0 +1,96 @@
+//! Settings and where they come from.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::settings::{Origin, Said};
+
+/// The column in which the origins stand, as long as values leave room for that.
+const ORIGINS_AT: usize = 36;
+
+/// As a settings file, with origins as comments.
+pub fn text(said: &[Said], files: &[(PathBuf, bool)]) -> String {
+    let mut text = String::new();
+    for (path, was_read) in files {
+        let state = if *was_read { "read" } else { "not there" };
+        let _ = writeln!(text, "# {}: {state}", path.display());
+    }
+    if said.is_empty() {
+        text += "# nothing is set; --effective prints the defaults\n";
+    }
+    let mut table = "";
+    for Said { key, value, origin } in said {
+        if key.table != table {
+            table = &key.table;
+            let _ = writeln!(text, "\n[{table}]");
+        }
+        let setting = format!("{} = {value}", key.name);
+        let _ = writeln!(text, "{setting:ORIGINS_AT$}  # {origin}");
+    }
+    text
+}
+
+/// For programs.
+pub fn json(said: &[Said], files: &[(PathBuf, bool)]) -> Value {
+    let settings: Vec<Value> = said.iter().map(one).collect();
+    let file = |(path, was_read): &(PathBuf, bool)| json!({ "path": path, "was_read": was_read });
+    let files: Vec<Value> = files.iter().map(file).collect();
+    json!({ "schema": "nodeward.config/1", "files": files, "settings": settings })
+}
+
+fn one(said: &Said) -> Value {
+    json!({
+        "key": said.key.to_string(),
+        "value": said.value,
+        "origin": match &said.origin {
+            Origin::Typed => json!({ "kind": "typed" }),
+            Origin::Environment(variable) => {
+                json!({ "kind": "environment", "variable": variable })
+            }
+            Origin::User { path, line } => json!({ "kind": "user", "path": path, "line": line }),
+            Origin::System { path, line } => {
+                json!({ "kind": "system", "path": path, "line": line })
+            }
+            Origin::Default => json!({ "kind": "default" }),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Source;
+
+    /// Goal: what is printed is a settings file that says the same.
+    #[test]
+    fn the_text_is_a_settings_file() {
+        let defaults = Source::defaults();
+        let text = text(&defaults.said, &[("/etc/nodeward.toml".into(), false)]);
+        let place = |path, line| Origin::System { path, line };
+        let again = Source::file(&text, "x".as_ref(), place).unwrap();
+        assert_eq!(again.layer, defaults.layer);
+        insta::assert_snapshot!(text);
+    }
+
+    /// Goal: programs are told each origin by its parts.
+    #[test]
+    fn origins_as_json() {
+        let said = |value: &str, origin| {
+            let mut said = Source::defaults().said.remove(0);
+            (said.value, said.origin) = (value.into(), origin);
+            one(&said)
+        };
+        let path = || PathBuf::from("/x");
+        let all = [
+            Origin::Typed,
+            Origin::Environment("NODEWARD_MOVE_JOBS".to_owned()),
+            Origin::User { path: path(), line: 2 },
+            Origin::System { path: path(), line: 3 },
+            Origin::Default,
+        ];
+        let lines = all.map(|origin| said("4", origin).to_string());
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+}

@@ -1,0 +1,205 @@
+//! `[balance]`: which processes are balanced, and what that may cost.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use nodeward_engine::balance::BalanceSettings;
+use nodeward_linux::users;
+use nodeward_model::{Pid, Wanted};
+use nodeward_policy::home::Rules;
+use serde::Deserialize;
+
+use super::values::{List, RateChoice, RivalsChoice, StallChoice, Switch, TimeChoice};
+
+/// What the balancer does. One layer: what is absent is decided by the layer below.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct BalanceLayer {
+    /// From one round to the next, such as 1s
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<TimeChoice>,
+
+    /// Move at most this much memory per second, of all processes together, such as 500MB/s, or
+    /// unlimited
+    #[arg(long, value_name = "RATE")]
+    pub budget: Option<RateChoice>,
+
+    /// Move at most this much per second of one process
+    #[arg(long, value_name = "RATE")]
+    pub budget_per_process: Option<RateChoice>,
+
+    /// Hold pages for no longer than this at a time, such as 1ms, or unlimited
+    #[arg(long, value_name = "TIME")]
+    pub stall: Option<StallChoice>,
+
+    /// A move must save what it costs within this time
+    #[arg(long, value_name = "TIME")]
+    pub horizon: Option<TimeChoice>,
+
+    /// Leave processes alone that had less CPU time than this
+    #[arg(long, value_name = "TIME")]
+    pub run_time_min: Option<TimeChoice>,
+
+    /// Whether memory is moved, or threads alone
+    #[arg(long, value_name = "true|false")]
+    pub move_memory: Option<Switch>,
+
+    /// Keep threads at home by their affinity, instead of bringing them there and letting them run
+    /// where they may
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "true|false")]
+    pub pin: Option<Switch>,
+
+    /// While the kernel or somebody else balances, too: stand-back (only tell) or ignore
+    #[arg(long, value_name = "stand-back|ignore")]
+    pub rivals: Option<RivalsChoice>,
+
+    /// Processes of these names; with several lists those that any of them names, with none all.
+    /// On the command line --name says it.
+    #[arg(skip)]
+    pub names: Option<List>,
+
+    /// Processes of these users, by name or number (--user).
+    #[arg(skip)]
+    pub users: Option<List>,
+
+    /// Processes of these control groups (version 2) and those below them (--cgroup).
+    #[arg(skip)]
+    pub cgroups: Option<List>,
+
+    /// Leave processes of these names alone, with commas between them
+    #[arg(long, value_name = "NAME,...")]
+    pub except_names: Option<List>,
+
+    /// Leave processes of these users alone
+    #[arg(long, value_name = "USER,...")]
+    pub except_users: Option<List>,
+
+    /// Leave processes of these control groups and those below them alone
+    #[arg(long, value_name = "GROUP,...")]
+    pub except_cgroups: Option<List>,
+}
+
+/// Processes that were named on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Named {
+    /// Only this process; may be repeated. Whoever any of these options names is meant
+    #[arg(long, value_name = "PID")]
+    pub pid: Vec<Pid>,
+    /// Only processes of this name, as ps shows it in its column COMMAND; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub name: Vec<String>,
+    /// Only processes of this user, by name or number; may be repeated
+    #[arg(long, value_name = "USER")]
+    pub user: Vec<String>,
+    /// Only processes of this control group and those below it; may be repeated
+    #[arg(long, value_name = "GROUP")]
+    pub cgroup: Vec<PathBuf>,
+}
+
+impl BalanceLayer {
+    /// This layer, with gaps filled from the one below.
+    pub fn over(self, below: Self) -> Self {
+        Self {
+            interval: self.interval.or(below.interval),
+            budget: self.budget.or(below.budget),
+            budget_per_process: self.budget_per_process.or(below.budget_per_process),
+            stall: self.stall.or(below.stall),
+            horizon: self.horizon.or(below.horizon),
+            run_time_min: self.run_time_min.or(below.run_time_min),
+            move_memory: self.move_memory.or(below.move_memory),
+            pin: self.pin.or(below.pin),
+            rivals: self.rivals.or(below.rivals),
+            names: self.names.or(below.names),
+            users: self.users.or(below.users),
+            cgroups: self.cgroups.or(below.cgroups),
+            except_names: self.except_names.or(below.except_names),
+            except_users: self.except_users.or(below.except_users),
+            except_cgroups: self.except_cgroups.or(below.except_cgroups),
+        }
+    }
+
+    /// What it says, and the defaults where it says nothing. Nothing is done that `act` forbids.
+    ///
+    /// # Errors
+    /// If a time cannot be meant, or a user is not known here.
+    pub fn decided(&self, act: bool) -> Result<BalanceSettings> {
+        let usual = BalanceSettings::default();
+        let time = |choice: Option<TimeChoice>, usual| choice.map_or(usual, |TimeChoice(ns)| ns);
+        let switch = |choice: Option<Switch>, usual| choice.map_or(usual, |Switch(on)| on);
+        let rate = |choice: Option<RateChoice>, usual| match choice {
+            Some(RateChoice(rate)) => rate.unwrap_or(u64::MAX),
+            None => usual,
+        };
+        let settings = BalanceSettings {
+            interval_ns: time(self.interval, usual.interval_ns),
+            budget_bytes_per_s: rate(self.budget, usual.budget_bytes_per_s),
+            process_budget_bytes_per_s: rate(
+                self.budget_per_process,
+                usual.process_budget_bytes_per_s,
+            ),
+            stall_ns: self.stall.map_or(usual.stall_ns, |StallChoice(ns)| ns),
+            pin: switch(self.pin, usual.pin),
+            act,
+            rivals: self.rivals.map_or(usual.rivals, |RivalsChoice(choice)| choice),
+            except: Wanted {
+                pids: Vec::new(),
+                names: words(self.except_names.as_ref()),
+                users: numbers(&words(self.except_users.as_ref()))?,
+                cgroups: paths(self.except_cgroups.as_ref()),
+            },
+            rules: Rules {
+                horizon_ns: time(self.horizon, usual.rules.horizon_ns),
+                run_ns_min: time(self.run_time_min, usual.rules.run_ns_min),
+                move_memory: switch(self.move_memory, usual.rules.move_memory),
+                ..usual.rules
+            },
+            ..usual
+        };
+        if settings.interval_ns < INTERVAL_NS_MIN {
+            bail!("balance.interval is below 100ms, where looking costs more than it brings");
+        }
+        Ok(settings)
+    }
+
+    /// Which processes are meant: those that were named on the command line, or, if none was, those
+    /// that this layer names.
+    ///
+    /// # Errors
+    /// If a user is not known here.
+    pub fn wanted(&self, chosen: &Named) -> Result<Wanted> {
+        if *chosen != Named::default() {
+            return Ok(Wanted {
+                pids: chosen.pid.clone(),
+                names: chosen.name.clone(),
+                users: numbers(&chosen.user)?,
+                cgroups: chosen.cgroup.clone(),
+            });
+        }
+        Ok(Wanted {
+            pids: Vec::new(),
+            names: words(self.names.as_ref()),
+            users: numbers(&words(self.users.as_ref()))?,
+            cgroups: paths(self.cgroups.as_ref()),
+        })
+    }
+}
+
+/// The shortest time between two rounds, in nanoseconds.
+const INTERVAL_NS_MIN: u64 = 100_000_000;
+
+fn words(list: Option<&List>) -> Vec<String> {
+    list.map_or_else(Vec::new, |List(words)| words.clone())
+}
+
+fn paths(list: Option<&List>) -> Vec<PathBuf> {
+    words(list).into_iter().map(PathBuf::from).collect()
+}
+
+fn numbers(names: &[String]) -> Result<Vec<u32>> {
+    let number = |name: &String| match users::number(name)? {
+        Some(number) => Ok(number),
+        None => bail!("'{name}' is no user in /etc/passwd; give the number that id -u tells"),
+    };
+    names.iter().map(number).collect()
+}

@@ -1,0 +1,84 @@
+//! `[move]`: how pages are moved.
+
+use std::sync::Arc;
+
+use nodeward_engine::{Jobs, MoveRequest, Order, Selection};
+use nodeward_machine::{Error, Machine};
+use nodeward_model::{Nodemask, Topology};
+use nodeward_policy::workers;
+use serde::Deserialize;
+
+use super::values::{JobsChoice, RateChoice, StallChoice};
+
+/// How a move is done. One layer: what is absent is decided by the layer below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct MoveLayer {
+    /// Workers that move pages: a number, or auto for as many as pay
+    #[arg(long, value_name = "N|auto")]
+    pub jobs: Option<JobsChoice>,
+
+    /// Move at most this much per second, such as 500MB/s, or unlimited
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<RateChoice>,
+
+    /// Hold pages for no longer than this at a time, such as 1ms, or unlimited
+    #[arg(long, value_name = "TIME")]
+    pub stall: Option<StallChoice>,
+}
+
+impl MoveLayer {
+    /// This layer, with gaps filled from the one below.
+    pub fn over(self, below: Self) -> Self {
+        Self {
+            jobs: self.jobs.or(below.jobs),
+            rate: self.rate.or(below.rate),
+            stall: self.stall.or(below.stall),
+        }
+    }
+}
+
+/// How a move is done, decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoveSettings {
+    /// How many workers move pages.
+    pub jobs: Jobs,
+    /// Bytes per second; unlimited if `None`.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Nanoseconds for which pages are held at a time; unlimited if `None`.
+    pub stall_ns: Option<u64>,
+}
+
+impl MoveSettings {
+    /// What a layer says, and the defaults where it says nothing.
+    pub fn decided(layer: MoveLayer) -> Self {
+        Self {
+            jobs: layer.jobs.unwrap_or_default().0,
+            rate_bytes_per_s: layer.rate.unwrap_or_default().0,
+            stall_ns: layer.stall.unwrap_or_default().0,
+        }
+    }
+
+    /// A move by workers near the destinations; `orders` are those of each process.
+    ///
+    /// # Errors
+    /// If the machine does not tell on which CPUs we may run.
+    pub fn request(
+        &self,
+        machine: &dyn Machine,
+        topology: &Topology,
+        orders: Vec<Arc<[Order]>>,
+        selection: Selection,
+    ) -> Result<MoveRequest, Error> {
+        let all = orders.iter().flat_map(|orders| orders.iter());
+        let to: Nodemask = all.flat_map(|order| order.pairs.iter()).map(|(_, to)| to).collect();
+        Ok(MoveRequest {
+            cpus: workers::cpus(topology, &to, &machine.usable_cpus()?),
+            orders,
+            selection,
+            jobs: self.jobs,
+            rate_bytes_per_s: self.rate_bytes_per_s,
+            stall_ns: self.stall_ns,
+        })
+    }
+}

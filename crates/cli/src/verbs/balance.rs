@@ -1,0 +1,153 @@
+//! `nodeward balance`: one round that is shown, or rounds until somebody says stop.
+
+mod daemon;
+mod signals;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use nodeward_engine::Live;
+use nodeward_engine::balance::{self, BalanceSettings, Balancer, Keep, Memory, RoundReport};
+use nodeward_linux::Linux;
+use nodeward_model::Wanted;
+use nodeward_wire::state::{Error, OnlyOne};
+
+use crate::args::BalanceArgs;
+use crate::exit::Exit;
+use crate::machine::Chosen;
+use crate::output;
+use crate::settings::Places;
+use crate::state;
+
+use daemon::Daemon;
+use signals::Signals;
+
+/// How long a simulated machine is balanced if nothing else is said, in virtual nanoseconds.
+const SIMULATED_NS: u64 = 10_000_000_000;
+
+/// Balances.
+pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
+    let asked = Asked { args, places: Places::of(flag) };
+    let (wanted, settings) = asked.read()?;
+    let chosen = Chosen::open(&args.on, args.seed)?;
+    let simulated = matches!(chosen, Chosen::Simulated(_));
+    let live = Arc::new(Live::default());
+    let signals = Signals::catch(&live)?;
+    // A simulated machine is no longer there when somebody would go on.
+    let kept = (!simulated && !args.dry_run).then(|| Kept::open(&chosen)).transpose()?;
+    let machine = chosen.shared();
+    let (memory, keep, _lock) = kept.map_or((None, None, None), Kept::parts);
+    let mut balancer = Balancer::new(Arc::clone(&machine), &wanted, settings, memory)?;
+    if let Some(keep) = keep {
+        balancer.keep(keep);
+    }
+    if (args.once || args.dry_run) && args.for_ns.is_none() {
+        return once(&mut balancer, args, &live);
+    }
+    let for_ns = args.for_ns.or_else(|| simulated.then_some(SIMULATED_NS));
+    Daemon::new(&asked, &machine, &signals, for_ns).run(&mut balancer, &live)
+}
+
+/// What was asked for, here and in the settings files.
+struct Asked<'a> {
+    args: &'a BalanceArgs,
+    places: Places,
+}
+
+impl Asked<'_> {
+    /// Reads it, again if need be.
+    fn read(&self) -> Result<(Wanted, BalanceSettings)> {
+        let layer = self.args.how.clone().over(self.places.layer()?.balance);
+        Ok((layer.wanted(&self.args.named)?, layer.decided(!self.args.dry_run)?))
+    }
+
+    /// Tells what a round came to: as JSON or, if it is meant to be read, as a table.
+    fn show(&self, report: &RoundReport) -> Result<()> {
+        output::print(&match self.args.json {
+            true => format!("{}\n", output::balance::json(report)),
+            false => output::balance::table(report),
+        })
+    }
+
+    /// Tells on standard error what is said once.
+    fn tell_news(&self, report: &RoundReport) {
+        let acts = self.read().is_ok_and(|(_, settings)| {
+            settings.act && settings.rivals == balance::OnRivals::Ignore
+        });
+        for line in output::balance::news::lines(&report.news, acts) {
+            eprintln!("nodeward: {line}");
+        }
+    }
+}
+
+/// One round, and all of it.
+fn once(balancer: &mut Balancer, args: &BalanceArgs, live: &Live) -> Result<Exit> {
+    balancer.warm_up(live)?;
+    let report = balancer.round(live)?;
+    let asked = Asked { args, places: Places::of(None) };
+    asked.tell_news(&report);
+    asked.show(&report)?;
+    Ok(if live.is_stopped() { Exit::Interrupted } else { Exit::Done })
+}
+
+/// What outlives us, and that nobody else does the same.
+struct Kept {
+    memory: Option<Memory>,
+    keep: Keep,
+    lock: Option<OnlyOne>,
+}
+
+impl Kept {
+    /// Opens it. What cannot be written is told, and balanced is all the same.
+    fn open(chosen: &Chosen) -> Result<Self> {
+        let dir = state::dir()?;
+        let lock = match OnlyOne::take(&dir.join("balance.lock")) {
+            Ok(lock) => Some(lock),
+            Err(error @ Error::Locked { .. }) => {
+                return Err(error).context("a balancer runs already");
+            }
+            Err(error) => {
+                let told = anyhow::Error::new(error);
+                eprintln!("nodeward: a second balancer would not be noticed: {told:#}");
+                None
+            }
+        };
+        if let Chosen::Here(machine) = chosen {
+            keep_notes(machine, &dir.join("balance.notes"));
+        }
+        let file = balance::state_file(dir.join("balance.state"));
+        let memory = file.read().unwrap_or_else(|error| {
+            eprintln!("nodeward: the balancer begins anew: {:#}", anyhow::Error::new(error));
+            None
+        });
+        let keep = Keep {
+            state: Some(file),
+            ledger: Some(state::ledgers()?),
+            unix_ms: state::now_unix_ms,
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        };
+        Ok(Self { memory, keep, lock })
+    }
+
+    /// In parts: they are needed in different places.
+    fn parts(self) -> (Option<Memory>, Option<Keep>, Option<OnlyOne>) {
+        (self.memory, Some(self.keep), self.lock)
+    }
+}
+
+/// Lets a nudge that was under way when a balancer was killed be undone, now and the next time.
+fn keep_notes(machine: &Linux, path: &Path) {
+    match machine.keep_notes(path) {
+        Ok(None) => {}
+        Ok(Some(undone)) => eprintln!(
+            "nodeward: thread {} of process {} was left with too few CPUs when a balancer was \
+             killed; it has them back",
+            undone.tid, undone.pid
+        ),
+        Err(error) => eprintln!(
+            "nodeward: if this balancer is killed, a thread may be left with too few CPUs: {:#}",
+            anyhow::Error::new(error)
+        ),
+    }
+}

@@ -1,0 +1,57 @@
+//! The signals of a daemon: SIGTERM and SIGINT end it, SIGHUP makes it read its settings again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result};
+use nodeward_engine::Live;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator;
+use signal_hook::low_level::emulate_default_handler;
+
+/// What signals asked for so far.
+#[derive(Clone, Debug)]
+pub struct Signals {
+    reload: Arc<AtomicBool>,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Catches them from now on. The first that ends us lets what goes on come to its next pause,
+    /// the second ends us at once.
+    ///
+    /// # Errors
+    /// If they cannot be caught.
+    pub fn catch(live: &Arc<Live>) -> Result<Self> {
+        let caught = iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]);
+        let mut caught = caught.context("cannot catch signals")?;
+        let live = Arc::clone(live);
+        let signals = Self { reload: Arc::default(), interrupt: Arc::default() };
+        let told = signals.clone();
+        // Ends with the program.
+        std::thread::spawn(move || {
+            for signal in caught.forever() {
+                if signal == SIGHUP {
+                    told.reload.store(true, Ordering::Relaxed);
+                    continue;
+                }
+                if live.is_stopped() {
+                    let _ = emulate_default_handler(signal);
+                }
+                told.interrupt.store(signal == SIGINT, Ordering::Relaxed);
+                live.stop();
+            }
+        });
+        Ok(signals)
+    }
+
+    /// Whether settings are to be read again, once for each time.
+    pub fn take_reload(&self) -> bool {
+        self.reload.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether it was Ctrl-C that ended us.
+    pub fn interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+}

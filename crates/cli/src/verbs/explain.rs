@@ -1,0 +1,97 @@
+//! `nodeward explain`: reasons, and what the balancer would do with a process.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use nodeward_engine::Live;
+use nodeward_engine::balance::{
+    BalanceSettings, Balancer, News, ProcessRow, RoundReport, Undecided,
+};
+use nodeward_machine::{Error, Machine};
+use nodeward_model::{Pid, SkipReason, Wanted};
+use nodeward_policy::home::Reason;
+
+use crate::args::{ExplainArgs, Subject};
+use crate::exit::Exit;
+use crate::machine::Chosen;
+use crate::output::{explain, print};
+use crate::settings::Places;
+
+/// Explains what was named, or all reasons.
+pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
+    let (mut skipped, mut homes, mut pids) = (Vec::new(), Vec::new(), Vec::new());
+    for subject in &args.subjects {
+        match *subject {
+            Subject::Skip(reason) => skipped.push(reason),
+            Subject::Home(reason) => homes.push(reason),
+            Subject::Process(pid) => pids.push(pid),
+        }
+    }
+    if args.subjects.is_empty() {
+        (skipped, homes) = (SkipReason::ALL.to_vec(), Reason::ALL.to_vec());
+    }
+    if args.on.machine.is_some() && pids.is_empty() {
+        bail!("--machine is for the processes that are explained: name a PID");
+    }
+    let would = processes(args, flag, &pids)?;
+    print(&match args.output.json {
+        true => format!("{}\n", explain::json(&skipped, &homes, &would)),
+        false => explain::text(&skipped, &homes, &would),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Looks at each in turn.
+fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Vec<Would>> {
+    if pids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let settings = Places::of(flag).layer()?.balance.decided(false)?;
+    let machine = Chosen::open(&args.on, args.seed)?.shared();
+    pids.iter().map(|&pid| Would::find(&machine, &settings, pid)).collect()
+}
+
+/// What would be done with a process.
+pub struct Would {
+    /// Which process.
+    pub pid: Pid,
+    /// By which settings.
+    pub settings: BalanceSettings,
+    /// The round in which nothing was done.
+    pub report: RoundReport,
+    /// What it says of the process, or why nothing.
+    pub row: Result<ProcessRow, Undecided>,
+}
+
+impl Would {
+    fn find(machine: &Arc<dyn Machine>, settings: &BalanceSettings, pid: Pid) -> Result<Self> {
+        machine.hold(pid)?;
+        // Also those that are not wanted: where there is time for one depends on all others.
+        let wanted = Wanted::default();
+        let live = Live::default();
+        let mut balancer =
+            Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
+        balancer.look_first(pid);
+        balancer.warm_up(&live)?;
+        let report = balancer.round(&live)?;
+        let row = match balancer.explain(pid) {
+            Some(row) => Ok(row.clone()),
+            None => Err(balancer.why_undecided(pid)),
+        };
+        match denied(&report, pid) {
+            Some(need) if row.is_err() => {
+                Err(Error::Denied { what: format!("balancing process {pid}"), need }.into())
+            }
+            _ => Ok(Self { pid, settings: settings.clone(), report, row }),
+        }
+    }
+}
+
+/// What would permit us to balance it, if we may not.
+fn denied(report: &RoundReport, pid: Pid) -> Option<String> {
+    report.news.iter().find_map(|news| match news {
+        News::Denied { pids, need } if pids.contains(&pid) => Some(need.clone()),
+        _ => None,
+    })
+}

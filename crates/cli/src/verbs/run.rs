@@ -1,0 +1,127 @@
+//! `nodeward run`: a program that starts at home.
+
+mod auto;
+
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use nodeward_linux::advice::{Attempt, Situation};
+use nodeward_linux::{Linux, policy};
+use nodeward_machine::Machine;
+use nodeward_model::{Cpumask, NodeId, Pid, Placed, Topology};
+
+use crate::args::{HomeChoice, RunArgs};
+use crate::exit::Exit;
+
+/// Becomes the program. Returns only if that cannot be.
+pub fn run(args: &RunArgs) -> Result<Exit> {
+    // What the program would end with must not be mistaken for what we end with.
+    if let Err(error) = settle(args) {
+        eprintln!("nodeward: {error:#}");
+        return Ok(Exit::NotStarted);
+    }
+    let (program, words) = args.command.split_first().context("COMMAND is missing")?;
+    let error = Command::new(program).args(words).exec();
+    eprintln!("nodeward: cannot start {}: {error}", program.display());
+    Ok(match error.kind() {
+        ErrorKind::NotFound => Exit::NoSuchProgram,
+        _ => Exit::NoProgram,
+    })
+}
+
+/// Brings ourselves home: this thread, which the program goes on with, and the memory that it will
+/// touch first.
+fn settle(args: &RunArgs) -> Result<()> {
+    let machine = Linux::open();
+    let topology = machine.topology()?;
+    let usable = machine.usable_cpus()?;
+    let home = match args.home {
+        HomeChoice::Node(node) => node,
+        HomeChoice::Auto => auto::idlest(&machine, &topology, &usable)?,
+    };
+    let cpus = cpus(&topology, home, &usable)?;
+    place(&machine, home, &cpus, args.pin)?;
+    prefer(&topology, home)
+}
+
+/// The CPUs of a home that we may run on.
+fn cpus(topology: &Topology, home: NodeId, usable: &Cpumask) -> Result<Cpumask> {
+    let Some(node) = topology.nodes.get(&home) else {
+        bail!("there is no node {home}; nodes here are {}", topology.node_ids());
+    };
+    let with_memory = topology.nodes_with_memory();
+    if node.cpus.is_empty() {
+        bail!(
+            "node {home} has memory but no CPUs, so no program is at home there; choose one with \
+             CPUs, or give only the memory by numactl --preferred={home}"
+        );
+    }
+    if !with_memory.contains(home) {
+        bail!("node {home} has no memory; nodes with memory are {with_memory}");
+    }
+    let cpus = node.cpus.and(usable);
+    if cpus.is_empty() {
+        bail!(
+            "node {home} has CPUs {}, and this process may run on {usable} only (taskset, \
+             cpuset); choose another node, or widen that",
+            node.cpus
+        );
+    }
+    Ok(cpus)
+}
+
+/// Puts this thread on its CPUs. Whoever starts us is a thread of ours, too: there is one.
+fn place(machine: &Linux, home: NodeId, cpus: &Cpumask, pin: bool) -> Result<()> {
+    let us = std::process::id();
+    let process = machine.hold(Pid::new(us)?)?;
+    let placed = if pin { process.pin(us, cpus)? } else { process.nudge(us, cpus)? };
+    match placed {
+        Placed::Done => Ok(()),
+        // Somebody else decides where we run; the kernel would say the same to us.
+        _ if pin => bail!("the threads cannot be kept on node {home}: their CPUs were changed"),
+        _ => Ok(()),
+    }
+}
+
+fn prefer(topology: &Topology, home: NodeId) -> Result<()> {
+    match policy::prefer_memory(home) {
+        // A kernel without nodes (CONFIG_NUMA) has its memory nowhere else.
+        Err(error)
+            if error.kind() == ErrorKind::Unsupported && topology.node_ids().len() == 1 =>
+        {
+            Ok(())
+        }
+        Err(error) => {
+            let need = Situation::find(Path::new("/")).need(Attempt::Policy);
+            let what = format!("memory cannot be wanted on node {home}; {need}");
+            Err(anyhow::Error::new(error).context(what))
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(node: u32, usable: &str) -> String {
+        let machine: nodeward_model::Synthetic = "2n 2c 1t 1GiB + 1n 1GiB".parse().unwrap();
+        let mut topology = machine.topology();
+        topology.nodes.get_mut(&NodeId(1)).unwrap().memory_bytes = Some(0);
+        cpus(&topology, NodeId(node), &usable.parse().unwrap()).unwrap_err().to_string()
+    }
+
+    /// Goal: a node where nothing can be at home is refused, and it is said why and what to do.
+    #[test]
+    fn homes_that_are_none() {
+        assert!(refusal(7, "0-3").contains("no node 7; nodes here are 0-2"), "{}", refusal(7, "0"));
+        let no_cpus = refusal(2, "0-3");
+        assert!(no_cpus.contains("no CPUs") && no_cpus.contains("--preferred=2"), "{no_cpus}");
+        assert!(refusal(1, "0-3").contains("node 1 has no memory; nodes with memory are 0,2"));
+        let reach = refusal(0, "2-3");
+        assert!(reach.contains("has CPUs 0-1") && reach.contains("run on 2-3 only"), "{reach}");
+    }
+}
