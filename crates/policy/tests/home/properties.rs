@@ -206,7 +206,8 @@ proptest! {
             memory_ppm: Some(load_ppm),
             ..Entity::default()
         };
-        let state = NodeState { cpus, pages, room_pages, foreign_pages: pages, ..NodeState::default() };
+        let state =
+            NodeState { cpus, pages, room_pages, foreign_pages: pages, ..NodeState::default() };
         let ids = [NodeId(0), NodeId(1), NodeId(2)];
         let snapshot = Snapshot {
             at_ns: tick,
