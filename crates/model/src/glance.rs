@@ -1,4 +1,4 @@
-//! What a cheap look at processes tells: who runs where, for how long, with how much memory.
+//! What a cheap look at processes tells: who runs where and how long, with how much memory.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -9,7 +9,6 @@ use super::price::Prices;
 use super::reason::Reason;
 use super::seat::{Kept, Seat};
 use super::settle::settle;
-use super::snapshot::Snapshot;
 use super::tell::Teller;
 use super::threads::gather;
 use super::view::View;
@@ -17,7 +16,6 @@ use super::{Homes, even};
 
 /// What is known and decided in a round. All lists have an entry for each entity.
 pub(super) struct Round<'a> {
-    snapshot: &'a Snapshot,
     prices: Prices<'a>,
     views: &'a [View<'a>],
     /// Loads, as the mean of the last looks.
@@ -29,7 +27,6 @@ pub(super) struct Round<'a> {
 
 impl<'a> Round<'a> {
     pub(super) fn new(
-        snapshot: &'a Snapshot,
         prices: Prices<'a>,
         views: &'a [View<'a>],
         loads: &'a [u64],
@@ -38,12 +35,12 @@ impl<'a> Round<'a> {
         let seats = views.iter().map(|_| None).collect();
         let left = |view: &View| (Verdict::Left, view.refusal.unwrap_or(Reason::TooYoung));
         let verdicts = views.iter().map(left).collect();
-        Self { snapshot, prices, views, loads, elapsed_ns, seats, verdicts }
+        Self { prices, views, loads, elapsed_ns, seats, verdicts }
     }
 
     pub(super) fn decide(mut self, homes: &mut Homes) -> Plan {
         let Prices { ground, rules } = self.prices;
-        let mut books = Books::new(self.snapshot, ground, rules, self.views, self.loads);
+        let mut books = Books::new(ground, rules, self.views, self.loads);
         let homeless = self.sit_down(homes, &mut books);
         let settled = settle(&homeless, self.views, self.loads, self.prices, &mut books);
         let mut changed: Vec<(usize, Reason)> = Vec::new();
@@ -64,14 +61,16 @@ impl<'a> Round<'a> {
         let mut homeless = Vec::new();
         let mut spread = Vec::new();
         for (index, view) in self.views.iter().enumerate() {
-            if view.refusal.is_some() {
+            let kept = homes.kept.get(&view.id());
+            let narrow = view.refusal == Some(Reason::NarrowAffinity) && kept.is_some();
+            if view.refusal.is_some() && !narrow {
                 continue;
             }
-            let kept = homes.kept.get(&view.id());
             if kept.is_none() && view.entity.run_ns < self.prices.rules.run_ns_min {
                 continue;
             }
             match kept.and_then(|kept| self.seat_of(index, kept, books)) {
+                None if view.homes.is_empty() => {}
                 None => homeless.push(index),
                 Some((seat @ Seat::Spread(_), why)) => spread.push((index, seat, why)),
                 Some((seat, why)) => self.take(index, seat, why, books),
@@ -153,8 +152,8 @@ impl<'a> Round<'a> {
         if moves || first {
             kept.home = home;
             kept.why = if displaced { Reason::Displaced } else { reason };
+            kept.moves.again(rules.home_wait_ns, TIMES_MAX);
         }
-        kept.moves.again(rules.home_wait_ns, TIMES_MAX);
         let verdict = match (first, moves) {
             (true, _) => Verdict::Settles,
             (_, true) => Verdict::Moves,
@@ -165,8 +164,7 @@ impl<'a> Round<'a> {
 
     fn finish(self, homes: &mut Homes, books: &Books) -> Plan {
         let Prices { ground, rules } = self.prices;
-        let (nudges, gatherings) =
-            gather(self.snapshot, ground, rules, self.views, &self.seats, books);
+        let (nudges, gatherings) = gather(ground, rules, self.views, &self.seats, books);
         let hauler = Hauler {
             prices: self.prices,
             views: self.views,
