@@ -22,6 +22,8 @@ pub enum Attempt {
     Files,
     /// Seeing frame numbers in pagemap.
     FrameNumbers,
+    /// Telling threads of a process where to run, by sched_setaffinity(2).
+    Threads,
     /// Setting a memory policy by set_mempolicy(2).
     Policy,
     /// Writing a file of /proc/PID that belongs to the user of the process.
@@ -98,6 +100,10 @@ impl Situation {
             Attempt::RootsFile => "run as root".to_owned(),
             Attempt::EveryonesPages => self.privilege(Capability::SysNice, "CAP_SYS_NICE", "root"),
             Attempt::FrameNumbers => self.privilege(Capability::SysAdmin, "CAP_SYS_ADMIN", "root"),
+            Attempt::Threads => {
+                let instead = "root or as the user of that process";
+                self.privilege(Capability::SysNice, "CAP_SYS_NICE", instead)
+            }
             Attempt::Pages | Attempt::Files => {
                 let instead = "root or as the user of that process";
                 self.privilege(Capability::SysPtrace, "CAP_SYS_PTRACE", instead)
@@ -202,6 +208,7 @@ mod tests {
     fn causes_are_told_apart() {
         let plain = Situation::default();
         check(&plain, Attempt::EveryonesPages, "run as root, or with CAP_SYS_NICE");
+        check(&plain, Attempt::Threads, "the user of that process, or with CAP_SYS_NICE");
         check(&plain, Attempt::Files, "the user of that process, or with CAP_SYS_PTRACE");
 
         let docker = Situation { container: Some(Container::Docker), ..Situation::default() };

@@ -79,6 +79,13 @@ impl MemoryGroups {
         Ok(mounts.find_map(|mount| self.folder(mount, &own)))
     }
 
+    /// The folder of a group of version 2, by its path in /proc/PID/cgroup; `None` where that
+    /// version is not mounted.
+    pub fn folder_v2_of(&self, path: &Path) -> Option<PathBuf> {
+        let mount = self.mounts.iter().find(|mount| mount.version == Version::V2)?;
+        Some(self.folder_at(mount, path))
+    }
+
     /// The kernel's list of our groups; empty without control groups.
     fn own(&self) -> Result<String> {
         Ok(read(self.root.join("proc/self/cgroup"))?.unwrap_or_default())
@@ -88,8 +95,12 @@ impl MemoryGroups {
     /// and its limits are not seen.
     fn folder(&self, mount: &Mount, own: &str) -> Option<PathBuf> {
         let group = own.lines().find_map(|line| group(line, mount.version))?;
-        let below = Path::new(group).strip_prefix(&mount.top).unwrap_or(Path::new(""));
-        Some(self.point(mount).join(below))
+        Some(self.folder_at(mount, Path::new(group)))
+    }
+
+    fn folder_at(&self, mount: &Mount, group: &Path) -> PathBuf {
+        let below = group.strip_prefix(&mount.top).unwrap_or(Path::new(""));
+        self.point(mount).join(below)
     }
 
     fn point(&self, mount: &Mount) -> PathBuf {

@@ -4,6 +4,8 @@
 mod sys;
 
 pub mod advice;
+mod affinity;
+mod bound;
 pub mod cgroup;
 pub mod file_cache;
 mod frames;
@@ -14,14 +16,18 @@ mod moving;
 pub mod nodes;
 pub mod own;
 mod pagemap;
+mod placing;
 pub mod policy;
 mod populated;
 pub mod pressure;
 pub mod probes;
 mod process;
 pub mod procfs;
+pub mod rivals;
 pub mod select;
 pub mod sysfs;
 pub mod trouble;
+mod watch;
 
 pub use machine::Linux;
+pub use placing::notes::Undone;

@@ -2,6 +2,7 @@
 //!
 //! Processes come and go while we read: one that vanishes is left out, never an error.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,13 +42,22 @@ pub fn observe_again(root: &Path, loads: &[ProcessLoad]) -> Vec<ProcessLoad> {
 /// # Errors
 /// Only if /proc itself cannot be listed.
 pub fn processes(root: &Path, own_bytes_min: u64) -> Result<Vec<ProcessLoad>> {
-    let proc = root.join("proc");
-    let failed = |source| Error::Read { path: proc.clone(), source };
-    let mut pids: Vec<Pid> = numbers(&proc).map_err(failed)?;
-    pids.sort_unstable();
-    let mut found: Vec<_> = pids.into_iter().filter_map(|pid| process(root, pid)).collect();
+    let mut found: Vec<_> = pids(root)?.into_iter().filter_map(|pid| process(root, pid)).collect();
     found.retain(|load| load.own_bytes >= own_bytes_min);
     Ok(found)
+}
+
+/// Every pid that is in use now, those of kernel threads and zombies among them. `root` is the
+/// folder that holds `proc`.
+///
+/// # Errors
+/// Only if /proc itself cannot be listed.
+pub fn pids(root: &Path) -> Result<BTreeSet<Pid>> {
+    let path = root.join("proc");
+    match numbers(&path) {
+        Ok(pids) => Ok(pids.into_iter().collect()),
+        Err(source) => Err(Error::Read { path, source }),
+    }
 }
 
 /// A process without its threads; `None` if it is gone or has no memory.
@@ -88,7 +98,8 @@ fn thread(tasks: &Path, tid: Pid) -> Option<ThreadTime> {
     Some(ThreadTime { tid: tid.number(), cpu: stat.cpu, cpu_time_ns })
 }
 
-fn ns_per_tick() -> u64 {
+/// Nanoseconds in a clock tick, which /proc counts CPU time in.
+pub(crate) fn ns_per_tick() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 

@@ -6,19 +6,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nodeward_machine::{Capabilities, Error, Machine, Process, Result};
-use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Room, Topology};
+use nodeward_machine::{Capabilities, Error, Machine, Process, Result, Watch};
+use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted};
 use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::advice::Attempt;
 use crate::frames::LazyFrames;
+use crate::placing::notes::{Notes, Undone};
 use crate::populated;
 use crate::process::{LinuxProcess, has_exited, open};
 use crate::procfs::privileges::Privileges;
 use crate::procfs::stat::Flags;
 use crate::procfs::{swaps, zoneinfo};
-use crate::{sys, sysfs};
+use crate::watch::LinuxWatch;
+use crate::{rivals, sys, sysfs};
 
 /// This kernel.
 #[derive(Debug)]
@@ -27,6 +30,7 @@ pub struct Linux {
     frames: Arc<LazyFrames>,
     move_everyones: bool,
     pagemap_scan: bool,
+    notes: Arc<Notes>,
     started: Instant,
 }
 
@@ -39,8 +43,19 @@ impl Linux {
             frames: Arc::new(LazyFrames::new(page_bytes)),
             move_everyones: may_move_everyones(),
             pagemap_scan: populated::is_available(Path::new("/")),
+            notes: Arc::default(),
             started: Instant::now(),
         }
+    }
+
+    /// From now on notes each nudge in a file while it is under way, so that a kill -9 leaves no
+    /// thread narrowed for ever: whoever calls this next with the same file undoes that, and is
+    /// told which thread it was. Only one process at a time may use a file.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, read or emptied.
+    pub fn keep_notes(&self, path: &Path) -> Result<Option<Undone>> {
+        self.notes.keep_in(path, Path::new("/"))
     }
 }
 
@@ -115,11 +130,28 @@ impl Machine for Linux {
             pidfd,
             frames: Arc::clone(&self.frames),
             pagemap_scan: self.pagemap_scan,
+            notes: Arc::clone(&self.notes),
             has_swap: swaps::has_areas(Path::new("/")),
             page_bytes: self.page_bytes,
         };
         // The pid was ours while the files were opened, so they are of the process that we hold.
         if has_exited(&process.pidfd) { Err(Error::Gone(pid)) } else { Ok(Arc::new(process)) }
+    }
+
+    /// Besides what the contract says: our own process is among those that are seen. The limit of
+    /// open files is raised to what this process may have, because looks are cheaper so.
+    fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
+        Ok(Box::new(LinuxWatch::begin(wanted, self.started)?))
+    }
+
+    fn rivals(&self) -> Result<Vec<Rival>> {
+        rivals::find(Path::new("/"))
+    }
+
+    fn own_cpu_time_ns(&self) -> u64 {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
     }
 }
 

@@ -10,16 +10,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward_machine::{Error, Life, MoveBatch, MoveOutcome, Process, Result};
-use nodeward_model::{Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Range};
+use nodeward_model::{
+    Bound, Cpumask, Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Placed, Range,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::advice::{Attempt, Situation};
 use crate::frames::{Frames, LazyFrames};
 use crate::pagemap::{self, Entry, StandIn, WINDOW_PAGES, Window};
+use crate::placing::notes::Notes;
+use crate::placing::{self, Kernel};
 use crate::populated;
 use crate::procfs::stat::Flags;
-use crate::procfs::{identity, maps, smaps};
-use crate::{moving, sys};
+use crate::procfs::{identity, maps, numa_maps, smaps};
+use crate::{bound, moving, sys};
 
 /// Pages asked for in one query; the kernel lets go of the target's lock after every 16.
 const QUERY_PAGES_MAX: usize = 4096;
@@ -36,6 +40,7 @@ pub struct LinuxProcess {
     pub(crate) pagemap: File,
     pub(crate) frames: Arc<LazyFrames>,
     pub(crate) pagemap_scan: bool,
+    pub(crate) notes: Arc<Notes>,
     pub(crate) has_swap: bool,
     pub(crate) page_bytes: u64,
 }
@@ -48,10 +53,7 @@ impl Process for LinuxProcess {
     fn identity(&self) -> Result<Identity> {
         let identity = identity::read(Path::new("/"), self.pid)?;
         // Files that were read by their path are those of the process that we hold, if it lives.
-        match self.life() {
-            Life::Running => Ok(identity),
-            Life::Exited | Life::Replaced => Err(Error::Gone(self.pid)),
-        }
+        self.check_running().map(|()| identity)
     }
 
     fn life(&self) -> Life {
@@ -131,10 +133,7 @@ impl Process for LinuxProcess {
                 .map_err(|source| moving::query_error(self.pid, source))?;
             places.extend(chunk.iter().zip(&status).map(|(&at, &code)| self.place(at, code)));
         }
-        match self.life() {
-            Life::Running => Ok(places),
-            Life::Exited | Life::Replaced => Err(Error::Gone(self.pid)),
-        }
+        self.check_running().map(|()| places)
     }
 
     fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome> {
@@ -143,6 +142,31 @@ impl Process for LinuxProcess {
         }
         let outcome = moving::move_pages(self.pid, batch)?;
         Ok(moving::seen_alive(outcome, self.life()))
+    }
+
+    /// Policies of threads other than the first are not seen; no file shows them at less than
+    /// another walk for each.
+    fn bound(&self) -> Result<Bound> {
+        let path = self.folder.join("numa_maps");
+        let text = match std::fs::read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            // A kernel without nodes has no policies (CONFIG_NUMA).
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(self.failed(path, source)),
+        };
+        let path = self.folder.join("maps");
+        let mapped = self.read_maps().map_err(|source| self.failed(path.clone(), source))?;
+        let bound = bound::judge(&numa_maps::policies(&text), &maps::parse(&mapped, &path)?);
+        self.check_running().map(|()| bound)
+    }
+
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+        let thread = (self.pid, tid);
+        self.place_thread(tid, |kernel| placing::nudge(kernel, &self.notes, thread, cpus))
+    }
+
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
+        self.place_thread(tid, |kernel| placing::pin(kernel, tid, cpus))
     }
 }
 
@@ -154,6 +178,36 @@ impl LinuxProcess {
         match Flags::parse(&stat) {
             Some(flags) if !flags.is_exiting() && !has_exited(&self.pidfd) => Life::Replaced,
             _ => Life::Exited,
+        }
+    }
+
+    fn check_running(&self) -> Result<()> {
+        match self.life() {
+            Life::Running => Ok(()),
+            Life::Exited | Life::Replaced => Err(Error::Gone(self.pid)),
+        }
+    }
+
+    /// Does something to a thread if it is one of this process. The number of a thread that ends
+    /// meanwhile goes to another one only when all numbers have been used once.
+    fn place_thread(
+        &self,
+        tid: u32,
+        act: impl FnOnce(&Kernel<'_>) -> io::Result<Placed>,
+    ) -> Result<Placed> {
+        self.check_running()?;
+        let is_ours = || self.folder.join(format!("task/{tid}")).exists();
+        if !is_ours() {
+            return self.check_running().map(|()| Placed::Gone);
+        }
+        let placed = act(&Kernel { root: Path::new("/"), folder: &self.folder });
+        match placed {
+            Ok(placed) => Ok(if is_ours() { placed } else { Placed::Gone }),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let what = format!("placing threads of process {}", self.pid);
+                Err(Situation::find(Path::new("/")).denied(what, Attempt::Threads))
+            }
+            Err(source) => Err(Error::Syscall { call: "sched_setaffinity", source }),
         }
     }
 

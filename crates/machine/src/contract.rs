@@ -173,7 +173,8 @@ pub trait Process: Send + Sync {
         Err(unsupported("nudging a thread"))
     }
 
-    /// Keeps a thread on these CPUs, as far as it may run on them, until somebody says otherwise.
+    /// Keeps a thread on these CPUs, as far as its cpuset lets it run there, until somebody says
+    /// otherwise. What it was told before is forgotten.
     fn pin(&self, _tid: u32, _cpus: &Cpumask) -> Result<Placed> {
         Err(unsupported("pinning a thread"))
     }

@@ -99,10 +99,13 @@ pub struct Bound {
 /// What a thread was told about its CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
-    /// It is on one of these CPUs now.
+    /// It is on one of these CPUs now, or will be when it wakes up.
     Done,
     /// It may not run on any of them; nothing was changed.
     NotAllowed,
+    /// It sleeps, and would wake up where it was before; nothing was changed. Who runs more often
+    /// is met awake sooner.
+    Asleep,
     /// Somebody changed its affinity meanwhile, which stands as they left it.
     Changed,
     /// It has ended.

@@ -4,6 +4,7 @@
 pub mod cpu_time;
 pub mod identity;
 pub mod maps;
+pub mod numa_maps;
 pub mod privileges;
 pub mod smaps;
 pub mod stat;

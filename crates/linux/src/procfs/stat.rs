@@ -2,20 +2,70 @@
 //! and the CPU it ran on last.
 
 use nodeward_model::CpuId;
+use nodeward_model::mask::Id;
 
 /// What is read of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
+    /// What it is up to: `R` runs or waits for a CPU, `S` and `D` sleep, `Z` has ended.
+    pub state: char,
+    /// The kernel's flags.
+    pub flags: Flags,
     /// CPU time in user and kernel mode, in clock ticks.
     pub cpu_time_ticks: u64,
+    /// How many threads its process has.
+    pub threads: usize,
+    /// When it began, in clock ticks after the boot.
+    pub started_ticks: u64,
+    /// Whether it has an address space: kernel threads and what has ended do not.
+    pub has_memory: bool,
+    /// Pages of its process in RAM.
+    pub resident_pages: u64,
     /// The CPU it ran on last.
     pub cpu: CpuId,
 }
 
 /// Reads the text of a stat file; `None` if it does not look like one.
 pub fn parse(text: &str) -> Option<Stat> {
-    let cpu = u32::try_from(field(text, 39)?).ok()?;
-    Some(Stat { cpu_time_ticks: field(text, 14)? + field(text, 15)?, cpu: CpuId(cpu) })
+    parse_bytes(text.as_bytes())
+}
+
+/// Reads the bytes of a stat file; names need not be text. `None` if it does not look like one.
+pub fn parse_bytes(bytes: &[u8]) -> Option<Stat> {
+    let end = bytes.iter().rposition(|&byte| byte == b')')?;
+    let mut words = bytes[end + 1..].split(|&byte| byte == b' ').skip(1);
+    let state = char::from(*words.next()?.first()?);
+    // Fields 4 to 39, by their numbers in proc_pid_stat(5).
+    let mut fields = [0; 40];
+    for (number, word) in (4..40).zip(words) {
+        fields[number] = digits(word);
+        if number == 39 {
+            return Some(Stat {
+                state,
+                flags: Flags(fields[9]),
+                cpu_time_ticks: fields[14].saturating_add(fields[15]),
+                threads: usize::try_from(fields[20]).unwrap_or(usize::MAX),
+                started_ticks: fields[22],
+                has_memory: fields[23] > 0,
+                resident_pages: fields[24],
+                cpu: CpuId(u32::try_from(fields[39]).ok().filter(|&cpu| cpu < CpuId::LIMIT)?),
+            });
+        }
+    }
+    None
+}
+
+/// The number at the beginning of a word; 0 for a negative one, of which we read none.
+fn digits(word: &[u8]) -> u64 {
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |sum: u64, byte| sum.wrapping_mul(10).wrapping_add(u64::from(byte - b'0')))
+}
+
+/// The name in a stat file: at most 15 bytes, of a kernel thread more.
+pub fn name(bytes: &[u8]) -> Option<&[u8]> {
+    let start = bytes.iter().position(|&byte| byte == b'(')? + 1;
+    let end = bytes.iter().rposition(|&byte| byte == b')')?;
+    bytes.get(start..end)
 }
 
 /// The kernel's flags of a thread (`PF_*` in include/linux/sched.h).
@@ -59,16 +109,46 @@ pub fn parse_schedstat(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
+    /// Goal: fields are counted from the last bracket on, and each is the one of its number.
     #[test]
     fn a_name_with_brackets_and_spaces_moves_no_field() {
         // Fields 3 to 39 are numbered by themselves, so that what is read names its place.
         let fields: Vec<String> = (4..=39).map(|n| n.to_string()).collect();
         let text = format!("77 (a) R (b) S {}\n", fields.join(" "));
-        assert_eq!(parse(&text), Some(Stat { cpu_time_ticks: 14 + 15, cpu: CpuId(39) }));
+        let stat = Stat {
+            state: 'S',
+            flags: Flags(9),
+            cpu_time_ticks: 14 + 15,
+            threads: 20,
+            started_ticks: 22,
+            has_memory: true,
+            resident_pages: 24,
+            cpu: CpuId(39),
+        };
+        assert_eq!(parse(&text), Some(stat));
+        assert_eq!(name(text.as_bytes()), Some(&b"a) R (b"[..]));
         assert_eq!(parse_start(&text), Some(22));
         assert_eq!(parse("77 (a) S 1 2"), None);
+    }
+
+    proptest! {
+        /// Goal: any bytes are read or refused; a name that is not text moves no field.
+        #[test]
+        fn any_bytes_are_read_or_refused(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            comm in proptest::collection::vec(any::<u8>(), 0..15),
+        ) {
+            parse_bytes(&bytes);
+            name(&bytes);
+            let zeros = ["0"; 36].join(" ");
+            let text = [b"1 (", &comm[..], b") Z ", zeros.as_bytes()].concat();
+            prop_assert_eq!(parse_bytes(&text).map(|stat| stat.state), Some('Z'));
+            prop_assert_eq!(name(&text), Some(&comm[..]));
+        }
     }
 
     #[test]

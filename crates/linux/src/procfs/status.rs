@@ -1,10 +1,16 @@
-//! /proc/PID/status: name and memory of a process.
+//! /proc/PID/status: name, user and memory of a process.
+
+use nodeward_model::Nodemask;
 
 /// What is read of the file; a field that the kernel does not write is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The name, as the kernel keeps it.
     pub name: String,
+    /// The user that it runs as (effective).
+    pub user: Option<u32>,
+    /// The nodes that its cpuset allows; missing on kernels without cpusets.
+    pub memory_nodes: Option<Nodemask>,
     /// All memory in use, in bytes; missing for kernel threads and for zombies.
     pub rss_bytes: Option<u64>,
     /// Anonymous memory, in bytes.
@@ -35,6 +41,11 @@ pub fn parse(text: &str) -> Status {
     for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
         match key {
             "Name" => status.name = value.trim().to_owned(),
+            "Uid" => {
+                let mut users = value.split_ascii_whitespace().skip(1);
+                status.user = users.next().and_then(|user| user.parse().ok());
+            }
+            "Mems_allowed_list" => status.memory_nodes = value.trim().parse().ok(),
             "VmRSS" => status.rss_bytes = kibibytes(value),
             "RssAnon" => status.rss_anon_bytes = kibibytes(value),
             "RssShmem" => status.rss_shmem_bytes = kibibytes(value),
@@ -55,10 +66,12 @@ mod tests {
 
     #[test]
     fn own_memory_leaves_mapped_files_out() {
-        let text = "Name:\ta:b c\nVmRSS:\t     100 kB\nRssAnon:\t      60 kB\nRssFile:\t  30 kB\n\
+        let text = "Name:\ta:b c\nUid:\t1\t2\t3\t4\nMems_allowed_list:\t0-1,3\nVmRSS:\t     100 kB\nRssAnon:\t      60 kB\nRssFile:\t  30 kB\n\
                     RssShmem:\t      10 kB\nHugetlbPages:\t    2048 kB\n";
         let status = parse(text);
         assert_eq!(status.name, "a:b c");
+        assert_eq!(status.user, Some(2), "the second of four is the effective one");
+        assert_eq!(status.memory_nodes.as_ref().unwrap().to_string(), "0-1,3");
         assert_eq!(status.own_bytes(), (60 + 10 + 2048) * 1024);
         assert!(status.has_memory());
     }

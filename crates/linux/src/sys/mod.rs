@@ -8,6 +8,7 @@ pub mod mempolicy;
 mod pages;
 mod probes;
 mod scan;
+mod sched;
 mod thread;
 mod view;
 
@@ -17,6 +18,7 @@ pub use meddle::{Meddling, meddle};
 pub use pages::{move_pages, query_pages};
 pub use probes::{move_pages_with_unknown_flag, pagemap_scan_without_size};
 pub use scan::{PageRegion, Wanted, scan_pages};
+pub use sched::{affinity, process_time_ns, set_affinity};
 pub use thread::{
     ask_for_long_slices, disable_huge_pages, fork_and_run, fork_idle, huge_pages_are_disabled,
     on_signal, send_signal, thread_usage,

@@ -1,0 +1,91 @@
+//! What a program told the kernel about where its memory goes.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::{Bound, Mapping, Range};
+
+use crate::procfs::numa_maps::Policy;
+
+/// Judges by the policies of all mappings.
+///
+/// The kernel shows the policy of the first thread wherever a mapping has none. So one mapping that
+/// shows no policy proves that the thread has none, and where all of them show one it is the
+/// thread's: nobody sets a policy for his stack, his program and each of his libraries. The one
+/// that most mappings have is taken for it then, and those that differ are ranges.
+pub fn judge(policies: &[Policy<'_>], mappings: &[Mapping]) -> Bound {
+    let whole = !policies.is_empty() && policies.iter().all(Policy::binds);
+    let usual = if whole { most_frequent(policies) } else { None };
+    let special = |policy: &&Policy<'_>| policy.binds() && Some(policy.text) != usual;
+    let ranges: BTreeMap<u64, Range> =
+        mappings.iter().map(|mapping| (mapping.range.start, mapping.range)).collect();
+    let bound = policies.iter().filter(special);
+    let bound = bound.filter_map(|policy| ranges.get(&policy.start).copied()).collect();
+    Bound { whole, ranges: joined(bound) }
+}
+
+fn most_frequent<'a>(policies: &[Policy<'a>]) -> Option<&'a str> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    policies.iter().for_each(|policy| *counts.entry(policy.text).or_default() += 1);
+    counts.into_iter().max_by_key(|&(_, count)| count).map(|(text, _)| text)
+}
+
+/// Ranges that touch are one.
+fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut all: Vec<Range> = Vec::new();
+    for range in ranges {
+        match all.last_mut().filter(|last| last.end >= range.start) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => all.push(range),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::procfs::{maps, numa_maps};
+
+    const MAPS: &str = "\
+1000-2000 r-xp 0 fe:00 7 /bin/x
+2000-4000 rw-p 0 00:00 0
+4000-5000 rw-p 0 00:00 0
+6000-7000 rw-p 0 00:00 0 [stack]
+";
+
+    fn judged(policies: [&str; 4]) -> Bound {
+        let starts = ["1000", "2000", "4000", "6000"];
+        let lines =
+            starts.iter().zip(policies).map(|(start, policy)| format!("{start} {policy}\n"));
+        let text: String = lines.collect();
+        judge(&numa_maps::policies(&text), &maps::parse(MAPS, Path::new("maps")).unwrap())
+    }
+
+    /// Goal: ranges with a policy are told, those that touch as one, when the rest has none.
+    #[test]
+    fn ranges_are_told_apart_from_the_whole() {
+        assert_eq!(judged(["default"; 4]), Bound::default());
+        assert_eq!(judged(["local"; 4]), Bound::default());
+        let some = judged(["default", "bind:0", "prefer:1 anon=3", "default"]);
+        assert_eq!(some, Bound { whole: false, ranges: vec![Range::new(0x2000, 0x5000)] });
+    }
+
+    /// Goal: a policy of the whole program is told; what has another one is a range besides.
+    #[test]
+    fn a_policy_everywhere_is_the_programs() {
+        assert_eq!(judged(["interleave:0-1"; 4]), Bound { whole: true, ranges: Vec::new() });
+        let some = judged(["bind:0", "bind:0", "interleave:0-1", "bind:0"]);
+        assert_eq!(some, Bound { whole: true, ranges: vec![Range::new(0x4000, 0x5000)] });
+    }
+
+    /// Goal: a mapping that came between the two files is left out, and nothing is nothing.
+    #[test]
+    fn mappings_come_and_go() {
+        let policies = numa_maps::policies("9000 bind:0\n1000 default\n");
+        assert_eq!(judge(&policies, &[]), Bound::default());
+        assert_eq!(judge(&[], &maps::parse(MAPS, Path::new("maps")).unwrap()), Bound::default());
+    }
+}

@@ -1,0 +1,143 @@
+//! A note of the nudge that is under way, in a small file. Whoever starts after a kill -9 finds it
+//! there and gives the thread back its CPUs.
+//!
+//! The note need not reach the disk: a kill leaves it in the page cache, and a machine that starts
+//! anew has no such thread.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use nodeward_machine::{Error, Result};
+use nodeward_model::{Cpumask, Pid};
+
+use super::{Kernel, Scheduler, widen};
+use crate::procfs::stat;
+
+/// What every note begins with; the number is that of the form.
+const HEAD: &str = "nodeward-nudge 1";
+/// Longer ones were not written by us.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// A nudge under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: u32,
+    /// The CPUs that it could use before.
+    pub before: Cpumask,
+    /// Those that it was told.
+    pub target: Cpumask,
+    /// Whether `before` is all that its cpuset allows.
+    pub everywhere: bool,
+}
+
+/// A thread that a nudge had left with too few CPUs, which it has back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undone {
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: u32,
+}
+
+/// Where notes are taken; nowhere until [`Notes::keep_in`].
+#[derive(Debug, Default)]
+pub struct Notes(Mutex<Option<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    file: File,
+    boot: String,
+}
+
+impl Notes {
+    /// Takes notes in a file from now on, after undoing what a note in it tells.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or read.
+    pub fn keep_in(&self, path: &Path, root: &Path) -> Result<Option<Undone>> {
+        let wrap = |source| Error::Read { path: path.to_owned(), source };
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(wrap)?;
+        let mut text = String::new();
+        // What is no text is no note.
+        (&file).take(BYTES_MAX).read_to_string(&mut text).ok();
+        let boot = boot(root);
+        let undone = parse(&text, &boot).and_then(|(started, note)| undo(root, started, &note));
+        file.set_len(0).map_err(wrap)?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Kept { file, boot });
+        Ok(undone)
+    }
+
+    /// Does something while its note stands in the file. Others wait meanwhile. Where the note
+    /// cannot be written (a full disk) it is done without.
+    pub fn during<T>(&self, note: &Note, act: impl FnOnce() -> T) -> T {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Kept { file, boot }) = &*kept {
+            let line = line(started_ticks(Path::new("/"), note.pid).unwrap_or(0), boot, note);
+            file.write_all_at(line.as_bytes(), 0).ok();
+        }
+        let done = act();
+        if let Some(Kept { file, .. }) = &*kept {
+            file.set_len(0).ok();
+        }
+        done
+    }
+}
+
+/// What stands in the file.
+pub fn line(started_ticks: u64, boot: &str, note: &Note) -> String {
+    let Note { pid, tid, before, target, everywhere } = note;
+    let before =
+        if *everywhere { "all ".to_owned() } else { "set ".to_owned() } + &before.to_string();
+    format!("{HEAD} {boot} {pid} {started_ticks} {tid} {before} {target} end\n")
+}
+
+/// Reads a whole note of this boot, and when its process began.
+pub fn parse(text: &str, boot: &str) -> Option<(u64, Note)> {
+    let rest = text.strip_prefix(HEAD)?.strip_prefix(' ')?.strip_suffix(" end\n")?;
+    let words: Vec<&str> = rest.split(' ').collect();
+    let [of_boot, pid, started, tid, kind, before, target] = words[..] else { return None };
+    let everywhere = match kind {
+        "all" => true,
+        "set" => false,
+        _ => return None,
+    };
+    let note = Note {
+        pid: pid.parse().ok()?,
+        tid: tid.parse().ok()?,
+        before: before.parse().ok()?,
+        target: target.parse().ok()?,
+        everywhere,
+    };
+    (of_boot == boot).then_some((started.parse().ok()?, note))
+}
+
+/// Gives the thread back its CPUs, if it is still the same one and has those of the nudge.
+fn undo(root: &Path, started: u64, note: &Note) -> Option<Undone> {
+    let folder: PathBuf = root.join(format!("proc/{}", note.pid));
+    let there = folder.join(format!("task/{}", note.tid)).exists();
+    if !there || started_ticks(root, note.pid) != Some(started) {
+        return None;
+    }
+    let kernel = Kernel { root, folder: &folder };
+    let narrowed = kernel.cpus(note.tid).is_ok_and(|now| now == note.target);
+    let widened: io::Result<_> = narrowed.then(|| widen(&kernel, note))?;
+    widened.is_ok().then_some(Undone { pid: note.pid, tid: note.tid })
+}
+
+fn started_ticks(root: &Path, pid: Pid) -> Option<u64> {
+    let text = fs::read(root.join(format!("proc/{pid}/stat"))).ok()?;
+    Some(stat::parse_bytes(&text)?.started_ticks)
+}
+
+fn boot(root: &Path) -> String {
+    let id = fs::read_to_string(root.join("proc/sys/kernel/random/boot_id"));
+    id.unwrap_or_default().trim().to_owned()
+}

@@ -1,0 +1,88 @@
+//! /proc/PID/numa_maps: the memory policy of each mapping, and where its pages are. The kernel
+//! walks all page tables of a process to write it.
+
+/// The policy of one mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy<'a> {
+    /// The first address of the mapping.
+    pub start: u64,
+    /// As the kernel writes it: `bind:0-1`, `prefer=static:1`, `weighted interleave:0,2`. Where a
+    /// mapping has none of its own the policy of the process's first thread stands there.
+    pub text: &'a str,
+}
+
+/// Names of two words; no other has a blank.
+const TWO_WORDS: [&str; 2] = ["weighted interleave", "prefer (many)"];
+
+impl Policy<'_> {
+    /// Whether it says where memory goes. `default` and `local` say what the kernel does anyway:
+    /// memory goes to where the thread runs.
+    pub fn binds(&self) -> bool {
+        let name = self.text.split(['=', ':']).next().unwrap_or_default();
+        !["default", "local"].contains(&name)
+    }
+}
+
+/// Reads lines `ADDRESS POLICY [NAME=VALUE...]`; others are passed over.
+pub fn policies(text: &str) -> Vec<Policy<'_>> {
+    text.lines().filter_map(policy).collect()
+}
+
+fn policy(line: &str) -> Option<Policy<'_>> {
+    let (start, rest) = line.split_once(' ')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let two = TWO_WORDS.iter().find(|name| rest.starts_with(**name));
+    let name = two.map_or(0, |name| name.len());
+    let length = name + rest[name..].find(' ').unwrap_or(rest.len() - name);
+    Some(Policy { start, text: &rest[..length] }).filter(|policy| !policy.text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Vec<(u64, &str, bool)> {
+        policies(text).iter().map(|policy| (policy.start, policy.text, policy.binds())).collect()
+    }
+
+    /// Goal: every policy that Linux 6.18 has is read, with its flags, also those of two words.
+    #[test]
+    fn every_policy_is_read() {
+        let text = "\
+55d0c0000000 default file=/usr/bin/cat mapped=5 N0=5 kernelpagesize_kB=4
+55d0c1000000 local heap anon=2 dirty=2 N0=2 kernelpagesize_kB=4
+7f0000000000 bind:0-1 anon=9 dirty=9 N1=9 kernelpagesize_kB=4
+7f0000200000 prefer=static:1
+7f0000400000 interleave=relative|balancing:0,2 huge anon=1 N0=1 kernelpagesize_kB=2048
+7f0000600000 weighted interleave:0-3 anon=1 N0=1
+7f0000800000 prefer (many)=static:0-1
+";
+        let expected = [
+            (0x55d0_c000_0000, "default", false),
+            (0x55d0_c100_0000, "local", false),
+            (0x7f00_0000_0000, "bind:0-1", true),
+            (0x7f00_0020_0000, "prefer=static:1", true),
+            (0x7f00_0040_0000, "interleave=relative|balancing:0,2", true),
+            (0x7f00_0060_0000, "weighted interleave:0-3", true),
+            (0x7f00_0080_0000, "prefer (many)=static:0-1", true),
+        ];
+        assert_eq!(read(text), expected);
+        assert_eq!(read("\nx default\n1000\n1000 \n"), []);
+    }
+
+    proptest! {
+        /// Goal: any text is read or passed over; a line is read whatever stands behind its policy.
+        #[test]
+        fn any_text_is_read(text in ".{0,80}", start in any::<u64>(), nodes in "[0-9,-]{0,9}") {
+            policies(&text);
+            for name in ["bind", "weighted interleave", "prefer (many)"] {
+                let line = format!("{start:x} {name}:{nodes} {text}");
+                let first = policies(&line).into_iter().next();
+                let expected = format!("{name}:{nodes}");
+                prop_assert_eq!(first, Some(Policy { start, text: &expected }));
+            }
+        }
+    }
+}

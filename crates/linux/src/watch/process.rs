@@ -1,0 +1,218 @@
+//! A process that is watched, and what makes the next look at it cheap.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nodeward_model::{Nodemask, Pid, ProcessGlance};
+
+use super::files::Kept;
+use super::threads::Threads;
+use super::tools::Tools;
+use crate::procfs::stat::{self, Stat};
+use crate::procfs::status::{self, Status};
+
+/// Memory that is shared or mapped from files may change by this part of all of it before we look
+/// how much of which there is.
+const SHARED_PART: u64 = 64;
+
+/// A process.
+#[derive(Debug)]
+pub struct Watched {
+    pid: Pid,
+    name: String,
+    started_ticks: u64,
+    memory: Memory,
+    nodes: Option<Nodemask>,
+    user: Option<u32>,
+    group: Option<Arc<PathBuf>>,
+    file: Kept,
+    threads: Threads,
+}
+
+/// Memory in use. The kernel's short file (statm) tells all of it and that which is shared or
+/// mapped from files; how much of that is a file stands in the long one (status).
+#[derive(Clone, Copy, Debug, Default)]
+struct Memory {
+    resident_pages: u64,
+    shared_pages: u64,
+    /// Own memory at the last look into the long file.
+    own_bytes: u64,
+    /// Anonymous pages then.
+    anonymous_pages: u64,
+    /// And now.
+    anonymous_pages_now: u64,
+}
+
+impl Memory {
+    fn own_bytes(&self, page_bytes: u64) -> u64 {
+        let bytes = |pages: u64| pages.saturating_mul(page_bytes);
+        let grown = self.own_bytes.saturating_add(bytes(self.anonymous_pages_now));
+        grown.saturating_sub(bytes(self.anonymous_pages))
+    }
+}
+
+/// What a first look at a pid tells.
+#[derive(Debug)]
+pub struct First {
+    /// Its stat file.
+    pub stat: Stat,
+    /// Its name.
+    pub name: String,
+    file: Kept,
+}
+
+impl First {
+    /// Looks at the process that has a pid now.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn look(pid: Pid, tools: &mut Tools) -> io::Result<Self> {
+        let mut file = Kept::default();
+        let (stat, name) = read_stat(pid, &mut file, tools)?;
+        Ok(Self { stat, name, file })
+    }
+}
+
+impl Watched {
+    /// Begins to watch it.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn begin(pid: Pid, first: First, tools: &mut Tools) -> io::Result<Self> {
+        let First { stat, name, file } = first;
+        let mut process = Self {
+            pid,
+            name,
+            started_ticks: stat.started_ticks,
+            memory: Memory::default(),
+            nodes: None,
+            user: None,
+            group: None,
+            file,
+            threads: Threads::default(),
+        };
+        process.read_in_full(tools)?;
+        process.threads.look(pid, &stat, tools);
+        Ok(process)
+    }
+
+    /// Looks again at one that ran. Returns whether it is still the same process with memory.
+    pub fn look(&mut self, tools: &mut Tools) -> bool {
+        let Ok((stat, name)) = read_stat(self.pid, &mut self.file, tools) else { return false };
+        if stat.started_ticks != self.started_ticks || !stat.has_memory {
+            return false;
+        }
+        let renamed = name != self.name; // by exec, for one
+        self.name = name;
+        let moved = self.threads.look(self.pid, &stat, tools);
+        if renamed || moved || tools.is_due(self.pid.number()) {
+            return self.read_in_full(tools).is_ok();
+        }
+        stat.resident_pages == self.memory.resident_pages || self.read_memory(tools).is_ok()
+    }
+
+    /// Looks again at one that did not run, at what others may have changed. Returns whether it is
+    /// still there.
+    pub fn look_at_idle(&mut self, tools: &mut Tools) -> bool {
+        self.threads.look_at_idle(tools);
+        !tools.is_due(self.pid.number()) || self.look(tools)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The user that it runs as; `None` where the kernel does not tell.
+    pub fn user(&self) -> Option<u32> {
+        self.user
+    }
+
+    /// What its control group is by /proc/PID/cgroup.
+    pub fn group(&self) -> Option<&Arc<PathBuf>> {
+        self.group.as_ref()
+    }
+
+    /// What the last look found.
+    /// Where the kernel knows no cpusets its memory may be on any of `nodes`.
+    pub fn glance(
+        &self,
+        cpu_time_ns: u64,
+        frozen: bool,
+        tools: &Tools,
+        nodes: &Nodemask,
+    ) -> ProcessGlance {
+        ProcessGlance {
+            pid: self.pid,
+            name: self.name.clone(),
+            started_ticks: self.started_ticks,
+            cpu_time_ns,
+            own_bytes: self.memory.own_bytes(tools.page_bytes),
+            memory_nodes: self.nodes.as_ref().unwrap_or(nodes).clone(),
+            frozen,
+            threads: self.threads.glances(),
+        }
+    }
+
+    /// The long files: user, cpuset, memory by kind, control group.
+    fn read_in_full(&mut self, tools: &mut Tools) -> io::Result<()> {
+        let path = tools.path(self.pid, "status");
+        let status = status::parse(&String::from_utf8_lossy(tools.buffer.read_once(path)?));
+        self.memory = self.memory_by(&status, tools)?;
+        (self.user, self.nodes) = (status.user, status.memory_nodes);
+        let path = tools.path(self.pid, "cgroup");
+        // Kernels without control groups have no such file.
+        let text = tools.buffer.read_once(path).map(String::from_utf8_lossy);
+        let group = text.ok().and_then(|text| group_v2(&text));
+        if self.group.as_deref() != group.as_ref() {
+            self.group = group.map(Arc::new);
+        }
+        Ok(())
+    }
+
+    fn memory_by(&self, status: &Status, tools: &mut Tools) -> io::Result<Memory> {
+        let (resident_pages, shared_pages) = self.read_pages(tools)?;
+        let anonymous_pages = resident_pages.saturating_sub(shared_pages);
+        Ok(Memory {
+            resident_pages,
+            shared_pages,
+            own_bytes: status.own_bytes(),
+            anonymous_pages,
+            anonymous_pages_now: anonymous_pages,
+        })
+    }
+
+    fn read_memory(&mut self, tools: &mut Tools) -> io::Result<()> {
+        let (resident_pages, shared_pages) = self.read_pages(tools)?;
+        if shared_pages.abs_diff(self.memory.shared_pages) > resident_pages / SHARED_PART {
+            return self.read_in_full(tools);
+        }
+        self.memory.resident_pages = resident_pages;
+        self.memory.anonymous_pages_now = resident_pages.saturating_sub(shared_pages);
+        Ok(())
+    }
+
+    /// Pages in RAM, and those of them that are shared or mapped from files.
+    fn read_pages(&self, tools: &mut Tools) -> io::Result<(u64, u64)> {
+        let bytes = tools.buffer.read_once(tools.path(self.pid, "statm"))?;
+        let mut numbers = std::str::from_utf8(bytes).unwrap_or_default().split(' ').skip(1);
+        let mut number = || numbers.next()?.parse().ok();
+        let pages = number().zip(number());
+        pages.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+fn read_stat(pid: Pid, file: &mut Kept, tools: &mut Tools) -> io::Result<(Stat, String)> {
+    let root = &tools.root;
+    let path = || root.join(format!("proc/{pid}/stat"));
+    let bytes = file.read(path, &tools.shelf, &mut tools.buffer)?;
+    let read = stat::parse_bytes(bytes).zip(stat::name(bytes));
+    let (stat, name) = read.ok_or(io::ErrorKind::InvalidData)?;
+    Ok((stat, String::from_utf8_lossy(name).into_owned()))
+}
+
+/// The line `0::/path` of /proc/PID/cgroup.
+fn group_v2(text: &str) -> Option<PathBuf> {
+    text.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from)
+}

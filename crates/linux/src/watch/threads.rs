@@ -1,0 +1,124 @@
+//! The threads of a process: how long each ran, where, and where it may.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use nodeward_model::{CpuId, Cpumask, Pid, ThreadGlance};
+
+use super::files::Kept;
+use super::tools::Tools;
+use crate::load;
+use crate::procfs::stat::{self, Stat};
+
+/// A thread that was looked at, and the file with its CPU time.
+#[derive(Debug)]
+struct Thread {
+    tid: u32,
+    seen: Option<Seen>,
+    schedstat: Kept,
+}
+
+#[derive(Clone, Debug)]
+struct Seen {
+    cpu: CpuId,
+    cpu_time_ns: u64,
+    cpus: Arc<Cpumask>,
+}
+
+/// All of a process, in ascending order of their numbers.
+#[derive(Debug, Default)]
+pub struct Threads(Vec<Thread>);
+
+impl Threads {
+    /// As the last look found them.
+    pub fn glances(&self) -> Vec<ThreadGlance> {
+        let glance = |thread: &Thread| {
+            let Seen { cpu, cpu_time_ns, cpus } = thread.seen.clone()?;
+            Some(ThreadGlance { tid: thread.tid, cpu, cpu_time_ns, cpus })
+        };
+        self.0.iter().filter_map(glance).collect()
+    }
+
+    /// Looks at those of a process that ran. Returns whether one of them may run elsewhere than
+    /// before, which a change of its cpuset may have brought about.
+    pub fn look(&mut self, pid: Pid, process: &Stat, tools: &mut Tools) -> bool {
+        let mut moved = false;
+        // As many as there were, all of them still there: nobody came, so they need no listing.
+        let same = self.0.len() == process.threads && {
+            let looks = self.0.iter_mut().map(|thread| thread.look(pid, process, tools));
+            looks.fold(true, |same, looked| {
+                moved |= matches!(looked, Ok(true));
+                same & looked.is_ok()
+            })
+        };
+        if !same {
+            self.list(pid, tools);
+            self.0.retain_mut(|thread| thread.look(pid, process, tools).is_ok());
+        }
+        moved
+    }
+
+    /// Looks at the CPUs that threads of a process may run on which did not run: at each in its
+    /// turn.
+    pub fn look_at_idle(&mut self, tools: &mut Tools) {
+        let due = self.0.iter_mut().filter(|thread| tools.is_due(thread.tid));
+        let due: Vec<_> = due.collect();
+        for thread in due {
+            if let (Some(seen), Ok(cpus)) = (&mut thread.seen, tools.cpus(thread.tid)) {
+                seen.cpus = cpus;
+            }
+        }
+    }
+
+    fn list(&mut self, pid: Pid, tools: &Tools) {
+        let mut known: BTreeMap<u32, Thread> =
+            self.0.drain(..).map(|thread| (thread.tid, thread)).collect();
+        let thread = |tid: Pid| {
+            let tid = tid.number();
+            let fresh = || Thread { tid, seen: None, schedstat: Kept::default() };
+            known.remove(&tid).unwrap_or_else(fresh)
+        };
+        self.0 = load::thread_ids(&tools.root, pid).into_iter().map(thread).collect();
+    }
+}
+
+impl Thread {
+    /// Looks again. Returns whether it may run elsewhere than before.
+    fn look(&mut self, pid: Pid, process: &Stat, tools: &mut Tools) -> io::Result<bool> {
+        let counted = tools.has_schedstat.then(|| self.counted_ns(pid, tools)).transpose()?;
+        let before = self.seen.as_ref();
+        let ran = before.is_none_or(|seen| counted != Some(seen.cpu_time_ns));
+        if !ran && !tools.is_due(self.tid) {
+            return Ok(false);
+        }
+        let (cpu, ticks) = match self.tid == pid.number() && counted.is_some() {
+            true => (process.cpu, 0), // the first thread's CPU stands in the process's file
+            false => {
+                let own = self.stat(pid, tools)?;
+                (own.cpu, own.cpu_time_ticks)
+            }
+        };
+        let cpu_time_ns = counted.unwrap_or_else(|| ticks.saturating_mul(load::ns_per_tick()));
+        let cpus = tools.cpus(self.tid)?;
+        let moved = before.is_some_and(|seen| seen.cpus != cpus);
+        self.seen = Some(Seen { cpu, cpu_time_ns, cpus });
+        Ok(moved)
+    }
+
+    fn counted_ns(&mut self, pid: Pid, tools: &mut Tools) -> io::Result<u64> {
+        let (root, tid) = (&tools.root, self.tid);
+        let path = || root.join(format!("proc/{pid}/task/{tid}/schedstat"));
+        let bytes = self.schedstat.read(path, &tools.shelf, &mut tools.buffer)?;
+        std::str::from_utf8(bytes).ok().and_then(stat::parse_schedstat).ok_or_else(odd)
+    }
+
+    fn stat(&self, pid: Pid, tools: &mut Tools) -> io::Result<Stat> {
+        let path = tools.path(pid, &format!("task/{}/stat", self.tid));
+        stat::parse_bytes(tools.buffer.read_once(path)?).ok_or_else(odd)
+    }
+}
+
+fn odd() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}

@@ -1,0 +1,131 @@
+//! Which processes are looked at: chosen by number, name, user or control group.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use nodeward_machine::Result;
+use nodeward_model::{Pid, Wanted};
+
+use crate::{load, select};
+
+/// The bytes of a name that the kernel keeps.
+const NAME_BYTES: usize = 15;
+
+/// A choice, which the next look makes anew: names, users and groups change.
+#[derive(Debug)]
+pub struct Choice {
+    wanted: Wanted,
+    names: BTreeSet<String>,
+    users: BTreeSet<u32>,
+    /// Those that are meant whatever they are called.
+    named: BTreeSet<Pid>,
+}
+
+impl Choice {
+    /// What somebody wants.
+    ///
+    /// # Errors
+    /// If a control group does not exist.
+    pub fn new(wanted: &Wanted, root: &Path) -> Result<Self> {
+        for group in &wanted.cgroups {
+            select::by_cgroup(root, group)?;
+        }
+        Ok(Self {
+            names: wanted.names.iter().map(|name| as_kept(name)).collect(),
+            users: wanted.users.iter().copied().collect(),
+            named: BTreeSet::new(),
+            wanted: wanted.clone(),
+        })
+    }
+
+    /// The pids that may be meant now, in ascending order.
+    ///
+    /// # Errors
+    /// If /proc cannot be listed.
+    pub fn candidates(&mut self, root: &Path) -> Result<BTreeSet<Pid>> {
+        self.named = self.wanted.pids.iter().copied().collect();
+        for group in &self.wanted.cgroups {
+            // One that was removed has no processes.
+            self.named.extend(select::by_cgroup(root, group).unwrap_or_default());
+        }
+        match self.is_by_look() || self.wanted.is_everything() {
+            true => load::pids(root),
+            false => Ok(self.named.clone()),
+        }
+    }
+
+    /// Whether one must look at a process to know whether it is meant.
+    pub fn is_by_look(&self) -> bool {
+        !self.names.is_empty() || !self.users.is_empty()
+    }
+
+    /// Whether users are chosen.
+    pub fn is_by_user(&self) -> bool {
+        !self.users.is_empty()
+    }
+
+    /// Whether a pid is meant, whatever its process is.
+    pub fn names(&self, pid: Pid) -> bool {
+        self.named.contains(&pid)
+    }
+
+    /// Whether a process is meant.
+    pub fn takes(&self, pid: Pid, name: &str, user: Option<u32>) -> bool {
+        self.wanted.is_everything()
+            || self.names(pid)
+            || self.names.contains(name)
+            || user.is_some_and(|user| self.users.contains(&user))
+    }
+}
+
+/// A name as the kernel would keep and show it.
+fn as_kept(name: &str) -> String {
+    let bytes = name.as_bytes();
+    String::from_utf8_lossy(&bytes[..bytes.len().min(NAME_BYTES)]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(wanted: &Wanted) -> Choice {
+        Choice::new(wanted, Path::new("/")).unwrap()
+    }
+
+    /// Goal: any of the lists is enough, and no list means everybody.
+    #[test]
+    fn any_list_is_enough() {
+        let pid = |number| Pid::new(number).unwrap();
+        let wanted = Wanted {
+            pids: vec![pid(7)],
+            names: vec!["a-very-long-name".to_owned()],
+            users: vec![1000],
+            cgroups: Vec::new(),
+        };
+        let mut some = choice(&wanted);
+        some.candidates(Path::new("/")).unwrap();
+        assert!(some.takes(pid(7), "x", Some(0)));
+        assert!(some.takes(pid(8), "a-very-long-nam", Some(0)), "15 bytes are kept");
+        assert!(some.takes(pid(8), "x", Some(1000)));
+        assert!(!some.takes(pid(8), "a-very-long-na", Some(0)) && !some.takes(pid(8), "x", None));
+        assert!(choice(&Wanted::default()).takes(pid(8), "x", None));
+    }
+
+    /// Goal: who names only pids pays for no list of all processes.
+    #[test]
+    fn pids_need_no_list() {
+        let pids = vec![Pid::new(Pid::LIMIT).unwrap(), Pid::new(5).unwrap()];
+        let mut some = choice(&Wanted { pids: pids.clone(), ..Wanted::default() });
+        let none = tempfile::tempdir().unwrap(); // without any /proc
+        assert!(some.candidates(none.path()).unwrap().into_iter().eq([pids[1], pids[0]]));
+    }
+
+    /// Goal: a group that is not there is told at the start.
+    #[test]
+    fn a_group_must_exist() {
+        let cgroups = vec!["/no/such/group".into()];
+        let wanted = Wanted { cgroups, ..Wanted::default() };
+        let error = Choice::new(&wanted, Path::new("/")).unwrap_err();
+        assert!(error.to_string().contains("no/such/group"), "{error}");
+    }
+}
