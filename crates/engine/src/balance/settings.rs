@@ -62,7 +62,7 @@ impl Default for BalanceSettings {
             grown_ppm: 100_000,
             steady_ppm: 3_000,
             converging_ppm: 20_000,
-            reach_ppm: 20_000,
+            reach_ppm: 50_000,
         }
     }
 }
