@@ -154,7 +154,8 @@ fn cpusets_confine() {
     }
 }
 
-/// Goal: a frozen process is told so and does not run; it goes on afterwards, and others never stop.
+/// Goal: a frozen process is told so and does not run; it goes on afterwards, and others never
+/// stop.
 #[test]
 fn the_frozen_stand_still() {
     let mut scenario = scenario(machine(2, 2, 1), triad(1, 16));
@@ -185,7 +186,8 @@ fn shifts_share_time() {
     let sim = SimMachine::new(&scenario(machine(2, 2, 1), Workload { shifts, ..triad(1, 1) }), 1);
     sim.run_until(800 * MS);
     let ran_ns = sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes[0].cpu_time_ns;
-    assert!((390 * MS..=420 * MS).contains(&ran_ns), "{ran_ns}"); // 400 ms, and the last thing begun
+    // 400 ms, and what was begun last.
+    assert!((390 * MS..=420 * MS).contains(&ran_ns), "{ran_ns}");
 }
 
 /// Goal: the scenarios for balancers run, and the memory of each lies as it is meant to.

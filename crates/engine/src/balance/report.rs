@@ -28,6 +28,9 @@ pub struct RoundReport {
     pub took_ns: u64,
     /// How long to wait from its beginning to the next round, in nanoseconds.
     pub interval_ns: u64,
+    /// Whether it was a patrol between two rounds: only threads that strayed were brought back, and
+    /// nothing is said of processes.
+    pub patrol: bool,
     /// Whether nothing is left to do and nothing waits for its time.
     pub settled: bool,
     /// Whether it acted, or only told what it would do.
@@ -102,6 +105,8 @@ pub struct Done {
     pub threads_not_allowed: u32,
     /// Threads whose affinity somebody changed at the same time.
     pub threads_changed: u32,
+    /// Threads that sleep, and go nowhere before they wake.
+    pub threads_asleep: u32,
     /// Threads that ended meanwhile.
     pub threads_gone: u32,
     /// Base pages that were planned to move in this round.

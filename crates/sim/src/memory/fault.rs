@@ -203,7 +203,7 @@ impl World {
         self.begin_flow(cpu, Flow { complex: place.complex, from: place.node, to: node, rate });
     }
 
-    /// Whether a process's cpuset has a node's memory.
+    /// Whether a process's cpuset has a node.
     pub(crate) fn may_have(&self, space: SpaceId, node: usize) -> bool {
         let cpuset = self.spaces[space].cpuset.as_ref();
         cpuset.is_none_or(|nodes| nodes.contains(self.layout.node_ids[node]))
