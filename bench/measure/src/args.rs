@@ -210,7 +210,7 @@ pub struct Look {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub looks: u32,
     /// The time between two looks, in milliseconds; what they cost counts as if it were a second
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 1000)]
     pub pause_ms: u64,
 }
 
@@ -257,6 +257,15 @@ mod tests {
         assert_eq!((speed.memory.size, speed.memory.kind.as_str()), (64 << 20, "thp"));
         assert_eq!(speed.options, ["--jobs", "2"]);
         assert!(Args::try_parse_from(["bench", "speed", "--pairs", "0"]).is_err());
+    }
+
+    /// Goal: a crowd is what the promise speaks of: 1,000 threads, one of each process awake.
+    #[test]
+    fn a_crowd_has_a_thousand_threads() {
+        let What::Look(look) = Args::parse_from(["bench", "look"]).what else {
+            panic!("another verb")
+        };
+        assert_eq!((look.threads, look.processes, look.awake), (1000, 50, Awake::One));
     }
 
     /// Goal: the machine that the promise speaks of is the one that is made.
