@@ -289,7 +289,8 @@ fn overrides_that_name_nothing_or_make_no_sense() {
         (
             "",
             "",
-            "no key ''; expected one of about, distances, symmetric, scheduler, numa-balancing, time, \
+            "no key ''; expected one of about, distances, symmetric, scheduler, numa-balancing, \
+                time, \
                 sample, report, or a key of a table: machine.latency, \
                 node.0.memory, workload.NAME.threads, link.0-1.latency, \
                 action.0.at, faults.pinned",

@@ -31,8 +31,8 @@ pub fn text(processes: &[ProcessView], page_bytes: u64, lines: usize) -> String 
 /// Processes as JSON, all of them.
 pub fn json(processes: &[ProcessView]) -> Value {
     let process = |process: &ProcessView| {
-        let ProcessView { pid, name, pages, done } = process;
-        json!({ "pid": pid, "name": name, "pages": pages, "done": done })
+        let ProcessView { pid, name, pages, done: _ } = process;
+        json!({ "pid": pid, "name": name, "pages": pages })
     };
     processes.iter().map(process).collect()
 }
