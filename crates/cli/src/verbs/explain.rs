@@ -70,8 +70,7 @@ impl Would {
         // Also those that are not wanted: where there is time for one depends on all others.
         let wanted = Wanted::default();
         let live = Live::default();
-        let mut balancer =
-            Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
+        let mut balancer = Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
         balancer.look_first(pid);
         balancer.warm_up(&live)?;
         let report = balancer.round(&live)?;

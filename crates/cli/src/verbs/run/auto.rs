@@ -7,9 +7,7 @@ use anyhow::{Context as _, Result};
 use nodeward_linux::{Linux, own};
 use nodeward_machine::Machine;
 use nodeward_model::{Cpumask, Glance, NodeId, ProcessGlance, Topology, Wanted};
-use nodeward_policy::home::{
-    Entity, EntityId, Homes, NodeState, Reach, Rules, Snapshot, Thread,
-};
+use nodeward_policy::home::{Entity, EntityId, Homes, NodeState, Reach, Rules, Snapshot, Thread};
 
 /// How long loads are watched, in nanoseconds.
 const WINDOW_NS: u64 = 100_000_000;
