@@ -38,6 +38,12 @@ built_in! {
     "exchange-2017",
     "home-2012",
     "wide-2004",
+    "balance-2012",
+    "balance-wide",
+    "balance-shared",
+    "balance-sides",
+    "balance-crowded",
+    "balance-short",
 }
 
 /// The text of a scenario, read once: for many that differ in some values.

@@ -14,7 +14,7 @@ use crate::limits::{
     WORKLOADS_MAX,
 };
 use crate::tree::{Table, Value};
-use crate::{Action, ActionKind, REPORT, Scenario, exact, near};
+use crate::{Action, ActionKind, REPORT, Scenario, Scheduler, exact, near};
 
 /// Something that does not hold.
 #[derive(Debug)]
@@ -92,7 +92,21 @@ pub(crate) fn scenario(scenario: &Scenario) -> Result<(), Flaw> {
     report(&scenario.report)?;
     counts(scenario)?;
     faults::check(scenario)?;
-    programs::check(scenario)
+    programs::check(scenario)?;
+    numa_balancing(scenario)
+}
+
+/// The kernel has one balancer at a time, and hint faults are its alone.
+fn numa_balancing(scenario: &Scenario) -> Result<(), Flaw> {
+    let on = scenario.numa_balancing;
+    let blind = scenario.scheduler == Scheduler::Blind;
+    let what = || "a scheduler that balances beside numa-balancing".to_owned();
+    ensure(!on || blind, Spot::root("scheduler"), what, "\"blind\", which goes with it")?;
+    let lazy = |action: &Action| action.kind == ActionKind::MigrateOnFault;
+    let index = scenario.actions.iter().position(lazy);
+    let spot = Spot::of("action", index.unwrap_or(0), "do");
+    let what = || "faults that move pages beside numa-balancing".to_owned();
+    ensure(!on || index.is_none(), spot, what, "other actions, or numa-balancing = false")
 }
 
 /// The order of actions.

@@ -28,7 +28,7 @@ pub use grid::{Axis, Grid, GridError, GridPoint, POINTS_MAX, Seeds, Shard};
 pub use machine::{DISTANCE_LOCAL, Link, Machine, Node};
 pub use params::{ParamInfo, Params, Unit};
 pub use policy::{Action, ActionKind, Scheduler};
-pub use workload::{Access, Home, Kind, Placement, Workload};
+pub use workload::{Access, Home, Kind, Placement, Shifts, Workload};
 
 use std::path::Path;
 
@@ -51,6 +51,8 @@ pub struct Scenario {
     pub workloads: Vec<Workload>,
     /// What places threads.
     pub scheduler: Scheduler,
+    /// Whether the kernel balances by hint faults (kernel.numa_balancing = 1).
+    pub numa_balancing: bool,
     /// What is done to the programs while they run, in order of time.
     pub actions: Vec<Action>,
     /// What goes wrong; none where nothing does, and nobody keeps what checkers of contents need.

@@ -191,6 +191,15 @@ params! {
         "Neighbours that migrate-on-fault takes along at most, the touched page included",
         "Linux: the folio that was touched";
 
+    // The kernel's own balancing.
+    numa_scan_delay_ns "numa-scan-delay" Time, 1_000_000_000,
+        "With `numa-balancing`: run time of a thread before the first scan", "Linux: 1000 ms";
+    numa_scan_min_ns "numa-scan-min" Time, 1_000_000_000, "The shortest time between two scans, \
+        for each window of `numa-scan-size`", "Linux: 1000 ms";
+    numa_scan_max_ns "numa-scan-max" Time, 60_000_000_000, "The longest", "Linux: 60000 ms";
+    numa_scan_bytes "numa-scan-size" Bytes, 256 << 20, "Memory of which one scan takes the entries",
+        "Linux: 256 MB";
+
     // Allocation.
     fault_ns "fault" Time, 1_000, "A page fault, beside allocation and zeroing",
         "page_fault1: 2.6 to 3.1 us with zeroing";

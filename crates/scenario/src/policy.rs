@@ -52,6 +52,11 @@ pub enum ActionKind {
         /// How long a child lives, in nanoseconds.
         for_ns: u64,
     },
+    /// Freeze its processes, as control groups do.
+    Freeze {
+        /// How long, in nanoseconds.
+        for_ns: u64,
+    },
     /// Take CPUs away from the machine.
     CpusOff {
         /// Which.

@@ -21,7 +21,7 @@ pub(crate) use workload::{KEYS as WORKLOAD_KEYS, keys_of};
 
 /// The keys outside of all tables.
 pub(crate) const ROOT_KEYS: &[&str] =
-    &["about", "distances", "symmetric", "scheduler", "time", "sample", "report"];
+    &["about", "distances", "symmetric", "scheduler", "numa-balancing", "time", "sample", "report"];
 /// The tables.
 pub(crate) const TABLES: &[&str] = &["machine", "node", "link", "workload", "action", "faults"];
 
@@ -48,6 +48,7 @@ pub(crate) fn scenario(name: &str, root: &Table) -> Result<Scenario, Fault> {
         machine: machine::machine(root)?,
         workloads: each(root, "workload", workload::workload)?,
         scheduler: scheduler.unwrap_or_default(),
+        numa_balancing: root.flag("numa-balancing")?,
         actions: each(root, "action", action::action)?,
         faults: root.read("faults", faults::faults)?,
         time_ns,
@@ -225,6 +226,11 @@ impl Table {
 
     fn count(&self, key: &str) -> Result<Option<u32>, Fault> {
         self.read(key, |item| item.number("a number up to 4294967295"))
+    }
+
+    /// Yes or no; no if it is left out.
+    fn flag(&self, key: &str) -> Result<bool, Fault> {
+        Ok(self.read(key, |item| item.flag("true or false"))?.unwrap_or(false))
     }
 
     /// One of some words.

@@ -36,6 +36,19 @@ pub struct Workload {
     /// Whether its memory is there from the beginning, without faults: for machines of which only
     /// the steady state is of interest. Kinds that allocate all the time do not have it.
     pub populated: bool,
+    /// The nodes that its cpuset has, CPUs and memory alike; `None` for all.
+    pub cpuset: Option<Nodemask>,
+    /// Whether it rests now and then; kinds of pairs and of short lives do not.
+    pub shifts: Option<Shifts>,
+}
+
+/// Working and resting in turn, from a process's start on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shifts {
+    /// How long it works, in virtual nanoseconds.
+    pub works_ns: u64,
+    /// How long it sleeps then.
+    pub rests_ns: u64,
 }
 
 /// Where pages come from that are touched for the first time.
@@ -48,6 +61,19 @@ pub enum Placement {
     Bind(Nodemask),
     /// These nodes in turn, page by page.
     Interleave(Nodemask),
+    /// What was there from the beginning lies on these nodes in turn, as if threads had touched it
+    /// there; what is touched later comes from where it is touched.
+    Left(Nodemask),
+    /// What was there from the beginning lies on the node farthest from each thread's first CPU;
+    /// what is touched later comes from where it is touched.
+    Away,
+}
+
+impl Placement {
+    /// Whether the program told the kernel where its memory is to go, which keeps it there.
+    pub fn is_policy(&self) -> bool {
+        matches!(self, Self::Bind(_) | Self::Interleave(_))
+    }
 }
 
 /// Which node is a process's home.

@@ -236,8 +236,8 @@ fn overrides_that_name_nothing_or_make_no_sense() {
         (
             "tme",
             "1s",
-            "no key 'tme'; expected one of about, distances, symmetric, scheduler, time, \
-                sample, report (did you mean 'time'?), or a key of a table: \
+            "no key 'tme'; expected one of about, distances, symmetric, scheduler, numa-balancing, \
+                time, sample, report (did you mean 'time'?), or a key of a table: \
                 machine.latency, node.0.memory, workload.NAME.threads, \
                 link.0-1.latency, action.0.at, faults.pinned",
         ),
@@ -245,7 +245,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "machine.latancy",
             "1us",
             "no key 'machine.latancy'; expected one of latency, balance, llc-latency, batch, \
-                balance-nodes, dispatch and 60 others (did you mean 'latency'?)",
+                balance-nodes, dispatch and 66 others (did you mean 'latency'?)",
         ),
         (
             "machine.latency",
@@ -267,7 +267,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "2",
             "no key 'workload.stream.threats'; expected one of name, kind, processes, \
                 threads, memory, pages, place, nodes, home, start, groups, \
-                parallel, compute, writes, populated (did you mean 'threads'?)",
+                cpuset, parallel, compute, writes, populated, works, rests (did you mean 'threads'?)",
         ),
         (
             "workload.stream.memory",

@@ -84,6 +84,8 @@ fn workload(kind: Kind, name: &str, size: Size, mib: u64) -> Workload {
         start_ns: 0,
         own_groups: true,
         populated: false,
+        cpuset: None,
+        shifts: None,
     }
 }
 
@@ -101,6 +103,7 @@ pub fn scenario(size: Size) -> Scenario {
             workload(random, "random", size, 2 * size.mib),
         ],
         scheduler: Scheduler::Blind,
+        numa_balancing: false,
         actions: Vec::new(),
         faults: None,
         time_ns: size.ms * 1_000_000,

@@ -85,6 +85,8 @@ fn scenario(tuning: usize) -> Scenario {
         start_ns: 0,
         own_groups: true,
         populated: false,
+        cpuset: None,
+        shifts: None,
     };
     Scenario {
         name: "page-fault".to_owned(),
@@ -92,6 +94,7 @@ fn scenario(tuning: usize) -> Scenario {
         machine,
         workloads: vec![workload],
         scheduler: Scheduler::Blind,
+        numa_balancing: false,
         actions: Vec::new(),
         faults: None,
         time_ns: SECOND_NS,

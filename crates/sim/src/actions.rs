@@ -78,6 +78,7 @@ impl World {
             }
             ActionKind::Kill => spaces.into_iter().for_each(|space| self.end_process(space)),
             ActionKind::Fork { for_ns } => self.fork_all(spaces, for_ns),
+            ActionKind::Freeze { for_ns } => self.freeze_all(&spaces, for_ns),
             _ => self.act_on_machine(index, &kind),
         }
     }

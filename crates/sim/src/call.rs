@@ -124,7 +124,9 @@ impl Program for Call {
                 if let Some(op) = drive.next(world, task) {
                     return op;
                 }
-                let outcomes = drive.take().outcomes;
+                let moved = drive.take();
+                world.counters.called_pages += moved.account.moved;
+                let outcomes = moved.outcomes;
                 self.drive = None;
                 if let Some(end) = self.settle(&outcomes) {
                     return self.end(world, end);
@@ -146,7 +148,7 @@ impl Call {
                 return if self.run.is_empty() { Some(CallEnd::Complete) } else { self.go(world) };
             };
             let same_node = self.run.is_empty() || self.batch.nodes()[entry - 1] == node;
-            match destination(world, node) {
+            match destination(world, self.target.space, node) {
                 Some(_) if same_node => {}
                 None if self.run.is_empty() => return Some(CallEnd::NotAllowed),
                 _ => return self.go(world),
@@ -165,7 +167,9 @@ impl Call {
     /// Begins to move what is held.
     fn go(&mut self, world: &World) -> Option<CallEnd> {
         let node = self.batch.nodes()[self.status.len()];
-        let Some(to) = destination(world, node) else { return Some(CallEnd::NotAllowed) };
+        let Some(to) = destination(world, self.target.space, node) else {
+            return Some(CallEnd::NotAllowed);
+        };
         let mut drive = Drive::new(self.target.space, to, ATTEMPTS);
         drive.add(self.run.clone());
         self.drive = Some(drive);
@@ -223,7 +227,7 @@ impl Call {
 }
 
 /// The index of a node that can be moved to.
-fn destination(world: &World, node: NodeId) -> Option<usize> {
-    let machine = &world.machine;
-    machine.index_of(node).filter(|&index| world.has_memory_on(index))
+fn destination(world: &World, space: SpaceId, node: NodeId) -> Option<usize> {
+    let may_have = |&index: &usize| world.has_memory_on(index) && world.may_have(space, index);
+    world.machine.index_of(node).filter(may_have)
 }

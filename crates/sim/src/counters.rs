@@ -60,6 +60,14 @@ pub struct Counters {
     pub lazy_faults: u64,
     /// Base pages that moved in such a fault.
     pub lazy_pages: u64,
+    /// How often threads looked for entries to take away, to learn who touches the pages.
+    pub numa_scans: u64,
+    /// Threads that went to the node that they prefer.
+    pub numa_moves: u64,
+    /// Those among them that another thread made room for.
+    pub numa_swaps: u64,
+    /// Base pages that calls moved.
+    pub called_pages: u64,
     /// Cache lines that a last-level cache had.
     pub cache_hits: u64,
     /// Translations that were loaded.

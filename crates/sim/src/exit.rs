@@ -30,6 +30,7 @@ impl Program for Leave {
         }
         world.discard_flights(self.space);
         world.forget_freed(self.space);
+        world.forget_scans(self.space);
         // Where lives are short, many are over: little is kept of them.
         world.spaces[self.space].regions.iter_mut().for_each(|region| region.dissolve());
         world.spaces[self.space].cpus = CpuSet::default();
@@ -66,6 +67,8 @@ impl World {
         let entry = &mut self.spaces[space];
         let place = entry.tasks.iter().position(|&other| other == task)?;
         entry.tasks.remove(place);
+        self.forget_faults(task);
+        let entry = &mut self.spaces[space];
         entry.left_ns += self.tasks[task as usize].ran_ns;
         if !entry.tasks.is_empty() {
             return None;

@@ -2,7 +2,8 @@
 //!
 //! Their entries are taken away once, with one flush. Who touches one pays for a fault; if the page
 //! is not on its node, the fault moves it, in the thread that touched it. So each page costs one
-//! fault, and only pages that are used move.
+//! fault, and only pages that are used move. Where the kernel balances, such entries are its hints,
+//! and it decides page by page.
 
 use nodeward_migrate::Run;
 use nodeward_model::SkipReason;
@@ -46,12 +47,13 @@ impl World {
         if due == 0 {
             return None;
         }
-        let to = self.tasks[task as usize].home.unwrap_or(self.layout.node_of(cpu));
+        let home = self.tasks[task as usize].home.filter(|_| self.numa.is_none());
+        let to = home.unwrap_or(self.layout.node_of(cpu));
         let folios = self.lazy_folios(lines, due.min(FAULTS_MAX));
         let left = if folios.is_empty() { 0 } else { due.saturating_sub(folios.len() as u64) };
         self.mover.lazy_due.insert(task, left);
         let way = Way { cpu, space: lines.part.space, to };
-        (!folios.is_empty()).then(|| self.lazy_faults(&way, folios))
+        (!folios.is_empty()).then(|| self.lazy_faults(task, &way, folios))
     }
 
     /// How many lazy folios a whole turn touches: streams go page by page, others jump from line to
@@ -108,7 +110,7 @@ impl World {
     }
 
     /// Faults of these folios by a thread that wants them on a node.
-    fn lazy_faults(&mut self, way: &Way, folios: Vec<Folio>) -> u64 {
+    fn lazy_faults(&mut self, task: TaskId, way: &Way, folios: Vec<Folio>) -> u64 {
         let params = &self.machine.params;
         let faults = match folios[0].len() {
             1 => (folios.len() as u64).div_ceil(params.lazy_pages.max(1)),
@@ -116,6 +118,9 @@ impl World {
         };
         self.counters.lazy_faults += faults;
         let mut ns = faults * params.hint_fault_ns;
+        if self.numa.is_some() {
+            return ns + self.hint_faults(task, way, folios);
+        }
         let mut seats = Vec::new();
         for folio in folios {
             let node = self.folio_byte(way.space, &folio).node();
@@ -133,7 +138,7 @@ impl World {
     }
 
     /// Moves folios that no CPU sees, in the thread that asks; what cannot move stays.
-    fn move_at_once(&mut self, way: &Way, seats: &mut [Seat]) -> u64 {
+    pub(crate) fn move_at_once(&mut self, way: &Way, seats: &mut [Seat]) -> u64 {
         let all = [Run { first: 0, folios: seats.len() as u32 }];
         let mut refused = Vec::new();
         let mut ns = self.unmap_folios(way, seats, &all, &mut refused);

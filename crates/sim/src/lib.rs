@@ -13,9 +13,11 @@
 mod actions;
 mod call;
 mod counters;
+mod course;
 mod events;
 mod exit;
 mod faults;
+mod freeze;
 pub mod hashes;
 mod latencies;
 mod layout;
@@ -27,6 +29,7 @@ mod meddle;
 mod memory;
 mod mover;
 mod nudge;
+mod numa_balancing;
 mod observer;
 mod perfetto;
 mod populate;
@@ -50,6 +53,7 @@ mod world;
 
 pub use actions::MoveRecord;
 pub use counters::Counters;
+pub use course::Course;
 pub use faults::{Census, Hotplug, NodeCensus, ProcessCensus, StalePage};
 pub use latencies::Latencies;
 pub use machine::{ProcessView, SimMachine};

@@ -104,6 +104,9 @@ impl World {
 
     /// Begins to go through memory at the rate of the moment.
     pub(crate) fn begin_lines(&mut self, cpu: usize, task: TaskId, lines: &Lines, most_ns: u64) {
+        if let Some(ns) = self.scan_when_due(cpu, task) {
+            return self.begin(cpu, Doing::Fault, ns);
+        }
         let seen = self.look_at(task, lines.part);
         let fault = if seen.lazy { self.touch_lazy(cpu, task, lines) } else { None };
         match fault {

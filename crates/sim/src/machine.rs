@@ -12,6 +12,7 @@ use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted}
 use nodeward_scenario::Scenario;
 
 use crate::call::Target;
+use crate::course::Course;
 use crate::memory::{PageAccesses, Zone};
 use crate::process::SimProcess;
 use crate::report::Report;
@@ -40,6 +41,8 @@ pub struct ProcessView {
     pub name: String,
     /// Its base pages by node.
     pub pages: BTreeMap<NodeId, u64>,
+    /// What it did so far: lines, pages, messages or lives.
+    pub done: u64,
 }
 
 impl SimMachine {
@@ -84,6 +87,20 @@ impl SimMachine {
         self.stage.lock().world.take_accesses(node)
     }
 
+    /// Where memory was used and what moved, over time, at the scenario's `sample`.
+    pub fn course(&self) -> Course {
+        let stage = self.stage.lock();
+        let mut points = stage.world.watch.series.points().to_vec();
+        points.push(stage.world.point());
+        Course::of(points)
+    }
+
+    /// What all processes of a workload did so far, those that ended among them: lines, pages,
+    /// messages or lives.
+    pub fn work_of(&self, workload: &str) -> u64 {
+        self.stage.lock().world.counters.done.get(workload).copied().unwrap_or(0)
+    }
+
     /// How it went so far.
     pub fn report(&self) -> Report {
         self.stage.lock().world.report()
@@ -112,6 +129,7 @@ fn view(world: &World, space: &Space) -> ProcessView {
         pid: space.pid,
         name: space.name.clone(),
         pages: pages.filter(|&(_, pages)| pages > 0).collect(),
+        done: space.done,
     }
 }
 
@@ -188,7 +206,8 @@ impl Machine for SimMachine {
     }
 
     fn rivals(&self) -> Result<Vec<Rival>> {
-        Ok(Vec::new())
+        let is_on = self.stage.lock().world.numa.is_some();
+        Ok(is_on.then_some(Rival::Kernel { mode: 1 }).into_iter().collect())
     }
 
     /// What looks, moves and work took.

@@ -267,6 +267,7 @@ pub fn describe(action: &Action) -> String {
         ActionKind::Home { to } => format!("{name}: home is node {to}"),
         ActionKind::Kill => format!("{name}: killed"),
         ActionKind::Fork { .. } => format!("{name}: forks"),
+        ActionKind::Freeze { .. } => format!("{name}: frozen"),
         ActionKind::CpusOff { cpus } => format!("CPUs {cpus}: off"),
         ActionKind::CpusOn { cpus } => format!("CPUs {cpus}: on"),
         ActionKind::MemoryOff { node } => format!("memory of node {node}: off"),

@@ -55,13 +55,16 @@ impl World {
     ) -> Option<usize> {
         let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
         let zone = |node: usize| &self.memory.zones[node];
-        let has_room = |&node: &usize| !zone(node).off && zone(node).free_pages >= pages;
+        let has_room = |&node: &usize| {
+            !zone(node).off && zone(node).free_pages >= pages && self.may_have(space, node)
+        };
         let id = |node: usize| self.layout.node_ids[node];
         let near = nearest.iter().copied();
         match &self.spaces[space].regions[region].placement {
             Placement::FirstTouch => near.into_iter().find(has_room),
             Placement::Bind(nodes) => near.filter(|&n| nodes.contains(id(n))).find(has_room),
-            Placement::Interleave(nodes) => {
+            Placement::Away => near.rev().find(has_room),
+            Placement::Interleave(nodes) | Placement::Left(nodes) => {
                 let mut among: Vec<_> = near.filter(|&node| nodes.contains(id(node))).collect();
                 among.sort_unstable();
                 let first = turn as usize % among.len().max(1);

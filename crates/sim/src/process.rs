@@ -8,7 +8,6 @@ use nodeward_machine::{
 use nodeward_model::{
     Bound, Cpumask, Identity, Mapping, MappingKind, Page, Pid, Place, Placed, Range,
 };
-use nodeward_scenario::Placement;
 
 use crate::call::Target;
 use crate::shift::{SharedStage, Stage, Until};
@@ -148,7 +147,7 @@ impl Process for SimProcess {
     fn bound(&self) -> Result<Bound> {
         let stage = self.running()?;
         let regions = &stage.world.spaces[self.target.space].regions;
-        let is_told = |region: &Region| region.placement != Placement::FirstTouch;
+        let is_told = |region: &Region| region.placement.is_policy();
         Ok(Bound { whole: regions.iter().any(is_told), ranges: Vec::new() })
     }
 

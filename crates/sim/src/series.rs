@@ -17,6 +17,12 @@ pub struct Point {
     pub remote_lines: u64,
     /// Base pages that went to another node so far.
     pub migrated_pages: u64,
+    /// Those of them that went in a fault of who touched them, as the kernel's balancing does it.
+    #[serde(skip)]
+    pub fault_pages: u64,
+    /// Those that went because a call asked for it.
+    #[serde(skip)]
+    pub called_pages: u64,
     /// CPUs that are not idle.
     pub busy_cpus: u64,
     /// Each node, in the order of the machine.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use nodeward_model::Pid;
+use nodeward_model::{Nodemask, Pid};
 use nodeward_scenario::Placement;
 
 use crate::faults::SharedPages;
@@ -378,6 +378,8 @@ pub struct Space {
     pub regions: Vec<Region>,
     /// Whether the process has ended.
     pub ended: bool,
+    /// Whether its control group is frozen.
+    pub frozen: bool,
     /// How often CPUs were taken out of `cpus`.
     pub pruned: u32,
     /// The process.
@@ -396,6 +398,12 @@ pub struct Space {
     pub left_ns: u64,
     /// The thread that began it.
     pub first_task: Option<TaskId>,
+    /// What it did for its workload: lines, pages, messages or lives.
+    pub done: u64,
+    /// The nodes that its cpuset has; none if that is all.
+    pub cpuset: Option<Nodemask>,
+    /// Threads that stopped because it is frozen.
+    pub stopped: Vec<TaskId>,
 }
 
 impl Space {

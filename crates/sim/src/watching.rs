@@ -140,8 +140,8 @@ impl World {
             started_ticks: space as u64,
             cpu_time_ns: entry.left_ns + threads.iter().map(|t| t.cpu_time_ns).sum::<u64>(),
             own_bytes: pages * self.machine.params.page_bytes,
-            memory_nodes: self.memory_nodes(),
-            frozen: false,
+            memory_nodes: self.memory_nodes(space),
+            frozen: entry.frozen,
             threads,
         }
     }
@@ -171,10 +171,13 @@ impl World {
         CpuSet::of(places.filter(|(_, place)| cpus.contains(place.id)).map(|(cpu, _)| cpu))
     }
 
-    /// The nodes that have memory.
-    fn memory_nodes(&self) -> Nodemask {
-        let nodes = (0..self.machine.nodes.len()).filter(|&node| self.has_memory_on(node));
-        nodes.map(|node| self.layout.node_ids[node]).collect()
+    /// The nodes that a process may have memory of.
+    fn memory_nodes(&self, space: SpaceId) -> Nodemask {
+        let may_have = |&node: &usize| self.has_memory_on(node) && self.may_have(space, node);
+        (0..self.machine.nodes.len())
+            .filter(may_have)
+            .map(|node| self.layout.node_ids[node])
+            .collect()
     }
 
     fn node_glances(&self) -> BTreeMap<nodeward_model::NodeId, NodeGlance> {

@@ -20,6 +20,7 @@ use crate::layout::Layout;
 use crate::lines::Seen;
 use crate::memory::Memory;
 use crate::mover::Movers;
+use crate::numa_balancing::NumaBalancing;
 use crate::programs::{self, Barrier, Flight};
 use crate::scale::scale;
 use crate::sched::{Line, Sched};
@@ -117,6 +118,8 @@ pub struct World {
     /// Who waits for a call waits no longer once so many events have happened.
     pub(crate) events_max: u64,
     pub(crate) faults: FaultState,
+    /// The kernel's own balancing, if that is on.
+    pub(crate) numa: Option<Box<NumaBalancing>>,
 }
 
 impl World {
@@ -127,7 +130,7 @@ impl World {
         let memory = Memory::new(&machine, &layout);
         let traffic = Traffic::new(&machine, &layout);
         let mover = Movers::new(&machine, &layout);
-        let sched = Sched::new(&machine, &layout, scenario.scheduler);
+        let sched = Sched::new(&machine, &layout, scenario);
         let cpus = (0..layout.cpus.len()).map(|_| Cpu::default()).collect();
         let mut world = Self {
             counters: Counters::default(),
@@ -148,6 +151,7 @@ impl World {
             watch: Watch::new(scenario),
             events_max: u64::MAX,
             faults: FaultState::new(scenario, seed),
+            numa: scenario.numa_balancing.then(Box::default),
             mover,
             moves: Vec::new(),
             hotplugs: Vec::new(),
@@ -314,6 +318,9 @@ impl World {
     /// Counts what a task did for its workload.
     pub(crate) fn done(&mut self, task: TaskId, count: u64) {
         let Some(index) = self.tasks[task as usize].workload else { return };
+        if let Some(space) = self.tasks[task as usize].space {
+            self.spaces[space].done += count;
+        }
         let name = &self.scenario.workloads[index].name;
         match self.counters.done.get_mut(name) {
             Some(sum) => *sum += count,

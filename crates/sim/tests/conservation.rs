@@ -39,6 +39,8 @@ fn some_workload() -> impl Strategy<Value = Workload> {
             huge,
             own_groups,
             populated: false,
+            cpuset: None,
+            shifts: None,
             start_ns: start_ms * MS,
             ..workload(kind, processes, mib)
         },

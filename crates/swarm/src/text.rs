@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use nodeward_scenario::{
     Access, Action, ActionKind, Bug, Faults, Home, Kind, Link, Node, ParamInfo, Params, Placement,
-    Scenario, Scheduler, Unit, Workload,
+    Scenario, Scheduler, Shifts, Unit, Workload,
 };
 
 /// The text of a scenario, to the last digit. Whoever reads it gets the same scenario, but for its
@@ -16,6 +16,7 @@ pub fn of(scenario: &Scenario) -> String {
         machine,
         workloads,
         scheduler,
+        numa_balancing,
         actions,
         faults,
         time_ns,
@@ -34,6 +35,9 @@ pub fn of(scenario: &Scenario) -> String {
         Scheduler::Numad => "numad",
     };
     text.word("scheduler", word);
+    if *numa_balancing {
+        text.line("numa-balancing", "true");
+    }
     text.time("time", *time_ns);
     text.time("sample", *sample_ns);
     if !report.is_empty() {
@@ -140,6 +144,8 @@ impl Text {
             start_ns,
             own_groups,
             populated,
+            cpuset,
+            shifts,
         } = workload;
         self.head("[[workload]]");
         self.word("name", name);
@@ -156,6 +162,8 @@ impl Text {
             Placement::FirstTouch => self.word("place", "first-touch"),
             Placement::Bind(nodes) => self.word("place", &format!("bind:{nodes}")),
             Placement::Interleave(nodes) => self.word("place", &format!("interleave:{nodes}")),
+            Placement::Left(nodes) => self.word("place", &format!("left:{nodes}")),
+            Placement::Away => self.word("place", "away"),
         }
         if let Some(nodes) = nodes {
             self.word("nodes", &nodes.to_string());
@@ -169,6 +177,13 @@ impl Text {
         self.word("groups", if *own_groups { "own" } else { "one" });
         if *populated {
             self.line("populated", "true");
+        }
+        if let Some(cpuset) = cpuset {
+            self.word("cpuset", &cpuset.to_string());
+        }
+        if let Some(Shifts { works_ns, rests_ns }) = shifts {
+            self.time("works", *works_ns);
+            self.time("rests", *rests_ns);
         }
     }
 
@@ -253,6 +268,10 @@ impl Text {
             ActionKind::Kill => self.word("do", "kill"),
             ActionKind::Fork { for_ns } => {
                 self.word("do", "fork");
+                self.time("for", *for_ns);
+            }
+            ActionKind::Freeze { for_ns } => {
+                self.word("do", "freeze");
                 self.time("for", *for_ns);
             }
             ActionKind::CpusOff { cpus } => {

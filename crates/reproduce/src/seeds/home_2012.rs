@@ -42,6 +42,7 @@ fn runs() -> Vec<Run> {
         run("blind").driven(homes::watched),
         run("numad").set("scheduler", "numad").driven(homes::watched),
         run("nudged").driven(homes::threads_nudged),
+        run("pinned").driven(homes::threads_pinned),
         run("moved").driven(homes::memory_moved),
     ]
 }
@@ -128,9 +129,14 @@ fn beyond() -> Beyond {
             }),
             Step::new(
                 "nudging instead of patches",
-                "On the blind scheduler each process is kept by its affinity where most of its \
-                    memory is, as many on a node as it has CPUs for.",
+                "`nodeward balance` brings threads home once a second, where most of their memory \
+                    is as far as CPUs have time; the kernel takes some away again in between.",
                 |runs| local(runs.of("nudged")),
+            ),
+            Step::new(
+                "pinning on request",
+                "Threads that were taken away once are kept at home by their affinity.",
+                |runs| local(runs.of("pinned")),
             ),
             Step::new(
                 "page moves that pay",

@@ -5,7 +5,8 @@ use nodeward_model::{NodeId, Nodemask};
 use super::{Flaw, Spot, ensure};
 use crate::limits::{COST_NS_MAX, NAME_LETTERS_MAX, PARALLEL_MILLI, PERIOD_NS_MIN, TIME_NS_MAX};
 use crate::{
-    Access, Action, ActionKind, Home, Kind, Machine, Node, Placement, Scenario, Workload, exact,
+    Access, Action, ActionKind, Home, Kind, Machine, Node, Placement, Scenario, Shifts, Workload,
+    exact,
 };
 
 /// Bytes of a huge page.
@@ -105,13 +106,37 @@ impl Checked<'_> {
         if let Some(nodes) = &self.workload.nodes {
             self.nodes("nodes", nodes, has_cpus, "CPUs")?;
         }
-        if let Placement::Bind(nodes) | Placement::Interleave(nodes) = &self.workload.placement {
-            self.nodes("place", nodes, has_memory, "memory")?;
+        if let Some(nodes) = &self.workload.cpuset {
+            self.nodes("cpuset", nodes, |node| has_cpus(node) && has_memory(node), "both")?;
         }
+        let placement = &self.workload.placement;
+        if let Placement::Bind(nodes) | Placement::Interleave(nodes) | Placement::Left(nodes) =
+            placement
+        {
+            self.nodes("place", nodes, has_memory, "memory")?;
+            self.inside("place", nodes)?;
+        }
+        if let Some(nodes) = &self.workload.nodes {
+            self.inside("nodes", nodes)?;
+        }
+        let is_left = matches!(placement, Placement::Left(_) | Placement::Away);
+        self.ensure(
+            !is_left || self.workload.populated,
+            "place",
+            || "memory that lies somewhere from the beginning".to_owned(),
+            "`populated = true` beside it",
+        )?;
         match self.workload.home {
             Home::On(node) => self.home("home", node),
             Home::None | Home::Spread => Ok(()),
         }
+    }
+
+    /// Nodes that must be in the cpuset.
+    fn inside(&self, key: &'static str, nodes: &Nodemask) -> Result<(), Flaw> {
+        let Some(cpuset) = &self.workload.cpuset else { return Ok(()) };
+        let what = || format!("nodes {nodes}, which its cpuset has not");
+        self.ensure(nodes.is_subset(cpuset), key, what, format!("some of nodes {cpuset}"))
     }
 
     fn home(&self, key: &'static str, home: NodeId) -> Result<(), Flaw> {
@@ -144,6 +169,10 @@ impl Checked<'_> {
     }
 
     fn kind(&self) -> Result<(), Flaw> {
+        if let Some(Shifts { works_ns, rests_ns }) = self.workload.shifts {
+            self.period("works", works_ns)?;
+            self.period("rests", rests_ns)?;
+        }
         match self.workload.kind {
             Kind::Triad { access } => self.access(access),
             Kind::Random { access, hot_touches_milli, hot_bytes_milli } => {
@@ -246,10 +275,7 @@ impl Checked<'_> {
     fn room(&self) -> Result<(), Flaw> {
         let machine = self.machine();
         let all: Nodemask = machine.nodes.iter().map(|node| node.id).collect();
-        let nodes = match &self.workload.placement {
-            Placement::Bind(nodes) => nodes,
-            Placement::FirstTouch | Placement::Interleave(_) => &all,
-        };
+        let nodes = confined(self.workload).unwrap_or(&all);
         for nodes in [nodes, &all] {
             let (wanted, there) = (self.wanted(nodes), room_of(machine, nodes));
             self.ensure(
@@ -266,15 +292,22 @@ impl Checked<'_> {
     fn wanted(&self, nodes: &Nodemask) -> u64 {
         let (machine, page) = (self.machine(), self.machine().params.page_bytes);
         let everywhere = machine.nodes.iter().all(|node| nodes.contains(node.id));
-        let confined = |workload: &&Workload| match &workload.placement {
-            Placement::Bind(bound) => bound.is_subset(nodes),
-            Placement::FirstTouch | Placement::Interleave(_) => everywhere,
+        let is_meant = |workload: &&Workload| {
+            confined(workload).map_or(everywhere, |only| only.is_subset(nodes))
         };
-        let workloads = self.scenario.workloads[..=self.index].iter().filter(confined);
+        let workloads = self.scenario.workloads[..=self.index].iter().filter(is_meant);
         let add = |sum: u64, each: &Workload| {
             sum.saturating_add(each.mapped_bytes(page).unwrap_or(u64::MAX))
         };
         workloads.fold(0, add)
+    }
+}
+
+/// The only nodes that a workload may have memory of, if that is not all.
+fn confined(workload: &Workload) -> Option<&Nodemask> {
+    match &workload.placement {
+        Placement::Bind(nodes) => Some(nodes),
+        _ => workload.cpuset.as_ref(),
     }
 }
 
@@ -312,10 +345,10 @@ fn action(scenario: &Scenario, index: usize, action: &Action) -> Result<(), Flaw
         ActionKind::Home { to } => {
             of.home("home", to).map_err(|flaw| Flaw { spot: spot("to"), ..flaw })
         }
-        ActionKind::Fork { for_ns } => ensure(
+        ActionKind::Fork { for_ns } | ActionKind::Freeze { for_ns } => ensure(
             (PERIOD_NS_MIN..=TIME_NS_MAX).contains(&for_ns),
             spot("for"),
-            || format!("a child that lives for {}", exact::ns(for_ns)),
+            || format!("it lasts for {}", exact::ns(for_ns)),
             "a time from 1us to a day",
         ),
         _ => Ok(()),

@@ -20,6 +20,7 @@ enum Do {
     Home,
     Kill,
     Fork,
+    Freeze,
     CpusOff,
     CpusOn,
     MemoryOff,
@@ -32,6 +33,7 @@ const WORDS: &[(&str, Do)] = &[
     ("home", Do::Home),
     ("kill", Do::Kill),
     ("fork", Do::Fork),
+    ("freeze", Do::Freeze),
     ("cpus-off", Do::CpusOff),
     ("cpus-on", Do::CpusOn),
     ("memory-off", Do::MemoryOff),
@@ -40,13 +42,13 @@ const WORDS: &[(&str, Do)] = &[
 
 pub(super) fn action(table: &Table) -> Result<Action, Fault> {
     let names = "`do = \"migrate\"`, \"migrate-on-fault\", \"home\", \"kill\", \"fork\", \
-                 \"cpus-off\", \"cpus-on\", \"memory-off\" or \"memory-on\"";
+                 \"freeze\", \"cpus-off\", \"cpus-on\", \"memory-off\" or \"memory-on\"";
     let what = table.need("do", names, |item| item.word(WORDS))?;
     let keys: &[&str] = match what {
         Do::Migrate => &["from", "to", "times"],
         Do::Home => &["to"],
         Do::MigrateOnFault | Do::Kill => &[],
-        Do::Fork => &["for"],
+        Do::Fork | Do::Freeze => &["for"],
         Do::CpusOff | Do::CpusOn => &["cpus"],
         Do::MemoryOff | Do::MemoryOn => &["node"],
     };
@@ -72,6 +74,8 @@ fn kind(what: Do, table: &Table) -> Result<ActionKind, Fault> {
         table.need("cpus", "CPUs, such as `cpus = \"2-3\"`", |item| item.mask(CPUS_MAX))
     };
     let time = |item: &Item| item.read(TIME, |text| units::parse_duration_ns(text).ok());
+    let lasts =
+        || -> Result<u64, Fault> { table.need("for", "a time such as `for = \"10ms\"`", time) };
     Ok(match what {
         Do::Migrate => ActionKind::Migrate {
             from: node("from")?,
@@ -81,9 +85,8 @@ fn kind(what: Do, table: &Table) -> Result<ActionKind, Fault> {
         Do::Home => ActionKind::Home { to: node("to")? },
         Do::MigrateOnFault => ActionKind::MigrateOnFault,
         Do::Kill => ActionKind::Kill,
-        Do::Fork => {
-            ActionKind::Fork { for_ns: table.need("for", "a time such as `for = \"10ms\"`", time)? }
-        }
+        Do::Fork => ActionKind::Fork { for_ns: lasts()? },
+        Do::Freeze => ActionKind::Freeze { for_ns: lasts()? },
         Do::CpusOff => ActionKind::CpusOff { cpus: cpus()? },
         Do::CpusOn => ActionKind::CpusOn { cpus: cpus()? },
         Do::MemoryOff => ActionKind::MemoryOff { node: node("node")? },

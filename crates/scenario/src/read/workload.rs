@@ -7,7 +7,7 @@ use super::{Item, near};
 use crate::error::Fault;
 use crate::tree::Table;
 use crate::workload::WINDOW_SHARE;
-use crate::{Access, Home, Kind, Placement, Workload};
+use crate::{Access, Home, Kind, Placement, Shifts, Workload};
 
 /// The keys of every workload.
 pub(crate) const KEYS: &[&str] = &[
@@ -22,18 +22,37 @@ pub(crate) const KEYS: &[&str] = &[
     "home",
     "start",
     "groups",
+    "cpuset",
 ];
 
 /// The kinds, and which keys only they have.
 const KINDS: &[(&str, &[&str])] = &[
-    ("triad", &["parallel", "compute", "writes", "populated"]),
-    ("random", &["parallel", "compute", "writes", "hot-touches", "hot-bytes", "populated"]),
+    ("triad", &["parallel", "compute", "writes", "populated", "works", "rests"]),
+    (
+        "random",
+        &[
+            "parallel",
+            "compute",
+            "writes",
+            "hot-touches",
+            "hot-bytes",
+            "populated",
+            "works",
+            "rests",
+        ],
+    ),
     ("page-fault", &[]),
     ("compile", &["parallel", "compute", "writes", "cpu-time", "lives", "varies"]),
     ("ping-pong", &["message", "cpu-time"]),
     ("stream", &["message", "buffer", "under-way", "cpu-time", "together"]),
-    ("phases", &["parallel", "compute", "writes", "phase", "shared", "populated"]),
-    ("moving-set", &["parallel", "compute", "writes", "window", "stays", "populated"]),
+    (
+        "phases",
+        &["parallel", "compute", "writes", "phase", "shared", "populated", "works", "rests"],
+    ),
+    (
+        "moving-set",
+        &["parallel", "compute", "writes", "window", "stays", "populated", "works", "rests"],
+    ),
     ("hog", &[]),
 ];
 
@@ -42,7 +61,7 @@ pub(crate) fn keys_of(kind: &str) -> Option<&'static [&'static str]> {
     KINDS.iter().find(|(name, _)| *name == kind).map(|(_, keys)| *keys)
 }
 
-const PLACES: &str = "\"first-touch\", \"bind:0,1\" or \"interleave:0-3\"";
+const PLACES: &str = "\"first-touch\", \"bind:0,1\", \"interleave:0-3\", \"left:0-1\" or \"away\"";
 const PAGES: &str = "\"base\", \"huge\" or the size of a folio such as \"64KiB\"";
 const HOMES: &str = "\"none\", \"spread\" or the number of a node";
 const PARALLEL: &str = "how many misses a thread has under way, such as 4 or 1.5";
@@ -68,8 +87,22 @@ pub(super) fn workload(table: &Table) -> Result<Workload, Fault> {
         home: table.read("home", home)?.unwrap_or_default(),
         start_ns: table.time_or_zero("start")?.unwrap_or(0),
         own_groups: table.word("groups", &[("own", true), ("one", false)])?.unwrap_or(false),
-        populated: flag(table, "populated")?,
+        populated: table.flag("populated")?,
+        cpuset: table.read("cpuset", |item| item.mask(NodeId::LIMIT))?,
+        shifts: shifts(table)?,
     })
+}
+
+/// Both keys or none.
+fn shifts(table: &Table) -> Result<Option<Shifts>, Fault> {
+    match (table.time("works")?, table.time("rests")?) {
+        (Some(works_ns), Some(rests_ns)) => Ok(Some(Shifts { works_ns, rests_ns })),
+        (None, None) => Ok(None),
+        _ => {
+            let what = "`works` and `rests` go together".to_owned();
+            Err(Fault::new(&table.place, what, "both, such as `works = \"2s\"`, or none"))
+        }
+    }
 }
 
 /// Refuses keys that the kind does not have.
@@ -126,7 +159,7 @@ fn kind(kind: &str, table: &Table, memory_bytes: u64, threads: u32) -> Result<Ki
             buffer_bytes: table.bytes("buffer")?.unwrap_or(4 << 10),
             window: table.count("under-way")?.unwrap_or(6).into(),
             compute_ns: table.time_or_zero("cpu-time")?.unwrap_or(5_000),
-            together: flag(table, "together")?,
+            together: table.flag("together")?,
         },
         "phases" => Kind::Phases {
             access: access(4_000, 2_000, 333)?,
@@ -154,10 +187,6 @@ fn access(table: &Table, default: Access) -> Result<Access, Fault> {
     })
 }
 
-fn flag(table: &Table, key: &str) -> Result<bool, Fault> {
-    Ok(table.read(key, |item| item.flag("true or false"))?.unwrap_or(false))
-}
-
 fn milli(table: &Table, key: &str) -> Result<Option<u32>, Fault> {
     table.read(key, |item| item.number(MILLI))
 }
@@ -175,7 +204,9 @@ fn placement(item: &Item) -> Result<Placement, Fault> {
     item.read(PLACES, |text| {
         let nodes = |list| super::mask::<NodeId>(list, NodeId::LIMIT);
         match text.split_once(':') {
+            None if text == "away" => Some(Placement::Away),
             None => (text == "first-touch").then_some(Placement::FirstTouch),
+            Some(("left", list)) => nodes(list).map(Placement::Left),
             Some(("bind", list)) => nodes(list).map(Placement::Bind),
             Some(("interleave", list)) => nodes(list).map(Placement::Interleave),
             Some(_) => None,

@@ -111,7 +111,9 @@ impl World {
             entries += shared.among(0..region.pages).count() as u64;
             region.shared_with_child = Some(shared);
         }
+        let cpuset = self.spaces[parent].cpuset.clone();
         let child = self.add_space(name, regions, group);
+        self.spaces[child].cpuset = cpuset;
         self.faults.families.parents.insert(child, parent);
         self.faults.families.children.insert(parent, child);
         self.counters.forks += 1;

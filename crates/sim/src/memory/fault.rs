@@ -199,6 +199,12 @@ impl World {
         self.begin_flow(cpu, Flow { complex: place.complex, from: place.node, to: node, rate });
     }
 
+    /// Whether a process's cpuset has a node's memory.
+    pub(crate) fn may_have(&self, space: SpaceId, node: usize) -> bool {
+        let cpuset = self.spaces[space].cpuset.as_ref();
+        cpuset.is_none_or(|nodes| nodes.contains(self.layout.node_ids[node]))
+    }
+
     /// The node that a fresh page comes from; none if no node that is allowed has room.
     ///
     /// As in the kernel, the next node comes before other CPUs' lists, and base pages of the node
@@ -216,12 +222,13 @@ impl World {
         let pages = huge_pages(self.machine.params.page_bytes);
         let has_room = |&node: &usize| match huge {
             _ if self.memory.zones[node].off => false,
+            _ if !self.may_have(space, node) => false,
             true => self.memory.zones[node].free_pages >= pages,
             false => self.memory.zones[node].free_pages > 0 || self.memory.in_list(cpu, node) > 0,
         };
         let is_in = |nodes: &Nodemask, node: usize| nodes.contains(self.layout.node_ids[node]);
         match &self.spaces[space].regions[region].placement {
-            Placement::FirstTouch => {
+            Placement::FirstTouch | Placement::Left(_) | Placement::Away => {
                 let mut nodes = nearest.iter().copied().take(if huge { 1 } else { usize::MAX });
                 nodes.find(has_room)
             }

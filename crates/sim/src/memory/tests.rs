@@ -28,6 +28,7 @@ fn world(tuning: u64) -> World {
         machine,
         workloads: Vec::new(),
         scheduler: Scheduler::Blind,
+        numa_balancing: false,
         actions: Vec::new(),
         faults: None,
         time_ns: 1,

@@ -3,7 +3,7 @@
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex};
 
-use nodeward_model::{CpuId, NodeId, Pid};
+use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::sampling::Stream;
 use nodeward_scenario::{Access, Machine, Node, Params, Scenario, Scheduler};
 
@@ -53,6 +53,7 @@ fn world(machine: Machine) -> World {
         machine,
         workloads: Vec::new(),
         scheduler: Scheduler::Blind,
+        numa_balancing: false,
         actions: Vec::new(),
         faults: None,
         time_ns: 1_000_000_000,
@@ -72,18 +73,7 @@ fn process(world: &mut World, node: usize, pages: u64, huge: bool) -> SpaceId {
     }
     world.memory.zones[node].free_pages -= pages;
     let space = world.spaces.len();
-    world.spaces.push(Space {
-        pid: Pid::new(1000 + space as u32).unwrap(),
-        name: "process".to_owned(),
-        regions: vec![region],
-        cpus: CpuSet::default(),
-        tasks: Vec::new(),
-        group: space,
-        waiting: Vec::new(),
-        ended: false,
-        pruned: 0,
-    });
-    space
+    world.add_space("process".to_owned(), vec![region], space)
 }
 
 fn folios(pages: u64, size: u64) -> Vec<Folio> {

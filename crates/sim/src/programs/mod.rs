@@ -8,6 +8,7 @@ mod page_fault;
 mod phases;
 mod ping_pong;
 mod random;
+mod resting;
 mod stream;
 mod triad;
 
@@ -94,7 +95,9 @@ fn map(world: &mut World, workload: &Workload) -> SpaceId {
     region.folio_pages = (workload.folio_bytes / page_bytes).max(1);
     region.placement = workload.placement.clone();
     let group = if workload.own_groups { world.spaces.len() } else { 0 };
-    world.add_space(workload.name.clone(), vec![region], group)
+    let space = world.add_space(workload.name.clone(), vec![region], group);
+    world.spaces[space].cpuset = workload.cpuset.clone();
+    space
 }
 
 impl World {
@@ -118,6 +121,10 @@ impl World {
             waiting: Vec::new(),
             left_ns: 0,
             first_task: None,
+            done: 0,
+            cpuset: None,
+            stopped: Vec::new(),
+            frozen: false,
             ended: false,
             pruned: 0,
         });
@@ -133,7 +140,7 @@ fn program(
     thread: u32,
 ) -> Option<Box<dyn Program>> {
     let place = (thread, workload.threads);
-    Some(match workload.kind {
+    let program: Box<dyn Program> = match workload.kind {
         Kind::Triad { access } => Box::new(triad::Triad::new(world, space, place, access)),
         Kind::PageFault => Box::new(page_fault::PageFault::new(world, space, place)),
         Kind::Hog => Box::new(hog::Hog::new(world, space, place)),
@@ -165,6 +172,10 @@ fn program(
             Box::new(stream::Stream::new(world, space, thread, message))
         }
         Kind::Compile { .. } => return None,
+    };
+    Some(match workload.shifts {
+        None => program,
+        Some(shifts) => Box::new(resting::Resting::new(program, shifts, workload.start_ns)),
     })
 }
 
@@ -196,7 +207,8 @@ fn share(world: &World, space: SpaceId, (number, of): (u32, u32)) -> std::ops::R
 
 fn allowed(world: &World, workload: &Workload) -> CpuSet {
     let is_allowed = |node: usize| {
-        workload.nodes.as_ref().is_none_or(|nodes| nodes.contains(world.layout.node_ids[node]))
+        let id = world.layout.node_ids[node];
+        [&workload.nodes, &workload.cpuset].into_iter().flatten().all(|nodes| nodes.contains(id))
     };
     let cpus = 0..world.layout.cpus.len();
     CpuSet::of(cpus.filter(|&cpu| is_allowed(world.layout.node_of(cpu))))

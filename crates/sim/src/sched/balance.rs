@@ -166,7 +166,7 @@ impl World {
         let others = || self.sched.near[node].iter().copied().filter(move |&other| other != node);
         let more = |&other: &usize| self.sched.tasks(other) * 1_000_000 / cpus(other).max(1);
         let Some(other) = others().rev().max_by_key(more) else { return };
-        let choice = if self.sched.by_home { Choice::ColdStrays } else { Choice::Cold };
+        let choice = if self.sched.spares_home { Choice::ColdStrays } else { Choice::Cold };
         let [mine, theirs] = [node, other].map(|node| self.sched.tasks(node));
         let (here, there) = (cpus(node), cpus(other));
         let surplus = (theirs * here).saturating_sub(mine * there) / (here + there);

@@ -10,11 +10,12 @@ mod home;
 mod line;
 mod nudge;
 mod numad;
+mod preferred;
 #[cfg(test)]
 mod tests;
 mod wake;
 
-use nodeward_scenario::{Machine, Scheduler};
+use nodeward_scenario::{Machine, Scenario, Scheduler};
 
 pub use line::Line;
 
@@ -72,6 +73,8 @@ pub struct Sched {
     idle: u64,
     notes: Vec<Note>,
     by_home: bool,
+    /// Whether those that are at home are left there as long as others can be taken.
+    spares_home: bool,
     /// The CPUs of each node that are on.
     on: Vec<Vec<usize>>,
     /// If homes are given by the balancer of 2012.
@@ -84,7 +87,8 @@ pub struct Sched {
 
 impl Sched {
     /// Of a machine on which nothing runs.
-    pub fn new(machine: &Machine, layout: &Layout, scheduler: Scheduler) -> Self {
+    pub fn new(machine: &Machine, layout: &Layout, scenario: &Scenario) -> Self {
+        let scheduler = scenario.scheduler;
         let count = machine.nodes.len();
         let mut place = vec![0; layout.cpus.len()];
         for cpus in &layout.cpus_of_node {
@@ -116,6 +120,7 @@ impl Sched {
             notes: Vec::new(),
             on: layout.cpus_of_node.clone(),
             by_home: scheduler != Scheduler::Blind,
+            spares_home: scheduler != Scheduler::Blind || scenario.numa_balancing,
             numad: (scheduler == Scheduler::Numad).then(Numad::default),
             compares_ns: vec![0; count],
             nudges: Nudges::default(),

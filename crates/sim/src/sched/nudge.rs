@@ -19,6 +19,11 @@ impl Nudges {
         if self.pending.is_empty() { None } else { self.pending.remove(&task) }
     }
 
+    /// Where a task is to go as soon as it is out of the kernel.
+    pub fn put(&mut self, task: TaskId, to: usize) {
+        self.pending.insert(task, to);
+    }
+
     /// One of some CPUs: each has its turn (`cpumask_any_and_distribute`).
     fn choose(&mut self, cpus: &CpuSet) -> Option<usize> {
         let next = cpus.iter().find(|&cpu| cpu > self.last).or_else(|| cpus.iter().next());
@@ -56,7 +61,7 @@ impl World {
             State::Running => match self.displace(cpu) {
                 Some(task) => self.send(task, to),
                 None => {
-                    self.sched.nudges.pending.insert(task, to);
+                    self.sched.nudges.put(task, to);
                     self.reschedule(cpu);
                 }
             },

@@ -35,6 +35,8 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
         start_ns: 0,
         own_groups: true,
         populated: false,
+        cpuset: None,
+        shifts: None,
     };
     let scenario = Scenario {
         name: "test".to_owned(),
@@ -47,6 +49,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
         },
         workloads: vec![workload],
         scheduler,
+        numa_balancing: false,
         actions: Vec::new(),
         faults: None,
         time_ns: 1_000_000_000,

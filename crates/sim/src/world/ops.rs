@@ -12,13 +12,17 @@ impl World {
     /// What a task is in the middle of, or else what it does next.
     pub(super) fn next_op(&mut self, task: TaskId) -> Op {
         for _ in 0..INSTANT_OPS_MAX {
-            let is_ended = self.is_ended(task);
+            let (is_ended, is_frozen) = (self.is_ended(task), self.is_frozen(task));
             let entry = &mut self.tasks[task as usize];
             match entry.op {
                 Some(Op::Busy(spent, ns)) if spent != Spent::User && ns > 0 => {
                     return Op::Busy(spent, ns);
                 }
                 _ if is_ended => {}
+                _ if is_frozen => {
+                    self.note_stopped(task);
+                    return Op::Wait;
+                }
                 Some(Op::Busy(_, 0)) | None => {}
                 Some(Op::Lines(lines)) if lines.lines == 0 => {}
                 Some(Op::Copy(copying)) if copying.lines == 0 => {}

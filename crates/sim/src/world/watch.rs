@@ -105,6 +105,8 @@ impl World {
             local_lines: self.counters.local_lines,
             remote_lines: self.counters.remote_lines,
             migrated_pages: self.counters.migrated_pages,
+            fault_pages: self.counters.lazy_pages,
+            called_pages: self.counters.called_pages,
             busy_cpus: self.sched.running(),
             nodes: (0..self.machine.nodes.len()).map(node).collect(),
         }

@@ -44,6 +44,8 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
         start_ns: 0,
         own_groups: true,
         populated: false,
+        cpuset: None,
+        shifts: None,
     }
 }
 
@@ -55,6 +57,7 @@ pub fn scenario(machine: Machine, workload: Workload) -> Scenario {
         machine,
         workloads: vec![workload],
         scheduler: Scheduler::Blind,
+        numa_balancing: false,
         actions: Vec::new(),
         faults: None,
         time_ns: 1_000_000_000,

@@ -50,6 +50,7 @@ fn new(chance: &mut Chance, style: &Style) -> Scenario {
         machine,
         workloads,
         scheduler: chance.of(style.schedulers),
+        numa_balancing: false,
         actions,
         faults: style.faults(chance, time_ns),
         time_ns,
@@ -175,6 +176,8 @@ fn workload(
         start_ns: chance.below(time_ns.min(500_000)) * chance.below(2),
         own_groups: chance.one_in(2),
         populated: chance.one_in(2) && can_be_populated,
+        cpuset: None,
+        shifts: None,
     }
 }
 

@@ -96,6 +96,8 @@ fn curves() -> Curves {
         local_lines: 1_000_000 * second.saturating_sub(1),
         remote_lines: 500_000 * second,
         migrated_pages: if second > 1 { PAGES / 4 * (second - 1) } else { 0 },
+        fault_pages: 0,
+        called_pages: 0,
         busy_cpus: 4,
         nodes: vec![NodePoint { free_pages: 1 << 19, bytes_per_s: 5_000_000_000 }; 2],
     };

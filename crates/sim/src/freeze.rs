@@ -1,0 +1,67 @@
+//! Processes that are frozen, as control groups do it: their threads stop when they leave the
+//! kernel, and go on where they were when the process thaws. What ends them ends them all the same.
+
+use std::collections::VecDeque;
+
+use crate::space::SpaceId;
+use crate::task::{Op, Program, State, TaskId};
+use crate::world::World;
+
+impl World {
+    /// Freezes processes for so long; those that are frozen already stay so for as long as they
+    /// were to be.
+    pub(crate) fn freeze_all(&mut self, spaces: &VecDeque<SpaceId>, for_ns: u64) {
+        let fresh: Vec<_> =
+            spaces.iter().copied().filter(|&space| !self.spaces[space].frozen).collect();
+        for &space in &fresh {
+            self.spaces[space].frozen = true;
+            for task in self.spaces[space].tasks.clone() {
+                let entry = &self.tasks[task as usize];
+                if entry.state == State::Running {
+                    self.interrupt(entry.cpu, 0);
+                }
+            }
+        }
+        let until_ns = self.now_ns.saturating_add(for_ns);
+        self.start_kernel_task(None, Box::new(Thaw { spaces: fresh, until_ns }));
+    }
+
+    /// Whether a task is to stop as soon as it is out of the kernel.
+    pub(crate) fn is_frozen(&self, task: TaskId) -> bool {
+        self.tasks[task as usize].space.is_some_and(|space| self.spaces[space].frozen)
+    }
+
+    /// Notes that a task stops until its process thaws.
+    pub(crate) fn note_stopped(&mut self, task: TaskId) {
+        let Some(space) = self.tasks[task as usize].space else { return };
+        let stopped = &mut self.spaces[space].stopped;
+        if !stopped.contains(&task) {
+            stopped.push(task);
+        }
+    }
+
+    fn thaw(&mut self, space: SpaceId) {
+        self.spaces[space].frozen = false;
+        for task in std::mem::take(&mut self.spaces[space].stopped) {
+            if self.tasks[task as usize].state == State::Waiting {
+                self.ready(task);
+            }
+        }
+    }
+}
+
+/// Waits, and lets processes go on.
+struct Thaw {
+    spaces: Vec<SpaceId>,
+    until_ns: u64,
+}
+
+impl Program for Thaw {
+    fn next(&mut self, world: &mut World, _: TaskId) -> Op {
+        if world.now_ns < self.until_ns {
+            return Op::Sleep(self.until_ns);
+        }
+        self.spaces.iter().for_each(|&space| world.thaw(space));
+        Op::Exit
+    }
+}

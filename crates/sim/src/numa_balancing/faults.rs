@@ -1,0 +1,145 @@
+//! Hint faults: which pages move to who touches them, and what is remembered of it.
+
+use super::placement::{Faults, Touch};
+use super::{NumaBalancing, World};
+use crate::mover::{Folio, Seat, Way};
+use crate::space::{PageByte, SpaceId};
+use crate::task::TaskId;
+use nodeward_model::SkipReason;
+
+/// In its first scans a thread takes pages that nobody else touched without asking twice.
+const FIRST_SCANS: u32 = 4;
+/// Nodes with so many times fewer faults than the one with most are not active ones.
+pub(super) const ACTIVE_PART: u64 = 3;
+
+/// Who touched a page: a node and eight bits of a thread's number, as the kernel keeps them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Toucher {
+    node: usize,
+    tag: u8,
+}
+
+impl Toucher {
+    /// Nothing is 0.
+    fn packed(self) -> u16 {
+        ((self.node as u16 + 1) << 8) | u16::from(self.tag)
+    }
+
+    fn unpacked(packed: u16) -> Option<Self> {
+        let node = (packed >> 8).checked_sub(1)?;
+        Some(Self { node: usize::from(node), tag: packed as u8 })
+    }
+}
+
+/// A page that was touched.
+struct Touched {
+    folio: Folio,
+    from: usize,
+    /// Who touched it before, as far as that is known.
+    last: Option<Toucher>,
+}
+
+impl World {
+    /// Faults of these folios by a thread, on its node; returns how long they take beside the faults
+    /// themselves.
+    pub(crate) fn hint_faults(&mut self, task: TaskId, way: &Way, folios: Vec<Folio>) -> u64 {
+        let me = Toucher { node: way.to, tag: task as u8 };
+        let (mut touched, mut seats) = (Vec::new(), Vec::new());
+        for folio in folios {
+            let node = self.folio_byte(way.space, &folio).node();
+            let from = node.expect("a page that is lazy is somewhere");
+            let last = self.exchange_toucher(way.space, &folio, me);
+            if self.moves_on_hint(task, way, &folio, from, last) {
+                let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
+                let (index, flight) = (touched.len(), 0);
+                let folio = folio.clone();
+                seats.push(Seat { index, folio, huge, from, flight, why, there: false });
+            } else {
+                self.set_folio(way.space, &folio, PageByte::on(from));
+            }
+            touched.push(Touched { folio, from, last });
+        }
+        let ns = if seats.is_empty() { 0 } else { self.move_at_once(way, &mut seats) };
+        let mut tried = vec![false; touched.len()];
+        seats.iter().for_each(|seat| tried[seat.index] = true);
+        self.place_when_due(task, way);
+        for (touched, tried) in touched.into_iter().zip(tried) {
+            self.note_touch(task, way, &touched, tried);
+        }
+        ns
+    }
+
+    /// Whether a folio goes to the node of who touches it (`should_numa_migrate_memory`).
+    fn moves_on_hint(
+        &self,
+        task: TaskId,
+        way: &Way,
+        folio: &Folio,
+        from: usize,
+        last: Option<Toucher>,
+    ) -> bool {
+        let zone = &self.memory.zones[way.to];
+        let has_room = !zone.off && zone.free_pages > zone.short_below + folio.len();
+        if from == way.to || !has_room || !self.may_have(way.space, way.to) {
+            return false;
+        }
+        let Some(numa) = self.numa.as_ref() else { return false };
+        let faults = numa.faults(task);
+        let is_new = faults.is_none_or(|faults| faults.is_new(FIRST_SCANS));
+        let is_mine = last.is_none_or(|last| last.tag == task as u8);
+        if is_new && is_mine {
+            return true;
+        }
+        match last {
+            Some(last) if last.node != way.to => false,
+            Some(_) if !is_mine => numa.group_wants(task, way, from),
+            _ => true,
+        }
+    }
+
+    /// Notes who touches a folio; returns who did before.
+    fn exchange_toucher(&mut self, space: SpaceId, folio: &Folio, me: Toucher) -> Option<Toucher> {
+        let pages = self.spaces[space].regions[folio.region].pages;
+        let numa = self.numa.as_mut()?;
+        let last = numa.last.entry((space, folio.region)).or_default();
+        last.resize(pages as usize, 0);
+        let old = std::mem::replace(&mut last[folio.pages.start as usize], me.packed());
+        Toucher::unpacked(old)
+    }
+
+    fn note_touch(&mut self, task: TaskId, way: &Way, touched: &Touched, tried: bool) {
+        let Touched { folio, from, last } = touched;
+        let is_private = last.is_none_or(|last| last.tag == task as u8);
+        let there = self.folio_byte(way.space, folio).node().unwrap_or(*from);
+        let nodes = self.machine.nodes.len();
+        let Some(numa) = self.numa.as_mut() else { return };
+        if !is_private {
+            numa.join(way.space, task, nodes);
+        }
+        let is_active = |node| {
+            let group = numa.groups.get(&way.space);
+            group.is_some_and(|group| group.is_active(node))
+        };
+        let is_local = *from == way.to || !is_private && is_active(way.to) && is_active(there);
+        let failed = tried && there != way.to;
+        let touch = Touch { memory: there, cpu: way.to, is_private, is_local, failed };
+        let faults = numa.faults.entry(task).or_insert_with(|| Faults::new(nodes));
+        faults.note(&touch, folio.len());
+    }
+}
+
+impl NumaBalancing {
+    /// Whether a page that several threads touch is to go to a node, by where their faults are.
+    fn group_wants(&self, task: TaskId, way: &Way, from: usize) -> bool {
+        let member = self.faults.get(&task).filter(|faults| faults.in_group);
+        let Some(group) = self.groups.get(&way.space).filter(|_| member.is_some()) else {
+            return true;
+        };
+        let (to_cpu, from_cpu) = (group.cpu(way.to), group.cpu(from));
+        if to_cpu > from_cpu * ACTIVE_PART {
+            return true;
+        }
+        let (to, from) = (group.memory(way.to), group.memory(from));
+        u128::from(to_cpu) * u128::from(from) * 3 > u128::from(from_cpu) * u128::from(to) * 4
+    }
+}

@@ -1,0 +1,211 @@
+//! The kernel's automatic balancing (kernel.numa_balancing = 1), as Linux 6.12 has it.
+//!
+//! Threads take away the entries of their own process's pages, so much each scan period; who touches
+//! such a page pays for a fault, which tells where the page is used. `faults` decides which pages
+//! move in it, `placement` which node a thread prefers and how fast it scans; the scheduler brings
+//! threads to their node (`sched/preferred.rs`). What is left out: the filter of mappings by who
+//! uses them, preferred nodes by topologies that are not fully connected, further active nodes as
+//! aims of a group, and memory tiers.
+
+mod faults;
+mod placement;
+
+use std::collections::BTreeMap;
+
+use nodeward_scenario::Params;
+
+use crate::space::{Region, SpaceId};
+use crate::task::TaskId;
+use crate::world::World;
+
+pub use placement::{Faults, Group};
+
+/// Virtual pages that a scan looks at, for each that it may mark.
+const VIRTUAL_PER_MARKED: u64 = 8;
+/// The run time of scans is a 33rd of that of a thread, at most: 3 %.
+const SCAN_SHARE: u64 = 32;
+/// Two ticks: a thread does not begin its next scan before that.
+const TICKS_NS: u64 = 8_000_000;
+/// What is scanned in a second at most (`MAX_SCAN_WINDOW`), in bytes.
+const WINDOW_BYTES_PER_S: u64 = 2560 << 20;
+
+/// How far a process is scanned.
+#[derive(Debug, Default)]
+struct Scan {
+    /// No scan before this time.
+    next_ns: u64,
+    /// How often its end was come to.
+    seq: u32,
+    region: usize,
+    page: u64,
+}
+
+/// A thread's time for scans.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// Run time between two scans.
+    period_ns: u64,
+    /// The run time up to which scans are paid for.
+    stamp_ns: u64,
+}
+
+/// What is known of processes and threads.
+#[derive(Debug, Default)]
+pub struct NumaBalancing {
+    scans: BTreeMap<SpaceId, Scan>,
+    paces: BTreeMap<TaskId, Pace>,
+    faults: BTreeMap<TaskId, Faults>,
+    groups: BTreeMap<SpaceId, Group>,
+    /// Who touched each page of a region last, as far as faults told: a node and a thread.
+    last: BTreeMap<(SpaceId, usize), Vec<u16>>,
+}
+
+impl NumaBalancing {
+    /// What faults told of a thread.
+    pub fn faults(&self, task: TaskId) -> Option<&Faults> {
+        self.faults.get(&task)
+    }
+
+    /// The threads of a process that share pages.
+    pub fn group(&self, space: SpaceId) -> Option<&Group> {
+        self.groups.get(&space)
+    }
+
+    fn pace(&mut self, params: &Params, task: TaskId) -> &mut Pace {
+        let first = Pace { period_ns: params.numa_scan_delay_ns, stamp_ns: 0 };
+        self.paces.entry(task).or_insert(first)
+    }
+
+    /// The shortest and the longest period of a thread, and that with which it begins.
+    fn bounds_ns(&self, params: &Params, space: SpaceId, rss_pages: u64) -> (u64, u64, u64) {
+        let scanned = (params.numa_scan_bytes / params.page_bytes.max(1)).max(1);
+        let windows = rss_pages.div_ceil(scanned).max(1);
+        let floor_ns = 1_000_000_000 / (WINDOW_BYTES_PER_S / params.numa_scan_bytes.max(1)).max(1);
+        let least_ns = (params.numa_scan_min_ns / windows).max(floor_ns);
+        let most_ns = params.numa_scan_max_ns / windows;
+        let shared = |ns: u64| self.groups.get(&space).map_or(0, |group| group.slowed_ns(ns));
+        let begin_ns = least_ns.max(shared(least_ns));
+        (least_ns, least_ns.max(most_ns.max(shared(most_ns))), begin_ns)
+    }
+}
+
+impl World {
+    /// Whether a thread is to scan its process's memory before it goes on; how long that takes.
+    pub(crate) fn scan_when_due(&mut self, cpu: usize, task: TaskId) -> Option<u64> {
+        let space = self.tasks[task as usize].space?;
+        let ran_ns = self.tasks[task as usize].ran_ns;
+        let (now_ns, params) = (self.now_ns, &self.machine.params);
+        let numa = self.numa.as_mut()?;
+        let pace = *numa.pace(params, task);
+        if ran_ns <= pace.stamp_ns + pace.period_ns {
+            return None;
+        }
+        let delay_ns = params.numa_scan_delay_ns;
+        let first = || Scan { next_ns: delay_ns, ..Scan::default() };
+        let due = now_ns >= numa.scans.entry(space).or_insert_with(first).next_ns;
+        if pace.stamp_ns == 0 {
+            let pages = self.resident_pages(space);
+            let params = &self.machine.params;
+            let numa = self.numa.as_mut()?;
+            let begin_ns = numa.bounds_ns(params, space, pages).2;
+            numa.pace(params, task).period_ns = begin_ns;
+        }
+        let params = &self.machine.params;
+        let pace_now = self.numa.as_mut()?.pace(params, task);
+        pace_now.stamp_ns += pace.period_ns;
+        due.then(|| self.scan(cpu, task, space))
+    }
+
+    pub(crate) fn resident_pages(&self, space: SpaceId) -> u64 {
+        let nodes = self.machine.nodes.len();
+        self.spaces[space].count_all(nodes)[..nodes].iter().sum()
+    }
+
+    /// Takes entries of a process away, from where the last scan ended.
+    fn scan(&mut self, cpu: usize, task: TaskId, space: SpaceId) -> u64 {
+        let params = &self.machine.params;
+        let most = (params.numa_scan_bytes / params.page_bytes.max(1)).max(1);
+        let Some(numa) = self.numa.as_mut() else { return 0 };
+        let period_ns = numa.pace(params, task).period_ns;
+        let Some(scan) = numa.scans.get_mut(&space) else { return 0 };
+        scan.next_ns = self.now_ns + period_ns;
+        let (mut marked, mut entries, mut virtual_left) = (0, 0, most * VIRTUAL_PER_MARKED);
+        let regions = &mut self.spaces[space].regions;
+        while let Some(region) = regions.get_mut(scan.region) {
+            if !region.placement.is_policy() {
+                let stretch = mark(region, scan.page, most - marked, virtual_left);
+                marked += stretch.marked;
+                entries += stretch.entries;
+                virtual_left -= stretch.end - scan.page;
+                scan.page = stretch.end;
+                if scan.page < region.pages {
+                    break;
+                }
+            }
+            (scan.region, scan.page) = (scan.region + 1, 0);
+        }
+        if scan.region >= regions.len() {
+            scan.seq = scan.seq.wrapping_add(1);
+            (scan.region, scan.page) = (0, 0);
+        }
+        self.counters.numa_scans += 1;
+        let unmap_ns = entries * self.machine.params.unmap_page_ns;
+        let ns = unmap_ns.saturating_add(self.flush(cpu, space, entries));
+        let params = &self.machine.params;
+        if let Some(numa) = self.numa.as_mut() {
+            numa.pace(params, task).stamp_ns += SCAN_SHARE * ns + TICKS_NS;
+        }
+        ns.max(1)
+    }
+
+    /// Forgets a thread.
+    pub(crate) fn forget_faults(&mut self, task: TaskId) {
+        let Some(numa) = self.numa.as_mut() else { return };
+        numa.paces.remove(&task);
+        let space = self.tasks[task as usize].space;
+        let group = space.and_then(|space| numa.groups.get_mut(&space));
+        if let (Some(faults), Some(group)) = (numa.faults.remove(&task), group) {
+            group.leave(&faults);
+        }
+    }
+
+    /// Forgets a process.
+    pub(crate) fn forget_scans(&mut self, space: SpaceId) {
+        let Some(numa) = self.numa.as_mut() else { return };
+        numa.scans.remove(&space);
+        numa.groups.remove(&space);
+        numa.last.retain(|&(of, _), _| of != space);
+    }
+}
+
+/// What was marked.
+struct Stretch {
+    /// Base pages.
+    marked: u64,
+    /// Their entries: one for a huge page.
+    entries: u64,
+    /// The page behind the last one that was looked at.
+    end: u64,
+}
+
+/// Marks so many pages at most from a page on, looking at so many.
+fn mark(region: &mut Region, begin: u64, most: u64, looks: u64) -> Stretch {
+    let mut done = Stretch { marked: 0, entries: 0, end: begin };
+    let last = region.pages.min(begin.saturating_add(looks));
+    while done.end < last && done.marked < most {
+        let page = done.end;
+        let limit = last.min(page + (most - done.marked));
+        let is_huge = region.is_huge(page);
+        let (byte, alike) = match is_huge {
+            true => (region.page(page), region.folio(page).end - page),
+            false => region.run(page, limit),
+        };
+        if byte.node().is_some() && !byte.is_in_flight() && !byte.is_lazy() {
+            region.set(page..page + alike, byte.lazy());
+            done.marked += alike;
+            done.entries += if is_huge { 1 } else { alike };
+        }
+        done.end = page + alike;
+    }
+    done
+}

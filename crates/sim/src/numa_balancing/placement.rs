@@ -1,0 +1,283 @@
+//! Which node a thread prefers, by its faults and by those of the threads that it shares pages with,
+//! and how often its process is scanned.
+
+use super::faults::ACTIVE_PART;
+use super::{NumaBalancing, World};
+use crate::mover::Way;
+use crate::space::SpaceId;
+use crate::task::TaskId;
+
+/// A period is changed in so many slots.
+const SLOTS: u64 = 10;
+/// Of so many slots seven: more faults than that are near, or a thread's own, and it scans slower.
+const ENOUGH: u64 = 7;
+/// A thread that is not on the node that it prefers tries to go there so often at most.
+const RETRY_NS: u64 = 1_000_000_000;
+/// How often a period fits between two tries at least.
+const RETRY_PART: u64 = 16;
+
+/// A fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Touch {
+    /// The node of the page, after it moved if it did.
+    pub memory: usize,
+    /// The node of the thread.
+    pub cpu: usize,
+    /// Whether the thread was the last, too, who touched the page.
+    pub is_private: bool,
+    /// Whether the page was where it is used.
+    pub is_local: bool,
+    /// Whether it could not move.
+    pub failed: bool,
+}
+
+/// What faults told of a thread: by node, of pages of its own and of shared ones.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    memory: Vec<[u64; 2]>,
+    cpu: Vec<[u64; 2]>,
+    new_memory: Vec<[u64; 2]>,
+    new_cpu: Vec<[u64; 2]>,
+    remote: u64,
+    local: u64,
+    failed: u64,
+    /// Whether it shares pages with others of its process.
+    pub in_group: bool,
+    preferred: Option<usize>,
+    /// The scan of its process after which it was placed last.
+    seq: u32,
+    retry_ns: u64,
+    /// When it was placed last, and what it had run by then.
+    placed_ns: Option<(u64, u64)>,
+}
+
+impl Faults {
+    /// Of a machine of so many nodes.
+    pub fn new(nodes: usize) -> Self {
+        let none = vec![[0; 2]; nodes];
+        Self {
+            memory: none.clone(),
+            cpu: none.clone(),
+            new_memory: none.clone(),
+            new_cpu: none,
+            remote: 0,
+            local: 0,
+            failed: 0,
+            in_group: false,
+            preferred: None,
+            seq: 0,
+            retry_ns: 0,
+            placed_ns: None,
+        }
+    }
+
+    /// Whether it prefers no node, or was placed in the first scans only.
+    pub fn is_new(&self, scans: u32) -> bool {
+        self.preferred.is_none() || self.seq <= scans
+    }
+
+    /// How many of 1000 faults were of memory of a node.
+    pub fn weight(&self, node: usize) -> i64 {
+        weight(&self.memory, node)
+    }
+
+    /// Books a fault of so many pages.
+    pub fn note(&mut self, touch: &Touch, pages: u64) {
+        let kind = usize::from(touch.is_private);
+        self.new_memory[touch.memory][kind] += pages;
+        self.new_cpu[touch.cpu][kind] += pages;
+        self.failed += if touch.failed { pages } else { 0 };
+        *if touch.is_local { &mut self.local } else { &mut self.remote } += pages;
+    }
+
+    /// Lets old faults count half, and adds those since; `ran` of `period` nanoseconds were spent
+    /// running. Returns new shared and private ones.
+    fn decay(&mut self, ran_ns: u64, period_ns: u64) -> [u64; 2] {
+        let total = u128::from(self.remote + self.local) + 1;
+        let share = (u128::from(ran_ns) << 16) / (u128::from(period_ns) + 1);
+        let mut sums = [0; 2];
+        for (node, kind) in (0..self.memory.len()).flat_map(|node| [(node, 0), (node, 1)]) {
+            let new = std::mem::take(&mut self.new_memory[node][kind]);
+            sums[kind] += new;
+            let memory = &mut self.memory[node][kind];
+            *memory = *memory - *memory / 2 + new;
+            let new = u128::from(std::mem::take(&mut self.new_cpu[node][kind]));
+            let cpu = &mut self.cpu[node][kind];
+            *cpu = *cpu - *cpu / 2 + u64::try_from(share * new / total).unwrap_or(u64::MAX >> 8);
+        }
+        sums
+    }
+}
+
+/// How many of 1000 faults are of a node.
+fn weight(faults: &[[u64; 2]], node: usize) -> i64 {
+    let of = |faults: &[u64; 2]| faults[0] + faults[1];
+    let all: u64 = faults.iter().map(of).sum();
+    i64::try_from(of(&faults[node]) * 1000 / all.max(1)).unwrap_or(1000)
+}
+
+/// Threads of a process that touch the same pages.
+#[derive(Clone, Debug)]
+pub struct Group {
+    memory: Vec<[u64; 2]>,
+    cpu: Vec<[u64; 2]>,
+    tasks: u64,
+}
+
+impl Group {
+    /// Faults of a node's memory.
+    pub fn memory(&self, node: usize) -> u64 {
+        self.memory[node].iter().sum()
+    }
+
+    /// Faults of threads on a node.
+    pub fn cpu(&self, node: usize) -> u64 {
+        self.cpu[node].iter().sum()
+    }
+
+    /// How many of 1000 faults were of memory of a node.
+    pub fn weight(&self, node: usize) -> i64 {
+        weight(&self.memory, node)
+    }
+
+    /// Whether a node is one of those that the group uses.
+    pub fn is_active(&self, node: usize) -> bool {
+        let most = (0..self.cpu.len()).map(|node| self.cpu(node)).max().unwrap_or(0);
+        self.cpu(node) * ACTIVE_PART > most
+    }
+
+    /// A period of who shares pages: as long as all of them need, by how much they share.
+    pub fn slowed_ns(&self, ns: u64) -> u64 {
+        let sum = |kind: usize| self.memory.iter().map(|faults| faults[kind]).sum::<u64>();
+        let (shared, private) = (sum(0), sum(1));
+        let slowed = u128::from(ns) * u128::from(self.tasks) * u128::from(shared + 1);
+        u64::try_from(slowed / u128::from(private + shared + 1)).unwrap_or(u64::MAX)
+    }
+
+    fn change(&mut self, faults: &Faults, add: bool) {
+        let pairs = [(&mut self.memory, &faults.memory), (&mut self.cpu, &faults.cpu)];
+        for (sums, faults) in pairs {
+            let kinds = sums.iter_mut().flatten().zip(faults.iter().flatten());
+            kinds.for_each(|(sum, &count)| {
+                *sum = if add { *sum + count } else { sum.saturating_sub(count) };
+            });
+        }
+    }
+
+    /// A thread is gone.
+    pub fn leave(&mut self, faults: &Faults) {
+        if faults.in_group {
+            self.change(faults, false);
+            self.tasks = self.tasks.saturating_sub(1);
+        }
+    }
+}
+
+impl NumaBalancing {
+    /// A thread touched a page that another one had touched before.
+    pub fn join(&mut self, space: SpaceId, task: TaskId, nodes: usize) {
+        let faults = self.faults.entry(task).or_insert_with(|| Faults::new(nodes));
+        if std::mem::replace(&mut faults.in_group, true) {
+            return;
+        }
+        let none = vec![[0; 2]; nodes];
+        let empty = || Group { memory: none.clone(), cpu: none.clone(), tasks: 0 };
+        let group = self.groups.entry(space).or_insert_with(empty);
+        group.change(faults, true);
+        group.tasks += 1;
+    }
+}
+
+impl World {
+    /// Places a thread after a scan, and lets it go to the node that it prefers now and then.
+    pub(super) fn place_when_due(&mut self, task: TaskId, way: &Way) {
+        let nodes = self.machine.nodes.len();
+        let now_ns = self.now_ns;
+        let Some(numa) = self.numa.as_mut() else { return };
+        let faults = numa.faults.entry(task).or_insert_with(|| Faults::new(nodes));
+        if now_ns <= faults.retry_ns {
+            return;
+        }
+        let preferred = self.place_by_faults(task, way.space);
+        let Some(numa) = self.numa.as_mut() else { return };
+        let period_ns = numa.pace(&self.machine.params, task).period_ns;
+        if let Some(faults) = numa.faults.get_mut(&task) {
+            faults.retry_ns = now_ns + RETRY_NS.min(period_ns / RETRY_PART);
+        }
+        if let Some(to) = preferred.filter(|&to| to != way.to) {
+            self.go_to_preferred(task, way.space, to);
+        }
+    }
+
+    /// Once after each scan: which node a thread prefers (`task_numa_placement`).
+    fn place_by_faults(&mut self, task: TaskId, space: SpaceId) -> Option<usize> {
+        let (now_ns, ran_ns) = (self.now_ns, self.tasks[task as usize].ran_ns);
+        let rss_pages = self.resident_pages(space);
+        let numa = self.numa.as_mut()?;
+        let seq = numa.scans.get(&space).map_or(0, |scan| scan.seq);
+        let faults = numa.faults.get_mut(&task)?;
+        if faults.seq == seq {
+            return faults.preferred;
+        }
+        faults.seq = seq;
+        let (since_ns, had_ns) = faults.placed_ns.replace((now_ns, ran_ns)).unwrap_or((0, 0));
+        let group = numa.groups.get_mut(&space).filter(|_| faults.in_group);
+        let kinds = match group {
+            None => faults.decay(ran_ns - had_ns, now_ns - since_ns),
+            Some(group) => {
+                group.change(faults, false);
+                let kinds = faults.decay(ran_ns - had_ns, now_ns - since_ns);
+                group.change(faults, true);
+                kinds
+            }
+        };
+        let of = |node: usize| match numa.groups.get(&space).filter(|_| faults.in_group) {
+            Some(group) => group.memory(node),
+            None => faults.memory[node].iter().sum(),
+        };
+        let count = self.machine.nodes.len();
+        let most = (0..count).rev().max_by_key(|&node| of(node)).filter(|&node| of(node) > 0);
+        if most.is_some() {
+            faults.preferred = most;
+        }
+        let preferred = faults.preferred;
+        self.change_period(task, space, rss_pages, kinds);
+        self.set_home(task, preferred);
+        preferred
+    }
+
+    /// Slower if faults are near or a thread's own, faster if not (`update_task_scan_period`).
+    fn change_period(
+        &mut self,
+        task: TaskId,
+        space: SpaceId,
+        rss_pages: u64,
+        [shared, private]: [u64; 2],
+    ) {
+        let (params, now_ns) = (&self.machine.params, self.now_ns);
+        let Some(numa) = self.numa.as_mut() else { return };
+        let (least_ns, most_ns, _) = numa.bounds_ns(params, space, rss_pages);
+        let Some(faults) = numa.faults.get_mut(&task) else { return };
+        let (remote, local) =
+            (std::mem::take(&mut faults.remote), std::mem::take(&mut faults.local));
+        let failed = std::mem::take(&mut faults.failed);
+        let pace = numa.pace(params, task);
+        if local + shared == 0 || failed > 0 {
+            pace.period_ns = (pace.period_ns * 2).min(most_ns);
+            let period_ns = pace.period_ns;
+            if let Some(scan) = numa.scans.get_mut(&space) {
+                scan.next_ns = now_ns + period_ns;
+            }
+            return;
+        }
+        let slot_ns = pace.period_ns.div_ceil(SLOTS);
+        let near = local * SLOTS / (local + remote).max(1);
+        let own = private * SLOTS / (private + shared).max(1);
+        let period_ns = match (own >= ENOUGH, near >= ENOUGH) {
+            (true, _) => pace.period_ns + (own - ENOUGH).max(1) * slot_ns,
+            (false, true) => pace.period_ns + (near - ENOUGH).max(1) * slot_ns,
+            (false, false) => pace.period_ns.saturating_sub((ENOUGH - near.max(own)) * slot_ns),
+        };
+        pace.period_ns = period_ns.clamp(least_ns, most_ns);
+    }
+}

@@ -1,0 +1,37 @@
+//! Programs that work for a while, rest for a while, and so on.
+
+use nodeward_scenario::Shifts;
+
+use crate::task::{Op, Program, TaskId};
+use crate::world::World;
+
+/// A program that rests now and then: as soon as the last thing that it began is done.
+pub struct Resting {
+    program: Box<dyn Program>,
+    shifts: Shifts,
+    /// When its first shift begins.
+    start_ns: u64,
+}
+
+impl Resting {
+    /// Of a program that begins at this time.
+    pub fn new(program: Box<dyn Program>, shifts: Shifts, start_ns: u64) -> Self {
+        Self { program, shifts, start_ns }
+    }
+}
+
+impl Program for Resting {
+    fn next(&mut self, world: &mut World, task: TaskId) -> Op {
+        let Shifts { works_ns, rests_ns } = self.shifts;
+        let whole_ns = works_ns.saturating_add(rests_ns).max(1);
+        let since_ns = world.now_ns.saturating_sub(self.start_ns);
+        match since_ns % whole_ns < works_ns {
+            true => self.program.next(world, task),
+            false => Op::Sleep(world.now_ns + whole_ns - since_ns % whole_ns),
+        }
+    }
+
+    fn populate(&mut self, world: &mut World, task: TaskId) {
+        self.program.populate(world, task);
+    }
+}
