@@ -35,6 +35,12 @@ pub enum What {
     Loops(Loops),
     /// What the ledger costs a move, in percent of its time, and how far off an undo ends
     Ledger(Ledger),
+    /// What share of a CPU a look at all processes takes once a second, for 1,000 threads, in
+    /// percent
+    Look(Look),
+    /// A process that such looks are at
+    #[command(hide = true)]
+    Crowd(Crowd),
 }
 
 /// The process whose memory is moved.
@@ -171,6 +177,48 @@ pub struct Ledger {
     /// Options for `nodeward move`, such as --jobs 2
     #[arg(last = true)]
     pub options: Vec<String>,
+}
+
+/// Options of `look`.
+#[derive(Clone, Debug, Group)]
+pub struct Look {
+    /// Threads that are started
+    #[arg(long, default_value_t = 1000)]
+    pub threads: u32,
+    /// Processes that have them
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub processes: u32,
+    /// How many of each process's threads work between two looks; the others sleep
+    #[arg(long, value_enum, default_value_t = Awake::One)]
+    pub awake: Awake,
+    /// How many looks are measured, after two
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub looks: u32,
+    /// The time between two looks, in milliseconds; what they cost counts as if it were a second
+    #[arg(long, default_value_t = 500)]
+    pub pause_ms: u64,
+}
+
+/// Options of `crowd`.
+#[derive(Clone, Debug, Group)]
+pub struct Crowd {
+    /// How many threads it has
+    #[arg(long)]
+    pub threads: u32,
+    /// How many of them work
+    #[arg(long, value_enum)]
+    pub awake: Awake,
+}
+
+/// Which threads of a process work, a little five times a second. The first one never does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Awake {
+    /// None of them
+    None,
+    /// One of them
+    One,
+    /// All of them
+    All,
 }
 
 /// A figure of the ledger.

@@ -11,6 +11,7 @@ mod commands;
 mod exchange;
 mod ledger;
 mod list;
+mod look;
 mod loops;
 mod numbers;
 mod shuffle;
@@ -49,5 +50,7 @@ fn run(what: &What) -> Result<Value> {
         What::List(options) => list::measure(options),
         What::Loops(options) => loops::measure(options),
         What::Ledger(options) => ledger::measure(options),
+        What::Look(options) => look::measure(options),
+        What::Crowd(options) => look::be_crowd(options),
     }
 }

@@ -3,7 +3,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
 
 use nodeward_model::Pid;
 use rustix::process::WaitOptions;
@@ -46,6 +49,52 @@ impl Child {
         let code = status.exit_status().map(End::Code);
         let end = code.or_else(|| status.terminating_signal().map(End::Signal));
         end.ok_or_else(|| io::Error::other("the child was stopped"))
+    }
+}
+
+/// A thread of ours that works all the time, or sleeps, until it is dropped.
+#[derive(Debug)]
+pub struct Worker {
+    /// The kernel's number of it.
+    pub tid: u32,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If there is no room for another thread.
+    pub fn start(busy: bool) -> io::Result<Self> {
+        let end = Arc::new(AtomicBool::new(false));
+        let (tell, told) = mpsc::channel();
+        let seen = Arc::clone(&end);
+        let thread = thread::Builder::new().spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).ok();
+            while !seen.load(Ordering::Relaxed) {
+                if !busy {
+                    thread::park();
+                }
+            }
+        })?;
+        let tid = told.recv().map_err(io::Error::other)?;
+        Ok(Self { tid, end, thread: Some(thread) })
+    }
+
+    /// Ends it, and waits for that.
+    pub fn end(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            thread.join().ok();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

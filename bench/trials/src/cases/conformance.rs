@@ -6,8 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use nodeward_linux::Linux;
+use nodeward_linux::trouble::Worker;
 use nodeward_machine::Machine;
 use nodeward_machine::conformance::scenes::{self, Cannot, Scene, Scenes, State};
+use nodeward_machine::conformance::watching;
 use nodeward_machine::conformance::{ALL, Stage};
 use nodeward_model::{NodeId, Pid, Range};
 use rustix::process::{Signal, kill_process};
@@ -16,11 +18,12 @@ use crate::guest::SOMEBODY;
 use crate::load::Load;
 use crate::{Body, Ran, Skipped};
 
-pub const CASES: [(&str, Body); 4] = [
+pub const CASES: [(&str, Body); 5] = [
     ("conformance", conformance),
     ("conformance_without_privilege", without_privilege),
     ("conformance_in_every_state", in_every_state),
     ("conformance_of_a_full_node", of_a_full_node),
+    ("conformance_of_looks_and_nudges", of_looks_and_nudges),
 ];
 
 /// Pages that are held where some are.
@@ -69,6 +72,28 @@ fn of_a_full_node() -> Ran {
     let found = scenes::ALL.into_iter().find(|(body, _)| *body == name);
     let (_, body) = found.expect("there is such a body");
     body(&scenes).map_err(|Cannot(why)| Skipped(why))
+}
+
+/// Goal: looks at this process show what it is, and its thread follows nudges from node to node.
+fn of_looks_and_nudges() -> Ran {
+    let machine = Linux::open();
+    let sets = watching::two_sets(&machine);
+    let sets = sets.ok_or_else(|| Skipped("there is only one CPU".to_owned()))?;
+    let worker = Worker::start(true).expect("a thread starts");
+    let name = std::fs::read_to_string("/proc/self/comm").expect("we have a name");
+    let stage = watching::Stage {
+        machine: &machine,
+        pid: Pid::new(std::process::id()).expect("a pid"),
+        name: name.trim_end().to_owned(),
+        busy: worker.tid,
+        sets,
+        own_bytes_min: machine.page_bytes(),
+    };
+    for (name, body) in watching::ALL {
+        println!("body {name}");
+        body(&stage);
+    }
+    Ok(())
 }
 
 /// The memory of a load but for its first pages.

@@ -1,17 +1,13 @@
 //! Tests of nudges and pins: on a thread of paper, and on threads of our own.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 
 use nodeward_machine::{Error, Machine};
 use proptest::prelude::*;
 
 use super::*;
 use crate::Linux;
-use crate::trouble::{End, in_child};
+use crate::trouble::{End, Worker, in_child};
 
 const TID: u32 = 77;
 
@@ -188,45 +184,6 @@ fn a_free_thread_stays_free() {
     assert_eq!(*thread.1.borrow(), ["2", "all"]);
 }
 
-/// A thread of ours that works, or sleeps, until it is dropped.
-struct Worker {
-    tid: u32,
-    end: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Worker {
-    fn start(busy: bool) -> Self {
-        let end = Arc::new(AtomicBool::new(false));
-        let (tell, told) = mpsc::channel();
-        let seen = Arc::clone(&end);
-        let thread = std::thread::spawn(move || {
-            let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-            tell.send(tid).unwrap();
-            while !seen.load(Ordering::Relaxed) {
-                if !busy {
-                    std::thread::park();
-                }
-            }
-        });
-        Self { tid: told.recv().unwrap(), end, thread: Some(thread) }
-    }
-
-    fn end(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            thread.join().unwrap();
-        }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
 /// One CPU each of a machine with two of them; `None`, which is said, where there is only one.
 fn two_cpus() -> Option<[Cpumask; 2]> {
     let all = affinity::of(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
@@ -243,7 +200,7 @@ fn two_cpus() -> Option<[Cpumask; 2]> {
 fn a_real_thread_comes() {
     let Some(two) = two_cpus() else { return };
     let process = Linux::open().hold(us()).unwrap();
-    let worker = Worker::start(true);
+    let worker = Worker::start(true).unwrap();
     let before = affinity::of(worker.tid).unwrap();
     for cpus in two.iter().cycle().take(20) {
         assert_eq!(process.nudge(worker.tid, cpus).unwrap(), Placed::Done);
@@ -257,7 +214,7 @@ fn a_real_thread_comes() {
 fn a_real_thread_sleeps_or_ends() {
     let Some(two) = two_cpus() else { return };
     let process = Linux::open().hold(us()).unwrap();
-    let mut worker = Worker::start(false);
+    let mut worker = Worker::start(false).unwrap();
     affinity::set(worker.tid, &two[0]).unwrap(); // awake or not, it goes to sleep there
     while process_state(worker.tid) != 'S' {
         std::thread::yield_now();
@@ -284,7 +241,7 @@ fn process_state(tid: u32) -> char {
 fn pins_hold_until_they_end() {
     let Some(two) = two_cpus() else { return };
     let process = Linux::open().hold(us()).unwrap();
-    let worker = Worker::start(true);
+    let worker = Worker::start(true).unwrap();
     let before = affinity::of(worker.tid).unwrap();
     for (cpus, now) in [(&two[1], &two[1]), (&two[0], &two[0]), (&before, &before)] {
         assert_eq!(process.pin(worker.tid, cpus).unwrap(), Placed::Done);
@@ -330,7 +287,7 @@ fn a_kill_in_a_nudge_is_undone() {
     let Some(two) = two_cpus() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nudge");
-    let worker = Worker::start(false);
+    let worker = Worker::start(false).unwrap();
     let before = affinity::of(worker.tid).unwrap();
     let process: &'static Path = Path::new(Box::leak(format!("/proc/{}", us()).into_boxed_str()));
     let end = in_child(|| {
@@ -364,7 +321,7 @@ fn stale_notes_do_no_harm() {
     let Some(two) = two_cpus() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nudge");
-    let worker = Worker::start(false);
+    let worker = Worker::start(false).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let started = stat::parse(&stat).unwrap().started_ticks;

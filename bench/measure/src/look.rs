@@ -1,0 +1,139 @@
+//! What looking at processes costs a balancer: CPU time of our own, by looks at a crowd of threads
+//! that sleep, or work a little between two looks.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nodeward_linux::Linux;
+use nodeward_machine::Machine;
+use nodeward_model::{Glance, Wanted};
+use serde_json::{Value, json};
+
+use crate::args::{Awake, Crowd, Look};
+use crate::numbers::{all_short, short};
+
+/// From one look to the next in a balancer, in nanoseconds.
+const INTERVAL_NS: f64 = 1e9;
+/// Between two turns of a thread that is awake: some turns between two looks.
+const TURN: Duration = Duration::from_millis(200);
+/// Steps of work in a turn, some 10 us.
+const STEPS: u32 = 10_000;
+
+/// Looks at everything that runs here, with a crowd among it.
+pub fn measure(options: &Look) -> Result<Value> {
+    let crowds =
+        (0..options.processes).map(|_| Member::start(options)).collect::<Result<Vec<_>>>()?;
+    let machine = Linux::open();
+    let mut watch = machine.watch(&Wanted::default())?;
+    let mut look = || -> Result<(f64, Glance)> {
+        let before = machine.own_cpu_time_ns();
+        let glance = watch.glance()?;
+        Ok(((machine.own_cpu_time_ns() - before) as f64, glance))
+    };
+    let (first_ns, _) = look()?;
+    let mut looks_ns = Vec::new();
+    let (mut threads, mut ran) = (0, 0);
+    let mut last = look()?.1;
+    for _ in 0..options.looks {
+        thread::sleep(Duration::from_millis(options.pause_ms));
+        let (ns, glance) = look()?;
+        looks_ns.push(ns);
+        threads += count(&glance);
+        ran += count_ran(&last, &glance);
+        last = glance;
+    }
+    drop(crowds);
+    let looks = f64::from(options.looks);
+    let (threads, ran) = (threads as f64 / looks, ran as f64 / looks);
+    ensure!(threads >= f64::from(options.threads), "only {threads} threads were seen");
+    let mean_ns = looks_ns.iter().sum::<f64>() / looks;
+    let in_ms = |ns: f64| ns / 1e6;
+    Ok(json!({
+        "measured": short(mean_ns / INTERVAL_NS * 100.0 / (threads / 1000.0)),
+        "unit": "%",
+        "of_a_cpu_per": "1000 threads, at one look a second",
+        "threads_seen": short(threads),
+        "threads_that_ran": short(ran),
+        "processes": options.processes,
+        "first_look_ms": short(in_ms(first_ns)),
+        "looks_ms": all_short(&looks_ns.iter().map(|&ns| in_ms(ns)).collect::<Vec<_>>()),
+    }))
+}
+
+fn count(glance: &Glance) -> usize {
+    glance.processes.iter().map(|process| process.threads.len()).sum()
+}
+
+/// Threads whose CPU time grew.
+fn count_ran(before: &Glance, now: &Glance) -> usize {
+    let times = |glance: &Glance| -> std::collections::BTreeMap<u32, u64> {
+        let threads = glance.processes.iter().flat_map(|process| &process.threads);
+        threads.map(|thread| (thread.tid, thread.cpu_time_ns)).collect()
+    };
+    let before = times(before);
+    times(now).iter().filter(|&(tid, ns)| before.get(tid) != Some(ns)).count()
+}
+
+/// A process of the crowd; it ends when its input does.
+struct Member(Child);
+
+impl Member {
+    fn start(options: &Look) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let threads = (options.threads / options.processes).max(1).to_string();
+        command.args(["crowd", "--threads", &threads, "--awake"]);
+        command.arg(match options.awake {
+            Awake::None => "none",
+            Awake::One => "one",
+            Awake::All => "all",
+        });
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let out = child.stdout.take().context("a process has no output")?;
+        let member = Self(child);
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        ensure!(line == "ready\n", "a process of the crowd did not begin: '{line}'");
+        Ok(member)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().ok();
+    }
+}
+
+/// Is a process of the crowd until its input ends.
+pub fn be_crowd(options: &Crowd) -> Result<Value> {
+    for number in 1..options.threads {
+        let awake = match options.awake {
+            Awake::None => false,
+            Awake::One => number == 1,
+            Awake::All => true,
+        };
+        let body = move || if awake { work() } else { sleep() };
+        thread::Builder::new().stack_size(64 << 10).spawn(body)?;
+    }
+    println!("ready");
+    std::io::stdout().flush()?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(Value::Null)
+}
+
+fn work() {
+    loop {
+        let sum = (0..STEPS).fold(0, |sum: u32, step| std::hint::black_box(sum ^ step));
+        std::hint::black_box(sum);
+        thread::sleep(TURN);
+    }
+}
+
+fn sleep() {
+    loop {
+        thread::park();
+    }
+}

@@ -1,0 +1,29 @@
+//! The bodies about looks and nudges that every machine must pass, on this kernel: our own process
+//! is watched, and a thread of ours is nudged.
+
+use nodeward_linux::Linux;
+use nodeward_linux::trouble::Worker;
+use nodeward_machine::Machine;
+use nodeward_machine::conformance::watching::{ALL, Stage, two_sets};
+use nodeward_model::Pid;
+
+/// Goal: this kernel is what the simulated machine and the one on paper stand for. On one node the
+/// thread is nudged from CPU to CPU.
+#[test]
+fn this_kernel_conforms() {
+    let machine = Linux::open();
+    let Some(sets) = two_sets(&machine) else { return eprintln!("skipped: this takes two CPUs") };
+    let worker = Worker::start(true).unwrap();
+    let stage = Stage {
+        machine: &machine,
+        pid: Pid::new(std::process::id()).unwrap(),
+        name: std::fs::read_to_string("/proc/self/comm").unwrap().trim_end().to_owned(),
+        busy: worker.tid,
+        sets,
+        own_bytes_min: machine.page_bytes(),
+    };
+    for (name, body) in ALL {
+        println!("body {name}");
+        body(&stage);
+    }
+}

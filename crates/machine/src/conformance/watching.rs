@@ -1,0 +1,225 @@
+//! Bodies about looking at processes and about nudging their threads.
+//!
+//! What a scheduler does with a thread that may run anywhere is its own business: it may take a
+//! thread away again as soon as a nudge has brought it over. So bodies look several times where
+//! they must see something, and never at a clock.
+
+use nodeward_model::{CpuId, Cpumask, Glance, Pid, Placed, ProcessGlance, ThreadGlance, Wanted};
+
+use crate::{Error, Machine, Process, Watch};
+
+/// What a body works on.
+pub struct Stage<'a> {
+    /// The machine.
+    pub machine: &'a dyn Machine,
+    /// A running process without memory policies, whose threads may run on the CPUs of both sets.
+    pub pid: Pid,
+    /// Its name.
+    pub name: String,
+    /// One of its threads, which always has something to do.
+    pub busy: u32,
+    /// Two sets of CPUs without a common one: those of two nodes, where there are two.
+    pub sets: [Cpumask; 2],
+    /// Memory that it has at least, in bytes.
+    pub own_bytes_min: u64,
+}
+
+/// A test body.
+pub type Body = fn(&Stage<'_>);
+
+/// Every such body, by name. Each leaves the process and its affinity as they were.
+pub const ALL: [(&str, Body); 9] = [
+    ("a_look_shows_the_process", a_look_shows_the_process),
+    ("only_what_is_wanted_is_shown", only_what_is_wanted_is_shown),
+    ("run_time_grows", run_time_grows),
+    ("looks_go_on_for_long", looks_go_on_for_long),
+    ("a_nudge_brings_a_thread_over", a_nudge_brings_a_thread_over),
+    ("a_nudge_to_nowhere_changes_nothing", a_nudge_to_nowhere_changes_nothing),
+    ("a_pin_holds_until_it_ends", a_pin_holds_until_it_ends),
+    ("a_thread_of_nobody_is_gone", a_thread_of_nobody_is_gone),
+    ("a_process_without_policies_is_free", a_process_without_policies_is_free),
+];
+
+/// Two sets of CPUs that we may use: those of the first two nodes that have any, or two CPUs of one
+/// node; `None` where there is only one CPU.
+pub fn two_sets(machine: &dyn Machine) -> Option<[Cpumask; 2]> {
+    let topology = machine.topology().expect("the machine tells its topology");
+    let usable = machine.usable_cpus().expect("the machine tells").and(&topology.cpus);
+    let of_nodes = topology.nodes.values().map(|node| node.cpus.and(&usable));
+    let of_nodes: Vec<Cpumask> = of_nodes.filter(|cpus| !cpus.is_empty()).collect();
+    let single: Vec<Cpumask> = usable.iter().map(|cpu| Cpumask::from_iter([cpu])).collect();
+    of_nodes.first_chunk().or(single.first_chunk()).cloned()
+}
+
+/// Between two looks.
+const PAUSE_NS: u64 = 20_000_000;
+/// Looks at something that must be seen sooner or later.
+const LOOKS_MAX: usize = 500;
+
+impl Stage<'_> {
+    fn named(&self) -> Wanted {
+        Wanted { pids: vec![self.pid], ..Wanted::default() }
+    }
+
+    fn watch(&self, wanted: &Wanted) -> Box<dyn Watch> {
+        self.machine.watch(wanted).expect("processes can be watched")
+    }
+
+    fn held(&self) -> std::sync::Arc<dyn Process> {
+        self.machine.hold(self.pid).expect("the process can be held")
+    }
+
+    /// A fresh look at the process.
+    fn look(&self) -> ProcessGlance {
+        let glance = glance(&mut *self.watch(&self.named()));
+        assert_eq!(glance.processes.len(), 1, "{glance:?}");
+        glance.processes.into_iter().next().expect("one process")
+    }
+
+    fn busy(&self, process: &ProcessGlance) -> ThreadGlance {
+        let busy = process.threads.iter().find(|thread| thread.tid == self.busy);
+        busy.expect("the busy thread is seen").clone()
+    }
+
+    /// Looks until something is so.
+    fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        for _ in 0..LOOKS_MAX {
+            if is_so() {
+                return;
+            }
+            self.machine.sleep_ns(PAUSE_NS);
+        }
+        panic!("in {LOOKS_MAX} looks it was never so: {what}");
+    }
+}
+
+fn glance(watch: &mut dyn Watch) -> Glance {
+    watch.glance().expect("a look succeeds")
+}
+
+/// A look has the process once, with its threads, its memory, and CPUs that exist; lists are in
+/// order, and nodes are told.
+fn a_look_shows_the_process(stage: &Stage<'_>) {
+    let glance = glance(&mut *stage.watch(&Wanted::default()));
+    assert!(glance.processes.is_sorted_by(|a, b| a.pid < b.pid), "{glance:?}");
+    assert!(glance.denied.is_sorted_by(|a, b| a.0 < b.0), "{:?}", glance.denied);
+    let process = glance.processes.iter().find(|process| process.pid == stage.pid);
+    let process = process.expect("the process is seen");
+    assert_eq!(process.name, stage.name);
+    assert!(process.own_bytes >= stage.own_bytes_min, "{} bytes", process.own_bytes);
+    assert!(!process.frozen);
+    assert!(process.threads.is_sorted_by(|a, b| a.tid < b.tid), "{process:?}");
+    let topology = stage.machine.topology().expect("the machine tells its topology");
+    assert!(process.memory_nodes.is_subset(&topology.node_ids()), "{process:?}");
+    for thread in &process.threads {
+        assert!(thread.cpus.is_subset(&topology.cpus), "{thread:?}");
+        assert!(topology.cpus.contains(thread.cpu), "{thread:?}");
+    }
+    let cpus = &stage.busy(process).cpus;
+    assert!(stage.sets.iter().all(|set| set.is_subset(cpus)), "{cpus}");
+    assert!(glance.nodes.keys().copied().eq(topology.node_ids().iter()), "{:?}", glance.nodes);
+}
+
+/// Pids and names choose, and what nobody has chooses nobody.
+fn only_what_is_wanted_is_shown(stage: &Stage<'_>) {
+    let pids = |wanted: &Wanted| -> Vec<Pid> {
+        let glance = glance(&mut *stage.watch(wanted));
+        glance.processes.into_iter().map(|process| process.pid).collect()
+    };
+    let nobody = Pid::new(Pid::LIMIT).expect("the limit is a valid number");
+    assert_eq!(pids(&stage.named()), [stage.pid]);
+    assert_eq!(pids(&Wanted { pids: vec![nobody, stage.pid], ..Wanted::default() }), [stage.pid]);
+    assert_eq!(pids(&Wanted { pids: vec![nobody], ..Wanted::default() }), []);
+    let by_name = |name: &str| Wanted { names: vec![name.to_owned()], ..Wanted::default() };
+    assert!(pids(&by_name(&stage.name)).contains(&stage.pid));
+    assert_eq!(pids(&by_name("nobody-has-this-name")), []);
+}
+
+/// The CPU time of a thread that works grows, and its process's with it; so does time itself.
+fn run_time_grows(stage: &Stage<'_>) {
+    let mut watch = stage.watch(&stage.named());
+    let first = glance(&mut *watch);
+    let before = stage.busy(&first.processes[0]);
+    stage.until("the thread has worked", || {
+        let now = glance(&mut *watch);
+        let (process, thread) = (&now.processes[0], stage.busy(&now.processes[0]));
+        assert!(now.at_ns > first.at_ns);
+        assert_eq!(process.started_ticks, first.processes[0].started_ticks);
+        assert!(thread.cpu_time_ns >= before.cpu_time_ns);
+        thread.cpu_time_ns > before.cpu_time_ns
+            && process.cpu_time_ns > first.processes[0].cpu_time_ns
+    });
+}
+
+/// The hundredth look is as good as the first.
+fn looks_go_on_for_long(stage: &Stage<'_>) {
+    let mut watch = stage.watch(&stage.named());
+    let first = glance(&mut *watch).processes;
+    for _ in 0..100 {
+        let now = glance(&mut *watch).processes;
+        assert_eq!((now.len(), now[0].pid), (1, stage.pid));
+        assert_eq!(now[0].memory_nodes, first[0].memory_nodes);
+        assert_eq!(stage.busy(&now[0]).cpus, stage.busy(&first[0]).cpus);
+    }
+}
+
+/// A thread that works comes to each set in turn, and may run where it might before.
+fn a_nudge_brings_a_thread_over(stage: &Stage<'_>) {
+    let process = stage.held();
+    let before = stage.busy(&stage.look()).cpus;
+    for set in stage.sets.iter().cycle().take(4) {
+        stage.until("the thread runs where it was nudged to", || {
+            let placed = process.nudge(stage.busy, set).expect("a nudge succeeds");
+            assert!([Placed::Done, Placed::Asleep].contains(&placed), "{placed:?}");
+            let now = stage.busy(&stage.look());
+            assert_eq!(now.cpus, before, "its affinity is as it was");
+            placed == Placed::Done && set.contains(now.cpu)
+        });
+    }
+}
+
+/// CPUs that the thread may not run on, or none at all, are not allowed.
+fn a_nudge_to_nowhere_changes_nothing(stage: &Stage<'_>) {
+    let process = stage.held();
+    let before = stage.busy(&stage.look()).cpus;
+    let beyond = before.last().map_or(0, |cpu| cpu.0 + 1);
+    for nowhere in [Cpumask::new(), Cpumask::from_iter([CpuId(beyond)])] {
+        let placed = process.nudge(stage.busy, &nowhere).expect("the machine answers");
+        assert_eq!(placed, Placed::NotAllowed);
+        assert_eq!(stage.busy(&stage.look()).cpus, before);
+    }
+}
+
+/// A pinned thread runs where it is pinned, until it is pinned to all that it had.
+fn a_pin_holds_until_it_ends(stage: &Stage<'_>) {
+    let process = stage.held();
+    let before = stage.busy(&stage.look()).cpus;
+    for set in &stage.sets {
+        assert_eq!(process.pin(stage.busy, set).expect("a pin succeeds"), Placed::Done);
+        stage.until("the thread runs where it is pinned", || {
+            let now = stage.busy(&stage.look());
+            assert_eq!(*now.cpus, *set);
+            set.contains(now.cpu)
+        });
+    }
+    assert_eq!(process.pin(stage.busy, &before).expect("a pin succeeds"), Placed::Done);
+    assert_eq!(stage.busy(&stage.look()).cpus, before);
+}
+
+/// A number that is none of the process's threads is told to be gone, and a process that does not
+/// exist cannot be held.
+fn a_thread_of_nobody_is_gone(stage: &Stage<'_>) {
+    let process = stage.held();
+    let [set, _] = &stage.sets;
+    for placed in [process.nudge(Pid::LIMIT, set), process.pin(Pid::LIMIT, set)] {
+        assert_eq!(placed.expect("the machine answers"), Placed::Gone);
+    }
+    let nobody = Pid::new(Pid::LIMIT).expect("the limit is a valid number");
+    assert!(matches!(stage.machine.hold(nobody), Err(Error::Gone(pid)) if pid == nobody));
+}
+
+/// Nothing keeps the memory of a process that said nothing about it.
+fn a_process_without_policies_is_free(stage: &Stage<'_>) {
+    let bound = stage.held().bound().expect("policies can be read");
+    assert!(!bound.whole && bound.ranges.is_empty(), "{bound:?}");
+}
