@@ -69,7 +69,8 @@ fn memory() {
         return;
     }
     let home = home();
-    for words in [&["cat", "/proc/self/numa_maps"][..], &["sh", "-c", "cat /proc/self/numa_maps; :"]]
+    for words in
+        [&["cat", "/proc/self/numa_maps"][..], &["sh", "-c", "cat /proc/self/numa_maps; :"]]
     {
         let (maps, _) = told(&[&["--home", &home][..], words].concat(), 0);
         let prefers = |line: &&str| line.contains(&format!(" prefer:{home}"));
