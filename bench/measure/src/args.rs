@@ -244,6 +244,15 @@ mod tests {
         assert!(Args::try_parse_from(["bench", "speed", "--pairs", "0"]).is_err());
     }
 
+    /// Goal: a crowd is what the promise speaks of: 1,000 threads, one of each process awake.
+    #[test]
+    fn a_crowd_has_a_thousand_threads() {
+        let What::Look(look) = Args::parse_from(["bench", "look"]).what else {
+            panic!("another verb")
+        };
+        assert_eq!((look.threads, look.processes, look.awake), (1000, 50, Awake::One));
+    }
+
     /// Goal: the machine that the promise speaks of is the one that is made.
     #[test]
     fn the_large_machine_has_eight_nodes_and_1024_cpus() {

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nodeward_linux::Linux;
@@ -19,8 +19,10 @@ use crate::numbers::{all_short, short};
 const INTERVAL_NS: f64 = 1e9;
 /// Between two turns of a thread that is awake: some turns between two looks.
 const TURN: Duration = Duration::from_millis(200);
-/// Steps of work in a turn, some 10 us.
-const STEPS: u32 = 10_000;
+/// Work in a turn where all threads are awake, so that none of them is let pass as idle, and where
+/// one of each process is.
+const ALL: Duration = Duration::from_micros(100);
+const ONE: Duration = Duration::from_micros(20);
 
 /// Looks at everything that runs here, with a crowd among it.
 pub fn measure(options: &Look) -> Result<Value> {
@@ -115,19 +117,22 @@ pub fn be_crowd(options: &Crowd) -> Result<Value> {
             Awake::One => number == 1,
             Awake::All => true,
         };
-        let body = move || if awake { work() } else { sleep() };
+        let turn = if options.awake == Awake::All { ALL } else { ONE };
+        let body = move || if awake { work(turn) } else { sleep() };
         thread::Builder::new().stack_size(64 << 10).spawn(body)?;
     }
     println!("ready");
     std::io::stdout().flush()?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(Value::Null)
+    std::process::exit(0) // whoever started us listens no more
 }
 
-fn work() {
+fn work(turn: Duration) {
     loop {
-        let sum = (0..STEPS).fold(0, |sum: u32, step| std::hint::black_box(sum ^ step));
-        std::hint::black_box(sum);
+        let began = Instant::now();
+        while began.elapsed() < turn {
+            std::hint::spin_loop();
+        }
         thread::sleep(TURN);
     }
 }

@@ -47,10 +47,11 @@ fn on_two_nodes(names: &[&str]) {
 }
 
 /// What a kernel may do in its own way: how it answers, what it refuses, how processes end.
-const ON_EVERY_KERNEL: [&str; 20] = [
+const ON_EVERY_KERNEL: [&str; 21] = [
     "conformance",
     "conformance_without_privilege",
     "conformance_in_every_state",
+    "conformance_of_looks_and_nudges",
     "anonymous",
     "page_cache",
     "thp",

@@ -58,8 +58,8 @@ pub struct ProcessGlance {
     pub memory_nodes: Nodemask,
     /// Whether its control group is frozen.
     pub frozen: bool,
-    /// Its threads in ascending order of their numbers. Of a process that did not run since the
-    /// last look they may be those of that look.
+    /// Its threads in ascending order of their numbers. Of a process that hardly ran since they were
+    /// looked at (2 ms) they may be as they were then.
     pub threads: Vec<ThreadGlance>,
 }
 

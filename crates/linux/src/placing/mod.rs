@@ -192,7 +192,8 @@ pub fn pin(scheduler: &dyn Scheduler, tid: u32, cpus: &Cpumask) -> io::Result<Pl
 fn refused(error: io::Error) -> io::Result<Placed> {
     match error.raw_os_error() {
         Some(libc::ESRCH) => Ok(Placed::Gone),
-        Some(libc::EINVAL) => Ok(Placed::NotAllowed),
+        // EBUSY: a thread with deadlines has its CPUs promised.
+        Some(libc::EINVAL | libc::EBUSY) => Ok(Placed::NotAllowed),
         _ => Err(error),
     }
 }

@@ -36,6 +36,11 @@ use self::wanted::Choice;
 /// time: one that ends soon costs nothing.
 const YOUNG_NS: u64 = 100_000_000;
 
+/// A process that had less CPU time since we looked at its threads counts as one that did not run:
+/// the turns of a program that waits for something come to that, and where they are taken matters
+/// to nobody.
+const SLIGHT_NS: u64 = 2_000_000;
+
 /// Looks at processes of this kernel.
 pub struct LinuxWatch {
     choice: Choice,
@@ -43,12 +48,15 @@ pub struct LinuxWatch {
     groups: Groups,
     nodes: Nodes,
     known: BTreeMap<Pid, Known>,
+    slight_ns: u64,
     started: Instant,
 }
 
 /// A pid that was met.
 struct Known {
     cpu_time_ns: u64,
+    /// Its CPU time when its threads were looked at.
+    looked_at_ns: u64,
     what: What,
 }
 
@@ -84,28 +92,41 @@ impl LinuxWatch {
     fn with(tools: Tools, wanted: &Wanted, started: Instant) -> Result<Self> {
         let choice = Choice::new(wanted, &tools.root)?;
         let (groups, nodes) = (Groups::find(&tools), Nodes::default());
-        Ok(Self { choice, tools, groups, nodes, known: BTreeMap::new(), started })
+        Ok(Self {
+            choice,
+            tools,
+            groups,
+            nodes,
+            known: BTreeMap::new(),
+            slight_ns: SLIGHT_NS,
+            started,
+        })
     }
 
     /// What stands behind a pid now; `None` if nothing does.
     fn look(&mut self, pid: Pid) -> Option<Known> {
         let before = self.known.remove(&pid);
         let cpu_time_ns = self.tools.calls.process_time_ns(pid)?;
-        let known = |what| Some(Known { cpu_time_ns, what });
+        let known = |what| Some(Known { cpu_time_ns, looked_at_ns: cpu_time_ns, what });
         let Some(before) = before else {
             let at_once = self.tools.look == 1 || self.choice.names(pid) || cpu_time_ns >= YOUNG_NS;
             return if at_once { known(self.meet(pid)) } else { known(What::Young) };
         };
         // Time that ran backwards is the time of another process.
         let due = self.tools.is_due(pid.number()) || cpu_time_ns < before.cpu_time_ns;
-        let ran = cpu_time_ns != before.cpu_time_ns;
+        let ran =
+            cpu_time_ns < before.cpu_time_ns || cpu_time_ns - before.looked_at_ns >= self.slight_ns;
+        let looked_at_ns = if ran { cpu_time_ns } else { before.looked_at_ns };
         match before.what {
-            What::Process(process) => known(self.look_again(pid, process, ran)),
+            What::Process(process) => {
+                let what = self.look_again(pid, process, ran);
+                Some(Known { cpu_time_ns, looked_at_ns, what })
+            }
             What::Stranger if ran && self.choice.is_by_look() => known(self.meet(pid)),
             What::Stranger if due || self.choice.names(pid) => known(self.meet(pid)),
             What::Nothing | What::Denied(_) if due => known(self.meet(pid)),
             What::Young => known(self.meet(pid)),
-            what => known(what),
+            what => Some(Known { cpu_time_ns, looked_at_ns, what }),
         }
     }
 

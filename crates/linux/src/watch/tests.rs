@@ -174,7 +174,9 @@ impl Made {
         let calls = Box::new(self.answers.clone());
         let mut tools = Tools::new(self.root.path(), calls, Shelf::of(self.files), rights);
         tools.page_bytes = 4096;
-        LinuxWatch::with(tools, wanted, Instant::now()).unwrap()
+        let mut watch = LinuxWatch::with(tools, wanted, Instant::now()).unwrap();
+        watch.slight_ns = 1; // every nanosecond counts
+        watch
     }
 
     fn watch(&self, wanted: &Wanted) -> LinuxWatch {
@@ -308,6 +310,25 @@ fn idle_processes_are_looked_at_in_turns() {
     assert_eq!(looks[0], ("0-3".to_owned(), false));
     assert_eq!(looks.last().unwrap(), &("0-1".to_owned(), true));
     assert!(asked() - before <= 2, "in one turn of {LOOKS_BETWEEN}");
+}
+
+/// Goal: what hardly runs counts as idle until its turns come to something together, and its time is
+/// told all the same.
+#[test]
+fn slight_work_is_let_pass() {
+    let made = Made::new(100);
+    made.run(&Program::new(40));
+    let mut watch = made.watch(&Wanted::default());
+    watch.slight_ns = 10;
+    watch.glance().unwrap();
+    let mut work = |ns, cpu| {
+        made.run(&Program { threads: vec![(40, cpu, ns)], ..Program::new(40) });
+        let glance = watch.glance().unwrap();
+        (glance.processes[0].cpu_time_ns, threads(&glance)[0])
+    };
+    assert_eq!(work(7_000_004, 2), (7_000_004, (40, 1, 7_000_000)));
+    assert_eq!(work(7_000_008, 2), (7_000_008, (40, 1, 7_000_000)));
+    assert_eq!(work(7_000_012, 2), (7_000_012, (40, 2, 7_000_012)), "12 ns since it was looked at");
 }
 
 /// Goal: whether a group is frozen is seen at once, and a group that is removed is not frozen.
