@@ -28,11 +28,6 @@ impl Backoff {
         self.left_ns
     }
 
-    /// How often it was done, less what calm took off.
-    pub(super) fn times(&self) -> u32 {
-        self.times
-    }
-
     /// It is done: the next one waits, `base_ns` doubled as often as it was done before, but not
     /// more than `times_max` times.
     pub(super) fn again(&mut self, base_ns: u64, times_max: u32) {
@@ -74,7 +69,7 @@ mod tests {
             assert!(backoff.waits(), "{wait}");
             backoff.pass(1, 10);
         }
-        assert_eq!(backoff.times(), 4);
+        assert_eq!(backoff.times, 4);
     }
 
     /// Goal: calm is forgiven step by step, but only after several times the wait.
@@ -85,11 +80,11 @@ mod tests {
         backoff.again(10, TIMES_MAX);
         backoff.pass(20, 10); // the wait itself is no calm
         backoff.pass(159, 10); // 4 times the next wait of 40
-        assert_eq!(backoff.times(), 2);
+        assert_eq!(backoff.times, 2);
         backoff.pass(1, 10);
-        assert_eq!(backoff.times(), 1);
+        assert_eq!(backoff.times, 1);
         backoff.pass(80, 10);
-        assert_eq!(backoff.times(), 0);
+        assert_eq!(backoff.times, 0);
         backoff.pass(u64::MAX, 10);
         backoff.pass(u64::MAX, 10);
         assert_eq!(backoff, Backoff { left_ns: 0, calm_ns: u64::MAX, times: 0 });

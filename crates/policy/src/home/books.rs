@@ -21,8 +21,13 @@ pub(super) struct Books<'a> {
     load: Vec<u64>,
     /// Each node's part of the whole load, less what is bound to it and has no home.
     share: Vec<u64>,
-    /// What may be at home on it.
+    /// What may be at home on it before it counts as busy.
     limit: Vec<u64>,
+    /// What new homes may make of it. A half of what may be beyond its share is left for loads
+    /// that change.
+    welcome: Vec<u64>,
+    /// What its CPUs could do, or may have at home if that is more.
+    could: Vec<u64>,
     /// Pages at home on each node, wherever they are.
     pages: Vec<u64>,
     /// What memory entities with homes can have there.
@@ -43,7 +48,9 @@ impl<'a> Books<'a> {
         let bound = bound_loads(snapshot, ground, views);
         let level_ppm = level_ppm(ground, loads.iter().sum(), &bound);
         let of_cpus = |place: Place, ppm: u64| u64::from(ground.state(place).cpus) * ppm;
-        let eased = ease(level_ppm, rules).max(u64::from(rules.quiet_ppm));
+        let quiet_ppm = u64::from(rules.quiet_ppm);
+        let eased = ease(level_ppm, rules);
+        let [half, eased] = [level_ppm.midpoint(eased), eased].map(|ppm| ppm.max(quiet_ppm));
         let less = |place: Place, ppm: u64| of_cpus(place, ppm).saturating_sub(bound[place]);
         Self {
             ground,
@@ -52,6 +59,8 @@ impl<'a> Books<'a> {
             load: vec![0; ground.len()],
             share: ground.places().map(|place| less(place, level_ppm)).collect(),
             limit: ground.places().map(|place| less(place, eased)).collect(),
+            welcome: ground.places().map(|place| less(place, half)).collect(),
+            could: ground.places().map(|p| less(p, eased.max(CPU_PPM))).collect(),
             pages: vec![0; ground.len()],
             capacity: capacity(ground, rules, views),
             narrow: BTreeMap::new(),
@@ -84,9 +93,21 @@ impl<'a> Books<'a> {
         self.limit[place].saturating_sub(self.load[place])
     }
 
+    /// How much more load a node could do: more than may be at home there if others are idle.
+    pub(super) fn idle(&self, place: Place) -> u64 {
+        self.could[place].saturating_sub(self.load[place])
+    }
+
     /// How many more pages are at home on a node than it can have.
     pub(super) fn pages_beyond(&self, place: Place) -> u64 {
         self.pages[place].saturating_sub(self.capacity[place])
+    }
+
+    /// Whether a node has CPUs for an entity that has no home yet, beside those that are at home
+    /// there.
+    pub(super) fn invites(&self, view: &View, load_ppm: u64, place: Place) -> bool {
+        let with = self.load[place] + load_ppm;
+        with <= self.welcome[place] && self.has_time(view, load_ppm, place)
     }
 
     /// Whether a node has CPUs for an entity, beside those that are at home there.
@@ -143,7 +164,7 @@ impl<'a> Books<'a> {
         let [_, _, ..] = places else {
             return places.iter().map(|&place| (place, load_ppm)).collect();
         };
-        let weight = |&place: &Place| (place, self.slack(place).max(CPU_PPM));
+        let weight = |&place: &Place| (place, self.idle(place).max(CPU_PPM));
         let weights: Vec<(Place, u64)> = places.iter().map(weight).collect();
         shared_out(load_ppm, &weights)
     }
@@ -184,7 +205,8 @@ impl<'a> Books<'a> {
 
 /// A level and what may be beyond it.
 pub(super) fn ease(level_ppm: u64, rules: &Rules) -> u64 {
-    level_ppm + level_ppm * u64::from(rules.hysteresis_ppm) / CPU_PPM
+    let more = u128::from(level_ppm) * u128::from(rules.hysteresis_ppm) / WHOLE_PPM;
+    level_ppm.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
 }
 
 /// A number shared out by weights, none of them 0; the last one gets what is left by rounding.

@@ -99,6 +99,3 @@ impl Homes {
             .any(|nodes| nodes.is_waiting(rules.patience_ns) || nodes.is_running() && waits)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -49,7 +49,8 @@ impl Prices<'_> {
     fn time_ns(&self, view: &View, load_ppm: u64, pages_farther: u128) -> u64 {
         let all = u128::from(view.accessed_all.max(1));
         let longer_ppm = pages_farther * WHOLE_PPM / (DISTANCE_LOCAL * all);
-        let run_ns = u128::from(self.rules.horizon_ns) * u128::from(load_ppm) / WHOLE_PPM;
+        let ran_ppm = u128::from(load_ppm) * u128::from(view.ran_ppm) / WHOLE_PPM;
+        let run_ns = u128::from(self.rules.horizon_ns) * ran_ppm / WHOLE_PPM;
         let part_ppm = view.entity.memory_ppm.unwrap_or(self.rules.memory_ppm);
         let waits_ns = run_ns * u128::from(part_ppm) / WHOLE_PPM;
         narrow(waits_ns.saturating_mul(longer_ppm) / WHOLE_PPM)

@@ -64,14 +64,16 @@ impl<'a> Round<'a> {
         let mut homeless = Vec::new();
         let mut spread = Vec::new();
         for (index, view) in self.views.iter().enumerate() {
-            if view.refusal.is_some() {
+            let kept = homes.kept.get(&view.id());
+            let narrow = view.refusal == Some(Reason::NarrowAffinity) && kept.is_some();
+            if view.refusal.is_some() && !narrow {
                 continue;
             }
-            let kept = homes.kept.get(&view.id());
             if kept.is_none() && view.entity.run_ns < self.prices.rules.run_ns_min {
                 continue;
             }
             match kept.and_then(|kept| self.seat_of(index, kept, books)) {
+                None if view.homes.is_empty() => {}
                 None => homeless.push(index),
                 Some((seat @ Seat::Spread(_), why)) => spread.push((index, seat, why)),
                 Some((seat, why)) => self.take(index, seat, why, books),
@@ -153,8 +155,8 @@ impl<'a> Round<'a> {
         if moves || first {
             kept.home = home;
             kept.why = if displaced { Reason::Displaced } else { reason };
+            kept.moves.again(rules.home_wait_ns, TIMES_MAX);
         }
-        kept.moves.again(rules.home_wait_ns, TIMES_MAX);
         let verdict = match (first, moves) {
             (true, _) => Verdict::Settles,
             (_, true) => Verdict::Moves,

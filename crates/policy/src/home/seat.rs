@@ -24,7 +24,7 @@ pub(super) enum Seat {
 impl Seat {
     /// The seat of a home; `None` if the entity can no longer be there.
     pub(super) fn of(home: &Home, view: &View, ground: &Ground) -> Option<Self> {
-        let is_home = |place: &Place| view.homes.contains(place);
+        let is_home = |place: &Place| view.reachable.contains(place);
         match home {
             Home::Node(node) => ground.place(*node).filter(is_home).map(Self::One),
             Home::Spread(nodes) => {

@@ -67,8 +67,10 @@ impl<'a> Settler<'a> {
             return (self.spread(prices, books), Reason::LargerThanNode);
         }
         let has_time = |place: &Place| books.has_time(self.view, self.load_ppm, *place);
+        let invites = |place: &Place| books.invites(self.view, self.load_ppm, *place);
         let has_memory = |place: &Place| books.has_memory(self.view, *place);
-        let place = self.places().find(|place| has_time(place) && has_memory(place));
+        let place = self.places().find(|place| invites(place) && has_memory(place));
+        let place = place.or_else(|| self.places().find(|p| has_time(p) && has_memory(p)));
         let place = place.or_else(|| self.places().find(has_time));
         let place = place.unwrap_or_else(|| self.idlest(prices, books));
         if self.fits_no_node(place, prices, books) {
@@ -79,7 +81,7 @@ impl<'a> Settler<'a> {
                 Reason::MemoryThere
             }
             true => Reason::RunsThere,
-            false if has_time(&best) => Reason::MemoryShort,
+            false if invites(&best) => Reason::MemoryShort,
             false => Reason::Idlest,
         };
         (Seat::One(place), reason)
@@ -121,7 +123,7 @@ impl<'a> Settler<'a> {
         let ground = prices.ground;
         let store = |place: Place| ground.store(place).unwrap_or(place);
         let there = |place: Place| Reverse(self.view.pages[store(place)]);
-        let size = |place: Place| Reverse((books.slack(place), books.capacity(store(place))));
+        let size = |place: Place| Reverse((books.idle(place), books.capacity(store(place))));
         let near = self.gather(prices, books, |far, place| (there(place), far, size(place)));
         let large = self.gather(prices, books, |far, place| (size(place), far, there(place)));
         let fewest = if large.len() < near.len() { large } else { near };
@@ -150,7 +152,7 @@ impl<'a> Settler<'a> {
     }
 
     fn enough(&self, chosen: &[Place], prices: Prices, books: &Books) -> bool {
-        let time: u64 = chosen.iter().map(|&place| books.slack(place)).sum();
+        let time: u64 = chosen.iter().map(|&place| books.idle(place)).sum();
         let stores = Seat::Spread(chosen.to_vec()).stores(prices.ground);
         let memory: u64 = stores.iter().map(|&store| books.capacity(store)).sum();
         !chosen.is_empty() && time >= self.load_ppm && memory >= self.view.pages_all()

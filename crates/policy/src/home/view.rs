@@ -16,7 +16,9 @@ pub(super) struct View<'a> {
     pub(super) entity: &'a Entity,
     /// What its threads ran or waited for a CPU, in millionths of a CPU.
     pub(super) load_ppm: u64,
-    /// The same by the node where they ran last.
+    /// What part of that they ran, in millionths.
+    pub(super) ran_ppm: u64,
+    /// `load_ppm` by the node where they ran last.
     pub(super) ran: Vec<u64>,
     /// The same by affinity.
     pub(super) groups: Vec<(usize, u64)>,
@@ -30,10 +32,11 @@ pub(super) struct View<'a> {
     pub(super) accessed: Vec<u64>,
     /// All of `accessed`, those on nodes that are offline among them.
     pub(super) accessed_all: u64,
-    /// The nodes that could be its home.
+    /// The nodes that could become its home.
     pub(super) homes: Vec<Place>,
     /// The nodes on which each of its busy threads may run, and whose memory it may have: more
-    /// than `homes` if affinity leaves it too few CPUs.
+    /// than `homes` if affinity leaves it too few CPUs for its load of now. What is at home there
+    /// already stays.
     pub(super) reachable: Vec<Place>,
     /// Why it gets no home.
     pub(super) refusal: Option<Reason>,
@@ -59,6 +62,7 @@ impl<'a> View<'a> {
         let mut view = Self {
             entity,
             load_ppm: 0,
+            ran_ppm: CPU_PPM,
             ran: vec![0; ground.len()],
             groups: Vec::new(),
             busy_threads: 0,
@@ -102,6 +106,9 @@ impl<'a> View<'a> {
             }
         }
         self.groups = groups.into_iter().collect();
+        let ran = |thread: &Thread| u64::from(thread.load_ppm).min(CPU_PPM);
+        let ran: u64 = self.entity.threads.iter().map(ran).sum();
+        self.ran_ppm = (ran * CPU_PPM).checked_div(self.load_ppm).unwrap_or(CPU_PPM);
     }
 
     /// A home has CPUs for every thread that does anything, and memory that it may have. Where an
@@ -128,6 +135,9 @@ impl<'a> View<'a> {
                     self.homes.push(place);
                 }
             }
+        }
+        if self.reachable.len() == 1 {
+            self.homes.clone_from(&self.reachable); // they crowd there with us or without
         }
     }
 

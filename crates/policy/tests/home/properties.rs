@@ -1,0 +1,225 @@
+//! What holds on every machine: moving ends, and the rules that `world::check` looks after in each
+//! round.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::NodeId;
+use nodeward_policy::home::*;
+use proptest::prelude::*;
+
+use crate::world::*;
+
+/// A machine by chance. Its load does not change.
+fn machine(seed: u64) -> World {
+    let mut dice = World::new(&[]);
+    dice.seed(seed);
+    let count = 2 + dice.chance(4);
+    let node = |dice: &mut World, index: u64| {
+        let cpus = if index > 1 && dice.chance(5) == 0 { 0 } else { 1 + dice.chance(12) as u32 };
+        let pages =
+            if index > 1 && dice.chance(5) == 0 { 0 } else { 50_000 + dice.chance(500_000) };
+        (cpus, pages)
+    };
+    let nodes: Vec<(u32, u64)> = (0..count).map(|index| node(&mut dice, index)).collect();
+    let mut world = World::new(&nodes);
+    world.seed(dice.chance(u64::MAX));
+    world.far = 12 + world.chance(30) as u32;
+    for _ in 0..world.chance(4) {
+        let reach = reach(&mut world, &nodes);
+        world.reaches.push(reach);
+    }
+    for _ in 0..1 + world.chance(40) {
+        start(&mut world, &nodes);
+    }
+    world
+}
+
+fn reach(world: &mut World, nodes: &[(u32, u64)]) -> Reach {
+    let mut reach = BTreeMap::new();
+    for (id, &(cpus, _)) in nodes.iter().enumerate() {
+        let some = world.chance(u64::from(cpus) + 1) as u32;
+        if some > 0 {
+            reach.insert(NodeId(id as u32), some);
+        }
+    }
+    let first = NodeId(0);
+    if reach.is_empty() {
+        reach.insert(first, 1);
+    }
+    Reach(reach)
+}
+
+fn start(world: &mut World, nodes: &[(u32, u64)]) {
+    let reach = world.chance(world.reaches.len() as u64) as usize;
+    let within: Vec<usize> = world.reaches[reach].0.keys().map(|id| id.0 as usize).collect();
+    let threads = if world.chance(3) == 0 { 1 + world.chance(16) } else { 1 };
+    let wants = [CPU, CPU, CPU / 2, CPU / 10, CPU / 200][world.chance(5) as usize];
+    let tasks: Vec<usize> =
+        (0..threads).map(|_| within[world.chance(within.len() as u64) as usize]).collect();
+    let size = 1 + world.chance(60_000);
+    let pages: Vec<u64> = (0..nodes.len())
+        .map(|node| {
+            let pages = world.chance(3) * world.chance(size) / 2;
+            pages.min(world.room(node))
+        })
+        .collect();
+    let id = world.start(wants, &tasks, &pages);
+    world.processes[id.0 as usize].reach = reach;
+}
+
+/// Goal: 1,000 machines whose load does not change: after convergence no page moves.
+#[test]
+fn a_thousand_machines_come_to_rest() {
+    let mut latest = 0;
+    for seed in 0..1000 {
+        let mut world = machine(seed);
+        let last = world.settle(&Rules::default(), 60, 200);
+        let last = last.unwrap_or_else(|| panic!("machine {seed} moves memory for ever"));
+        latest = latest.max(last);
+    }
+    assert!(latest <= 100, "the last move was in round {latest}");
+}
+
+/// Goal: moves of threads end as well if nobody takes them away again.
+#[test]
+fn threads_come_to_rest() {
+    for seed in 0..100 {
+        let mut world = machine(seed);
+        for _ in 0..150 {
+            world.round(&Rules::default());
+        }
+        let plan = world.round(&Rules::default());
+        assert!(plan.nudges.is_empty(), "machine {seed}: {:?}", plan.nudges);
+        assert!(plan.settled, "machine {seed}: {:?}", plan.decisions);
+    }
+}
+
+/// How often memory was moved under a load that changes sides every so many seconds: first the
+/// even processes are busy, then the odd ones.
+fn moves_with_sides(seconds: u64, rounds: u64) -> u64 {
+    let mut world = World::new(&[(8, 1 << 22), (8, 1 << 22)]);
+    for number in 0..24 {
+        world.start(CPU, &[number % 2], &[30_000, 0]);
+    }
+    let mut moves = 0;
+    for round in 0..rounds {
+        for (number, process) in world.processes.iter_mut().enumerate() {
+            let busy = number as u64 % 2 == round / seconds % 2;
+            process.tasks[0].wants = if busy { CPU } else { CPU / 1000 };
+        }
+        moves += world.round(&Rules::default()).moves.len() as u64;
+    }
+    moves
+}
+
+/// Goal: a load that changes sides moves a home again only after 10 s, 20 s, 40 s and so on, so
+/// that in an hour there are at most log2(3600 / 10 + 1) = 8.5 moves of each, and one at first.
+/// Sides of 2 s are too short for any.
+#[test]
+fn changing_sides_cannot_play_ping_pong() {
+    assert!(moves_with_sides(2, 3600) <= 24, "{}", moves_with_sides(2, 3600));
+    for seconds in [7, 12, 31, 60, 200] {
+        let moves = moves_with_sides(seconds, 3600);
+        assert!(moves <= 24 * 10, "{moves} with sides of {seconds} s");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Goal: if plans are carried out in part, or not at all, under a load that does not change,
+    /// memory moves end. At worst a move takes a sixteenth of what is away: 60,000 pages are fewer
+    /// than 8 after 16 * ln(7500) = 143 moves, and moves for nothing end after 62 s.
+    #[test]
+    fn moves_that_are_half_done_end(seed in any::<u64>(), percent in 0..=100_u64) {
+        let mut world = machine(seed);
+        world.hands = Hands::Some(percent);
+        for _ in 0..300 {
+            world.round(&Rules::default());
+        }
+        let mut moves = 0;
+        for _ in 0..100 {
+            moves += world.round(&Rules::default()).moves.len();
+        }
+        prop_assert_eq!(moves, 0, "after 300 s");
+    }
+
+    /// Goal: however a scheduler scatters threads, and whatever becomes of plans, homes are few
+    /// and last: in 300 s at most log2(300 / 10 + 1) = 5 changes. No page moves twice to the same
+    /// home, and five moves that bring nothing are the end.
+    #[test]
+    fn scattered_threads_cannot_play_ping_pong(
+        seed in any::<u64>(), percent in 0..=100_u64, scatters in 0..60_u64, waits in any::<bool>(),
+    ) {
+        let mut world = machine(seed);
+        world.hands = Hands::Some(percent);
+        world.scheduler = Scheduler::Scatters(scatters);
+        world.tells_waits = waits;
+        let mut homes = vec![0; world.processes.len()];
+        let mut moves = vec![0; world.processes.len()];
+        for _ in 0..300 {
+            let plan = world.round(&Rules::default());
+            for decision in &plan.decisions {
+                let settles = matches!(decision.verdict, Verdict::Settles | Verdict::Moves);
+                homes[decision.entity.0 as usize] += u64::from(settles);
+                moves[decision.entity.0 as usize] += u64::from(decision.numbers.pages_planned > 0);
+            }
+        }
+        for (number, process) in world.processes.iter().enumerate() {
+            let pages: u64 = process.pages.iter().sum();
+            prop_assert!(homes[number] <= 6, "{} homes", homes[number]);
+            prop_assert!(process.moved <= pages * homes[number]);
+            if percent == 0 {
+                prop_assert!(moves[number] <= 5 * homes[number]);
+            }
+        }
+    }
+
+    /// Goal: the same snapshot and memory give the same plan, whatever the order of entities.
+    #[test]
+    fn decisions_are_the_same_each_time(seed in any::<u64>(), rounds in 1..10_u64) {
+        let mut world = machine(seed);
+        world.scheduler = Scheduler::Scatters(20);
+        for _ in 0..rounds {
+            let mut snapshot = world.snapshot();
+            let plan = world.homes.clone().decide(&snapshot, &Rules::default());
+            snapshot.entities.reverse();
+            let mut again = world.homes.clone();
+            prop_assert_eq!(&again.decide(&snapshot, &Rules::default()), &plan);
+            world.round(&Rules::default());
+        }
+    }
+
+    /// Goal: nonsense is survived: no node, pages without end, nodes that nobody knows.
+    #[test]
+    fn nonsense_is_survived(
+        pages in any::<u64>(), room_pages in any::<u64>(), cpus in any::<u32>(),
+        load_ppm in any::<u32>(), reach in 0..9_usize, tick in any::<u64>(), node in 0..4_u32,
+    ) {
+        let thread = Thread { tid: 1, node: NodeId(node), load_ppm, wait_ppm: load_ppm, reach };
+        let entity = |id| Entity {
+            id: EntityId(id),
+            run_ns: u64::MAX,
+            threads: vec![thread, Thread { tid: 2, ..thread }],
+            pages: [0, 1, 3].map(|node| (NodeId(node), pages)).into(),
+            may_hold: (0..4).map(NodeId).collect(),
+            memory_ppm: Some(load_ppm),
+            ..Entity::default()
+        };
+        let state = NodeState { cpus, pages, room_pages, foreign_pages: pages, ..NodeState::default() };
+        let ids = [NodeId(0), NodeId(1), NodeId(2)];
+        let snapshot = Snapshot {
+            at_ns: tick,
+            page_bytes: 4096,
+            nodes: ids.map(|id| (id, state)).into(),
+            reaches: vec![Reach(ids.map(|id| (id, cpus)).into()); 3],
+            entities: vec![entity(3), entity(1), entity(3), entity(u64::MAX)],
+            ..Snapshot::default()
+        };
+        let mut homes = Homes::default();
+        for _ in 0..3 {
+            prop_assert_eq!(homes.decide(&snapshot, &Rules::default()).decisions.len(), 3);
+            prop_assert_eq!(homes.decide(&Snapshot::default(), &Rules::default()).homes.len(), 0);
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Who gets a home, which, and when it gets another.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::NodeId;
+
+use crate::world::*;
+use nodeward_policy::home::*;
+
+fn decision(plan: &Plan, id: EntityId) -> &Decision {
+    plan.decisions.iter().find(|decision| decision.entity == id).unwrap()
+}
+
+fn first(mut world: World) -> Plan {
+    world.round(&Rules::default())
+}
+
+/// Goal: every reason to leave an entity alone is told by its name.
+#[test]
+fn what_is_left_alone_is_told() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    let young = world.start(CPU, &[0], &[1000, 0]);
+    world.processes[0].run_ns = SECOND - 1;
+    let old = world.start(CPU, &[0], &[1000, 0]);
+    world.processes[1].run_ns = SECOND;
+    let bars = [Bar::ExplicitPolicy, Bar::Frozen, Bar::Denied, Bar::Rival, Bar::Excluded];
+    let barred = bars.map(|bar| {
+        let id = world.start(CPU, &[1], &[1000, 0]);
+        world.processes[id.0 as usize].bar = Some(bar);
+        id
+    });
+    let empty = world.start(CPU, &[], &[1000, 0]);
+    let plan = world.round(&Rules::default());
+    assert_eq!(decision(&plan, young).reason, Reason::TooYoung);
+    assert_eq!(decision(&plan, old).verdict, Verdict::Settles);
+    assert_eq!(decision(&plan, empty).reason, Reason::NoThreads);
+    let reasons = barred.map(|id| decision(&plan, id).reason);
+    use Reason::{Denied, Excluded, ExplicitPolicy, Frozen, Rival};
+    assert_eq!(reasons, [ExplicitPolicy, Frozen, Denied, Rival, Excluded]);
+    assert!(plan.nudges.is_empty() && plan.moves.is_empty());
+}
+
+/// Goal: on one node, or with memory only beside it, there is nothing to choose.
+#[test]
+fn one_node_with_cpus_is_no_choice() {
+    for nodes in [&[(4, 1 << 20)][..], &[(4, 1 << 20), (0, 1 << 22)]] {
+        let mut world = World::new(nodes);
+        let pages = vec![1000; nodes.len()];
+        let id = world.start(CPU, &[0], &pages);
+        assert_eq!(decision(&first(world), id).reason, Reason::OneNode);
+    }
+}
+
+/// Goal: affinity and cpuset are respected: the node that they leave is the home, and where they
+/// leave none in common, or too few CPUs on any, nothing is done.
+#[test]
+fn affinities_are_respected() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20), (4, 1 << 20)]);
+    world.reaches.extend([
+        Reach(BTreeMap::from([(NodeId(2), 4)])),
+        Reach(BTreeMap::from([(NodeId(0), 1), (NodeId(1), 1)])),
+    ]);
+    let only = world.start(CPU / 10, &[2], &[50_000, 0, 0]);
+    let crowd = world.start(CPU, &[0, 1], &[50_000, 0, 0]);
+    let torn = world.start(CPU, &[1], &[0, 50_000, 0]);
+    world.processes[0].reach = 1;
+    world.processes[1].reach = 2;
+    let mut snapshot = world.snapshot();
+    snapshot.entities[2].may_hold = [NodeId(7)].into_iter().collect();
+    let plan = Homes::default().decide(&snapshot, &Rules::default());
+    check(&snapshot, &plan);
+    assert_eq!((&plan.homes[&only], decision(&plan, only).reason), (&on(2), Reason::OnlyThere));
+    assert_eq!(decision(&plan, crowd).reason, Reason::NarrowAffinity, "2 threads, 1 CPU on each");
+    assert_eq!(decision(&plan, torn).reason, Reason::NoNodeAllowed);
+    assert_eq!(plan.moves.len(), 1, "the memory of the first comes to its threads");
+}
+
+/// Goal: a load that goes up and down takes nobody's home away, and more threads than an affinity
+/// has CPUs have their memory there all the same if there is no other node.
+#[test]
+fn a_home_outlasts_more_load_than_an_affinity_has_cpus_for() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    world.reaches.push(Reach(BTreeMap::from([(NodeId(0), 1), (NodeId(1), 1)])));
+    world.reaches.push(Reach(BTreeMap::from([(NodeId(1), 1)])));
+    let ids = [1, 2].map(|reach| {
+        let id = world.start(CPU / 4, &[1, 1], &[10_000, 0]);
+        world.processes[id.0 as usize].reach = reach;
+        id
+    });
+    let homes = [on(0), on(1)];
+    for round in 0..20 {
+        let plan = world.round(&Rules::default());
+        assert_eq!(ids.map(|id| plan.homes[&id].clone()), homes, "round {round}");
+        for task in world.processes.iter_mut().flat_map(|process| &mut process.tasks) {
+            task.wants = if round % 2 == 0 { CPU } else { CPU / 4 };
+        }
+    }
+}
+
+/// Goal: entities of which each would do with one CPU of a node do not all crowd on that one.
+#[test]
+fn a_narrow_affinity_is_shared_out() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    world.reaches.push(Reach(BTreeMap::from([(NodeId(0), 1), (NodeId(1), 1)])));
+    for _ in 0..2 {
+        let id = world.start(CPU, &[1], &[10_000, 0]);
+        world.processes[id.0 as usize].reach = 1;
+    }
+    let plan = world.round(&Rules::default());
+    assert_eq!(plan.homes.values().collect::<Vec<_>>(), [&on(0), &on(1)]);
+}
+
+/// Goal: the home is where the memory is; only if that node has too much to do it is the idlest.
+/// Of 8 equal loads of one CPU on 2 nodes of 4 CPUs each node invites 4.
+#[test]
+fn homes_are_where_memory_is_until_the_node_is_full() {
+    let mut world = World::new(&[(4, 1 << 22), (4, 1 << 22)]);
+    let ids: Vec<_> = (1..=8).map(|size| world.start(CPU, &[0], &[size * 10_000, 0])).collect();
+    let plan = world.round(&Rules::default());
+    let at_0: Vec<_> = ids.iter().filter(|id| plan.homes[id] == on(0)).map(|id| id.0 + 1).collect();
+    assert_eq!(at_0, [5, 6, 7, 8], "those whose move would cost most");
+    assert_eq!(decision(&plan, ids[7]).reason, Reason::MemoryThere);
+    assert_eq!(decision(&plan, ids[0]).reason, Reason::Idlest);
+    assert_eq!(world.moved, 100_000, "1 to 4 times 10,000");
+}
+
+/// Goal: without memory the home is where it runs.
+#[test]
+fn without_memory_it_is_at_home_where_it_runs() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    let id = world.start(CPU, &[1], &[0, 0]);
+    let plan = world.round(&Rules::default());
+    assert_eq!((&plan.homes[&id], decision(&plan, id).reason), (&on(1), Reason::RunsThere));
+    assert_eq!(decision(&plan, id).memory, None);
+}
+
+/// Goal: a home goes off the busiest node when that was busy for 5 s, light ones before heavy
+/// ones, and as many as it takes.
+#[test]
+fn the_busiest_node_gives_homes_away_light_ones_first() {
+    let mut world = World::new(&[(4, 1 << 22), (4, 1 << 22)]);
+    let ids: Vec<_> = (1..=6).map(|size| world.start(1000, &[0], &[size * 50_000, 0])).collect();
+    world.round(&Rules::default());
+    assert!(world.homes.home(ids[0]) == Some(&on(0)), "they do next to nothing");
+    for process in &mut world.processes {
+        process.tasks[0].wants = CPU;
+    }
+    let mut rounds = 0;
+    while world.homes.home(ids[0]) == Some(&on(0)) {
+        world.round(&Rules::default());
+        rounds += 1;
+        assert!(rounds < 30);
+    }
+    assert!(rounds >= 6, "{rounds}: patience of 5 s, and the home is kept for 10 s");
+    let homes: Vec<_> = ids.iter().map(|&id| world.homes.home(id) == Some(&on(0))).collect();
+    // 6 CPUs on node 0, a share of 3: three go.
+    assert_eq!(homes, [false, false, false, true, true, true]);
+    assert_eq!(world.settle(&Rules::default(), 100, 200), Some(0));
+}
+
+/// Goal: a few busy threads on one node are no reason to move memory while its CPUs are idle.
+#[test]
+fn a_quiet_machine_is_left_as_it_is() {
+    let mut world = World::new(&[(12, 1 << 20), (12, 1 << 20)]);
+    for _ in 0..3 {
+        world.start(CPU, &[0], &[10_000, 0]);
+    }
+    let plan = world.round(&Rules::default());
+    assert!(plan.homes.values().all(|home| *home == on(0)), "3 of 12 CPUs are a quarter");
+    assert!(plan.moves.is_empty() && plan.nudges.is_empty());
+}
+
+/// Goal: more busy threads than a node has CPUs: as few nodes as are enough, those where memory
+/// is. Threads go there; which page belongs to which node only counts can tell.
+#[test]
+fn what_is_larger_than_a_node_is_spread_over_the_fewest() {
+    let mut world = World::new(&[(4, 1 << 20); 4]);
+    let id = world.start(CPU, &[0, 1, 2, 3, 0, 1, 2, 3], &[0, 40_000, 0, 80_000]);
+    let plan = world.round(&Rules::default());
+    assert_eq!(plan.homes[&id], Home::Spread(mask("1,3")), "8 threads, 4 CPUs each");
+    assert_eq!(decision(&plan, id).reason, Reason::LargerThanNode);
+    assert!(decision(&plan, id).counts_wanted);
+    assert_eq!(decision(&plan, id).memory, Some(Reason::ByPage));
+    assert!(plan.moves.is_empty());
+    assert_eq!(plan.nudges.len(), 4);
+    assert!((0..4).all(|node| world.threads_on(node) == [0, 4, 0, 4][node]));
+    assert_eq!(world.settle(&Rules::default(), 100, 100), Some(0));
+}
+
+/// Goal: more memory than a node has: spread as well, and what is elsewhere comes to these nodes.
+#[test]
+fn memory_larger_than_a_node_is_spread() {
+    let mut world = World::new(&[(4, 100_000), (4, 100_000), (4, 100_000)]);
+    let id = world.start(CPU, &[0, 0], &[70_000, 20_000, 40_000]);
+    let plan = world.round(&Rules::default());
+    assert_eq!(plan.homes[&id], Home::Spread(mask("0,2")), "130,000 pages, 96,000 a node");
+    assert_eq!(plan.moves.len(), 1, "from node 1");
+    assert_eq!(world.processes[0].pages[1], 0);
+    assert_eq!(world.settle(&Rules::default(), 100, 100), Some(0));
+}
+
+/// Goal: three entities of 8 threads on two nodes of 12 CPUs: two have a node each, and for the
+/// third there is no node with time for all of it.
+#[test]
+fn what_fits_no_node_is_spread() {
+    let mut world = World::new(&[(12, 1 << 22), (12, 1 << 22)]);
+    let tasks = [0; 8];
+    let ids = [400_000, 300_000, 100_000].map(|pages| world.start(CPU, &tasks, &[pages, 0]));
+    let plan = world.round(&Rules::default());
+    let homes = ids.map(|id| plan.homes[&id].clone());
+    assert_eq!(homes, [on(0), on(1), Home::Spread(mask("0-1"))]);
+    assert_eq!(decision(&plan, ids[2]).reason, Reason::FitsNoNode);
+}
+
+/// Goal: a home that goes offline is replaced at once, and a clock that goes back harms nobody.
+#[test]
+fn a_node_that_goes_offline_loses_its_homes() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20), (4, 1 << 20)]);
+    let id = world.start(CPU, &[2], &[10, 10, 20_000]);
+    world.at_ns = 1 << 60;
+    assert_eq!(world.round(&Rules::default()).homes[&id], on(2));
+    world.at_ns = 0;
+    let mut snapshot = world.snapshot();
+    snapshot.nodes.remove(&NodeId(2));
+    let plan = world.homes.decide(&snapshot, &Rules::default());
+    check(&snapshot, &plan);
+    assert_eq!(plan.homes[&id], on(0));
+    assert_eq!(decision(&plan, id).reason, Reason::Displaced);
+    assert_eq!(plan.nudges.len(), 1, "its thread ran on a node that is gone");
+}
+
+/// Goal: memory on a node without CPUs stays there, and threads of a node without memory have
+/// theirs on the nearest that has any.
+#[test]
+fn nodes_without_cpus_or_memory_are_no_riddle() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 0), (0, 1 << 22), (4, 1 << 20)]);
+    let id = world.start(CPU, &[1], &[0, 0, 50_000, 0]);
+    let plan = world.round(&Rules::default());
+    assert_eq!(plan.homes[&id], on(1));
+    assert_eq!(decision(&plan, id).memory, Some(Reason::AllHome), "nobody's to move");
+    let mut world = World::new(&[(4, 1 << 20), (4, 0), (4, 1 << 20)]);
+    world.reaches.push(Reach(BTreeMap::from([(NodeId(1), 4)])));
+    let id = world.start(CPU, &[1], &[0, 0, 50_000]);
+    world.processes[0].reach = 1;
+    world.far = 20;
+    let plan = world.round(&Rules::default());
+    assert_eq!((&plan.homes[&id], plan.moves.len()), (&on(1), 0), "node 0 is no nearer than 2");
+    assert_eq!(decision(&plan, id).memory, Some(Reason::DoesNotPay));
+}
+
+/// Goal: when the memory of those at home has long been more than the node can have, some go
+/// where there is room for all of it.
+#[test]
+fn homes_leave_a_node_that_is_too_small_for_their_memory() {
+    let mut world = World::new(&[(4, 100_000), (4, 100_000)]);
+    let ids = [0, 1].map(|_| world.start(CPU / 2, &[0], &[40_000, 0]));
+    world.round(&Rules::default());
+    assert!(ids.iter().all(|id| world.homes.home(*id) == Some(&on(0))));
+    // They grow by 25,000 pages each, which node 0 has no room for: 130,000 of 96,000.
+    for process in &mut world.processes {
+        process.pages = vec![46_000, 19_000];
+        process.measured_ns += 1;
+    }
+    assert!(world.settle(&Rules::default(), 40, 200).is_some());
+    let mut homes: Vec<_> = ids.iter().map(|id| world.homes.home(*id).unwrap().clone()).collect();
+    homes.sort_by_key(|home| *home == on(1));
+    assert_eq!(homes, [on(0), on(1)]);
+    assert_eq!(world.local_percent(), 100);
+}
+
+/// Goal: when a memory controller delivers all it can, the memory of the entity behind that is
+/// interleaved; its threads stay. Not if the other controllers are busy, too.
+#[test]
+fn a_choked_controller_gets_help() {
+    for (other, expected) in [(100_000, true), (500_000, false)] {
+        let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+        let id = world.start(CPU, &[0, 0, 0, 0], &[80_000, 0]);
+        let mut homes = Homes::default();
+        let mut interleaved = false;
+        for second in 0..30 {
+            world.at_ns = second * SECOND;
+            let mut snapshot = world.snapshot();
+            snapshot.nodes.get_mut(&NodeId(0)).unwrap().traffic_ppm = Some(950_000);
+            snapshot.nodes.get_mut(&NodeId(1)).unwrap().traffic_ppm = Some(other);
+            let plan = homes.decide(&snapshot, &Rules::default());
+            check(&snapshot, &plan);
+            if let Home::Interleave { threads, memory } = &plan.homes[&id] {
+                assert_eq!((*threads, memory), (NodeId(0), &mask("0-1")));
+                interleaved = true;
+            }
+            if let [one] = &plan.moves[..] {
+                assert_eq!((one.pages_max, one.reason), (40_000, Reason::Bottleneck));
+                world.processes[0].pages = vec![40_000, 40_000];
+                world.processes[0].measured_ns += 1;
+            }
+        }
+        assert_eq!(interleaved, expected);
+        assert_eq!(world.processes[0].pages[1], if expected { 40_000 } else { 0 });
+    }
+}
+
+/// Goal: the largest machine is decided about: everybody at home, nobody crowded, and when that is
+/// carried out nothing is left to do.
+#[test]
+fn the_largest_machine_comes_to_rest() {
+    let size = case::Size::LARGE;
+    let mut snapshot = case::strewn(size);
+    assert_eq!(snapshot.entities.iter().map(|entity| entity.threads.len()).sum::<usize>(), 10_000);
+    assert_eq!(snapshot.nodes.values().map(|node| node.cpus).sum::<u32>(), 1024);
+    let mut homes = Homes::default();
+    let plan = homes.decide(&snapshot, &Rules::default());
+    check(&snapshot, &plan);
+    assert_eq!(plan.decisions.len(), 1250, "8 threads each");
+    assert_eq!(plan.homes.len(), 1250);
+    for node in plan.nodes.values() {
+        assert!(node.home_load_ppm <= node.limit_ppm);
+    }
+    for nudge in &plan.nudges {
+        let entity = &mut snapshot.entities[nudge.entity.0 as usize];
+        let thread = entity.threads.iter_mut().find(|thread| thread.tid == nudge.tid).unwrap();
+        thread.node = nudge.to.first().unwrap();
+    }
+    for one in &plan.moves {
+        let entity = &mut snapshot.entities[one.entity.0 as usize];
+        *entity.pages.get_mut(&one.from.first().unwrap()).unwrap() -= one.pages_max;
+        *entity.pages.entry(one.to).or_default() += one.pages_max;
+        entity.pages_at_ns += 1;
+    }
+    snapshot.at_ns += SECOND;
+    let plan = homes.decide(&snapshot, &Rules::default());
+    check(&snapshot, &plan);
+    assert!(plan.moves.is_empty() && plan.nudges.is_empty() && plan.settled);
+}

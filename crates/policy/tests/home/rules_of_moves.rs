@@ -1,0 +1,204 @@
+//! Which threads and which memory go home, and which stay.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::NodeId;
+use nodeward_policy::home::*;
+
+use crate::world::*;
+
+fn decision(plan: &Plan, id: EntityId) -> &Decision {
+    plan.decisions.iter().find(|decision| decision.entity == id).unwrap()
+}
+
+/// Goal: a move is made exactly if it saves more within the horizon than it costs. A thread that
+/// runs all the time waits 30 % of it for memory; with a half of that at distance 16 it waits
+/// 0.3 * 0.5 * 0.6 = 9 % longer: 0.9 s of 10 s. 10,000 pages cost 0.1 + 20 ms.
+#[test]
+fn memory_moves_if_that_pays() {
+    let cases = [
+        (CPU, Reason::Pays),
+        (CPU / 50, Reason::DoesNotPay), // 18 ms
+        (CPU / 40, Reason::Pays),       // 22.5 ms
+    ];
+    for (wants, expected) in cases {
+        let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+        let id = world.start(wants, &[0], &[10_000, 10_000]);
+        let plan = world.round(&Rules::default());
+        let decision = decision(&plan, id);
+        assert_eq!(decision.memory, Some(expected), "{wants}");
+        assert_eq!(decision.numbers.gain_ns, 900_000_000 * wants / CPU);
+        assert_eq!(decision.numbers.cost_ns, 20_100_000);
+        assert_eq!(world.moved, if expected == Reason::Pays { 10_000 } else { 0 });
+    }
+}
+
+/// Goal: what was measured counts: a process that hardly waits for memory keeps it where it is, and
+/// pages that are seldom used are not moved.
+#[test]
+fn measurements_count() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    let id = world.start(CPU, &[0], &[10_000, 10_000]);
+    let mut snapshot = world.snapshot();
+    snapshot.entities[0].memory_ppm = Some(6_000); // 18 ms of 10 s
+    let plan = Homes::default().decide(&snapshot, &Rules::default());
+    assert_eq!(decision(&plan, id).memory, Some(Reason::DoesNotPay));
+    snapshot.entities[0].memory_ppm = None;
+    let active = BTreeMap::from([(NodeId(0), 900), (NodeId(1), 100)]);
+    snapshot.entities[0].active_pages = Some(active);
+    let plan = Homes::default().decide(&snapshot, &Rules::default());
+    let [one] = &plan.moves[..] else { panic!("{:?}", plan.moves) };
+    // A tenth of the accesses: 0.3 * 0.1 * 0.6 of 10 s.
+    assert_eq!((one.pages_max, one.active_only, one.gain_ns), (100, true, 180_000_000));
+    snapshot.entities[0].active_pages = Some(BTreeMap::from([(NodeId(0), 900)]));
+    let plan = Homes::default().decide(&snapshot, &Rules::default());
+    assert_eq!(decision(&plan, id).memory, Some(Reason::AllHome));
+}
+
+/// Goal: a node is never filled into its margin, a pressed one takes nothing, pages that cannot
+/// be moved are not asked for, and settings can forbid all of it.
+#[test]
+fn memory_goes_only_where_there_is_room() {
+    let plan_of = |change: &dyn Fn(&mut Snapshot, &mut Rules)| {
+        let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+        world.reaches = vec![Reach(BTreeMap::from([(NodeId(0), 4)]))];
+        let id = world.start(CPU, &[0], &[12_000, 10_000]);
+        let (mut snapshot, mut rules) = (world.snapshot(), Rules::default());
+        change(&mut snapshot, &mut rules);
+        let plan = Homes::default().decide(&snapshot, &rules);
+        check(&snapshot, &plan);
+        let pages: u64 = plan.moves.iter().map(|one| one.pages_max).sum();
+        (decision(&plan, id).memory.unwrap(), pages)
+    };
+    let zero = |snapshot: &mut Snapshot| snapshot.nodes[&NodeId(0)];
+    // 2 % of 2^20 pages are kept free: 20,971.
+    let cases = [(20_971 + 3000, Reason::Pays, 3000), (20_971 + 600, Reason::NoRoom, 0)];
+    for (room_pages, reason, pages) in cases {
+        let seen = plan_of(&|snapshot, _| {
+            let node = NodeState { room_pages, ..zero(snapshot) };
+            snapshot.nodes.insert(NodeId(0), node);
+        });
+        assert_eq!(seen, (reason, pages), "{room_pages}: less than a sixteenth is not begun");
+    }
+    let pressed = plan_of(&|snapshot, _| {
+        let node = NodeState { pressed: true, ..zero(snapshot) };
+        snapshot.nodes.insert(NodeId(0), node);
+    });
+    assert_eq!(pressed, (Reason::Pressed, 0));
+    let fixed = plan_of(&|snapshot, _| {
+        snapshot.entities[0].fixed_pages = BTreeMap::from([(NodeId(1), 4000)]);
+    });
+    assert_eq!(fixed, (Reason::Pays, 6000));
+    let threads_only = plan_of(&|_, rules| rules.move_memory = false);
+    assert_eq!(threads_only, (Reason::ThreadsOnly, 0));
+}
+
+/// Goal: with room for one of two, the one goes that gains more for its cost.
+#[test]
+fn what_gains_most_goes_first() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    world.reaches = vec![Reach(BTreeMap::from([(NodeId(0), 4)]))];
+    let slow = world.start(CPU / 4, &[0], &[10_000, 9000]);
+    let fast = world.start(CPU, &[0], &[10_000, 9000]);
+    let mut snapshot = world.snapshot();
+    let node = snapshot.nodes.get_mut(&NodeId(0)).unwrap();
+    node.room_pages = 20_971 + 9000;
+    let plan = Homes::default().decide(&snapshot, &Rules::default());
+    check(&snapshot, &plan);
+    assert_eq!(decision(&plan, fast).numbers.pages_planned, 9000);
+    assert_eq!(decision(&plan, slow).memory, Some(Reason::NoRoom));
+}
+
+/// Goal: a thread is not called home to a node without time while CPUs elsewhere are idle; two
+/// that are each at the other's home change places however busy nodes are.
+#[test]
+fn nobody_waits_at_home_while_a_cpu_is_idle() {
+    let mut world = World::new(&[(2, 1 << 20), (2, 1 << 20)]);
+    let ids = [0, 0, 0, 1].map(|home: usize| {
+        let pages = if home == 0 { [20_000, 0] } else { [0, 20_000] };
+        world.start(CPU / 50, &[home], &pages) // next to nothing, so that homes are where memory is
+    });
+    world.round(&Rules::default());
+    // All four want a whole CPU now, and the kernel has brought the third to node 1.
+    for process in &mut world.processes {
+        process.tasks[0].wants = CPU;
+    }
+    world.processes[2].tasks[0].node = 1;
+    let plan = world.round(&Rules::default());
+    assert_eq!(plan.homes[&ids[2]], on(0));
+    assert_eq!(plan.nudges, [], "node 0 would have 3 CPUs' load on 2");
+    assert_eq!(decision(&plan, ids[2]).threads, Some(Reason::HomeBusy));
+    assert_eq!(plan.nodes[&NodeId(0)].away_load_ppm, CPU);
+    // The fourth is on node 0 and the second on node 1: that is no more load on either.
+    world.processes[3].tasks[0].node = 0;
+    world.processes[1].tasks[0].node = 1;
+    let plan = world.round(&Rules::default());
+    let nudged: Vec<u64> = plan.nudges.iter().map(|nudge| nudge.entity.0).collect();
+    assert_eq!(nudged.len(), 2, "{nudged:?}");
+    assert!(nudged.contains(&ids[3].0));
+    assert_eq!([0, 1].map(|node| world.threads_on(node)), [2, 2]);
+}
+
+/// Goal: memory is not brought home while the threads cannot go there.
+#[test]
+fn memory_does_not_go_where_threads_cannot() {
+    let mut world = World::new(&[(2, 1 << 20), (2, 1 << 20)]);
+    let ids = [0, 0, 0].map(|_| world.start(CPU / 8, &[0], &[20_000, 0]));
+    world.round(&Rules::default());
+    for process in &mut world.processes {
+        process.tasks[0].wants = CPU;
+    }
+    world.processes[2].tasks[0].node = 1;
+    world.processes[2].pages = vec![10_000, 10_000];
+    let plan = world.round(&Rules::default());
+    let decision = decision(&plan, ids[2]);
+    assert_eq!(decision.threads, Some(Reason::HomeBusy));
+    assert_eq!((decision.memory, decision.numbers.gain_ns), (Some(Reason::DoesNotPay), 0));
+}
+
+/// Goal: threads that sleep, and those that may not run at home, are not called.
+#[test]
+fn threads_that_would_not_come_are_not_called() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    world.reaches.push(Reach(BTreeMap::from([(NodeId(1), 4)])));
+    let id = world.start(CPU, &[0, 1, 1], &[20_000, 0]);
+    world.processes[0].tasks[1].wants = 9_999;
+    let mut snapshot = world.snapshot();
+    assert_eq!(Homes::default().decide(&snapshot, &Rules::default()).nudges.len(), 1);
+    let mut homes = Homes::default();
+    homes.decide(&snapshot, &Rules::default());
+    snapshot.entities[0].threads[2] =
+        Thread { reach: 1, load_ppm: 9_000, ..snapshot.entities[0].threads[2] };
+    let plan = homes.decide(&snapshot, &Rules::default());
+    assert_eq!((plan.nudges.len(), decision(&plan, id).numbers.threads_away), (0, 0));
+}
+
+/// Goal: what is kept survives being written and read: the rounds after it are the same.
+#[test]
+fn homes_can_be_saved_and_read() {
+    let mut world = World::of_2012();
+    for number in 0..30 {
+        world.start(CPU, &[number % 2], &[30_000, 20_000]);
+    }
+    world.hands = Hands::Some(30);
+    for _ in 0..20 {
+        let text = serde_json::to_string(&world.homes).unwrap();
+        let mut read: Homes = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, world.homes);
+        let plan = read.decide(&world.snapshot(), &Rules::default());
+        assert_eq!(world.round(&Rules::default()), plan);
+    }
+}
+
+/// Goal: reasons have names of their own, which are those in JSON, and say something to people.
+#[test]
+fn reasons_have_names() {
+    let mut names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+    for &reason in Reason::ALL {
+        assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
+        assert!(reason.advice().len() > 20, "{reason}");
+    }
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), Reason::ALL.len());
+}
