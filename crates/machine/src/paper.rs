@@ -167,40 +167,6 @@ impl Paper {
         Self { everyones, topology: Some(shape.topology()), ..Self::default() }
     }
 
-    /// Ends a process at once.
-    pub fn end(&self, pid: Pid) {
-        if let Some(sheet) = lock(&self.sheets).remove(&pid) {
-            lock(&sheet).fate = Some((0, Life::Exited));
-        }
-    }
-
-    /// Changes what a process looks like; nothing if there is none.
-    pub fn change(&self, pid: Pid, change: impl FnOnce(&mut Sheet)) {
-        if let Some(sheet) = lock(&self.sheets).get(&pid) {
-            change(&mut lock(sheet));
-        }
-    }
-
-    /// Takes a node away, or gives it back: its CPUs run nobody, its memory takes nothing.
-    pub fn set_offline(&self, node: NodeId, is_off: bool) {
-        let mut offline = lock(&self.offline);
-        if is_off {
-            offline.insert(node)
-        } else {
-            offline.remove(&node)
-        };
-    }
-
-    /// Says who else moves memory or threads.
-    pub fn set_rivals(&self, rivals: Vec<Rival>) {
-        *lock(&self.rivals) = rivals;
-    }
-
-    /// Sets the clock, backwards too.
-    pub fn set_clock_ns(&self, ns: u64) {
-        *lock(&self.clock_ns) = ns;
-    }
-
     /// What a process looks like now.
     pub fn sheet(&self, pid: Pid) -> Option<Sheet> {
         lock(&self.sheets).get(&pid).map(|sheet| lock(sheet).clone())
@@ -272,8 +238,8 @@ impl Machine for Paper {
         if let Some(need) = lock(&sheet).denied.clone() {
             return Err(Error::Denied { what: format!("holding process {pid}"), need });
         }
-        let offline = Arc::clone(&self.offline);
-        Ok(Arc::new(Held { pid, sheet, clock_ns: Arc::clone(&self.clock_ns), offline }))
+        let (clock_ns, offline) = (Arc::clone(&self.clock_ns), Arc::clone(&self.offline));
+        Ok(Arc::new(Held { pid, sheet, clock_ns, offline, cpus: self.topology()?.cpus }))
     }
 
     fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
@@ -291,6 +257,8 @@ struct Held {
     sheet: Arc<Mutex<Sheet>>,
     clock_ns: Arc<Mutex<u64>>,
     offline: Arc<Mutex<BTreeSet<NodeId>>>,
+    /// The CPUs of the machine.
+    cpus: Cpumask,
 }
 
 impl Held {
@@ -385,11 +353,11 @@ impl Process for Held {
     }
 
     fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
-        Ok(self.running()?.place(tid, cpus, false))
+        Ok(self.running()?.place(tid, cpus, None))
     }
 
     fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
-        Ok(self.running()?.place(tid, cpus, true))
+        Ok(self.running()?.place(tid, cpus, Some(&self.cpus)))
     }
 }
 

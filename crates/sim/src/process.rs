@@ -159,11 +159,9 @@ impl Process for SimProcess {
                 return Ok(Placed::Gone);
             };
             let cpus = stage.world.cpu_set(cpus);
-            if !stage.world.nudge(task, &cpus) {
-                return Ok(Placed::NotAllowed);
-            }
+            let placed = stage.world.nudge(task, &cpus);
             if !stage.world.is_nudged(task) {
-                return Ok(Placed::Done);
+                return Ok(placed);
             }
             let stage = self.stage.wait(stage, Until::Time(now_ns + KERNEL_NS));
             if stage.world.now_ns == now_ns {
@@ -174,15 +172,17 @@ impl Process for SimProcess {
 
     fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
         let mut stage = self.running()?;
-        let world = &mut stage.world;
-        let Some(task) = world.thread(self.target.space, tid) else { return Ok(Placed::Gone) };
+        let (world, space) = (&mut stage.world, self.target.space);
+        let Some(task) = world.thread(space, tid) else { return Ok(Placed::Gone) };
         let wanted = world.cpu_set(cpus);
-        let allowed = &world.tasks[task as usize].allowed;
-        let both = CpuSet::of(allowed.iter().filter(|&cpu| wanted.contains(cpu)));
+        let node = |cpu: usize| world.layout.node_of(cpu);
+        let may_run = |&cpu: &usize| world.is_on(cpu) && world.may_have(space, node(cpu));
+        let both = CpuSet::of(wanted.iter().filter(may_run));
         if both.is_empty() {
             return Ok(Placed::NotAllowed);
         }
         world.set_allowed(task, both);
+        world.confine_anew(task);
         Ok(Placed::Done)
     }
 }

@@ -187,7 +187,7 @@ impl World {
             NodeGlance {
                 room: Room { free_pages, cold_pages: 0 },
                 pages: zone.managed_pages,
-                foreign_pages: 0,
+                foreign_pages: zone.foreign_pages,
             }
         };
         let nodes = 0..self.machine.nodes.len();

@@ -5,7 +5,7 @@ mod common;
 use common::{bound, machine, scenario, triad};
 use nodeward_machine::Machine;
 use nodeward_machine::conformance::scenes::{Cannot, Scene, Scenes, State};
-use nodeward_machine::conformance::{ALL, Stage, scenes};
+use nodeward_machine::conformance::{ALL, Stage, scenes, watching};
 use nodeward_model::{NodeId, Pid, Range};
 use nodeward_sim::SimMachine;
 
@@ -70,6 +70,28 @@ fn the_simulated_machine_conforms() {
     for (name, body) in ALL {
         println!("{name}");
         body(&scene.stage());
+    }
+}
+
+/// Goal: it is watched, and its threads are nudged and pinned, as on the kernel.
+#[test]
+fn it_is_watched_as_the_kernel_is() {
+    let busy = SimMachine::new(&scenario(machine(2, 2, 1), triad(6, 4)), 1);
+    busy.run_until_populated(1_000_000_000);
+    let process = &busy.processes()[0];
+    let (pid, name) = (process.pid, process.name.clone());
+    let sets = watching::two_sets(&busy).unwrap();
+    let stage = watching::Stage {
+        machine: &busy,
+        pid,
+        name,
+        busy: pid.number(),
+        sets,
+        own_bytes_min: 4 << 20,
+    };
+    for (name, body) in watching::ALL {
+        println!("{name}");
+        body(&stage);
     }
 }
 

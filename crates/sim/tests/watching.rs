@@ -87,6 +87,20 @@ fn a_nudge_brings_threads_home() {
     assert_eq!(held.nudge(1, &cpus("0")).unwrap(), Placed::Gone);
 }
 
+/// Goal: who sleeps is told to be asleep, and wakes up where it was.
+#[test]
+fn a_nudge_does_not_reach_sleepers() {
+    let mut scenario = scenario(machine(2, 4, 1), triad(1, 4));
+    scenario.workloads[0].start_ns = 500 * MS;
+    let sim = SimMachine::new(&scenario, 1);
+    let process = &glance(&sim).processes[0];
+    let held = sim.hold(process.pid).unwrap();
+    assert_eq!(held.nudge(process.pid.number(), &cpus("4-7")).unwrap(), Placed::Asleep);
+    assert_eq!(held.nudge(process.pid.number(), &cpus("0-3")).unwrap(), Placed::Done);
+    sim.run_until(600 * MS);
+    assert!(thread(&glance(&sim).processes[0]).cpu < CpuId(4));
+}
+
 /// Goal: nobody stays where others wait while a CPU is idle: of six threads sent to four CPUs two
 /// are taken away again. Those that are pinned wait for each other.
 #[test]

@@ -14,6 +14,7 @@ mod looks;
 mod memory;
 mod meter;
 mod observe;
+mod patrol;
 mod pins;
 mod purse;
 mod report;
@@ -40,6 +41,7 @@ use act::Pending;
 use diary::Diary;
 use ground::Ground;
 use meter::{Allowance, Meter};
+use patrol::Pace;
 use purse::Purse;
 use rivals::Rivals;
 use roster::Roster;
@@ -68,7 +70,20 @@ pub struct Balancer {
     rounds: u64,
     settled: bool,
     factor: u64,
+    pace: Pace,
+    next_round: RoundTime,
+    /// When the last decision was made, by the machine's clock.
+    decided_at_ns: u64,
+    /// Those that the settings left out at the last round.
+    excluded: Vec<Pid>,
     last: Option<RoundReport>,
+}
+
+/// When the next round is due, and how long it was to wait for.
+#[derive(Clone, Copy, Debug, Default)]
+struct RoundTime {
+    due_ns: u64,
+    interval_ns: u64,
 }
 
 /// What looks at processes: those that are wanted, and those of them that are left out.
@@ -120,6 +135,10 @@ impl Balancer {
             rounds: 0,
             settled: false,
             factor: 1,
+            pace: Pace::default(),
+            next_round: RoundTime::default(),
+            decided_at_ns: 0,
+            excluded: Vec::new(),
             last: None,
         })
     }
@@ -146,6 +165,11 @@ impl Balancer {
     pub fn explain(&self, pid: Pid) -> Option<&ProcessRow> {
         let rows = &self.last.as_ref()?.processes;
         rows.binary_search_by_key(&pid, |row| row.pid).ok().map(|at| &rows[at])
+    }
+
+    /// What all rounds cost so far.
+    pub fn total_cost(&self) -> Cost {
+        self.meter.costs().1
     }
 
     /// Why [`Balancer::explain`] knows nothing of a process.

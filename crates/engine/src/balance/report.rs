@@ -28,6 +28,9 @@ pub struct RoundReport {
     pub took_ns: u64,
     /// How long to wait from its beginning to the next round, in nanoseconds.
     pub interval_ns: u64,
+    /// Whether it was a patrol between two rounds: only threads that strayed were brought back, and
+    /// nothing is said of processes.
+    pub patrol: bool,
     /// Whether nothing is left to do and nothing waits for its time.
     pub settled: bool,
     /// Whether it acted, or only told what it would do.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{Bound, Glance, NodeId, Pid, ProcessGlance, ThreadGlance};
+use nodeward_model::{Bound, CpuId, Glance, NodeId, Pid, ProcessGlance, ThreadGlance};
 use nodeward_policy::home::{EntityId, Home, Reason, Verdict};
 
 use super::memory::Known;
@@ -171,6 +171,15 @@ impl Member {
         };
         self.loads = process.threads.iter().map(load).collect();
         self.now = Some(process.clone());
+    }
+
+    /// Takes in where its threads are now, and nothing else.
+    pub fn follow(&mut self, cpus: &BTreeMap<u32, CpuId>) {
+        for thread in self.now.iter_mut().flat_map(|now| &mut now.threads) {
+            if let Some(&cpu) = cpus.get(&thread.tid) {
+                thread.cpu = cpu;
+            }
+        }
     }
 
     /// Load of all its threads, in ppm of a CPU.

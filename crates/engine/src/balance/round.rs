@@ -13,7 +13,7 @@ use super::meter::For;
 use super::observe::{Bars, snapshot, threads_by_node};
 use super::report::{Done, News, ProcessRow, RoundReport, Undecided};
 use super::roster::{Key, Member};
-use super::{Balancer, OnRivals};
+use super::{Balancer, OnRivals, RoundTime};
 use crate::Live;
 
 /// Dear looks in a round at most, whatever they cost.
@@ -21,7 +21,7 @@ const LOOKS_MAX: usize = 64;
 
 /// What a round comes to while it goes on.
 #[derive(Default)]
-struct Coming {
+pub(super) struct Coming {
     news: Vec<News>,
     looked: u64,
     look_later: u64,
@@ -32,20 +32,23 @@ struct Coming {
 
 impl Balancer {
     /// Looks, decides, acts, and looks at what came of it. The first round only looks, because
-    /// loads are what happens between two looks.
+    /// loads are what happens between two looks. If it comes early, because the one before said so,
+    /// it is a patrol: threads that strayed are brought back.
     ///
     /// # Errors
     /// Only if the machine as a whole cannot be looked at.
     pub fn round(&mut self, live: &Live) -> Result<RoundReport> {
+        if self.is_patrol_due(self.now_ns()) {
+            return self.patrol(live);
+        }
         let machine = Arc::clone(&self.machine);
         let began_ns = machine.now_ns();
         self.meter.begin(&*machine);
         self.rounds += 1;
         let mut coming = Coming::default();
-        let (elapsed_ns, excluded) = self.glance(&*machine, &mut coming)?;
-        self.look(&*machine, &excluded, &mut coming);
-        let bars = Bars { rival: self.stands_back(), excluded: &excluded };
-        let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns, &bars)).unwrap_or_default();
+        let elapsed_ns = self.glance(&*machine, &mut coming)?;
+        self.look(&*machine, &mut coming);
+        let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns)).unwrap_or_default();
         self.act(&*machine, &plan, live, elapsed_ns.unwrap_or(0), &mut coming);
         self.verify(&*machine, &plan, &mut coming);
         self.settled = elapsed_ns.is_some()
@@ -61,14 +64,15 @@ impl Balancer {
         Ok(report)
     }
 
-    /// The cheap look. Returns the time since the last one, and who is left out.
-    fn glance(
-        &mut self,
-        machine: &dyn Machine,
-        coming: &mut Coming,
-    ) -> Result<(Option<u64>, Vec<Pid>)> {
+    /// What keeps processes from being balanced now.
+    pub(super) fn bars(&self) -> Bars<'_> {
+        Bars { rival: self.stands_back(), excluded: &self.excluded }
+    }
+
+    /// The cheap look. Returns the time since the last one.
+    fn glance(&mut self, machine: &dyn Machine, coming: &mut Coming) -> Result<Option<u64>> {
         let glance = self.eyes.wanted.glance()?;
-        let excluded = match &mut self.eyes.except {
+        self.excluded = match &mut self.eyes.except {
             Some(except) => except.glance()?.processes.iter().map(|process| process.pid).collect(),
             None => Vec::new(),
         };
@@ -82,9 +86,9 @@ impl Balancer {
         let took_ns = self.meter.lap(machine, For::Looking);
         let threads = self.roster.threads();
         let elapsed = elapsed_ns.unwrap_or(self.settings.interval_ns);
-        self.allowance.grant(&self.settings, threads, elapsed, self.settled);
+        self.allowance.grant(&self.settings, threads, elapsed, self.is_calm());
         self.allowance.glanced(took_ns);
-        Ok((elapsed_ns, excluded))
+        Ok(elapsed_ns)
     }
 
     /// Who may not be looked at, unless that was told before.
@@ -121,9 +125,9 @@ impl Balancer {
     }
 
     /// Dear looks, as many as are allowed, and one at least.
-    fn look(&mut self, machine: &dyn Machine, excluded: &[Pid], coming: &mut Coming) {
+    fn look(&mut self, machine: &dyn Machine, coming: &mut Coming) {
         let now_ns = machine.now_ns();
-        let bars = Bars { rival: false, excluded };
+        let bars = self.bars();
         let due = |(key, member): (Key, &Member)| {
             let cause = looks::cause(member, &self.ground, now_ns, &self.settings)?;
             (!bars.is_excluded(key.0)).then(|| (key, cause, member.load_ppm()))
@@ -152,14 +156,15 @@ impl Balancer {
         self.allowance.spend(took_ns);
     }
 
-    fn decide(&mut self, machine: &dyn Machine, at_ns: u64, bars: &Bars<'_>) -> Plan {
+    fn decide(&mut self, machine: &dyn Machine, at_ns: u64) -> Plan {
         let rules = &self.settings.rules;
-        let waits = |member: &Member| self.is_undecided(member).is_some();
+        let is_too_early = |member: &Member| self.is_undecided(member).is_some();
         let when = (at_ns, machine.page_bytes());
-        let snapshot = snapshot(when, &self.ground, &self.roster, bars, &waits);
+        let snapshot = snapshot(when, &self.ground, &self.roster, &self.bars(), &is_too_early);
         self.meter.lap(machine, For::Looking);
         let mut homes = self.homes.clone();
         let plan = homes.decide(&snapshot, rules);
+        self.decided_at_ns = at_ns;
         // Moves that are only told did not happen: the next round tells them again.
         if self.settings.act || plan.moves.is_empty() {
             self.homes = homes;
@@ -217,16 +222,29 @@ impl Balancer {
         coming.ended = actor.carry_out(plan);
         coming.news.append(&mut actor.news);
         coming.done = actor.done;
+        self.meter.lap(machine, For::Moving);
+    }
+
+    /// Brings back who strayed; memory that is on its way waits for the next round.
+    pub(super) fn nudge_only(
+        &mut self,
+        machine: &dyn Machine,
+        plan: &Plan,
+        live: &Live,
+        coming: &mut Coming,
+    ) {
+        let pending = std::mem::take(&mut self.pending);
+        self.act(machine, plan, live, 0, coming);
+        self.pending = pending;
+    }
+
+    /// Looks again at whose memory was moved.
+    fn verify(&mut self, machine: &dyn Machine, plan: &Plan, coming: &mut Coming) {
         let moving: BTreeSet<_> = self.pending.iter().map(Pending::entity).collect();
         for (_, member) in self.roster.members_mut() {
             member.is_moving = moving.contains(&member.entity);
             member.must_look |= coming.ended.contains(&member.entity);
         }
-        self.meter.lap(machine, For::Moving);
-    }
-
-    /// Looks again at whose memory was moved.
-    fn verify(&mut self, machine: &dyn Machine, plan: &Plan, coming: &mut Coming) {
         let keys = self.roster.keys();
         for entity in coming.ended.clone() {
             let Some(&key) = keys.get(&entity) else { continue };
@@ -240,6 +258,11 @@ impl Balancer {
         }
     }
 
+    /// Whether nothing is left to do, nobody is on the way, and threads stay where they are.
+    fn is_calm(&self) -> bool {
+        self.settled && !self.pace.is_hurried()
+    }
+
     fn report(
         &mut self,
         machine: &dyn Machine,
@@ -248,32 +271,68 @@ impl Balancer {
         mut coming: Coming,
     ) -> RoundReport {
         let threads = self.roster.threads();
-        let factor = self.allowance.factor(&self.settings, threads, self.settled);
+        let factor = self.allowance.factor(&self.settings, threads, self.is_calm());
         if factor > 1 && self.factor == 1 {
             coming.news.push(News::LookingSlowed { factor: u32::try_from(factor).unwrap_or(0) });
         }
         self.factor = factor;
+        let interval_ns = self.settings.interval_ns.saturating_mul(factor);
+        let due_ns = began_ns.saturating_add(interval_ns);
+        self.next_round = RoundTime { due_ns, interval_ns };
+        self.pace.begin_round();
+        self.learn_pace(&plan, &coming);
+        let rows = self.rows(&plan, &coming.done);
+        let mut report = self.outline(machine, began_ns, coming);
+        report.interval_ns = self.pace.part(interval_ns);
+        report.processes = rows;
+        report.nodes = plan.nodes;
+        report
+    }
+
+    /// What a patrol came to.
+    pub(super) fn patrol_report(
+        &mut self,
+        machine: &dyn Machine,
+        began_ns: u64,
+        plan: &Plan,
+        coming: Coming,
+    ) -> RoundReport {
+        self.learn_pace(plan, &coming);
+        let RoundTime { due_ns, interval_ns } = self.next_round;
+        let left_ns = due_ns.saturating_sub(began_ns);
+        let mut report = self.outline(machine, began_ns, coming);
+        report.patrol = true;
+        report.interval_ns = left_ns.min(self.pace.part(interval_ns));
+        report
+    }
+
+    fn learn_pace(&mut self, plan: &Plan, coming: &Coming) {
+        let homed = |entity: &EntityId| plan.homes.contains_key(entity);
+        let members = self.roster.members().filter(|(_, member)| homed(&member.entity));
+        let threads = members.map(|(_, member)| member.loads.len() as u64).sum();
+        let may_look = self.allowance.is_left() && self.factor == 1;
+        self.pace.learn(coming.nudged(), threads, may_look);
+    }
+
+    fn outline(&self, machine: &dyn Machine, began_ns: u64, coming: Coming) -> RoundReport {
         let (cost, total_cost) = self.meter.costs();
-        let done = &coming.done;
         RoundReport {
             round: self.rounds,
             at_ns: began_ns,
             took_ns: machine.now_ns().saturating_sub(began_ns),
-            interval_ns: self.settings.interval_ns.saturating_mul(factor),
             settled: self.settled,
             acted: self.settings.act,
-            nudged: done.values().map(|done| u64::from(done.threads_placed)).sum(),
-            moved_pages: done.values().map(|done| done.pages_moved).sum(),
-            processes: self.rows(&plan, &coming.done),
-            nodes: plan.nodes,
+            nudged: coming.nudged(),
+            moved_pages: coming.done.values().map(|done| done.pages_moved).sum(),
             page_bytes: machine.page_bytes(),
-            threads,
+            threads: self.roster.threads(),
             looked: coming.looked,
             look_later: coming.look_later,
             rivals: self.rivals.seen().to_vec(),
             cost,
             total_cost,
             news: coming.news,
+            ..RoundReport::default()
         }
     }
 
@@ -307,6 +366,13 @@ impl Balancer {
         }
         rows.sort_by_key(|row| (row.pid, row.entity));
         rows
+    }
+}
+
+impl Coming {
+    /// Threads that are where they were sent.
+    fn nudged(&self) -> u64 {
+        self.done.values().map(|done| u64::from(done.threads_placed)).sum()
     }
 }
 

@@ -143,10 +143,11 @@ fn run_time_grows(stage: &Stage<'_>) {
     stage.until("the thread has worked", || {
         let now = glance(&mut *watch);
         let (process, thread) = (&now.processes[0], stage.busy(&now.processes[0]));
-        assert!(now.at_ns > first.at_ns);
+        assert!(now.at_ns >= first.at_ns);
         assert_eq!(process.started_ticks, first.processes[0].started_ticks);
         assert!(thread.cpu_time_ns >= before.cpu_time_ns);
-        thread.cpu_time_ns > before.cpu_time_ns
+        now.at_ns > first.at_ns
+            && thread.cpu_time_ns > before.cpu_time_ns
             && process.cpu_time_ns > first.processes[0].cpu_time_ns
     });
 }

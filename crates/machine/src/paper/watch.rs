@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Pid, Placed, ProcessGlance, Room,
+    CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Pid, Placed, ProcessGlance, Rival, Room,
     ThreadGlance, Topology, Wanted,
 };
 
@@ -41,14 +41,14 @@ impl Sheet {
         }
     }
 
-    /// Sends a thread to the first of these CPUs that it may run on, and lets it stay there or run
-    /// where it might before.
-    pub(super) fn place(&mut self, tid: u32, cpus: &Cpumask, stays: bool) -> Placed {
+    /// Sends a thread to the first of these CPUs that it may run on, or pins it to those of them that
+    /// the machine has.
+    pub(super) fn place(&mut self, tid: u32, cpus: &Cpumask, pin: Option<&Cpumask>) -> Placed {
         let number = self.placements;
         self.placements += 1;
         let change = self.changes_affinity.clone().filter(|&(at, _)| at == number);
         let Some(thread) = self.threads.get_mut(&tid) else { return Placed::Gone };
-        let fit = thread.cpus.and(cpus);
+        let fit = pin.unwrap_or(&thread.cpus).and(cpus);
         let Some(first) = fit.first() else { return Placed::NotAllowed };
         if !fit.contains(thread.cpu) {
             thread.cpu = first;
@@ -57,7 +57,7 @@ impl Sheet {
             self.threads.values_mut().for_each(|thread| thread.cpus = changed.clone());
             return Placed::Changed;
         }
-        if stays {
+        if pin.is_some() {
             thread.cpus = fit;
         }
         Placed::Done
@@ -94,6 +94,40 @@ struct PaperWatch {
 }
 
 impl Paper {
+    /// Ends a process at once.
+    pub fn end(&self, pid: Pid) {
+        if let Some(sheet) = lock(&self.sheets).remove(&pid) {
+            lock(&sheet).fate = Some((0, Life::Exited));
+        }
+    }
+
+    /// Changes what a process looks like; nothing if there is none.
+    pub fn change(&self, pid: Pid, change: impl FnOnce(&mut Sheet)) {
+        if let Some(sheet) = lock(&self.sheets).get(&pid) {
+            change(&mut lock(sheet));
+        }
+    }
+
+    /// Takes a node away, or gives it back: its CPUs run nobody, its memory takes nothing.
+    pub fn set_offline(&self, node: NodeId, is_off: bool) {
+        let mut offline = lock(&self.offline);
+        if is_off {
+            offline.insert(node)
+        } else {
+            offline.remove(&node)
+        };
+    }
+
+    /// Says who else moves memory or threads.
+    pub fn set_rivals(&self, rivals: Vec<Rival>) {
+        *lock(&self.rivals) = rivals;
+    }
+
+    /// Sets the clock, backwards too.
+    pub fn set_clock_ns(&self, ns: u64) {
+        *lock(&self.clock_ns) = ns;
+    }
+
     pub(super) fn look(&self, wanted: &Wanted) -> Box<dyn Watch> {
         Box::new(PaperWatch {
             sheets: Arc::clone(&self.sheets),
@@ -220,7 +254,22 @@ mod tests {
         assert_eq!(process.nudge(7, &cpus("3")).unwrap(), Placed::Changed);
         assert_eq!(thread().cpus, cpus("0-1"));
         assert_eq!(process.pin(7, &cpus("1-3")).unwrap(), Placed::Done);
-        assert_eq!((thread().cpu, thread().cpus), (CpuId(1), cpus("1")));
+        assert_eq!((thread().cpu, thread().cpus), (CpuId(3), cpus("1-3")));
+    }
+
+    /// Goal: the machine on paper is watched as any other.
+    #[test]
+    fn paper_conforms() {
+        use crate::conformance::watching::{ALL, Stage, two_sets};
+        let (paper, _) = machine();
+        let sets = two_sets(&paper).unwrap();
+        let name = "worker".to_owned();
+        let stage =
+            Stage { machine: &paper, pid: pid(7), name, busy: 7, sets, own_bytes_min: 8192 };
+        for (name, body) in ALL {
+            println!("{name}");
+            body(&stage);
+        }
     }
 
     /// Goal: who is not wanted or may not be looked at is told apart; what is offline is not there.

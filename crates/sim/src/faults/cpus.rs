@@ -99,6 +99,11 @@ impl World {
         }
     }
 
+    /// Forgets where a task might run before its CPUs were told anew.
+    pub(crate) fn confine_anew(&mut self, task: TaskId) {
+        self.faults.cpus_off.wanted.remove(&task);
+    }
+
     /// Switches a CPU off, and lets its tasks go elsewhere.
     fn take_cpu(&mut self, cpu: usize) {
         self.switch_cpu(cpu, false);

@@ -74,6 +74,10 @@ impl World {
             return self.fault_in_turn(fault, pages.start..end, first);
         }
         let done = self.fault_base(fault, alike, drained_ns);
+        let here = self.layout.node_of(cpu);
+        if node != here && !self.spaces[space].regions[region].placement.is_policy() {
+            self.memory.zones[here].foreign_pages += done.pages;
+        }
         self.clear(cpu, node, done.pages * self.machine.params.page_bytes, done.ns);
         done
     }
@@ -199,7 +203,7 @@ impl World {
         self.begin_flow(cpu, Flow { complex: place.complex, from: place.node, to: node, rate });
     }
 
-    /// Whether a process's cpuset has a node's memory.
+    /// Whether a process's cpuset has a node.
     pub(crate) fn may_have(&self, space: SpaceId, node: usize) -> bool {
         let cpuset = self.spaces[space].cpuset.as_ref();
         cpuset.is_none_or(|nodes| nodes.contains(self.layout.node_ids[node]))

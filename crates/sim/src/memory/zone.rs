@@ -26,6 +26,8 @@ pub struct Zone {
     pub off: bool,
     /// Pages that are gone with it.
     pub away_pages: u64,
+    /// Pages that were meant for it and came from elsewhere.
+    pub foreign_pages: u64,
     /// With less than this free, memory is short (the kernel's high watermark).
     pub short_below: u64,
     pub(super) lock: Lock,
@@ -43,6 +45,7 @@ impl Zone {
             managed_pages: pages,
             off: false,
             away_pages: 0,
+            foreign_pages: 0,
             // Watermarks are a quarter of the lowest one apart: 4/4, 5/4, 6/4.
             short_below: (low * 6 / 5).min(pages),
             lock: Lock::default(),

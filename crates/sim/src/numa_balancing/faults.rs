@@ -37,6 +37,8 @@ struct Touched {
     from: usize,
     /// Who touched it before, as far as that is known.
     last: Option<Toucher>,
+    /// Whether it was to move.
+    wanted: bool,
 }
 
 impl World {
@@ -45,11 +47,14 @@ impl World {
     pub(crate) fn hint_faults(&mut self, task: TaskId, way: &Way, folios: Vec<Folio>) -> u64 {
         let me = Toucher { node: way.to, tag: task as u8 };
         let (mut touched, mut seats) = (Vec::new(), Vec::new());
+        let mut room = self.room_for_hints(way);
         for folio in folios {
             let node = self.folio_byte(way.space, &folio).node();
             let from = node.expect("a page that is lazy is somewhere");
             let last = self.exchange_toucher(way.space, &folio, me);
-            if self.moves_on_hint(task, way, &folio, from, last) {
+            let wanted = from != way.to && self.moves_on_hint(task, way, from, last);
+            if wanted && room > folio.len() {
+                room -= folio.len();
                 let (huge, why) = (self.is_huge_folio(way.space, &folio), SkipReason::Refused);
                 let (index, flight) = (touched.len(), 0);
                 let folio = folio.clone();
@@ -57,32 +62,25 @@ impl World {
             } else {
                 self.set_folio(way.space, &folio, PageByte::on(from));
             }
-            touched.push(Touched { folio, from, last });
+            touched.push(Touched { folio, from, last, wanted });
         }
         let ns = if seats.is_empty() { 0 } else { self.move_at_once(way, &mut seats) };
-        let mut tried = vec![false; touched.len()];
-        seats.iter().for_each(|seat| tried[seat.index] = true);
         self.place_when_due(task, way);
-        for (touched, tried) in touched.into_iter().zip(tried) {
-            self.note_touch(task, way, &touched, tried);
-        }
+        touched.iter().for_each(|touched| self.note_touch(task, way, touched));
         ns
     }
 
-    /// Whether a folio goes to the node of who touches it (`should_numa_migrate_memory`).
-    fn moves_on_hint(
-        &self,
-        task: TaskId,
-        way: &Way,
-        folio: &Folio,
-        from: usize,
-        last: Option<Toucher>,
-    ) -> bool {
+    /// Pages that a node takes before it is short of memory.
+    fn room_for_hints(&self, way: &Way) -> u64 {
         let zone = &self.memory.zones[way.to];
-        let has_room = !zone.off && zone.free_pages > zone.short_below + folio.len();
-        if from == way.to || !has_room || !self.may_have(way.space, way.to) {
-            return false;
+        match zone.off || !self.may_have(way.space, way.to) {
+            true => 0,
+            false => zone.free_pages.saturating_sub(zone.short_below),
         }
+    }
+
+    /// Whether a folio goes to the node of who touches it (`should_numa_migrate_memory`).
+    fn moves_on_hint(&self, task: TaskId, way: &Way, from: usize, last: Option<Toucher>) -> bool {
         let Some(numa) = self.numa.as_ref() else { return false };
         let faults = numa.faults(task);
         let is_new = faults.is_none_or(|faults| faults.is_new(FIRST_SCANS));
@@ -107,8 +105,8 @@ impl World {
         Toucher::unpacked(old)
     }
 
-    fn note_touch(&mut self, task: TaskId, way: &Way, touched: &Touched, tried: bool) {
-        let Touched { folio, from, last } = touched;
+    fn note_touch(&mut self, task: TaskId, way: &Way, touched: &Touched) {
+        let Touched { folio, from, last, wanted } = touched;
         let is_private = last.is_none_or(|last| last.tag == task as u8);
         let there = self.folio_byte(way.space, folio).node().unwrap_or(*from);
         let nodes = self.machine.nodes.len();
@@ -121,7 +119,7 @@ impl World {
             group.is_some_and(|group| group.is_active(node))
         };
         let is_local = *from == way.to || !is_private && is_active(way.to) && is_active(there);
-        let failed = tried && there != way.to;
+        let failed = *wanted && there != way.to;
         let touch = Touch { memory: there, cpu: way.to, is_private, is_local, failed };
         let faults = numa.faults.entry(task).or_insert_with(|| Faults::new(nodes));
         faults.note(&touch, folio.len());

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nodeward_model::Placed;
+
 use crate::task::{CpuSet, State, TaskId};
 use crate::world::World;
 
@@ -19,11 +21,6 @@ impl Nudges {
         if self.pending.is_empty() { None } else { self.pending.remove(&task) }
     }
 
-    /// Where a task is to go as soon as it is out of the kernel.
-    pub fn put(&mut self, task: TaskId, to: usize) {
-        self.pending.insert(task, to);
-    }
-
     /// One of some CPUs: each has its turn (`cpumask_any_and_distribute`).
     fn choose(&mut self, cpus: &CpuSet) -> Option<usize> {
         let next = cpus.iter().find(|&cpu| cpu > self.last).or_else(|| cpus.iter().next());
@@ -39,33 +36,43 @@ impl World {
     }
 
     /// Sends a task to one of these CPUs, unless it is on one of them. Who is in the kernel goes
-    /// when that is done, who sleeps wakes up there. False if it may run on none of them.
-    pub(crate) fn nudge(&mut self, task: TaskId, cpus: &CpuSet) -> bool {
+    /// when that is done, which [`World::is_nudged`] tells.
+    pub(crate) fn nudge(&mut self, task: TaskId, cpus: &CpuSet) -> Placed {
         self.sched.nudges.take(task);
         let entry = &self.tasks[task as usize];
         let fit = entry.allowed.iter().filter(|&cpu| cpus.contains(cpu) && cpu < self.cpus.len());
         let fit = CpuSet::of(fit);
         let (cpu, state) = (entry.cpu, entry.state);
         if fit.contains(cpu) {
-            return true;
+            return Placed::Done;
         }
-        let Some(to) = self.sched.nudges.choose(&fit) else { return false };
-        match state {
-            State::Waiting | State::Ended => self.note_move(task, to),
+        // Where a task that sleeps wakes up is chosen then, when it may run anywhere again.
+        let sleeps = state == State::Waiting && !fit.is_empty();
+        if sleeps {
+            return Placed::Asleep;
+        }
+        let Some(to) = self.sched.nudges.choose(&fit) else { return Placed::NotAllowed };
+        self.leave_for(task, to);
+        Placed::Done
+    }
+
+    /// Sends a task that can run to a CPU, as soon as it is out of the kernel.
+    pub(super) fn leave_for(&mut self, task: TaskId, to: usize) {
+        let entry = &self.tasks[task as usize];
+        let (cpu, place) = (entry.cpu, (!entry.urgent, entry.vruntime_ns, task));
+        match entry.state {
+            State::Waiting | State::Ended => {}
             State::Ready => {
-                let entry = &self.tasks[task as usize];
-                let place = (!entry.urgent, entry.vruntime_ns, task);
                 self.take_from_line(&place, cpu);
                 self.send(task, to);
             }
             State::Running => match self.displace(cpu) {
                 Some(task) => self.send(task, to),
                 None => {
-                    self.sched.nudges.put(task, to);
+                    self.sched.nudges.pending.insert(task, to);
                     self.reschedule(cpu);
                 }
             },
         }
-        true
     }
 }

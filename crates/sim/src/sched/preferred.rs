@@ -2,7 +2,7 @@
 //! exchange for a thread that gains by it or loses less (`task_numa_migrate`).
 
 use crate::space::SpaceId;
-use crate::task::{State, TaskId};
+use crate::task::TaskId;
 use crate::world::World;
 
 /// Less of 1000 faults is not worth an exchange (`SMALLIMP`).
@@ -26,21 +26,6 @@ impl World {
         }
         self.counters.numa_moves += 1;
         self.leave_for(task, cpu);
-    }
-
-    /// Sends a thread to a CPU, as soon as it is out of the kernel.
-    fn leave_for(&mut self, task: TaskId, to: usize) {
-        let (cpu, state) = (self.tasks[task as usize].cpu, self.tasks[task as usize].state);
-        if state != State::Running {
-            return;
-        }
-        match self.displace(cpu) {
-            Some(task) => self.send(task, to),
-            None => {
-                self.sched.nudges.put(task, to);
-                self.reschedule(cpu);
-            }
-        }
     }
 
     /// The CPU of a node to which a thread goes with most gain, and who makes room for it.

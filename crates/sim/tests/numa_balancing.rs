@@ -1,0 +1,209 @@
+//! The kernel's own balancing, and what scenarios for balancers are made of.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{bound, machine, scenario, triad, workload};
+use nodeward_machine::{CallEnd, Machine, MoveBatch};
+use nodeward_model::{CpuId, Cpumask, NodeId, Placed, Rival, Wanted};
+use nodeward_scenario::{Access, Action, ActionKind, Kind, Placement, Scenario, Shifts, Workload};
+use nodeward_sim::SimMachine;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1000 * MS;
+
+/// Programs of one thread and 64 MiB on two nodes of four CPUs, with their memory on the wrong one.
+fn away(processes: u32) -> Scenario {
+    let away = Workload { placement: Placement::Away, populated: true, ..triad(processes, 64) };
+    scenario(machine(2, 4, 1), away)
+}
+
+fn balanced(scenario: Scenario) -> SimMachine {
+    SimMachine::new(&Scenario { numa_balancing: true, time_ns: 60 * S, ..scenario }, 1)
+}
+
+/// Goal: misplaced memory comes home in the first scan, each page once, and stays there; without
+/// the kernel's balancing it stays where it was.
+#[test]
+fn misplaced_memory_comes_home() {
+    let plain = SimMachine::new(&away(4), 1);
+    assert_eq!(plain.rivals().unwrap(), []);
+    plain.run_until(10 * S);
+    assert_eq!(plain.course().local_milli(0, 10 * S), Some(0));
+    let sim = balanced(away(4));
+    assert_eq!(sim.rivals().unwrap(), [Rival::Kernel { mode: 1 }]);
+    sim.run_until(10 * S);
+    let course = sim.course();
+    let last = course.points().last().unwrap();
+    assert_eq!(last.migrated_pages, 4 * (64 << 20) / 4096); // each page once
+    assert_eq!((last.fault_pages, last.called_pages), (last.migrated_pages, 0));
+    assert_eq!(course.local_milli(9 * S, 10 * S), Some(1000));
+    assert_eq!(course.pages_per_minute(5 * S, 10 * S), 0);
+    // Scans begin after a second of run time, and take the first stretch of memory at once.
+    let from_ns = course.local_from_ns(900, 100 * MS).unwrap();
+    assert!((S..3 * S).contains(&from_ns), "{from_ns}");
+    assert!(sim.work_of("triad") > plain.work_of("triad"));
+}
+
+/// Goal: a thread that was sent away from its memory goes back to it; the memory stays.
+#[test]
+fn threads_follow_their_memory() {
+    let sim = balanced(away(1));
+    sim.run_until(30 * S);
+    let process = sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes[0].clone();
+    assert!(process.threads[0].cpu < CpuId(4));
+    let other: Cpumask = "4-7".parse().unwrap();
+    let held = sim.hold(process.pid).unwrap();
+    assert_eq!(held.nudge(process.pid.number(), &other).unwrap(), Placed::Done);
+    let before = sim.with_world(|world| world.counters.clone());
+    sim.run_until(59 * S);
+    let process = sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes[0].clone();
+    assert!(process.threads[0].cpu < CpuId(4), "{process:?}");
+    let after = sim.with_world(|world| world.counters.clone());
+    assert_eq!((before.numa_moves, after.numa_moves), (0, 1));
+    assert_eq!(after.migrated_pages, before.migrated_pages);
+}
+
+/// Goal: pages that threads of both nodes touch move only if two faults in a row come from one
+/// node and its threads touch more: after the first scans fewer than a third of the faults.
+#[test]
+fn shared_pages_are_not_thrown_to_and_fro() {
+    let access = Access { parallel_milli: 4000, compute_ps: 2000, writes_milli: 500 };
+    let kind = Kind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 };
+    let shared = Workload {
+        threads: 8,
+        placement: Placement::Left([NodeId(0), NodeId(1)].into_iter().collect()),
+        populated: true,
+        ..workload(kind, 1, 256)
+    };
+    let sim = balanced(scenario(machine(2, 4, 1), shared));
+    let counted = |until_ns| {
+        sim.run_until(until_ns);
+        sim.with_world(|world| (world.counters.lazy_faults, world.counters.lazy_pages))
+    };
+    let (faults, pages) = counted(20 * S);
+    let (faults, pages) = match counted(40 * S) {
+        (all, moved) => (all - faults, moved - pages),
+    };
+    assert!(faults > 10_000 && pages * 3 < faults, "{pages} of {faults}");
+}
+
+/// Goal: what a program placed itself is not scanned.
+#[test]
+fn policies_are_respected() {
+    let bound =
+        Workload { populated: true, nodes: Some("0".parse().unwrap()), ..bound(triad(2, 64), "1") };
+    let sim = balanced(scenario(machine(2, 4, 1), bound));
+    sim.run_until(5 * S);
+    let counters = sim.with_world(|world| world.counters.clone());
+    assert_eq!((counters.lazy_faults, counters.migrated_pages), (0, 0));
+    assert!(counters.numa_scans > 0);
+}
+
+/// Goal: a seed is one run.
+#[test]
+fn balancing_is_deterministic() {
+    let run = || {
+        let sim = balanced(away(12));
+        sim.run_until(5 * S);
+        sim.trace_hash()
+    };
+    assert_eq!(run(), run());
+}
+
+/// Goal: memory that was left lies where it was left, and nobody was told to keep it there.
+#[test]
+fn memory_lies_where_it_was_left() {
+    let pages = |placement: Placement| {
+        let sim = SimMachine::new(
+            &scenario(machine(2, 1, 1), Workload { placement, populated: true, ..triad(1, 64) }),
+            1,
+        );
+        let process = &sim.processes()[0];
+        assert!(!sim.hold(process.pid).unwrap().bound().unwrap().whole);
+        process.pages.clone()
+    };
+    let all = (64 << 20) / 4096;
+    let both = [NodeId(0), NodeId(1)];
+    assert_eq!(pages(Placement::Away), [(NodeId(1), all)].into());
+    assert_eq!(
+        pages(Placement::Left(both.into_iter().collect())),
+        both.map(|id| (id, all / 2)).into()
+    );
+}
+
+/// Goal: a process in a cpuset has CPUs and memory of its nodes only, and calls cannot change that.
+#[test]
+fn cpusets_confine() {
+    let confined = Workload { cpuset: Some("1".parse().unwrap()), ..triad(2, 64) };
+    let sim = SimMachine::new(&scenario(machine(2, 4, 1), confined), 1);
+    sim.run_until_populated(S);
+    for process in sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes {
+        assert_eq!(process.memory_nodes, "1".parse().unwrap());
+        assert_eq!(*process.threads[0].cpus, "4-7".parse().unwrap());
+        let held = sim.hold(process.pid).unwrap();
+        let mut batch = MoveBatch::new(true);
+        batch.push(held.mappings().unwrap()[0].range.start, NodeId(0));
+        assert_eq!(held.move_pages(&batch).unwrap().end, CallEnd::NotAllowed);
+        let tid = process.pid.number();
+        assert_eq!(held.nudge(tid, &"0-3".parse().unwrap()).unwrap(), Placed::NotAllowed);
+    }
+    for process in sim.processes() {
+        assert_eq!(process.pages.keys().collect::<Vec<_>>(), [&NodeId(1)]);
+    }
+}
+
+/// Goal: a frozen process is told so and does not run; it goes on afterwards, and others never stop.
+#[test]
+fn the_frozen_stand_still() {
+    let mut scenario = scenario(machine(2, 2, 1), triad(1, 16));
+    scenario.workloads.push(Workload { name: "other".to_owned(), ..triad(1, 16) });
+    let kind = ActionKind::Freeze { for_ns: 300 * MS };
+    scenario.actions.push(Action { at_ns: 200 * MS, workload: "triad".to_owned(), kind });
+    let sim = SimMachine::new(&scenario, 1);
+    let mut watch = sim.watch(&Wanted::default()).unwrap();
+    let mut look = |at_ms: u64| -> BTreeMap<String, (bool, u64)> {
+        sim.run_until(at_ms * MS);
+        let told = watch.glance().unwrap().processes.into_iter();
+        told.map(|process| (process.name, (process.frozen, process.cpu_time_ns))).collect()
+    };
+    let [before, first, second, after] = [199, 250, 450, 900].map(&mut look);
+    let ran = |from: &BTreeMap<_, (bool, u64)>, to: &BTreeMap<_, (bool, u64)>, name: &str| {
+        to[name].1 - from[name].1
+    };
+    assert!(!before["triad"].0 && first["triad"].0 && second["triad"].0 && !after["triad"].0);
+    assert_eq!(ran(&first, &second, "triad"), 0);
+    assert!(ran(&first, &second, "other") > 190 * MS);
+    assert!(ran(&second, &after, "triad") > 390 * MS); // from 500 to 900 ms
+}
+
+/// Goal: who works for as long as it rests has half a CPU.
+#[test]
+fn shifts_share_time() {
+    let shifts = Some(Shifts { works_ns: 20 * MS, rests_ns: 20 * MS });
+    let sim = SimMachine::new(&scenario(machine(2, 2, 1), Workload { shifts, ..triad(1, 1) }), 1);
+    sim.run_until(800 * MS);
+    let ran_ns = sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes[0].cpu_time_ns;
+    assert!((390 * MS..=420 * MS).contains(&ran_ns), "{ran_ns}"); // 400 ms, and the last thing begun
+}
+
+/// Goal: the scenarios for balancers run, and the memory of each lies as it is meant to.
+#[test]
+fn scenarios_for_balancers_begin_as_they_are_meant() {
+    let local = |name: &str, sets: &[(&str, &str)]| {
+        let sim = SimMachine::new(&Scenario::find_with(name, sets).unwrap(), 1);
+        sim.run_until(300 * MS);
+        assert!(sim.course().points().last().unwrap().migrated_pages == 0, "{name}");
+        sim.course().local_milli(0, 300 * MS).unwrap()
+    };
+    assert!(local("balance-2012", &[]) < 200);
+    let split = local("balance-2012", &[("workload.stream.place", "left:0-1")]);
+    assert!((450..550).contains(&split), "{split}");
+    assert_eq!(local("balance-wide", &[]), 499); // a half, rounded down in each turn
+    // Half of the threads are where all memory is, and go faster.
+    assert!((500..700).contains(&local("balance-shared", &[])));
+    assert!(local("balance-sides", &[]) > 600);
+    assert!((800..900).contains(&local("balance-crowded", &[])));
+    assert!(local("balance-short", &[]) < 900);
+}
