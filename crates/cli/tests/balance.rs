@@ -25,9 +25,11 @@ fn text(words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Each line of JSON.
+/// Each line of JSON that is a round, not one of the looks between rounds.
 fn rounds(words: &str) -> Vec<serde_json::Value> {
-    text(words).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let text = text(words);
+    let all = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    all.filter(|round| round["patrol"] == false).collect()
 }
 
 /// Goal: a round is a table: who is at home where, what is done, why, and what that brings.
@@ -50,9 +52,8 @@ fn rounds_are_lines_of_json() {
     let all = rounds(&words);
     assert_eq!(text(&words), text(&words), "the same seed is the same run");
     assert!(all.len() >= 4, "{} rounds", all.len());
-    for (round, number) in all.iter().zip(1..) {
+    for round in &all {
         assert_eq!(round["schema"], "nodeward.balance/1");
-        assert_eq!(round["round"], number);
         assert_eq!(round["processes"].as_array().map(Vec::len), Some(48), "{round}");
     }
     let away = |round: &serde_json::Value| -> u64 {

@@ -31,7 +31,7 @@ pub fn text(processes: &[ProcessView], page_bytes: u64, lines: usize) -> String 
 /// Processes as JSON, all of them.
 pub fn json(processes: &[ProcessView]) -> Value {
     let process = |process: &ProcessView| {
-        let ProcessView { pid, name, pages } = process;
+        let ProcessView { pid, name, pages, done: _ } = process;
         json!({ "pid": pid, "name": name, "pages": pages })
     };
     processes.iter().map(process).collect()

@@ -25,7 +25,8 @@ impl<'a> Once<'a> {
 
     /// Makes the round and shows it.
     pub fn run(mut self, balancer: &mut Balancer) -> Result<Exit> {
-        balancer.run(&mut self, self.live)?;
+        let live = self.live;
+        balancer.run(&mut self, live)?;
         if let Some(report) = &self.last {
             self.asked.show(report)?;
         }
@@ -45,6 +46,8 @@ impl Host for Once<'_> {
 
     fn round(&mut self, report: &RoundReport) {
         self.asked.tell_news(report);
-        self.last = Some(report.clone());
+        if !report.patrol {
+            self.last = Some(report.clone());
+        }
     }
 }
