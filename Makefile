@@ -41,10 +41,13 @@ soak: setup ## Check 10000 simulated machines (SWARM=N), then move 1 TiB (SOAK=S
 	$(CARGO) run --release --package nodeward-cli -- sim swarm --seeds $(SWARM)
 	$(CARGO) run --release --package nodeward-cli -- bench pager --soak $(SOAK)
 
-install: install-library ## Install command, manual, completions and library below PREFIX (/usr/local)
+install: install-library ## Install command, service, manual, completions and library below PREFIX (/usr/local)
 	$(CARGO) build --release --package nodeward-cli
 	install -D -m 755 "$(TARGET_DIR)/release/nodeward" "$(DESTDIR)$(PREFIX)/bin/nodeward"
 	"$(TARGET_DIR)/release/nodeward" man "$(DESTDIR)$(PREFIX)/share/man/man1"
+	mkdir -p "$(DESTDIR)$(PREFIX)/lib/systemd/system"
+	sed -e 's|/usr/local/bin|$(PREFIX)/bin|' packaging/nodeward-balance.service \
+	    >"$(DESTDIR)$(PREFIX)/lib/systemd/system/nodeward-balance.service"
 	for to in bash:bash-completion/completions/nodeward zsh:zsh/site-functions/_nodeward \
 	    fish:fish/vendor_completions.d/nodeward.fish; do \
 	    file="$(DESTDIR)$(PREFIX)/share/$${to#*:}" && mkdir -p "$${file%/*}" && \

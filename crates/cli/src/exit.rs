@@ -91,7 +91,9 @@ impl Exit {
             }
             Self::SomeSkipped => "some pages stayed behind; the account says why",
             Self::BadInput => "the command line or a settings file cannot be understood",
-            Self::NothingDone => "every page was refused, this machine cannot do it, or a balancer runs",
+            Self::NothingDone => {
+                "every page was refused, this machine cannot do it, or a balancer runs"
+            }
             Self::NoPermission => "a privilege is missing",
             Self::Gone => "the process does not exist, ended, or was replaced by exec",
             Self::Failed => "the machine failed in another way",

@@ -258,7 +258,8 @@ mod tests {
             path
         };
         let user = write("user", "[balance]\ninterval = '3s'\nnames = ['a', 'b']\n");
-        let system = write("system", "# x\n[move]\njobs = 3\n[balance]\nhorizon = '5s'\npin = true");
+        let system =
+            write("system", "# x\n[move]\njobs = 3\n[balance]\nhorizon = '5s'\npin = true");
         let places = Places { user: Some((user, true)), system };
         let variable = |name: &str| (name == "NODEWARD_BALANCE_PIN").then(|| "false".into());
         let typed = [("balance.interval".to_owned(), "2s".to_owned())];
@@ -288,8 +289,13 @@ mod tests {
         let places = Places { user: None, system: "/nonexistent".into() };
         let variable = |name: &str| (name == "NODEWARD_MOVE_JOBS").then(|| "many".into());
         let error = places.read(&[], variable).unwrap_err().to_string();
-        assert!(error.starts_with("NODEWARD_MOVE_JOBS is wrong: 'many' is not a number"), "{error}");
-        for (key, words) in [("balance.pinn", "unknown field `pinn`"), ("pin", "unknown field `pin`")] {
+        assert!(
+            error.starts_with("NODEWARD_MOVE_JOBS is wrong: 'many' is not a number"),
+            "{error}"
+        );
+        for (key, words) in
+            [("balance.pinn", "unknown field `pinn`"), ("pin", "unknown field `pin`")]
+        {
             let typed = [(key.to_owned(), "true".to_owned())];
             let error = places.read(&typed, |_| None).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
@@ -301,7 +307,8 @@ mod tests {
     fn what_cannot_be_meant() {
         let decided = |text: &str| {
             let layer = toml::from_str::<Layer>(&format!("[balance]\n{text}")).unwrap().balance;
-            let error = layer.decided(true).map(drop).and(layer.wanted(&Named::default()).map(drop));
+            let error =
+                layer.decided(true).map(drop).and(layer.wanted(&Named::default()).map(drop));
             format!("{:#}", error.unwrap_err())
         };
         assert!(decided("interval = '1ms'").contains("balance.interval is below 100ms"));

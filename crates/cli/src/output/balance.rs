@@ -26,11 +26,8 @@ pub fn table(report: &RoundReport) -> String {
     let (shown, left): (Vec<_>, Vec<_>) = report.processes.iter().partition(|row| is_shown(row));
     let mut rows = vec![HEADS.map(str::to_owned)];
     rows.extend(shown.iter().map(|row| cells(row, report)));
-    let mut text = if shown.is_empty() {
-        "no process has a home\n".to_owned()
-    } else {
-        columns(&rows)
-    };
+    let mut text =
+        if shown.is_empty() { "no process has a home\n".to_owned() } else { columns(&rows) };
     text += &left_alone(&left);
     text += &nodes(&report.nodes);
     text += &footer(report);
@@ -70,7 +67,10 @@ fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
 }
 
 /// What is on each node, such as `0: 3, 1: 5`.
-pub fn by_node<N: std::fmt::Display, T>(on: &BTreeMap<N, T>, show: impl Fn(&T) -> String) -> String {
+pub fn by_node<N: std::fmt::Display, T>(
+    on: &BTreeMap<N, T>,
+    show: impl Fn(&T) -> String,
+) -> String {
     let parts: Vec<_> = on.iter().map(|(node, what)| format!("{node}: {}", show(what))).collect();
     if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
 }

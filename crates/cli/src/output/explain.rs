@@ -13,9 +13,9 @@ use homes::Told;
 
 /// What was asked for, as paragraphs for people.
 pub fn text(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> String {
-    let skipped = skipped.iter().map(|&reason| {
-        paragraph(reason.name(), means(reason), why(reason), what_to_do(reason))
-    });
+    let skipped = skipped
+        .iter()
+        .map(|&reason| paragraph(reason.name(), means(reason), why(reason), what_to_do(reason)));
     let homes = homes.iter().map(|&reason| {
         let Told { means, why, what_to_do } = homes::told(reason);
         paragraph(reason.name(), means, why, what_to_do)
@@ -30,9 +30,9 @@ fn paragraph(name: &str, means: &str, why: &str, what_to_do: &str) -> String {
 
 /// The same for programs.
 pub fn json(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> Value {
-    let skipped = skipped.iter().map(|&reason| {
-        one("page", reason.name(), means(reason), why(reason), what_to_do(reason))
-    });
+    let skipped = skipped
+        .iter()
+        .map(|&reason| one("page", reason.name(), means(reason), why(reason), what_to_do(reason)));
     let homes = homes.iter().map(|&reason| {
         let Told { means, why, what_to_do } = homes::told(reason);
         one("process", reason.name(), means, why, what_to_do)

@@ -231,3 +231,45 @@ fn time(unix_ms: u64) -> String {
     jiff::Timestamp::from_second(seconds)
         .map_or_else(|_| "an odd time".to_owned(), |time| time.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use nodeward_wire::ledger::{Limits, Store};
+
+    use super::*;
+
+    /// Goal: of a move that nobody typed it is told who wanted it, of whom, and why.
+    #[test]
+    fn who_wanted_it_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().join("ledger"), Limits::default());
+        let process = Identity {
+            pid: nodeward_model::Pid::new(7).unwrap(),
+            name: "postgres".to_owned(),
+            boot: String::new(),
+            started_ticks: 1,
+            program: 1,
+        };
+        let header = Header {
+            page_bytes: 4096,
+            began_unix_ms: 1_795_308_303_000,
+            command: vec!["nodeward".to_owned(), "balance".to_owned()],
+            processes: vec![process],
+            undoes: None,
+        };
+        let why = Why {
+            by: "balance".to_owned(),
+            reason: "pays".to_owned(),
+            words: "saves 2 s and costs 1 s".to_owned(),
+        };
+        drop(store.begin_because(&header, Some(&why)).unwrap());
+        let list = store.list().unwrap();
+        let text = list_text(&list);
+        assert!(text.contains("balance: pays: postgres (7)"), "{text}");
+        assert_eq!(list_json(&list)["operations"][0]["why"]["reason"], "pays");
+        let operation = store.read(list[0].id).unwrap();
+        let text = operation_text(&operation, false);
+        assert!(text.contains("  why      pays: saves 2 s and costs 1 s\n"), "{text}");
+        assert_eq!(operation_json(&operation, false)["why"]["by"], "balance");
+    }
+}

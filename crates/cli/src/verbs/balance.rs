@@ -1,6 +1,7 @@
 //! `nodeward balance`: one round that is shown, or rounds until somebody says stop.
 
 mod daemon;
+mod once;
 mod signals;
 
 use std::path::Path;
@@ -21,6 +22,7 @@ use crate::settings::Places;
 use crate::state;
 
 use daemon::Daemon;
+use once::Once;
 use signals::Signals;
 
 /// How long a simulated machine is balanced if nothing else is said, in virtual nanoseconds.
@@ -43,7 +45,7 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
         balancer.keep(keep);
     }
     if (args.once || args.dry_run) && args.for_ns.is_none() {
-        return once(&mut balancer, args, &live);
+        return Once::new(&asked, &live).run(&mut balancer);
     }
     let for_ns = args.for_ns.or_else(|| simulated.then_some(SIMULATED_NS));
     Daemon::new(&asked, &machine, &signals, for_ns).run(&mut balancer, &live)
@@ -72,6 +74,9 @@ impl Asked<'_> {
 
     /// Tells on standard error what is said once.
     fn tell_news(&self, report: &RoundReport) {
+        if report.news.is_empty() {
+            return;
+        }
         let acts = self.read().is_ok_and(|(_, settings)| {
             settings.act && settings.rivals == balance::OnRivals::Ignore
         });
@@ -79,16 +84,6 @@ impl Asked<'_> {
             eprintln!("nodeward: {line}");
         }
     }
-}
-
-/// One round, and all of it.
-fn once(balancer: &mut Balancer, args: &BalanceArgs, live: &Live) -> Result<Exit> {
-    balancer.warm_up(live)?;
-    let report = balancer.round(live)?;
-    let asked = Asked { args, places: Places::of(None) };
-    asked.tell_news(&report);
-    asked.show(&report)?;
-    Ok(if live.is_stopped() { Exit::Interrupted } else { Exit::Done })
 }
 
 /// What outlives us, and that nobody else does the same.

@@ -70,16 +70,17 @@ impl Would {
         // Also those that are not wanted: where there is time for one depends on all others.
         let wanted = Wanted::default();
         let live = Live::default();
-        let mut balancer =
-            Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
+        let mut balancer = Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
         balancer.look_first(pid);
-        balancer.warm_up(&live)?;
+        // Loads are what happens between two looks.
+        let first = balancer.round(&live)?;
+        machine.sleep_ns(settings.interval_ns);
         let report = balancer.round(&live)?;
         let row = match balancer.explain(pid) {
             Some(row) => Ok(row.clone()),
             None => Err(balancer.why_undecided(pid)),
         };
-        match denied(&report, pid) {
+        match denied(&first, pid).or_else(|| denied(&report, pid)) {
             Some(need) if row.is_err() => {
                 Err(Error::Denied { what: format!("balancing process {pid}"), need }.into())
             }

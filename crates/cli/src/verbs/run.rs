@@ -89,9 +89,7 @@ fn place(machine: &Linux, home: NodeId, cpus: &Cpumask, pin: bool) -> Result<()>
 fn prefer(topology: &Topology, home: NodeId) -> Result<()> {
     match policy::prefer_memory(home) {
         // A kernel without nodes (CONFIG_NUMA) has its memory nowhere else.
-        Err(error)
-            if error.kind() == ErrorKind::Unsupported && topology.node_ids().len() == 1 =>
-        {
+        Err(error) if error.kind() == ErrorKind::Unsupported && topology.node_ids().len() == 1 => {
             Ok(())
         }
         Err(error) => {

@@ -93,7 +93,8 @@ fn threads(row: &ProcessRow) -> Option<String> {
     if away == 0 {
         return row.home.is_some().then(|| "all of them are at home".to_owned());
     }
-    let mut words = format!("{} away from home, {brought} to be brought there", words::threads(away));
+    let mut words =
+        format!("{} away from home, {brought} to be brought there", words::threads(away));
     if let Some(why) = row.threads_reason {
         let _ = write!(words, "; {}", reason(why));
     }

@@ -47,9 +47,12 @@ pub(super) fn threads(count: u32) -> String {
     format!("{count} thread{}", if count == 1 { "" } else { "s" })
 }
 
-/// One line for a decision that is new; `None` for one that nobody waits for.
+/// One line for a decision that is new; `None` for one that nobody waits for: it is too young yet,
+/// or settled and now stays, with its memory at home.
 pub fn changed(row: &ProcessRow, report: &RoundReport) -> Option<String> {
-    let is_news = row.changed && row.reason != Reason::TooYoung;
+    let is_home = matches!(row.memory_reason, None | Some(Reason::AllHome));
+    let is_quiet = row.verdict == Verdict::Stays && is_home || row.reason == Reason::TooYoung;
+    let is_news = row.changed && !is_quiet;
     is_news.then(|| format!("{} ({}): {}", row.name, row.pid, sentence(row, report)))
 }
 

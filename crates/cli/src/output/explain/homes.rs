@@ -175,8 +175,12 @@ fn memory(reason: Reason) -> Option<Words> {
             "what a move costs is known by the page, what it saves by run time and distance",
             NOTHING,
         ),
-        Reason::AllHome => ("all its memory that can be moved is at home", "it was brought there, \
-             or it was allocated there", NOTHING),
+        Reason::AllHome => (
+            "all its memory that can be moved is at home",
+            "it was brought there, \
+             or it was allocated there",
+            NOTHING,
+        ),
         Reason::DoesNotPay => (
             "moving its memory would cost more than it saves within balance.horizon",
             "a process that seldom runs, or has little there, seldom waits for it",

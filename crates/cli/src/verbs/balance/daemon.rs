@@ -76,10 +76,11 @@ impl<'a> Daemon<'a> {
     fn tell(&self, report: &RoundReport) -> Result<()> {
         self.asked.tell_news(report);
         let args = self.asked.args;
-        if args.json || args.dry_run {
+        // A patrol between two rounds decides nothing, but it acts.
+        if args.json || args.dry_run && !report.patrol {
             return self.asked.show(report);
         }
-        if !args.quiet {
+        if !args.quiet && !args.dry_run {
             let new = report.processes.iter().filter_map(|row| words::changed(row, report));
             for line in new {
                 eprintln!("{line}");
@@ -100,7 +101,9 @@ impl Host for Daemon<'_> {
     }
 
     fn round(&mut self, report: &RoundReport) {
-        self.notify.status(&words::status(report));
+        if !report.patrol {
+            self.notify.status(&words::status(report));
+        }
         if let Err(error) = self.tell(report) {
             self.trouble = Some(error);
         }

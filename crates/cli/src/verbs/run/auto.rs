@@ -7,9 +7,7 @@ use anyhow::{Context as _, Result};
 use nodeward_linux::{Linux, own};
 use nodeward_machine::Machine;
 use nodeward_model::{Cpumask, Glance, NodeId, ProcessGlance, Topology, Wanted};
-use nodeward_policy::home::{
-    Entity, EntityId, Homes, NodeState, Reach, Rules, Snapshot, Thread,
-};
+use nodeward_policy::home::{Entity, EntityId, Homes, NodeState, Reach, Rules, Snapshot, Thread};
 
 /// How long loads are watched, in nanoseconds.
 const WINDOW_NS: u64 = 100_000_000;
@@ -155,5 +153,68 @@ impl Crowd<'_> {
             self.reaches.push(reach);
             self.reaches.len() - 1
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nodeward_model::{CpuId, NodeGlance, Pid, Room, Synthetic, ThreadGlance};
+
+    use super::*;
+
+    const PAGE_BYTES: u64 = 4096;
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// A machine of so many nodes with 4 CPUs each, where processes with one busy thread each run
+    /// on these CPUs.
+    fn home(nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
+        let line = format!("{nodes}n 4c 1t 1GiB");
+        let topology = line.parse::<Synthetic>().unwrap().topology();
+        let all: Arc<Cpumask> = Arc::new((0..nodes * 4).map(CpuId).collect());
+        let process = |number: u32, cpu: u32, ran_ns: u64| ProcessGlance {
+            pid: Pid::new(number).unwrap(),
+            name: "busy".to_owned(),
+            started_ticks: 1,
+            cpu_time_ns: 10 * SECOND_NS + ran_ns,
+            own_bytes: 1 << 20,
+            memory_nodes: topology.node_ids(),
+            frozen: false,
+            threads: vec![ThreadGlance {
+                tid: number,
+                cpu: CpuId(cpu),
+                cpu_time_ns: ran_ns,
+                cpus: Arc::clone(&all),
+            }],
+        };
+        let room = Room { free_pages: 200_000, cold_pages: 0 };
+        let node = NodeGlance { room, pages: 262_144, ..NodeGlance::default() };
+        let glance = |at_ns: u64| Glance {
+            at_ns,
+            processes: busy.iter().zip(10..).map(|(&cpu, pid)| process(pid, cpu, at_ns)).collect(),
+            nodes: topology.node_ids().iter().map(|id| (id, node)).collect(),
+            ..Glance::default()
+        };
+        let usable = usable.parse().unwrap();
+        let us = Newcomer { pid: 7, node: Some(NodeId(0)), usable: &usable };
+        home_of(&us, &topology, PAGE_BYTES, &glance(0), &glance(SECOND_NS))
+    }
+
+    /// Goal: a program starts where CPUs are idle; where that is everywhere, it stays.
+    #[test]
+    fn it_goes_where_there_is_time() {
+        assert_eq!(home(2, &[], "0-7"), Some(NodeId(0)));
+        // Five threads on the four CPUs of node 0, none on node 1.
+        assert_eq!(home(2, &[0, 1, 2, 3, 0], "0-7"), Some(NodeId(1)));
+        assert_eq!(home(2, &[4, 5, 6, 7, 4], "0-7"), Some(NodeId(0)));
+    }
+
+    /// Goal: an affinity is obeyed, and a machine with one node has its home there.
+    #[test]
+    fn it_goes_where_it_may() {
+        assert_eq!(home(2, &[0, 1, 2, 3, 0], "0-3"), Some(NodeId(0)));
+        assert_eq!(home(2, &[], "4-7"), Some(NodeId(1)));
+        assert_eq!(home(1, &[0, 1], "0-3"), Some(NodeId(0)));
     }
 }

@@ -1,0 +1,53 @@
+//! One round, and all of it. It takes two looks: loads are what happens between them.
+
+use anyhow::Result;
+use nodeward_engine::Live;
+use nodeward_engine::balance::{Balancer, Event, Host, RoundReport};
+
+use super::Asked;
+use crate::exit::Exit;
+
+/// Looks that a round with decisions takes.
+const ROUNDS: u64 = 2;
+
+/// Ends after the first round in which something could be decided.
+pub struct Once<'a> {
+    asked: &'a Asked<'a>,
+    live: &'a Live,
+    last: Option<RoundReport>,
+}
+
+impl<'a> Once<'a> {
+    /// Shows it as was asked.
+    pub fn new(asked: &'a Asked<'a>, live: &'a Live) -> Self {
+        Self { asked, live, last: None }
+    }
+
+    /// Makes the round and shows it.
+    pub fn run(mut self, balancer: &mut Balancer) -> Result<Exit> {
+        let live = self.live;
+        balancer.run(&mut self, live)?;
+        if let Some(report) = &self.last {
+            self.asked.show(report)?;
+        }
+        Ok(if self.live.is_stopped() { Exit::Interrupted } else { Exit::Done })
+    }
+
+    fn is_over(&self) -> bool {
+        let rounds = self.last.as_ref().map_or(0, |report| report.round);
+        rounds >= ROUNDS || self.live.is_stopped()
+    }
+}
+
+impl Host for Once<'_> {
+    fn wish(&mut self) -> Option<Event> {
+        self.is_over().then_some(Event::Stop)
+    }
+
+    fn round(&mut self, report: &RoundReport) {
+        self.asked.tell_news(report);
+        if !report.patrol {
+            self.last = Some(report.clone());
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `balance` and `explain PID` on simulated machines: the same engine, in virtual time, the same
+//! each time.
+
+use std::process::{Command, Output};
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+/// Two nodes and 48 streams, after two seconds: old enough for homes.
+const MACHINE: &str = "--machine sim:home-2012 --at 2s --seed 3";
+
+fn run(words: &str) -> Output {
+    let nowhere = tempfile::tempdir().unwrap();
+    let mut command = Command::new(NODEWARD);
+    command.args(words.split_whitespace());
+    command.env("NODEWARD_STATE_DIR", nowhere.path()).env("NODEWARD_CONFIG", "/dev/null");
+    let output = command.output().unwrap();
+    let written = nowhere.path().read_dir().unwrap().count();
+    assert_eq!(written, 0, "{words}: nothing is kept of what is not there afterwards");
+    output
+}
+
+fn text(words: &str) -> String {
+    let output = run(words);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{words}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Each line of JSON that is a round, not one of the looks between rounds.
+fn rounds(words: &str) -> Vec<serde_json::Value> {
+    let text = text(words);
+    let all = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    all.filter(|round| round["patrol"] == false).collect()
+}
+
+/// Goal: a round is a table: who is at home where, what is done, why, and what that brings.
+#[test]
+fn one_round_as_a_table() {
+    let words = format!("balance --dry-run {MACHINE}");
+    let told = text(&words);
+    insta::assert_snapshot!(told);
+    assert_eq!(text(&words), told, "the same seed is the same round");
+    assert!(told.contains("nothing was done"), "{told}");
+    let acted = text(&format!("balance --once {MACHINE}"));
+    assert!(acted.contains("brought home: "), "{acted}");
+}
+
+/// Goal: the daemon on a simulated machine writes a line for each round, the same for a seed, and
+/// with it memory comes home.
+#[test]
+fn rounds_are_lines_of_json() {
+    let words = format!("balance --json --for 6s {MACHINE}");
+    let all = rounds(&words);
+    assert_eq!(text(&words), text(&words), "the same seed is the same run");
+    assert!(all.len() >= 4, "{} rounds", all.len());
+    for round in &all {
+        assert_eq!(round["schema"], "nodeward.balance/1");
+        assert_eq!(round["processes"].as_array().map(Vec::len), Some(48), "{round}");
+    }
+    let away = |round: &serde_json::Value| -> u64 {
+        let rows = round["processes"].as_array().unwrap();
+        rows.iter().map(|row| row["numbers"]["pages_away"].as_u64().unwrap()).sum()
+    };
+    let most = all.iter().map(away).max().unwrap();
+    let last = away(all.last().unwrap());
+    assert!(most > 0 && last * 20 <= most, "{most} pages were away, {last} still are");
+    let acted = all.iter().map(|round| round["moved_pages"].as_u64().unwrap()).sum::<u64>();
+    assert!(acted > 0, "memory was moved");
+}
+
+/// Goal: what would be done is the same engine, and does nothing.
+#[test]
+fn a_dry_run_moves_nothing() {
+    for round in rounds(&format!("balance --dry-run --json --for 4s {MACHINE}")) {
+        assert_eq!((&round["acted"], &round["moved_pages"]), (&false.into(), &0.into()), "{round}");
+        assert_eq!(round["nudged"], 0);
+    }
+}
+
+/// Goal: only who is named is balanced; who is left out has that for a reason.
+#[test]
+fn some_are_chosen() {
+    let one = &rounds(&format!("balance --once --json --pid 1001 --pid 1002 {MACHINE}"))[0];
+    let pids: Vec<_> = one["processes"].as_array().unwrap().iter().map(|row| &row["pid"]).collect();
+    assert_eq!(pids, [1001, 1002]);
+    let none = &rounds(&format!("balance --once --json --except-names stream {MACHINE}"))[0];
+    for row in none["processes"].as_array().unwrap() {
+        assert_eq!((&row["verdict"], &row["reason"]), (&"left".into(), &"excluded".into()));
+    }
+}
+
+/// Goal: each decision that is new is told once on standard error, unless nobody wants to know.
+#[test]
+fn decisions_are_told() {
+    let told = |more: &str| {
+        let output = run(&format!("balance --for 5s {more} {MACHINE}"));
+        assert_eq!(output.status.code(), Some(0));
+        assert!(output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let lines = told("");
+    let first = lines.lines().filter(|line| line.starts_with("stream (1000): at home on "));
+    assert_eq!(first.count(), 1, "{lines}");
+    assert_eq!(told("--quiet"), "");
+}
+
+/// Goal: what would become of a process is told in words, with the numbers behind them.
+#[test]
+fn a_process_is_explained() {
+    let words = "explain 1003 --machine sim:home-2012 --at 2s --seed 3";
+    insta::assert_snapshot!(text(words));
+    let json: serde_json::Value = serde_json::from_str(&text(&format!("{words} --json"))).unwrap();
+    assert_eq!(json["processes"][0]["pid"], 1003, "{json}");
+    assert_eq!(json["reasons"].as_array().map(Vec::len), Some(0));
+    let both = text("explain 1003 1004 pinned --machine sim:home-2012 --at 2s");
+    assert!(both.contains("process 1004 (stream)") && both.contains("\npinned\n"), "{both}");
+}
+
+/// Goal: what is not there or does not go together is refused with its code.
+#[test]
+fn what_cannot_be_balanced() {
+    for (words, code, told) in [
+        ("explain 7 --machine sim:home-2012", 5, "process 7 is gone"),
+        ("explain nonsense", 2, "'nonsense' is neither a process id nor a reason"),
+        ("explain pinned --machine sim:home-2012", 2, "name a PID"),
+        ("explain 4194304", 5, "process 4194304 is gone"),
+        ("balance --machine sim:nope", 2, "no such scenario"),
+        ("balance --once --for 1s", 2, "--for"),
+        ("balance --seed 1", 2, "--machine"),
+        ("balance --rivals fight", 2, "stand-back"),
+        ("balance --interval 1ms", 2, "balance.interval"),
+        ("balance --user nobody-of-this-name", 2, "is no user"),
+        ("balance --cgroup /no/such/group", 2, "no/such/group"),
+    ] {
+        let output = run(words);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words}: {stderr}");
+        assert!(stderr.contains(told), "{words}: '{told}' is missing in: {stderr}");
+        assert!(output.stdout.is_empty(), "{words}");
+    }
+}

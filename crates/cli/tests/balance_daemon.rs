@@ -1,0 +1,223 @@
+//! The balancer as a daemon on this machine: its lock, its signals, its state, and what it does
+//! where it may not write or look.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+/// A daemon that balances this test alone, and what it says.
+struct Daemon {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+}
+
+fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    told
+}
+
+fn command(dir: &Path) -> Command {
+    let mut command = Command::new(NODEWARD);
+    let config = dir.join("config.toml");
+    if !config.exists() {
+        std::fs::write(&config, "").unwrap();
+    }
+    command.args(["balance", "--json", "--pid", &std::process::id().to_string(), "--config"]);
+    command.arg(config).env("NODEWARD_STATE_DIR", dir.join("state"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+impl Daemon {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stdout = lines(child.stdout.take().unwrap());
+        let stderr = lines(child.stderr.take().unwrap());
+        Self { child, stdout, stderr }
+    }
+
+    /// The next round.
+    fn round(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout.recv().expect("a round")).unwrap()
+    }
+
+    /// Waits for a line on stderr that has the words.
+    fn says(&self, words: &str) {
+        loop {
+            let line = self.stderr.recv().unwrap_or_else(|_| panic!("it never said '{words}'"));
+            if line.contains(words) {
+                return;
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        (code, self.stderr.iter().collect::<Vec<_>>().join("\n"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Goal: the second one is refused, and says who is first; a dry run disturbs nobody.
+#[test]
+fn two_daemons() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Daemon::start(command(dir.path()));
+    first.round();
+    let second = command(dir.path()).output().unwrap();
+    let told = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(3), "{told}");
+    assert!(told.contains(&format!("process {}", first.child.id())), "{told}");
+    assert!(told.contains("runs already"), "{told}");
+    let dry = command(dir.path()).arg("--dry-run").output().unwrap();
+    assert_eq!(dry.status.code(), Some(0), "{}", String::from_utf8_lossy(&dry.stderr));
+}
+
+/// Goal: SIGTERM is the end of a service, and no failure; so is Ctrl-C of a daemon.
+#[test]
+fn signals_end_it() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Daemon::start(command(dir.path()));
+        daemon.round();
+        daemon.signal(signal);
+        let (code, told) = daemon.end();
+        assert_eq!(code, Some(0), "{told}");
+    }
+}
+
+/// Goal: killed at once, it leaves nothing that keeps the next one from going on.
+#[test]
+fn kill_and_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        let daemon = Daemon::start(command(dir.path()));
+        daemon.round();
+        daemon.signal(Signal::KILL);
+        let (code, told) = daemon.end();
+        assert_eq!(code, None, "{told}");
+        assert!(!told.contains("anew") && !told.contains("noticed"), "{told}");
+    }
+    // A state that is damaged is told, and begun anew.
+    std::fs::write(dir.path().join("state/balance.state"), "nonsense").unwrap();
+    let daemon = Daemon::start(command(dir.path()));
+    daemon.says("begins anew");
+    assert_eq!(daemon.round()["round"], 1);
+}
+
+/// Goal: SIGHUP brings the new settings; wrong ones are told, and the old ones stay.
+#[test]
+fn settings_are_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.toml");
+    let daemon = Daemon::start(command(dir.path()));
+    daemon.round();
+    std::fs::write(&config, "[balance]\ninterval = 'never'\n").unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.says("line 2 (balance.interval)");
+    daemon.round();
+    std::fs::write(&config, "[balance]\nexcept-cgroups = ['/no/such/group']\n").unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.says("no/such/group");
+    daemon.round();
+    std::fs::write(&config, "[balance]\ninterval = '100ms'\n").unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.says("the settings were read again");
+    // Looks may be rarer than that where they cost too much, but never than before.
+    assert!(daemon.round()["interval_ns"].as_u64().unwrap() > 0);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().0, Some(0));
+}
+
+/// Goal: systemd is told when it begins, that it lives, what it is at, and that it ends.
+#[test]
+fn systemd_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let mut command = command(dir.path());
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "3600000000");
+    let daemon = Daemon::start(command);
+    daemon.round();
+    daemon.signal(Signal::HUP);
+    daemon.says("were read again");
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().0, Some(0));
+    let mut heard = Vec::new();
+    socket.set_nonblocking(true).unwrap();
+    let mut bytes = [0; 300];
+    while let Ok(length) = socket.recv(&mut bytes) {
+        heard.push(String::from_utf8_lossy(&bytes[..length]).into_owned());
+    }
+    assert_eq!(heard[0], "READY=1\n", "{heard:?}");
+    assert_eq!(heard.last().unwrap(), "STOPPING=1\n");
+    for word in ["WATCHDOG=1", "STATUS=", "RELOADING=1"] {
+        assert!(heard.iter().any(|line| line.starts_with(word)), "{word}: {heard:?}");
+    }
+}
+
+/// Goal: where nothing can be written it says so once, and balances.
+#[test]
+fn no_place_for_its_state() {
+    let dir = tempfile::tempdir().unwrap();
+    // A file stands where the directory should be: so it is for root, too.
+    std::fs::write(dir.path().join("state"), "").unwrap();
+    let daemon = Daemon::start(command(dir.path()));
+    daemon.says("would not be noticed");
+    daemon.round();
+    daemon.round();
+    daemon.signal(Signal::TERM);
+    let (code, told) = daemon.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(!told.contains("would not be noticed"), "said twice: {told}");
+}
+
+/// Goal: somebody who may look at few processes is told so in a line, once.
+#[test]
+fn little_is_permitted() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become somebody else");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let program = dir.path().join("nodeward");
+    std::fs::copy(NODEWARD, &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["balance", "--json", "--pid", &std::process::id().to_string()]);
+    command.env("NODEWARD_STATE_DIR", dir.path().join("state")).env("NODEWARD_CONFIG", "/dev/null");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).uid(65534).gid(65534);
+    let daemon = Daemon::start(command);
+    let denied = daemon.round()["news"].to_string();
+    assert!(denied.contains("denied"), "{denied}");
+    assert_eq!(daemon.round()["news"].as_array().map(Vec::len), Some(0), "said once");
+    daemon.says("may not be balanced by us");
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().0, Some(0));
+}

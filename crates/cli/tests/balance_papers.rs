@@ -1,0 +1,78 @@
+//! What stands beside the balancer: its service, its documentation.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use nodeward_policy::home::Reason;
+
+const UNIT: &str = include_str!("../../../packaging/nodeward-balance.service");
+const SAMPLE: &str = include_str!("../../../packaging/nodeward.toml");
+const DOCS: &str = include_str!("../../../docs/balance.md");
+
+/// The values of a key of the unit.
+fn values(key: &str) -> Vec<&'static str> {
+    let of = |line: &'static str| line.split_once('=').filter(|(name, _)| *name == key);
+    UNIT.lines().filter_map(of).map(|(_, value)| value).collect()
+}
+
+/// Goal: the service has the privileges that it needs and no other, and nothing to write to but its
+/// state.
+#[test]
+fn the_service_has_little() {
+    assert_eq!(values("CapabilityBoundingSet"), ["CAP_SYS_NICE CAP_SYS_PTRACE"]);
+    assert_eq!(values("NoNewPrivileges"), ["yes"]);
+    assert_eq!(values("ProtectSystem"), ["strict"]);
+    assert_eq!(values("StateDirectory"), ["nodeward"]);
+    assert!(values("ReadWritePaths").is_empty());
+    assert!(values("AmbientCapabilities").is_empty());
+    assert_eq!(values("MemoryMax").len(), 1);
+}
+
+/// Goal: it tells systemd how it is, begins anew after a failure, and only then: 2 and 3 are what
+/// does not go away by itself (settings that are wrong, another balancer).
+#[test]
+fn the_service_is_kept_alive() {
+    assert_eq!(values("Type"), ["notify"]);
+    assert_eq!(values("Restart"), ["on-failure"]);
+    assert_eq!(values("RestartPreventExitStatus"), ["2 3"]);
+    assert_eq!(values("WatchdogSec").len(), 1);
+    assert_eq!(values("ExecReload"), ["/bin/kill -HUP $MAINPID"]);
+    let [start] = values("ExecStart")[..] else { panic!("one command") };
+    let words: Vec<_> = start.split(' ').skip(1).collect();
+    let help = Command::new(env!("CARGO_BIN_EXE_nodeward")).args(&words).arg("--help").output();
+    assert!(help.unwrap().status.success(), "{words:?}");
+}
+
+/// Goal: systemd itself understands every line.
+#[test]
+fn systemd_understands_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nodeward-balance.service");
+    let here = UNIT.replace("/usr/local/bin/nodeward", env!("CARGO_BIN_EXE_nodeward"));
+    let without_manual = here.replace("Documentation=", "#");
+    std::fs::write(&path, without_manual).unwrap();
+    let Ok(output) = Command::new("systemd-analyze").arg("verify").arg(&path).output() else {
+        eprintln!("skipped: systemd-analyze is not installed");
+        return;
+    };
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let ours: Vec<_> = told.lines().filter(|line| line.contains("nodeward-balance")).collect();
+    assert!(ours.is_empty(), "{told}");
+}
+
+/// Goal: the documentation has a line for each reason and each setting, and none for others.
+#[test]
+fn the_documentation_is_complete() {
+    let words: BTreeSet<_> = DOCS
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once(" |"))
+        .flat_map(|(first, _)| first.split(['`', ',', ' ']))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let table = SAMPLE.split("[balance]").nth(1).unwrap();
+    let key = |line: &'static str| Some(line.split_once(" = ")?.0).filter(|k| !k.starts_with('#'));
+    let keys = table.lines().filter_map(key);
+    let expected: BTreeSet<_> =
+        keys.chain(Reason::ALL.iter().map(|reason| reason.name())).collect();
+    assert_eq!(words, expected);
+}

@@ -1,0 +1,70 @@
+//! `config print`, and what is wrong in settings, as users see it.
+
+use std::process::{Command, Output};
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+fn run(words: &[&str], text: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("my.toml");
+    std::fs::write(&path, text).unwrap();
+    let mut command = Command::new(NODEWARD);
+    command.args(words).env("NODEWARD_CONFIG", &path).env("NODEWARD_MOVE_RATE", "1GB/s");
+    command.output().unwrap()
+}
+
+fn printed(words: &[&str], text: &str) -> String {
+    let output = run(&[&["config", "print"], words].concat(), text);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Goal: each value that holds is told with who says so.
+#[test]
+fn values_and_origins() {
+    let text = "[balance]\n\nhorizon = \"5s\"\n";
+    let told = printed(&["balance.pin=true"], text);
+    let lines = told.lines().filter_map(|line| line.split_once('#'));
+    let place = |line: (&str, &str)| {
+        let origin = line.1.trim().rsplit('/').next().unwrap_or_default().to_owned();
+        (line.0.trim().to_owned(), origin)
+    };
+    let settings: Vec<_> = lines.map(place).collect();
+    for (setting, origin) in [
+        ("rate = \"1GB/s\"", "$NODEWARD_MOVE_RATE"),
+        ("horizon = \"5s\"", "my.toml, line 3"),
+        ("pin = \"true\"", "typed"),
+    ] {
+        let expected = (setting.to_owned(), origin.to_owned());
+        assert!(settings.contains(&expected), "{expected:?} is not in {told}");
+    }
+    let all = printed(&["--effective", "--json"], text);
+    let all: serde_json::Value = serde_json::from_str(&all).unwrap();
+    let mut settings = all["settings"].as_array().unwrap().iter();
+    let interval = settings.find(|said| said["key"] == "balance.interval").unwrap();
+    assert_eq!(interval["value"], "1s");
+}
+
+/// Goal: what is wrong ends with code 2, and says file, line and key, whichever verb reads it.
+#[test]
+fn what_is_wrong_is_told() {
+    let us = std::process::id().to_string();
+    for words in [
+        &["config", "print"][..],
+        &["balance", "--once"],
+        &["explain", &us],
+        &["move", &us, "0", "0", "--dry-run"],
+    ] {
+        let output = run(words, "[move]\njobs = 2\n[balance]\nbudgt = \"1GB/s\"\n");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {told}");
+        for word in ["my.toml", "line 4", "balance.budgt", "`budget`"] {
+            assert!(told.contains(word), "{words:?}: '{word}' is missing in: {told}");
+        }
+    }
+    let output = run(&["config", "print", "balance.horizon=soon"], "");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told.contains("'balance.horizon=soon' is wrong"), "{told}");
+}

@@ -1,0 +1,86 @@
+//! `nodeward run`: what the program gets, and how that ends.
+
+use std::process::{Command, Output};
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+fn run(words: &[&str]) -> Output {
+    Command::new(NODEWARD).arg("run").args(words).output().unwrap()
+}
+
+fn told(words: &[&str], code: i32) -> (String, String) {
+    let output = run(words);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
+    (stdout, stderr)
+}
+
+/// A node that has CPUs and memory that we may use.
+fn home() -> String {
+    let (nodes, _) = told(&["sh", "-c", "cat /proc/self/numa_maps"], 0);
+    let at = nodes.split_whitespace().find_map(|word| word.strip_prefix("prefer:"));
+    at.map_or_else(|| "0".to_owned(), str::to_owned)
+}
+
+/// Goal: codes are those of env(1): the program's own, 127 for none, 126 for one that cannot be
+/// started, 125 for a home that is none.
+#[test]
+fn exit_codes() {
+    assert_eq!(told(&["sh", "-c", "exit 7"], 7).1, "");
+    assert_eq!(told(&["--", "sh", "-c", "exit 0", "--pin"], 0).1, "");
+    assert!(told(&["/no/such/program"], 127).1.contains("/no/such/program"));
+    assert!(told(&["no-such-program-of-this-name"], 127).1.contains("cannot start"));
+    assert!(told(&["/etc/passwd"], 126).1.contains("/etc/passwd"));
+    assert!(told(&["--home", "4095", "true"], 125).1.contains("no node 4095; nodes here are"));
+    assert!(told(&["--home", "here", "true"], 2).1.contains("nor auto"));
+    assert!(told(&[], 2).1.contains("COMMAND"));
+    assert_eq!(run(&["sh", "-c", "kill -9 $$"]).status.code(), None, "signals are its own");
+}
+
+fn allowed(status: &str) -> String {
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.unwrap().trim().to_owned()
+}
+
+/// Goal: without --pin the program may run wherever it might before; with it, on its home's CPUs.
+#[test]
+fn threads() {
+    let before = allowed(&std::fs::read_to_string("/proc/self/status").unwrap());
+    let home = home();
+    let (free, _) = told(&["--home", &home, "cat", "/proc/self/status"], 0);
+    assert_eq!(allowed(&free), before);
+    let (pinned, _) = told(&["--home", &home, "--pin", "cat", "/proc/self/status"], 0);
+    let path = format!("/sys/devices/system/node/node{home}/cpulist");
+    let Ok(cpus) = std::fs::read_to_string(path) else {
+        eprintln!("skipped: this kernel tells of no nodes");
+        return;
+    };
+    type Cpus = nodeward_model::Cpumask;
+    let expected = cpus.trim().parse::<Cpus>().unwrap().and(&before.parse::<Cpus>().unwrap());
+    assert_eq!(allowed(&pinned).parse::<Cpus>().unwrap(), expected);
+}
+
+/// Goal: its memory is wanted at home, and so is that of programs that it starts.
+#[test]
+fn memory() {
+    if !std::path::Path::new("/proc/self/numa_maps").exists() {
+        eprintln!("skipped: this kernel knows no nodes");
+        return;
+    }
+    let home = home();
+    for words in
+        [&["cat", "/proc/self/numa_maps"][..], &["sh", "-c", "cat /proc/self/numa_maps; :"]]
+    {
+        let (maps, _) = told(&[&["--home", &home][..], words].concat(), 0);
+        let prefers = |line: &&str| line.contains(&format!(" prefer:{home}"));
+        assert!(maps.lines().all(|line| prefers(&line)), "{maps}");
+    }
+}
+
+/// Goal: words behind the program are its own, whatever they look like.
+#[test]
+fn arguments_are_the_programs() {
+    assert_eq!(told(&["echo", "--home", "9", "-h"], 0).0, "--home 9 -h\n");
+    assert_eq!(told(&["--", "echo", "--pin"], 0).0, "--pin\n");
+}
