@@ -101,6 +101,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-pager"],
     ),
     ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-proof"]),
+    ("nodeward-stage", &["nodeward-model", "nodeward-linux"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent", "nodeward-scenario"]),
     ("xtask", &[]),
