@@ -9,6 +9,7 @@ use crate::workspace::{Package, Workspace};
 /// Each member and the members that it may use. What tests use is free.
 const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward-model", &[]),
+    ("nodeward-lab-counts", &[]),
     ("nodeward-policy", &["nodeward-model"]),
     ("nodeward-migrate", &["nodeward-model"]),
     ("nodeward-machine", &["nodeward-model"]),
@@ -103,7 +104,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-proof"]),
     ("nodeward-stage", &["nodeward-model", "nodeward-linux"]),
     ("nodeward-lab-agent", &[]),
-    ("nodeward-lab", &["nodeward-model", "nodeward-lab-agent", "nodeward-scenario"]),
+    (
+        "nodeward-lab",
+        &["nodeward-model", "nodeward-lab-agent", "nodeward-lab-counts", "nodeward-scenario"],
+    ),
     ("xtask", &[]),
 ];
 

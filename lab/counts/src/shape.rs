@@ -1,0 +1,352 @@
+//! The file: words of 64 bits, little end first. First a head, which says the machine's shape, then
+//! an area for each CPU, then, where that is asked for, two words for each frame and node.
+//!
+//! The launcher writes the head, the counter everything else. Each CPU alone writes its area, so
+//! that nothing has to be locked.
+
+use std::io::{Error, ErrorKind, Result};
+use std::ops::Range;
+
+/// The bytes of a word.
+pub const WORD_BYTES: usize = 8;
+/// The bytes of a frame.
+pub const FRAME_BYTES: u64 = 4096;
+/// How many address spaces are told apart. Slot 0 takes all for which no slot is left.
+pub const SLOTS: usize = 256;
+/// The slots that a program can choose for itself. Those above are given to whoever comes.
+pub const CHOSEN: Range<usize> = 1..64;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"NWCOUNTS");
+const VERSION: u64 = 1;
+/// Words of the head that are the same in every file.
+const FIXED: usize = 16;
+/// Areas begin at multiples of so many words, the size of a page.
+const ALIGN: usize = 512;
+/// In place of a node: here is no CPU.
+const EMPTY: u64 = u64::MAX;
+/// Ids of nodes stay below this.
+const NODES_MAX: u64 = 64;
+/// Nobody has so many CPUs or ranges of memory; a file that says so is garbage.
+const LIST_MAX: u64 = 4096;
+/// Physical addresses have 52 bits.
+const FRAMES_MAX: u64 = 1 << 40;
+
+/// What the machine is, and how it is to be counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// For each place of the emulator, in its order: the node of the CPU in it, or `None` if it is
+    /// empty. CPUs have their numbers in this order.
+    pub places: Vec<Option<u32>>,
+    /// The memory, by ascending addresses.
+    pub memory: Vec<Frames>,
+    /// The cache that each node has.
+    pub llc: Llc,
+    /// `price_ns[from][to]`: how long a CPU of node `from` is held up by a miss to node `to`.
+    pub price_ns: Vec<Vec<u64>>,
+    /// Whether there is room for counts of single frames.
+    pub per_frame: bool,
+}
+
+/// A stretch of physical memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frames {
+    /// The number of its first frame.
+    pub first: u64,
+    /// How many there are.
+    pub count: u64,
+    /// The node that they belong to.
+    pub node: u32,
+}
+
+/// A model of a last-level cache, shared by the CPUs of a node; its lines are 64 bytes long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Llc {
+    /// Its size.
+    pub bytes: u64,
+    /// In how many places a line may be.
+    pub ways: u64,
+}
+
+/// Where the control words are.
+pub const CONTROL: Control = Control { writer: 8, counting: 9, epoch: 10 };
+
+/// The places of the words that change while the machine runs, besides counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Control {
+    /// Not 0 once a counter writes: the version of the emulator's interface that it found.
+    pub writer: usize,
+    /// 1 while accesses are counted.
+    pub counting: usize,
+    /// How often everything was set to zero. An area with another number counts as zero.
+    pub epoch: usize,
+}
+
+/// The words of one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// The first: the epoch that its counts are of.
+    pub start: usize,
+    columns: usize,
+}
+
+impl Area {
+    /// Words before the counts: the epoch, questions asked of the emulator, nanoseconds held up.
+    const HEAD: usize = 4;
+
+    /// The word that says how often the emulator had to be asked for a translation.
+    pub fn asked(&self) -> usize {
+        self.start + 1
+    }
+
+    /// The word that says for how many nanoseconds the CPU was held up.
+    pub fn held_ns(&self) -> usize {
+        self.start + 2
+    }
+
+    /// The two words, accesses and misses, of a slot and a column (a node's id, or the last for
+    /// what is no memory of a node).
+    pub fn cell(&self, slot: usize, column: usize) -> usize {
+        self.start + Self::HEAD + (slot * self.columns + column) * 2
+    }
+
+    /// All words that hold numbers, the epoch not among them.
+    pub fn counts(&self) -> Range<usize> {
+        self.start + 1..self.cell(SLOTS, 0)
+    }
+}
+
+impl Shape {
+    /// Ids of nodes are below this.
+    pub fn nodes(&self) -> usize {
+        let of_cpus = self.places.iter().flatten().copied();
+        let of_memory = self.memory.iter().map(|frames| frames.node);
+        of_cpus.chain(of_memory).max().map_or(0, |id| id as usize + 1)
+    }
+
+    /// A column for each node and one for what is no memory of a node.
+    pub fn columns(&self) -> usize {
+        self.nodes() + 1
+    }
+
+    /// The node of each CPU.
+    pub fn cpus(&self) -> Vec<u32> {
+        self.places.iter().flatten().copied().collect()
+    }
+
+    /// How many frames the memory has.
+    pub fn frames(&self) -> u64 {
+        self.memory.iter().map(|frames| frames.count).sum()
+    }
+
+    /// The place of a frame among all, and its node.
+    pub fn row(&self, frame: u64) -> Option<(u64, u32)> {
+        let mut before = 0;
+        for part in &self.memory {
+            if (part.first..part.first + part.count).contains(&frame) {
+                return Some((before + frame - part.first, part.node));
+            }
+            before += part.count;
+        }
+        None
+    }
+
+    /// The word with the address space that a slot counts: its CR3, or 0.
+    pub fn space(&self, slot: usize) -> usize {
+        FIXED + self.places.len() + 3 * self.memory.len() + self.nodes() * self.nodes() + slot
+    }
+
+    /// The word that is 1 if a slot's accesses are counted by frames, too.
+    pub fn by_frame(&self, slot: usize) -> usize {
+        self.space(SLOTS) + slot
+    }
+
+    /// The words of a CPU.
+    pub fn area(&self, cpu: usize) -> Area {
+        let head = self.by_frame(SLOTS).next_multiple_of(ALIGN);
+        let mut area = Area { start: 0, columns: self.columns() };
+        let each = area.cell(SLOTS, 0).next_multiple_of(ALIGN);
+        area.start = head + cpu * each;
+        area
+    }
+
+    /// The first word of the frames' counts.
+    pub fn frames_start(&self) -> usize {
+        self.area(self.cpus().len()).start
+    }
+
+    /// The two words, accesses and misses, of a frame by its row and the node of who accesses.
+    pub fn frame_cell(&self, row: u64, node: usize) -> usize {
+        self.frames_start() + (row as usize * self.nodes() + node) * 2
+    }
+
+    /// The length of the file in bytes: a power of two, as a device's memory must be.
+    pub fn file_bytes(&self) -> u64 {
+        let frames = if self.per_frame { self.frames() } else { 0 };
+        let words = self.frame_cell(frames, 0);
+        (words * WORD_BYTES).next_power_of_two() as u64
+    }
+
+    /// The head of a file in which nothing was counted yet; counting is on.
+    pub fn head(&self) -> Vec<u8> {
+        let nodes = self.nodes();
+        let mut words = vec![MAGIC, VERSION, self.places.len() as u64, nodes as u64];
+        words.extend([self.memory.len() as u64, self.llc.bytes, self.llc.ways]);
+        words.push(u64::from(self.per_frame));
+        words.resize(FIXED, 0);
+        words[CONTROL.counting] = 1;
+        words.extend(self.places.iter().map(|node| node.map_or(EMPTY, u64::from)));
+        for part in &self.memory {
+            words.extend([part.first, part.count, u64::from(part.node)]);
+        }
+        let price = |from: usize, to: usize| self.price_ns.get(from)?.get(to).copied();
+        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
+        words.extend(pairs.map(|(from, to)| price(from, to).unwrap_or(0)));
+        words.into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads the shape from a file's head, of which `read` gives words by their place.
+    ///
+    /// # Errors
+    /// Those of `read`, and `InvalidData` if it is no such file.
+    pub fn read(mut read: impl FnMut(Range<usize>) -> Result<Vec<u64>>) -> Result<Self> {
+        let fixed = read(0..FIXED)?;
+        let [magic, version, places, nodes, memory, bytes, ways, per_frame] = fixed[..8] else {
+            return Err(garbage("a head that is too short"));
+        };
+        if magic != MAGIC || version != VERSION {
+            return Err(garbage("no counts, or those of another version of the lab"));
+        }
+        if places > LIST_MAX || memory > LIST_MAX || nodes > NODES_MAX {
+            return Err(garbage("a machine that is too large"));
+        }
+        let [places, nodes, memory] = [places, nodes, memory].map(|number| number as usize);
+        let lists = read(FIXED..FIXED + places + 3 * memory + nodes * nodes)?;
+        let (places, lists) = lists.split_at(places);
+        let (memory, price_ns) = lists.split_at(3 * memory);
+        let shape = Self {
+            places: places.iter().map(|&node| u32::try_from(node).ok()).collect(),
+            memory: memory.chunks_exact(3).map(frames).collect::<Result<_>>()?,
+            llc: Llc { bytes, ways },
+            price_ns: price_ns.chunks_exact(nodes.max(1)).map(<[u64]>::to_vec).collect(),
+            per_frame: per_frame == 1,
+        };
+        if shape.nodes() != nodes {
+            return Err(garbage("nodes that are not there"));
+        }
+        Ok(shape)
+    }
+}
+
+fn frames(words: &[u64]) -> Result<Frames> {
+    match (words, u32::try_from(words[2])) {
+        (&[first, count, _], Ok(node)) if first.max(count) < FRAMES_MAX => {
+            Ok(Frames { first, count, node })
+        }
+        _ => Err(garbage("memory that makes no sense")),
+    }
+}
+
+fn garbage(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("the file of counts holds {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(bytes: &[u8]) -> Vec<u64> {
+        let (words, rest) = bytes.as_chunks();
+        assert_eq!(rest, []);
+        words.iter().copied().map(u64::from_le_bytes).collect()
+    }
+
+    fn decoded(words: &[u64]) -> Result<Shape> {
+        Shape::read(|range| {
+            let found = words.get(range).map(<[u64]>::to_vec);
+            found.ok_or_else(|| ErrorKind::UnexpectedEof.into())
+        })
+    }
+
+    /// Two nodes, 0 and 2, the memory of the second in two parts; an empty place in the middle.
+    fn shape(per_frame: bool) -> Shape {
+        Shape {
+            places: vec![Some(0), None, Some(2)],
+            memory: vec![
+                Frames { first: 0, count: 512, node: 0 },
+                Frames { first: 512, count: 256, node: 2 },
+                Frames { first: 4096, count: 256, node: 2 },
+            ],
+            llc: Llc { bytes: 1 << 20, ways: 8 },
+            price_ns: vec![vec![0, 0, 7], vec![0; 3], vec![9, 0, 0]],
+            per_frame,
+        }
+    }
+
+    /// Goal: what the launcher writes is what the counter and the readers understand.
+    #[test]
+    fn a_head_is_read_as_it_was_written() {
+        for per_frame in [false, true] {
+            assert_eq!(decoded(&words(&shape(per_frame).head())).unwrap(), shape(per_frame));
+        }
+    }
+
+    /// Goal: no word has two meanings, and all lie within the file.
+    #[test]
+    fn areas_do_not_overlap() {
+        let shape = shape(true);
+        assert_eq!(shape.head().len(), shape.space(0) * WORD_BYTES);
+        assert!(shape.by_frame(SLOTS) <= shape.area(0).start);
+        // 256 slots of 3 nodes and one column more, two words each, behind 4 words.
+        assert_eq!(shape.area(0).counts().end - shape.area(0).start, 256 * 4 * 2 + 4);
+        assert!(shape.area(0).counts().end <= shape.area(1).start);
+        assert!(shape.area(1).counts().end <= shape.frames_start());
+        // 1024 frames, three nodes, two words.
+        let end = shape.frame_cell(1024, 0);
+        assert_eq!(end - shape.frames_start(), 1024 * 3 * 2);
+        assert!((end * WORD_BYTES) as u64 <= shape.file_bytes());
+        assert!(shape.file_bytes().is_power_of_two());
+    }
+
+    /// Goal: a frame is found where its node's memory goes on behind a hole, and not in the hole.
+    #[test]
+    fn frames_have_rows_across_holes() {
+        let rows = [0, 511, 512, 767, 768, 4095, 4096, 4351, 4352].map(|f| shape(true).row(f));
+        let expected = [
+            Some((0, 0)),
+            Some((511, 0)),
+            Some((512, 2)),
+            Some((767, 2)), // 512 + 256 - 1
+            None,
+            None,
+            Some((768, 2)),
+            Some((1023, 2)), // 512 + 256 + 256 - 1
+            None,
+        ];
+        assert_eq!(rows, expected);
+    }
+
+    /// Goal: any other file is refused, and none makes the reader fall over.
+    #[test]
+    fn garbage_is_refused() {
+        let good = words(&shape(true).head());
+        for (at, value) in [(0, 1), (1, 9), (2, 1 << 40), (3, 65), (3, 2), (4, 5000), (19, 1 << 63)]
+        {
+            let mut bad = good.clone();
+            bad[at] = value;
+            assert!(decoded(&bad).is_err(), "word {at} = {value}");
+        }
+        assert!(decoded(&good[..20]).is_err());
+    }
+
+    proptest! {
+        /// Goal: no head makes the reader panic, however wrong.
+        #[test]
+        fn any_word_may_be_wrong(at in 0..40_usize, value: u64) {
+            let mut head = words(&shape(true).head());
+            head[at % 30] = value;
+            let _ = decoded(&head);
+        }
+    }
+}
