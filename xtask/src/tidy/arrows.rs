@@ -108,6 +108,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "nodeward-lab",
         &["nodeward-model", "nodeward-lab-agent", "nodeward-lab-counts", "nodeward-scenario"],
     ),
+    (
+        "nodeward-compare",
+        &["nodeward-model", "nodeward-stage", "nodeward-lab-counts", "nodeward-lab"],
+    ),
     ("xtask", &[]),
 ];
 
