@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use nodeward_lab::{GuestFile, Lab};
 
-use crate::balancers::{Contender, Needs};
+use crate::balancers::{Contender, Program};
 
 /// The programs that every run needs.
 const ALWAYS: [&str; 2] = ["nodeward-stage", "nodeward-stream"];
@@ -29,12 +29,11 @@ impl Programs {
     pub fn files(&self, lab: &Lab, contender: &Contender) -> Result<Vec<GuestFile>> {
         let mut files =
             ALWAYS.map(|name| self.ours(name)).into_iter().collect::<Result<Vec<_>>>()?;
-        match contender.needs {
-            Needs::Nothing => {}
-            Needs::Ours(name) => files.push(self.ours(name)?),
-            Needs::Debian(package, program) => {
-                files.push(GuestFile::new(lab.package(package)?.join(program)));
-            }
+        for program in &contender.needs {
+            files.push(match program {
+                Program::Ours(name) => self.ours(name)?,
+                Program::Debian(package, path) => GuestFile::new(lab.package(package)?.join(path)),
+            });
         }
         Ok(files)
     }

@@ -40,11 +40,11 @@ fn of_tasks(counts: &Counts) -> Locality {
     tasks.map(|slot| counts.locality(slot)).fold(Locality::default(), |sum, one| sum + one)
 }
 
-/// The readings between two times, counted from the last one before the first.
+/// The readings between two times and the first one behind, counted from the last one before.
 pub fn track(readings: &[Reading], begin: Instant, end: Instant) -> Track {
     let after = readings.partition_point(|(at, _)| *at <= begin);
     let zero = after.checked_sub(1).map_or_else(Locality::default, |last| readings[last].1);
-    let until = readings.partition_point(|(at, _)| *at <= end + INTERVAL);
+    let until = readings.len().min(readings.partition_point(|(at, _)| *at < end) + 1);
     let sample = |(at, sum): &Reading| Sample {
         at_ms: at.duration_since(begin).as_millis() as u64,
         local: (sum.local - zero.local).misses,
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: what came before the run, and after it, is left out.
+    /// Goal: what came before the run, and after it, is left out; its very end is not.
     #[test]
     fn only_the_run_counts() {
         let start = Instant::now();
@@ -74,6 +74,8 @@ mod tests {
             Sample { at_ms: 50, local: 4, remote: 0 }, // less the 5 and 5 at 0
             Sample { at_ms: 250, local: 4, remote: 3 },
         ];
-        assert_eq!(track(&readings, ms(150), ms(450)).0, expected);
+        assert_eq!(track(&readings, ms(150), ms(390)).0, expected);
+        assert_eq!(track(&readings, ms(150), ms(9000)).0.len(), 3);
+        assert!(track(&[], ms(0), ms(1)).0.is_empty());
     }
 }

@@ -53,7 +53,8 @@ fn idle(row: &Row) -> Option<String> {
 
 fn failed(row: &Row) -> Option<String> {
     let Row { workload, balancer, failure, .. } = row;
-    Some(format!("{workload}, {balancer}: failed: {}", failure.as_ref()?))
+    let last = failure.as_ref()?.lines().last().unwrap_or_default();
+    Some(format!("{workload}, {balancer}: failed: {last}"))
 }
 
 fn disagreed(row: &Row) -> Option<String> {

@@ -56,6 +56,6 @@ pub struct Curtain {
     pub mismatches: u64,
     /// Pages that the balancer says it moved; none if it was not asked or does not say.
     pub told: Option<u64>,
-    /// What the balancer printed.
+    /// What the balancer printed, or wrote to its own log.
     pub log: String,
 }

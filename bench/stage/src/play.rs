@@ -42,6 +42,8 @@ pub struct Balancer {
     pub start: Vec<String>,
     /// What its processes are called; their CPU time is what it costs.
     pub process: String,
+    /// The file that it writes its log to; if empty, what it prints is its log.
+    pub log: String,
     /// What ends it after the run; if empty, SIGTERM to what was started.
     pub stop: Vec<String>,
     /// What tells how many pages it moved: prints JSON in which the numbers called `moved_pages`

@@ -1,7 +1,7 @@
 //! What balances: the kernel's switch, or a program.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,7 +33,8 @@ fn switch(value: &str) -> Result<()> {
 pub struct Balancing {
     balancer: Balancer,
     child: Option<Child>,
-    log: PathBuf,
+    /// What it prints.
+    out: PathBuf,
 }
 
 impl Balancing {
@@ -42,12 +43,12 @@ impl Balancing {
         if balancer.kernel {
             switch("1")?;
         }
-        let log = std::env::temp_dir().join(format!("balancer-{}.log", std::process::id()));
+        let out = std::env::temp_dir().join(format!("balancer-{}.log", std::process::id()));
         let child = match balancer.start.as_slice() {
             [] => None,
-            line => Some(spawn(&with_pids(line, pids), &log)?),
+            line => Some(spawn(&with_pids(line, pids), &out)?),
         };
-        Ok(Self { balancer: balancer.clone(), child, log })
+        Ok(Self { balancer: balancer.clone(), child, out })
     }
 
     /// Ends it; how many pages it says it moved, and what it printed.
@@ -60,7 +61,13 @@ impl Balancing {
             [] => None,
             line => Some(moved_pages(&json_of(line)?)),
         };
-        Ok((told, fs::read_to_string(&self.log).unwrap_or_default()))
+        Ok((told, self.log()))
+    }
+
+    /// What it printed, or wrote to a file of its own.
+    fn log(&self) -> String {
+        let named = Some(PathBuf::from(&self.balancer.log)).filter(|path| path.is_absolute());
+        fs::read_to_string(named.as_ref().unwrap_or(&self.out)).unwrap_or_default()
     }
 
     /// One that has ended before was in the background, or failed.
@@ -68,8 +75,7 @@ impl Balancing {
         let early = child.try_wait()?;
         let name = &self.balancer.name;
         if early.is_some_and(|status| !status.success()) {
-            let log = fs::read_to_string(&self.log).unwrap_or_default();
-            bail!("{name} ended too early; it said:\n{log}");
+            bail!("{name} ended too early; it said:\n{}", self.log());
         }
         match self.balancer.stop.as_slice() {
             [] if early.is_none() => kill_process(Pid::from_child(child), Signal::TERM)?,
@@ -84,11 +90,11 @@ impl Balancing {
     }
 }
 
-fn spawn(line: &[String], log: &PathBuf) -> Result<Child> {
+fn spawn(line: &[String], out: &Path) -> Result<Child> {
     for dir in DAEMONS_DIRS {
         fs::create_dir_all(dir).with_context(|| format!("cannot make {dir}"))?;
     }
-    let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let out = File::create(out).with_context(|| format!("cannot write {}", out.display()))?;
     let mut command = command(line)?;
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
     command.spawn().with_context(|| format!("cannot start `{}`", line.join(" ")))
@@ -168,7 +174,7 @@ mod tests {
     fn running(line: &str) -> Balancing {
         let child = Command::new("sh").args(["-c", line]).spawn().unwrap();
         let balancer = Balancer { name: "it".to_owned(), ..Balancer::default() };
-        Balancing { balancer, child: Some(child), log: "/nonexistent".into() }
+        Balancing { balancer, child: Some(child), out: "/nonexistent".into() }
     }
 
     /// Goal: one that stays is ended, one that went to the background is not missed, and one that

@@ -22,6 +22,9 @@ use balancing::Balancing;
 use cast::{Cast, Word};
 use gauge::Gauge;
 
+/// The time between the last access of the tasks' making ready and the first of their work, in
+/// which whoever counts accesses from outside can look.
+const QUIET: Duration = Duration::from_millis(400);
 /// How long tasks stay confined to the node that they begin on: time for all threads to begin.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -52,6 +55,7 @@ fn perform(play: &Play) -> Result<()> {
     balancing::switch_kernels_off()?;
     let mut cast = Cast::start(play)?;
     cast.await_ready()?;
+    thread::sleep(QUIET);
     let balancing = Balancing::start(&play.balancer, &cast.pids())?;
     let start = Instant::now();
     let gauge = Gauge::zero(&play.balancer.process, cast.pids());

@@ -31,11 +31,11 @@ pub struct Args {
     /// Nodes that the memory comes from, 2 MiB in turn; default: the node of the CPU in use
     ///
     /// Afterwards it is bound to no node, so that whoever balances may move it.
-    #[arg(long, value_name = "NODES", conflicts_with = "homes")]
+    #[arg(long, value_name = "NODES")]
     pub nodes: Option<Nodemask>,
 
     /// Place threads and memory by hand: the threads stay on the CPUs of these nodes, one each in
-    /// turn, and the memory of each comes from there
+    /// turn, and the memory of each comes from there, whatever --nodes says
     #[arg(long, value_name = "NODES")]
     pub homes: Option<Nodemask>,
 
@@ -77,7 +77,7 @@ mod tests {
             parsed("s --size 512MiB --threads 2 --part scattered --nodes 0,1 --wait").unwrap();
         assert_eq!((args.size, args.threads, args.part), (512 << 20, 2, Part::Scattered));
         assert_eq!(parsed("s --turn 2s --odd").unwrap().turn, Some(2_000_000_000));
-        for wrong in ["s --odd", "s --threads 0", "s --nodes 0 --homes 1"] {
+        for wrong in ["s --odd", "s --threads 0", "s --nodes ,"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }
