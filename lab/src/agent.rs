@@ -1,47 +1,92 @@
-//! Finds the guest's first process, and makes it where the lab runs from its sources.
+//! Finds what the lab brings into its machines, and makes it where the lab runs from its sources:
+//! the guest's first process, and the emulator's counter.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// The name of the program.
-const NAME: &str = "nodeward-lab-init";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The program: `$NODEWARD_LAB_INIT`, or built from the lab's sources, or beside this executable.
-pub fn locate() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os("NODEWARD_LAB_INIT") {
+/// One of the things that are built.
+struct Piece {
+    what: &'static str,
+    /// The variable that names one that is already built.
+    variable: &'static str,
+    /// Its sources, from those of the lab.
+    sources: &'static str,
+    /// The file's name.
+    file: &'static str,
+    /// What cargo is told to build.
+    target: &'static [&'static str],
+    flags: &'static str,
+}
+
+const INIT: Piece = Piece {
+    what: "the guest's first process",
+    variable: "NODEWARD_LAB_INIT",
+    sources: "agent",
+    file: "nodeward-lab-init",
+    target: &["--bin", "nodeward-lab-init"],
+    flags: "-Ctarget-feature=+crt-static",
+};
+
+const COUNTER: Piece = Piece {
+    what: "the counter",
+    variable: "NODEWARD_LAB_COUNTER",
+    sources: "counter",
+    file: "libnodeward_lab_counter.so",
+    target: &["--lib"],
+    flags: "",
+};
+
+/// The guest's first process: `$NODEWARD_LAB_INIT`, or built from the lab's sources, or beside this
+/// executable.
+pub fn init() -> Result<PathBuf> {
+    locate(&INIT)
+}
+
+/// The emulator's counter, in the same way; its variable is `$NODEWARD_LAB_COUNTER`.
+pub fn counter() -> Result<PathBuf> {
+    locate(&COUNTER)
+}
+
+fn locate(piece: &Piece) -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(piece.variable) {
         return Ok(path.into());
     }
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("agent");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(piece.sources);
     if sources.join("Cargo.toml").exists() {
-        return build(&sources).context("cannot build the guest's first process");
+        return build(piece, &sources).with_context(|| format!("cannot build {}", piece.what));
     }
-    let beside = std::env::current_exe()?.with_file_name(NAME);
+    let beside = std::env::current_exe()?.with_file_name(piece.file);
     match beside.exists() {
         true => Ok(beside),
-        false => bail!("no {NAME} beside this program: install it there, or set NODEWARD_LAB_INIT"),
+        false => bail!(
+            "no {} beside this program: install it there, or set {}",
+            piece.file,
+            piece.variable
+        ),
     }
 }
 
-/// Builds it, statically linked, in a target directory of its own: the outer build may hold its
-/// lock.
-fn build(sources: &Path) -> Result<PathBuf> {
+/// Builds it in a target directory of the lab's own: the outer build may hold its lock.
+fn build(piece: &Piece, sources: &Path) -> Result<PathBuf> {
     let target_dir = sources.join("../../target/lab-init");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--bin", NAME, "--target", TARGET])
+        .args(["build", "--quiet", "--release", "--target", TARGET])
+        .args(piece.target)
         .arg("--target-dir")
         .arg(&target_dir)
         .current_dir(sources)
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-Ctarget-feature=+crt-static")
+        .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", piece.flags)
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .output()
         .context("cannot run cargo")?;
     let told = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo build failed:\n{told}");
-    Ok(target_dir.join(TARGET).join("release").join(NAME))
+    Ok(target_dir.join(TARGET).join("release").join(piece.file))
 }

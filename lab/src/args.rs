@@ -1,9 +1,10 @@
 //! What can be said on the command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ArgGroup, Parser, Subcommand};
-use nodeward_lab::{GuestFile, Kernel};
+use nodeward_lab::{Count, GuestFile, Kernel};
 use nodeward_model::units::parse_duration_ns;
 
 /// Runs programs on machines with several memory nodes, under stock kernels, in an emulator.
@@ -26,7 +27,7 @@ user's cache directory).";
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Run a command in a guest
-    Run(Run),
+    Run(Box<Run>),
     /// List the machines that come with the lab
     Scenarios,
     /// List the kernels that are on disk
@@ -38,6 +39,17 @@ pub enum Verb {
     },
     /// Say whether the lab can run here, and if not, what to install
     Check,
+    /// Show the counts of a run, which may still go on
+    Counts {
+        /// What `run --counts` was told
+        file: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        /// Those of single frames
+        #[arg(long)]
+        frames: bool,
+    },
     /// Remove snapshots
     Clean {
         /// Remove kernels and all else that was fetched or made, too
@@ -52,6 +64,7 @@ pub enum Verb {
 Examples:
   nodeward-lab run -- numactl --hardware
   nodeward-lab run --scenario four-nodes-hole --file ./a.out -- a.out --size 1G
+  nodeward-lab run --count=price=100ns --file ./a.out -- a.out --size 1G
   nodeward-lab run --kernel newest -- 'grep . /sys/devices/system/node/node*/meminfo | head'")]
 pub struct Run {
     /// The machine: the name of one that comes with the lab, or the path of a TOML file
@@ -75,6 +88,14 @@ pub struct Run {
     /// Boot afresh instead of going on from a snapshot
     #[arg(long)]
     pub cold: bool,
+    /// Count accesses to memory, behind caches of this size and form, and with a miss at home of
+    /// this time: llc=1MiB,ways=8,price=100ns
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true,
+          default_missing_value = "")]
+    pub count: Option<Count>,
+    /// Keep the counts in a file, which `nodeward-lab counts` shows during and after the run
+    #[arg(long, value_name = "FILE", requires = "count")]
+    pub counts: Option<PathBuf>,
     /// The command: one word is a line for the guest's shell, more are a program and its arguments
     #[arg(last = true, required = true)]
     pub command: Vec<String>,

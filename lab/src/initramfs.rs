@@ -22,7 +22,7 @@ const TOOL_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 /// The archive for a kernel, made if it is not there yet. Its name changes with all that is in it.
 pub fn path(cache: &Cache, kernel: &Image) -> Result<PathBuf> {
     let tools = store::tools(cache)?;
-    let init = agent::locate()?;
+    let init = agent::init()?;
     let parts = [identity(&init)?, identity(&kernel.file)?, identity(&tools.join("bin/busybox"))?];
     let key = format!("{FORMAT}\n{}", parts.join("\n"));
     let path = cache.dir("initramfs")?.join(short_name(&key));

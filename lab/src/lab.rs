@@ -7,12 +7,13 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::cache::Cache;
+use crate::count::{self, Prepared};
 use crate::drivers;
 use crate::initramfs;
 use crate::kernel::Kernel;
 use crate::layout::Layout;
 use crate::qemu::{self, Machine, Memory};
-use crate::run::{self, Finished, Run, Sinks, TIMED_OUT};
+use crate::run::{self, Ended, Finished, Run, Sinks, TIMED_OUT};
 use crate::scenario::Scenario;
 use crate::snapshot::{self, Snapshot};
 use crate::store;
@@ -75,6 +76,11 @@ impl Lab {
         Ok(store::refresh(&self.cache, kernel)?.release)
     }
 
+    /// Whether runs can be counted here; says why not.
+    pub fn can_count(&self) -> Result<()> {
+        count::check_plugins()
+    }
+
     /// Removes snapshots that no run is using; with `all`, everything that was fetched or made.
     pub fn clean(&self, all: bool) -> Result<()> {
         snapshot::evict(&self.cache, 0)?;
@@ -88,22 +94,25 @@ impl Lab {
     pub fn run(&self, run: &Run) -> Result<Finished> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let sinks = Sinks { stdout: &mut stdout, stderr: &mut stderr };
-        let code = self.stream(run, sinks)?;
+        let Ended { code, counts } = self.stream(run, sinks)?;
         let timed_out = code.is_none();
-        Ok(Finished { code: code.unwrap_or(TIMED_OUT), timed_out, stdout, stderr })
+        Ok(Finished { code: code.unwrap_or(TIMED_OUT), timed_out, stdout, stderr, counts })
     }
 
-    /// Runs a command and passes on what it writes; its exit code, or `None` if its time was over.
-    pub fn stream(&self, run: &Run, mut sinks: Sinks) -> Result<Option<i32>> {
+    /// Runs a command and passes on what it writes.
+    pub fn stream(&self, run: &Run, mut sinks: Sinks) -> Result<Ended> {
         check_together(run)?;
         let kernel = store::kernel(&self.cache, &run.kernel)?;
         let initramfs = initramfs::path(&self.cache, &kernel)?;
+        let prepare = |count| Prepared::new(count, &run.scenario, &self.hypervisor);
+        let prepared = run.count.as_ref().map(prepare).transpose()?;
         let machine = Machine {
             scenario: &run.scenario,
             kernel: &kernel.file,
             initramfs: &initramfs,
             append: &run.append,
             memory: Memory::Private,
+            counted: prepared.as_ref().map(|prepared| &prepared.counted),
         };
         let (mut vm, snapshot) = self.start(&machine, run.cold)?;
         let ended = run::drive(&mut vm, run, &mut sinks);
@@ -111,7 +120,8 @@ impl Lab {
         if let Some(snapshot) = snapshot {
             snapshot.trim()?;
         }
-        ended
+        let code = ended?;
+        Ok(Ended { code, counts: prepared.map(|prepared| prepared.counts()).transpose()? })
     }
 
     fn start(&self, machine: &Machine, cold: bool) -> Result<(Vm, Option<Snapshot>)> {
@@ -158,7 +168,25 @@ fn hypervisor() -> Result<String> {
 /// # Panics
 /// Where `NODEWARD_LAB_REQUIRED=1` says that a test that cannot run has failed.
 pub fn for_test(kernel: &Kernel) -> Option<Lab> {
-    let lab = Lab::open().and_then(|lab| lab.prepare(kernel).map(|_| lab));
+    unless_missing(Lab::open().and_then(|lab| lab.prepare(kernel).map(|_| lab)))
+}
+
+/// As [`for_test`], for runs that are counted. A hypervisor that cannot count is no failure.
+///
+/// # Panics
+/// As there.
+pub fn for_counting_test(kernel: &Kernel) -> Option<Lab> {
+    let lab = for_test(kernel)?;
+    match lab.can_count() {
+        Ok(()) => Some(lab),
+        Err(why) => {
+            println!("skipped: {why:#}");
+            None
+        }
+    }
+}
+
+fn unless_missing(lab: Result<Lab>) -> Option<Lab> {
     match lab {
         Ok(lab) => Some(lab),
         Err(why) => {

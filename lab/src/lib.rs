@@ -16,6 +16,7 @@
 mod agent;
 mod apt;
 mod cache;
+mod count;
 mod cpio;
 mod drivers;
 mod initramfs;
@@ -35,8 +36,9 @@ mod unpack;
 mod vm;
 
 pub use cache::Cache;
+pub use count::Count;
 pub use kernel::Kernel;
-pub use lab::{Lab, for_test, scenario};
+pub use lab::{Lab, for_counting_test, for_test, scenario};
 pub use payload::GuestFile;
-pub use run::{Finished, Run, Sinks, TIMED_OUT};
+pub use run::{Ended, Finished, Run, Sinks, TIMED_OUT};
 pub use scenario::Scenario;

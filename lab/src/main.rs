@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod tables;
 mod verbs;
 
 use std::process::ExitCode;

@@ -25,7 +25,7 @@ const CPU_DEVICE: &str = "max-x86_64-cpu";
 const KERNEL_ARGUMENTS: &str =
     "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable nokaslr rdinit=/init";
 /// Above this many CPUs a thread each costs more than it gains: they wait for each other.
-const CPU_THREADS_MAX: u32 = 8;
+pub const CPU_THREADS_MAX: u32 = 8;
 /// The distance told for ids that no node has; nobody reads it.
 const DISTANCE_HOLE: u32 = 20;
 
@@ -53,6 +53,19 @@ pub struct Machine<'a> {
     pub append: &'a str,
     /// Where the memory lives.
     pub memory: Memory,
+    /// Who counts accesses, if anybody.
+    pub counted: Option<&'a Counted>,
+}
+
+/// A counter for a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// The plugin.
+    pub plugin: PathBuf,
+    /// The file that it writes; the guest sees it as the memory of a device.
+    pub file: PathBuf,
+    /// The length of the file.
+    pub bytes: u64,
 }
 
 /// The file of one node's memory inside a snapshot's directory.
@@ -73,6 +86,9 @@ pub fn arguments(machine: &Machine) -> Result<Vec<OsString>> {
     distances(&mut line, machine.scenario);
     boot(&mut line, machine);
     wires(&mut line);
+    if let Some(counted) = machine.counted {
+        counter(&mut line, counted);
+    }
     if matches!(machine.memory, Memory::Restored(_)) {
         line.words("-incoming defer");
     }
@@ -198,6 +214,18 @@ fn wires(line: &mut Line) {
     line.add("-device", "vmgenid,guid=auto");
 }
 
+/// Comes last, so that all else is as in a machine that is not counted: both start from the same
+/// snapshot.
+fn counter(line: &mut Line, counted: &Counted) {
+    let mut plugin = joined(String::new(), &counted.plugin);
+    plugin.push(joined(",counts=".to_owned(), &counted.file));
+    line.add("-plugin", plugin);
+    let bytes = counted.bytes;
+    let start = format!("memory-backend-file,id=counts,size={bytes},share=on,mem-path=");
+    line.add("-object", joined(start, &counted.file));
+    line.add("-device", "ivshmem-plain,memdev=counts,master=on");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,7 +234,9 @@ mod tests {
     fn options(name: &str, memory: Memory, words: &[&str]) -> String {
         let scenario = Scenario::find(name).unwrap();
         let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
-        let machine = Machine { scenario: &scenario, kernel, initramfs, append: "more=1", memory };
+        let append = "more=1";
+        let counted = None;
+        let machine = Machine { scenario: &scenario, kernel, initramfs, append, memory, counted };
         let arguments = arguments(&machine).unwrap();
         let text = arguments.join(&OsString::from(" ")).into_string().unwrap();
         let lines = text.split(" -").filter(|line| words.iter().any(|w| line.starts_with(w)));
@@ -257,6 +287,27 @@ mod tests {
             told,
             "numa dist,src=0,dst=1,val=20\nnuma dist,src=0,dst=2,val=30\n\
              numa dist,src=2,dst=0,val=35\nnuma dist,src=2,dst=1,val=25"
+        );
+    }
+
+    /// Goal: a counted machine is the same machine with more at the end.
+    #[test]
+    fn a_counter_comes_last() {
+        let scenario = Scenario::find("two-nodes").unwrap();
+        let counted = Counted { plugin: "/p,q".into(), file: "/c".into(), bytes: 1 << 20 };
+        let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
+        let (append, memory) = ("", Memory::Private);
+        let plain =
+            Machine { scenario: &scenario, kernel, initramfs, append, memory, counted: None };
+        let with = Machine { counted: Some(&counted), ..plain.clone() };
+        let (plain, with) = (arguments(&plain).unwrap(), arguments(&with).unwrap());
+        assert_eq!(with[..plain.len()], plain);
+        let more = with[plain.len()..].join(&OsString::from(" ")).into_string().unwrap();
+        assert_eq!(
+            more,
+            "-plugin /p,,q,counts=/c \
+             -object memory-backend-file,id=counts,size=1048576,share=on,mem-path=/c \
+             -device ivshmem-plain,memdev=counts,master=on"
         );
     }
 

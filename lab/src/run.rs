@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nodeward_lab_agent::wire::{Frame, Request};
+use nodeward_lab_counts::Counts;
 
+use crate::count::Count;
 use crate::kernel::Kernel;
 use crate::payload::{self, GuestFile};
 use crate::scenario::Scenario;
@@ -35,6 +37,8 @@ pub struct Run {
     pub append: String,
     /// Boot afresh, even where a snapshot could be had.
     pub cold: bool,
+    /// Count accesses to memory.
+    pub count: Option<Count>,
 }
 
 impl Run {
@@ -49,6 +53,7 @@ impl Run {
             timeout: Duration::from_secs(60),
             append: String::new(),
             cold: false,
+            count: None,
         }
     }
 
@@ -69,6 +74,17 @@ pub struct Finished {
     pub stdout: Vec<u8>,
     /// What it wrote to its standard error.
     pub stderr: Vec<u8>,
+    /// What was counted, of a run that was.
+    pub counts: Option<Counts>,
+}
+
+/// How a command ended whose output went elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code, or `None` if its time was over.
+    pub code: Option<i32>,
+    /// What was counted, of a run that was.
+    pub counts: Option<Counts>,
 }
 
 /// Where a command's output goes while it runs.

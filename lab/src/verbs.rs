@@ -1,12 +1,15 @@
 //! What the lab's verbs do.
 
 use std::io;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use nodeward_lab::scenario::SMALL;
-use nodeward_lab::{Kernel, Lab, Run, Scenario, Sinks};
+use nodeward_lab::{Count, Kernel, Lab, Run, Scenario, Sinks};
+use nodeward_lab_counts::Reader;
 
 use crate::args::{self, Args, Verb};
+use crate::tables;
 
 /// What a run that was cut off ends with.
 const TIMED_OUT: u8 = 124;
@@ -14,11 +17,12 @@ const TIMED_OUT: u8 = 124;
 /// Does what was asked; the exit code.
 pub fn perform(args: Args) -> Result<u8> {
     match args.verb {
-        Verb::Run(run) => return self::run(run),
+        Verb::Run(run) => return self::run(*run),
         Verb::Scenarios => scenarios()?,
         Verb::Kernels => kernels()?,
         Verb::Fetch { kernels } => fetch(&kernels)?,
         Verb::Check => check()?,
+        Verb::Counts { file, json, frames } => counts(&file, json, frames)?,
         Verb::Clean { all } => Lab::open()?.clean(all)?,
     }
     Ok(0)
@@ -38,9 +42,14 @@ fn run(args: args::Run) -> Result<u8> {
         timeout: args.timeout,
         append: args.append,
         cold: args.cold,
+        count: args.count.map(|count| Count { file: args.counts, ..count }),
     };
     let sinks = Sinks { stdout: &mut io::stdout(), stderr: &mut io::stderr() };
-    match Lab::open()?.stream(&run, sinks)? {
+    let ended = Lab::open()?.stream(&run, sinks)?;
+    if let Some(counts) = &ended.counts {
+        eprint!("{}", tables::of_slots(counts));
+    }
+    match ended.code {
         Some(code) => u8::try_from(code).context("the guest's exit code is beyond 255"),
         None => {
             eprintln!("nodeward-lab: ended after {:?}: see --timeout", run.timeout);
@@ -70,6 +79,17 @@ fn fetch(kernels: &[Kernel]) -> Result<()> {
     let kernels = if kernels.is_empty() { &Kernel::DEBIAN } else { kernels };
     for kernel in kernels {
         println!("{:8} {}", kernel.to_string(), lab.refresh(kernel)?);
+    }
+    Ok(())
+}
+
+fn counts(file: &Path, json: bool, frames: bool) -> Result<()> {
+    let reader = Reader::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match (frames, json) {
+        (false, false) => print!("{}", tables::of_slots(&reader.now()?)),
+        (false, true) => println!("{}", serde_json::to_string(&reader.now()?)?),
+        (true, false) => print!("{}", tables::of_frames(&reader.frames()?)),
+        (true, true) => println!("{}", serde_json::to_string(&reader.frames()?)?),
     }
     Ok(())
 }

@@ -42,8 +42,9 @@ pub struct Args {
     #[arg(long, default_value = "1MiB", value_parser = parse_bytes)]
     llc: u64,
 
-    /// How long a CPU waits for a line of another node's memory beyond one at home
-    #[arg(long, default_value = "200ns", value_parser = parse_duration_ns)]
+    /// How long a miss takes at home on the machine that is meant; one from afar takes longer by the
+    /// distance, and the CPU waits for the difference
+    #[arg(long, default_value = "150ns", value_parser = parse_duration_ns)]
     price: u64,
 
     /// Print every run and all that was seen in its course, for programs

@@ -17,7 +17,7 @@ pub fn page(settings: &Settings, table: &Table, command: &str) -> String {
     let mut page = format!("{HEAD}\n    {command}\n\n");
     let _ = writeln!(
         page,
-        "Kernel {}; {} repeats; {} and {} passes to a process; caches of {}; a remote miss {}.\n",
+        "Kernel {}; {} repeats; {} and {} passes to a process; caches of {}; a miss at home {}.\n",
         settings.kernel,
         settings.repeats,
         show_bytes(settings.size_bytes),

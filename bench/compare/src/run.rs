@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nodeward_lab::{Lab, Run, Scenario, Sinks};
+use nodeward_lab::{Count, Lab, Run, Scenario, Sinks};
 use nodeward_stage::{Curtain, Line, Look, Play};
 use serde::Serialize;
 
@@ -23,6 +23,8 @@ use crate::workloads::Workload;
 const SCENARIO: &str = "two-nodes";
 /// The time between two looks at the guest's counters, in milliseconds.
 const LOOK_MS: u64 = 500;
+/// Where the counts are kept during a run.
+const SHARED_MEMORY: &str = "/dev/shm";
 /// After so long something is wrong.
 const TIMEOUT: Duration = Duration::from_secs(900);
 
@@ -60,13 +62,18 @@ pub fn perform(
         balancer: contender.balancer.clone(),
         look_ms: LOOK_MS,
     };
-    let counts = tempfile::Builder::new().prefix("nodeward-counts").tempdir_in("/dev/shm")?;
-    let counts = counts.path().join("counts");
+    let counts = tempfile::NamedTempFile::new_in(SHARED_MEMORY)?.into_temp_path();
     let command = ["nodeward-stage".to_owned(), serde_json::to_string(&play)?];
     let run = Run {
         kernel: settings.kernel.clone(),
         files: programs.files(lab, contender)?,
         timeout: TIMEOUT,
+        count: Some(Count {
+            llc_bytes: settings.llc_bytes,
+            price_ns: settings.price_ns,
+            file: Some(counts.to_path_buf()),
+            ..Count::default()
+        }),
         ..Run::new(Scenario::find(SCENARIO)?, command)
     };
     let (heard, readings) = attend(lab, &run, &counts)?;
@@ -91,7 +98,7 @@ fn attend(lab: &Lab, run: &Run, counts: &Path) -> Result<(Said, Vec<Reading>)> {
         (ended, readings.join())
     });
     let told = String::from_utf8_lossy(&words);
-    let code = ended?.with_context(|| format!("not done after {TIMEOUT:?}: {told}"))?;
+    let code = ended?.code.with_context(|| format!("not done after {TIMEOUT:?}: {told}"))?;
     ensure!(code == 0, "the guest says: {}", told.trim());
     Ok((lines.heard, readings.unwrap_or_default()))
 }

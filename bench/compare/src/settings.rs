@@ -22,6 +22,7 @@ pub struct Settings {
     pub kernel: Kernel,
     /// The size of each node's last-level cache, in bytes.
     pub llc_bytes: u64,
-    /// What a miss costs in memory of another node beyond one at home, in nanoseconds.
+    /// What a miss takes at home on the machine that is meant, in nanoseconds. One in memory of
+    /// another node takes longer by the distance, and that is waited for.
     pub price_ns: u64,
 }

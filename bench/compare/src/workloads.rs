@@ -32,8 +32,13 @@ struct Size {
 impl Workload {
     /// Its tasks, with so much memory in a process, gone through so often. Other workloads than the
     /// first go through more memory or less in a pass, and so do that more or less often.
+    /// Each is counted in a slot of its own.
     pub fn tasks(&self, bytes: u64, passes: u64) -> Vec<Task> {
-        (self.tasks)(Size { bytes, passes })
+        let mut tasks = (self.tasks)(Size { bytes, passes });
+        for (slot, task) in (1..).zip(&mut tasks) {
+            task.command.extend(words(&format!("--slot {slot}")));
+        }
+        tasks
     }
 }
 

@@ -4,7 +4,7 @@
 use nodeward_compare::{
     Contender, Outcome, Programs, Settings, Workload, contenders, perform, workloads,
 };
-use nodeward_lab::{Kernel, Lab, for_test};
+use nodeward_lab::{Kernel, Lab, for_counting_test};
 
 const SIZE: u64 = 16 << 20;
 const PASSES: u64 = 8;
@@ -47,7 +47,7 @@ fn runs(lab: &Lab, programs: &Programs, settings: &Settings) -> Vec<Outcome> {
 
 #[test]
 fn counts_are_what_was_done() {
-    let Some(lab) = for_test(&Kernel::V6_12) else { return };
+    let Some(lab) = for_counting_test(&Kernel::V6_12) else { return };
     let Some(programs) = programs() else { return };
     let runs = runs(&lab, &programs, &settings());
     let [nothing, kernel, hand] = runs.as_slice() else { panic!("three runs") };

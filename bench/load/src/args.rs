@@ -83,6 +83,10 @@ pub struct Args {
     #[arg(long)]
     pub seconds: Option<f64>,
 
+    /// Be counted in this slot, on a machine of the lab that counts accesses; its children are not
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..64))]
+    pub slot: Option<u8>,
+
     /// Where the files for --kind file and page-cache are made; default: $TMPDIR or /tmp
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,

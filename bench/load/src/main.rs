@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use nodeward_lab_counts::mark::{Mark, mark};
 use nodeward_linux::{own, policy};
 use nodeward_proof::StallsReport;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -48,6 +49,13 @@ fn main() -> ExitCode {
 
 /// Returns how many mismatches there were.
 fn run(args: &Args) -> Result<u64> {
+    args.slot.inspect(|&slot| mark(Mark::Attach(slot)));
+    let ran = run_all(args);
+    args.slot.inspect(|&slot| mark(Mark::Detach(slot)));
+    ran
+}
+
+fn run_all(args: &Args) -> Result<u64> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;

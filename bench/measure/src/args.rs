@@ -35,6 +35,21 @@ pub enum What {
     Loops(Loops),
     /// What the ledger costs a move, in percent of its time, and how far off an undo ends
     Ledger(Ledger),
+    /// Print which pages of a process the lab has counted, for `nodeward move PID --hot FILE`
+    ///
+    /// Lines of address, accessing node and misses: for a machine of the lab that counts
+    /// (`nodeward-lab run --count`), and a process whose slot is counted by frames.
+    Counts(Counts),
+}
+
+/// Options of `counts`.
+#[derive(Clone, Debug, Group)]
+pub struct Counts {
+    /// The process
+    pub pid: u32,
+    /// Count accesses, those that the cache answered, too
+    #[arg(long)]
+    pub accesses: bool,
 }
 
 /// The process whose memory is moved.

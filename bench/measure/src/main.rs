@@ -8,6 +8,7 @@
 
 mod args;
 mod commands;
+mod counts;
 mod exchange;
 mod ledger;
 mod list;
@@ -30,7 +31,7 @@ use args::{Args, What};
 fn main() -> ExitCode {
     match run(&Args::parse().what) {
         Ok(record) => {
-            println!("{record}");
+            record.inspect(|record| println!("{record}"));
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -40,8 +41,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(what: &What) -> Result<Value> {
-    match what {
+/// Does what was asked for; the record of what was measured, if anything was.
+fn run(what: &What) -> Result<Option<Value>> {
+    let record = match what {
         What::Speed(options) => speed::measure(options),
         What::Stall(options) => stall::measure(options),
         What::Topology(options) => topology::measure(options),
@@ -49,5 +51,7 @@ fn run(what: &What) -> Result<Value> {
         What::List(options) => list::measure(options),
         What::Loops(options) => loops::measure(options),
         What::Ledger(options) => ledger::measure(options),
-    }
+        What::Counts(options) => return counts::print(options).map(|()| None),
+    };
+    record.map(Some)
 }

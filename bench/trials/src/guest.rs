@@ -7,6 +7,8 @@ use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_setaffinity};
+
 use crate::Skipped;
 
 /// The user without privileges that cases run programs as.
@@ -57,6 +59,13 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub fn run(program: &str, arguments: &[&str]) {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).status();
     assert!(status.is_ok_and(|status| status.success()), "{program} {arguments:?}");
+}
+
+/// Keeps this thread, and processes that it starts, on some CPUs.
+pub fn run_on(cpus: &[usize]) {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    sched_setaffinity(None, &set).expect("the CPUs are ours");
 }
 
 /// Loads the drivers that came along: of swap and of disks.

@@ -2,14 +2,19 @@
 //! file while the machine runs, or afterwards.
 //!
 //! The counter (`nodeward-lab-counter`) writes it, the host reads it as a file, a program inside
-//! the machine as the memory of a device.
+//! the machine as the memory of a device. Programs speak to the counter by [marks](mark::Mark).
 
 mod counts;
+mod guest;
+pub mod mark;
 mod reader;
 mod shape;
+#[allow(unsafe_code, reason = "the room for memory that the emulator writes, and for marks")]
+mod sys;
 
 pub use counts::{Cell, Counts, FrameCount, Locality, SlotCounts};
 pub use reader::{FileWords, Reader, Words};
 pub use shape::{
     Area, CHOSEN, CONTROL, Control, FRAME_BYTES, Frames, Llc, SLOTS, Shape, WORD_BYTES,
 };
+pub use sys::MappedWords;

@@ -96,14 +96,33 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-swarm",
         ],
     ),
-    ("nodeward-load", &["nodeward-model", "nodeward-linux", "nodeward-proof"]),
+    (
+        "nodeward-load",
+        &["nodeward-model", "nodeward-lab-counts", "nodeward-linux", "nodeward-proof"],
+    ),
     (
         "nodeward-trials",
-        &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-pager"],
+        &[
+            "nodeward-model",
+            "nodeward-lab-counts",
+            "nodeward-machine",
+            "nodeward-linux",
+            "nodeward-pager",
+        ],
     ),
-    ("nodeward-bench", &["nodeward-model", "nodeward-machine", "nodeward-linux", "nodeward-proof"]),
-    ("nodeward-stage", &["nodeward-model", "nodeward-linux"]),
+    (
+        "nodeward-bench",
+        &[
+            "nodeward-model",
+            "nodeward-lab-counts",
+            "nodeward-machine",
+            "nodeward-linux",
+            "nodeward-proof",
+        ],
+    ),
+    ("nodeward-stage", &["nodeward-model", "nodeward-lab-counts", "nodeward-linux"]),
     ("nodeward-lab-agent", &[]),
+    ("nodeward-lab-counter", &["nodeward-lab-counts"]),
     (
         "nodeward-lab",
         &["nodeward-model", "nodeward-lab-agent", "nodeward-lab-counts", "nodeward-scenario"],

@@ -3,10 +3,9 @@
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{NodeId, Pid, Place, Range};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 
-use crate::guest::write;
+use crate::guest::{run_on, write};
 use crate::load::Load;
 use crate::nodeward::{Finished, move_load, nodeward, reasons};
 use crate::{Body, Ran, Skipped};
@@ -107,13 +106,6 @@ fn busy_in_the_middle() -> [Load; 2] {
     let neighbour = Load::start("--node 1 --size 1MiB");
     run_on(&[0, 1]);
     [load, neighbour]
-}
-
-/// Keeps this thread, and processes that it starts, on some CPUs.
-fn run_on(cpus: &[usize]) {
-    let mut set = CpuSet::new();
-    cpus.iter().for_each(|&cpu| set.set(cpu));
-    sched_setaffinity(None, &set).expect("the CPUs are ours");
 }
 
 /// Pages of the middle on node 1, and of the rest.

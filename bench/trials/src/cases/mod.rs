@@ -2,6 +2,7 @@
 
 mod choice;
 mod conformance;
+mod counted;
 mod drop_in;
 mod ends;
 mod exchange;
@@ -22,7 +23,7 @@ mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 19] = [
+const ALL: [&[(&str, Body)]; 20] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -42,6 +43,7 @@ const ALL: [&[(&str, Body)]; 19] = [
     &pager::CASES,
     &pager_ways::CASES,
     &pool::CASES,
+    &counted::CASES,
 ];
 
 /// The case of a name.

@@ -39,6 +39,10 @@ pub struct Args {
     #[arg(long, value_name = "NODES")]
     pub homes: Option<Nodemask>,
 
+    /// Have the lab's counter count the work in this slot
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..64))]
+    pub slot: Option<u8>,
+
     /// Begin when a line comes on standard input
     #[arg(long)]
     pub wait: bool,

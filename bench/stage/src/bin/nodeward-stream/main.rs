@@ -13,6 +13,7 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Parser;
+use nodeward_lab_counts::mark::{Mark, mark};
 use nodeward_linux::own::{self, Area, Backing};
 use nodeward_linux::policy;
 use nodeward_model::{NodeId, Nodemask};
@@ -50,7 +51,9 @@ fn run(args: &Args) -> Result<u64> {
     if args.wait {
         io::stdin().read_line(&mut String::new()).context("nobody said when to begin")?;
     }
+    args.slot.inspect(|&slot| mark(Mark::Attach(slot)));
     let mismatches = work(args, &pages)?;
+    args.slot.inspect(|&slot| mark(Mark::Detach(slot)));
     print(&json!({ "done": true, "mismatches": mismatches }));
     Ok(mismatches)
 }

@@ -1,0 +1,54 @@
+//! The lab's counts of frames, as a file of counts of pages: what the counters of a machine that
+//! has some would tell.
+
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write, stdout};
+
+use anyhow::{Context, Result};
+use nodeward_lab_counts::{Cell, Reader};
+use nodeward_linux::Linux;
+use nodeward_machine::{Machine, Process};
+use nodeward_model::Pid;
+
+use crate::args::Counts;
+
+/// Prints a line `ADDRESS NODE COUNT` for each page of a process and node that accessed it.
+pub fn print(options: &Counts) -> Result<()> {
+    let reader = Reader::of_this_machine().context("cannot read counts: see nodeward-lab run")?;
+    let frames = reader.frames()?;
+    let counts: BTreeMap<u64, Vec<Cell>> =
+        frames.into_iter().map(|count| (count.frame, count.by)).collect();
+    let linux = Linux::open();
+    let process = linux.hold(Pid::new(options.pid)?)?;
+    let count = |cell: &Cell| if options.accesses { cell.accesses } else { cell.misses };
+    let mut out = BufWriter::new(stdout().lock());
+    each_page(&*process, linux.page_bytes(), |address, frame| {
+        for (node, cell) in counts.get(&frame).into_iter().flatten().enumerate() {
+            if count(cell) > 0 {
+                writeln!(out, "{address:x} {node} {}", count(cell))?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(out.flush()?)
+}
+
+/// Calls with the address and the frame of each page that is in memory.
+fn each_page(
+    process: &dyn Process,
+    page_bytes: u64,
+    mut look: impl FnMut(u64, u64) -> Result<()>,
+) -> Result<()> {
+    let mut frames = Vec::new();
+    for mapping in process.mappings()? {
+        for range in process.populated(mapping.range)? {
+            frames.clear();
+            process.frames(range, &mut frames)?;
+            let pages = (range.start..).step_by(usize::try_from(page_bytes)?);
+            for (address, frame) in pages.zip(&frames) {
+                frame.map_or(Ok(()), |frame| look(address, frame))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,500 @@
+//! The counter: what happens on an access, and on the few other events.
+//!
+//! What belongs to a CPU is changed by its thread alone; it is made of atomic numbers only because
+//! the compiler cannot know that. The exceptions are the CPU's state, which a mark on any CPU
+//! unsettles, and what is under the lock.
+
+use std::fs::File;
+use std::io::{Error, Result};
+use std::path::Path;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Mutex, PoisonError};
+
+use nodeward_lab_counts::mark::Mark;
+use nodeward_lab_counts::{Area, CONTROL, MappedWords, Reader, SLOTS, Shape, WORD_BYTES};
+use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::llc::Llc;
+use crate::places::{Place, Places, Telling, is_frame};
+use crate::price::Debt;
+use crate::spaces::Spaces;
+use crate::translations::Translations;
+
+/// Addresses of programs are below this.
+const PROGRAMS_END: u64 = 1 << 47;
+/// A root of page tables in CR3, without what else stands there.
+const ROOT: u64 = 0x000f_ffff_ffff_f000;
+const LINE_BITS: u32 = 6;
+const LINES_IN_FRAME: u64 = 64;
+
+/// A CPU's state is the slot of its address space, perhaps with this bit, or one of those below.
+const BY_FRAME: u32 = 1 << 8;
+/// Before it counts again, the CPU has to find out what its state is.
+const UNSETTLED: u32 = 1 << 16;
+/// It is finding out.
+const SETTLING: u32 = 2 << 16;
+/// It does not count.
+const OFF: u32 = 3 << 16;
+
+/// All that is known of a machine that runs.
+#[derive(Debug)]
+pub struct Counter {
+    file: File,
+    words: MappedWords,
+    shape: Shape,
+    frames_start: usize,
+    places: Places,
+    cpus: Vec<Option<Cpu>>,
+    /// By node.
+    caches: Vec<Llc>,
+    /// For changes of the table of address spaces, and of the control words.
+    changes: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Cpu {
+    node: usize,
+    area: Area,
+    state: AtomicU32,
+    /// CR3, or 0 if it was not yet seen.
+    space: AtomicU64,
+    /// Whether CR3 changed since it was seen.
+    switched: AtomicBool,
+    translations: Translations,
+    /// A line that is accessed again at once is not looked for: the CPU has it still.
+    last_line: AtomicU64,
+    /// What a miss costs, by column.
+    price_ns: Vec<u64>,
+    debt: Debt,
+}
+
+impl Cpu {
+    fn new(shape: &Shape, number: usize, node: u32) -> Self {
+        let node = node as usize;
+        let mut price_ns = shape.price_ns.get(node).cloned().unwrap_or_default();
+        price_ns.resize(shape.columns(), 0);
+        Self {
+            node,
+            area: shape.area(number),
+            state: AtomicU32::new(UNSETTLED),
+            space: AtomicU64::new(0),
+            switched: AtomicBool::new(true),
+            translations: Translations::new(),
+            last_line: AtomicU64::new(u64::MAX),
+            price_ns,
+            debt: Debt::default(),
+        }
+    }
+}
+
+impl Counter {
+    /// Takes a prepared file; `interface` is the version of the emulator's.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn open(path: &Path, telling: Telling, interface: u64) -> Result<Self> {
+        let shape = Reader::open(path)?.shape().clone();
+        let file = File::options().read(true).write(true).open(path)?;
+        let bytes = shape.file_bytes();
+        if file.metadata()?.len() < bytes {
+            return Err(Error::other("the file of counts is too short"));
+        }
+        let words = MappedWords::map(&file, usize::try_from(bytes).map_err(Error::other)?, true)?;
+        let mut number = 0..;
+        let mut cpu = |node: &Option<u32>| {
+            let node = (*node)?;
+            Some(Cpu::new(&shape, number.next()?, node))
+        };
+        let cpus = shape.places.iter().map(&mut cpu).collect();
+        let counter = Self {
+            file,
+            frames_start: shape.frames_start(),
+            places: Places::new(&shape, telling),
+            cpus,
+            caches: (0..shape.nodes()).map(|_| Llc::new(shape.llc)).collect(),
+            changes: Mutex::new(()),
+            words,
+            shape,
+        };
+        counter.word(CONTROL.writer).store(interface, Release);
+        Ok(counter)
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        &self.words.all()[at]
+    }
+
+    /// Adds to a word that no other thread changes.
+    fn add(&self, at: usize, count: u64) {
+        let word = self.word(at);
+        word.store(word.load(Relaxed) + count, Relaxed);
+    }
+
+    fn spaces(&self) -> Spaces<'_> {
+        Spaces(&self.words.all()[self.shape.space(0)..self.shape.space(SLOTS)])
+    }
+
+    fn cpu(&self, place: usize) -> Option<&Cpu> {
+        self.cpus.get(place)?.as_ref()
+    }
+
+    /// A program accesses memory; `ask` asks the emulator for the physical address.
+    pub fn access(&self, place: usize, address: u64, ask: impl FnOnce() -> Option<u64>) {
+        let Some(cpu) = self.cpu(place) else { return };
+        let mut state = cpu.state.load(Acquire);
+        if state == UNSETTLED {
+            state = self.settle(cpu);
+        }
+        if state >= UNSETTLED || address >= PROGRAMS_END {
+            return;
+        }
+        let asked = || {
+            self.add(cpu.area.asked(), 1);
+            ask().map(|physical| self.places.of(physical))
+        };
+        let Some(place) = cpu.translations.place(address, asked) else { return };
+        let cell = cpu.area.cell((state % BY_FRAME) as usize, place.column);
+        self.add(cell, 1);
+        let missed = self.misses(cpu, place, address);
+        if missed {
+            self.add(cell + 1, 1);
+        }
+        if state & BY_FRAME != 0 && is_frame(place.row) {
+            self.count_frame(cpu.node, place.row, missed);
+        }
+    }
+
+    /// Looks in the cache; a miss is paid for.
+    fn misses(&self, cpu: &Cpu, place: Place, address: u64) -> bool {
+        let line = place.row * LINES_IN_FRAME + (address >> LINE_BITS) % LINES_IN_FRAME;
+        if cpu.last_line.load(Relaxed) == line {
+            return false;
+        }
+        cpu.last_line.store(line, Relaxed);
+        if self.caches[cpu.node].hit(line) {
+            return false;
+        }
+        let price_ns = cpu.price_ns[place.column];
+        if price_ns > 0
+            && let Some(held_ns) = cpu.debt.charge(price_ns)
+        {
+            self.add(cpu.area.held_ns(), held_ns);
+        }
+        true
+    }
+
+    /// Several CPUs of a node may count the same frame.
+    fn count_frame(&self, node: usize, row: u64, missed: bool) {
+        let at = self.frames_start + (row as usize * self.caches.len() + node) * 2;
+        self.word(at).fetch_add(1, Relaxed);
+        if missed {
+            self.word(at + 1).fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Finds out what a CPU is to do: its state. It may be unsettled again meanwhile.
+    #[cold]
+    fn settle(&self, cpu: &Cpu) -> u32 {
+        loop {
+            cpu.state.store(SETTLING, Release);
+            let state = {
+                let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+                self.renew(cpu);
+                self.state_of(cpu)
+            };
+            if cpu.state.compare_exchange(SETTLING, state, AcqRel, Acquire).is_ok() {
+                return state;
+            }
+        }
+    }
+
+    fn state_of(&self, cpu: &Cpu) -> u32 {
+        if self.word(CONTROL.counting).load(Relaxed) == 0 {
+            return OFF;
+        }
+        let slot = self.spaces().slot_of(cpu.space.load(Relaxed));
+        let by_frame =
+            self.shape.per_frame && self.word(self.shape.by_frame(slot)).load(Relaxed) == 1;
+        slot as u32 | if by_frame { BY_FRAME } else { 0 }
+    }
+
+    /// Sets a CPU's counts to zero if they are from before the last zeroing.
+    fn renew(&self, cpu: &Cpu) {
+        let epoch = self.word(CONTROL.epoch).load(Relaxed);
+        if self.word(cpu.area.start).load(Relaxed) != epoch {
+            self.words.all()[cpu.area.counts()].iter().for_each(|word| word.store(0, Relaxed));
+            self.word(cpu.area.start).store(epoch, Release);
+        }
+    }
+
+    /// A CPU drops translations.
+    pub fn dropped(&self, place: usize) {
+        if let Some(cpu) = self.cpu(place) {
+            cpu.translations.drop_all();
+        }
+    }
+
+    /// A CPU changes CR3.
+    pub fn switched(&self, place: usize) {
+        if let Some(cpu) = self.cpu(place) {
+            cpu.translations.drop_all();
+            cpu.switched.store(true, Relaxed);
+        }
+    }
+
+    /// A CPU leaves the kernel, perhaps for another address space; `cr3` reads that register.
+    pub fn leaving(&self, place: usize, cr3: impl FnOnce() -> Option<u64>) {
+        let Some(cpu) = self.cpu(place) else { return };
+        if cpu.switched.load(Relaxed)
+            && let Some(cr3) = cr3()
+        {
+            cpu.switched.store(false, Relaxed);
+            if cpu.space.swap(cr3 & ROOT, Relaxed) != cr3 & ROOT {
+                cpu.state.store(UNSETTLED, Release);
+            }
+        }
+    }
+
+    /// A program on a CPU asks for something; `cr3` reads that register.
+    pub fn marked(&self, place: usize, mark: Mark, cr3: impl FnOnce() -> Option<u64>) {
+        let Some(cpu) = self.cpu(place) else { return };
+        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        match mark {
+            Mark::Start => self.word(CONTROL.counting).store(1, Relaxed),
+            Mark::Stop => self.word(CONTROL.counting).store(0, Relaxed),
+            Mark::Zero => self.zero(),
+            Mark::Attach(slot) => {
+                let Some(cr3) = cr3() else { return };
+                cpu.space.store(cr3 & ROOT, Relaxed);
+                self.spaces().attach(cr3 & ROOT, slot.into());
+            }
+            Mark::Detach(slot) => self.spaces().detach(slot.into()),
+            Mark::ByFrame(slot) => {
+                self.word(self.shape.by_frame(slot.into())).store(1, Relaxed);
+            }
+        }
+        drop(changes);
+        for cpu in self.cpus.iter().flatten() {
+            cpu.state.store(UNSETTLED, Release);
+        }
+    }
+
+    /// Each CPU zeroes its own counts before it counts again; until then readers take them for zero.
+    fn zero(&self) {
+        self.word(CONTROL.epoch).fetch_add(1, Relaxed);
+        let start = (self.frames_start * WORD_BYTES) as u64;
+        let bytes = self.shape.file_bytes() - start;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(&self.file, flags, start, bytes).is_err() {
+            self.words.all()[self.frames_start..].iter().for_each(|word| word.store(0, Relaxed));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use nodeward_lab_counts::{Cell, Counts, FileWords, FrameCount, Frames, Llc as Size};
+    use tempfile::NamedTempFile;
+
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    /// CPUs on nodes 0 and 1 with 1000 frames each, and an empty place between them.
+    fn shape() -> Shape {
+        let frames = |first, node| Frames { first, count: 1000, node };
+        Shape {
+            places: vec![Some(0), None, Some(1)],
+            memory: vec![frames(0, 0), frames(1000, 1)],
+            llc: Size { bytes: 64 * 64, ways: 4 },
+            price_ns: vec![vec![0, 100], vec![200, 0]],
+            per_frame: true,
+        }
+    }
+
+    struct Bench {
+        counter: Counter,
+        reader: Reader<FileWords>,
+        _file: NamedTempFile,
+    }
+
+    fn bench() -> Bench {
+        let file = NamedTempFile::new().unwrap();
+        file.as_file().write_all_at(&shape().head(), 0).unwrap();
+        file.as_file().set_len(shape().file_bytes()).unwrap();
+        let counter = Counter::open(file.path(), Telling::AsTheGuest, 3).unwrap();
+        Bench { counter, reader: Reader::open(file.path()).unwrap(), _file: file }
+    }
+
+    impl Bench {
+        /// A program on the CPU in a place gets to run in an address space.
+        fn run(&self, place: usize, space: u64) {
+            self.counter.switched(place);
+            self.counter.leaving(place, || Some(space | 0x7)); // low bits are not the root
+        }
+
+        /// It reads a line of each of so many pages that are where their addresses say.
+        fn read(&self, place: usize, pages: std::ops::Range<u64>) {
+            for page in pages {
+                self.counter.access(place, page * PAGE, || Some(page * PAGE));
+            }
+        }
+
+        fn mark(&self, mark: Mark, space: u64) {
+            self.counter.marked(0, mark, || Some(space));
+        }
+
+        fn now(&self) -> Counts {
+            self.reader.now().unwrap()
+        }
+
+        /// Accesses of a slot by CPU and column.
+        fn accesses(&self, slot: usize) -> Vec<[u64; 3]> {
+            let counts = self.now();
+            let Some(slot) = counts.slot(slot) else { return vec![[0; 3]; 2] };
+            let row = |row: &Vec<Cell>| [0, 1, 2].map(|column| row[column].accesses);
+            slot.cells.iter().map(row).collect()
+        }
+    }
+
+    /// Goal: every access is entered at the CPU, the node and the address space that made it; who
+    /// runs on another CPU is not disturbed.
+    #[test]
+    fn accesses_are_told_apart() {
+        let bench = bench();
+        assert!(bench.reader.has_writer().unwrap());
+        bench.run(0, 0x10000);
+        bench.run(2, 0x20000);
+        bench.read(0, 990..1010);
+        bench.read(2, 990..1020);
+        bench.run(0, 0x20000);
+        bench.read(0, 5..6);
+        bench.read(0, 3000..3002); // no memory of a node
+        bench.read(1, 0..9); // no CPU
+        bench.counter.access(0, 1 << 47, || Some(0)); // no program's
+        bench.counter.access(0, 77 * PAGE, || None); // nobody knows where
+        assert_eq!(bench.accesses(64), [[10, 10, 0], [0, 0, 0]]);
+        assert_eq!(bench.accesses(65), [[1, 0, 2], [10, 20, 0]]);
+        assert_eq!(bench.accesses(0), [[0; 3]; 2]);
+        assert_eq!(bench.now().slot(65).unwrap().space, Some(0x20000));
+    }
+
+    /// Goal: marks work at once and on every CPU: attach, detach, stop, start, zero.
+    #[test]
+    fn marks_work_at_once() {
+        let bench = bench();
+        bench.run(0, 0x10000);
+        bench.run(2, 0x10000);
+        bench.read(2, 0..1);
+        bench.mark(Mark::Attach(7), 0x10000);
+        bench.read(0, 0..2);
+        bench.read(2, 0..4);
+        bench.mark(Mark::Stop, 0x10000);
+        assert!(!bench.now().counting);
+        bench.read(2, 0..100);
+        bench.mark(Mark::Start, 0x10000);
+        bench.read(2, 0..8);
+        assert_eq!(bench.accesses(7), [[2, 0, 0], [12, 0, 0]]);
+        assert_eq!(bench.accesses(64), [[0, 0, 0], [1, 0, 0]]);
+        bench.mark(Mark::Zero, 0x10000);
+        assert_eq!(bench.accesses(7), [[0; 3]; 2]);
+        bench.read(2, 0..16);
+        assert_eq!(bench.accesses(7), [[0, 0, 0], [16, 0, 0]]);
+        bench.mark(Mark::Detach(7), 0x10000);
+        bench.read(2, 0..32);
+        assert_eq!(bench.accesses(7), [[0, 0, 0], [16, 0, 0]]);
+    }
+
+    /// Goal: a translation is asked for once and dropped when the guest drops it.
+    #[test]
+    fn translations_are_dropped_with_the_guests() {
+        let bench = bench();
+        bench.run(0, 0x10000);
+        let on = |frame: u64| move || Some(frame * PAGE);
+        bench.counter.access(0, 5 * PAGE, on(1));
+        bench.counter.access(0, 5 * PAGE, || panic!("it is known"));
+        bench.counter.dropped(2);
+        bench.counter.access(0, 5 * PAGE, || panic!("another CPU dropped it"));
+        bench.counter.dropped(0);
+        bench.counter.access(0, 5 * PAGE, on(1001));
+        assert_eq!(bench.accesses(64), [[3, 1, 0], [0, 0, 0]]);
+    }
+
+    /// Goal: misses are those of the node's cache, and only those from afar are paid for.
+    #[test]
+    fn misses_are_paid_for() {
+        let bench = bench();
+        bench.run(0, 0x10000);
+        // The cache holds 64 lines in 16 sets of four; one line of each page is in set 0. So of
+        // 100 pages every one misses, and each of the second time, too.
+        for _ in 0..2 {
+            bench.read(0, 900..1000);
+            bench.read(0, 1000..1100);
+        }
+        let counts = bench.now();
+        let cells = &counts.slot(64).unwrap().cells[0];
+        assert_eq!(cells[..2], [Cell { accesses: 200, misses: 200 }; 2]);
+        // 200 from afar at 100 ns; paid in pieces of 20, which is 2 us.
+        assert_eq!(counts.held_ns, [20_000, 0]);
+        bench.counter.access(0, 1099 * PAGE + 8, || None);
+        let counts = bench.now();
+        let cell = counts.slot(64).unwrap().cells[0][1];
+        assert_eq!(cell, Cell { accesses: 201, misses: 200 }); // the same line again
+    }
+
+    /// Goal: frames are counted for the slots that were chosen, by node, until zeroed.
+    #[test]
+    fn frames_are_counted_where_asked() {
+        let bench = bench();
+        bench.run(0, 0x10000);
+        bench.run(2, 0x20000);
+        bench.mark(Mark::Attach(7), 0x10000);
+        bench.mark(Mark::ByFrame(7), 0x10000);
+        bench.read(0, 998..1002);
+        bench.read(2, 998..1002);
+        bench.run(2, 0x10000);
+        bench.read(2, 1001..1002);
+        bench.read(2, 3000..3001); // no frame
+        let cell = |accesses, misses| Cell { accesses, misses };
+        let count = |frame, home, by: [Cell; 2]| FrameCount { frame, home, by: by.to_vec() };
+        let one = [cell(1, 1), cell(0, 0)];
+        let expected = [
+            count(998, 0, one),
+            count(999, 0, one),
+            count(1000, 1, one),
+            count(1001, 1, [cell(1, 1), cell(1, 0)]), // node 1 had just read it
+        ];
+        assert_eq!(bench.reader.frames().unwrap(), expected);
+        bench.mark(Mark::Zero, 0x10000);
+        assert_eq!(bench.reader.frames().unwrap(), []);
+    }
+
+    /// Goal: a file that is no file of counts, or too short, is refused.
+    #[test]
+    fn other_files_are_refused() {
+        let file = NamedTempFile::new().unwrap();
+        assert!(Counter::open(file.path(), Telling::AsTheGuest, 3).is_err());
+        file.as_file().write_all_at(&shape().head(), 0).unwrap();
+        assert!(Counter::open(file.path(), Telling::AsTheGuest, 3).is_err());
+    }
+
+    /// Goal: CPUs that count at once, while marks come, lose nothing.
+    #[test]
+    fn threads_do_not_lose_counts() {
+        let bench = bench();
+        std::thread::scope(|scope| {
+            for place in [0, 2] {
+                let bench = &bench;
+                scope.spawn(move || {
+                    bench.run(place, 0x10000);
+                    (0..2000).for_each(|_| bench.read(place, 0..10));
+                });
+            }
+            (0..200).for_each(|_| bench.mark(Mark::ByFrame(9), 0x30000));
+        });
+        assert_eq!(bench.accesses(64), [[20_000, 0, 0], [20_000, 0, 0]]);
+    }
+}

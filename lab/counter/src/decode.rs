@@ -1,0 +1,87 @@
+//! The few instructions that matter besides loads and stores.
+
+use nodeward_lab_counts::mark::Mark;
+
+/// What an instruction does that the counter has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Asks the counter for something.
+    Mark(Mark),
+    /// Changes to another address space (writes CR3), which drops translations.
+    Switch,
+    /// Drops translations.
+    Drop,
+    /// Leaves the kernel.
+    Leave,
+}
+
+/// What a program's instruction does.
+pub fn of_program(instruction: &[u8]) -> Option<Event> {
+    Mark::decode(instruction).map(Event::Mark)
+}
+
+/// What a kernel's instruction does.
+pub fn of_kernel(instruction: &[u8]) -> Option<Event> {
+    let (wide, code) = without_prefixes(instruction);
+    match *code {
+        [0x0f, 0x22, register, ..] if register >> 3 & 7 == 3 => Some(Event::Switch),
+        // mov to cr0 or cr4, wrmsr (of EFER above all), invpcid.
+        [0x0f, 0x22 | 0x30, ..] | [0x0f, 0x38, 0x82, ..] => Some(Event::Drop),
+        // invlpg is 0f 01 /7 with a memory operand; with a register it is swapgs and others.
+        [0x0f, 0x01, operand, ..] if operand >> 3 & 7 == 7 && operand < 0xc0 => Some(Event::Drop),
+        [0x0f, 0x07] => Some(Event::Leave),
+        [0xcf] if wide => Some(Event::Leave),
+        _ => None,
+    }
+}
+
+/// Whether it has the prefix for 64 bits, and what follows the prefixes.
+fn without_prefixes(mut code: &[u8]) -> (bool, &[u8]) {
+    let mut wide = false;
+    while let [prefix @ (0x66 | 0x2e | 0x3e | 0x65 | 0xf2 | 0xf3 | 0x40..=0x4f), rest @ ..] = code {
+        wide = matches!(prefix, 0x48..=0x4f);
+        code = rest;
+    }
+    (wide, code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the instructions as an assembler writes them.
+    #[test]
+    fn instructions_of_the_kernel() {
+        let all: [(&[u8], Option<Event>); 17] = [
+            (&[0x0f, 0x22, 0xdf], Some(Event::Switch)), // mov cr3, rdi
+            (&[0x41, 0x0f, 0x22, 0xdc], Some(Event::Switch)), // mov cr3, r12
+            (&[0x0f, 0x22, 0xc0], Some(Event::Drop)),   // mov cr0, rax
+            (&[0x0f, 0x22, 0xe0], Some(Event::Drop)),   // mov cr4, rax
+            (&[0x0f, 0x20, 0xd8], None),                // mov rax, cr3
+            (&[0x0f, 0x30], Some(Event::Drop)),         // wrmsr
+            (&[0x0f, 0x01, 0x38], Some(Event::Drop)),   // invlpg [rax]
+            (&[0x41, 0x0f, 0x01, 0x3c, 0x24], Some(Event::Drop)), // invlpg [r12]
+            (&[0x0f, 0x01, 0xf8], None),                // swapgs
+            (&[0x66, 0x0f, 0x38, 0x82, 0x04, 0x24], Some(Event::Drop)), // invpcid rax, [rsp]
+            (&[0x48, 0x0f, 0x07], Some(Event::Leave)),  // sysretq
+            (&[0x0f, 0x07], Some(Event::Leave)),        // sysretl
+            (&[0x48, 0xcf], Some(Event::Leave)),        // iretq
+            (&[0x90], None),
+            (&[], None),
+            (&[0x48], None),
+            (&[0x0f, 0x01], None),
+        ];
+        for (bytes, expected) in all {
+            assert_eq!(of_kernel(bytes), expected, "{bytes:x?}");
+        }
+    }
+
+    /// Goal: a mark is one in programs only.
+    #[test]
+    fn marks_are_for_programs() {
+        let mark = [0x0f, 0x1f, 0x80, b'N', b'W', 4, 9];
+        assert_eq!(of_program(&mark), Some(Event::Mark(Mark::Attach(9))));
+        assert_eq!(of_kernel(&mark), None);
+        assert_eq!(of_program(&[0x0f, 0x30]), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! A cache that CPUs of one node share: sets of lines, of which the one that was used longest ago
+//! makes room.
+
+use std::hint;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use nodeward_lab_counts::Llc as Size;
+
+/// The bytes of a line.
+pub const LINE_BYTES: u64 = 64;
+
+/// The model of one node's cache.
+#[derive(Debug)]
+pub struct Llc {
+    /// Lines by set, in each the last used first; 0 is none, so a line stands for one more.
+    lines: Vec<AtomicU64>,
+    /// One for each set.
+    locks: Vec<AtomicBool>,
+    ways: usize,
+}
+
+impl Llc {
+    /// An empty cache. The number of its sets is rounded down to a power of two.
+    pub fn new(size: Size) -> Self {
+        let ways = size.ways.max(1);
+        let sets = (size.bytes / LINE_BYTES / ways).max(1);
+        let sets = 1 << sets.ilog2();
+        let zeros = (0..sets * ways).map(|_| AtomicU64::new(0)).collect();
+        let locks = (0..sets).map(|_| AtomicBool::new(false)).collect();
+        Self { lines: zeros, locks, ways: ways as usize }
+    }
+
+    /// Uses a line (its number, below the largest); whether it was there.
+    pub fn hit(&self, line: u64) -> bool {
+        let set = line as usize & (self.locks.len() - 1);
+        let lines = &self.lines[set * self.ways..][..self.ways];
+        let lock = &self.locks[set];
+        while lock.swap(true, Acquire) {
+            hint::spin_loop();
+        }
+        let hit = to_front(lines, line + 1);
+        lock.store(false, Release);
+        hit
+    }
+}
+
+/// Puts a line first, the others behind it up to where it was, or to the end; whether it was there.
+fn to_front(lines: &[AtomicU64], line: u64) -> bool {
+    let mut carried = line;
+    for place in lines {
+        let here = place.load(Relaxed);
+        place.store(carried, Relaxed);
+        if here == line {
+            return true;
+        }
+        carried = here;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// 16 sets of 4 lines.
+    const SIZE: Size = Size { bytes: 16 * 4 * 64, ways: 4 };
+
+    fn misses(llc: &Llc, lines: impl Iterator<Item = u64>) -> usize {
+        lines.filter(|&line| !llc.hit(line)).count()
+    }
+
+    /// Goal: a walk through more than the cache holds finds nothing in it, however often it comes.
+    #[test]
+    fn a_walk_beyond_the_size_misses_always() {
+        let llc = Llc::new(SIZE);
+        // 80 lines are five for each set of four.
+        for _ in 0..3 {
+            assert_eq!(misses(&llc, 0..80), 80);
+        }
+    }
+
+    /// Goal: what fits misses once.
+    #[test]
+    fn a_walk_within_the_size_misses_once() {
+        let llc = Llc::new(SIZE);
+        assert_eq!(misses(&llc, 0..64), 64);
+        assert_eq!(misses(&llc, 0..64), 0);
+        assert_eq!(misses(&llc, (0..64).rev()), 0);
+    }
+
+    /// Goal: any size is one, and the sets are a power of two.
+    #[test]
+    fn odd_sizes_are_rounded_down() {
+        for (bytes, ways, lines) in
+            [(0, 0, 1), (64, 1, 1), (4096 * 3, 8, 128), (3 << 20, 12, 49152)]
+        {
+            // 12 KiB in eight ways: 24 sets, so 16; 3 MiB in twelve: 4096 sets.
+            assert_eq!(Llc::new(Size { bytes, ways }).lines.len(), lines);
+        }
+    }
+
+    /// Goal: CPUs that use it at once neither lose lines nor find one twice.
+    #[test]
+    fn threads_may_share_it() {
+        let llc = Llc::new(SIZE);
+        let total: usize = std::thread::scope(|scope| {
+            let threads = [0, 16, 32, 48].map(|first| {
+                let llc = &llc;
+                scope.spawn(move || (0..500).map(|_| misses(llc, first..first + 16)).sum::<usize>())
+            });
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(total, 64); // each line once: together they fit
+    }
+
+    proptest! {
+        /// Goal: the model is a list for each set, last used first: hits and misses as there.
+        #[test]
+        fn it_is_what_a_list_says(lines in proptest::collection::vec(0..200_u64, 0..400)) {
+            let llc = Llc::new(SIZE);
+            let mut lists = vec![VecDeque::new(); 16];
+            for line in lines {
+                let list: &mut VecDeque<u64> = &mut lists[line as usize % 16];
+                let expected = list.contains(&line);
+                list.retain(|&other| other != line);
+                list.push_front(line);
+                list.truncate(4);
+                prop_assert_eq!(llc.hit(line), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Which slot counts which address space. The table stands in the file, where readers see it.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nodeward_lab_counts::{CHOSEN, SLOTS};
+
+/// The address spaces by slot, as their CR3; 0 is none. Slot 0 has never one.
+#[derive(Clone, Copy, Debug)]
+pub struct Spaces<'a>(pub &'a [AtomicU64]);
+
+impl Spaces<'_> {
+    /// The slot of an address space. Who has none gets the first that is free and cannot be chosen;
+    /// when there is none left, or the address space is not known (0), slot 0.
+    pub fn slot_of(&self, space: u64) -> usize {
+        if space == 0 {
+            return 0;
+        }
+        if let Some(slot) = self.find(1, space) {
+            return slot;
+        }
+        let free = self.find(CHOSEN.end, 0);
+        free.inspect(|&slot| self.0[slot].store(space, Relaxed)).unwrap_or(0)
+    }
+
+    /// Gives an address space a slot that can be chosen, and takes any other from it.
+    pub fn attach(&self, space: u64, slot: usize) {
+        while let Some(other) = self.find(1, space) {
+            self.0[other].store(0, Relaxed);
+        }
+        self.0[slot].store(space, Relaxed);
+    }
+
+    /// Takes a slot from its address space.
+    pub fn detach(&self, slot: usize) {
+        self.0[slot].store(0, Relaxed);
+    }
+
+    fn find(&self, from: usize, space: u64) -> Option<usize> {
+        let found = self.0[from..SLOTS].iter().position(|here| here.load(Relaxed) == space);
+        found.map(|at| from + at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Vec<AtomicU64> {
+        (0..SLOTS).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    /// Goal: who comes gets a slot of its own, again and again the same one; when all are taken the
+    /// rest shares slot 0.
+    #[test]
+    fn everybody_gets_a_slot_while_there_are_some() {
+        let words = table();
+        let spaces = Spaces(&words);
+        for round in 0..2 {
+            for number in 0..192 {
+                // 256 slots less 64
+                let slot = spaces.slot_of(0x1000 * (number + 1));
+                assert_eq!(slot as u64, 64 + number, "round {round}");
+            }
+        }
+        assert_eq!(spaces.slot_of(0x1000 * 193), 0);
+        assert_eq!(spaces.slot_of(0), 0);
+    }
+
+    /// Goal: a chosen slot replaces the one that was given, and ends with detaching.
+    #[test]
+    fn a_slot_can_be_chosen() {
+        let words = table();
+        let spaces = Spaces(&words);
+        assert_eq!(spaces.slot_of(0x5000), 64);
+        spaces.attach(0x5000, 3);
+        assert_eq!(spaces.slot_of(0x5000), 3);
+        assert_eq!(spaces.slot_of(0x6000), 64);
+        spaces.attach(0x7000, 3);
+        assert_eq!((spaces.slot_of(0x7000), spaces.slot_of(0x5000)), (3, 65));
+        spaces.detach(3);
+        assert_eq!(spaces.slot_of(0x7000), 66);
+    }
+}

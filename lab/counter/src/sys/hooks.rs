@@ -1,0 +1,172 @@
+//! What the emulator finds and calls.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nodeward_lab_counts::mark::Mark;
+
+use super::emulator::{AccessInfo, Emulator, INSTRUCTION_MAX, Id, Info, RawBlock};
+use super::registers::Registers;
+use super::symbols;
+use crate::counter::Counter;
+use crate::decode::{self, Event};
+use crate::places::Telling;
+
+/// The version from which on plugins read registers, and get copies of instructions.
+const WITH_REGISTERS: i32 = 3;
+/// Before: QEMU up to 8.2.
+const WITHOUT_REGISTERS: i32 = 1;
+/// Code of the kernel stands in the upper half of addresses.
+const KERNEL: u64 = 1 << 63;
+
+/// The version of the interface that this plugin wants.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the emulator looks for this name")]
+pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(WITH_REGISTERS);
+
+/// Runs when the plugin is loaded, before the emulator reads the version.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CHOOSE_VERSION: extern "C" fn() = choose_version;
+
+extern "C" fn choose_version() {
+    if !symbols::exists(c"qemu_plugin_read_register") {
+        qemu_plugin_version.store(WITHOUT_REGISTERS, Relaxed);
+    }
+}
+
+static STATE: OnceLock<State> = OnceLock::new();
+
+struct State {
+    emulator: Emulator,
+    registers: Registers,
+    counter: Counter,
+}
+
+/// The emulator calls this once. 0 if all is well; what is wrong goes to standard error.
+///
+/// # Safety
+/// The emulator passes its own description and as many arguments as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: Id,
+    info: *const Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    // SAFETY: as the emulator promises; null if there is none.
+    let info = unsafe { info.as_ref() };
+    let count = if argv.is_null() { 0 } else { usize::try_from(argc).unwrap_or(0) };
+    let arguments: Vec<&CStr> = match count {
+        0 => Vec::new(),
+        // SAFETY: as the emulator promises.
+        _ => unsafe { slice::from_raw_parts(argv, count) }
+            .iter()
+            // SAFETY: each ends with a zero.
+            .map(|&argument| unsafe { CStr::from_ptr(argument) })
+            .collect(),
+    };
+    match install(id, info, &arguments) {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("nodeward-lab-counter: {why}");
+            -1
+        }
+    }
+}
+
+fn install(id: Id, info: Option<&Info>, arguments: &[&CStr]) -> Result<(), String> {
+    let info = info.ok_or("the emulator says nothing about itself")?;
+    let target = info.target().to_string_lossy();
+    if target != "x86_64" {
+        return Err(format!("it can count on x86_64, not on {target}"));
+    }
+    let version = qemu_plugin_version.load(Relaxed);
+    let with_registers = version == WITH_REGISTERS;
+    let missing = |name: &CStr| {
+        let name = name.to_string_lossy();
+        format!("this emulator (interface {}) has no {name}", info.version())
+    };
+    let emulator = Emulator::find(with_registers).map_err(missing)?;
+    let registers = Registers::find(with_registers).map_err(missing)?;
+    let telling = if with_registers { Telling::AsTheGuest } else { Telling::ByBlock };
+    let path = file(arguments)?;
+    let counter = Counter::open(&path, telling, u64::from(version.unsigned_abs()));
+    let counter = counter.map_err(|why| format!("{}: {why}", path.display()))?;
+    let state = STATE.get_or_init(|| State { emulator, registers, counter });
+    state.emulator.listen(id, on_cpu, on_block);
+    Ok(())
+}
+
+fn file(arguments: &[&CStr]) -> Result<PathBuf, String> {
+    let [argument] = arguments else { return Err("give it counts=FILE".to_owned()) };
+    let argument = argument.to_string_lossy();
+    let path = argument.strip_prefix("counts=");
+    let path = path.ok_or_else(|| format!("'{argument}' is not counts=FILE"))?;
+    Ok(Path::new(path).to_owned())
+}
+
+extern "C" fn on_cpu(_id: Id, _place: u32) {
+    if let Some(state) = STATE.get() {
+        state.registers.begin();
+    }
+}
+
+extern "C" fn on_block(_id: Id, block: Option<RawBlock>) {
+    let (Some(state), Some(block)) = (STATE.get(), block) else { return };
+    let block = state.emulator.block(block);
+    let is_kernel = block.address() >= KERNEL;
+    let mut buffer = [0; INSTRUCTION_MAX];
+    for instruction in block.instructions() {
+        let bytes = instruction.bytes(&mut buffer);
+        let event = if is_kernel { decode::of_kernel(bytes) } else { decode::of_program(bytes) };
+        if let Some(event) = event {
+            instruction.on_run(on_event, number(event));
+        }
+        if !is_kernel {
+            instruction.on_access(on_access);
+        }
+    }
+}
+
+/// Events as numbers, which is what the emulator hands back: those of the kernel, then marks.
+const SWITCH: usize = 1;
+const DROP: usize = 2;
+const LEAVE: usize = 3;
+const MARK: usize = 4;
+
+fn number(event: Event) -> usize {
+    match event {
+        Event::Switch => SWITCH,
+        Event::Drop => DROP,
+        Event::Leave => LEAVE,
+        Event::Mark(mark) => MARK + mark.number(),
+    }
+}
+
+extern "C" fn on_event(place: u32, number: *mut c_void) {
+    let Some(state) = STATE.get() else { return };
+    let cpu = place as usize;
+    let cr3 = || state.registers.cr3(place);
+    match number.addr() {
+        SWITCH => state.counter.switched(cpu),
+        DROP => state.counter.dropped(cpu),
+        LEAVE => state.counter.leaving(cpu, cr3),
+        mark => {
+            if let Some(mark) = Mark::of_number(mark - MARK) {
+                state.counter.marked(cpu, mark, cr3);
+            }
+        }
+    }
+}
+
+extern "C" fn on_access(place: u32, access: AccessInfo, address: u64, _number: *mut c_void) {
+    if let Some(state) = STATE.get() {
+        let ask = || state.emulator.physical(access, address);
+        state.counter.access(place as usize, address, ask);
+    }
+}

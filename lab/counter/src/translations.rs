@@ -1,0 +1,116 @@
+//! A CPU's own copy of translations, because asking the emulator takes longer than all else
+//! together. It is dropped by every instruction that drops translations, so it is never staler than
+//! the translations of a real CPU.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nodeward_lab_counts::FRAME_BYTES;
+
+use crate::places::Place;
+
+/// How many pages are kept; a power of two.
+const KEPT: usize = 4096;
+/// Numbers of pages of programs have so many bits: 47 less those within a page.
+const PAGE_BITS: u32 = 35;
+const COLUMN_SHIFT: u32 = 48;
+
+/// Pages and where they are. Only one thread uses it.
+#[derive(Debug)]
+pub struct Translations {
+    kept: Vec<Kept>,
+    /// How often all were dropped; a page of another generation is none. Never 0, which is what
+    /// entries begin with.
+    generation: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The page and the generation.
+    page: AtomicU64,
+    place: AtomicU64,
+}
+
+impl Translations {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        let kept = (0..KEPT).map(|_| Kept::default()).collect();
+        Self { kept, generation: AtomicU64::new(1) }
+    }
+
+    /// Drops all.
+    pub fn drop_all(&self) {
+        let next = self.generation.load(Relaxed) + 1;
+        if next < 1 << (u64::BITS - PAGE_BITS) {
+            self.generation.store(next, Relaxed);
+        } else {
+            self.kept.iter().for_each(|kept| kept.page.store(0, Relaxed));
+            self.generation.store(1, Relaxed);
+        }
+    }
+
+    /// Where the page of an address (below 2^47) is; `ask` is asked if it is not kept.
+    pub fn place(&self, address: u64, ask: impl FnOnce() -> Option<Place>) -> Option<Place> {
+        let page = address / FRAME_BYTES;
+        let kept = &self.kept[page as usize % KEPT];
+        let name = self.generation.load(Relaxed) << PAGE_BITS | page;
+        if kept.page.load(Relaxed) == name {
+            return Some(unpack(kept.place.load(Relaxed)));
+        }
+        let place = ask()?;
+        kept.page.store(name, Relaxed);
+        kept.place.store(pack(place), Relaxed);
+        Some(place)
+    }
+}
+
+fn pack(place: Place) -> u64 {
+    (place.column as u64) << COLUMN_SHIFT | place.row
+}
+
+fn unpack(packed: u64) -> Place {
+    let row = packed & ((1 << COLUMN_SHIFT) - 1);
+    Place { row, column: (packed >> COLUMN_SHIFT) as usize }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(row: u64) -> Place {
+        Place { row, column: 5 }
+    }
+
+    /// Goal: a page is asked for once, until all are dropped or another takes its entry.
+    #[test]
+    fn pages_are_kept_until_dropped() {
+        let kept = Translations::new();
+        assert_eq!(kept.place(0, || None), None);
+        assert_eq!(kept.place(0x1000, || Some(place(7))), Some(place(7)));
+        assert_eq!(kept.place(0x1fff, || Some(place(8))), Some(place(7)));
+        kept.drop_all();
+        assert_eq!(kept.place(0x1000, || Some(place(9))), Some(place(9)));
+        // 4096 pages of 4 KiB further is the same entry.
+        assert_eq!(kept.place(0x1000 + (16 << 20), || Some(place(10))), Some(place(10)));
+        assert_eq!(kept.place(0x1000, || Some(place(11))), Some(place(11)));
+    }
+
+    /// Goal: when generations run out, nothing of an old one comes back.
+    #[test]
+    fn generations_may_run_out() {
+        let kept = Translations::new();
+        kept.place(0x1000, || Some(place(7)));
+        kept.generation.store((1 << 29) - 1, Relaxed); // 64 - 35 bits, the last
+        kept.place(0x2000, || Some(place(8)));
+        kept.drop_all();
+        assert_eq!(kept.place(0x1000, || None), None);
+        assert_eq!(kept.place(0x2000, || None), None);
+    }
+
+    /// Goal: the largest row and column survive.
+    #[test]
+    fn places_are_kept_whole() {
+        let largest = Place { row: (1 << 48) - 1, column: 64 };
+        assert_eq!(unpack(pack(largest)), largest);
+    }
+}

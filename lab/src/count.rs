@@ -1,0 +1,262 @@
+//! Counting a run: what is asked for, and what the counter has to be told of the machine.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, ensure};
+use nodeward_lab_counts::{Counts, FRAME_BYTES, Frames, Llc, Reader, Shape};
+use nodeward_model::units::{parse_bytes, parse_duration_ns};
+
+use crate::agent;
+use crate::layout::Layout;
+use crate::qemu::{self, CPU_THREADS_MAX, Counted};
+use crate::scenario::Scenario;
+
+/// Where files of counts are made that nobody has named.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// The bytes of a line of the caches.
+const LINE_BYTES: u64 = 64;
+/// From this much memory on the emulator leaves a hole for devices below 4 GiB ...
+const HOLE_FROM: u64 = 0xe000_0000;
+/// ... which begins here; memory goes on at 4 GiB.
+const HOLE_START: u64 = 0xc000_0000;
+const HOLE_END: u64 = 1 << 32;
+/// A device with more memory finds no room in that hole; then single frames are not counted.
+const FILE_BYTES_MAX: u64 = 512 << 20;
+/// A node's distance to itself.
+const AT_HOME: u64 = 10;
+/// From this version on the emulator mistakes CPUs for each other when they take turns.
+const MISTAKEN_FROM: u32 = 9;
+
+/// How a run is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    /// The size of each node's last-level cache in bytes.
+    pub llc_bytes: u64,
+    /// In how many places of it a line may be.
+    pub llc_ways: u64,
+    /// What a miss takes at home, in nanoseconds, on the machine that is meant. A CPU is held up
+    /// for what a miss from afar takes longer by the distances; with 0 it never is.
+    pub price_ns: u64,
+    /// Where the counts are kept, to be read during the run and after it; else in memory that is
+    /// given back after the run.
+    pub file: Option<PathBuf>,
+}
+
+impl Default for Count {
+    /// 1 MiB in 8 ways, and nobody is held up.
+    fn default() -> Self {
+        Self { llc_bytes: 1 << 20, llc_ways: 8, price_ns: 0, file: None }
+    }
+}
+
+impl FromStr for Count {
+    type Err = String;
+
+    /// `llc=2MiB,ways=16,price=100ns`, or any of these, or nothing.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut count = Self::default();
+        for word in text.split(',').filter(|word| !word.is_empty()) {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            match key {
+                "llc" => count.llc_bytes = parse_bytes(value).map_err(|why| why.to_string())?,
+                "ways" => count.llc_ways = value.parse().map_err(|_| wrong(word))?,
+                "price" => {
+                    count.price_ns = parse_duration_ns(value).map_err(|why| why.to_string())?;
+                }
+                _ => return Err(wrong(word)),
+            }
+        }
+        let sets = count.llc_bytes.checked_div(count.llc_ways * LINE_BYTES);
+        match sets.filter(|&sets| sets.is_power_of_two()) {
+            Some(sets) if sets * count.llc_ways * LINE_BYTES == count.llc_bytes => Ok(count),
+            _ => Err("size / ways / 64 bytes must be a power of two, as in llc=1MiB,ways=8".into()),
+        }
+    }
+}
+
+fn wrong(word: &str) -> String {
+    format!("'{word}' is none of llc=SIZE, ways=NUMBER, price=TIME")
+}
+
+/// A file that is ready for the counter, and how long it stays.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What the emulator is told.
+    pub counted: Counted,
+    _temporary: Option<tempfile::TempPath>,
+}
+
+impl Prepared {
+    /// Makes the file for a machine, and finds the counter.
+    pub fn new(count: &Count, scenario: &Scenario, hypervisor: &str) -> Result<Self> {
+        check_counts(scenario, count, hypervisor)?;
+        let plugin = agent::counter()?;
+        let shape = shape(count, scenario)?;
+        let (file, temporary) = match &count.file {
+            Some(path) => (path.clone(), None),
+            None => {
+                let path = tempfile::Builder::new().tempfile_in(SHARED_MEMORY)?.into_temp_path();
+                (path.to_path_buf(), Some(path))
+            }
+        };
+        write(&file, &shape).with_context(|| format!("cannot make {}", file.display()))?;
+        let counted = Counted { plugin, file: file.canonicalize()?, bytes: shape.file_bytes() };
+        Ok(Self { counted, _temporary: temporary })
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Result<Counts> {
+        let reader = Reader::open(&self.counted.file)?;
+        ensure!(reader.has_writer()?, "the emulator has not loaded the counter");
+        Ok(reader.now()?)
+    }
+}
+
+fn write(path: &Path, shape: &Shape) -> Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(&shape.head())?;
+    Ok(file.set_len(shape.file_bytes())?)
+}
+
+/// Whether a run can be counted on this host; says why not. Asks the hypervisor for its options.
+pub fn check_plugins() -> Result<()> {
+    let help = Command::new(qemu::PROGRAM).arg("-help").output();
+    let help = help.with_context(|| format!("cannot run {}", qemu::PROGRAM))?;
+    let knows = String::from_utf8_lossy(&help.stdout).lines().any(|l| l.starts_with("-plugin "));
+    ensure!(knows, "this {} was built without plugins, so it cannot count", qemu::PROGRAM);
+    Ok(())
+}
+
+fn check_counts(scenario: &Scenario, count: &Count, hypervisor: &str) -> Result<()> {
+    check_plugins()?;
+    let turns = scenario.cpu_count() > CPU_THREADS_MAX;
+    ensure!(
+        !turns || count.price_ns == 0,
+        "above {CPU_THREADS_MAX} CPUs take turns, and a miss would hold up all: leave price= out"
+    );
+    ensure!(
+        !turns || version(hypervisor).is_some_and(|major| major < MISTAKEN_FROM),
+        "{hypervisor} cannot count on more than {CPU_THREADS_MAX} CPUs"
+    );
+    Ok(())
+}
+
+/// The first number of `QEMU emulator version 7.2.22 (...)`.
+fn version(hypervisor: &str) -> Option<u32> {
+    let (_, number) = hypervisor.split_once("version ")?;
+    number.split('.').next()?.parse().ok()
+}
+
+fn shape(count: &Count, scenario: &Scenario) -> Result<Shape> {
+    let place = |slot: &crate::layout::Slot| slot.filled.then_some(slot.node);
+    let mut shape = Shape {
+        places: Layout::of(scenario)?.slots.iter().map(place).collect(),
+        memory: memory(scenario),
+        llc: Llc { bytes: count.llc_bytes, ways: count.llc_ways },
+        price_ns: Vec::new(),
+        per_frame: true,
+    };
+    shape.price_ns = prices(count.price_ns, scenario, shape.nodes());
+    shape.per_frame = shape.file_bytes() <= FILE_BYTES_MAX;
+    Ok(shape)
+}
+
+/// Physical memory, as the emulator's `pc` machine lays it out: nodes by ascending ids, with a hole
+/// below 4 GiB.
+fn memory(scenario: &Scenario) -> Vec<Frames> {
+    let total = scenario.memory_bytes();
+    let low_end = if total >= HOLE_FROM { HOLE_START } else { total };
+    let mut memory = Vec::new();
+    let mut start = 0;
+    for node in &scenario.nodes {
+        let end = start + node.memory_bytes;
+        let low = (start.min(low_end), end.min(low_end));
+        let shift = HOLE_END - low_end;
+        let high = (start.max(low_end) + shift, end.max(low_end) + shift);
+        for (from, to) in [low, high].into_iter().filter(|(from, to)| from < to) {
+            let (first, count) = (from / FRAME_BYTES, (to - from) / FRAME_BYTES);
+            memory.push(Frames { first, count, node: node.id.0 });
+        }
+        start = end;
+    }
+    memory
+}
+
+/// How much longer a miss takes than at home, by the ids of the nodes.
+fn prices(home_ns: u64, scenario: &Scenario, nodes: usize) -> Vec<Vec<u64>> {
+    let mut prices = vec![vec![0; nodes]; nodes];
+    for (from, distances) in scenario.nodes.iter().zip(&scenario.distances) {
+        for (to, &distance) in scenario.nodes.iter().zip(distances) {
+            let further = u64::from(distance).saturating_sub(AT_HOME);
+            prices[from.id.0 as usize][to.id.0 as usize] = home_ns * further / AT_HOME;
+        }
+    }
+    prices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn scenario(gib: &[u64]) -> Scenario {
+        let node = |(id, gib): (usize, &u64)| {
+            format!("[[node]]\nid = {id}\ncpus = 1\nmemory = \"{gib}GiB\"\n")
+        };
+        Scenario::parse("test", &gib.iter().enumerate().map(node).collect::<String>()).unwrap()
+    }
+
+    /// Start and end in GiB, and the node.
+    fn laid_out(gib: &[u64]) -> Vec<(u64, u64, u32)> {
+        let each = GIB / FRAME_BYTES;
+        let part = |part: Frames| (part.first / each, (part.first + part.count) / each, part.node);
+        memory(&scenario(gib)).into_iter().map(part).collect()
+    }
+
+    /// Goal: memory is where the machine has it; what does not fit below 3 GiB is above 4 GiB.
+    #[test]
+    fn memory_is_laid_out_around_the_hole() {
+        assert_eq!(laid_out(&[1, 2]), [(0, 1, 0), (1, 3, 1)]);
+        assert_eq!(laid_out(&[2, 2]), [(0, 2, 0), (2, 3, 1), (4, 5, 1)]);
+        assert_eq!(laid_out(&[1, 1, 1, 1]), [(0, 1, 0), (1, 2, 1), (2, 3, 2), (4, 5, 3)]);
+        assert_eq!(laid_out(&[4, 1]), [(0, 3, 0), (4, 5, 0), (5, 6, 1)]);
+    }
+
+    /// Goal: a miss costs what the distance says beyond a miss at home, in its direction.
+    #[test]
+    fn prices_follow_the_distances() {
+        let asymmetric = Scenario::find("asymmetric").unwrap();
+        // Distances of node 0: 10, 20, 30; from 2 to 0 and 1: 35 and 25.
+        let prices = prices(100, &asymmetric, 3);
+        assert_eq!((&prices[0], prices[2][0], prices[2][1]), (&vec![0, 100, 200], 250, 150));
+        let hole = Scenario::find("four-nodes-hole").unwrap();
+        let shape = shape(&Count { price_ns: 50, ..Count::default() }, &hole).unwrap();
+        // Ids 0, 1, 3 and 4; between 1 and 3 it is 28: 50 x 18 / 10.
+        assert_eq!((shape.price_ns[1][3], shape.price_ns[1][2], shape.price_ns.len()), (90, 0, 5));
+        assert_eq!(shape.places, [Some(0), Some(1), None, Some(3), Some(4)]);
+        assert!(shape.per_frame);
+    }
+
+    /// Goal: what is asked for in words is what is done; what makes no sense is refused.
+    #[test]
+    fn words_are_understood() {
+        let asked: Count = "llc=3MiB,ways=12,price=150ns".parse().unwrap();
+        let expected = Count { llc_bytes: 3 << 20, llc_ways: 12, price_ns: 150, file: None };
+        assert_eq!(asked, expected);
+        assert_eq!("".parse(), Ok(Count::default()));
+        for wrong in ["llc", "llc=3MiB", "ways=0", "ways=x", "price=1", "size=1MiB", "llc=100"] {
+            assert!(wrong.parse::<Count>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)"), Some(7));
+        assert_eq!(version("something else"), None);
+    }
+}
