@@ -42,8 +42,8 @@ pub struct Args {
     #[arg(long, default_value = "1MiB", value_parser = parse_bytes)]
     llc: u64,
 
-    /// How long a miss takes at home on the machine that is meant; one from afar takes longer by the
-    /// distance, and the CPU waits for the difference
+    /// How long a miss takes at home on the machine that is meant; one from afar takes longer by
+    /// the distance, and the CPU waits for the difference
     #[arg(long, default_value = "150ns", value_parser = parse_duration_ns)]
     price: u64,
 
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn choices() {
         let all = settings("c").unwrap();
-        assert_eq!((all.workloads.len(), all.contenders.len(), all.repeats), (8, 5, 5));
+        assert_eq!((all.workloads.len(), all.contenders.len(), all.repeats), (9, 5, 5));
         let some = settings("c --workloads split,crossed --balancers numad,hand").unwrap();
         let names: Vec<&str> = some.workloads.iter().map(|workload| workload.name).collect();
         assert_eq!(names, ["split", "crossed"]);

@@ -47,7 +47,8 @@ pub struct Cells {
     pub parts: Vec<Option<f64>>,
     /// The same in the last quarter of that time.
     pub settled: Option<Spread>,
-    /// Seconds until 90 % of the misses of a second were local; infinite if they never were.
+    /// Seconds until 90 % of the misses of a second were local, and of those from there until the
+    /// first task ended; infinite if they never were.
     pub to_90_s: Option<Spread>,
     /// Base pages that were migrated.
     pub pages: Spread,
@@ -141,7 +142,8 @@ fn seconds(ms: u64) -> f64 {
 
 /// Where nothing missed, there is nothing to reach.
 fn to_90_s(run: &Outcome) -> Option<f64> {
-    let reached = run.track.reaches(WANTED, WINDOW_MS).map_or(f64::INFINITY, seconds);
+    let reached = run.track.settles(WANTED, WINDOW_MS, run.first_end_ms);
+    let reached = reached.map_or(f64::INFINITY, seconds);
     (run.track.misses() > 0).then_some(reached)
 }
 

@@ -31,12 +31,16 @@ impl Track {
         (0..count).map(|part| self.share(end(part), end(part + 1))).collect()
     }
 
-    /// When the share within a window first was at least so high: the end of that window, in
-    /// milliseconds.
-    pub fn reaches(&self, wanted: f64, window_ms: u64) -> Option<u64> {
-        let ends = self.0.iter().map(|sample| sample.at_ms).filter(|&end| end >= window_ms);
-        let reached = |&end: &u64| self.share(end - window_ms, end).is_some_and(|s| s >= wanted);
-        ends.into_iter().find(reached)
+    /// When the share was at least so high within a window, and from there until `until_ms` on the
+    /// whole: the end of the first such window, in milliseconds.
+    pub fn settles(&self, wanted: f64, window_ms: u64, until_ms: u64) -> Option<u64> {
+        let ends = self.0.iter().map(|sample| sample.at_ms);
+        let is_high = |from, to| self.share(from, to).is_some_and(|share| share >= wanted);
+        let settled = |end: &u64| {
+            let start = end - window_ms;
+            is_high(start, *end) && is_high(start, until_ms)
+        };
+        ends.filter(|&end| end >= window_ms && end <= until_ms).find(settled)
     }
 
     /// All misses.
@@ -84,14 +88,16 @@ mod tests {
         assert_eq!(track.misses(), 400);
     }
 
-    /// Goal: the time is that of the first window that is good enough as a whole.
+    /// Goal: the time is that of the first window that is good enough as a whole, and followed by
+    /// what is good enough as a whole.
     #[test]
     fn the_first_good_window() {
         let track = track(&[0, 90, 100, 80, 100, 100]);
-        assert_eq!(track.reaches(0.9, 100), Some(200));
-        assert_eq!(track.reaches(0.95, 200), Some(300)); // (90 + 100) / 200
-        assert_eq!(track.reaches(0.99, 200), Some(600));
-        assert_eq!(track.reaches(0.99, 300), None);
-        assert_eq!(Track::default().reaches(0.1, 100), None);
+        assert_eq!(track.settles(0.9, 100, 600), Some(200)); // then 470 of 500
+        assert_eq!(track.settles(0.96, 100, 600), Some(500)); // from 300 on it is 380 of 400
+        assert_eq!(track.settles(0.9, 200, 600), Some(300)); // (90 + 100) / 200, then 470 / 500
+        assert_eq!(track.settles(0.9, 100, 400), Some(200)); // then 270 of 300
+        assert_eq!(track.settles(0.99, 300, 600), None);
+        assert_eq!(Track::default().settles(0.1, 100, 600), None);
     }
 }

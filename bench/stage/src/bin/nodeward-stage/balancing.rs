@@ -51,11 +51,20 @@ impl Balancing {
         Ok(Self { balancer: balancer.clone(), child, out })
     }
 
+    /// Whether it is still at work, in the foreground or in the background; an error if it failed.
+    pub fn check(&mut self) -> Result<bool> {
+        let Some(child) = &mut self.child else { return Ok(true) };
+        let ended = child.try_wait()?;
+        let name = &self.balancer.name;
+        if ended.is_some_and(|status| !status.success()) {
+            bail!("{name} ended too early; it said:\n{}", self.log());
+        }
+        Ok(ended.is_none())
+    }
+
     /// Ends it; how many pages it says it moved, and what it printed.
     pub fn stop(mut self) -> Result<(Option<u64>, String)> {
-        if let Some(mut child) = self.child.take() {
-            self.end(&mut child)?;
-        }
+        self.end()?;
         switch_kernels_off()?;
         let told = match self.balancer.tells.as_slice() {
             [] => None,
@@ -70,23 +79,20 @@ impl Balancing {
         fs::read_to_string(named.as_ref().unwrap_or(&self.out)).unwrap_or_default()
     }
 
-    /// One that has ended before was in the background, or failed.
-    fn end(&self, child: &mut Child) -> Result<()> {
-        let early = child.try_wait()?;
-        let name = &self.balancer.name;
-        if early.is_some_and(|status| !status.success()) {
-            bail!("{name} ended too early; it said:\n{}", self.log());
-        }
+    /// Whether what was started stayed until now; it may have gone to the background.
+    fn end(&mut self) -> Result<bool> {
+        let stays = self.check()?;
+        let Some(mut child) = self.child.take() else { return Ok(stays) };
         match self.balancer.stop.as_slice() {
-            [] if early.is_none() => kill_process(Pid::from_child(child), Signal::TERM)?,
+            [] if stays => kill_process(Pid::from_child(&child), Signal::TERM)?,
             [] => {}
             line => {
                 let status = command(line)?.status().with_context(|| line.join(" "))?;
                 ensure!(status.success(), "`{}` ended with {status}", line.join(" "));
             }
         }
-        patiently(child).with_context(|| format!("{name} does not end"))?;
-        Ok(())
+        patiently(&mut child).with_context(|| format!("{} does not end", self.balancer.name))?;
+        Ok(stays)
     }
 }
 
@@ -181,20 +187,14 @@ mod tests {
     /// failed is told.
     #[test]
     fn every_way_to_end() {
-        let end = |line: &str, ready: Duration| {
+        let stop = |mut it: Balancing| it.end().map_err(|why| why.to_string());
+        assert_eq!(stop(running("exec sleep 600")), Ok(true));
+        let gone = |line: &str| {
             let mut it = running(line);
-            let mut child = it.child.take().unwrap();
-            thread::sleep(ready);
-            it.end(&mut child).map_err(|why| format!("{why:#}"))
+            it.child.as_mut().unwrap().wait().unwrap();
+            it
         };
-        assert_eq!(end("exec sleep 600", Duration::ZERO), Ok(()));
-        let mut gone = running("exit 3");
-        let mut child = gone.child.take().unwrap();
-        child.wait().unwrap();
-        assert!(gone.end(&mut child).unwrap_err().to_string().contains("it ended too early"));
-        let mut behind = running("true");
-        let mut child = behind.child.take().unwrap();
-        child.wait().unwrap();
-        behind.end(&mut child).unwrap();
+        assert_eq!(stop(gone("true")), Ok(false));
+        assert!(stop(gone("exit 3")).unwrap_err().starts_with("it ended too early"));
     }
 }

@@ -56,7 +56,7 @@ fn perform(play: &Play) -> Result<()> {
     let mut cast = Cast::start(play)?;
     cast.await_ready()?;
     thread::sleep(QUIET);
-    let balancing = Balancing::start(&play.balancer, &cast.pids())?;
+    let mut balancing = Balancing::start(&play.balancer, &cast.pids())?;
     let start = Instant::now();
     let gauge = Gauge::zero(&play.balancer.process, cast.pids());
     cast.begin()?;
@@ -65,7 +65,7 @@ fn perform(play: &Play) -> Result<()> {
         thread::sleep(SETTLE);
         cast.set_free()?;
     }
-    let tasks_ms = attend(play, &mut cast, &gauge, start)?;
+    let tasks_ms = attend(play, &mut cast, &gauge, &mut balancing, start)?;
     let look = look(&gauge, &cast, start);
     let (told, log) = balancing.stop()?;
     let mismatches = cast.mismatches;
@@ -73,7 +73,13 @@ fn perform(play: &Play) -> Result<()> {
 }
 
 /// Waits until all tasks have ended, and looks at the counters meanwhile; how long each took.
-fn attend(play: &Play, cast: &mut Cast, gauge: &Gauge, start: Instant) -> Result<Vec<u64>> {
+fn attend(
+    play: &Play,
+    cast: &mut Cast,
+    gauge: &Gauge,
+    balancing: &mut Balancing,
+    start: Instant,
+) -> Result<Vec<u64>> {
     let mut ends: Vec<Option<u64>> = vec![None; play.tasks.len()];
     let mut next_look = Duration::ZERO;
     while ends.contains(&None) {
@@ -87,6 +93,7 @@ fn attend(play: &Play, cast: &mut Cast, gauge: &Gauge, start: Instant) -> Result
             Ok((task, Word::Failed(why))) => bail!("task {task}: {why}"),
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => {
+                balancing.check()?;
                 tell(&Line::Look(look(gauge, cast, start)))?;
                 next_look = start.elapsed() + Duration::from_millis(play.look_ms);
             }

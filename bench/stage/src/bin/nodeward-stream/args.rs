@@ -43,6 +43,10 @@ pub struct Args {
     #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..64))]
     pub slot: Option<u8>,
 
+    /// With --slot: count it by frames, too
+    #[arg(long, requires = "slot")]
+    pub by_frame: bool,
+
     /// Begin when a line comes on standard input
     #[arg(long)]
     pub wait: bool,

@@ -52,6 +52,7 @@ fn run(args: &Args) -> Result<u64> {
         io::stdin().read_line(&mut String::new()).context("nobody said when to begin")?;
     }
     args.slot.inspect(|&slot| mark(Mark::Attach(slot)));
+    args.slot.filter(|_| args.by_frame).inspect(|&slot| mark(Mark::ByFrame(slot)));
     let mismatches = work(args, &pages)?;
     args.slot.inspect(|&slot| mark(Mark::Detach(slot)));
     print(&json!({ "done": true, "mismatches": mismatches }));
