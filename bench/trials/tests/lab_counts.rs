@@ -24,8 +24,9 @@ fn count(kernel: Kernel, cold: bool) {
     let command = ["nodeward-trials"].into_iter().chain(CASES);
     let mut run = Run::new(scenario("two-nodes"), command);
     run.files = PROGRAMS.iter().map(|name| GuestFile::new(programs.join(name))).collect();
-    run.count = Some(Count::default());
-    run.timeout = Duration::from_secs(300);
+    // A small cache, so that little work is enough to miss in it.
+    run.count = Some(Count { llc_bytes: 256 << 10, ..Count::default() });
+    run.timeout = Duration::from_secs(600);
     (run.kernel, run.cold) = (kernel, cold);
     let finished = lab.run(&run).expect("the lab runs");
     let [told, why] = [&finished.stdout, &finished.stderr].map(|b| String::from_utf8_lossy(b));

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::sleep;
+use std::time::Duration;
 
 use nodeward_lab_counts::mark::{Mark, mark};
 use nodeward_lab_counts::{Cell, Counts, MappedWords, Reader};
@@ -10,7 +12,7 @@ use nodeward_linux::own::{self, Area, Backing};
 use nodeward_linux::policy;
 use nodeward_model::{NodeId, Nodemask};
 
-use crate::guest::{run_on, wait_until};
+use crate::guest::run_on;
 use crate::load::Load;
 use crate::nodeward::{move_load, reasons};
 use crate::{Body, Ran, Skipped};
@@ -22,13 +24,18 @@ pub const CASES: [(&str, Body); 4] = [
     ("counts_of_frames_are_a_source", frames_are_a_source),
 ];
 
-const MIB: usize = 1 << 20;
+const LINE_BYTES: usize = 64;
 const LINE_WORDS: usize = 8;
 /// What a program may access besides its own loads: the stack, above all.
 const SLACK: u64 = 2000;
 
 fn reader() -> Result<Reader<MappedWords>, Skipped> {
     Reader::of_this_machine().map_err(|why| Skipped(why.to_string()))
+}
+
+/// The bytes of a node's cache.
+fn cache(reader: &Reader<MappedWords>) -> usize {
+    usize::try_from(reader.shape().llc.bytes).expect("it is small")
 }
 
 /// Memory of a node, touched.
@@ -68,11 +75,12 @@ fn cell(counts: &Counts, slot: usize, cpu: usize, node: usize) -> Cell {
 /// misses.
 fn exact() -> Ran {
     let reader = reader()?;
-    // 16 MiB are 262144 lines of 64 bytes, sixteen times what the cache holds.
-    let lines = 16 * MIB as u64 / 64;
+    // Sixteen times what the cache holds.
+    let bytes = 16 * cache(&reader);
+    let lines = (bytes / LINE_BYTES) as u64;
     for (cpu, node) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         run_on(&[cpu]);
-        let area = memory(16 * MIB, node);
+        let area = memory(bytes, node);
         let counts = counted(1, &reader, || {
             assert_eq!(read_lines(area.words()), lines);
         });
@@ -95,26 +103,31 @@ fn exact() -> Ran {
 fn behind_the_cache() -> Ran {
     let reader = reader()?;
     run_on(&[1]);
-    // A quarter of the cache: 4096 lines, read 32 times.
-    let area = memory(MIB / 4, 0);
+    // A quarter of the cache, read 128 times.
+    let bytes = cache(&reader) / 4;
+    let lines = (bytes / LINE_BYTES) as u64;
+    let area = memory(bytes, 0);
     let counts = counted(2, &reader, || {
-        for _ in 0..32 {
+        for _ in 0..128 {
             read_lines(area.words());
         }
     });
     let here = cell(&counts, 2, 1, 0);
-    assert!((131_072..131_072 + SLACK).contains(&here.accesses), "{counts:?}"); // 4096 x 32
+    assert!((lines * 128..lines * 128 + SLACK).contains(&here.accesses), "{counts:?}");
     // Each line once, and pages that by chance share their place in the cache with many others.
-    assert!(here.misses < 13_107, "{counts:?}"); // a tenth
+    assert!(here.misses < lines * 128 / 10, "{counts:?}");
     let off = counted(2, &reader, || {
         read_lines(area.words());
         mark(Mark::Stop);
         read_lines(area.words());
         mark(Mark::Start);
     });
-    assert!((4096..4096 + SLACK).contains(&cell(&off, 2, 1, 0).accesses), "{off:?}");
+    let here = cell(&off, 2, 1, 0);
+    assert!((lines..lines + SLACK).contains(&here.accesses), "{off:?}");
     let zeroed = counted(2, &reader, || {
-        read_lines(area.words());
+        for _ in 0..8 {
+            read_lines(area.words());
+        }
         mark(Mark::Zero);
     });
     assert!(cell(&zeroed, 2, 1, 0).accesses < SLACK, "{zeroed:?}");
@@ -128,6 +141,13 @@ fn misses(reader: &Reader<MappedWords>, slot: usize) -> u64 {
     locality.local.misses + locality.remote.misses
 }
 
+/// However long it takes: the run as a whole is cut off when its time is over.
+fn wait_for_misses(reader: &Reader<MappedWords>, slot: usize, count: u64) {
+    while misses(reader, slot) < count {
+        sleep(Duration::from_millis(50));
+    }
+}
+
 /// Goal: processes on different nodes with memory on the same one are told apart.
 fn by_process() -> Ran {
     let reader = reader()?;
@@ -138,7 +158,7 @@ fn by_process() -> Ran {
     run_on(&[0, 1]);
     mark(Mark::Zero);
     for slot in [5, 6] {
-        wait_until("a load has missed", || misses(&reader, slot) > 20_000);
+        wait_for_misses(&reader, slot, 5000);
     }
     let counts = reader.now().expect("the counts can be read");
     let share = |slot: usize| {
@@ -157,14 +177,16 @@ fn by_process() -> Ran {
 fn frames_are_a_source() -> Ran {
     let reader = reader()?;
     run_on(&[1]);
-    let load = Load::start("--node 0 --size 64MiB --hot 4MiB --slot 7");
+    let hot_bytes = 4 * cache(&reader);
+    let load = Load::start(&format!("--node 0 --size 64MiB --hot {hot_bytes} --slot 7"));
     run_on(&[0, 1]);
     let before = load.nodes_of_memory();
     mark(Mark::ByFrame(7));
     mark(Mark::Zero);
-    // 4 MiB are 1024 pages; 141 misses on each pay (see `hot_by_counts`). They are written at
-    // random: with 500 on average none has so few.
-    wait_until("the load has missed enough", || misses(&reader, 7) > 512_000);
+    // 141 misses on a page pay (see `hot_by_counts`). Pages are written at random: with 300 on
+    // average none has so few.
+    let hot_pages = hot_bytes as u64 / 4096;
+    wait_for_misses(&reader, 7, 300 * hot_pages);
     let file = std::process::Command::new("nodeward-bench")
         .args(["counts", &load.pid().to_string()])
         .output()
@@ -173,11 +195,11 @@ fn frames_are_a_source() -> Ran {
     std::fs::write("/tmp/counted", file.stdout).expect("a file");
     let finished = move_load(&load, "--hot /tmp/counted");
     let report = finished.report(0);
-    let (hot, after) = (load.hot(), load.nodes_of_memory());
+    let after = load.nodes_of_memory();
     let moved = after.get(&1).copied().unwrap_or(0);
-    println!("{moved} of {} hot pages came", (hot.end - hot.start) / 4096);
+    println!("{moved} of {hot_pages} hot pages came");
     assert_eq!(report.account.skipped, reasons::<0>([]));
-    assert_eq!((moved, after[&0]), (1024, before[&0] - 1024), "{finished:?}");
+    assert_eq!((moved, after[&0]), (hot_pages, before[&0] - hot_pages), "{finished:?}");
     load.done();
     Ok(())
 }
