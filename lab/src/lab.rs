@@ -1,7 +1,7 @@
 //! The lab itself: finds what it needs on the host, and runs commands in guests.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -58,6 +58,12 @@ impl Lab {
             fs::write(into.join(format!("{number:02}-{name}.ko")), bytes)?;
         }
         Ok(())
+    }
+
+    /// The tree of a package of Debian's, fetched if it is not there yet. Its programs can be
+    /// brought along; of packages that it depends on only libraries are, where the host has them.
+    pub fn package(&self, name: &str) -> Result<PathBuf> {
+        store::package(&self.cache, name)
     }
 
     /// The release of a kernel that is already on disk.

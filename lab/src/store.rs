@@ -136,29 +136,38 @@ fn first_of(tree: &Path, places: &[String]) -> Option<PathBuf> {
 }
 
 /// The tree of tools for the guest, fetched if it is not there yet.
-///
-/// Of each tool the oldest version is taken: it asks least of the host's C library, which it runs
-/// with.
 pub fn tools(cache: &Cache) -> Result<PathBuf> {
-    let dir = cache.root().join("tools");
+    let tree = packages(cache, &cache.root().join("tools"), &TOOL_PACKAGES)?;
+    ensure!(tree.join("bin/busybox").exists(), "busybox-static holds no bin/busybox");
+    Ok(tree)
+}
+
+/// The tree of a package whose programs are to run in a guest, fetched if it is not there yet.
+pub fn package(cache: &Cache, name: &str) -> Result<PathBuf> {
+    packages(cache, &cache.dir("packages")?.join(name), &[name])
+}
+
+/// Fetches packages and unpacks them to a directory, unless it is there.
+///
+/// Of each the oldest version is taken: it asks least of the host's C library, which it runs with.
+fn packages(cache: &Cache, dir: &Path, names: &[&str]) -> Result<PathBuf> {
     if dir.exists() {
-        return Ok(dir);
+        return Ok(dir.to_owned());
     }
     let _lock = cache.lock("fetch")?;
     if dir.exists() {
-        return Ok(dir);
+        return Ok(dir.to_owned());
     }
-    eprintln!("nodeward-lab: fetching {}", TOOL_PACKAGES.join(", "));
+    eprintln!("nodeward-lab: fetching {}", names.join(", "));
     let apt = Apt::open(&cache.dir("apt")?)?;
     let work = tempfile::tempdir_in(cache.root())?;
     let tree = work.path().join("tree");
-    for name in TOOL_PACKAGES {
+    for &name in names {
         let versions: BTreeSet<String> = apt.versions(name)?.into_iter().collect();
         let oldest = versions.into_iter().min_by_key(|version| numbers(version));
         let version = oldest.with_context(|| format!("the mirror has no {name}"))?;
         apt.unpack(&Package { name: name.into(), version }, &tree)?;
     }
-    ensure!(tree.join("bin/busybox").exists(), "busybox-static holds no bin/busybox");
-    fs::rename(&tree, &dir)?;
-    Ok(dir)
+    fs::rename(&tree, dir)?;
+    Ok(dir.to_owned())
 }

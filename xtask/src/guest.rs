@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Programs that no guest starts.
-const HOST_ONLY: [&str; 2] = ["xtask", "nodeward-lab"];
+const HOST_ONLY: [&str; 3] = ["xtask", "nodeward-lab", "nodeward-compare"];
 
 /// Builds the programs and prints their paths.
 pub fn run() -> Result<()> {

@@ -1,11 +1,13 @@
-//! `cargo xtask lab ...` is `nodeward-lab ...`, built first.
+//! `cargo xtask lab ...` is `nodeward-lab ...`, built first; `cargo xtask lab compare ...` is
+//! `nodeward-compare ...`, built first with the programs that it needs in the guest.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 
-use crate::process;
+use crate::workspace::Workspace;
+use crate::{guest, process};
 
 /// What `nodeward-lab` is to be told.
 #[derive(clap::Args)]
@@ -15,18 +17,23 @@ pub struct Args {
     words: Vec<OsString>,
 }
 
-/// Builds the lab's command and hands everything over to it.
+/// Builds the command and hands everything over to it.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    match args.words.split_first() {
+        Some((first, rest)) if first == "compare" => compare(rest),
+        _ => process::hand_over(program("nodeward-lab").args(&args.words)),
+    }
+}
+
+fn compare(words: &[OsString]) -> Result<ExitCode> {
+    guest::build()?;
+    let dir = guest::dir(&Workspace::load()?);
+    process::hand_over(program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir))
+}
+
+/// Runs the program of the package of the same name.
+fn program(name: &str) -> Command {
     let mut cargo = process::cargo();
-    cargo.args([
-        "run",
-        "--quiet",
-        "--release",
-        "-p",
-        "nodeward-lab",
-        "--bin",
-        "nodeward-lab",
-        "--",
-    ]);
-    process::hand_over(cargo.args(&args.words))
+    cargo.args(["run", "--quiet", "--release", "-p", name, "--bin", name, "--"]);
+    cargo
 }

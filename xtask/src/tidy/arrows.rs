@@ -120,11 +120,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-proof",
         ],
     ),
+    ("nodeward-stage", &["nodeward-model", "nodeward-lab-counts", "nodeward-linux"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab-counter", &["nodeward-lab-counts"]),
     (
         "nodeward-lab",
         &["nodeward-model", "nodeward-lab-agent", "nodeward-lab-counts", "nodeward-scenario"],
+    ),
+    (
+        "nodeward-compare",
+        &["nodeward-model", "nodeward-stage", "nodeward-lab-counts", "nodeward-lab"],
     ),
     ("xtask", &[]),
 ];

@@ -68,6 +68,17 @@ pub fn name(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(start..end)
 }
 
+/// CPU time in user mode and in kernel mode, in clock ticks; `None` if the text does not look like
+/// a stat file. That of a process has the time of all its threads.
+pub fn parse_modes(text: &str) -> Option<(u64, u64)> {
+    Some((field(text, 14)?, field(text, 15)?))
+}
+
+/// The same of the children that ended and were waited for.
+pub fn parse_modes_of_ended_children(text: &str) -> Option<(u64, u64)> {
+    Some((field(text, 16)?, field(text, 17)?))
+}
+
 /// The kernel's flags of a thread (`PF_*` in include/linux/sched.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u64);
@@ -132,6 +143,8 @@ mod tests {
         assert_eq!(parse(&text), Some(stat));
         assert_eq!(name(text.as_bytes()), Some(&b"a) R (b"[..]));
         assert_eq!(parse_start(&text), Some(22));
+        assert_eq!(parse_modes(&text), Some((14, 15)));
+        assert_eq!(parse_modes_of_ended_children(&text), Some((16, 17)));
         assert_eq!(parse("77 (a) S 1 2"), None);
     }
 

@@ -1,0 +1,111 @@
+//! What may be asked for.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use nodeward_compare::{Settings, contenders, workloads};
+use nodeward_lab::Kernel;
+use nodeward_model::units::{parse_bytes, parse_duration_ns};
+
+/// The same workloads under one balancer after the other, in the lab.
+///
+/// Exit codes: 0 all runs ended well, 1 some did not, 2 wrong usage, 3 nothing could be run.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "cargo xtask lab compare", version)]
+pub struct Args {
+    /// What runs; all by default
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    workloads: Vec<String>,
+
+    /// What balances; all by default. The first is what the others are compared with
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    balancers: Vec<String>,
+
+    /// How often each runs under each
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: u32,
+
+    /// How much memory a process has; numad leaves those alone that have less than 300 MB
+    #[arg(long, default_value = "512MiB", value_parser = parse_bytes)]
+    size: u64,
+
+    /// How often it is gone through
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..))]
+    passes: u64,
+
+    /// The kernel: 6.1, 6.12, newest, or the path of an image
+    #[arg(long, default_value = "6.12")]
+    kernel: Kernel,
+
+    /// The size of each node's last-level cache
+    #[arg(long, default_value = "1MiB", value_parser = parse_bytes)]
+    llc: u64,
+
+    /// How long a miss takes at home on the machine that is meant; one from afar takes longer by
+    /// the distance, and the CPU waits for the difference
+    #[arg(long, default_value = "150ns", value_parser = parse_duration_ns)]
+    price: u64,
+
+    /// Print every run and all that was seen in its course, for programs
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write balance-lab.md to this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    pub docs: Option<PathBuf>,
+}
+
+impl Args {
+    /// The comparison.
+    ///
+    /// # Errors
+    /// If a name is unknown.
+    pub fn settings(&self) -> Result<Settings> {
+        Ok(Settings {
+            workloads: chosen(workloads(), &self.workloads, |one| one.name.to_owned())?,
+            contenders: chosen(contenders(), &self.balancers, |one| one.balancer.name.clone())?,
+            repeats: self.repeats,
+            size_bytes: self.size,
+            passes: self.passes,
+            kernel: self.kernel.clone(),
+            llc_bytes: self.llc,
+            price_ns: self.price,
+        })
+    }
+}
+
+/// Those of these names, in the order of the names; all if there are none.
+fn chosen<T: Clone>(all: Vec<T>, names: &[String], name_of: fn(&T) -> String) -> Result<Vec<T>> {
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let known: Vec<String> = all.iter().map(name_of).collect();
+    let find = |name: &String| {
+        let found = all.iter().find(|one| name_of(one) == *name).cloned();
+        found.with_context(|| format!("no '{name}'; there are {}", known.join(", ")))
+    };
+    names.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(line: &str) -> Result<Settings> {
+        Args::try_parse_from(line.split(' ')).unwrap().settings()
+    }
+
+    /// Goal: all is compared unless something is named, and names must be known.
+    #[test]
+    fn choices() {
+        let all = settings("c").unwrap();
+        assert_eq!((all.workloads.len(), all.contenders.len(), all.repeats), (9, 5, 5));
+        let some = settings("c --workloads split,crossed --balancers numad,hand").unwrap();
+        let names: Vec<&str> = some.workloads.iter().map(|workload| workload.name).collect();
+        assert_eq!(names, ["split", "crossed"]);
+        assert_eq!(some.contenders[0].balancer.name, "numad");
+        let why = settings("c --balancers none").unwrap_err().to_string();
+        assert!(why.contains("there are nothing, kernel, numad, hand, nodeward"), "{why}");
+    }
+}

@@ -1,0 +1,71 @@
+//! What balances: data.
+
+use nodeward_stage::Balancer;
+
+/// A balancer, and what the guest needs for it.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    /// How it is started and stopped.
+    pub balancer: Balancer,
+    /// What it is, in a sentence.
+    pub about: &'static str,
+    /// The programs that it needs.
+    pub needs: Vec<Program>,
+    /// Runs in which it moved no page say nothing about it.
+    pub must_move: bool,
+}
+
+/// A program for the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The one of this path in the Debian package of this name.
+    Debian(&'static str, &'static str),
+    /// One of the workspace.
+    Ours(&'static str),
+}
+
+/// All balancers. The first is what the others are compared with.
+pub fn contenders() -> Vec<Contender> {
+    let nothing = contender("nothing", "the scheduler alone");
+    let mut kernel = contender("kernel", "kernel.numa_balancing=1");
+    kernel.balancer.kernel = true;
+    let mut hand = contender("hand", "threads pinned and memory bound when the tasks start");
+    hand.balancer.by_hand = true;
+    vec![nothing, kernel, numad(), hand, nodeward()]
+}
+
+/// In the first five minutes after boot numad moves nothing, because it takes a process that it has
+/// never placed for one that it placed at time zero. So its clock is set forward. And by default it
+/// adds 18 % to what a process uses: one that uses all CPUs of a node would always get two nodes.
+fn numad() -> Contender {
+    let mut numad =
+        contender("numad", "Debian's package numad with `-u 120`, as after five minutes of uptime");
+    numad.needs = vec![
+        Program::Debian("numad", "usr/bin/numad"),
+        Program::Debian("util-linux", "usr/bin/unshare"),
+    ];
+    numad.must_move = true;
+    numad.balancer.start = words("unshare --time --monotonic 600 -- numad -u 120 -l 6");
+    numad.balancer.log = "/var/log/numad.log".to_owned();
+    numad.balancer.process = "numad".to_owned();
+    numad.balancer.stop = words("numad -i 0");
+    numad
+}
+
+fn nodeward() -> Contender {
+    let mut nodeward = contender("nodeward", "`nodeward balance`");
+    nodeward.needs = vec![Program::Ours("nodeward")];
+    nodeward.balancer.start = words("nodeward balance");
+    nodeward.balancer.process = "nodeward".to_owned();
+    nodeward.balancer.tells = words("nodeward ledger --json");
+    nodeward
+}
+
+fn contender(name: &str, about: &'static str) -> Contender {
+    let balancer = Balancer { name: name.to_owned(), ..Balancer::default() };
+    Contender { balancer, about, needs: Vec::new(), must_move: false }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}

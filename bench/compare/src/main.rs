@@ -1,0 +1,105 @@
+//! `nodeward-compare`: one balancer after the other in the lab. `cargo xtask lab compare` builds
+//! what it needs and starts it.
+
+#![forbid(unsafe_code)]
+
+mod args;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use nodeward_compare::{
+    Contender, Key, Outcome, Programs, Settings, Table, Workload, json, page, perform, text,
+};
+use nodeward_lab::Lab;
+
+use args::Args;
+
+type Done = (Key, Result<Outcome, String>);
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("nodeward-compare: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Whether all runs ended well.
+fn run(args: &Args) -> Result<bool> {
+    let settings = args.settings()?;
+    let (lab, programs) = (Lab::open()?, Programs::found()?);
+    lab.prepare(&settings.kernel)?;
+    let done = all_runs(&lab, &programs, &settings);
+    let table = Table::of(&settings, &done);
+    if let Some(dir) = &args.docs {
+        write_page(dir, &settings, &table)?;
+    }
+    if args.json {
+        let outcomes = done.iter().filter_map(|(_, result)| result.as_ref().ok().cloned());
+        println!("{}", json(&settings, &table, &outcomes.collect::<Vec<_>>()));
+    } else {
+        print!("{}", text(&table));
+    }
+    Ok(done.iter().all(|(_, result)| result.is_ok()))
+}
+
+/// All workloads, all repeats; balancers take turns. One that failed with a workload is not tried
+/// with it again.
+fn all_runs(lab: &Lab, programs: &Programs, settings: &Settings) -> Vec<Done> {
+    let mut done: Vec<Done> = Vec::new();
+    for workload in &settings.workloads {
+        for repeat in 0..settings.repeats {
+            for contender in &settings.contenders {
+                let key = key(workload, contender, repeat);
+                if has_failed(&done, &key) {
+                    continue;
+                }
+                let run = perform(lab, programs, settings, (workload, contender, repeat));
+                let run = run.map_err(|why| format!("{why:#}"));
+                tell(&key, &run);
+                done.push((key, run));
+            }
+        }
+    }
+    done
+}
+
+fn key(workload: &Workload, contender: &Contender, repeat: u32) -> Key {
+    let (workload, balancer) = (workload.name.to_owned(), contender.balancer.name.clone());
+    Key { workload, balancer, repeat }
+}
+
+fn has_failed(done: &[Done], wanted: &Key) -> bool {
+    let same = |key: &Key| key.workload == wanted.workload && key.balancer == wanted.balancer;
+    done.iter().any(|(key, result)| same(key) && result.is_err())
+}
+
+/// A line on standard error for each run: there may be many, and each takes a while.
+fn tell(key: &Key, run: &Result<Outcome, String>) {
+    let Key { workload, balancer, repeat } = key;
+    let told = match run {
+        Ok(run) => {
+            let (look, local) = (run.end.look, run.track.share(0, u64::MAX));
+            let local =
+                local.map_or("no misses".to_owned(), |s| format!("{:.1} % local", s * 100.0));
+            let seconds = look.at_ms as f64 / 1000.0;
+            format!("{seconds:.1} s, {local}, {} pages moved", look.burden.migrated)
+        }
+        Err(why) => format!("failed: {why}"),
+    };
+    eprintln!("{workload} {balancer} {}: {told}", repeat + 1);
+}
+
+fn write_page(dir: &Path, settings: &Settings, table: &Table) -> Result<()> {
+    let path = dir.join("balance-lab.md");
+    let words = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let command = format!("cargo xtask lab compare {words}");
+    let page = page(settings, table, command.trim_end());
+    std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+}

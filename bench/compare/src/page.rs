@@ -1,0 +1,54 @@
+//! The page of the documentation that the command writes itself.
+
+use std::fmt::Write as _;
+
+use comfy_table::presets::ASCII_MARKDOWN;
+use nodeward_model::units::{show_bytes, show_ns};
+
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::text::{grid, notes};
+
+/// What stands above the table.
+const HEAD: &str = include_str!("head.md");
+
+/// The page: what is compared, how, the table, and the command that made it.
+pub fn page(settings: &Settings, table: &Table, command: &str) -> String {
+    let mut page = format!("{HEAD}\n    {command}\n\n");
+    let _ = writeln!(
+        page,
+        "Kernel {}; {} repeats; {} and {} passes to a process; caches of {}; a miss at home {}.\n",
+        settings.kernel,
+        settings.repeats,
+        show_bytes(settings.size_bytes),
+        settings.passes,
+        show_bytes(settings.llc_bytes),
+        show_ns(settings.price_ns),
+    );
+    for workload in &settings.workloads {
+        let _ = writeln!(page, "- `{}`: {}", workload.name, workload.about);
+    }
+    page += "\n";
+    for contender in &settings.contenders {
+        let _ = writeln!(page, "- `{}`: {}", contender.balancer.name, contender.about);
+    }
+    let _ = writeln!(page, "\n{}", grid(table, ASCII_MARKDOWN));
+    for note in notes(table) {
+        let _ = write!(page, "\n{note}.\n");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tests::sample;
+
+    /// Goal: the page says how it was made, and has the table.
+    #[test]
+    fn the_page() {
+        let (settings, table) = sample();
+        let page = page(&settings, &table, "cargo xtask lab compare");
+        insta::assert_snapshot!(page.strip_prefix(HEAD).unwrap());
+    }
+}

@@ -1,0 +1,60 @@
+//! What the guest needs: our programs, which `cargo xtask guest` builds, and those of Debian.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use nodeward_lab::{GuestFile, Lab};
+
+use crate::balancers::{Contender, Program};
+
+/// The programs that every run needs.
+const ALWAYS: [&str; 2] = ["nodeward-stage", "nodeward-stream"];
+
+/// Where programs are found.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    dir: PathBuf,
+}
+
+impl Programs {
+    /// Ours are in this directory, without shared libraries.
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    /// The files of a run.
+    ///
+    /// # Errors
+    /// If one is not there, or the archive cannot be reached.
+    pub fn files(&self, lab: &Lab, contender: &Contender) -> Result<Vec<GuestFile>> {
+        let mut files =
+            ALWAYS.map(|name| self.ours(name)).into_iter().collect::<Result<Vec<_>>>()?;
+        for program in &contender.needs {
+            files.push(match program {
+                Program::Ours(name) => self.ours(name)?,
+                Program::Debian(package, path) => GuestFile::new(lab.package(package)?.join(path)),
+            });
+        }
+        Ok(files)
+    }
+
+    fn ours(&self, name: &str) -> Result<GuestFile> {
+        let path = self.dir.join(name);
+        let shown = path.display();
+        ensure!(path.is_file(), "no {shown}: `cargo xtask lab compare` builds it");
+        Ok(GuestFile::new(path))
+    }
+}
+
+impl Programs {
+    /// The directory that `cargo xtask` names to whom it starts.
+    ///
+    /// # Errors
+    /// If nobody named one.
+    pub fn found() -> Result<Self> {
+        let dir = std::env::var_os("NODEWARD_GUEST_DIR");
+        let dir =
+            dir.context("NODEWARD_GUEST_DIR is not set; `cargo xtask lab compare` sets it")?;
+        Ok(Self::new(dir.into()))
+    }
+}

@@ -1,0 +1,181 @@
+//! One run: a workload under a balancer in a fresh guest.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use nodeward_lab::{Count, Lab, Run, Scenario, Sinks};
+use nodeward_stage::{Curtain, Line, Look, Play};
+use serde::Serialize;
+
+use crate::balancers::Contender;
+use crate::programs::Programs;
+use crate::sampler::{self, Reading};
+use crate::settings::Settings;
+use crate::track::Track;
+use crate::workloads::Workload;
+
+/// The machine: no more CPUs than most hosts have cores, as time is compared.
+const SCENARIO: &str = "two-nodes";
+/// The time between two looks at the guest's counters, in milliseconds.
+const LOOK_MS: u64 = 500;
+/// Where the counts are kept during a run.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// After so long something is wrong.
+const TIMEOUT: Duration = Duration::from_secs(900);
+
+/// What came of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The workload's name.
+    pub workload: String,
+    /// The balancer's name.
+    pub balancer: String,
+    /// Which of the repeats it was, from zero.
+    pub repeat: u32,
+    /// When the first task had done its work, in milliseconds since the run began.
+    pub first_end_ms: u64,
+    /// The misses in the course of time.
+    pub track: Track,
+    /// The guest's counters in the course of time.
+    pub looks: Vec<Look>,
+    /// How it ended.
+    pub end: Curtain,
+}
+
+/// Does one run.
+///
+/// # Errors
+/// If the lab fails, or the balancer, or a task, or memory did not hold what was written.
+pub fn perform(
+    lab: &Lab,
+    programs: &Programs,
+    settings: &Settings,
+    (workload, contender, repeat): (&Workload, &Contender, u32),
+) -> Result<Outcome> {
+    let play = Play {
+        tasks: workload.tasks(settings.size_bytes, settings.passes),
+        balancer: contender.balancer.clone(),
+        look_ms: LOOK_MS,
+    };
+    let counts = tempfile::NamedTempFile::new_in(SHARED_MEMORY)?.into_temp_path();
+    let command = ["nodeward-stage".to_owned(), serde_json::to_string(&play)?];
+    let run = Run {
+        kernel: settings.kernel.clone(),
+        files: programs.files(lab, contender)?,
+        timeout: TIMEOUT,
+        count: Some(Count {
+            llc_bytes: settings.llc_bytes,
+            price_ns: settings.price_ns,
+            file: Some(counts.to_path_buf()),
+            ..Count::default()
+        }),
+        ..Run::new(Scenario::find(SCENARIO)?, command)
+    };
+    let (heard, readings) = attend(lab, &run, &counts)?;
+    let mut outcome = outcome(&heard, &readings)?;
+    outcome.workload = workload.name.to_owned();
+    outcome.balancer.clone_from(&play.balancer.name);
+    outcome.repeat = repeat;
+    Ok(outcome)
+}
+
+/// What the guest said, and when.
+type Said = Vec<(Instant, Line)>;
+
+/// Runs it, and reads the counts meanwhile.
+fn attend(lab: &Lab, run: &Run, counts: &Path) -> Result<(Said, Vec<Reading>)> {
+    let stop = AtomicBool::new(false);
+    let (mut lines, mut words) = (Lines::default(), Vec::new());
+    let (ended, readings) = thread::scope(|scope| {
+        let readings = scope.spawn(|| sampler::sample(counts, &stop));
+        let ended = lab.stream(run, Sinks { stdout: &mut lines, stderr: &mut words });
+        stop.store(true, Relaxed);
+        (ended, readings.join())
+    });
+    let told = String::from_utf8_lossy(&words);
+    let code = ended?.code.with_context(|| format!("not done after {TIMEOUT:?}: {told}"))?;
+    ensure!(code == 0, "the guest says: {}", told.trim());
+    Ok((lines.heard, readings.unwrap_or_default()))
+}
+
+fn outcome(heard: &[(Instant, Line)], readings: &[Reading]) -> Result<Outcome> {
+    let when = |wanted: fn(&Line) -> bool| heard.iter().find(|(_, line)| wanted(line));
+    let begin = when(|line| matches!(line, Line::Begin)).context("it did not begin")?.0;
+    let first_end = when(|line| matches!(line, Line::FirstEnd)).context("no task ended")?.0;
+    let Some((end, Line::End(curtain))) = heard.last() else {
+        anyhow::bail!("it did not end");
+    };
+    let lost = curtain.mismatches;
+    ensure!(lost == 0, "{lost} lines of memory did not hold what was written there");
+    let looks = heard.iter().filter_map(|(_, line)| match line {
+        Line::Look(look) => Some(*look),
+        _ => None,
+    });
+    Ok(Outcome {
+        workload: String::new(),
+        balancer: String::new(),
+        repeat: 0,
+        first_end_ms: first_end.duration_since(begin).as_millis() as u64,
+        track: sampler::track(readings, begin, *end),
+        looks: looks.collect(),
+        end: curtain.clone(),
+    })
+}
+
+/// Notes when each line came.
+#[derive(Default)]
+struct Lines {
+    begun: Vec<u8>,
+    heard: Said,
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let now = Instant::now();
+        self.begun.extend(bytes);
+        while let Some(end) = self.begun.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.begun.drain(..=end).collect();
+            self.heard.push((now, serde_json::from_slice(&line)?));
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: lines are found whatever pieces they come in, and what is none is an error.
+    #[test]
+    fn lines_come_in_pieces() {
+        let mut lines = Lines::default();
+        lines.write_all(b"{\"line\":\"be").unwrap();
+        assert!(lines.heard.is_empty());
+        lines.write_all(b"gin\"}\n{\"line\":\"first-end\"}\n").unwrap();
+        let heard: Vec<&Line> = lines.heard.iter().map(|(_, line)| line).collect();
+        assert_eq!(heard, [&Line::Begin, &Line::FirstEnd]);
+        assert!(lines.write_all(b"garbage\n").is_err());
+    }
+
+    /// Goal: a run whose memory was spoilt is an error, and so is one that stopped half way.
+    #[test]
+    fn spoilt_runs_are_errors() {
+        let now = Instant::now();
+        let heard = |mismatches| {
+            let end = Line::End(Curtain { mismatches, ..Curtain::default() });
+            [Line::Begin, Line::FirstEnd, end].map(|line| (now, line))
+        };
+        assert!(outcome(&heard(0), &[]).is_ok());
+        assert!(outcome(&heard(1), &[]).unwrap_err().to_string().contains("did not hold"));
+        assert!(outcome(&heard(0)[..2], &[]).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! Reads the counter's file while the guest runs.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nodeward_lab_counts::{CHOSEN, Counts, FileWords, Locality, Reader};
+
+use crate::track::{Sample, Track};
+
+/// The time between two looks.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Misses of all tasks up to some time.
+pub type Reading = (Instant, Locality);
+
+/// Reads until told to stop. The file need not be there yet.
+pub fn sample(path: &Path, stop: &AtomicBool) -> Vec<Reading> {
+    let mut readings = Vec::new();
+    let mut reader = None;
+    while !stop.load(Relaxed) {
+        reader = reader.or_else(|| Reader::open(path).ok());
+        readings.extend(reader.as_ref().and_then(read));
+        thread::sleep(INTERVAL);
+    }
+    readings.extend(reader.as_ref().and_then(read));
+    readings
+}
+
+fn read(reader: &Reader<FileWords>) -> Option<Reading> {
+    let counts = reader.now().ok()?;
+    Some((Instant::now(), of_tasks(&counts)))
+}
+
+/// Tasks are those that chose their slot.
+fn of_tasks(counts: &Counts) -> Locality {
+    let tasks = counts.slots.iter().filter(|slot| CHOSEN.contains(&slot.slot));
+    tasks.map(|slot| counts.locality(slot)).fold(Locality::default(), |sum, one| sum + one)
+}
+
+/// The readings between two times and the first one behind, counted from the last one before.
+pub fn track(readings: &[Reading], begin: Instant, end: Instant) -> Track {
+    let after = readings.partition_point(|(at, _)| *at <= begin);
+    let zero = after.checked_sub(1).map_or_else(Locality::default, |last| readings[last].1);
+    let until = readings.len().min(readings.partition_point(|(at, _)| *at < end) + 1);
+    let sample = |(at, sum): &Reading| Sample {
+        at_ms: at.duration_since(begin).as_millis() as u64,
+        local: (sum.local - zero.local).misses,
+        remote: (sum.remote - zero.remote).misses,
+    };
+    Track(readings[after.min(until)..until].iter().map(sample).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_lab_counts::Cell;
+
+    use super::*;
+
+    /// Goal: what came before the run, and after it, is left out; its very end is not.
+    #[test]
+    fn only_the_run_counts() {
+        let start = Instant::now();
+        let ms = |ms: u64| start + Duration::from_millis(ms);
+        let misses = |misses| Cell { accesses: 0, misses };
+        let reading = |at: u64, local, remote| {
+            (ms(at), Locality { local: misses(local), remote: misses(remote) })
+        };
+        let readings =
+            [reading(0, 5, 5), reading(200, 9, 5), reading(400, 9, 8), reading(900, 99, 99)];
+        let expected = [
+            Sample { at_ms: 50, local: 4, remote: 0 }, // less the 5 and 5 at 0
+            Sample { at_ms: 250, local: 4, remote: 3 },
+        ];
+        assert_eq!(track(&readings, ms(150), ms(390)).0, expected);
+        assert_eq!(track(&readings, ms(150), ms(9000)).0.len(), 3);
+        assert!(track(&[], ms(0), ms(1)).0.is_empty());
+    }
+}

@@ -1,0 +1,53 @@
+//! What several runs came to.
+
+use serde::Serialize;
+
+/// The middle of several figures, and how far they go.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The figure in the middle; of an even number the mean of the two there.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
+impl Spread {
+    /// Of at least one figure. Infinity stands for what never happened.
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut figures: Vec<f64> = figures.into_iter().collect();
+        figures.sort_by(f64::total_cmp);
+        let (&least, &most) = (figures.first()?, figures.last()?);
+        let middle = figures.len() / 2;
+        let median = match figures.len() % 2 {
+            1 => figures[middle],
+            _ => f64::midpoint(figures[middle - 1], figures[middle]),
+        };
+        Some(Self { median, least, most })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the middle one of an odd number, the mean of two of an even one, and the ends.
+    #[test]
+    fn medians_and_ranges() {
+        let spread = |figures: &[f64]| Spread::of(figures.iter().copied());
+        let of = |median, least, most| Some(Spread { median, least, most });
+        assert_eq!(spread(&[3.0, 1.0, 2.0]), of(2.0, 1.0, 3.0));
+        assert_eq!(spread(&[4.0, 1.0, 2.0, 9.0]), of(3.0, 1.0, 9.0)); // (2 + 4) / 2
+        assert_eq!(spread(&[7.0]), of(7.0, 7.0, 7.0));
+        assert_eq!(spread(&[]), None);
+    }
+
+    /// Goal: what never happened is later than anything.
+    #[test]
+    fn never_is_the_most() {
+        let of = |figures: [f64; 3]| Spread::of(figures).unwrap();
+        assert_eq!(of([2.0, f64::INFINITY, 1.0]).median, 2.0);
+        assert_eq!(of([2.0, f64::INFINITY, f64::INFINITY]).median, f64::INFINITY);
+    }
+}

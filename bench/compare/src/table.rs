@@ -1,0 +1,261 @@
+//! What the runs say: a row for each workload under each balancer.
+
+use serde::Serialize;
+
+use crate::balancers::Contender;
+use crate::run::Outcome;
+use crate::settings::Settings;
+use crate::spread::Spread;
+use crate::workloads::Workload;
+
+/// Locality that counts as reached, and the window in which it is looked for, in milliseconds.
+const WANTED: f64 = 0.9;
+const WINDOW_MS: u64 = 1000;
+/// A run's locality is drawn in so many parts.
+const PARTS: u64 = 10;
+
+/// All rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// In the order of the settings.
+    pub rows: Vec<Row>,
+}
+
+/// A workload under a balancer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The workload's name.
+    pub workload: String,
+    /// The balancer's name.
+    pub balancer: String,
+    /// How many runs there were.
+    pub runs: usize,
+    /// In how many of them the balancer moved no page although it only counts if it does.
+    pub idle_runs: usize,
+    /// The figures; none if no run ended well.
+    pub cells: Option<Cells>,
+    /// Why a run did not end well.
+    pub failure: Option<String>,
+}
+
+/// The figures of a row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cells {
+    /// The share of last-level misses that were local, in per cent; none if there were none.
+    pub local: Option<Spread>,
+    /// The same in each tenth of the time until the first task ended, the middle one of all runs.
+    pub parts: Vec<Option<f64>>,
+    /// The same in the last quarter of that time.
+    pub settled: Option<Spread>,
+    /// Seconds until 90 % of the misses of a second were local, and of those from there until the
+    /// first task ended; infinite if they never were.
+    pub to_90_s: Option<Spread>,
+    /// Base pages that were migrated.
+    pub pages: Spread,
+    /// What the balancer says that it moved; none if it does not say.
+    pub told: Option<Spread>,
+    /// CPU time of the balancer and of the kernel on behalf of the tasks, in per cent of one CPU.
+    pub cpu: Spread,
+    /// Seconds until all tasks had ended.
+    pub took_s: Spread,
+    /// Work in a time, of the first balancer's in the same repeat.
+    pub work: Option<Spread>,
+}
+
+impl Table {
+    /// The table of these runs, of which some may have failed: with why.
+    pub fn of(settings: &Settings, runs: &[(Key, Result<Outcome, String>)]) -> Self {
+        let first = settings.contenders.first().map(|first| first.balancer.name.clone());
+        let row = |workload: &Workload, contender: &Contender| {
+            let mine = |key: &Key| key.is(workload.name, &contender.balancer.name);
+            let results = runs.iter().filter(|(key, _)| mine(key)).map(|(_, result)| result);
+            let good: Vec<&Outcome> = results.clone().filter_map(|r| r.as_ref().ok()).collect();
+            let idle = |run: &&&Outcome| contender.must_move && run.end.look.burden.migrated == 0;
+            let base = |run: &Outcome| {
+                let same = Key { balancer: first.clone()?, ..Key::of(run) };
+                runs.iter().find(|(key, _)| *key == same)?.1.as_ref().ok()
+            };
+            Row {
+                workload: workload.name.to_owned(),
+                balancer: contender.balancer.name.clone(),
+                runs: good.len(),
+                idle_runs: good.iter().filter(idle).count(),
+                cells: cells(&good, base),
+                failure: results.clone().find_map(|result| result.as_ref().err().cloned()),
+            }
+        };
+        let rows = settings.workloads.iter().flat_map(|workload| {
+            settings.contenders.iter().map(move |contender| row(workload, contender))
+        });
+        Self { rows: rows.collect() }
+    }
+}
+
+/// Which run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The workload's name.
+    pub workload: String,
+    /// The balancer's name.
+    pub balancer: String,
+    /// Which of the repeats.
+    pub repeat: u32,
+}
+
+impl Key {
+    fn of(run: &Outcome) -> Self {
+        let (workload, balancer) = (run.workload.clone(), run.balancer.clone());
+        Self { workload, balancer, repeat: run.repeat }
+    }
+
+    fn is(&self, workload: &str, balancer: &str) -> bool {
+        self.workload == workload && self.balancer == balancer
+    }
+}
+
+fn cells<'a>(runs: &[&Outcome], base: impl Fn(&Outcome) -> Option<&'a Outcome>) -> Option<Cells> {
+    let each = |figure: &dyn Fn(&Outcome) -> f64| Spread::of(runs.iter().map(|run| figure(run)));
+    let all = |figure: &dyn Fn(&Outcome) -> Option<f64>| {
+        Spread::of(runs.iter().filter_map(|run| figure(run)))
+    };
+    let took_s = |run: &Outcome| seconds(run.end.look.at_ms);
+    Some(Cells {
+        local: all(&|run| percent(run.track.share(0, u64::MAX))),
+        parts: parts(runs),
+        settled: all(&|run| percent(run.track.share(run.first_end_ms * 3 / 4, run.first_end_ms))),
+        to_90_s: all(&to_90_s),
+        pages: each(&|run| run.end.look.burden.migrated as f64)?,
+        told: all(&|run| run.end.told.map(|pages| pages as f64)),
+        cpu: each(&cpu_percent)?,
+        took_s: each(&took_s)?,
+        work: all(&|run| Some(took_s(base(run)?) / took_s(run))),
+    })
+}
+
+fn percent(share: Option<f64>) -> Option<f64> {
+    share.map(|share| share * 100.0)
+}
+
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}
+
+/// Where nothing missed, there is nothing to reach.
+fn to_90_s(run: &Outcome) -> Option<f64> {
+    let reached = run.track.settles(WANTED, WINDOW_MS, run.first_end_ms);
+    let reached = reached.map_or(f64::INFINITY, seconds);
+    (run.track.misses() > 0).then_some(reached)
+}
+
+fn cpu_percent(run: &Outcome) -> f64 {
+    let look = run.end.look;
+    let used_us = look.burden.balancer_us + look.burden.system_us;
+    used_us as f64 / (look.at_ms.max(1) * 1000) as f64 * 100.0
+}
+
+fn parts(runs: &[&Outcome]) -> Vec<Option<f64>> {
+    let parts = runs.iter().map(|run| run.track.parts(run.first_end_ms, PARTS));
+    let parts: Vec<Vec<Option<f64>>> = parts.collect();
+    let median = |part: usize| Spread::of(parts.iter().filter_map(|parts| percent(parts[part])));
+    (0..PARTS as usize).map(|part| median(part).map(|spread| spread.median)).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use nodeward_lab::Kernel;
+    use nodeward_stage::{Burden, Curtain, Look};
+
+    use super::*;
+    use crate::track::{Sample, Track};
+    use crate::{contenders, workloads};
+
+    fn settings() -> Settings {
+        Settings {
+            workloads: workloads().into_iter().take(1).collect(),
+            contenders: contenders(),
+            repeats: 2,
+            size_bytes: 512 << 20,
+            passes: 16,
+            kernel: Kernel::V6_12,
+            llc_bytes: 1 << 20,
+            price_ns: 200,
+        }
+    }
+
+    /// A run of so many seconds in which 1000 misses a second become local after `turn_s`.
+    fn run(balancer: &str, repeat: u32, took_s: u64, turn_s: u64, pages: u64) -> Outcome {
+        let at = |second: u64| {
+            let remote = second.min(turn_s) * 1000;
+            Sample { at_ms: second * 1000, local: second * 1000 - remote, remote }
+        };
+        let burden = Burden {
+            migrated: pages,
+            balancer_us: took_s * 5_000,
+            system_us: took_s * 10_000,
+            ..Burden::default()
+        };
+        let look = Look { at_ms: took_s * 1000, passes: 16, burden };
+        let told = (balancer == "nodeward").then_some(pages + 1);
+        Outcome {
+            workload: "crossed".to_owned(),
+            balancer: balancer.to_owned(),
+            repeat,
+            first_end_ms: took_s * 1000,
+            track: Track((0..=took_s).map(at).collect()),
+            looks: Vec::new(),
+            end: Curtain { look, told, ..Curtain::default() },
+        }
+    }
+
+    /// A table with a row of every sort.
+    pub fn sample() -> (Settings, Table) {
+        let runs = [
+            Ok(run("nothing", 0, 40, 40, 0)),
+            Ok(run("kernel", 0, 25, 5, 262_144)),
+            Ok(run("numad", 0, 40, 40, 0)),
+            Ok(run("hand", 0, 20, 0, 0)),
+            Ok(run("nodeward", 0, 20, 2, 1000)),
+            Ok(run("nothing", 1, 44, 44, 0)),
+            Ok(run("kernel", 1, 22, 3, 262_000)),
+            Ok(run("numad", 1, 30, 15, 131_072)),
+            Err("the guest says: no".to_owned()),
+            Ok(run("nodeward", 1, 20, 2, 1000)),
+        ];
+        let names = ["nothing", "kernel", "numad", "hand", "nodeward"];
+        let key = |place: usize| Key {
+            workload: "crossed".to_owned(),
+            balancer: names[place % 5].to_owned(),
+            repeat: (place / 5) as u32,
+        };
+        let runs: Vec<_> = runs.into_iter().enumerate().map(|(n, run)| (key(n), run)).collect();
+        let settings = settings();
+        let table = Table::of(&settings, &runs);
+        (settings, table)
+    }
+
+    /// Goal: each figure is what its definition says.
+    #[test]
+    fn figures_of_a_row() {
+        let (_, table) = sample();
+        let cells = table.rows[1].cells.clone().unwrap();
+        let of = |median, least, most| Spread { median, least, most };
+        // 5 of 25 s are remote, and 3 of 22: 80 % and 86.4 % local.
+        let local = cells.local.unwrap();
+        assert_eq!((local.least, (local.most * 10.0).round()), (80.0, 864.0));
+        assert_eq!(cells.settled, Some(of(100.0, 100.0, 100.0)));
+        assert_eq!(cells.to_90_s, Some(of(5.0, 4.0, 6.0))); // a second after the turn
+        assert_eq!(cells.pages, of(262_072.0, 262_000.0, 262_144.0));
+        assert_eq!(cells.cpu, of(1.5, 1.5, 1.5)); // (5 + 10) ms a second
+        assert_eq!(cells.work, Some(of(1.8, 1.6, 2.0))); // 40/25 and 44/22
+        assert_eq!(table.rows[0].cells.clone().unwrap().to_90_s.unwrap().median, f64::INFINITY);
+    }
+
+    /// Goal: runs that failed or in which nothing moved are told.
+    #[test]
+    fn what_does_not_count_is_told() {
+        let (_, table) = sample();
+        let told: Vec<_> = table.rows.iter().map(|row| (row.runs, row.idle_runs)).collect();
+        assert_eq!(told, [(2, 0), (2, 0), (2, 1), (1, 0), (2, 0)]);
+        assert_eq!(table.rows[3].failure.as_deref(), Some("the guest says: no"));
+    }
+}

@@ -1,0 +1,127 @@
+//! The table as text.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table as Grid};
+
+use crate::spread::Spread;
+use crate::table::{Cells, Row, Table};
+
+const HEADS: [&str; 10] = [
+    "workload",
+    "balancer",
+    "local %",
+    "over time",
+    "at the end %",
+    "90 % after s",
+    "pages moved",
+    "CPU %",
+    "took s",
+    "work",
+];
+/// From none to all of the misses.
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The table for a terminal, with notes below it.
+pub fn text(table: &Table) -> String {
+    let notes = notes(table).iter().map(|note| format!("{note}\n")).collect::<String>();
+    format!("{}\n{notes}", grid(table, NOTHING))
+}
+
+/// The table in the way of a preset.
+pub fn grid(table: &Table, preset: &str) -> Grid {
+    let mut grid = Grid::new();
+    grid.load_preset(preset).set_header(HEADS);
+    for column in grid.column_iter_mut().skip(2).filter(|column| column.index != 3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for row in &table.rows {
+        grid.add_row(cells_of(row));
+    }
+    grid
+}
+
+/// What stands below: what does not count, and why.
+pub fn notes(table: &Table) -> Vec<String> {
+    table.rows.iter().flat_map(|row| [idle(row), failed(row), disagreed(row)]).flatten().collect()
+}
+
+fn idle(row: &Row) -> Option<String> {
+    let Row { workload, balancer, runs, idle_runs, .. } = row;
+    let note = format!("{workload}, {balancer}: moved no page in {idle_runs} of {runs} runs");
+    (*idle_runs > 0).then_some(note)
+}
+
+fn failed(row: &Row) -> Option<String> {
+    let Row { workload, balancer, failure, .. } = row;
+    let last = failure.as_ref()?.lines().last().unwrap_or_default();
+    Some(format!("{workload}, {balancer}: failed: {last}"))
+}
+
+fn disagreed(row: &Row) -> Option<String> {
+    let Row { workload, balancer, cells, .. } = row;
+    let cells = cells.as_ref()?;
+    let told = cells.told.filter(|&told| told != cells.pages)?;
+    Some(format!("{workload}, {balancer}: says that it moved {} pages", spread(told, 0)))
+}
+
+fn cells_of(row: &Row) -> Vec<String> {
+    let mut words = vec![row.workload.clone(), row.balancer.clone()];
+    if let Some(cells) = &row.cells {
+        words.extend(figures(cells));
+    }
+    words
+}
+
+fn figures(cells: &Cells) -> [String; 8] {
+    let maybe = |figure: Option<Spread>, digits| {
+        figure.map_or_else(|| "-".to_owned(), |figure| spread(figure, digits))
+    };
+    [
+        maybe(cells.local, 1),
+        cells.parts.iter().map(|&part| level(part)).collect(),
+        maybe(cells.settled, 1),
+        maybe(cells.to_90_s, 1),
+        spread(cells.pages, 0),
+        spread(cells.cpu, 1),
+        spread(cells.took_s, 1),
+        maybe(cells.work, 2),
+    ]
+}
+
+/// `median (least-most)`, or one figure where they are the same.
+fn spread(spread: Spread, digits: usize) -> String {
+    let shown = |figure: f64| match figure.is_finite() {
+        true => format!("{figure:.digits$}"),
+        false => "never".to_owned(),
+    };
+    let [median, least, most] = [spread.median, spread.least, spread.most].map(shown);
+    match least == most {
+        true => median,
+        false => format!("{median} ({least}-{most})"),
+    }
+}
+
+/// A bar as high as a share in per cent.
+fn level(percent: Option<f64>) -> char {
+    let step = |percent: f64| (percent / 100.0 * LEVELS.len() as f64) as usize;
+    percent.map_or('·', |percent| LEVELS[step(percent).min(LEVELS.len() - 1)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tests::sample;
+
+    /// Goal: the table and its notes read as they should.
+    #[test]
+    fn a_table() {
+        insta::assert_snapshot!(text(&sample().1));
+    }
+
+    /// Goal: bars go from none to all.
+    #[test]
+    fn bars() {
+        let bars = [None, Some(0.0), Some(12.0), Some(50.0), Some(99.0), Some(100.0)];
+        assert_eq!(bars.map(level), ['·', '▁', '▁', '▅', '█', '█']);
+    }
+}

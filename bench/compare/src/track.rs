@@ -1,0 +1,103 @@
+//! How local last-level misses were in the course of a run.
+
+use serde::Serialize;
+
+/// Misses since the run began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// When, in milliseconds since the run began.
+    pub at_ms: u64,
+    /// Misses of CPUs in memory of their own node.
+    pub local: u64,
+    /// Misses of CPUs in memory of other nodes.
+    pub remote: u64,
+}
+
+/// Samples in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Track(pub Vec<Sample>);
+
+impl Track {
+    /// The share of misses between two times, in milliseconds, that was local; `None` if there was
+    /// none.
+    pub fn share(&self, from_ms: u64, to_ms: u64) -> Option<f64> {
+        let (from, to) = (self.at(from_ms), self.at(to_ms));
+        share(to.local - from.local, to.remote - from.remote)
+    }
+
+    /// The shares of so many parts of the time up to `until_ms`, all as long.
+    pub fn parts(&self, until_ms: u64, count: u64) -> Vec<Option<f64>> {
+        let end = |part: u64| until_ms * part / count;
+        (0..count).map(|part| self.share(end(part), end(part + 1))).collect()
+    }
+
+    /// When the share was at least so high within a window, and from there until `until_ms` on the
+    /// whole: the end of the first such window, in milliseconds.
+    pub fn settles(&self, wanted: f64, window_ms: u64, until_ms: u64) -> Option<u64> {
+        let ends = self.0.iter().map(|sample| sample.at_ms);
+        let is_high = |from, to| self.share(from, to).is_some_and(|share| share >= wanted);
+        let settled = |end: &u64| {
+            let start = end - window_ms;
+            is_high(start, *end) && is_high(start, until_ms)
+        };
+        ends.filter(|&end| end >= window_ms && end <= until_ms).find(settled)
+    }
+
+    /// All misses.
+    pub fn misses(&self) -> u64 {
+        self.0.last().map_or(0, |last| last.local + last.remote)
+    }
+
+    /// The last sample of that time or before; nothing was counted before the first.
+    fn at(&self, ms: u64) -> Sample {
+        let after = self.0.partition_point(|sample| sample.at_ms <= ms);
+        after.checked_sub(1).map_or_else(Sample::default, |last| self.0[last])
+    }
+}
+
+fn share(local: u64, remote: u64) -> Option<f64> {
+    let all = local + remote;
+    (all > 0).then(|| local as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hundred misses each 100 ms, of which so many are local.
+    fn track(local: &[u64]) -> Track {
+        let mut last = Sample::default();
+        let sample = |&local: &u64| {
+            last.at_ms += 100;
+            last.local += local;
+            last.remote += 100 - local;
+            last
+        };
+        Track(local.iter().map(sample).collect())
+    }
+
+    /// Goal: shares are of the misses between two times, not of all.
+    #[test]
+    fn shares_of_stretches() {
+        let track = track(&[0, 0, 50, 100]);
+        assert_eq!(track.share(0, 400), Some(0.375)); // 150 of 400
+        assert_eq!(track.share(200, 400), Some(0.75)); // 150 of 200
+        assert_eq!(track.share(250, 310), Some(0.5)); // samples at 200 and at 300
+        assert_eq!(track.share(400, 900), None);
+        assert_eq!(track.parts(400, 2), [Some(0.0), Some(0.75)]);
+        assert_eq!(track.misses(), 400);
+    }
+
+    /// Goal: the time is that of the first window that is good enough as a whole, and followed by
+    /// what is good enough as a whole.
+    #[test]
+    fn the_first_good_window() {
+        let track = track(&[0, 90, 100, 80, 100, 100]);
+        assert_eq!(track.settles(0.9, 100, 600), Some(200)); // then 470 of 500
+        assert_eq!(track.settles(0.96, 100, 600), Some(500)); // from 300 on it is 380 of 400
+        assert_eq!(track.settles(0.9, 200, 600), Some(300)); // (90 + 100) / 200, then 470 / 500
+        assert_eq!(track.settles(0.9, 100, 400), Some(200)); // then 270 of 300
+        assert_eq!(track.settles(0.99, 300, 600), None);
+        assert_eq!(Track::default().settles(0.1, 100, 600), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! What runs: data. The machine is `two-nodes`: two nodes of one CPU and 2 GiB each.
+//!
+//! Tasks are threads, four of them, twice as many as CPUs, in processes that use one CPU each and
+//! have at least 400 MB each: numad touches no smaller ones.
+
+use nodeward_model::NodeId;
+use nodeward_stage::Task;
+
+/// Processes of a row of short ones are so large.
+const SHORT_SIZE: &str = "8MiB";
+/// How many of them stand for one pass.
+const SHORT_PER_PASS: u64 = 4;
+/// More than a node has.
+const LARGE_BYTES: u64 = 2304 << 20;
+
+/// A workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is, in a sentence.
+    pub about: &'static str,
+    tasks: fn(Size) -> Vec<Task>,
+}
+
+#[derive(Clone, Copy)]
+struct Size {
+    bytes: u64,
+    passes: u64,
+}
+
+impl Workload {
+    /// Its tasks, with so much memory in a process, gone through so often. Other workloads than the
+    /// first go through more memory or less in a pass, and so do that more or less often.
+    /// Each is counted in a slot of its own.
+    pub fn tasks(&self, bytes: u64, passes: u64) -> Vec<Task> {
+        let mut tasks = (self.tasks)(Size { bytes, passes });
+        for (slot, task) in (1..).zip(&mut tasks) {
+            task.command.extend(words(&format!("--slot {slot}")));
+        }
+        tasks
+    }
+}
+
+/// All workloads.
+pub fn workloads() -> Vec<Workload> {
+    vec![
+        Workload {
+            name: "crossed",
+            about: "two processes of two streams, the memory of each on the other's node",
+            tasks: |size| vec![stream(size, 0, "1"), stream(size, 1, "0")],
+        },
+        Workload {
+            name: "one-side",
+            about: "two processes of two streams, all memory on node 0",
+            tasks: |size| vec![stream(size, 0, "0"), stream(size, 1, "0")],
+        },
+        Workload {
+            name: "split",
+            about: "two processes of two streams, the memory of each half on either node",
+            tasks: |size| vec![stream(size, 0, "0,1"), stream(size, 1, "0,1")],
+        },
+        Workload {
+            name: "shared",
+            about: "one process of four threads that all read all of its memory",
+            tasks: shared,
+        },
+        Workload {
+            name: "sides",
+            about: "two processes of two streams at home, which work in turns of 2 s",
+            tasks: sides,
+        },
+        Workload {
+            name: "short",
+            about: "four rows of short tasks, one after the other in each",
+            tasks: short,
+        },
+        Workload {
+            name: "large",
+            about: "one process of two streams that is larger than a node",
+            tasks: large,
+        },
+        Workload {
+            name: "crowded",
+            about: "six processes of a stream that leave little room, half of each on either node",
+            tasks: crowded,
+        },
+        Workload {
+            name: "wide",
+            about: "one process wider than a node: four threads with pages scattered all over its \
+                    memory, which lies on node 0",
+            tasks: wide,
+        },
+    ]
+}
+
+/// A process of two streams that begins on a node. By hand its threads and its memory stay there.
+fn stream(size: Size, starts_on: u32, nodes: &str) -> Task {
+    let Size { bytes, passes } = size;
+    let line = format!("--size {bytes} --threads 2 --passes {passes} --nodes {nodes} --wait");
+    Task { starts_on: Some(NodeId(starts_on)), ..task(&line, &format!("--homes {starts_on}")) }
+}
+
+fn sides(size: Size) -> Vec<Task> {
+    let side = |node: u32, odd: &str| {
+        let mut task = stream(size, node, &node.to_string());
+        task.command.extend(words(&format!("--turn 2s {odd}")));
+        task
+    };
+    vec![side(0, ""), side(1, "--odd")]
+}
+
+/// Each thread goes through all: four times the memory in a pass, where the streams of two
+/// processes go through twice that of one.
+fn shared(Size { bytes, passes }: Size) -> Vec<Task> {
+    let passes = passes.div_ceil(2);
+    let line =
+        format!("--size {bytes} --threads 4 --passes {passes} --part all --nodes 0,1 --wait");
+    vec![task(&line, "--homes 0,1")]
+}
+
+/// As much memory as two processes of the others have, so that a pass is as long. Its accesses are
+/// counted by frame, too: these counts can stand for those of a machine's own counters.
+fn wide(Size { bytes, passes }: Size) -> Vec<Task> {
+    let bytes = bytes * 2;
+    let line =
+        format!("--size {bytes} --threads 4 --passes {passes} --part scattered --nodes 0 --wait");
+    let line = line + " --by-frame";
+    vec![task(&line, "--homes 0,1")]
+}
+
+fn large(Size { bytes, passes }: Size) -> Vec<Task> {
+    let passes = (passes * bytes * 2).div_ceil(LARGE_BYTES);
+    let line = format!("--size {LARGE_BYTES} --threads 2 --passes {passes} --nodes 0,1 --wait");
+    vec![task(&line, "--homes 0,1")]
+}
+
+/// Three of them fill most of a node. A third of the passes of two processes is as much work.
+fn crowded(Size { bytes, passes }: Size) -> Vec<Task> {
+    let passes = passes.div_ceil(3);
+    let line = format!("--size {bytes} --threads 1 --passes {passes} --nodes 0,1 --wait");
+    let process = |number: u32| Task {
+        starts_on: Some(NodeId(number % 2)),
+        ..task(&line, &format!("--homes {}", number % 2))
+    };
+    (0..6).map(process).collect()
+}
+
+/// There is nothing that a hand could place.
+fn short(Size { passes, .. }: Size) -> Vec<Task> {
+    let in_a_row = u32::try_from(passes * SHORT_PER_PASS).unwrap_or(u32::MAX);
+    let row = Task { in_a_row, ..task(&format!("--size {SHORT_SIZE} --passes 4"), "") };
+    vec![row; 4]
+}
+
+fn task(line: &str, by_hand: &str) -> Task {
+    let command = words(&format!("nodeward-stream {line}"));
+    Task { command, starts_on: None, by_hand: words(by_hand), in_a_row: 0 }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(task: &Task, option: &str) -> u64 {
+        let at = task.command.iter().position(|word| word == option).unwrap();
+        task.command[at + 1].parse().unwrap()
+    }
+
+    fn work(task: &Task) -> u64 {
+        value(task, "--size") * value(task, "--passes")
+    }
+
+    /// Goal: every workload has two to six threads, and as many passes over its memory as come to
+    /// the same work.
+    #[test]
+    fn workloads_are_alike_in_size() {
+        for workload in workloads().iter().filter(|workload| workload.name != "short") {
+            let tasks = workload.tasks(512 << 20, 16);
+            let threads: u64 = tasks.iter().map(|task| value(task, "--threads")).sum();
+            assert!((2..=6).contains(&threads), "{}", workload.name);
+            let work: u64 = tasks.iter().map(work).sum();
+            let times = if workload.name == "shared" { 4 } else { 1 };
+            // Two processes of 512 MiB, 16 passes: 16 GiB. Passes are whole, so it may be more: by
+            // one over 2304 MiB, or by a third of one (5.3 are 6) over six times 512 MiB.
+            let whole = 16 << 30;
+            assert!((whole..whole + LARGE_BYTES).contains(&(work * times)), "{}", workload.name);
+        }
+    }
+
+    /// Goal: whoever is placed by hand stays where it begins.
+    #[test]
+    fn hands_place_where_tasks_begin() {
+        for name in ["crossed", "one-side", "split", "sides", "crowded"] {
+            let workload = workloads().into_iter().find(|w| w.name == name).unwrap();
+            for task in workload.tasks(1 << 20, 1) {
+                let home = task.starts_on.unwrap().to_string();
+                assert_eq!(task.by_hand, ["--homes", &home], "{name}");
+            }
+        }
+    }
+}

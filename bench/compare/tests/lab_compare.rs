@@ -1,0 +1,70 @@
+//! Goal: a comparison runs, from the guest's programs to the table, and its counts are what was
+//! done. How long anything took is not judged.
+
+use nodeward_compare::{
+    Contender, Outcome, Programs, Settings, Workload, contenders, perform, workloads,
+};
+use nodeward_lab::{Kernel, Lab, for_counting_test};
+
+const SIZE: u64 = 16 << 20;
+const PASSES: u64 = 8;
+
+/// The smallest comparison that there is: 32 MiB, far more than the caches.
+fn settings() -> Settings {
+    let is_chosen = |contender: &Contender| {
+        ["nothing", "kernel", "hand"].contains(&contender.balancer.name.as_str())
+    };
+    Settings {
+        workloads: workloads().into_iter().filter(|workload| workload.name == "crossed").collect(),
+        contenders: contenders().into_iter().filter(is_chosen).collect(),
+        repeats: 1,
+        size_bytes: SIZE,
+        passes: PASSES,
+        kernel: Kernel::V6_12,
+        llc_bytes: 256 << 10,
+        price_ns: 0,
+    }
+}
+
+/// Our programs, or `None` and a line `skipped: why`.
+fn programs() -> Option<Programs> {
+    let found = Programs::found();
+    let required = std::env::var_os("NODEWARD_LAB_REQUIRED").is_some_and(|v| v == "1");
+    found
+        .inspect_err(|why| {
+            assert!(!required, "the lab is required, but {why:#}");
+            println!("skipped: {why:#}");
+        })
+        .ok()
+}
+
+fn runs(lab: &Lab, programs: &Programs, settings: &Settings) -> Vec<Outcome> {
+    let run = |workload: &Workload, contender: &Contender| {
+        perform(lab, programs, settings, (workload, contender, 0)).expect("a run")
+    };
+    settings.contenders.iter().map(|contender| run(&settings.workloads[0], contender)).collect()
+}
+
+#[test]
+fn counts_are_what_was_done() {
+    let Some(lab) = for_counting_test(&Kernel::V6_12) else { return };
+    let Some(programs) = programs() else { return };
+    let runs = runs(&lab, &programs, &settings());
+    let [nothing, kernel, hand] = runs.as_slice() else { panic!("three runs") };
+    // Two processes, each line of which misses once in each pass, and once when it is filled,
+    // which may fall into the run.
+    let lines = (2 * SIZE / 64) as f64;
+    let (least, most) = (lines * PASSES as f64 * 0.98, lines * (PASSES + 1) as f64 * 1.05);
+    for run in [nothing, kernel, hand] {
+        let name = &run.balancer;
+        let misses = run.track.misses() as f64;
+        assert!((least..most).contains(&misses), "{name}: {misses}, not {least} to {most}");
+        // Two processes of two threads.
+        assert_eq!(run.end.look.passes, 2 * 2 * PASSES, "{name}");
+        assert!(run.end.look.burden.user_us > 0, "{name}");
+    }
+    assert_eq!(nothing.end.look.burden.numa_migrated, 0);
+    assert_eq!(nothing.end.look.burden.hint_faults, 0);
+    let by_hand = hand.track.share(0, u64::MAX).expect("misses");
+    assert!(by_hand > 0.98, "pinned to their memory, threads miss in it alone: {by_hand}");
+}

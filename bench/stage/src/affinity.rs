@@ -1,0 +1,76 @@
+//! Which CPUs a thread may use.
+
+use std::fs;
+use std::io;
+
+use nodeward_model::{CpuId, Cpumask, NodeId};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// The CPUs of a node.
+///
+/// # Errors
+/// `NotFound` if there is no such node.
+pub fn cpus_of(node: NodeId) -> io::Result<Cpumask> {
+    mask(&format!("/sys/devices/system/node/node{node}/cpulist"))
+}
+
+/// All CPUs that are online.
+pub fn all_cpus() -> io::Result<Cpumask> {
+    mask("/sys/devices/system/cpu/online")
+}
+
+fn mask(path: &str) -> io::Result<Cpumask> {
+    fs::read_to_string(path)?.trim().parse().map_err(io::Error::other)
+}
+
+/// Lets the calling thread use these CPUs only, and threads and processes that it starts.
+///
+/// # Errors
+/// `InvalidInput` if none of them is online.
+pub fn confine_this_thread(cpus: &Cpumask) -> io::Result<()> {
+    Ok(sched_setaffinity(None, &set(cpus))?)
+}
+
+/// Lets all threads of a process use these CPUs only. Threads that end meanwhile are no error.
+///
+/// # Errors
+/// If the process is gone or belongs to somebody else.
+pub fn confine(pid: u32, cpus: &Cpumask) -> io::Result<()> {
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let tid = thread?.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
+        match sched_setaffinity(tid, &set(cpus)) {
+            Err(rustix::io::Errno::SRCH) => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+fn set(cpus: &Cpumask) -> CpuSet {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|CpuId(cpu)| set.set(cpu as usize));
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::sched_getcpu;
+
+    /// Goal: a thread that is confined to one CPU runs there, and a process can be set free again.
+    #[test]
+    fn threads_stay_where_they_are_put() {
+        let all = all_cpus().unwrap();
+        std::thread::spawn(move || {
+            for cpu in all.iter() {
+                confine_this_thread(&Cpumask::from_iter([cpu])).unwrap();
+                assert_eq!(sched_getcpu(), cpu.0 as usize);
+            }
+            confine(std::process::id(), &all).unwrap();
+        })
+        .join()
+        .unwrap();
+        assert!(cpus_of(NodeId(1023)).is_err());
+    }
+}

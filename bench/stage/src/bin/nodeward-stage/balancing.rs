@@ -1,0 +1,200 @@
+//! What balances: the kernel's switch, or a program.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nodeward_stage::Balancer;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
+/// Where daemons of Debian leave their files; the lab's guest begins without.
+const DAEMONS_DIRS: [&str; 3] = ["/var/run", "/var/log", "/var/lib"];
+/// How long a program that was told to end may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Switches the kernel's own balancing off, where there is any.
+pub fn switch_kernels_off() -> Result<()> {
+    match PathBuf::from(SWITCH).exists() {
+        true => switch("0"),
+        false => Ok(()),
+    }
+}
+
+fn switch(value: &str) -> Result<()> {
+    fs::write(SWITCH, value).with_context(|| format!("cannot write {value} to {SWITCH}"))
+}
+
+/// A balancer at work.
+pub struct Balancing {
+    balancer: Balancer,
+    child: Option<Child>,
+    /// What it prints.
+    out: PathBuf,
+}
+
+impl Balancing {
+    /// Starts it for processes of these numbers.
+    pub fn start(balancer: &Balancer, pids: &[u32]) -> Result<Self> {
+        if balancer.kernel {
+            switch("1")?;
+        }
+        let out = std::env::temp_dir().join(format!("balancer-{}.log", std::process::id()));
+        let child = match balancer.start.as_slice() {
+            [] => None,
+            line => Some(spawn(&with_pids(line, pids), &out)?),
+        };
+        Ok(Self { balancer: balancer.clone(), child, out })
+    }
+
+    /// Whether it is still at work, in the foreground or in the background; an error if it failed.
+    pub fn check(&mut self) -> Result<bool> {
+        let Some(child) = &mut self.child else { return Ok(true) };
+        let ended = child.try_wait()?;
+        let name = &self.balancer.name;
+        if ended.is_some_and(|status| !status.success()) {
+            bail!("{name} ended too early; it said:\n{}", self.log());
+        }
+        Ok(ended.is_none())
+    }
+
+    /// Ends it; how many pages it says it moved, and what it printed.
+    pub fn stop(mut self) -> Result<(Option<u64>, String)> {
+        self.end()?;
+        switch_kernels_off()?;
+        let told = match self.balancer.tells.as_slice() {
+            [] => None,
+            line => Some(moved_pages(&json_of(line)?)),
+        };
+        Ok((told, self.log()))
+    }
+
+    /// What it printed, or wrote to a file of its own.
+    fn log(&self) -> String {
+        let named = Some(PathBuf::from(&self.balancer.log)).filter(|path| path.is_absolute());
+        fs::read_to_string(named.as_ref().unwrap_or(&self.out)).unwrap_or_default()
+    }
+
+    /// Whether what was started stayed until now; it may have gone to the background.
+    fn end(&mut self) -> Result<bool> {
+        let stays = self.check()?;
+        let Some(mut child) = self.child.take() else { return Ok(stays) };
+        match self.balancer.stop.as_slice() {
+            [] if stays => kill_process(Pid::from_child(&child), Signal::TERM)?,
+            [] => {}
+            line => {
+                let status = command(line)?.status().with_context(|| line.join(" "))?;
+                ensure!(status.success(), "`{}` ended with {status}", line.join(" "));
+            }
+        }
+        patiently(&mut child).with_context(|| format!("{} does not end", self.balancer.name))?;
+        Ok(stays)
+    }
+}
+
+fn spawn(line: &[String], out: &Path) -> Result<Child> {
+    for dir in DAEMONS_DIRS {
+        fs::create_dir_all(dir).with_context(|| format!("cannot make {dir}"))?;
+    }
+    let out = File::create(out).with_context(|| format!("cannot write {}", out.display()))?;
+    let mut command = command(line)?;
+    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+    command.spawn().with_context(|| format!("cannot start `{}`", line.join(" ")))
+}
+
+fn command(line: &[String]) -> Result<Command> {
+    let (program, arguments) = line.split_first().context("an empty command")?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(command)
+}
+
+fn with_pids(line: &[String], pids: &[u32]) -> Vec<String> {
+    let word = |word: &String| match word.as_str() {
+        "{pids}" => pids.iter().map(u32::to_string).collect(),
+        _ => vec![word.clone()],
+    };
+    line.iter().flat_map(word).collect()
+}
+
+fn patiently(child: &mut Child) -> Result<ExitStatus> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        ensure!(start.elapsed() < PATIENCE, "still there after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn json_of(line: &[String]) -> Result<Value> {
+    let output = command(line)?.output().with_context(|| line.join(" "))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`{}` failed: {told}", line.join(" "));
+    serde_json::from_slice(&output.stdout).with_context(|| format!("`{}`", line.join(" ")))
+}
+
+/// The sum of all numbers called `moved_pages`.
+fn moved_pages(value: &Value) -> u64 {
+    match value {
+        Value::Array(values) => values.iter().map(moved_pages).sum(),
+        Value::Object(fields) => {
+            let pages = |(name, value): (&String, &Value)| match name.as_str() {
+                "moved_pages" => value.as_u64().unwrap_or(0),
+                _ => moved_pages(value),
+            };
+            fields.iter().map(pages).sum()
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Goal: what a balancer says is summed over all that it tells of.
+    #[test]
+    fn moved_pages_are_summed() {
+        let told = json!({ "schema": "x", "operations": [
+            { "moved_pages": 7, "open_pages": 1 },
+            { "moved_pages": 5, "more": { "moved_pages": 1 } },
+        ]});
+        assert_eq!(moved_pages(&told), 13); // 7 + 5 + 1
+        assert_eq!(moved_pages(&json!({"moved": 3})), 0);
+    }
+
+    /// Goal: the tasks' numbers stand where they are wanted, one argument each.
+    #[test]
+    fn pids_become_arguments() {
+        let line = ["move", "{pids}", "0"].map(str::to_owned);
+        assert_eq!(with_pids(&line, &[4, 5]), ["move", "4", "5", "0"]);
+    }
+
+    fn running(line: &str) -> Balancing {
+        let child = Command::new("sh").args(["-c", line]).spawn().unwrap();
+        let balancer = Balancer { name: "it".to_owned(), ..Balancer::default() };
+        Balancing { balancer, child: Some(child), out: "/nonexistent".into() }
+    }
+
+    /// Goal: one that stays is ended, one that went to the background is not missed, and one that
+    /// failed is told.
+    #[test]
+    fn every_way_to_end() {
+        let stop = |mut it: Balancing| it.end().map_err(|why| why.to_string());
+        assert_eq!(stop(running("exec sleep 600")), Ok(true));
+        let gone = |line: &str| {
+            let mut it = running(line);
+            it.child.as_mut().unwrap().wait().unwrap();
+            it
+        };
+        assert_eq!(stop(gone("true")), Ok(false));
+        assert!(stop(gone("exit 3")).unwrap_err().starts_with("it ended too early"));
+    }
+}

@@ -1,0 +1,249 @@
+//! The tasks: started, told to begin, heard, and seen off.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use nodeward_model::Cpumask;
+use nodeward_stage::affinity;
+use nodeward_stage::{Play, Task};
+use serde_json::Value;
+
+/// What a task says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Its memory is in place.
+    Ready,
+    /// A thread has gone through its part once more, or a short task has ended.
+    Pass,
+    /// So many words were not what they should be.
+    Lost(u64),
+    /// It has ended and is reaped.
+    Ended,
+    /// It ended otherwise than it should.
+    Failed(String),
+}
+
+type Says = Sender<(usize, Word)>;
+
+/// All tasks.
+pub struct Cast {
+    tasks: Vec<Task>,
+    /// Of each task that is one process: its number, and what makes it begin.
+    members: Vec<Option<Member>>,
+    says: Says,
+    heard: Receiver<(usize, Word)>,
+    /// Passes that were done so far.
+    pub passes: u64,
+    /// Words that were not what they should be.
+    pub mismatches: u64,
+}
+
+struct Member {
+    pid: u32,
+    go: std::process::ChildStdin,
+}
+
+impl Cast {
+    /// Starts the tasks; those in a row do not exist yet.
+    pub fn start(play: &Play) -> Result<Self> {
+        let (says, heard) = channel();
+        let mut tasks = play.tasks.clone();
+        if play.balancer.by_hand {
+            tasks.iter_mut().for_each(|task| task.command.append(&mut task.by_hand));
+        }
+        let all = affinity::all_cpus()?;
+        let mut members = Vec::new();
+        for (number, task) in tasks.iter().enumerate() {
+            let confined = task.starts_on.filter(|_| !play.balancer.by_hand);
+            let cpus = confined.map_or(Ok(all.clone()), affinity::cpus_of)?;
+            let member = match task.in_a_row {
+                0 => Some(start(task, number, &cpus, &says)?),
+                _ => None,
+            };
+            members.push(member);
+        }
+        affinity::confine_this_thread(&all)?;
+        Ok(Self { tasks, members, says, heard, passes: 0, mismatches: 0 })
+    }
+
+    /// The process numbers of those tasks that have one.
+    pub fn pids(&self) -> Vec<u32> {
+        self.members.iter().flatten().map(|member| member.pid).collect()
+    }
+
+    /// Waits until the memory of all tasks is in place.
+    pub fn await_ready(&mut self) -> Result<()> {
+        let mut missing = self.members.iter().flatten().count();
+        while missing > 0 {
+            match self.heard.recv().context("the tasks are gone")? {
+                (_, Word::Ready) => missing -= 1,
+                (task, word) => bail!("task {task} said {word:?} before it began"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets all begin.
+    pub fn begin(&mut self) -> Result<()> {
+        for member in self.members.iter_mut().flatten() {
+            member.go.write_all(b"go\n").context("a task does not listen")?;
+        }
+        for (number, task) in self.tasks.iter().enumerate().filter(|(_, task)| task.in_a_row > 0) {
+            let (task, says) = (task.clone(), self.says.clone());
+            thread::spawn(move || one_after_the_other(&task, number, &says));
+        }
+        Ok(())
+    }
+
+    /// Lets all use every CPU.
+    pub fn set_free(&self) -> Result<()> {
+        let all = affinity::all_cpus()?;
+        for pid in self.pids() {
+            affinity::confine(pid, &all).context("a task ended at once; give it more passes")?;
+        }
+        Ok(())
+    }
+
+    /// The next word of any task, counted.
+    pub fn hear(&mut self, patience: Duration) -> Result<(usize, Word), RecvTimeoutError> {
+        let (task, word) = self.heard.recv_timeout(patience)?;
+        match word {
+            Word::Pass => self.passes += 1,
+            Word::Lost(words) => self.mismatches += words,
+            _ => {}
+        }
+        Ok((task, word))
+    }
+}
+
+/// Starts a process on some CPUs, which it inherits from this thread.
+fn start(task: &Task, number: usize, cpus: &Cpumask, says: &Says) -> Result<Member> {
+    affinity::confine_this_thread(cpus)?;
+    let mut child = command(task)?.stdin(Stdio::piped()).spawn().context(task.command.join(" "))?;
+    let pid = child.id();
+    let (go, out) = (child.stdin.take(), child.stdout.take());
+    let (go, out) = (go.context("no standard input")?, out.context("no standard output")?);
+    let says = says.clone();
+    thread::spawn(move || {
+        let last = listen(out, number, &says).and_then(|()| ended(&mut child));
+        let last = last.map_or_else(|why| Word::Failed(format!("{why:#}")), |()| Word::Ended);
+        let _ = says.send((number, last)); // nobody listens any more when another task failed
+    });
+    Ok(Member { pid, go })
+}
+
+fn command(task: &Task) -> Result<Command> {
+    let (program, arguments) = task.command.split_first().context("a task without a command")?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::piped()).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// Passes on what a task says until it says no more.
+fn listen(out: ChildStdout, number: usize, says: &Says) -> Result<()> {
+    for line in BufReader::new(out).lines() {
+        let line: Value = serde_json::from_str(&line?).context("a line that is not JSON")?;
+        for word in words(&line) {
+            says.send((number, word))?;
+        }
+    }
+    Ok(())
+}
+
+fn words(line: &Value) -> Vec<Word> {
+    let lost = line.get("mismatches").and_then(Value::as_u64).filter(|&lost| lost > 0);
+    let said = |key: &str, word: Word| line.get(key).is_some().then_some(word);
+    let words = [said("ready", Word::Ready), said("pass", Word::Pass), lost.map(Word::Lost)];
+    words.into_iter().flatten().collect()
+}
+
+/// Lost words have been told; any other end but a good one is an error.
+fn ended(child: &mut Child) -> Result<()> {
+    let status = child.wait()?;
+    ensure!(matches!(status.code(), Some(0 | 1)), "it ended with {status}");
+    Ok(())
+}
+
+/// Runs short tasks; a pass is one of them.
+fn one_after_the_other(task: &Task, number: usize, says: &Says) {
+    for _ in 0..task.in_a_row {
+        let word = short(task, number, says);
+        let word = word.map_or_else(|why| Word::Failed(format!("{why:#}")), |()| Word::Pass);
+        if says.send((number, word)).is_err() {
+            return;
+        }
+    }
+    let _ = says.send((number, Word::Ended)); // as above
+}
+
+fn short(task: &Task, number: usize, says: &Says) -> Result<()> {
+    let mut child = command(task)?.spawn().context("cannot start a short task")?;
+    let out = child.stdout.take().context("no standard output")?;
+    for line in BufReader::new(out).lines() {
+        let line: Value = serde_json::from_str(&line?).context("a line that is not JSON")?;
+        for word in words(&line).into_iter().filter(|word| matches!(word, Word::Lost(_))) {
+            says.send((number, word))?;
+        }
+    }
+    ended(&mut child)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeward_stage::Balancer;
+    use serde_json::json;
+
+    /// Goal: what the stream prints is understood.
+    #[test]
+    fn lines_of_the_stream() {
+        assert_eq!(words(&json!({"ready": true, "pid": 1})), [Word::Ready]);
+        assert_eq!(words(&json!({"thread": 1, "pass": 2})), [Word::Pass]);
+        assert_eq!(words(&json!({"done": true, "mismatches": 0})), []);
+        assert_eq!(words(&json!({"done": true, "mismatches": 3})), [Word::Lost(3)]);
+    }
+
+    fn play(line: &str, in_a_row: u32) -> Play {
+        let command = ["sh", "-c", line].map(str::to_owned).into();
+        let task = Task { command, starts_on: None, by_hand: Vec::new(), in_a_row };
+        Play { tasks: vec![task], balancer: Balancer::default(), look_ms: 10 }
+    }
+
+    fn said(cast: &mut Cast) -> Vec<Word> {
+        let mut words = Vec::new();
+        while !matches!(words.last(), Some(Word::Ended | Word::Failed(_))) {
+            words.push(cast.hear(Duration::from_secs(60)).unwrap().1);
+        }
+        words
+    }
+
+    /// Goal: a task begins when it is told to, is heard, and is counted; one that dies is an error.
+    #[test]
+    fn one_task_from_start_to_end() {
+        let line = r#"echo '{"ready": 1}'; read go; echo '{"pass": 1}'; echo '{"mismatches": 2}'"#;
+        let mut cast = Cast::start(&play(line, 0)).unwrap();
+        cast.await_ready().unwrap();
+        assert_eq!(cast.pids().len(), 1);
+        cast.begin().unwrap();
+        assert_eq!(said(&mut cast), [Word::Pass, Word::Lost(2), Word::Ended]);
+        assert_eq!((cast.passes, cast.mismatches), (1, 2));
+        let mut cast = Cast::start(&play(r#"echo '{"ready": 1}'; read go; exit 3"#, 0)).unwrap();
+        cast.await_ready().unwrap();
+        cast.begin().unwrap();
+        assert!(matches!(&said(&mut cast)[..], [Word::Failed(why)] if why.contains("3")));
+    }
+
+    /// Goal: short tasks run as often as asked, each a pass.
+    #[test]
+    fn short_tasks_in_a_row() {
+        let mut cast = Cast::start(&play(r#"echo '{"mismatches": 1}'; exit 1"#, 3)).unwrap();
+        cast.await_ready().unwrap();
+        cast.begin().unwrap();
+        said(&mut cast);
+        assert_eq!((cast.passes, cast.mismatches, cast.pids().len()), (3, 3, 0));
+    }
+}

@@ -1,0 +1,113 @@
+//! What the kernel counts: pages that moved, faults for the sake of knowing, CPU time.
+
+use std::fs;
+use std::path::Path;
+
+use nodeward_linux::load;
+use nodeward_linux::procfs::stat;
+use nodeward_model::Pid;
+use nodeward_stage::Burden;
+
+/// The counters, and where they stood when the run began.
+pub struct Gauge {
+    process: String,
+    tasks: Vec<u32>,
+    zero: Burden,
+}
+
+impl Gauge {
+    /// Begins to count. `process` is the name of the balancer's processes, `tasks` are the others.
+    pub fn zero(process: &str, tasks: Vec<u32>) -> Self {
+        let process = process.to_owned();
+        let mut gauge = Self { process, tasks, zero: Burden::default() };
+        gauge.zero = gauge.total();
+        gauge
+    }
+
+    /// What has come since.
+    pub fn read(&self) -> Burden {
+        let (now, zero) = (self.total(), self.zero);
+        let since = |value: fn(&Burden) -> u64| value(&now).saturating_sub(value(&zero));
+        Burden {
+            migrated: since(|burden| burden.migrated),
+            numa_migrated: since(|burden| burden.numa_migrated),
+            hint_faults: since(|burden| burden.hint_faults),
+            balancer_us: since(|burden| burden.balancer_us),
+            system_us: since(|burden| burden.system_us),
+            user_us: since(|burden| burden.user_us),
+        }
+    }
+
+    fn total(&self) -> Burden {
+        let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        let (user_us, system_us) = self.tasks_us();
+        Burden {
+            migrated: counter(&vmstat, "pgmigrate_success"),
+            numa_migrated: counter(&vmstat, "numa_pages_migrated"),
+            hint_faults: counter(&vmstat, "numa_hint_faults"),
+            balancer_us: named(&self.process).map(cpu_us).sum(),
+            system_us,
+            user_us,
+        }
+    }
+
+    /// CPU time of the tasks that live, and of those that were waited for.
+    fn tasks_us(&self) -> (u64, u64) {
+        let own = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let ended = stat::parse_modes_of_ended_children(&own).unwrap_or_default();
+        let living = self.tasks.iter().filter_map(|pid| {
+            stat::parse_modes(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        });
+        let us_per_tick = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        living.fold((ended.0 * us_per_tick, ended.1 * us_per_tick), |sum, (user, system)| {
+            (sum.0 + user * us_per_tick, sum.1 + system * us_per_tick)
+        })
+    }
+}
+
+/// A counter of /proc/vmstat; zero if the kernel has none of that name.
+fn counter(vmstat: &str, name: &str) -> u64 {
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+    vmstat.lines().find_map(value).unwrap_or(0)
+}
+
+/// The processes of a name; none if it is empty.
+fn named(name: &str) -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<Pid>().ok());
+    pids.filter(move |pid| {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
+        !name.is_empty() && comm.is_ok_and(|comm| comm.trim_end() == name)
+    })
+}
+
+/// CPU time of a process's threads; zero if it is gone.
+fn cpu_us(pid: Pid) -> u64 {
+    let threads = load::threads(Path::new("/"), pid);
+    threads.iter().map(|thread| thread.cpu_time_ns / 1000).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a counter is found by its whole name.
+    #[test]
+    fn counters_have_whole_names() {
+        let vmstat = "numa_hint_faults_local 7\nnuma_hint_faults 12\npgmigrate_success 3\n";
+        let found = ["numa_hint_faults", "pgmigrate_success", "pgmigrate"];
+        assert_eq!(found.map(|name| counter(vmstat, name)), [12, 3, 0]);
+    }
+
+    /// Goal: work of a task and of a balancer is seen as such. (This process is both.)
+    #[test]
+    fn cpu_time_is_counted() {
+        let comm = fs::read_to_string("/proc/self/comm").unwrap();
+        let gauge = Gauge::zero(comm.trim_end(), vec![std::process::id()]);
+        let busy = std::time::Instant::now();
+        while gauge.read().user_us == 0 || gauge.read().balancer_us < 10_000 {
+            assert!(busy.elapsed().as_secs() < 60, "{:?}", gauge.read());
+        }
+        assert_eq!(Gauge::zero("", Vec::new()).read().balancer_us, 0);
+    }
+}

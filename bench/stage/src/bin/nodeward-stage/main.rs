@@ -1,0 +1,118 @@
+//! `nodeward-stage PLAY`: runs tasks under a balancer, looks at the kernel's counters meanwhile,
+//! and tells what came of it, a line of JSON each. For guests of the lab: it sets switches of the
+//! whole machine.
+
+#![forbid(unsafe_code)]
+
+mod balancing;
+mod cast;
+mod gauge;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use nodeward_stage::{Curtain, Line, Look, Play};
+
+use balancing::Balancing;
+use cast::{Cast, Word};
+use gauge::Gauge;
+
+/// The time between the last access of the tasks' making ready and the first of their work, in
+/// which whoever counts accesses from outside can look.
+const QUIET: Duration = Duration::from_millis(400);
+/// How long tasks stay confined to the node that they begin on: time for all threads to begin.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Runs tasks under a balancer. Exit codes: 0 all tasks ended, 1 something failed, 2 wrong usage.
+#[derive(Debug, Parser)]
+#[command(name = "nodeward-stage", version)]
+struct Args {
+    /// What to run, as JSON
+    #[arg(value_parser = play)]
+    play: Play,
+}
+
+fn play(text: &str) -> Result<Play, String> {
+    serde_json::from_str(text).map_err(|why| why.to_string())
+}
+
+fn main() -> ExitCode {
+    match perform(&Args::parse().play) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("nodeward-stage: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(play: &Play) -> Result<()> {
+    balancing::switch_kernels_off()?;
+    let mut cast = Cast::start(play)?;
+    cast.await_ready()?;
+    thread::sleep(QUIET);
+    let mut balancing = Balancing::start(&play.balancer, &cast.pids())?;
+    let start = Instant::now();
+    let gauge = Gauge::zero(&play.balancer.process, cast.pids());
+    cast.begin()?;
+    tell(&Line::Begin)?;
+    if !play.balancer.by_hand {
+        thread::sleep(SETTLE);
+        cast.set_free()?;
+    }
+    let tasks_ms = attend(play, &mut cast, &gauge, &mut balancing, start)?;
+    let look = look(&gauge, &cast, start);
+    let (told, log) = balancing.stop()?;
+    let mismatches = cast.mismatches;
+    tell(&Line::End(Curtain { look, tasks_ms, mismatches, told, log }))
+}
+
+/// Waits until all tasks have ended, and looks at the counters meanwhile; how long each took.
+fn attend(
+    play: &Play,
+    cast: &mut Cast,
+    gauge: &Gauge,
+    balancing: &mut Balancing,
+    start: Instant,
+) -> Result<Vec<u64>> {
+    let mut ends: Vec<Option<u64>> = vec![None; play.tasks.len()];
+    let mut next_look = Duration::ZERO;
+    while ends.contains(&None) {
+        match cast.hear(next_look.saturating_sub(start.elapsed())) {
+            Ok((task, Word::Ended)) => {
+                if ends.iter().all(Option::is_none) {
+                    tell(&Line::FirstEnd)?;
+                }
+                ends[task] = Some(ms(start));
+            }
+            Ok((task, Word::Failed(why))) => bail!("task {task}: {why}"),
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                balancing.check()?;
+                tell(&Line::Look(look(gauge, cast, start)))?;
+                next_look = start.elapsed() + Duration::from_millis(play.look_ms);
+            }
+            Err(RecvTimeoutError::Disconnected) => bail!("tasks ended without a word"),
+        }
+    }
+    Ok(ends.into_iter().flatten().collect())
+}
+
+fn look(gauge: &Gauge, cast: &Cast, start: Instant) -> Look {
+    Look { at_ms: ms(start), passes: cast.passes, burden: gauge.read() }
+}
+
+fn ms(start: Instant) -> u64 {
+    start.elapsed().as_millis() as u64
+}
+
+fn tell(line: &Line) -> Result<()> {
+    let text = serde_json::to_string(line)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).context("nobody listens")
+}

@@ -1,0 +1,54 @@
+//! Work that rests every other stretch of time.
+
+use std::thread;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// When one may work.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns {
+    stretch_ns: u64,
+    odd: bool,
+}
+
+impl Turns {
+    /// Work in every second stretch of this length since the machine's clock began, or in the
+    /// others. The length is not zero.
+    pub fn new(stretch_ns: u64, odd: bool) -> Self {
+        Self { stretch_ns, odd }
+    }
+
+    /// Sleeps unless it is our turn.
+    pub fn wait(self) {
+        let rest = self.rest_ns(now_ns());
+        if rest > 0 {
+            thread::sleep(Duration::from_nanos(rest));
+        }
+    }
+
+    /// How long until our turn; zero if it is.
+    fn rest_ns(self, now_ns: u64) -> u64 {
+        let stretch = now_ns / self.stretch_ns;
+        let ours = (stretch % 2 == 1) == self.odd;
+        if ours { 0 } else { (stretch + 1) * self.stretch_ns - now_ns }
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: at any time exactly one side works, and the other rests until the stretch ends.
+    #[test]
+    fn sides_take_turns() {
+        let [even, odd] = [false, true].map(|odd| Turns::new(10, odd));
+        assert_eq!([0, 9, 10, 13, 20].map(|now| even.rest_ns(now)), [0, 0, 10, 7, 0]);
+        assert_eq!([0, 9, 10, 13, 20].map(|now| odd.rest_ns(now)), [10, 1, 0, 0, 10]);
+    }
+}
