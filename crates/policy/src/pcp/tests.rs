@@ -453,6 +453,7 @@ proptest! {
         for _ in 0..40 {
             tuner.allocated(pages);
             prop_assert!(tuner.refill(&limits, count) >= 1);
+            prop_assert!(tuner.drained(&limits, count) <= count);
             prop_assert!(tuner.freed(&limits, pages, count, now_ms) <= count);
             prop_assert!(tuner.freed(&limits, pages, count, 0) <= count);
             prop_assert!(tuner.tick(&limits, count, now_ms) <= count);
