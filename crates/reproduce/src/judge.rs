@@ -19,7 +19,7 @@ pub enum Verdict {
     InSpread,
     /// Within the tolerance.
     Within,
-    /// Outside of it, for a reason that is told.
+    /// A hold-out outside of it, for a reason that is told.
     Explained,
     /// Outside of it.
     Outside,
@@ -162,7 +162,7 @@ impl Row {
         let verdict = match (self.is_in_spread(ours), self.is_within(ours, ratio, from)) {
             (true, true) => Verdict::InSpread,
             (_, true) => Verdict::Within,
-            _ if self.lacks.is_some() => Verdict::Explained,
+            _ if self.kind == Kind::HoldOut && self.lacks.is_some() => Verdict::Explained,
             _ => Verdict::Outside,
         };
         RowResult {
@@ -241,7 +241,22 @@ mod tests {
         ] {
             assert_eq!(verdict(row(), ours), expected, "{ours}");
         }
-        assert_eq!(verdict(row().lacks("caches"), 50.0), Verdict::Explained);
+    }
+
+    /// Goal: what the model lacks is an answer for a hold-out alone: nobody could fit it.
+    #[test]
+    fn hold_outs_alone_are_explained() {
+        let kinds: [(fn(&'static str, Unit, Expected) -> Row, Verdict); 3] = [
+            (Row::headline, Verdict::Outside),
+            (Row::profile, Verdict::Outside),
+            (Row::hold_out, Verdict::Explained),
+        ];
+        for (row, expected) in kinds {
+            let row = || row("time", Unit::Ms, Expected::One(100.0));
+            assert_eq!(verdict(row().lacks("caches"), 45.0), expected);
+            assert_eq!(verdict(row().lacks("caches"), 99.0), Verdict::Within);
+            assert_eq!(verdict(row(), 45.0), Verdict::Outside);
+        }
     }
 
     /// Goal: two runs of a seed are a spread, and the tolerance counts from its ends.

@@ -144,7 +144,7 @@ pub struct Row {
     pub counter: Words,
     /// Why it comes out so in the model, in one sentence.
     pub why: &'static str,
-    /// What the model lacks, where the figure is not within its tolerance.
+    /// What the model lacks, where a hold-out is not within its tolerance.
     pub lacks: Option<&'static str>,
 }
 

@@ -129,6 +129,10 @@ params! {
         "A task that ran so recently is not taken over", "Linux: sysctl_sched_migration_cost";
     wake_ns "wake" Time, 2_000, "From a wake-up to the first instruction on an idle CPU",
         "1 to 5 us with shallow idle states";
+    wake_deep_ns "wake-deep" Time, 0,
+        "The same on a CPU that fell into a deep idle state; 0: as wake", "no deep idle states";
+    deep_after_ns "deep-after" Time, 600_000, "How long a CPU is idle until it does so",
+        "Linux, intel_idle: C6 of Ice Lake pays from 600 us on";
     preempt_ns "preempt" Time, 0,
         "From a wake-up to the end of the turn of who has the CPU, beside the change of tasks",
         "nothing: an interrupt is as good as there";
@@ -230,8 +234,14 @@ params! {
         "Linux: low watermark of the zone by its CPUs";
     pcp_high_max "pcp-high-max" Count, 0, "Pages that a list keeps at most; 0: by the zone's size",
         "Linux: an eighth of the zone by its CPUs";
+    pcp_drain "pcp-drain" Word(&["never", "runs"]), 0,
+        "What drains a list that gives more than it gets: nothing, or runs of 2 to 8 pages",
+        "Linux: runs, since 5.18; they fragment a zone, which is not modelled";
     pcp_tuning "pcp-tuning" Word(&["fixed", "depth", "events"]), 2, "What a list's length follows",
         "Linux 6.7: events";
+    probe_ns "probe" Time, 0,
+        "What reports add to each allocation and each free, as if a tracer had timed it",
+        "Linux: a return probe takes 0.3 to 1.2 us";
 
     // Looks of who balances.
     look_process_ns "look-process" Time, 8_000, "A look at a process of who watches many",

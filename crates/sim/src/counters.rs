@@ -36,6 +36,8 @@ pub struct Counters {
     pub migrated_pages: u64,
     /// Tasks that changed their CPU.
     pub task_moves: u64,
+    /// Wake-ups of CPUs in a deep idle state.
+    pub deep_wakes: u64,
     /// Tasks that changed their node.
     pub task_node_moves: u64,
     /// How long locks of zones were held, in nanoseconds.

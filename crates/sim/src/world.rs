@@ -50,6 +50,8 @@ pub struct Cpu {
     /// Who had it last.
     last: Option<TaskId>,
     began_ns: u64,
+    /// When it last had nothing to do any more.
+    pub(crate) idle_since_ns: u64,
     /// CPU time that its task has left before others come.
     slice_ns: u64,
     /// Time that interrupts took and that its task does not know of yet.

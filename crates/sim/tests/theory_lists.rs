@@ -10,6 +10,7 @@ const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
 const FIXED: u64 = 0;
 const DEPTH: u64 = 1;
+const EVENTS: u64 = 2;
 
 /// One node whose memory no load slows down; a zone's lock costs 1 us to fill a list and 20 ns a
 /// page, 300 ns to give back and 30 ns a page.
@@ -94,6 +95,59 @@ fn streams_take_turns() {
         assert_within(count, per_s, 2, &format!("{window} under way"));
         // 40 us of CPU time for each.
         assert_within(world.busy_ns() / US, count * 40, 2, "us of CPU time");
+    }
+}
+
+/// Goal: a CPU that was idle for long takes longer to wake up, one that was not does not.
+///
+/// A thread waits for 8 messages of 20 us and a wake-up, 165 us or more: with deep idle states from
+/// 100 us on each turn begins with 50 us, so 8 messages take 2 * (160 + 50) = 420 us, 19.0 in a
+/// millisecond. From 1 ms on they are never reached, but by CPUs that nobody came to.
+#[test]
+fn who_slept_deeply_wakes_late() {
+    for (deep_after_ns, per_s, deep) in [(100 * US, 19_048, 100), (MS, 24_242, 0)] {
+        let mut scenario = on(4, stream(8), 1, 1);
+        scenario.workloads[0].threads = 2;
+        scenario.machine.params.wake_deep_ns = 50 * US;
+        scenario.machine.params.deep_after_ns = deep_after_ns;
+        let (count, world) = messages(&scenario, 1000 * MS);
+        assert_within(count, per_s, 2, "messages");
+        // Two wake-ups for each 8 messages; some are the first of their CPU.
+        assert_within(world.counters.deep_wakes + 100, count / 4 * deep / 100 + 100, 5, "deep");
+    }
+}
+
+/// Goal: runs drain a list that gave back and that nobody takes from: of 252 pages on each buffer
+/// that is read is a visit, where lists follow the depth, too; since Linux 6.7 each 16 of them, 64
+/// pages, are. Without that batches of 189 pages, 48 buffers, go back.
+#[test]
+fn runs_drain_lists_that_gave_back() {
+    let cases = [(1, FIXED, 1), (1, DEPTH, 1), (1, EVENTS, 16), (0, FIXED, 48)];
+    for (drain, tuning, per_visit) in cases {
+        let mut scenario = on(4, stream(8), 1, 1);
+        scenario.workloads[0].threads = 2;
+        scenario.machine.params.pcp_drain = drain;
+        scenario.machine.params.pcp_tuning = tuning;
+        let (count, world) = messages(&scenario, 1000 * MS);
+        let gives = world.counters.zone_visits - world.counters.zone_refills;
+        assert_within(gives, count / per_visit, 5, "visits");
+    }
+}
+
+/// Goal: what a tracer adds is in what reports say of allocations and frees, and in nothing else.
+#[test]
+fn tracers_add_to_what_they_time() {
+    let [plain, traced] = [0, 500].map(|probe_ns| {
+        let mut scenario = on(4, stream(8), 1, 1);
+        scenario.workloads[0].threads = 2;
+        scenario.machine.params.probe_ns = probe_ns;
+        messages(&scenario, 100 * MS).1
+    });
+    assert_eq!(plain.trace_hash(), traced.trace_hash());
+    let [plain, traced] = [plain, traced].map(|world| world.report().latencies);
+    for (name, add_ns) in [("allocation", 500), ("freeing", 500), ("wake-up", 0)] {
+        assert_eq!(traced[name].p50_ns, plain[name].p50_ns + add_ns, "{name}");
+        assert_eq!(traced[name].p99_ns, plain[name].p99_ns + add_ns, "{name}");
     }
 }
 

@@ -123,6 +123,10 @@ impl Tuner for Depth {
         too_many_when_short(limits, self.high(limits), count)
     }
 
+    fn drained(&self, _limits: &Limits, count: u32) -> u32 {
+        self.batches.drained(count)
+    }
+
     fn high(&self, limits: &Limits) -> u32 {
         limits.clamp(self.high)
     }

@@ -105,6 +105,14 @@ impl Tuner for Events {
         too_many_when_short(limits, self.high, count)
     }
 
+    /// Half a megabyte of caches and more to a CPU are assumed: then less than a batch stays
+    /// (`PCPF_FREE_HIGH_BATCH`). Whether what was freed before was a run, too, is not kept.
+    fn drained(&self, limits: &Limits, count: u32) -> u32 {
+        let batch = limits.batch();
+        let is_due = self.freed_in_a_row >= batch && count >= batch;
+        if is_due { count.min(Self::batch_max(limits)) } else { 0 }
+    }
+
     fn high(&self, limits: &Limits) -> u32 {
         limits.clamp(self.high)
     }

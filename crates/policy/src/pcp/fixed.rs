@@ -30,6 +30,10 @@ impl Tuner for Fixed {
         too_many_when_short(limits, self.high(limits), count)
     }
 
+    fn drained(&self, _limits: &Limits, count: u32) -> u32 {
+        self.batches.drained(count)
+    }
+
     fn high(&self, limits: &Limits) -> u32 {
         limits.high_default
     }
@@ -50,6 +54,11 @@ pub(super) struct Batches {
 impl Batches {
     pub(super) fn allocated(&mut self) {
         self.doublings >>= 1;
+    }
+
+    /// All, from the first batch that went back until an allocation (`free_high`).
+    pub(super) fn drained(&self, count: u32) -> u32 {
+        if self.doublings > 0 { count } else { 0 }
     }
 
     pub(super) fn freed(&mut self, limits: &Limits, high: u32, pages: u32, count: u32) -> u32 {

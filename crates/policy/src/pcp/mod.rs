@@ -14,8 +14,8 @@
 //! of runs, round it up, and give back runs of the order that came before others, as the kernel
 //! does (`free_pcppages_bulk`).
 //!
-//! Left out of all three: the kernel empties a list when runs of order 1 to 3 are freed one after
-//! another, because they fragment its zone.
+//! The kernel empties a list when runs of order 1 to 3 are freed one after another, because they
+//! fragment its zone: [`Tuner::drained`]. Who does not fear that leaves it out.
 
 mod depth;
 mod events;
@@ -72,6 +72,11 @@ pub trait Tuner {
 
     /// Memory is short. How many to give back now, at most `count`.
     fn shrink(&mut self, limits: &Limits, count: u32) -> u32;
+
+    /// How many of the `count` the kernel gives back with a run of 2 to 8 pages, whatever else is
+    /// due; 0 if that is nothing special. To be asked before it is told that the run was
+    /// [freed](Tuner::freed), with a `count` that has the run.
+    fn drained(&self, limits: &Limits, count: u32) -> u32;
 
     /// The most that the list keeps.
     fn high(&self, limits: &Limits) -> u32;
@@ -158,6 +163,10 @@ impl Tuner for AnyTuner {
 
     fn shrink(&mut self, limits: &Limits, count: u32) -> u32 {
         each!(self, tuner => tuner.shrink(limits, count))
+    }
+
+    fn drained(&self, limits: &Limits, count: u32) -> u32 {
+        each!(self, tuner => tuner.drained(limits, count))
     }
 
     fn high(&self, limits: &Limits) -> u32 {

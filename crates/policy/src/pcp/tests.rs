@@ -44,6 +44,36 @@ fn fixed_gives_back_twice_as_much_each_time() {
     assert_eq!(fixed.freed(&LIMITS, 1, 378, 0), 126);
 }
 
+/// Goal: before 6.7 a run empties a list that gave back, until allocations have halved its
+/// doublings to none.
+#[test]
+fn fixed_and_depth_are_drained_from_the_first_batch_on() {
+    for tuning in [Tuning::Fixed, Tuning::Depth] {
+        let mut tuner = tuning.tuner(&LIMITS);
+        assert_eq!(tuner.drained(&LIMITS, 370), 0, "{tuning:?}: it gave nothing back");
+        tuner.freed(&LIMITS, 8, 378, START_MS);
+        tuner.freed(&LIMITS, 8, 378, START_MS); // two doublings
+        assert_eq!(tuner.drained(&LIMITS, 200), 200, "{tuning:?}");
+        tuner.allocated(8);
+        assert_eq!(tuner.drained(&LIMITS, 200), 200, "{tuning:?}: one");
+        tuner.allocated(8);
+        assert_eq!(tuner.drained(&LIMITS, 200), 0, "{tuning:?}: none");
+    }
+}
+
+/// Goal: since 6.7 a run drains a list after a batch was freed in a row, if the list has a batch,
+/// and of no more than the largest one: 63 << 5 = 2016 pages.
+#[test]
+fn events_is_drained_after_a_batch_in_a_row() {
+    let mut events = Events::new(&LIMITS);
+    (0..7).for_each(|_| _ = events.freed(&LIMITS, 8, 100, 0));
+    assert_eq!(events.drained(&LIMITS, 100), 0, "56 pages");
+    events.freed(&LIMITS, 8, 100, 0);
+    assert_eq!([62, 63, 5000].map(|count| events.drained(&LIMITS, count)), [0, 63, 2016]);
+    events.allocated(1); // 32 pages
+    assert_eq!(events.drained(&LIMITS, 100), 0);
+}
+
 #[test]
 fn fixed_never_moves_its_high() {
     let mut fixed = Fixed::default();
@@ -423,6 +453,7 @@ proptest! {
         for _ in 0..40 {
             tuner.allocated(pages);
             prop_assert!(tuner.refill(&limits, count) >= 1);
+            prop_assert!(tuner.drained(&limits, count) <= count);
             prop_assert!(tuner.freed(&limits, pages, count, now_ms) <= count);
             prop_assert!(tuner.freed(&limits, pages, count, 0) <= count);
             prop_assert!(tuner.tick(&limits, count, now_ms) <= count);

@@ -1,5 +1,7 @@
 //! The list of free pages that a CPU has in front of a zone.
 
+use std::ops::RangeInclusive;
+
 use nodeward_policy::pcp::{AnyTuner, Limits, Tuner, Tuning};
 
 use super::Memory;
@@ -8,6 +10,8 @@ use super::zone::Zone;
 
 /// So many halvings leave nothing of a number of 32 bits.
 const HALVINGS: u64 = 32;
+/// Pages of runs that lists keep for a while at most, up to `PAGE_ALLOC_COSTLY_ORDER`.
+const RUNS: RangeInclusive<u32> = 2..=8;
 
 /// A CPU's list of free pages of one node.
 #[derive(Debug)]
@@ -18,11 +22,13 @@ pub struct List {
     pub tuner: AnyTuner,
     /// Ticks since something happened to it.
     pub idle_ticks: u8,
+    /// Whether runs drain it, as the kernel has it.
+    drains: bool,
 }
 
 impl List {
-    fn new(tuning: Tuning, limits: &Limits) -> Self {
-        Self { count: 0, tuner: tuning.tuner(limits), idle_ticks: 0 }
+    fn new(tuning: Tuning, limits: &Limits, drains: bool) -> Self {
+        Self { count: 0, tuner: tuning.tuner(limits), idle_ticks: 0, drains }
     }
 
     /// Takes pages, one by one. To the tuner each allocation is a sum and a halving, so the rest of
@@ -42,9 +48,13 @@ impl List {
     /// Puts a run of so many pages into it. Returns how many pages are to go back to the zone.
     pub fn put(&mut self, limits: &Limits, pages: u32, is_short: bool, now_ms: u64) -> u32 {
         self.count += pages;
+        let drained = match self.drains && RUNS.contains(&pages) {
+            true => self.tuner.drained(limits, self.count),
+            false => 0,
+        };
         let back = self.tuner.freed(limits, pages, self.count, now_ms);
         let back = if is_short { back.max(self.tuner.shrink(limits, self.count)) } else { back };
-        back.min(self.count)
+        back.max(drained).min(self.count)
     }
 }
 
@@ -63,10 +73,10 @@ pub struct Owed {
 impl Memory {
     /// A CPU's list of a node, and the node's zone.
     pub(super) fn list(&mut self, cpu: usize, node: usize) -> (&mut List, &mut Zone) {
-        let (zones, tuning) = (self.zones.len(), self.tuning);
+        let (zones, tuning, drains) = (self.zones.len(), self.tuning, self.drains);
         let zone = &mut self.zones[node];
         let list = &mut self.lists[cpu * zones + node];
-        (list.get_or_insert_with(|| List::new(tuning, &zone.limits)), zone)
+        (list.get_or_insert_with(|| List::new(tuning, &zone.limits, drains)), zone)
     }
 
     /// Takes pages out of a CPU's list of a node.
@@ -97,7 +107,8 @@ mod tests {
             steps in prop::collection::vec((1_u32..100, 1_u32..200), 1..40),
         ) {
             let limits = Limits { batch: 63, high_default: 300, high_max: 4000 };
-            let (mut row, mut singly) = (List::new(tuning, &limits), List::new(tuning, &limits));
+            let list = || List::new(tuning, &limits, false);
+            let (mut row, mut singly) = (list(), list());
             for (index, (taken, freed)) in steps.into_iter().enumerate() {
                 for list in [&mut row, &mut singly] {
                     while list.count < taken {

@@ -49,6 +49,8 @@ pub struct Memory {
     /// By group and node.
     lru: Vec<LruLock>,
     tuning: Tuning,
+    /// Whether runs drain lists.
+    drains: bool,
     /// The CPU whose lists are looked at next.
     tick_cpu: usize,
 }
@@ -83,6 +85,7 @@ impl Memory {
             owed: vec![Owed::default(); layout.cpus.len()],
             lru: Vec::new(),
             tuning: Tuning::ALL[machine.params.pcp_tuning as usize % Tuning::ALL.len()],
+            drains: machine.params.pcp_drain > 0,
             tick_cpu: 0,
         }
     }

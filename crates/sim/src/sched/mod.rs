@@ -205,6 +205,9 @@ impl World {
             let home = self.tasks[task as usize].home;
             home.into_iter().for_each(|home| load.running_by_home[home] += 1);
         }
+        if task.is_none() {
+            self.cpus[cpu].idle_since_ns = self.now_ns;
+        }
         self.note_idle(cpu);
     }
 

@@ -15,11 +15,23 @@ impl World {
         let was_idle = self.is_idle(cpu);
         self.put_in_line(task, cpu);
         if was_idle {
-            self.interrupt(cpu, self.machine.params.wake_ns);
+            let wake_ns = self.wake_ns(cpu);
+            self.interrupt(cpu, wake_ns);
         } else if self.should_preempt(cpu, task) {
             self.steal_time(cpu, self.machine.params.preempt_ns);
             self.reschedule(cpu);
         }
+    }
+
+    /// How long an idle CPU takes to wake up: longer if it had the time to fall asleep deeply.
+    fn wake_ns(&mut self, cpu: usize) -> u64 {
+        let params = &self.machine.params;
+        let idle_ns = self.now_ns.saturating_sub(self.cpus[cpu].idle_since_ns);
+        if params.wake_deep_ns == 0 || idle_ns < params.deep_after_ns {
+            return params.wake_ns;
+        }
+        self.counters.deep_wakes += 1;
+        params.wake_deep_ns
     }
 
     /// Takes a task out of the line that it stands in, and puts it where it may run.
