@@ -195,7 +195,7 @@ pub struct Look {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub looks: u32,
     /// The time between two looks, in milliseconds; what they cost counts as if it were a second
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 1000)]
     pub pause_ms: u64,
 }
 

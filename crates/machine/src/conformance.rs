@@ -1,8 +1,8 @@
 //! Test bodies that every machine must pass: on paper, on this kernel, simulated.
 //!
 //! A [`Stage`] is a process with pages on one node and another node to move them to. A body panics
-//! with what it expected. Bodies of pages, nodes and processes in some state are in [`scenes`], those
-//! of looks at processes in [`watching`].
+//! with what it expected. Bodies of pages, nodes and processes in some state are in [`scenes`],
+//! those of looks at processes in [`watching`].
 
 pub mod scenes;
 pub mod watching;

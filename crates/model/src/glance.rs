@@ -1,4 +1,5 @@
-//! What a cheap look at running processes tells: who runs where, for how long, with how much memory.
+//! What a cheap look at running processes tells: who runs where, for how long, with how much
+//! memory.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -58,8 +59,8 @@ pub struct ProcessGlance {
     pub memory_nodes: Nodemask,
     /// Whether its control group is frozen.
     pub frozen: bool,
-    /// Its threads in ascending order of their numbers. Of a process that hardly ran since they were
-    /// looked at (2 ms) they may be as they were then.
+    /// Its threads in ascending order of their numbers. Of a process that hardly ran (2 ms) since
+    /// they were looked at they may be as they were then.
     pub threads: Vec<ThreadGlance>,
 }
 

@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn own_memory_leaves_mapped_files_out() {
-        let text = "Name:\ta:b c\nUid:\t1\t2\t3\t4\nMems_allowed_list:\t0-1,3\nVmRSS:\t     100 kB\nRssAnon:\t      60 kB\nRssFile:\t  30 kB\n\
+        let text = "Name:\ta:b c\nUid:\t1\t2\t3\t4\nMems_allowed_list:\t0-1,3\n\
+                    VmRSS:\t     100 kB\nRssAnon:\t      60 kB\nRssFile:\t  30 kB\n\
                     RssShmem:\t      10 kB\nHugetlbPages:\t    2048 kB\n";
         let status = parse(text);
         assert_eq!(status.name, "a:b c");

@@ -1,6 +1,6 @@
 //! Where threads may run and how long processes ran: sched_getaffinity(2), sched_setaffinity(2),
-//! clock_gettime(2) with the clock of a process. The safe wrappers stop at 1024 CPUs, or do not know
-//! that clock.
+//! clock_gettime(2) with the clock of a process. The safe wrappers stop at 1024 CPUs, or do not
+//! know that clock.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -110,8 +110,8 @@ fn counts(text: &str) -> Counts {
     counts
 }
 
-/// All memory in pages, by a line `[Node N] MemTotal: KIBIBYTES kB` of a meminfo file; 0 if there is
-/// none.
+/// All memory in pages, by a line `[Node N] MemTotal: KIBIBYTES kB` of a meminfo file; 0 if there
+/// is none.
 fn total_pages(path: &str, tools: &mut Tools) -> u64 {
     let bytes = tools.buffer.read_once(tools.root.join(path)).unwrap_or_default();
     let text = String::from_utf8_lossy(bytes);

@@ -312,8 +312,8 @@ fn idle_processes_are_looked_at_in_turns() {
     assert!(asked() - before <= 2, "in one turn of {LOOKS_BETWEEN}");
 }
 
-/// Goal: what hardly runs counts as idle until its turns come to something together, and its time is
-/// told all the same.
+/// Goal: what hardly runs counts as idle until its turns come to something together, and its time
+/// is told all the same.
 #[test]
 fn slight_work_is_let_pass() {
     let made = Made::new(100);
