@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::ground::{Ground, Place};
 use super::rules::Rules;
 use super::seat::Seat;
-use super::snapshot::{Reach, Snapshot};
 use super::view::{View, demand_ppm};
 
 pub(super) const CPU_PPM: u64 = 1_000_000;
@@ -14,7 +13,6 @@ const WHOLE_PPM: u128 = 1_000_000;
 /// The nodes' books of a round.
 pub(super) struct Books<'a> {
     ground: &'a Ground,
-    reaches: &'a [Reach],
     /// Load of the whole machine for each CPU, in millionths.
     level_ppm: u64,
     /// Load at home on each node.
@@ -38,14 +36,8 @@ pub(super) struct Books<'a> {
 
 impl<'a> Books<'a> {
     /// Empty books. `loads` are those of `views`, as means.
-    pub(super) fn new(
-        snapshot: &'a Snapshot,
-        ground: &'a Ground,
-        rules: &Rules,
-        views: &[View],
-        loads: &[u64],
-    ) -> Self {
-        let bound = bound_loads(snapshot, ground, views);
+    pub(super) fn new(ground: &'a Ground, rules: &Rules, views: &[View], loads: &[u64]) -> Self {
+        let bound = bound_loads(ground, views);
         let level_ppm = level_ppm(ground, loads.iter().sum(), &bound);
         let of_cpus = |place: Place, ppm: u64| u64::from(ground.state(place).cpus) * ppm;
         let quiet_ppm = u64::from(rules.quiet_ppm);
@@ -54,7 +46,6 @@ impl<'a> Books<'a> {
         let less = |place: Place, ppm: u64| of_cpus(place, ppm).saturating_sub(bound[place]);
         Self {
             ground,
-            reaches: &snapshot.reaches,
             level_ppm,
             load: vec![0; ground.len()],
             share: ground.places().map(|place| less(place, level_ppm)).collect(),
@@ -189,7 +180,7 @@ impl<'a> Books<'a> {
 
     /// How many CPUs of a node an affinity leaves, if these are not all.
     fn narrow_cpus(&self, reach: usize, place: Place) -> Option<u64> {
-        let cpus = self.reaches.get(reach).map_or(0, |reach| reach.cpus(self.ground.id(place)));
+        let cpus = self.ground.reach_cpus(reach, place);
         (cpus < self.ground.state(place).cpus).then_some(u64::from(cpus))
     }
 
@@ -224,9 +215,9 @@ pub(super) fn shared_out(number: u64, weights: &[(Place, u64)]) -> Vec<(Place, u
 }
 
 /// Load on each node that gets no home, and whose affinity leaves it no other node.
-fn bound_loads(snapshot: &Snapshot, ground: &Ground, views: &[View]) -> Vec<u64> {
+fn bound_loads(ground: &Ground, views: &[View]) -> Vec<u64> {
     let only: Vec<Option<Place>> =
-        snapshot.reaches.iter().map(|reach| only_place(reach, ground)).collect();
+        (0..ground.reaches()).map(|reach| only_place(reach, ground)).collect();
     let mut bound = vec![0; ground.len()];
     for view in views.iter().filter(|view| view.refusal.is_some()) {
         for thread in &view.entity.threads {
@@ -238,8 +229,8 @@ fn bound_loads(snapshot: &Snapshot, ground: &Ground, views: &[View]) -> Vec<u64>
     bound
 }
 
-fn only_place(reach: &Reach, ground: &Ground) -> Option<Place> {
-    let mut places = ground.places().filter(|&place| reach.cpus(ground.id(place)) > 0);
+fn only_place(reach: usize, ground: &Ground) -> Option<Place> {
+    let mut places = ground.places().filter(|&place| ground.reach_cpus(reach, place) > 0);
     places.next().filter(|_| places.next().is_none())
 }
 

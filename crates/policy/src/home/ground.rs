@@ -2,7 +2,7 @@
 
 use nodeward_model::NodeId;
 
-use super::snapshot::{NodeState, Snapshot};
+use super::snapshot::{NodeState, Reach, Snapshot};
 use crate::rank::DISTANCE_UNKNOWN;
 
 /// The distance of a node to itself in the firmware's units.
@@ -19,6 +19,7 @@ pub(super) struct Ground {
     states: Vec<NodeState>,
     far: Vec<Vec<u64>>,
     stores: Vec<Option<Place>>,
+    reach_cpus: Vec<Vec<u32>>,
 }
 
 impl Ground {
@@ -32,7 +33,9 @@ impl Ground {
         };
         let row = |&from: &NodeId| ids.iter().map(|&to| distance(from, to)).collect();
         let far = ids.iter().map(row).collect();
-        let mut ground = Self { ids, states, far, stores: Vec::new() };
+        let cpus = |reach: &Reach| ids.iter().map(|&id| reach.cpus(id)).collect();
+        let reach_cpus = snapshot.reaches.iter().map(cpus).collect();
+        let mut ground = Self { ids, states, far, stores: Vec::new(), reach_cpus };
         ground.stores = ground.places().map(|place| ground.nearest_memory(place)).collect();
         ground
     }
@@ -81,6 +84,16 @@ impl Ground {
     /// Whether it has memory and no CPUs.
     pub(super) fn is_tier(&self, place: Place) -> bool {
         self.states[place].cpus == 0
+    }
+
+    /// How many CPUs of a node an affinity leaves; none if there is no such affinity.
+    pub(super) fn reach_cpus(&self, reach: usize, place: Place) -> u32 {
+        self.reach_cpus.get(reach).map_or(0, |cpus| cpus[place])
+    }
+
+    /// How many affinities there are.
+    pub(super) fn reaches(&self) -> usize {
+        self.reach_cpus.len()
     }
 
     /// The distance of memory on `to` for a CPU of `from`.

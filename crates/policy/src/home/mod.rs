@@ -59,15 +59,16 @@ impl Homes {
     /// Decides about every entity of a snapshot. Entities that are no longer in it are forgotten.
     pub fn decide(&mut self, snapshot: &Snapshot, rules: &Rules) -> Plan {
         let ground = Ground::new(snapshot);
-        let view = |entity| View::new(entity, snapshot, &ground, rules);
-        let mut views: Vec<View> = snapshot.entities.iter().map(view).collect();
-        views.sort_by_key(View::id);
-        views.dedup_by_key(|view| view.id());
+        let mut entities: Vec<&Entity> = snapshot.entities.iter().collect();
+        entities.sort_by_key(|entity| entity.id);
+        entities.dedup_by_key(|entity| entity.id);
+        let view = |entity| View::new(entity, &ground, rules);
+        let views: Vec<View> = entities.into_iter().map(view).collect();
         let elapsed_ns = self.pass(snapshot.at_ns, &views, rules);
         let load = |view: &View| self.kept.get(&view.id()).map_or(view.load_ppm, |k| k.load_ppm);
         let loads: Vec<u64> = views.iter().map(load).collect();
         let prices = Prices { ground: &ground, rules };
-        Round::new(snapshot, prices, &views, &loads, elapsed_ns).decide(self)
+        Round::new(prices, &views, &loads, elapsed_ns).decide(self)
     }
 
     /// The home of an entity, if it has one.

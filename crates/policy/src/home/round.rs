@@ -9,7 +9,6 @@ use super::price::Prices;
 use super::reason::Reason;
 use super::seat::{Kept, Seat};
 use super::settle::settle;
-use super::snapshot::Snapshot;
 use super::tell::Teller;
 use super::threads::gather;
 use super::view::View;
@@ -17,7 +16,6 @@ use super::{Homes, even};
 
 /// What is known and decided in a round. All lists have an entry for each entity.
 pub(super) struct Round<'a> {
-    snapshot: &'a Snapshot,
     prices: Prices<'a>,
     views: &'a [View<'a>],
     /// Loads, as the mean of the last looks.
@@ -29,7 +27,6 @@ pub(super) struct Round<'a> {
 
 impl<'a> Round<'a> {
     pub(super) fn new(
-        snapshot: &'a Snapshot,
         prices: Prices<'a>,
         views: &'a [View<'a>],
         loads: &'a [u64],
@@ -38,12 +35,12 @@ impl<'a> Round<'a> {
         let seats = views.iter().map(|_| None).collect();
         let left = |view: &View| (Verdict::Left, view.refusal.unwrap_or(Reason::TooYoung));
         let verdicts = views.iter().map(left).collect();
-        Self { snapshot, prices, views, loads, elapsed_ns, seats, verdicts }
+        Self { prices, views, loads, elapsed_ns, seats, verdicts }
     }
 
     pub(super) fn decide(mut self, homes: &mut Homes) -> Plan {
         let Prices { ground, rules } = self.prices;
-        let mut books = Books::new(self.snapshot, ground, rules, self.views, self.loads);
+        let mut books = Books::new(ground, rules, self.views, self.loads);
         let homeless = self.sit_down(homes, &mut books);
         let settled = settle(&homeless, self.views, self.loads, self.prices, &mut books);
         let mut changed: Vec<(usize, Reason)> = Vec::new();
@@ -167,8 +164,7 @@ impl<'a> Round<'a> {
 
     fn finish(self, homes: &mut Homes, books: &Books) -> Plan {
         let Prices { ground, rules } = self.prices;
-        let (nudges, gatherings) =
-            gather(self.snapshot, ground, rules, self.views, &self.seats, books);
+        let (nudges, gatherings) = gather(ground, rules, self.views, &self.seats, books);
         let hauler = Hauler {
             prices: self.prices,
             views: self.views,

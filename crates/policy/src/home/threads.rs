@@ -4,15 +4,13 @@
 //! they were. Where a node would then have more than its CPUs, or more than its share if all are
 //! busy, the lightest stay away: nothing waits for its home while a CPU elsewhere is idle.
 
-use std::collections::BTreeMap;
-
 use super::books::{Books, CPU_PPM, ease};
 use super::ground::{Ground, Place};
 use super::plan::Nudge;
 use super::reason::Reason;
 use super::rules::Rules;
 use super::seat::Seat;
-use super::snapshot::{Reach, Snapshot, Thread};
+use super::snapshot::Thread;
 use super::view::{View, demand_ppm};
 
 /// What is done about the threads of one entity.
@@ -40,23 +38,22 @@ struct Stray<'a> {
 /// What nodes would have to do, and may.
 struct Ways<'a> {
     ground: &'a Ground,
-    reaches: &'a [Reach],
     load: Vec<u64>,
     limit: Vec<u64>,
-    narrow: BTreeMap<(usize, Place), u64>,
+    /// Load by affinity and node.
+    narrow: Vec<Vec<u64>>,
     level_ppm: u64,
 }
 
 /// The threads to bring home, and what comes of it for each entity.
 pub(super) fn gather(
-    snapshot: &Snapshot,
     ground: &Ground,
     rules: &Rules,
     views: &[View],
     seats: &[Option<Seat>],
     books: &Books,
 ) -> (Vec<Nudge>, Vec<Gathering>) {
-    let mut ways = Ways::new(snapshot, ground, rules, views, books);
+    let mut ways = Ways::new(ground, rules, views, books);
     let mut gatherings: Vec<Gathering> = views
         .iter()
         .map(|view| Gathering { after: view.ran.clone(), ..Gathering::default() })
@@ -114,21 +111,14 @@ fn nudge(stray: &Stray, views: &[View], ground: &Ground, gatherings: &mut [Gathe
 }
 
 impl<'a> Ways<'a> {
-    fn new(
-        snapshot: &'a Snapshot,
-        ground: &'a Ground,
-        rules: &Rules,
-        views: &[View],
-        books: &Books,
-    ) -> Self {
+    fn new(ground: &'a Ground, rules: &Rules, views: &[View], books: &Books) -> Self {
         let level_ppm = ease(books.level_ppm(), rules).max(CPU_PPM);
         let limit = |place: Place| u64::from(ground.state(place).cpus) * level_ppm;
         let mut ways = Self {
             ground,
-            reaches: &snapshot.reaches,
             load: vec![0; ground.len()],
             limit: ground.places().map(limit).collect(),
-            narrow: BTreeMap::new(),
+            narrow: vec![vec![0; ground.len()]; ground.reaches()],
             level_ppm,
         };
         for thread in views.iter().flat_map(|view| &view.entity.threads) {
@@ -142,8 +132,7 @@ impl<'a> Ways<'a> {
     }
 
     fn cpus(&self, thread: &Thread, place: Place) -> u32 {
-        let reach = self.reaches.get(thread.reach);
-        reach.map_or(0, |reach| reach.cpus(self.ground.id(place)))
+        self.ground.reach_cpus(thread.reach, place)
     }
 
     /// How busy each CPU of a node is.
@@ -153,19 +142,22 @@ impl<'a> Ways<'a> {
 
     /// Load goes from one node to another.
     fn pass(&mut self, thread: &Thread, demand: u64, from: Option<Place>, to: Option<Place>) {
+        let narrow = self.narrow.get_mut(thread.reach);
         if let Some(from) = from {
             self.load[from] -= demand;
-            *self.narrow.entry((thread.reach, from)).or_insert(0) -= demand;
         }
         if let Some(to) = to {
             self.load[to] += demand;
-            *self.narrow.entry((thread.reach, to)).or_insert(0) += demand;
+        }
+        if let Some(narrow) = narrow {
+            from.into_iter().for_each(|from| narrow[from] -= demand);
+            to.into_iter().for_each(|to| narrow[to] += demand);
         }
     }
 
     /// Whether a node, or those of its CPUs that a thread may use, would have too much to do.
     fn is_crowded(&self, thread: &Thread, place: Place) -> bool {
-        let with_same_reach = self.narrow.get(&(thread.reach, place)).copied().unwrap_or(0);
+        let with_same_reach = self.narrow.get(thread.reach).map_or(0, |narrow| narrow[place]);
         self.load[place] > self.limit[place]
             || with_same_reach > u64::from(self.cpus(thread, place)) * self.level_ppm
     }

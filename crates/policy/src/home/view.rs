@@ -7,7 +7,7 @@ use nodeward_model::NodeId;
 use super::ground::{Ground, Place};
 use super::reason::Reason;
 use super::rules::Rules;
-use super::snapshot::{Bar, Entity, EntityId, Reach, Snapshot, Thread};
+use super::snapshot::{Bar, Entity, EntityId, Thread};
 
 const CPU_PPM: u64 = 1_000_000;
 
@@ -48,12 +48,7 @@ pub(super) fn demand_ppm(thread: &Thread) -> u64 {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(
-        entity: &'a Entity,
-        snapshot: &Snapshot,
-        ground: &Ground,
-        rules: &Rules,
-    ) -> Self {
+    pub(super) fn new(entity: &'a Entity, ground: &Ground, rules: &Rules) -> Self {
         let by_node = |pages: &BTreeMap<NodeId, u64>| by_place(pages, ground);
         let pages = by_node(&entity.pages);
         let fixed = by_node(&entity.fixed_pages);
@@ -75,7 +70,7 @@ impl<'a> View<'a> {
             refusal: None,
         };
         view.count_threads(ground, rules);
-        view.find_homes(snapshot, ground, rules);
+        view.find_homes(ground, rules);
         view.refusal = view.why_none(ground);
         view
     }
@@ -95,17 +90,21 @@ impl<'a> View<'a> {
     }
 
     fn count_threads(&mut self, ground: &Ground, rules: &Rules) {
-        let mut groups = BTreeMap::new();
+        let mut groups: Vec<(usize, u64)> = Vec::new();
         for thread in &self.entity.threads {
             let demand = demand_ppm(thread);
             self.load_ppm += demand;
-            *groups.entry(thread.reach).or_insert(0) += demand;
+            match groups.iter_mut().find(|group| group.0 == thread.reach) {
+                Some(group) => group.1 += demand,
+                None => groups.push((thread.reach, demand)),
+            }
             self.busy_threads += u32::from(demand >= u64::from(rules.nudge_ppm_min));
             if let Some(place) = ground.place(thread.node) {
                 self.ran[place] += demand;
             }
         }
-        self.groups = groups.into_iter().collect();
+        groups.sort_unstable();
+        self.groups = groups;
         let ran = |thread: &Thread| u64::from(thread.load_ppm).min(CPU_PPM);
         let ran: u64 = self.entity.threads.iter().map(ran).sum();
         self.ran_ppm = (ran * CPU_PPM).checked_div(self.load_ppm).unwrap_or(CPU_PPM);
@@ -113,17 +112,15 @@ impl<'a> View<'a> {
 
     /// A home has CPUs for every thread that does anything, and memory that it may have. Where an
     /// affinity leaves fewer CPUs than its threads want, they would crowd there.
-    fn find_homes(&mut self, snapshot: &Snapshot, ground: &Ground, rules: &Rules) {
+    fn find_homes(&mut self, ground: &Ground, rules: &Rules) {
         let least = u64::from(rules.nudge_ppm_min);
         let busy = self.groups.iter().any(|&(_, load)| load >= least);
-        let nowhere = Reach::default();
         for place in ground.places() {
-            let id = ground.id(place);
             let may_hold = |store: Place| self.entity.may_hold.contains(ground.id(store));
             if !ground.store(place).is_some_and(may_hold) {
                 continue;
             }
-            let cpus = |reach: usize| snapshot.reaches.get(reach).unwrap_or(&nowhere).cpus(id);
+            let cpus = |reach: usize| ground.reach_cpus(reach, place);
             let wanting = || self.groups.iter().filter(|group| !busy || group.1 >= least);
             if wanting().all(|&(reach, _)| cpus(reach) > 0) {
                 self.reachable.push(place);

@@ -129,19 +129,20 @@ proptest! {
 
     /// Goal: if plans are carried out in part, or not at all, under a load that does not change,
     /// memory moves end. At worst a move takes a sixteenth of what is away: 60,000 pages are fewer
-    /// than 8 after 16 * ln(7500) = 143 moves, and moves for nothing end after 62 s.
+    /// than 8 after 16 * ln(7500) = 143 s, and five moves for nothing wait 64 s each at most. A
+    /// home or two may change before that.
     #[test]
     fn moves_that_are_half_done_end(seed in any::<u64>(), percent in 0..=100_u64) {
         let mut world = machine(seed);
         world.hands = Hands::Some(percent);
-        for _ in 0..300 {
+        for _ in 0..1200 {
             world.round(&Rules::default());
         }
         let mut moves = 0;
         for _ in 0..100 {
             moves += world.round(&Rules::default()).moves.len();
         }
-        prop_assert_eq!(moves, 0, "after 300 s");
+        prop_assert_eq!(moves, 0, "after 1200 s");
     }
 
     /// Goal: however a scheduler scatters threads, and whatever becomes of plans, homes are few
@@ -206,7 +207,8 @@ proptest! {
             memory_ppm: Some(load_ppm),
             ..Entity::default()
         };
-        let state = NodeState { cpus, pages, room_pages, foreign_pages: pages, ..NodeState::default() };
+        let state =
+            NodeState { cpus, pages, room_pages, foreign_pages: pages, ..NodeState::default() };
         let ids = [NodeId(0), NodeId(1), NodeId(2)];
         let snapshot = Snapshot {
             at_ns: tick,
