@@ -79,7 +79,7 @@ fn what_is_spoiled_is_refused_with_its_place_and_what_was_expected() {
         let error = Scenario::parse("bad.toml", &text).unwrap_err();
         assert_eq!(error.to_string(), *told, "{old} -> {new}");
     }
-    assert_eq!(cases.len(), 127);
+    assert_eq!(cases.len(), 131);
 }
 
 #[test]
@@ -267,7 +267,8 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "2",
             "no key 'workload.stream.threats'; expected one of name, kind, processes, \
                 threads, memory, pages, place, nodes, home, start, groups, \
-                cpuset, parallel, compute, writes, populated, works, rests (did you mean 'threads'?)",
+                cpuset, parallel, compute, writes, populated, works, rests \
+                (did you mean 'threads'?)",
         ),
         (
             "workload.stream.memory",
@@ -288,7 +289,8 @@ fn overrides_that_name_nothing_or_make_no_sense() {
         (
             "",
             "",
-            "no key ''; expected one of about, distances, symmetric, scheduler, time, \
+            "no key ''; expected one of about, distances, symmetric, scheduler, numa-balancing, \
+                time, \
                 sample, report, or a key of a table: machine.latency, \
                 node.0.memory, workload.NAME.threads, link.0-1.latency, \
                 action.0.at, faults.pinned",

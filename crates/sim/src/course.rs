@@ -88,7 +88,8 @@ mod tests {
         Course::of(points)
     }
 
-    /// Goal: it is local from the last stretch on that was not, and shares are of the stretch alone.
+    /// Goal: it is local from the end of the last stretch that was not, and shares are of the
+    /// stretch alone.
     #[test]
     fn times_and_shares_are_of_stretches() {
         let course = course(&[10, 95, 50, 90, 100, 90]);

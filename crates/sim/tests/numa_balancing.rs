@@ -83,9 +83,8 @@ fn shared_pages_are_not_thrown_to_and_fro() {
         sim.with_world(|world| (world.counters.lazy_faults, world.counters.lazy_pages))
     };
     let (faults, pages) = counted(20 * S);
-    let (faults, pages) = match counted(40 * S) {
-        (all, moved) => (all - faults, moved - pages),
-    };
+    let (all_faults, all_pages) = counted(40 * S);
+    let (faults, pages) = (all_faults - faults, all_pages - pages);
     assert!(faults > 10_000 && pages * 3 < faults, "{pages} of {faults}");
 }
 
@@ -154,7 +153,8 @@ fn cpusets_confine() {
     }
 }
 
-/// Goal: a frozen process is told so and does not run; it goes on afterwards, and others never stop.
+/// Goal: a frozen process is told so and does not run; it goes on afterwards, and others never
+/// stop.
 #[test]
 fn the_frozen_stand_still() {
     let mut scenario = scenario(machine(2, 2, 1), triad(1, 16));
@@ -185,7 +185,8 @@ fn shifts_share_time() {
     let sim = SimMachine::new(&scenario(machine(2, 2, 1), Workload { shifts, ..triad(1, 1) }), 1);
     sim.run_until(800 * MS);
     let ran_ns = sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes[0].cpu_time_ns;
-    assert!((390 * MS..=420 * MS).contains(&ran_ns), "{ran_ns}"); // 400 ms, and the last thing begun
+    // 400 ms, and what was begun last.
+    assert!((390 * MS..=420 * MS).contains(&ran_ns), "{ran_ns}");
 }
 
 /// Goal: the scenarios for balancers run, and the memory of each lies as it is meant to.

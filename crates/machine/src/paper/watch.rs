@@ -41,8 +41,8 @@ impl Sheet {
         }
     }
 
-    /// Sends a thread to the first of these CPUs that it may run on, or pins it to those of them that
-    /// the machine has.
+    /// Sends a thread to the first of these CPUs that it may run on, or pins it to those of them
+    /// that the machine has.
     pub(super) fn place(&mut self, tid: u32, cpus: &Cpumask, pin: Option<&Cpumask>) -> Placed {
         let number = self.placements;
         self.placements += 1;

@@ -42,8 +42,8 @@ struct Touched {
 }
 
 impl World {
-    /// Faults of these folios by a thread, on its node; returns how long they take beside the faults
-    /// themselves.
+    /// Faults of these folios by a thread, on its node; returns how long they take beside the
+    /// faults themselves.
     pub(crate) fn hint_faults(&mut self, task: TaskId, way: &Way, folios: Vec<Folio>) -> u64 {
         let me = Toucher { node: way.to, tag: task as u8 };
         let (mut touched, mut seats) = (Vec::new(), Vec::new());

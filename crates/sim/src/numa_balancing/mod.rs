@@ -1,11 +1,11 @@
 //! The kernel's automatic balancing (kernel.numa_balancing = 1), as Linux 6.12 has it.
 //!
-//! Threads take away the entries of their own process's pages, so much each scan period; who touches
-//! such a page pays for a fault, which tells where the page is used. `faults` decides which pages
-//! move in it, `placement` which node a thread prefers and how fast it scans; the scheduler brings
-//! threads to their node (`sched/preferred.rs`). What is left out: the filter of mappings by who
-//! uses them, preferred nodes by topologies that are not fully connected, further active nodes as
-//! aims of a group, and memory tiers.
+//! Threads take away the entries of their own process's pages, so much each scan period; who
+//! touches such a page pays for a fault, which tells where the page is used. `faults` decides which
+//! pages move in it, `placement` which node a thread prefers and how fast it scans; the scheduler
+//! brings threads to their node (`sched/preferred.rs`). What is left out: the filter of mappings by
+//! who uses them, preferred nodes by topologies that are not fully connected, further active nodes
+//! as aims of a group, and memory tiers.
 
 mod faults;
 mod placement;

@@ -1,5 +1,5 @@
-//! Which node a thread prefers, by its faults and by those of the threads that it shares pages with,
-//! and how often its process is scanned.
+//! Which node a thread prefers, by its faults and by those of the threads that it shares pages
+//! with, and how often its process is scanned.
 
 use super::faults::ACTIVE_PART;
 use super::{NumaBalancing, World};
