@@ -1,5 +1,5 @@
 //! Many programs on few nodes: what part of their memory is near, under the kernel of 2012 and with
-//! nodeward's balancer, which looks once a second.
+//! nodeward's balancer, which looks once a second, and more often while threads stray.
 
 use std::sync::Arc;
 
@@ -25,21 +25,15 @@ pub fn watched(scenario: &Scenario) -> Result<Outcome> {
     run(scenario, None)
 }
 
-/// The balancer brings threads home once a second, on a kernel that knows no homes.
+/// The balancer brings threads home, on a kernel that knows no homes.
 pub fn threads_nudged(scenario: &Scenario) -> Result<Outcome> {
     let rules = Rules { move_memory: false, ..Rules::default() };
     run(scenario, Some(BalanceSettings { rules, ..BalanceSettings::default() }))
 }
 
-/// And keeps them there: the balancer of 2012 takes away more than one in a second brings back.
-pub fn threads_pinned(scenario: &Scenario) -> Result<Outcome> {
-    let rules = Rules { move_memory: false, ..Rules::default() };
-    run(scenario, Some(BalanceSettings { rules, pin: true, ..BalanceSettings::default() }))
-}
-
 /// And memory follows.
 pub fn memory_moved(scenario: &Scenario) -> Result<Outcome> {
-    run(scenario, Some(BalanceSettings { pin: true, ..BalanceSettings::default() }))
+    run(scenario, Some(BalanceSettings::default()))
 }
 
 fn run(scenario: &Scenario, settings: Option<BalanceSettings>) -> Result<Outcome> {

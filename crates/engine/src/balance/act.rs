@@ -46,6 +46,8 @@ pub struct Actor<'a> {
     /// What is on its way, the oldest first.
     pub pending: &'a mut Vec<Pending>,
     pub round: u64,
+    /// When to leave what is not moved yet to the next round, by the machine's clock.
+    pub until_ns: u64,
     pub keys: BTreeMap<EntityId, Key>,
     pub held: BTreeMap<EntityId, Arc<dyn Process>>,
     pub done: BTreeMap<EntityId, Done>,
@@ -158,8 +160,7 @@ impl Actor<'_> {
             Placed::Done => &mut done.threads_placed,
             Placed::NotAllowed => &mut done.threads_not_allowed,
             Placed::Changed => &mut done.threads_changed,
-            // It wakes up where it was; the next round tries again.
-            Placed::Asleep => return Ok(()),
+            Placed::Asleep => &mut done.threads_asleep,
             Placed::Gone => &mut done.threads_gone,
         } += 1;
         let member = self.keys.get(&nudge.entity).and_then(|&key| self.roster.get_mut(key));
@@ -182,7 +183,7 @@ impl Actor<'_> {
         let bytes = self.purse.bytes().min(member.purse.bytes());
         let pages_max = one.left_pages.min(bytes / page_bytes);
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
-        if pages_max == 0 {
+        if pages_max == 0 || self.machine.now_ns() >= self.until_ns {
             self.done.entry(entity).or_default().short = Some(Short::Budget);
             return Ok(true);
         }
@@ -196,10 +197,11 @@ impl Actor<'_> {
             to: one.order.to,
             pages_max,
             stall_ns: self.settings.stall_ns,
+            workers: self.ground.movers(),
         };
         let journal = self.diary.journal(self.machine, &*process, &one.order, self.round)?;
-        let (machine, ground, live) = (self.machine, self.ground, self.live);
-        let hauled = Road { machine, ground, live, journal }.haul(&load, one.cursor);
+        let Self { machine, ground, live, until_ns, .. } = *self;
+        let hauled = Road { machine, ground, live, journal, until_ns }.haul(&load, one.cursor);
         one.left_pages -= hauled.account.moved.min(one.left_pages);
         one.cursor = hauled.cursor;
         Ok(self.enter(one, hauled))

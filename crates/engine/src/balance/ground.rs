@@ -13,6 +13,9 @@ use super::report::News;
 const SHORT_PPM: u64 = 10_000;
 /// So is one for which this part of its memory had to come from elsewhere since the last look.
 const FOREIGN_PPM: u64 = 1_000;
+/// A machine has one mover of memory for so many CPUs, and not more than so many.
+const CPUS_PER_MOVER: usize = 6;
+const MOVERS_MAX: u32 = 4;
 
 /// Nodes, CPUs and distances.
 #[derive(Default)]
@@ -66,6 +69,12 @@ impl Ground {
     pub fn cpus_of(&self, nodes: &Nodemask) -> Cpumask {
         let cpus = nodes.iter().filter_map(|node| self.cpus.get(&node));
         cpus.fold(Cpumask::new(), |all, cpus| all.or(cpus))
+    }
+
+    /// How many threads move memory side by side: few beside those of the programs.
+    pub fn movers(&self) -> u32 {
+        let cpus: usize = self.cpus.values().map(Cpumask::len).sum();
+        u32::try_from(cpus / CPUS_PER_MOVER).unwrap_or(u32::MAX).clamp(1, MOVERS_MAX)
     }
 
     /// How many CPUs of each node a mask has.

@@ -35,6 +35,8 @@ pub struct Load<'a> {
     /// The most base pages to move.
     pub pages_max: u64,
     pub stall_ns: Option<u64>,
+    /// How many move it side by side.
+    pub workers: u32,
 }
 
 /// What came of it.
@@ -56,6 +58,8 @@ pub struct Road<'a> {
     /// Asks us to stop.
     pub live: &'a Live,
     pub journal: Option<&'a Journal>,
+    /// When to leave the rest to the next round, by the machine's clock.
+    pub until_ns: u64,
 }
 
 impl Road<'_> {
@@ -103,8 +107,11 @@ impl Trip<'_> {
                 }
             }
         }
+        let is_last = !stretch.ranges.is_empty();
         let short = self.carry(&mut stretch)?;
-        Ok(short.filter(|&short| short != Short::Budget).unwrap_or_else(|| self.left_over()))
+        // What was the last stretch is gone through, whatever may still be moved.
+        let is_over = is_last && stretch.ranges.is_empty() && short == Some(Short::Budget);
+        Ok(short.filter(|_| !is_over).unwrap_or_else(|| self.left_over()))
     }
 
     fn left_pages(&self) -> u64 {
@@ -124,6 +131,9 @@ impl Trip<'_> {
         }
         if self.road.live.is_stopped() {
             return Ok(Some(Short::Interrupted));
+        }
+        if self.road.machine.now_ns() >= self.road.until_ns {
+            return Ok(Some(Short::Budget));
         }
         if self.is_pressed()? {
             return Ok(Some(Short::Pressure));
@@ -152,7 +162,7 @@ impl Trip<'_> {
         let request = MoveRequest {
             orders: vec![vec![Order { pairs, pages: None }].into()],
             selection: Selection { ranges, everyones: false, ..Selection::default() },
-            jobs: Jobs::Fixed(1),
+            jobs: Jobs::Fixed(self.load.workers),
             cpus: Vec::new(),
             rate_bytes_per_s: None,
             stall_ns: self.load.stall_ns,

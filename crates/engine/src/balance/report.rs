@@ -105,6 +105,8 @@ pub struct Done {
     pub threads_not_allowed: u32,
     /// Threads whose affinity somebody changed at the same time.
     pub threads_changed: u32,
+    /// Threads that sleep, and go nowhere before they wake.
+    pub threads_asleep: u32,
     /// Threads that ended meanwhile.
     pub threads_gone: u32,
     /// Base pages that were planned to move in this round.

@@ -214,6 +214,7 @@ impl Balancer {
             purse: &mut self.purse,
             pending: &mut self.pending,
             round: self.rounds,
+            until_ns: machine.now_ns().saturating_add(interval_ns / 8 * 7),
             keys,
             held: BTreeMap::new(),
             done: BTreeMap::new(),

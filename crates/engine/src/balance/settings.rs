@@ -51,8 +51,8 @@ impl Default for BalanceSettings {
     fn default() -> Self {
         Self {
             interval_ns: 1_000_000_000,
-            budget_bytes_per_s: 512 << 20,
-            process_budget_bytes_per_s: 256 << 20,
+            budget_bytes_per_s: 1 << 30,
+            process_budget_bytes_per_s: 512 << 20,
             stall_ns: Some(1_000_000),
             pin: false,
             act: true,
@@ -62,7 +62,7 @@ impl Default for BalanceSettings {
             grown_ppm: 100_000,
             steady_ppm: 3_000,
             converging_ppm: 20_000,
-            reach_ppm: 20_000,
+            reach_ppm: 50_000,
         }
     }
 }

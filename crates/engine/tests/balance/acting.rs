@@ -5,7 +5,7 @@ use nodeward_engine::balance::{
     BalanceSettings, Event, Host, News, OnRivals, RoundReport, Short, Undecided,
 };
 use nodeward_machine::Machine;
-use nodeward_model::{Bound, NodeId, Range, Rival, Wanted};
+use nodeward_model::{Bound, CpuId, NodeId, Range, Rival, Wanted};
 use nodeward_policy::home::{Home, Reason};
 
 use crate::stage::*;
@@ -28,6 +28,30 @@ fn threads_go_where_their_memory_is() {
 
 fn row_nudged(report: &RoundReport) -> u32 {
     report.processes.iter().map(|row| row.done.threads_placed).sum()
+}
+
+/// Goal: while threads stray, they are brought back several times a second and rounds keep their
+/// time; when they no longer do, there are only rounds again.
+#[test]
+fn patrols_bring_back_who_strays() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    rounds(&paper, &mut balancer, 20);
+    let mut straying = Vec::new();
+    for _ in 0..24 {
+        paper.change(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().cpu = CpuId(0));
+        straying.push(round(&paper, &mut balancer));
+    }
+    assert!(straying.iter().all(|report| report.nudged == 1));
+    // Intervals of 1 / 2, 1 / 4 and then 1 / 8 s: of the last eight looks one is a round.
+    let of_last: Vec<_> = straying[16..].iter().map(|report| report.patrol).collect();
+    assert_eq!(of_last.iter().filter(|is_patrol| !**is_patrol).count(), 1, "{of_last:?}");
+    let between: Vec<_> =
+        straying[16..].windows(2).map(|two| two[1].at_ns - two[0].at_ns).collect();
+    assert_eq!(between, [S / 8; 7]);
+    let calm = rounds(&paper, &mut balancer, 40);
+    assert!(calm[20..].iter().all(|report| !report.patrol && report.interval_ns == S));
+    assert_eq!(moved(&straying) + moved(&calm), 0);
 }
 
 /// Goal: asked to pin, a thread stays at home, and its home is not taken for its only choice: its
@@ -174,7 +198,9 @@ fn exceptions_are_left_alone() {
     let settings = BalanceSettings { except, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     let reports = rounds(&paper, &mut balancer, 5);
-    assert_eq!(row(&reports[4], 8).reason, Reason::Excluded);
+    let told = reports.iter().filter(|report| !report.patrol && report.round > 1);
+    assert!(told.clone().count() > 0);
+    assert!(told.clone().all(|report| row(report, 8).reason == Reason::Excluded));
     assert_eq!(paper.sheet(pid(8)).unwrap().placements, 0);
     assert_eq!(runs_on(&paper), 1);
 }

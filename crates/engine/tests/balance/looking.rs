@@ -53,7 +53,7 @@ fn restless_threads_cost_few_looks() {
         let cpu = CpuId(if second % 2 == 0 { 4 } else { 0 });
         paper.change(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().cpu = cpu);
     }
-    // After 1, 2, 4, ... 32 s, then every 60 s: about 6 + 237 / 60; one more or two as seconds fall.
+    // After 1, 2, 4, ... 32 s, then every 60 s: about 6 + 237 / 60; a few more as seconds fall.
     assert!((5..=13).contains(&looked), "{looked}");
 }
 

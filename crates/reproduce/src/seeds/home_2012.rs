@@ -42,7 +42,6 @@ fn runs() -> Vec<Run> {
         run("blind").driven(homes::watched),
         run("numad").set("scheduler", "numad").driven(homes::watched),
         run("nudged").driven(homes::threads_nudged),
-        run("pinned").driven(homes::threads_pinned),
         run("moved").driven(homes::memory_moved),
     ]
 }
@@ -129,14 +128,10 @@ fn beyond() -> Beyond {
             }),
             Step::new(
                 "nudging instead of patches",
-                "`nodeward balance` brings threads home once a second, where most of their memory \
-                    is as far as CPUs have time; the kernel takes some away again in between.",
+                "`nodeward balance` brings threads home, where most of their memory is as far as \
+                    CPUs have time: once a second, and up to eight times while the kernel takes \
+                    many away again.",
                 |runs| local(runs.of("nudged")),
-            ),
-            Step::new(
-                "pinning on request",
-                "Threads that were taken away once are kept at home by their affinity.",
-                |runs| local(runs.of("pinned")),
             ),
             Step::new(
                 "page moves that pay",

@@ -1,0 +1,130 @@
+//! The balancer on simulated machines, with the scenarios that are made for balancers: the engine
+//! is the one that drives this kernel.
+
+use std::sync::Arc;
+
+use nodeward_engine::Live;
+use nodeward_engine::balance::{BalanceSettings, Balancer, Memory};
+use nodeward_machine::Machine;
+use nodeward_model::Wanted;
+use nodeward_scenario::Scenario;
+use nodeward_sim::SimMachine;
+
+const S: u64 = 1_000_000_000;
+
+/// A run of a scenario, balanced or not.
+struct Run {
+    machine: Arc<SimMachine>,
+    balancer: Option<Balancer>,
+    moved_pages: u64,
+}
+
+impl Run {
+    fn new(name: &str, sets: &[(&str, &str)], is_balanced: bool) -> Self {
+        let scenario = Scenario::find_with(name, sets).unwrap();
+        let machine = Arc::new(SimMachine::new(&scenario, 1));
+        let balancer = is_balanced.then(|| balancer(&machine, None));
+        Self { machine, balancer, moved_pages: 0 }
+    }
+
+    /// Goes on until a time, in seconds.
+    fn until(&mut self, seconds: u64) {
+        let until_ns = seconds * S;
+        while self.machine.now_ns() < until_ns {
+            let Some(balancer) = &mut self.balancer else {
+                return self.machine.run_until(until_ns);
+            };
+            let report = balancer.round(&Live::default()).unwrap();
+            self.moved_pages += report.moved_pages;
+            let next_ns = (report.at_ns + report.interval_ns).min(until_ns);
+            self.machine.run_until(next_ns.max(self.machine.now_ns() + 1));
+        }
+    }
+
+    /// Local and remote lines so far.
+    fn lines(&self) -> [u64; 2] {
+        self.machine.with_world(|world| {
+            let counters = &world.counters;
+            [counters.local_lines, counters.remote_lines]
+        })
+    }
+
+    /// How many of 1000 lines are local from now until a time.
+    fn local_milli(&mut self, until_s: u64) -> u64 {
+        let before = self.lines();
+        self.until(until_s);
+        let after = self.lines();
+        let [local, remote] = [0, 1].map(|which| after[which] - before[which]);
+        local * 1000 / (local + remote).max(1)
+    }
+
+    /// What all programs did so far, in what each of them counts.
+    fn work(&self) -> u64 {
+        let report = self.machine.with_world(|world| world.report());
+        report.workloads.iter().map(|workload| workload.done_per_s).sum()
+    }
+}
+
+fn balancer(machine: &Arc<SimMachine>, memory: Option<Memory>) -> Balancer {
+    let machine: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
+    Balancer::new(machine, &Wanted::default(), BalanceSettings::default(), memory).unwrap()
+}
+
+/// Goal: 48 programs on 24 CPUs whose memory is on the wrong node, or on both: at least 95 % of
+/// lines are local once they are at home; memory moves only where threads cannot, then once.
+#[test]
+fn the_case_of_2012_comes_home() {
+    // 48 x 230 MB are 2,695,313 pages.
+    let split = ("workload.stream.place", "left:0-1");
+    for (sets, most_pages) in [(&[][..], 0), (&[split], 2_695_313 / 2)] {
+        let mut run = Run::new("balance-2012", sets, true);
+        run.until(10);
+        let moved = run.moved_pages;
+        let local = run.local_milli(20);
+        assert!(local >= 950, "{local} of 1000, {sets:?}");
+        assert!(moved <= most_pages * 102 / 100, "{moved} pages");
+        assert!(run.moved_pages - moved <= most_pages / 1000, "still moving: {}", run.moved_pages);
+    }
+}
+
+/// Goal: whatever the load, a balanced machine gets at least 98 % of the work done that one without
+/// a balancer does.
+#[test]
+fn balancing_costs_no_work() {
+    for name in ["balance-wide", "balance-shared", "balance-sides", "balance-crowded"] {
+        let works = [false, true].map(|is_balanced| {
+            let mut run = Run::new(name, &[], is_balanced);
+            run.until(12);
+            run.work()
+        });
+        let [without, with] = works;
+        assert!(with * 100 >= without * 98, "{name}: {with} of {without}");
+    }
+}
+
+/// Goal: one seed, one course of events, with all that the balancer does.
+#[test]
+fn rounds_are_deterministic() {
+    let run = || {
+        let mut run = Run::new("balance-2012", &[("workload.stream.place", "left:0-1")], true);
+        run.until(5);
+        (run.machine.trace_hash(), run.moved_pages, run.lines())
+    };
+    assert_eq!(run(), run());
+}
+
+/// Goal: killed in the middle of its moves, the next balancer goes on with the same homes: in all
+/// no more pages move than without the kill.
+#[test]
+fn a_restart_goes_on() {
+    let mut run = Run::new("balance-2012", &[("workload.stream.place", "left:0-1")], true);
+    run.until(4);
+    let killed = run.balancer.take().unwrap();
+    let memory = killed.memory();
+    std::mem::forget(killed);
+    run.balancer = Some(balancer(&run.machine, Some(memory)));
+    run.until(14);
+    assert!(run.moved_pages <= 2_695_313 / 2 * 102 / 100, "{}", run.moved_pages);
+    let local = run.local_milli(20);
+    assert!(local >= 950, "{local} of 1000");
+}
