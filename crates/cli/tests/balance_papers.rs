@@ -69,7 +69,7 @@ fn the_documentation_is_complete() {
         .flat_map(|(first, _)| first.split(['`', ',', ' ']))
         .filter(|word| !word.is_empty())
         .collect();
-    let table = SAMPLE.split("[balance]").nth(1).unwrap();
+    let table = SAMPLE.split("\n[balance]\n").nth(1).unwrap();
     let key = |line: &'static str| Some(line.split_once(" = ")?.0).filter(|k| !k.starts_with('#'));
     let keys = table.lines().filter_map(key);
     let expected: BTreeSet<_> =

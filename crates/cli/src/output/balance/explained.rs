@@ -53,7 +53,7 @@ fn decided(row: &ProcessRow, report: &RoundReport, settings: &BalanceSettings) -
         lines.push(("", away(row, settings, &bytes)));
     }
     if numbers.wait_ns > 0 {
-        lines.push(("waits", format!("for {} until its next move", show_ns(numbers.wait_ns))));
+        lines.push(("waits", format!("{} before it is moved again", show_ns(numbers.wait_ns))));
     }
     if row.counts_wanted {
         let words = "of who uses which page would help: nodeward move PID --hot SOURCE";

@@ -1,5 +1,7 @@
 //! What the balancer says once: rivals, nodes that come and go, what is not permitted.
 
+use std::path::Path;
+
 use nodeward_engine::balance::News;
 use nodeward_model::{Pid, Rival};
 
@@ -48,11 +50,17 @@ fn who(rival: &Rival) -> String {
     }
 }
 
+/// The folder of the kernel thread that works on a scheme.
+fn thread_of(scheme: &Path) -> &Path {
+    let is_thread = |folder: &&Path| folder.parent().is_some_and(|up| up.ends_with("kdamonds"));
+    scheme.ancestors().find(is_thread).unwrap_or(scheme)
+}
+
 fn came(rival: &Rival, acts: bool) -> String {
     let what_to_do = match rival {
         Rival::Kernel { .. } => "sysctl kernel.numa_balancing=0".to_owned(),
         Rival::Numad { .. } => "systemctl stop numad".to_owned(),
-        Rival::Damon { path } => format!("echo off > {}/state", path.display()),
+        Rival::Damon { path } => format!("echo off > {}/state", thread_of(path).display()),
     };
     let we = if acts {
         "both move pages now, against each other"
@@ -72,7 +80,9 @@ mod tests {
         let came = [
             Rival::Kernel { mode: 1 },
             Rival::Numad { pid: Pid::new(7).unwrap() },
-            Rival::Damon { path: "/sys/kernel/mm/damon/admin/kdamonds/0".into() },
+            Rival::Damon {
+                path: "/sys/kernel/mm/damon/admin/kdamonds/1/contexts/0/schemes/2".into(),
+            },
         ]
         .map(|rival| News::RivalCame { rival });
         let mut told = lines(&came, false);

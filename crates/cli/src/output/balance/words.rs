@@ -28,19 +28,23 @@ pub fn reasons(row: &ProcessRow) -> String {
 
 /// What is done with a process, for a table.
 pub fn decision(row: &ProcessRow, report: &RoundReport) -> String {
-    let mut parts = vec![match row.verdict {
-        Verdict::Left => "left alone".to_owned(),
-        Verdict::Settles => "settles".to_owned(),
-        Verdict::Stays => "stays".to_owned(),
-        Verdict::Moves => "moves".to_owned(),
-    }];
+    let verdict = match row.verdict {
+        Verdict::Left => "left alone",
+        Verdict::Settles => "settles",
+        Verdict::Stays => "stays",
+        Verdict::Moves => "moves",
+    };
+    let mut brought = Vec::new();
     if row.numbers.threads_nudged > 0 {
-        parts.push(threads(row.numbers.threads_nudged));
+        brought.push(threads(row.numbers.threads_nudged));
     }
     if row.numbers.pages_planned > 0 {
-        parts.push(show_bytes(row.numbers.pages_planned * report.page_bytes));
+        brought.push(show_bytes(row.numbers.pages_planned * report.page_bytes));
     }
-    parts.join(", ")
+    if brought.is_empty() {
+        return verdict.to_owned();
+    }
+    format!("{verdict}, brings {}", brought.join(", "))
 }
 
 pub(super) fn threads(count: u32) -> String {

@@ -65,6 +65,7 @@ impl<'a> Daemon<'a> {
         let read = self.asked.read().and_then(|(wanted, settings)| {
             // Whether there is such a group shows only when it is looked at.
             self.machine.watch(&wanted)?;
+            self.machine.watch(&settings.except)?;
             Ok(Event::Reload(Box::new(wanted), Box::new(settings)))
         });
         self.notify.ready();
