@@ -12,7 +12,7 @@ pub enum Line {
     Look(Look),
     /// A task has done all its passes, the first of all.
     FirstEnd,
-    /// All tasks have ended.
+    /// All tasks have done all their passes, and ended.
     End(Curtain),
 }
 
@@ -47,7 +47,7 @@ pub struct Burden {
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Curtain {
-    /// The last look, at the end of the last task.
+    /// The last look, when the last task had done its passes.
     pub look: Look,
     /// How long each task took; short ones in a row count as one.
     pub tasks_ms: Vec<u64>,

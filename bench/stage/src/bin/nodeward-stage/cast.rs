@@ -12,6 +12,9 @@ use nodeward_stage::affinity;
 use nodeward_stage::{Play, Task};
 use serde_json::Value;
 
+/// How long a task may take to give its memory back.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// What a task says.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Word {
@@ -21,6 +24,8 @@ pub enum Word {
     Pass,
     /// So many words were not what they should be.
     Lost(u64),
+    /// Its work is done.
+    Done,
     /// It has ended and is reaped.
     Ended,
     /// It ended otherwise than it should.
@@ -40,6 +45,8 @@ pub struct Cast {
     pub passes: u64,
     /// Words that were not what they should be.
     pub mismatches: u64,
+    /// How many tasks have ended.
+    ended: usize,
 }
 
 struct Member {
@@ -67,7 +74,7 @@ impl Cast {
             members.push(member);
         }
         affinity::confine_this_thread(&all)?;
-        Ok(Self { tasks, members, says, heard, passes: 0, mismatches: 0 })
+        Ok(Self { tasks, members, says, heard, passes: 0, mismatches: 0, ended: 0 })
     }
 
     /// The process numbers of those tasks that have one.
@@ -114,9 +121,20 @@ impl Cast {
         match word {
             Word::Pass => self.passes += 1,
             Word::Lost(words) => self.mismatches += words,
+            Word::Ended => self.ended += 1,
             _ => {}
         }
         Ok((task, word))
+    }
+
+    /// Waits until all tasks whose work is done have ended, too.
+    pub fn await_end(&mut self) -> Result<()> {
+        while self.ended < self.tasks.len() {
+            if let (task, Word::Failed(why)) = self.hear(PATIENCE).context("tasks do not end")? {
+                bail!("task {task}: {why}");
+            }
+        }
+        Ok(())
     }
 }
 
@@ -157,8 +175,8 @@ fn listen(out: ChildStdout, number: usize, says: &Says) -> Result<()> {
 fn words(line: &Value) -> Vec<Word> {
     let lost = line.get("mismatches").and_then(Value::as_u64).filter(|&lost| lost > 0);
     let said = |key: &str, word: Word| line.get(key).is_some().then_some(word);
-    let words = [said("ready", Word::Ready), said("pass", Word::Pass), lost.map(Word::Lost)];
-    words.into_iter().flatten().collect()
+    let (ready, pass) = (said("ready", Word::Ready), said("pass", Word::Pass));
+    [ready, pass, lost.map(Word::Lost), said("done", Word::Done)].into_iter().flatten().collect()
 }
 
 /// Lost words have been told; any other end but a good one is an error.
@@ -177,7 +195,9 @@ fn one_after_the_other(task: &Task, number: usize, says: &Says) {
             return;
         }
     }
-    let _ = says.send((number, Word::Ended)); // as above
+    for word in [Word::Done, Word::Ended] {
+        let _ = says.send((number, word)); // as above
+    }
 }
 
 fn short(task: &Task, number: usize, says: &Says) -> Result<()> {
@@ -203,8 +223,8 @@ mod tests {
     fn lines_of_the_stream() {
         assert_eq!(words(&json!({"ready": true, "pid": 1})), [Word::Ready]);
         assert_eq!(words(&json!({"thread": 1, "pass": 2})), [Word::Pass]);
-        assert_eq!(words(&json!({"done": true, "mismatches": 0})), []);
-        assert_eq!(words(&json!({"done": true, "mismatches": 3})), [Word::Lost(3)]);
+        assert_eq!(words(&json!({"done": true, "mismatches": 0})), [Word::Done]);
+        assert_eq!(words(&json!({"done": true, "mismatches": 3})), [Word::Lost(3), Word::Done]);
     }
 
     fn play(line: &str, in_a_row: u32) -> Play {
@@ -224,13 +244,14 @@ mod tests {
     /// Goal: a task begins when it is told to, is heard, and is counted; one that dies is an error.
     #[test]
     fn one_task_from_start_to_end() {
-        let line = r#"echo '{"ready": 1}'; read go; echo '{"pass": 1}'; echo '{"mismatches": 2}'"#;
+        let line = r#"echo '{"ready": 1}'; read go; echo '{"pass": 1}'; echo '{"done": 1, "mismatches": 2}'"#;
         let mut cast = Cast::start(&play(line, 0)).unwrap();
         cast.await_ready().unwrap();
         assert_eq!(cast.pids().len(), 1);
         cast.begin().unwrap();
-        assert_eq!(said(&mut cast), [Word::Pass, Word::Lost(2), Word::Ended]);
+        assert_eq!(said(&mut cast), [Word::Pass, Word::Lost(2), Word::Done, Word::Ended]);
         assert_eq!((cast.passes, cast.mismatches), (1, 2));
+        cast.await_end().unwrap();
         let mut cast = Cast::start(&play(r#"echo '{"ready": 1}'; read go; exit 3"#, 0)).unwrap();
         cast.await_ready().unwrap();
         cast.begin().unwrap();
@@ -243,7 +264,7 @@ mod tests {
         let mut cast = Cast::start(&play(r#"echo '{"mismatches": 1}'; exit 1"#, 3)).unwrap();
         cast.await_ready().unwrap();
         cast.begin().unwrap();
-        said(&mut cast);
+        cast.await_end().unwrap();
         assert_eq!((cast.passes, cast.mismatches, cast.pids().len()), (3, 3, 0));
     }
 }

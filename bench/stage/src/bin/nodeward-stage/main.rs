@@ -67,12 +67,14 @@ fn perform(play: &Play) -> Result<()> {
     }
     let tasks_ms = attend(play, &mut cast, &gauge, &mut balancing, start)?;
     let look = look(&gauge, &cast, start);
+    cast.await_end()?;
     let (told, log) = balancing.stop()?;
     let mismatches = cast.mismatches;
     tell(&Line::End(Curtain { look, tasks_ms, mismatches, told, log }))
 }
 
-/// Waits until all tasks have ended, and looks at the counters meanwhile; how long each took.
+/// Waits until all tasks have done their work, and looks at the counters meanwhile; how long each
+/// took.
 fn attend(
     play: &Play,
     cast: &mut Cast,
@@ -84,12 +86,13 @@ fn attend(
     let mut next_look = Duration::ZERO;
     while ends.contains(&None) {
         match cast.hear(next_look.saturating_sub(start.elapsed())) {
-            Ok((task, Word::Ended)) => {
+            Ok((task, Word::Done)) => {
                 if ends.iter().all(Option::is_none) {
                     tell(&Line::FirstEnd)?;
                 }
                 ends[task] = Some(ms(start));
             }
+            Ok((task, Word::Ended)) if ends[task].is_none() => bail!("task {task} gave up"),
             Ok((task, Word::Failed(why))) => bail!("task {task}: {why}"),
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => {
