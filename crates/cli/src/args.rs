@@ -61,11 +61,11 @@ pub enum Verb {
     Move(MoveArgs),
     /// Give every process a home node, and keep its threads and its memory there.
     ///
-    /// Runs until it is told to end (Ctrl-C, SIGTERM), reads its settings again at SIGHUP, and tells
-    /// on standard error each decision that is new. Threads are brought home and then run where they
-    /// may; memory comes home where that saves more than it costs, within a budget. What was
-    /// decided, also each refusal, has a reason, which nodeward explain knows. What memory was moved
-    /// stands in the ledger. With --once or --dry-run: one round, as a table.
+    /// Runs until it is told to end (Ctrl-C, SIGTERM), reads its settings again at SIGHUP, and
+    /// tells on standard error each decision that is new. Threads are brought home and then run
+    /// where they may; memory comes home where that saves more than it costs, within a budget.
+    /// What was decided, also each refusal, has a reason, which nodeward explain knows. What memory
+    /// was moved stands in the ledger. With --once or --dry-run: one round, as a table.
     #[command(after_long_help = examples::BALANCE)]
     Balance(BalanceArgs),
     /// Start a program at home: its threads on one node, its memory there as long as there is room.
@@ -121,8 +121,9 @@ pub enum Verb {
     Reproduce(ReproduceArgs),
     /// Explain a reason, or what the balancer would do with a process, and why.
     ///
-    /// Of a reason: what it means, why it is so, and what to do. Of a process: where its threads and
-    /// its memory are, what would be done with it, why, and the numbers behind that. Nothing is done.
+    /// Of a reason: what it means, why it is so, and what to do. Of a process: where its threads
+    /// and its memory are, what would be done with it, why, and the numbers behind that. Nothing
+    /// is done.
     #[command(after_long_help = examples::EXPLAIN)]
     Explain(ExplainArgs),
     /// Write the manual pages into a directory

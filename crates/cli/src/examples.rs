@@ -150,7 +150,10 @@ Examples:
     $ systemctl enable --now nodeward-balance
 
   On a simulated machine, for ten seconds of its time, each round as JSON:
-    $ nodeward balance --machine sim:numad-2012 --json";
+    $ nodeward balance --machine sim:balance-2012 --json
+
+  What it would do there with one of the processes, and why:
+    $ nodeward explain 1003 --machine sim:balance-2012 --at 2s";
 
 /// Of `run`.
 pub const RUN: &str = "\

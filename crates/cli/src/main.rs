@@ -5,6 +5,7 @@
 mod args;
 mod examples;
 mod exit;
+mod groups;
 mod hot;
 mod machine;
 mod nodes;

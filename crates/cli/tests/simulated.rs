@@ -80,7 +80,7 @@ fn a_plan() {
 /// Goal: machines, keys, processes and nodes that are not there are told apart.
 #[test]
 fn what_is_not_there() {
-    refused("show --machine sim:nope", 2, &["nope", "no such scenario", "two-socket"]);
+    refused("show --machine sim:nope", 2, &["nope", "no such scenario", "home-2012"]);
     refused("show --machine sim:", 2, &["expected sim:SCENARIO"]);
     refused("show --machine two-socket", 2, &["expected sim:SCENARIO"]);
     refused("show --machine sim:two-socket 7", 5, &["process 7 is gone"]);

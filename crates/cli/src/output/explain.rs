@@ -1,5 +1,5 @@
-//! What each reason means, why it is so, and what to do: of pages that stay, and of decisions of the
-//! balancer.
+//! What each reason means, why it is so, and what to do: of pages that stay, and of decisions of
+//! the balancer.
 
 mod homes;
 

@@ -11,11 +11,13 @@ use anyhow::{Context as _, Result};
 use nodeward_engine::Live;
 use nodeward_engine::balance::{self, BalanceSettings, Balancer, Keep, Memory, RoundReport};
 use nodeward_linux::Linux;
+use nodeward_machine::Machine;
 use nodeward_model::Wanted;
 use nodeward_wire::state::{Error, OnlyOne};
 
 use crate::args::BalanceArgs;
 use crate::exit::Exit;
+use crate::groups;
 use crate::machine::Chosen;
 use crate::output;
 use crate::settings::Places;
@@ -33,6 +35,7 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     let asked = Asked { args, places: Places::of(flag) };
     let (wanted, settings) = asked.read()?;
     let chosen = Chosen::open(&args.on, args.seed)?;
+    check(chosen.machine(), &wanted, &settings)?;
     let simulated = matches!(chosen, Chosen::Simulated(_));
     let live = Arc::new(Live::default());
     let signals = Signals::catch(&live)?;
@@ -49,6 +52,12 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     }
     let for_ns = args.for_ns.or_else(|| simulated.then_some(SIMULATED_NS));
     Daemon::new(&asked, &machine, &signals, for_ns).run(&mut balancer, &live)
+}
+
+/// Checks what shows only on the machine itself.
+fn check(machine: &dyn Machine, wanted: &Wanted, settings: &BalanceSettings) -> Result<()> {
+    groups::check(machine, &wanted.cgroups)?;
+    groups::check(machine, &settings.except.cgroups)
 }
 
 /// What was asked for, here and in the settings files.

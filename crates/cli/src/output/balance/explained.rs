@@ -115,7 +115,8 @@ fn away(row: &ProcessRow, settings: &BalanceSettings, bytes: &impl Fn(u64) -> St
         return format!("none of it is away{why}");
     }
     format!(
-        "{} away from home, {} to be moved now; moving all of it costs {} and saves {} within {}{why}",
+        "{} away from home, {} to be moved now; moving all of it costs {} and saves {} within \
+         {}{why}",
         bytes(numbers.pages_away),
         bytes(numbers.pages_planned),
         show_ns(numbers.cost_ns),

@@ -7,8 +7,8 @@ use nodeward_engine::Live;
 use nodeward_engine::balance::{Balancer, Event, Host, RoundReport};
 use nodeward_machine::Machine;
 
-use super::Asked;
 use super::signals::Signals;
+use super::{Asked, check};
 use crate::exit::Exit;
 use crate::notify::Notify;
 use crate::output::balance as words;
@@ -63,9 +63,7 @@ impl<'a> Daemon<'a> {
     fn reload(&self) -> Option<Event> {
         self.notify.reloading();
         let read = self.asked.read().and_then(|(wanted, settings)| {
-            // Whether there is such a group shows only when it is looked at.
-            self.machine.watch(&wanted)?;
-            self.machine.watch(&settings.except)?;
+            check(&**self.machine, &wanted, &settings)?;
             Ok(Event::Reload(Box::new(wanted), Box::new(settings)))
         });
         self.notify.ready();

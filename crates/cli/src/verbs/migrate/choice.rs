@@ -1,15 +1,14 @@
 //! Which processes are meant.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::Path;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use nodeward_linux::select;
-use nodeward_machine::Error;
 use nodeward_model::Pid;
 
 use crate::args::MoveArgs;
+use crate::groups;
 
 /// Every process that is meant, each once, in the order in which they were named.
 pub fn find(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {
@@ -22,7 +21,8 @@ pub fn find(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {
         pids.extend(found);
     }
     for group in &args.cgroup {
-        let found = select::by_cgroup(root, group).map_err(|error| no_group(group, error))?;
+        let found =
+            select::by_cgroup(root, group).map_err(|error| groups::missing(group, error))?;
         if found.is_empty() {
             bail!("no process is in the control group '{}'", group.display());
         }
@@ -31,14 +31,4 @@ pub fn find(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {
     let mut seen = BTreeSet::new();
     pids.retain(|pid| seen.insert(*pid));
     Ok(pids)
-}
-
-/// A group that is not there was mistyped; one that cannot be read is the machine's matter.
-fn no_group(group: &Path, error: Error) -> anyhow::Error {
-    match error {
-        Error::Read { source, .. } if source.kind() == ErrorKind::NotFound => {
-            anyhow!("'{}' is not a control group here", group.display())
-        }
-        error => error.into(),
-    }
 }
