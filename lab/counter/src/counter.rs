@@ -280,7 +280,7 @@ impl Counter {
         }
     }
 
-    /// Each CPU zeroes its own counts before it counts again; until then readers take them for zero.
+    /// Each CPU zeroes its own counts before it counts again; until then they are read as zero.
     fn zero(&self) {
         self.word(CONTROL.epoch).fetch_add(1, Relaxed);
         let start = (self.frames_start * WORD_BYTES) as u64;

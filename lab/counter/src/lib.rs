@@ -1,5 +1,5 @@
-//! A plugin for QEMU: counts which CPU accesses the memory of which node, for each address space and
-//! where asked for each frame, before and behind a small model of the nodes' caches; and makes
+//! A plugin for QEMU: counts which CPU accesses the memory of which node, for each address space
+//! and where asked for each frame, before and behind a small model of the nodes' caches; and makes
 //! misses take time.
 //!
 //! Loaded as `-plugin libnodeward_lab_counter.so,counts=FILE`. The file is one that the lab has

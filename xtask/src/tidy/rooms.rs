@@ -58,8 +58,8 @@ fn check_unsafe(source: &Source) -> Vec<Violation> {
     }
     let lines = source.layers.code.lines().enumerate();
     let found = lines.filter(|(_, line)| has_word(line, "unsafe"));
-    let advice = "unsafe code stands only in crates/capi and in src/sys of crates/{linux,pager,peers} \
-                  and lab/{counter,counts}; put it there";
+    let advice = "unsafe code stands only in crates/capi and in src/sys of \
+                  crates/{linux,pager,peers} and lab/{counter,counts}; put it there";
     found.map(|(index, _)| source.violation(index + 1, advice)).collect()
 }
 
