@@ -244,7 +244,8 @@ mod tests {
     /// Goal: a task begins when it is told to, is heard, and is counted; one that dies is an error.
     #[test]
     fn one_task_from_start_to_end() {
-        let line = r#"echo '{"ready": 1}'; read go; echo '{"pass": 1}'; echo '{"done": 1, "mismatches": 2}'"#;
+        let line = r#"echo '{"ready": 1}'; read go
+            echo '{"pass": 1}'; echo '{"done": 1, "mismatches": 2}'"#;
         let mut cast = Cast::start(&play(line, 0)).unwrap();
         cast.await_ready().unwrap();
         assert_eq!(cast.pids().len(), 1);
