@@ -246,16 +246,18 @@ mod tests {
     /// Goal: what the model lacks is an answer for a hold-out alone: nobody could fit it.
     #[test]
     fn hold_outs_alone_are_explained() {
-        let kinds: [(fn(&'static str, Unit, Expected) -> Row, Verdict); 3] = [
-            (Row::headline, Verdict::Outside),
-            (Row::profile, Verdict::Outside),
-            (Row::hold_out, Verdict::Explained),
-        ];
-        for (row, expected) in kinds {
-            let row = || row("time", Unit::Ms, Expected::One(100.0));
-            assert_eq!(verdict(row().lacks("caches"), 45.0), expected);
-            assert_eq!(verdict(row().lacks("caches"), 99.0), Verdict::Within);
-            assert_eq!(verdict(row(), 45.0), Verdict::Outside);
+        let row = |kind| {
+            let row = Row::headline("time", Unit::Ms, Expected::One(100.0));
+            Row { kind, ..row }
+        };
+        for (kind, expected) in [
+            (Kind::Headline, Verdict::Outside),
+            (Kind::Profile, Verdict::Outside),
+            (Kind::HoldOut, Verdict::Explained),
+        ] {
+            assert_eq!(verdict(row(kind).lacks("caches"), 45.0), expected, "{kind:?}");
+            assert_eq!(verdict(row(kind).lacks("caches"), 99.0), Verdict::Within, "{kind:?}");
+            assert_eq!(verdict(row(kind), 45.0), Verdict::Outside, "{kind:?}");
         }
     }
 

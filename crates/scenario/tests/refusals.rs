@@ -245,7 +245,7 @@ fn overrides_that_name_nothing_or_make_no_sense() {
             "machine.latancy",
             "1us",
             "no key 'machine.latancy'; expected one of latency, balance, llc-latency, batch, \
-                balance-nodes, dispatch and 66 others (did you mean 'latency'?)",
+                balance-nodes, dispatch and 70 others (did you mean 'latency'?)",
         ),
         (
             "machine.latency",

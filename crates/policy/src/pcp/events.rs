@@ -105,8 +105,9 @@ impl Tuner for Events {
         too_many_when_short(limits, self.high, count)
     }
 
-    /// Half a megabyte of caches and more to a CPU are assumed: then less than a batch stays
-    /// (`PCPF_FREE_HIGH_BATCH`). Whether what was freed before was a run, too, is not kept.
+    /// Caches of more than three batches for each CPU are assumed, with which the kernel lets less
+    /// than a batch stay (`PCPF_FREE_HIGH_BATCH`). It also asks whether what was freed before was a
+    /// run; that is not kept here.
     fn drained(&self, limits: &Limits, count: u32) -> u32 {
         let batch = limits.batch();
         let is_due = self.freed_in_a_row >= batch && count >= batch;
