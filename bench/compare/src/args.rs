@@ -43,8 +43,9 @@ pub struct Args {
     llc: u64,
 
     /// How long a miss takes at home on the machine that is meant; one from afar takes longer by
-    /// the distance, and the CPU waits for the difference
-    #[arg(long, default_value = "150ns", value_parser = parse_duration_ns)]
+    /// the distance, and the CPU waits for the difference. The emulator takes about as long for a
+    /// line as the default, so that one from afar takes about twice as long
+    #[arg(long, default_value = "80ns", value_parser = parse_duration_ns)]
     price: u64,
 
     /// Print every run and all that was seen in its course, for programs
