@@ -52,8 +52,9 @@ pub struct Cells {
     pub to_90_s: Option<Spread>,
     /// Base pages that were migrated.
     pub pages: Spread,
-    /// What the balancer says that it moved; none if it does not say.
-    pub told: Option<Spread>,
+    /// What the balancer says that it moved, less what the kernel counts until it had ended: 0, or
+    /// one of them is wrong or somebody else moved pages, too. None if it does not say.
+    pub told_more: Option<Spread>,
     /// CPU time of the balancer and of the kernel on behalf of the tasks, in per cent of one CPU.
     pub cpu: Spread,
     /// Seconds until all tasks had ended.
@@ -125,7 +126,7 @@ fn cells<'a>(runs: &[&Outcome], base: impl Fn(&Outcome) -> Option<&'a Outcome>) 
         settled: all(&|run| percent(run.track.share(run.first_end_ms * 3 / 4, run.first_end_ms))),
         to_90_s: all(&to_90_s),
         pages: each(&|run| run.end.look.burden.migrated as f64)?,
-        told: all(&|run| run.end.told.map(|pages| pages as f64)),
+        told_more: all(&|run| Some(run.end.told? as f64 - run.end.migrated as f64)),
         cpu: each(&cpu_percent)?,
         took_s: each(&took_s)?,
         work: all(&|run| Some(took_s(base(run)?) / took_s(run))),
@@ -203,7 +204,7 @@ pub(crate) mod tests {
             first_end_ms: took_s * 1000,
             track: Track((0..=took_s).map(at).collect()),
             looks: Vec::new(),
-            end: Curtain { look, told, ..Curtain::default() },
+            end: Curtain { look, told, migrated: pages, ..Curtain::default() },
         }
     }
 

@@ -60,8 +60,9 @@ fn failed(row: &Row) -> Option<String> {
 fn disagreed(row: &Row) -> Option<String> {
     let Row { workload, balancer, cells, .. } = row;
     let cells = cells.as_ref()?;
-    let told = cells.told.filter(|&told| told != cells.pages)?;
-    Some(format!("{workload}, {balancer}: says that it moved {} pages", spread(told, 0)))
+    let more = cells.told_more.filter(|more| more.least != 0.0 || more.most != 0.0)?;
+    let more = spread(more, 0);
+    Some(format!("{workload}, {balancer}: says that it moved {more} more pages than the kernel"))
 }
 
 fn cells_of(row: &Row) -> Vec<String> {

@@ -54,6 +54,8 @@ pub struct Curtain {
     /// Words that did not hold what was written there last. More than zero is a fault of whoever
     /// moved the memory.
     pub mismatches: u64,
+    /// Base pages that had changed nodes when the balancer had ended, which is after the last look.
+    pub migrated: u64,
     /// Pages that the balancer says it moved; none if it was not asked or does not say.
     pub told: Option<u64>,
     /// What the balancer printed, or wrote to its own log.

@@ -69,8 +69,8 @@ fn perform(play: &Play) -> Result<()> {
     let look = look(&gauge, &cast, start);
     cast.await_end()?;
     let (told, log) = balancing.stop()?;
-    let mismatches = cast.mismatches;
-    tell(&Line::End(Curtain { look, tasks_ms, mismatches, told, log }))
+    let (mismatches, migrated) = (cast.mismatches, gauge.read().migrated);
+    tell(&Line::End(Curtain { look, tasks_ms, mismatches, migrated, told, log }))
 }
 
 /// Waits until all tasks have done their work, and looks at the counters meanwhile; how long each
