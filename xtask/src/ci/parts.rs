@@ -40,7 +40,9 @@ fn docs() -> Result<Outcome> {
 fn test() -> Result<Outcome> {
     let workspace = Workspace::load()?;
     let mut cargo = process::cargo();
-    cargo.args(["test", "--workspace", "--exclude", LAB, "--lib", "--bins", "--examples"]);
+    // One failure does not hide the others.
+    cargo.args(["test", "--no-fail-fast", "--workspace", "--exclude", LAB]);
+    cargo.args(["--lib", "--bins", "--examples"]);
     for (_, name) in workspace.targets("test").filter(|(pkg, name)| !is_lab_test(pkg, name)) {
         cargo.args(["--test", name]);
     }
@@ -66,7 +68,7 @@ fn lab() -> Result<Outcome> {
 /// With QEMU here, a lab test that cannot run has failed.
 fn lab_tests(workspace: &Workspace, which: &[&str]) -> Result<()> {
     let mut cargo = process::cargo();
-    cargo.arg("test").args(which);
+    cargo.args(["test", "--no-fail-fast"]).args(which);
     cargo.env("NODEWARD_LAB_REQUIRED", "1").env("NODEWARD_GUEST_DIR", guest::dir(workspace));
     process::run(&mut cargo)
 }
