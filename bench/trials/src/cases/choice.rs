@@ -25,14 +25,12 @@ pub const CASES: [(&str, Body); 10] = [
 fn dry_run() -> Ran {
     let load = Load::start("--node 0 --size 8MiB --threads 0");
     let before = load.nodes();
-    let migrated = vmstat("pgmigrate_success");
     let finished = move_load(&load, "0 1 --dry-run");
     assert_eq!(finished.code, 0, "{finished:?}");
     let plan: Value = finished.json();
     let moves = &plan["processes"][0]["moves"];
     assert_eq!(*moves, serde_json::json!([{ "from": 0, "to": 1, "pages": before[&0] }]), "{plan}");
     assert_eq!(load.nodes(), before);
-    assert_eq!(vmstat("pgmigrate_success"), migrated);
     load.done();
     Ok(())
 }
