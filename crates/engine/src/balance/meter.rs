@@ -9,8 +9,11 @@ use super::settings::BalanceSettings;
 const THREADS_MIN: u64 = 1_000;
 /// Looks that were not made are made up for, up to those of so many intervals.
 const SAVED_INTERVALS: i64 = 10;
-/// The interval grows to so many times what was asked for at most.
-const FACTOR_MAX: u64 = 30;
+/// The interval grows to so many times what was asked for at most, while nothing changes...
+const CALM_FACTOR_MAX: u64 = 30;
+/// ...and while processes are away from home: each second that they stay there costs them more
+/// than one more look would.
+const CONVERGING_FACTOR_MAX: u64 = 4;
 
 /// What CPU time is for.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +71,7 @@ impl Allowance {
     /// Adds what the time since the last round allows.
     pub fn grant(&mut self, settings: &BalanceSettings, threads: u64, elapsed_ns: u64, calm: bool) {
         let of_interval = allowed_ns(settings, threads, settings.interval_ns, calm);
-        let elapsed_ns = elapsed_ns.min(settings.interval_ns.saturating_mul(FACTOR_MAX));
+        let elapsed_ns = elapsed_ns.min(settings.interval_ns.saturating_mul(factor_max(calm)));
         let granted = allowed_ns(settings, threads, elapsed_ns, calm);
         let most = of_interval.saturating_mul(SAVED_INTERVALS);
         self.left_ns = self.left_ns.saturating_add(granted).clamp(most.saturating_neg(), most);
@@ -98,8 +101,12 @@ impl Allowance {
     pub fn factor(&self, settings: &BalanceSettings, threads: u64, calm: bool) -> u64 {
         let allowed =
             allowed_ns(settings, threads, settings.interval_ns, calm).max(1).unsigned_abs();
-        self.glance_ns.div_ceil(allowed).clamp(1, FACTOR_MAX)
+        self.glance_ns.div_ceil(allowed).clamp(1, factor_max(calm))
     }
+}
+
+fn factor_max(calm: bool) -> u64 {
+    if calm { CALM_FACTOR_MAX } else { CONVERGING_FACTOR_MAX }
 }
 
 /// What looking at so many threads may cost in this time.
@@ -153,6 +160,7 @@ mod tests {
         assert_eq!(allowance.factor(&settings, 500, true), 4);
         assert_eq!(allowance.factor(&settings, 500, false), 1, "20 ms while converging");
         allowance.glanced(u64::MAX / 16);
-        assert_eq!(allowance.factor(&settings, 500, true), FACTOR_MAX);
+        assert_eq!(allowance.factor(&settings, 500, true), CALM_FACTOR_MAX);
+        assert_eq!(allowance.factor(&settings, 500, false), CONVERGING_FACTOR_MAX);
     }
 }
