@@ -116,7 +116,7 @@ impl Program for Compile {
         world.done(task, 1);
         let next = Slot { life: self.slot.life.saturating_add(1), ..self.slot };
         if self.lives == 0 || next.life < self.lives {
-            super::start_life(world, next, cpu);
+            super::start_life(world, next, task);
         }
         Op::Exit
     }

@@ -16,7 +16,7 @@ use nodeward_model::Pid;
 use nodeward_scenario::{Home, Kind, Workload};
 
 use crate::space::{Region, Space, SpaceId};
-use crate::task::{CpuSet, Op, Program, Task};
+use crate::task::{CpuSet, Op, Program, Task, TaskId};
 use crate::world::World;
 
 pub use phases::Barrier;
@@ -73,13 +73,16 @@ fn start_process(world: &mut World, index: usize, workload: &Workload, process: 
     }
 }
 
-/// The next process of a workload whose processes have short lives, forked on a CPU.
-fn start_life(world: &mut World, slot: Slot, cpu: usize) {
+/// The next process of a workload whose processes have short lives.
+fn start_life(world: &mut World, slot: Slot, parent: TaskId) {
     let workload = world.scenario().workloads[slot.workload].clone();
     let space = map(world, &workload);
     let Some(program) = program(world, &workload, slot, space, 0) else { return };
     let mut task = thread_of(world, &workload, slot, space, program);
-    task.cpu = cpu;
+    // Who is forked begins where its parent stands (`task_fork_fair`): if each began before those in
+    // line, a chain of short lives would keep them, and its own parents' ends, waiting for ever.
+    let Task { cpu, vruntime_ns, .. } = world.tasks[parent as usize];
+    (task.cpu, task.vruntime_ns) = (cpu, vruntime_ns);
     settle(world, &mut task);
     world.start_task(task);
 }

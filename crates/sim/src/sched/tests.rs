@@ -208,18 +208,28 @@ fn pages_in_flight_are_waited_for() {
     assert_eq!(byte, PageByte::on(0));
 }
 
+/// Short lives of 50 us of CPU time without end, in some places, on one CPU.
+fn short_lives(places: u32, memory_bytes: u64) -> Scenario {
+    let mut scenario = world(1, 1, 1, Scheduler::Blind).scenario().clone();
+    let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
+    let compute_ns = 50_000;
+    scenario.workloads[0] = Workload {
+        kind: Kind::Compile { compute_ns, access, lives: 0, varies_milli: 0 },
+        processes: places,
+        memory_bytes,
+        nodes: Some([nodeward_model::NodeId(0)].into_iter().collect()),
+        ..scenario.workloads[0].clone()
+    };
+    scenario
+}
+
 /// Goal: who stands in line behind programs that follow each other for ever has its turn: of one
 /// CPU a fifth, with four of them. Half of that is enough here: lives end in the kernel, which is
 /// not cut short.
 #[test]
 fn short_lives_starve_nobody() {
-    let mut scenario = world(1, 1, 1, Scheduler::Blind).scenario().clone();
+    let mut scenario = short_lives(4, 64 << 10);
     let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
-    let compute_ns = 50_000;
-    scenario.workloads[0].kind = Kind::Compile { compute_ns, access, lives: 0, varies_milli: 0 };
-    scenario.workloads[0].processes = 4;
-    scenario.workloads[0].memory_bytes = 64 << 10;
-    scenario.workloads[0].nodes = Some([nodeward_model::NodeId(0)].into_iter().collect());
     let long = Workload {
         name: "long".to_owned(),
         kind: Kind::Random { access, hot_touches_milli: 0, hot_bytes_milli: 0 },
@@ -232,4 +242,19 @@ fn short_lives_starve_nobody() {
     let of_long = |task: &&Task| task.workload == Some(1);
     let ran_ns: u64 = world.tasks.iter().filter(of_long).map(|task| task.ran_ns).sum();
     assert!(ran_ns > 50_000_000, "{ran_ns} ns of 500 ms"); // 500 ms / 5 / 2
+}
+
+/// Goal: who forks the next one and then has to wait for a lock at its own end comes to that end:
+/// in each place there is one that lives, and one that ends at most.
+#[test]
+fn short_lives_come_to_their_ends() {
+    let mut scenario = short_lives(3, 64 << 10);
+    let params = &mut scenario.machine.params;
+    (params.pcp_batch, params.pcp_high, params.pcp_tuning) = (1, 1, 0); // each page by itself
+    params.slice_ns = 150_000; // a life of 100 us fits; a third of it is an edge
+    let mut world = World::new(&scenario, 5);
+    world.run_until(100_000_000);
+    let lives = world.tasks.len();
+    let there = world.tasks.iter().filter(|task| task.state != State::Ended).count();
+    assert!(lives > 100 && there <= 2 * 3, "{there} of {lives} are there");
 }
