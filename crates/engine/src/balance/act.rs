@@ -183,6 +183,10 @@ impl Actor<'_> {
         let bytes = self.purse.bytes().min(member.purse.bytes());
         let pages_max = one.left_pages.min(bytes / page_bytes);
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
+        if self.settings.rules.forbid_moves(self.ground.stalled_ppm()) {
+            self.done.entry(entity).or_default().short = Some(Short::Stalled);
+            return Ok(true);
+        }
         if pages_max == 0 || self.machine.now_ns() >= self.until_ns {
             self.done.entry(entity).or_default().short = Some(Short::Budget);
             return Ok(true);
@@ -197,6 +201,7 @@ impl Actor<'_> {
             to: one.order.to,
             pages_max,
             stall_ns: self.settings.stall_ns,
+            rules: &self.settings.rules,
             workers: self.ground.movers(),
         };
         let journal = self.diary.journal(self.machine, &*process, &one.order, self.round)?;

@@ -11,6 +11,7 @@ mod groups;
 mod nodes;
 mod process;
 mod rights;
+mod stalls;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -29,6 +30,7 @@ use self::groups::Groups;
 use self::nodes::Nodes;
 use self::process::{First, Watched};
 use self::rights::Rights;
+use self::stalls::Stalls;
 use self::tools::{Kernel, Tools};
 use self::wanted::Choice;
 
@@ -47,6 +49,7 @@ pub struct LinuxWatch {
     tools: Tools,
     groups: Groups,
     nodes: Nodes,
+    stalls: Stalls,
     known: BTreeMap<Pid, Known>,
     slight_ns: u64,
     started: Instant,
@@ -92,11 +95,13 @@ impl LinuxWatch {
     fn with(tools: Tools, wanted: &Wanted, started: Instant) -> Result<Self> {
         let choice = Choice::new(wanted, &tools.root)?;
         let (groups, nodes) = (Groups::find(&tools), Nodes::default());
+        let stalls = Stalls::of(wanted, &tools);
         Ok(Self {
             choice,
             tools,
             groups,
             nodes,
+            stalls,
             known: BTreeMap::new(),
             slight_ns: SLIGHT_NS,
             started,
@@ -189,6 +194,7 @@ impl Watch for LinuxWatch {
         let at_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut glance = Glance { at_ns, ..Glance::default() };
         glance.nodes = self.nodes.glance(&mut self.tools)?;
+        glance.stalled_ns = self.stalls.look(&mut self.tools);
         let nodes = glance.nodes.keys().copied().collect();
         let mut known = BTreeMap::new();
         for pid in self.choice.candidates(&self.tools.root)? {

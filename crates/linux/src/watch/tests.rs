@@ -59,6 +59,8 @@ struct Program {
     flags: u64,
     /// Each with its CPU and its CPU time.
     threads: Vec<(u32, u32, u64)>,
+    /// What each of them waited for a CPU.
+    waited_ns: u64,
     anonymous_pages: u64,
     shared_pages: u64,
     group: &'static str,
@@ -73,6 +75,7 @@ impl Program {
             user: 1000,
             flags: 0x40_0000,
             threads: vec![(pid, 1, 7_000_000)],
+            waited_ns: 0,
             anonymous_pages: 100,
             shared_pages: 10,
             group: "/",
@@ -160,7 +163,7 @@ impl Made {
         }
         for &(tid, cpu, ns) in &program.threads {
             file(&format!("task/{tid}/stat"), &program.stat(cpu));
-            file(&format!("task/{tid}/schedstat"), &format!("{ns} 0 0\n"));
+            file(&format!("task/{tid}/schedstat"), &format!("{ns} {} 0\n", program.waited_ns));
         }
         self.answers.0.lock().unwrap().times.insert(pid(program.pid), program.cpu_time_ns());
     }
@@ -209,8 +212,8 @@ fn threads(glance: &Glance) -> Vec<(u32, u32, u64)> {
 #[test]
 fn a_glance_is_what_the_files_say() {
     let made = Made::new(100);
-    let program = Program { threads: vec![(40, 2, 5), (41, 3, 6)], ..Program::new(40) };
-    made.run(&program);
+    let threads = vec![(40, 2, 5), (41, 3, 6)];
+    made.run(&Program { threads, waited_ns: 90, ..Program::new(40) });
     made.run(&Program { flags: 0x20_8040, ..Program::new(2) }); // a kernel thread, but for its size
     fs::write(made.path("proc/2/stat"), "2 (kthreadd) S 0 0 0 0 -1 2129984").unwrap();
     let glance = made.watch(&Wanted::default()).glance().unwrap();
@@ -219,6 +222,7 @@ fn a_glance_is_what_the_files_say() {
         tid,
         cpu: nodeward_model::CpuId(cpu),
         cpu_time_ns,
+        waited_ns: 90,
         cpus: Arc::clone(&cpus),
     };
     let process = ProcessGlance {
@@ -238,6 +242,36 @@ fn a_glance_is_what_the_files_say() {
     assert_eq!(glance.nodes, [(NodeId(0), node)].into());
     let [first, second] = &glance.processes[0].threads[..] else { panic!("two threads") };
     assert!(Arc::ptr_eq(&first.cpus, &second.cpus), "equal sets are kept once");
+}
+
+/// Goal: the time that tasks stand still for want of memory is told as a sum of what came to it
+/// between looks; where only a group is wanted it is that group's. Stalls while the kernel only made
+/// room in one piece are left out, and without a file that tells of them there is no sum.
+#[test]
+fn stalls_add_up() {
+    let made = Made::new(100);
+    let only_group = Wanted { cgroups: vec!["/app".into()], ..Wanted::default() };
+    made.write("sys/fs/cgroup/app/cgroup.procs", "");
+    let (machine, group) = ("proc/pressure/memory", "sys/fs/cgroup/app/memory.pressure");
+    let mut watches = [&Wanted::default(), &only_group].map(|wanted| made.watch(wanted));
+    let mut look = || [0, 1].map(|index| watches[index].glance().unwrap().stalled_ns);
+    assert_eq!(look(), [None; 2]);
+    let some =
+        |path, us: u64| made.write(path, &format!("some avg10=0 total={us}\nfull total=1\n"));
+    some(machine, 5_000);
+    some(group, 900);
+    assert_eq!(look(), [Some(0); 2], "what was before the first look is nobody's business");
+    some(machine, 5_007);
+    some(group, 902);
+    assert_eq!(look(), [Some(7_000), Some(2_000)]);
+    made.write("proc/vmstat", "pgscan_direct 4\ncompact_stall 1\n");
+    some(machine, 6_000);
+    assert_eq!(look(), [Some(1_000_000), Some(2_000)], "pages were scanned: 7 + 993 us");
+    made.write("proc/vmstat", "pgscan_direct 4\ncompact_stall 2\n");
+    some(machine, 7_000);
+    assert_eq!(look(), [Some(1_000_000), Some(2_000)]);
+    made.write(machine, "plenty\n");
+    assert_eq!(look(), [None, Some(2_000)]);
 }
 
 /// Goal: what runs, grows, comes and goes is seen in the next look, whether files stay open or not.

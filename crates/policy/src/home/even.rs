@@ -156,7 +156,8 @@ impl Evener<'_, '_> {
         let store = ground.store(place)?;
         let has_time = |other: Place| {
             let state = ground.state(other);
-            let may = view.entity.may_hold.contains(ground.id(other)) && !state.pressed;
+            let may = view.entity.may_hold.contains(ground.id(other));
+            let may = may && !self.prices.is_short(other);
             let traffic_max = rules.traffic_ppm_max / 2;
             may && state.pages > 0 && state.traffic_ppm.is_some_and(|ppm| ppm < traffic_max)
         };

@@ -103,6 +103,8 @@ reasons! {
     NoRoom = "no-room", "its home has no room; free memory there";
     /// Its home is short of memory.
     Pressed = "pressed", "memory is short on its home; it moves when that has ended";
+    /// Tasks stand still for want of memory, wherever.
+    Stalled = "stalled", "tasks stand still for want of memory; it moves when that has ended";
     /// Moves before this one were for nothing, or it was moved a moment ago.
     Waits = "waits", "the last move brought little; the next one waits";
     /// Moves are for nothing.

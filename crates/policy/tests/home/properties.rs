@@ -204,7 +204,6 @@ proptest! {
             threads: vec![thread, Thread { tid: 2, ..thread }],
             pages: [0, 1, 3].map(|node| (NodeId(node), pages)).into(),
             may_hold: (0..4).map(NodeId).collect(),
-            memory_ppm: Some(load_ppm),
             ..Entity::default()
         };
         let state =

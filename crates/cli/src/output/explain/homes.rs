@@ -196,6 +196,12 @@ fn memory(reason: Reason) -> Option<Words> {
             "moves at such a time make it shorter",
             "nothing; it goes on when that has ended",
         ),
+        Reason::Stalled => (
+            "tasks stand still for want of memory for more than a tenth of the time \
+             (/proc/pressure/memory)",
+            "a move takes memory before it gives any back, and whoever waits would wait longer",
+            "nothing; it goes on when that has ended (nodeward explain PID tells how much it is)",
+        ),
         Reason::Waits => (
             "the last move brought little, or was a moment ago, and the next one waits",
             "each wait is twice as long as the one before, so that nothing goes to and fro",
