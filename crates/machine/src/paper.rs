@@ -252,6 +252,10 @@ impl Machine for Paper {
     fn rivals(&self) -> Result<Vec<Rival>> {
         Ok(lock(&self.rivals).clone())
     }
+
+    fn own_cpu_time_ns(&self) -> u64 {
+        0
+    }
 }
 
 #[derive(Debug)]

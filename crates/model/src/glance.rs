@@ -76,8 +76,8 @@ pub struct ThreadGlance {
     pub cpu: CpuId,
     /// CPU time since it began, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// For how long it was ready to run and had no CPU since it began, in nanoseconds, as far as its
-    /// waits have ended; 0 where the machine does not tell.
+    /// For how long it was ready to run and had no CPU since it began, in nanoseconds, as far as
+    /// its waits have ended; 0 where the machine does not tell.
     pub waited_ns: u64,
     /// The CPUs that it may run on: its affinity within its cpuset.
     pub cpus: Arc<Cpumask>,
@@ -92,6 +92,11 @@ pub struct NodeGlance {
     pub pages: u64,
     /// Pages that were meant for it and came from elsewhere, since the machine began.
     pub foreign_pages: u64,
+    /// Bytes that its memory took and gave since any time before the first look; `None` where
+    /// nobody counts.
+    pub carried_bytes: Option<u64>,
+    /// What its memory can carry in a second, in bytes; `None` where nobody tells.
+    pub bandwidth_bytes_per_s: Option<u64>,
 }
 
 /// What keeps a program's memory where it is.

@@ -190,6 +190,8 @@ impl World {
                 room: Room { free_pages, cold_pages: 0 },
                 pages: zone.managed_pages,
                 foreign_pages: zone.foreign_pages,
+                carried_bytes: Some(self.traffic.carried_bytes(node)),
+                bandwidth_bytes_per_s: Some(self.machine.bandwidth_bytes_per_s(node)),
             }
         };
         let nodes = 0..self.machine.nodes.len();

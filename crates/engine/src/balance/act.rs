@@ -48,7 +48,6 @@ pub struct Actor<'a> {
     pub round: u64,
     /// When to leave what is not moved yet to the next round, by the machine's clock.
     pub until_ns: u64,
-    pub keys: BTreeMap<EntityId, Key>,
     pub held: BTreeMap<EntityId, Arc<dyn Process>>,
     pub done: BTreeMap<EntityId, Done>,
     pub news: Vec<News>,
@@ -117,7 +116,7 @@ impl Actor<'_> {
         entity: EntityId,
         act: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Option<T> {
-        let key = *self.keys.get(&entity)?;
+        let key = self.roster.key(entity)?;
         let member = self.roster.get_mut(key)?;
         if self.live.is_stopped() || member.denied.is_some() {
             return None;
@@ -139,7 +138,8 @@ impl Actor<'_> {
         if let Some(process) = self.held.get(&entity) {
             return Ok(Arc::clone(process));
         }
-        let (pid, started_ticks) = self.keys[&entity];
+        let key = self.roster.key(entity);
+        let (pid, started_ticks) = key.expect("who is decided about is on the roster");
         let process = self.machine.hold(pid)?;
         if process.identity()?.started_ticks != started_ticks {
             return Err(Error::Gone(pid));
@@ -163,7 +163,7 @@ impl Actor<'_> {
             Placed::Asleep => &mut done.threads_asleep,
             Placed::Gone => &mut done.threads_gone,
         } += 1;
-        let member = self.keys.get(&nudge.entity).and_then(|&key| self.roster.get_mut(key));
+        let member = self.roster.by_number(nudge.entity);
         if self.settings.pin
             && placed == Placed::Done
             && let Some(member) = member
@@ -179,7 +179,7 @@ impl Actor<'_> {
     fn bring(&mut self, one: &mut Pending) -> Result<bool> {
         let entity = one.order.entity;
         let page_bytes = self.machine.page_bytes();
-        let Some(member) = self.roster.get_mut(self.keys[&entity]) else { return Ok(false) };
+        let Some(member) = self.roster.by_number(entity) else { return Ok(false) };
         let bytes = self.purse.bytes().min(member.purse.bytes());
         let pages_max = one.left_pages.min(bytes / page_bytes);
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
@@ -215,12 +215,12 @@ impl Actor<'_> {
     /// Notes what a haul came to; whether there is more.
     fn enter(&mut self, one: &Pending, hauled: Hauled) -> bool {
         let Hauled { account, short, error, .. } = hauled;
-        let key = self.keys[&one.order.entity];
         let bytes = account.moved * self.machine.page_bytes();
         self.purse.spend(bytes);
         self.diary.enter(one.order.entity, &account);
         let short = short.or((one.left_pages > 0).then_some(Short::Budget));
-        if let Some(member) = self.roster.get_mut(key) {
+        let key = self.roster.key(one.order.entity);
+        if let Some((key, member)) = key.and_then(|key| Some((key, self.roster.get_mut(key)?))) {
             member.purse.spend(bytes);
             member.note_stuck(&one.order, &account.skipped);
             if let Some(error) = error {

@@ -22,14 +22,17 @@ pub struct Ground {
     nodes: BTreeMap<NodeId, NodeGlance>,
     /// Pages that came from elsewhere since the look before.
     foreign: BTreeMap<NodeId, u64>,
+    /// What part of what it can each node's memory carried since the look before.
+    traffic_ppm: BTreeMap<NodeId, u32>,
+    at_ns: Option<u64>,
     stalls: Stalls,
 }
 
 /// How long tasks stood still for want of memory.
 #[derive(Default)]
 struct Stalls {
-    /// When they were looked at last, and what they came to then.
-    last: Option<(u64, u64)>,
+    /// What they came to at the last look.
+    last_ns: Option<u64>,
     /// In what part of the time since the look before.
     ppm: Option<u32>,
 }
@@ -46,7 +49,12 @@ impl Ground {
         }
         let earlier = std::mem::replace(&mut self.nodes, glance.nodes.clone());
         self.foreign = foreign(&earlier, &self.nodes);
-        self.stalls.see(glance);
+        let before_ns = self.at_ns.replace(glance.at_ns).unwrap_or(glance.at_ns);
+        let elapsed_ns = glance.at_ns.saturating_sub(before_ns);
+        self.stalls.see(glance.stalled_ns, elapsed_ns);
+        if elapsed_ns > 0 {
+            self.traffic_ppm = traffic_ppm(&earlier, &self.nodes, elapsed_ns);
+        }
         if is_first {
             return Ok(Vec::new());
         }
@@ -108,7 +116,7 @@ impl Ground {
             pages: seen.pages,
             room_pages: room_pages(seen),
             foreign_pages: self.foreign.get(&node).copied().unwrap_or(0),
-            traffic_ppm: None,
+            traffic_ppm: self.traffic_ppm.get(&node).copied(),
         }
     }
 
@@ -128,24 +136,36 @@ impl Ground {
 
 impl Stalls {
     /// Where no time passed, or the clock went back, what was known stays.
-    fn see(&mut self, glance: &Glance) {
-        let now = glance.stalled_ns.map(|stalled_ns| (glance.at_ns, stalled_ns));
-        let before = std::mem::replace(&mut self.last, now);
-        let Some(((at_ns, stalled_ns), before)) = now.zip(before) else {
-            self.ppm = None;
-            return;
-        };
-        let elapsed_ns = at_ns.saturating_sub(before.0);
-        let stalled_ns = stalled_ns.saturating_sub(before.1);
-        if elapsed_ns > 0 {
-            let ppm = u128::from(stalled_ns) * 1_000_000 / u128::from(elapsed_ns);
-            self.ppm = u32::try_from(ppm.min(1_000_000)).ok();
+    fn see(&mut self, stalled_ns: Option<u64>, elapsed_ns: u64) {
+        let before = std::mem::replace(&mut self.last_ns, stalled_ns);
+        let since = stalled_ns.zip(before).map(|(now, before)| now.saturating_sub(before));
+        if since.is_none() || elapsed_ns > 0 {
+            self.ppm = since.map(|ns| part_ppm(ns.into(), elapsed_ns.into()));
         }
     }
 }
 
+fn part_ppm(part: u128, whole: u128) -> u32 {
+    u32::try_from((part * 1_000_000 / whole.max(1)).min(1_000_000)).unwrap_or(0)
+}
+
 fn room_pages(seen: &NodeGlance) -> u64 {
     seen.room.free_pages.saturating_add(seen.room.cold_pages)
+}
+
+/// Of nodes of which it is counted and known what they can.
+fn traffic_ppm(
+    earlier: &BTreeMap<NodeId, NodeGlance>,
+    now: &BTreeMap<NodeId, NodeGlance>,
+    elapsed_ns: u64,
+) -> BTreeMap<NodeId, u32> {
+    let since = |(node, seen): (&NodeId, &NodeGlance)| {
+        let most = u128::from(seen.bandwidth_bytes_per_s.filter(|&most| most > 0)?);
+        let before = earlier.get(node)?.carried_bytes?;
+        let bytes = u128::from(seen.carried_bytes?.saturating_sub(before));
+        Some((*node, part_ppm(bytes * 1_000_000_000 / u128::from(elapsed_ns), most)))
+    };
+    now.iter().filter_map(since).collect()
 }
 
 /// Counters that began anew count from zero.

@@ -95,6 +95,7 @@ pub struct Wait {
 pub struct Roster {
     next: u64,
     members: BTreeMap<Key, Member>,
+    keys: BTreeMap<EntityId, Key>,
     at_ns: Option<u64>,
 }
 
@@ -134,6 +135,7 @@ impl Roster {
             member.see(process, elapsed_ns);
             self.members.insert(key, member);
         }
+        self.keys = self.members.iter().map(|(&key, member)| (member.entity, key)).collect();
         (elapsed_ns, earlier.into_values().map(|member| member.entity).collect())
     }
 
@@ -152,9 +154,14 @@ impl Roster {
         self.members.get_mut(&key)
     }
 
-    /// Where each number stands.
-    pub fn keys(&self) -> BTreeMap<EntityId, Key> {
-        self.members.iter().map(|(&key, member)| (member.entity, key)).collect()
+    /// Who had a number at the last look.
+    pub fn key(&self, entity: EntityId) -> Option<Key> {
+        self.keys.get(&entity).copied()
+    }
+
+    /// The member with a number at the last look.
+    pub fn by_number(&mut self, entity: EntityId) -> Option<&mut Member> {
+        self.members.get_mut(self.keys.get(&entity)?)
     }
 
     /// Threads of all processes.

@@ -173,8 +173,8 @@ fn moves_end_under_memory_pressure() {
     assert!(shorts.flatten().all(|short| short == Short::Pressure), "nothing else held it up");
 }
 
-/// Goal: while tasks stand still for want of memory for more than a tenth of the time no page moves,
-/// neither what was on its way nor what would have begun, and it is told with the number; when that
+/// Goal: while tasks stand still for want of memory for more than a tenth of the time no page
+/// moves, neither what was on its way nor what would have begun, and it is told with the number; when that
 /// has ended the same move goes on to its end.
 #[test]
 fn moves_wait_while_tasks_stall() {

@@ -16,6 +16,7 @@ mod stalls;
 mod tests;
 mod threads;
 mod tools;
+mod traffic;
 mod wanted;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use self::process::{First, Watched};
 use self::rights::Rights;
 use self::stalls::Stalls;
 use self::tools::{Kernel, Tools};
+use self::traffic::Traffic;
 use self::wanted::Choice;
 
 /// A process that begins while we watch is looked at when it is met again, or has had so much CPU
@@ -49,6 +51,7 @@ pub struct LinuxWatch {
     tools: Tools,
     groups: Groups,
     nodes: Nodes,
+    traffic: Traffic,
     stalls: Stalls,
     known: BTreeMap<Pid, Known>,
     slight_ns: u64,
@@ -101,6 +104,7 @@ impl LinuxWatch {
             tools,
             groups,
             nodes,
+            traffic: Traffic::default(),
             stalls,
             known: BTreeMap::new(),
             slight_ns: SLIGHT_NS,
@@ -194,6 +198,7 @@ impl Watch for LinuxWatch {
         let at_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut glance = Glance { at_ns, ..Glance::default() };
         glance.nodes = self.nodes.glance(&mut self.tools)?;
+        self.traffic.look(&mut glance.nodes, &mut self.tools);
         glance.stalled_ns = self.stalls.look(&mut self.tools);
         let nodes = glance.nodes.keys().copied().collect();
         let mut known = BTreeMap::new();

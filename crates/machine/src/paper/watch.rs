@@ -47,12 +47,32 @@ pub struct Weather {
     pub stalls_milli: u64,
     /// Pages that were meant for each node and came from elsewhere.
     pub foreign: BTreeMap<NodeId, u64>,
+    /// Bytes that the memory of nodes carries in a second, and what it can; nobody counts those of
+    /// others.
+    pub traffic: BTreeMap<NodeId, [u64; 2]>,
+    /// Bytes that it carried.
+    pub carried: BTreeMap<NodeId, u64>,
 }
 
 impl Weather {
     pub(super) fn pass(&mut self, ns: u64) {
         if let Some(stalled_ns) = &mut self.stalled_ns {
             *stalled_ns += ns * self.stalls_milli / 1000;
+        }
+        for (&node, &[bytes_per_s, _]) in &self.traffic {
+            let bytes = u128::from(bytes_per_s) * u128::from(ns) / 1_000_000_000;
+            *self.carried.entry(node).or_default() += bytes as u64;
+        }
+    }
+
+    fn node(&self, node: NodeId, room: Room, pages: u64) -> NodeGlance {
+        let traffic = self.traffic.get(&node);
+        NodeGlance {
+            room,
+            pages,
+            foreign_pages: self.foreign.get(&node).copied().unwrap_or(0),
+            carried_bytes: traffic.map(|_| self.carried.get(&node).copied().unwrap_or(0)),
+            bandwidth_bytes_per_s: traffic.map(|&[_, most]| most),
         }
     }
 }
@@ -195,8 +215,7 @@ impl PaperWatch {
         for (&id, node) in &topology.nodes {
             let pages = node.memory_bytes.unwrap_or(0) / PAGE_BYTES;
             let room = Room { free_pages: pages, cold_pages: 0 };
-            let foreign_pages = lock(&self.weather).foreign.get(&id).copied().unwrap_or(0);
-            nodes.insert(id, NodeGlance { room, pages, foreign_pages });
+            nodes.insert(id, lock(&self.weather).node(id, room, pages));
         }
         for sheet in lock(&self.sheets).values() {
             for (id, &free_pages) in &lock(sheet).free {

@@ -73,6 +73,11 @@ impl Ground {
         &self.states[place]
     }
 
+    /// What part of what a node's memory controller can deliver was asked of it, if that is known.
+    pub(super) fn traffic(&self, place: Place) -> Option<u32> {
+        self.states[place].traffic_ppm
+    }
+
     /// In what part of the time some task stood still for want of memory.
     pub(super) fn stalled_ppm(&self) -> Option<u32> {
         self.stalled_ppm

@@ -83,6 +83,8 @@ reasons! {
     Displaced = "displaced", "its old home went offline, or it may no longer use it";
     /// Its memory is put on several nodes because one controller delivers all it can.
     Bottleneck = "bottleneck", "the memory controller of its node delivers all that it can";
+    /// Its memory comes back from several nodes because one controller is enough again.
+    Eased = "eased", "one memory controller is enough for it again; its memory comes home";
 
     // Why threads that are away stay there.
 

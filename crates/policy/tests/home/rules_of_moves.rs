@@ -76,11 +76,13 @@ fn memory_goes_only_where_there_is_room() {
         assert_eq!(seen, (reason, pages), "{room_pages}: less than a sixteenth is not begun");
     }
     // A thousandth of 2^20 pages is 1048; a hundredth, which must be free, 10,485.
-    let nodes = [(1 << 19, 1048, Reason::Pays), (1 << 19, 1049, Reason::Pressed)];
-    for (room_pages, foreign_pages, reason) in nodes.into_iter().chain([
+    let cases = [
+        (1 << 19, 1048, Reason::Pays),
+        (1 << 19, 1049, Reason::Pressed),
         (10_485, 0, Reason::NoRoom),
         (10_484, 0, Reason::Pressed),
-    ]) {
+    ];
+    for (room_pages, foreign_pages, reason) in cases {
         let (seen, _) = plan_of(&|snapshot, _| {
             let node = NodeState { room_pages, foreign_pages, ..zero(snapshot) };
             snapshot.nodes.insert(NodeId(0), node);

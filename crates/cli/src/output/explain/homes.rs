@@ -147,6 +147,12 @@ fn new_home(reason: Reason) -> Option<Words> {
             "remote memory that comes is better than memory near by that does not",
             "nothing, or run fewer such programs on that node",
         ),
+        Reason::Eased => (
+            "its memory comes home from several nodes, as one memory controller is enough for it \
+             again",
+            "what all of them deliver is less than half of what would make one a bottleneck",
+            NOTHING,
+        ),
         _ => return None,
     })
 }
