@@ -174,8 +174,8 @@ fn moves_end_under_memory_pressure() {
 }
 
 /// Goal: while tasks stand still for want of memory for more than a tenth of the time no page
-/// moves, neither what was on its way nor what would have begun, and it is told with the number; when that
-/// has ended the same move goes on to its end.
+/// moves, neither what was on its way nor what would have begun, and it is told with the number;
+/// when that has ended the same move goes on to its end.
 #[test]
 fn moves_wait_while_tasks_stall() {
     let paper = with(sheet([0, PAGES], 0, "0-3"));

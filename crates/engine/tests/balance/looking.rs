@@ -19,7 +19,8 @@ fn a_steady_machine_is_not_looked_into() {
 }
 
 /// Goal: what a thread waits for a CPU counts as load: one that runs for 0.4 s of a second and
-/// waits for 0.5 s wants 0.9 of a CPU, and one that waits for long, as its wait ends, one CPU at most.
+/// waits for 0.5 s wants 0.9 of a CPU, and one that waits for long, as its wait ends, one CPU at
+/// most.
 #[test]
 fn who_waits_for_a_cpu_wants_it() {
     for (waits_milli, wants_ppm) in [(0, 400_000), (500, 900_000), (3000, 1_000_000)] {

@@ -1,8 +1,8 @@
 //! What the memory of nodes carries, where the kernel counts it (resctrl), and what it can (HMAT).
 //!
 //! Counters are those of last-level caches: bytes from and to the memory of the cache's own node,
-//! and all bytes. Where the others go is only known where there is one other node: on a machine whose
-//! memory is on more than two nothing is told, and neither where a cache spans nodes.
+//! and all bytes. Where the others go is only known where there is one other node: on a machine
+//! whose memory is on more than two nothing is told, and neither where a cache spans nodes.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -137,8 +137,8 @@ impl<'a> Round<'a> {
     }
 
     /// Whether memory is interleaved for this node's controller that could do it alone: all that
-    /// the controllers deliver now would be less than half of what makes one a bottleneck. So what is
-    /// interleaved for its traffic is not eased by being so.
+    /// the controllers deliver now would be less than half of what makes one a bottleneck. So what
+    /// is interleaved for its traffic is not eased by being so.
     fn is_eased(&self, place: Place) -> bool {
         let Prices { ground, rules } = self.prices;
         let all = |memory: &[Place]| -> Option<u64> {
