@@ -93,7 +93,7 @@ fn thread(tasks: &Path, tid: Pid) -> Option<ThreadTime> {
     let stat = stat::parse(&fs::read_to_string(folder.join("stat")).ok()?)?;
     let precise = fs::read_to_string(folder.join("schedstat")).ok();
     let cpu_time_ns = precise
-        .and_then(|text| stat::parse_schedstat(&text))
+        .and_then(|text| Some(stat::parse_schedstat(&text)?.0))
         .unwrap_or_else(|| stat.cpu_time_ticks.saturating_mul(ns_per_tick()));
     Some(ThreadTime { tid: tid.number(), cpu: stat.cpu, cpu_time_ns })
 }

@@ -32,7 +32,7 @@ pub struct Pressure {
 
 /// How often the kernel did something for want of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+pub(crate) struct Counts {
     /// Pages that reclaim looked at.
     scanned: u64,
     /// Tasks that stood still while it made room in one piece, for huge pages for example.
@@ -125,7 +125,7 @@ impl Pressure {
 impl Counts {
     /// With those of a file that has a number after each name. That of a group has `pgscan`, that
     /// of the machine one for each kind.
-    fn with(mut self, text: &str) -> Self {
+    pub(crate) fn with(mut self, text: &str) -> Self {
         for (name, count) in text.lines().filter_map(|line| line.split_once(' ')) {
             let sum = match name {
                 "pgscan" | "pgscan_direct" | "pgscan_kswapd" => &mut self.scanned,
@@ -138,7 +138,7 @@ impl Counts {
     }
 
     /// Whether since then the kernel looked for memory in one piece only: nobody's is short then.
-    fn tell_of_pieces_only(self, before: Self) -> bool {
+    pub(crate) fn tell_of_pieces_only(self, before: Self) -> bool {
         self.scanned == before.scanned && self.compacted != before.compacted
     }
 }

@@ -34,15 +34,18 @@ pub fn by_thread(root: &Path, thread: Pid) -> Option<Pid> {
 /// Processes in a control group (version 2) and the groups below it, in ascending order. The group
 /// is named by its folder, or relative to the mount point of the hierarchy.
 pub fn by_cgroup(root: &Path, group: &Path) -> Result<Vec<Pid>> {
-    let mounted = root.join("sys/fs/cgroup");
-    let relative = group.strip_prefix("/sys/fs/cgroup").unwrap_or(group);
-    let relative = relative.strip_prefix("/").unwrap_or(relative);
     let mut found = Vec::new();
-    collect(&mounted.join(relative), &mut found)
+    collect(&folder(root, group), &mut found)
         .map_err(|(path, source)| Error::Read { path, source })?;
     found.sort_unstable();
     found.dedup();
     Ok(found)
+}
+
+/// The folder of a control group (version 2) that is named as for [`by_cgroup`].
+pub fn folder(root: &Path, group: &Path) -> PathBuf {
+    let relative = group.strip_prefix("/sys/fs/cgroup").unwrap_or(group);
+    root.join("sys/fs/cgroup").join(relative.strip_prefix("/").unwrap_or(relative))
 }
 
 fn collect(group: &Path, found: &mut Vec<Pid>) -> std::result::Result<(), (PathBuf, io::Error)> {

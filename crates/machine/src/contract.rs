@@ -9,7 +9,7 @@ use nodeward_model::{
 };
 use serde::Serialize;
 
-use crate::{Error, MoveBatch, MoveOutcome, Result};
+use crate::{MoveBatch, MoveOutcome, Result};
 
 /// What a machine can do for us, found by trying, never by its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -76,24 +76,14 @@ pub trait Machine: Send + Sync {
     ///
     /// # Errors
     /// If the processes cannot be listed, or a control group that is named does not exist.
-    fn watch(&self, _wanted: &Wanted) -> Result<Box<dyn Watch>> {
-        Err(unsupported("watching processes"))
-    }
+    fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>>;
 
     /// Who else moves memory or threads between nodes now. Cost: a few files.
-    fn rivals(&self) -> Result<Vec<Rival>> {
-        Ok(Vec::new())
-    }
+    fn rivals(&self) -> Result<Vec<Rival>>;
 
     /// CPU time that the calling process has had so far, in nanoseconds: what looking and moving
-    /// cost.
-    fn own_cpu_time_ns(&self) -> u64 {
-        0
-    }
-}
-
-fn unsupported(what: &'static str) -> Error {
-    Error::Unsupported { what, why: "this kind of machine does not offer it".to_owned() }
+    /// cost. 0 on a machine where that takes none.
+    fn own_cpu_time_ns(&self) -> u64;
 }
 
 /// Looks at the same processes again and again, and remembers what makes the next look cheap.
@@ -163,19 +153,13 @@ pub trait Process: Send + Sync {
 
     /// What the program told the kernel about where its memory goes. Cost: a walk over its page
     /// tables, some 10 ms for a gibibyte in base pages.
-    fn bound(&self) -> Result<Bound> {
-        Err(unsupported("reading memory policies"))
-    }
+    fn bound(&self) -> Result<Bound>;
 
     /// Brings a thread to one of these CPUs and then lets it run where it might before (a *nudge*):
     /// nothing is left to undo.
-    fn nudge(&self, _tid: u32, _cpus: &Cpumask) -> Result<Placed> {
-        Err(unsupported("nudging a thread"))
-    }
+    fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed>;
 
     /// Keeps a thread on these CPUs, as far as its cpuset lets it run there, until somebody says
     /// otherwise. What it was told before is forgotten.
-    fn pin(&self, _tid: u32, _cpus: &Cpumask) -> Result<Placed> {
-        Err(unsupported("pinning a thread"))
-    }
+    fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed>;
 }

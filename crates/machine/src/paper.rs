@@ -3,11 +3,12 @@
 //!
 //! Faults that it knows: pinned pages, full nodes, pages that vanish, a process that ends or calls
 //! exec after so many calls, a kernel that aborts at the first folio that it cannot move, a program
-//! that changes its affinity while a thread is nudged, nodes that go offline, a balancer beside us.
+//! that changes its affinity while a thread is nudged, nodes that go offline, a balancer beside us,
+//! tasks that stand still for want of memory.
 
 mod watch;
 
-pub use watch::PaperThread;
+pub use watch::{PaperThread, Weather};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -142,6 +143,7 @@ pub struct Paper {
     topology: Option<Topology>,
     offline: Arc<Mutex<BTreeSet<NodeId>>>,
     rivals: Mutex<Vec<Rival>>,
+    weather: Arc<Mutex<Weather>>,
 }
 
 /// Processes by their numbers.
@@ -225,6 +227,7 @@ impl Machine for Paper {
     fn sleep_ns(&self, ns: u64) {
         *lock(&self.clock_ns) += ns;
         lock(&self.sheets).values().for_each(|sheet| lock(sheet).run(ns));
+        lock(&self.weather).pass(ns);
     }
 
     fn stay_on(&self, _cpu: CpuId) {}
@@ -248,6 +251,10 @@ impl Machine for Paper {
 
     fn rivals(&self) -> Result<Vec<Rival>> {
         Ok(lock(&self.rivals).clone())
+    }
+
+    fn own_cpu_time_ns(&self) -> u64 {
+        0
     }
 }
 

@@ -38,6 +38,10 @@ pub struct Glance {
     pub denied: Vec<(Pid, String)>,
     /// The nodes that are online.
     pub nodes: BTreeMap<NodeId, NodeGlance>,
+    /// For how long some task stood still for want of memory, since any time before the first look,
+    /// in nanoseconds; `None` where that is not known. If only control groups are wanted, a task of
+    /// those.
+    pub stalled_ns: Option<u64>,
 }
 
 /// A process at one moment.
@@ -72,6 +76,9 @@ pub struct ThreadGlance {
     pub cpu: CpuId,
     /// CPU time since it began, in nanoseconds.
     pub cpu_time_ns: u64,
+    /// For how long it was ready to run and had no CPU since it began, in nanoseconds, as far as
+    /// its waits have ended; 0 where the machine does not tell.
+    pub waited_ns: u64,
     /// The CPUs that it may run on: its affinity within its cpuset.
     pub cpus: Arc<Cpumask>,
 }
@@ -85,6 +92,11 @@ pub struct NodeGlance {
     pub pages: u64,
     /// Pages that were meant for it and came from elsewhere, since the machine began.
     pub foreign_pages: u64,
+    /// Bytes that its memory took and gave since any time before the first look; `None` where
+    /// nobody counts.
+    pub carried_bytes: Option<u64>,
+    /// What its memory can carry in a second, in bytes; `None` where nobody tells.
+    pub bandwidth_bytes_per_s: Option<u64>,
 }
 
 /// What keeps a program's memory where it is.

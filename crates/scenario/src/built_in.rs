@@ -39,6 +39,7 @@ built_in! {
     "home-2012",
     "wide-2004",
     "balance-2012",
+    "balance-choked",
     "balance-wide",
     "balance-shared",
     "balance-sides",

@@ -36,12 +36,19 @@ struct Pipe {
     stretch: u64,
     /// Whether it is among those that are looked at.
     looked_at: bool,
+    /// Bytes that went through in all epochs so far.
+    carried: u64,
 }
 
 impl Pipe {
     fn of(bytes_per_s: u64) -> Self {
         let capacity = (bytes_per_s / 1_000_000).max(1);
-        Self { capacity, demand: 0, stretch: EVEN, looked_at: false }
+        Self { capacity, demand: 0, stretch: EVEN, looked_at: false, carried: 0 }
+    }
+
+    /// What goes through now, in bytes per microsecond: no more than fits.
+    fn delivered(&self) -> u64 {
+        self.demand.min(self.capacity)
     }
 
     /// What queueing theory has for a miss at this load: `1 + rho^2 / (1 - rho) / 16`, at most
@@ -72,6 +79,7 @@ impl Pipe {
         if self.is_idle() {
             return;
         }
+        self.carried += self.delivered() * (EPOCH_NS / 1000);
         let load = u128::from(self.demand) * u128::from(FULL) / u128::from(self.capacity);
         let load = u64::try_from(load).unwrap_or(u64::MAX);
         let (aim, fits) = (Self::curve(load), Self::load_of(self.stretch));
@@ -247,7 +255,12 @@ impl Traffic {
 
     /// What a node's memory delivers now, in bytes per microsecond: no more than fits.
     pub fn delivered(&self, node: usize) -> u64 {
-        self.pipes[node].demand.min(self.pipes[node].capacity)
+        self.pipes[node].delivered()
+    }
+
+    /// Bytes that a node's memory has delivered, by what was asked of it at the end of each epoch.
+    pub fn carried_bytes(&self, node: usize) -> u64 {
+        self.pipes[node].carried
     }
 }
 

@@ -86,6 +86,7 @@ impl Watch for SimWatch {
             processes,
             denied: Vec::new(),
             nodes: world.node_glances(),
+            stalled_ns: None, // nobody waits for memory here: who finds none is killed
         };
         self.ran_ns = ran_ns;
         let params = &world.machine.params;
@@ -130,6 +131,7 @@ impl World {
             tid: self.tid(task),
             cpu: self.layout.cpus[self.tasks[task as usize].cpu].id,
             cpu_time_ns: self.ran_ns(task),
+            waited_ns: self.waited_ns(task),
             cpus: masks.of(self, &self.tasks[task as usize].allowed),
         };
         let mut threads: Vec<_> = entry.tasks.iter().map(thread).collect();
@@ -188,6 +190,8 @@ impl World {
                 room: Room { free_pages, cold_pages: 0 },
                 pages: zone.managed_pages,
                 foreign_pages: zone.foreign_pages,
+                carried_bytes: Some(self.traffic.carried_bytes(node)),
+                bandwidth_bytes_per_s: Some(self.machine.bandwidth_bytes_per_s(node)),
             }
         };
         let nodes = 0..self.machine.nodes.len();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nodeward_engine::Live;
 use nodeward_engine::balance::{BalanceSettings, Balancer, Memory};
 use nodeward_machine::Machine;
-use nodeward_model::Wanted;
+use nodeward_model::{NodeId, Wanted};
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 
@@ -100,6 +100,32 @@ fn balancing_costs_no_work() {
         let [without, with] = works;
         assert!(with * 100 >= without * 98, "{name}: {with} of {without}");
     }
+}
+
+/// Goal: where one memory controller is the bottleneck the larger program's memory is interleaved,
+/// both get more done than without, and when the other has ended it comes home again; then nothing
+/// moves any more.
+#[test]
+fn a_choked_controller_gets_help_for_as_long_as_it_needs_it() {
+    let mut runs = [false, true].map(|is_balanced| Run::new("balance-choked", &[], is_balanced));
+    let pages = |run: &Run| -> Vec<u64> {
+        let steady = run.machine.processes().into_iter().find(|it| it.name == "steady").unwrap();
+        [0, 1].map(|node| steady.pages.get(&NodeId(node)).copied().unwrap_or(0)).to_vec()
+    };
+    for run in &mut runs {
+        run.until(20);
+    }
+    // 1 GiB is 262,144 pages; even enough is an eighth of its half.
+    let [first, second] = pages(&runs[1])[..] else { panic!("two nodes") };
+    assert!(first.abs_diff(second) <= 2 * 131_072 / 8, "{first} {second}");
+    let [without, with] = [0, 1].map(|index: usize| runs[index].work());
+    assert!(with > without, "{with} against {without}");
+    let run = &mut runs[1];
+    run.until(35);
+    let moved = run.moved_pages;
+    assert!(pages(run)[1] < 262_144 / 50, "{:?}", pages(run));
+    run.until(40);
+    assert_eq!(run.moved_pages, moved);
 }
 
 /// Goal: one seed, one course of events, with all that the balancer does.

@@ -56,6 +56,22 @@ fn a_look_tells_time_and_memory() {
     assert!(sim.watch(&group).is_err());
 }
 
+/// Goal: who shares a CPU waits as long as it does not run: sixteen on eight CPUs half of the time,
+/// and three never.
+#[test]
+fn a_look_tells_who_waits_for_a_cpu() {
+    for (processes, waited_ms) in [(3, 0..=1), (16, 450..=550)] {
+        let sim = sim(processes);
+        let (before, began_ns) = (glance(&sim), sim.now_ns());
+        sim.run_until(began_ns + 1000 * MS);
+        let after = glance(&sim);
+        for (old, new) in before.processes.iter().zip(&after.processes) {
+            let waited_ns = thread(new).waited_ns - thread(old).waited_ns;
+            assert!(waited_ms.contains(&(waited_ns / MS)), "{processes}: {waited_ns}");
+        }
+    }
+}
+
 /// Goal: looks cost CPU time: 8 us a process, 3 us a thread of those that ran; and so do moves.
 #[test]
 fn looks_are_paid_for() {

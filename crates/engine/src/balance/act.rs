@@ -48,7 +48,6 @@ pub struct Actor<'a> {
     pub round: u64,
     /// When to leave what is not moved yet to the next round, by the machine's clock.
     pub until_ns: u64,
-    pub keys: BTreeMap<EntityId, Key>,
     pub held: BTreeMap<EntityId, Arc<dyn Process>>,
     pub done: BTreeMap<EntityId, Done>,
     pub news: Vec<News>,
@@ -64,7 +63,7 @@ impl Actor<'_> {
         let before: BTreeSet<_> = self.pending.iter().map(|one| one.order.entity).collect();
         self.enqueue(plan);
         for nudge in &plan.nudges {
-            self.attempt(nudge.entity, |actor| actor.nudge(nudge));
+            self.attempt(nudge.entity, |actor, key| actor.nudge(key, nudge));
         }
         if !self.pending.is_empty() {
             self.machine.give_way();
@@ -73,7 +72,8 @@ impl Actor<'_> {
         for mut one in std::mem::take(self.pending) {
             let entity = one.order.entity;
             self.done.entry(entity).or_default().pages_planned += one.left_pages;
-            let goes_on = self.attempt(entity, |actor| actor.bring(&mut one)) == Some(true);
+            let goes_on =
+                self.attempt(entity, |actor, key| actor.bring(key, &mut one)) == Some(true);
             if goes_on {
                 self.done.entry(entity).or_default().pages_pending += one.left_pages;
                 self.pending.push(one);
@@ -115,14 +115,14 @@ impl Actor<'_> {
     fn attempt<T>(
         &mut self,
         entity: EntityId,
-        act: impl FnOnce(&mut Self) -> Result<T>,
+        act: impl FnOnce(&mut Self, Key) -> Result<T>,
     ) -> Option<T> {
-        let key = *self.keys.get(&entity)?;
+        let key = self.roster.key(entity)?;
         let member = self.roster.get_mut(key)?;
         if self.live.is_stopped() || member.denied.is_some() {
             return None;
         }
-        let error = match act(self) {
+        let error = match act(self, key) {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
@@ -135,11 +135,10 @@ impl Actor<'_> {
     }
 
     /// Holds a process, if it is still the one that was decided about.
-    fn hold(&mut self, entity: EntityId) -> Result<Arc<dyn Process>> {
+    fn hold(&mut self, entity: EntityId, (pid, started_ticks): Key) -> Result<Arc<dyn Process>> {
         if let Some(process) = self.held.get(&entity) {
             return Ok(Arc::clone(process));
         }
-        let (pid, started_ticks) = self.keys[&entity];
         let process = self.machine.hold(pid)?;
         if process.identity()?.started_ticks != started_ticks {
             return Err(Error::Gone(pid));
@@ -148,8 +147,8 @@ impl Actor<'_> {
         Ok(process)
     }
 
-    fn nudge(&mut self, nudge: &Nudge) -> Result<()> {
-        let process = self.hold(nudge.entity)?;
+    fn nudge(&mut self, key: Key, nudge: &Nudge) -> Result<()> {
+        let process = self.hold(nudge.entity, key)?;
         let cpus = self.ground.cpus_of(&nudge.to);
         let placed = match self.settings.pin {
             true => process.pin(nudge.tid, &cpus)?,
@@ -163,7 +162,7 @@ impl Actor<'_> {
             Placed::Asleep => &mut done.threads_asleep,
             Placed::Gone => &mut done.threads_gone,
         } += 1;
-        let member = self.keys.get(&nudge.entity).and_then(|&key| self.roster.get_mut(key));
+        let member = self.roster.get_mut(key);
         if self.settings.pin
             && placed == Placed::Done
             && let Some(member) = member
@@ -176,18 +175,22 @@ impl Actor<'_> {
     }
 
     /// Brings some memory home; whether there is more to bring.
-    fn bring(&mut self, one: &mut Pending) -> Result<bool> {
+    fn bring(&mut self, key: Key, one: &mut Pending) -> Result<bool> {
         let entity = one.order.entity;
         let page_bytes = self.machine.page_bytes();
-        let Some(member) = self.roster.get_mut(self.keys[&entity]) else { return Ok(false) };
+        let Some(member) = self.roster.get_mut(key) else { return Ok(false) };
         let bytes = self.purse.bytes().min(member.purse.bytes());
         let pages_max = one.left_pages.min(bytes / page_bytes);
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
+        if self.settings.rules.forbid_moves(self.ground.stalled_ppm()) {
+            self.done.entry(entity).or_default().short = Some(Short::Stalled);
+            return Ok(true);
+        }
         if pages_max == 0 || self.machine.now_ns() >= self.until_ns {
             self.done.entry(entity).or_default().short = Some(Short::Budget);
             return Ok(true);
         }
-        let process = self.hold(entity)?;
+        let process = self.hold(entity, key)?;
         let (free, _) = looks::parts(process.mappings()?, &bound.unwrap_or_default());
         let ranges: Vec<Range> = free.into_iter().map(|mapping| mapping.range).collect();
         let load = Load {
@@ -197,6 +200,7 @@ impl Actor<'_> {
             to: one.order.to,
             pages_max,
             stall_ns: self.settings.stall_ns,
+            rules: &self.settings.rules,
             workers: self.ground.movers(),
         };
         let journal = self.diary.journal(self.machine, &*process, &one.order, self.round)?;
@@ -204,13 +208,12 @@ impl Actor<'_> {
         let hauled = Road { machine, ground, live, journal, until_ns }.haul(&load, one.cursor);
         one.left_pages -= hauled.account.moved.min(one.left_pages);
         one.cursor = hauled.cursor;
-        Ok(self.enter(one, hauled))
+        Ok(self.enter(key, one, hauled))
     }
 
     /// Notes what a haul came to; whether there is more.
-    fn enter(&mut self, one: &Pending, hauled: Hauled) -> bool {
+    fn enter(&mut self, key: Key, one: &Pending, hauled: Hauled) -> bool {
         let Hauled { account, short, error, .. } = hauled;
-        let key = self.keys[&one.order.entity];
         let bytes = account.moved * self.machine.page_bytes();
         self.purse.spend(bytes);
         self.diary.enter(one.order.entity, &account);

@@ -5,14 +5,10 @@ use std::collections::BTreeMap;
 use nodeward_machine::{Machine, Result};
 use nodeward_model::topology::Distances;
 use nodeward_model::{CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask};
-use nodeward_policy::home::{NodeState, Reach};
+use nodeward_policy::home::{NodeState, Reach, Rules};
 
 use super::report::News;
 
-/// A node with less room than this part of its memory is short of it.
-const SHORT_PPM: u64 = 10_000;
-/// So is one for which this part of its memory had to come from elsewhere since the last look.
-const FOREIGN_PPM: u64 = 1_000;
 /// A machine has one mover of memory for so many CPUs, and not more than so many.
 const CPUS_PER_MOVER: usize = 6;
 const MOVERS_MAX: u32 = 4;
@@ -26,6 +22,19 @@ pub struct Ground {
     nodes: BTreeMap<NodeId, NodeGlance>,
     /// Pages that came from elsewhere since the look before.
     foreign: BTreeMap<NodeId, u64>,
+    /// What part of what it can each node's memory carried since the look before.
+    traffic_ppm: BTreeMap<NodeId, u32>,
+    at_ns: Option<u64>,
+    stalls: Stalls,
+}
+
+/// How long tasks stood still for want of memory.
+#[derive(Default)]
+struct Stalls {
+    /// What they came to at the last look.
+    last_ns: Option<u64>,
+    /// In what part of the time since the look before.
+    ppm: Option<u32>,
 }
 
 impl Ground {
@@ -40,6 +49,12 @@ impl Ground {
         }
         let earlier = std::mem::replace(&mut self.nodes, glance.nodes.clone());
         self.foreign = foreign(&earlier, &self.nodes);
+        let before_ns = self.at_ns.replace(glance.at_ns).unwrap_or(glance.at_ns);
+        let elapsed_ns = glance.at_ns.saturating_sub(before_ns);
+        self.stalls.see(glance.stalled_ns, elapsed_ns);
+        if elapsed_ns > 0 {
+            self.traffic_ppm = traffic_ppm(&earlier, &self.nodes, elapsed_ns);
+        }
         if is_first {
             return Ok(Vec::new());
         }
@@ -95,37 +110,62 @@ impl Ground {
     }
 
     fn state(&self, node: NodeId, seen: &NodeGlance) -> NodeState {
-        let foreign_pages = self.foreign.get(&node).copied().unwrap_or(0);
-        let room_pages = room_pages(seen);
         let cpus = self.cpus.get(&node).map_or(0, Cpumask::len);
         NodeState {
             cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
             pages: seen.pages,
-            room_pages,
-            foreign_pages,
-            pressed: is_short(room_pages, seen.pages)
-                || foreign_pages > part(seen.pages, FOREIGN_PPM),
-            traffic_ppm: None,
+            room_pages: room_pages(seen),
+            foreign_pages: self.foreign.get(&node).copied().unwrap_or(0),
+            traffic_ppm: self.traffic_ppm.get(&node).copied(),
         }
     }
 
     /// Whether a node is so short of memory, now that it can take so many pages, that nothing more
     /// should come.
-    pub fn is_short(&self, node: NodeId, room_pages: u64) -> bool {
-        self.nodes.get(&node).is_none_or(|seen| is_short(room_pages, seen.pages))
+    pub fn is_short(&self, node: NodeId, room_pages: u64, rules: &Rules) -> bool {
+        let with_room = |seen| NodeState { room_pages, ..self.state(node, seen) };
+        self.nodes.get(&node).is_none_or(|seen| with_room(seen).is_short(rules))
     }
+
+    /// In what part of the time since the look before some task stood still for want of memory,
+    /// where that is known.
+    pub fn stalled_ppm(&self) -> Option<u32> {
+        self.stalls.ppm
+    }
+}
+
+impl Stalls {
+    /// Where no time passed, or the clock went back, what was known stays.
+    fn see(&mut self, stalled_ns: Option<u64>, elapsed_ns: u64) {
+        let before = std::mem::replace(&mut self.last_ns, stalled_ns);
+        let since = stalled_ns.zip(before).map(|(now, before)| now.saturating_sub(before));
+        if since.is_none() || elapsed_ns > 0 {
+            self.ppm = since.map(|ns| part_ppm(ns.into(), elapsed_ns.into()));
+        }
+    }
+}
+
+fn part_ppm(part: u128, whole: u128) -> u32 {
+    u32::try_from((part * 1_000_000 / whole.max(1)).min(1_000_000)).unwrap_or(0)
 }
 
 fn room_pages(seen: &NodeGlance) -> u64 {
     seen.room.free_pages.saturating_add(seen.room.cold_pages)
 }
 
-fn is_short(room_pages: u64, pages: u64) -> bool {
-    room_pages < part(pages, SHORT_PPM)
-}
-
-fn part(pages: u64, ppm: u64) -> u64 {
-    u64::try_from(u128::from(pages) * u128::from(ppm) / 1_000_000).unwrap_or(u64::MAX)
+/// Of nodes of which it is counted and known what they can.
+fn traffic_ppm(
+    earlier: &BTreeMap<NodeId, NodeGlance>,
+    now: &BTreeMap<NodeId, NodeGlance>,
+    elapsed_ns: u64,
+) -> BTreeMap<NodeId, u32> {
+    let since = |(node, seen): (&NodeId, &NodeGlance)| {
+        let most = u128::from(seen.bandwidth_bytes_per_s.filter(|&most| most > 0)?);
+        let before = earlier.get(node)?.carried_bytes?;
+        let bytes = u128::from(seen.carried_bytes?.saturating_sub(before));
+        Some((*node, part_ppm(bytes * 1_000_000_000 / u128::from(elapsed_ns), most)))
+    };
+    now.iter().filter_map(since).collect()
 }
 
 /// Counters that began anew count from zero.

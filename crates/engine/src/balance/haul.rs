@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Life, Machine, Process, Result};
 use nodeward_model::{Account, NodeId, NodePairs, Nodemask, Range, SkipReason};
+use nodeward_policy::home::Rules;
 use nodeward_policy::plan::Order;
 
 use super::ground::Ground;
@@ -35,6 +36,8 @@ pub struct Load<'a> {
     /// The most base pages to move.
     pub pages_max: u64,
     pub stall_ns: Option<u64>,
+    /// What says when memory is short.
+    pub rules: &'a Rules,
     /// How many move it side by side.
     pub workers: u32,
 }
@@ -176,7 +179,8 @@ impl Trip<'_> {
     fn is_pressed(&self) -> Result<bool> {
         let room = self.road.machine.rooms()?.get(&self.load.to).copied();
         let pages = room.map(|room| room.free_pages.saturating_add(room.cold_pages));
-        Ok(pages.is_some_and(|pages| self.road.ground.is_short(self.load.to, pages)))
+        Ok(pages
+            .is_some_and(|pages| self.road.ground.is_short(self.load.to, pages, self.load.rules)))
     }
 
     fn has_searched(&self) -> bool {

@@ -13,6 +13,7 @@ mod haul;
 mod looks;
 mod memory;
 mod meter;
+mod newcomer;
 mod observe;
 mod patrol;
 mod pins;
@@ -32,6 +33,7 @@ use nodeward_policy::home::Homes;
 
 pub use events::{Event, Host};
 pub use memory::{Keep, Known, MEMORY_VERSION, Memory, state_file};
+pub use newcomer::{Newcomer, home_of_newcomer};
 pub use pins::Pin;
 pub use report::{Cost, Done, News, ProcessRow, RoundReport, Short, Undecided};
 pub use settings::{BalanceSettings, OnRivals};

@@ -57,6 +57,7 @@ pub fn snapshot(
         at_ns,
         page_bytes,
         nodes: ground.states(),
+        stalled_ppm: ground.stalled_ppm(),
         distances: ground.distances().cloned(),
         reaches: reaches.reaches,
         entities,
@@ -75,7 +76,7 @@ fn entity(
             tid: thread.tid,
             node: ground.node_of(thread.cpu)?,
             load_ppm: load.load_ppm,
-            wait_ppm: 0,
+            wait_ppm: load.wait_ppm,
             reach: reaches.index(member.pins.cpus_of(thread)),
         })
     };
@@ -88,7 +89,6 @@ fn entity(
         pages_at_ns: sight.map_or(0, |sight| sight.at_ns),
         fixed_pages: sight.map(|sight| sight.fixed_pages(&member.stuck)).unwrap_or_default(),
         active_pages: None,
-        memory_ppm: None,
         may_hold: now.memory_nodes.clone(),
         bar,
     }

@@ -71,7 +71,13 @@ mod tests {
     }
 
     fn thread(cpus: &str) -> ThreadGlance {
-        ThreadGlance { tid: 5, cpu: CpuId(0), cpu_time_ns: 0, cpus: Arc::new(mask(cpus)) }
+        ThreadGlance {
+            tid: 5,
+            cpu: CpuId(0),
+            cpu_time_ns: 0,
+            waited_ns: 0,
+            cpus: Arc::new(mask(cpus)),
+        }
     }
 
     /// Goal: a thread that we keep on 0-1 is known to run on 0-7 if we let it; when somebody else

@@ -131,6 +131,8 @@ pub enum Short {
     Budget,
     /// Memory is short where they should go.
     Pressure,
+    /// Tasks stand still for want of memory; it goes on when that has ended.
+    Stalled,
     /// Some pages cannot be moved: see the reasons.
     Refused,
     /// They were not where they had been seen, or were freed.

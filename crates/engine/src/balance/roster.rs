@@ -54,6 +54,10 @@ pub struct Load {
     pub cpu_time_ns: u64,
     /// How much of one CPU it had.
     pub load_ppm: u32,
+    /// For how long it waited for a CPU since it began, in nanoseconds.
+    pub waited_ns: u64,
+    /// In what part of the time it did.
+    pub wait_ppm: u32,
 }
 
 /// What a dear look saw.
@@ -91,6 +95,7 @@ pub struct Wait {
 pub struct Roster {
     next: u64,
     members: BTreeMap<Key, Member>,
+    keys: BTreeMap<EntityId, Key>,
     at_ns: Option<u64>,
 }
 
@@ -130,6 +135,7 @@ impl Roster {
             member.see(process, elapsed_ns);
             self.members.insert(key, member);
         }
+        self.keys = self.members.iter().map(|(&key, member)| (member.entity, key)).collect();
         (elapsed_ns, earlier.into_values().map(|member| member.entity).collect())
     }
 
@@ -148,9 +154,14 @@ impl Roster {
         self.members.get_mut(&key)
     }
 
-    /// Where each number stands.
-    pub fn keys(&self) -> BTreeMap<EntityId, Key> {
-        self.members.iter().map(|(&key, member)| (member.entity, key)).collect()
+    /// Who had a number at the last look.
+    pub fn key(&self, entity: EntityId) -> Option<Key> {
+        self.keys.get(&entity).copied()
+    }
+
+    /// The member with a number at the last look.
+    pub fn by_number(&mut self, entity: EntityId) -> Option<&mut Member> {
+        self.members.get_mut(self.keys.get(&entity)?)
     }
 
     /// Threads of all processes.
@@ -197,20 +208,28 @@ fn load(
     elapsed_ns: Option<u64>,
 ) -> Load {
     let earlier = before.unwrap_or_default();
-    let spent_ns = match before {
-        Some(before) => thread.cpu_time_ns.saturating_sub(before.cpu_time_ns),
+    let since = |now_ns: u64, before_ns: u64| match before {
+        Some(_) => now_ns.saturating_sub(before_ns),
         // Of a process that was there before us nobody knows when it ran.
-        None if is_first => thread.cpu_time_ns.min(elapsed_ns.unwrap_or(0)),
-        None => thread.cpu_time_ns,
+        None if is_first => now_ns.min(elapsed_ns.unwrap_or(0)),
+        None => now_ns,
     };
-    let load_ppm = match elapsed_ns {
-        None | Some(0) => earlier.load_ppm,
+    let ran_ns = since(thread.cpu_time_ns, earlier.cpu_time_ns);
+    let waited_ns = since(thread.waited_ns, earlier.waited_ns);
+    let part = |ns: u64, known_ppm: u32| match elapsed_ns {
+        None | Some(0) => known_ppm,
         Some(elapsed_ns) => {
-            let ppm = u128::from(spent_ns) * 1_000_000 / u128::from(elapsed_ns);
+            let ppm = u128::from(ns) * 1_000_000 / u128::from(elapsed_ns);
             u32::try_from(ppm.min(1_000_000)).unwrap_or(0)
         }
     };
-    Load { tid: thread.tid, cpu_time_ns: thread.cpu_time_ns, load_ppm }
+    Load {
+        tid: thread.tid,
+        cpu_time_ns: thread.cpu_time_ns,
+        load_ppm: part(ran_ns, earlier.load_ppm),
+        waited_ns: thread.waited_ns,
+        wait_ppm: part(waited_ns, earlier.wait_ppm),
+    }
 }
 
 impl Sight {

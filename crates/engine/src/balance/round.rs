@@ -203,7 +203,6 @@ impl Balancer {
         for (_, member) in self.roster.members_mut() {
             member.purse.fill(settings.process_budget_bytes_per_s, elapsed_ns, interval_ns);
         }
-        let keys = self.roster.keys();
         let mut actor = Actor {
             machine,
             ground: &self.ground,
@@ -215,7 +214,6 @@ impl Balancer {
             pending: &mut self.pending,
             round: self.rounds,
             until_ns: machine.now_ns().saturating_add(interval_ns / 8 * 7),
-            keys,
             held: BTreeMap::new(),
             done: BTreeMap::new(),
             news: Vec::new(),
@@ -246,9 +244,8 @@ impl Balancer {
             member.is_moving = moving.contains(&member.entity);
             member.must_look |= coming.ended.contains(&member.entity);
         }
-        let keys = self.roster.keys();
         for entity in coming.ended.clone() {
-            let Some(&key) = keys.get(&entity) else { continue };
+            let Some(key) = self.roster.key(entity) else { continue };
             self.look_into(machine, key, Cause::Moved, coming);
             let sight = self.roster.get_mut(key).and_then(|member| member.sight.as_ref());
             let away =
@@ -338,11 +335,9 @@ impl Balancer {
     }
 
     fn rows(&mut self, plan: &Plan, done: &BTreeMap<EntityId, Done>) -> Vec<ProcessRow> {
-        let keys = self.roster.keys();
         let mut rows = Vec::with_capacity(plan.decisions.len());
         for decision in &plan.decisions {
-            let member = keys.get(&decision.entity).and_then(|&key| self.roster.get_mut(key));
-            let Some(member) = member else { continue };
+            let Some(member) = self.roster.by_number(decision.entity) else { continue };
             let home = plan.homes.get(&decision.entity).cloned();
             let changed = member.tell(decision, home.clone());
             let Some(now) = &member.now else { continue };

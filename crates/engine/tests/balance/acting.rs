@@ -280,3 +280,40 @@ fn a_process_is_explained() {
     assert!(row.numbers.gain_ns > row.numbers.cost_ns);
     assert!(balancer.explain(pid(8)).is_none());
 }
+
+/// Goal: where a node's memory carries nine tenths of what it can between two looks, the memory of
+/// the program behind that is interleaved, and comes back when both together carry less than half
+/// of that. Where nobody counts nothing is done.
+#[test]
+fn a_controller_that_is_the_bottleneck_gets_help() {
+    const MB: u64 = 1_000_000;
+    let paper = with(sheet([PAGES, 0], 0, "0-3"));
+    paper.change(pid(7), |sheet| {
+        let thread = sheet.threads[&1].clone();
+        sheet.threads = (1..4).map(|tid| (tid, thread.clone())).collect();
+    });
+    let carry = |mb_per_s: [u64; 2]| {
+        let nodes = (0..).map(NodeId).zip(mb_per_s.map(|mb| [mb * MB, 1000 * MB]));
+        paper.set_weather(|weather| weather.traffic = nodes.collect());
+    };
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    rounds(&paper, &mut balancer, 20);
+    assert_eq!(residency(&paper), [PAGES, 0], "nobody counts");
+    carry([899, 0]);
+    rounds(&paper, &mut balancer, 20);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+    carry([900, 0]);
+    let reports = rounds(&paper, &mut balancer, 20);
+    assert_eq!(row(&reports[19], 7).reason, Reason::Bottleneck);
+    // Looks sample pages, to 5 points: both nodes have half of them, or nearly so.
+    let spread = residency(&paper);
+    assert!(spread[0].abs_diff(spread[1]) <= PAGES / 4, "{spread:?}");
+    carry([225, 225]);
+    rounds(&paper, &mut balancer, 30);
+    assert_eq!(residency(&paper), spread);
+    carry([225, 224]);
+    let reports = rounds(&paper, &mut balancer, 60);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+    assert_eq!(row(&reports[59], 7).reason, Reason::Eased);
+    assert!(reports[59].settled);
+}

@@ -173,6 +173,59 @@ fn moves_end_under_memory_pressure() {
     assert!(shorts.flatten().all(|short| short == Short::Pressure), "nothing else held it up");
 }
 
+/// Goal: while tasks stand still for want of memory for more than a tenth of the time no page
+/// moves, neither what was on its way nor what would have begun, and it is told with the number;
+/// when that has ended the same move goes on to its end.
+#[test]
+fn moves_wait_while_tasks_stall() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let stalls = |milli| paper.set_weather(|weather| weather.stalls_milli = milli);
+    paper.set_weather(|weather| weather.stalled_ns = Some(0));
+    let settings = BalanceSettings { budget_bytes_per_s: 4 << 20, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    let before = rounds(&paper, &mut balancer, 3);
+    assert!((1..PAGES).contains(&moved(&before)), "{} of {PAGES}", moved(&before));
+    assert_eq!(row(&before[2], 7).numbers.stalled_ppm, Some(0));
+    stalls(101);
+    round(&paper, &mut balancer); // it knows of the time before only
+    paper.start(pid(8), sheet([0, PAGES], 1, "0-3"));
+    let under = rounds(&paper, &mut balancer, 5);
+    assert_eq!(moved(&under), 0);
+    for report in &under[2..] {
+        for number in [7, 8] {
+            let told = row(report, number);
+            assert_eq!(told.memory_reason, Some(Reason::Stalled), "{number}");
+            assert_eq!(told.numbers.stalled_ppm, Some(101_000));
+        }
+        assert_eq!(row(report, 7).done.short, Some(Short::Stalled));
+        assert!(row(report, 7).done.pages_pending > 0 && !report.settled);
+    }
+    stalls(100);
+    rounds(&paper, &mut balancer, 40);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+    assert_eq!(paper.sheet(pid(8)).unwrap().residency(), [(NodeId(0), PAGES)].into());
+}
+
+/// Goal: a node from which a thousandth of its memory spilled since the last look takes nothing,
+/// though it has room, and takes it when nothing spills any more.
+#[test]
+fn a_node_that_spills_takes_nothing() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    // A node of 4 GiB has 1,048,576 pages.
+    let mut spill = |pages: u64| {
+        paper.set_weather(|weather| *weather.foreign.entry(NodeId(0)).or_default() += pages);
+        round(&paper, &mut balancer)
+    };
+    let reports: Vec<_> = (0..5).map(|_| spill(1049)).collect();
+    assert_eq!(moved(&reports), 0);
+    assert_eq!(row(&reports[4], 7).memory_reason, Some(Reason::Pressed));
+    for _ in 0..5 {
+        spill(1048);
+    }
+    assert_eq!(residency(&paper), [PAGES, 0]);
+}
+
 /// Goal: pages that somebody holds stay, are told with their reason, and are not tried for ever.
 #[test]
 fn pinned_pages_are_given_up() {

@@ -18,6 +18,23 @@ fn a_steady_machine_is_not_looked_into() {
     assert!(looks > 0 && reports.iter().all(|report| report.looked == 0 && report.settled));
 }
 
+/// Goal: what a thread waits for a CPU counts as load: one that runs for 0.4 s of a second and
+/// waits for 0.5 s wants 0.9 of a CPU, and one that waits for long, as its wait ends, one CPU at
+/// most.
+#[test]
+fn who_waits_for_a_cpu_wants_it() {
+    for (waits_milli, wants_ppm) in [(0, 400_000), (500, 900_000), (3000, 1_000_000)] {
+        let paper = with(sheet([PAGES, 0], 0, "0-7"));
+        paper.change(pid(7), |sheet| {
+            let thread = sheet.threads.get_mut(&1).unwrap();
+            (thread.busy_milli, thread.waits_milli) = (400, waits_milli);
+        });
+        let mut balancer = balancer(&paper, BalanceSettings::default());
+        let reports = rounds(&paper, &mut balancer, 3);
+        assert_eq!(row(&reports[2], 7).numbers.load_ppm, wants_ppm);
+    }
+}
+
 /// Goal: memory that grew somewhere else is seen and brought home.
 #[test]
 fn growth_is_mopped_up() {

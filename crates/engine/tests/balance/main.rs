@@ -5,4 +5,5 @@ mod acting;
 mod faults;
 mod keeping;
 mod looking;
+mod newcomer;
 mod stage;

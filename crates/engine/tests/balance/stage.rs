@@ -29,7 +29,8 @@ pub fn pages(on: [u64; 2]) -> Vec<Page> {
 /// A process with a busy thread on a CPU, which may run on these, and pages on both nodes. It ran
 /// for long.
 pub fn sheet(on: [u64; 2], cpu: u32, may: &str) -> Sheet {
-    let thread = PaperThread { cpu: CpuId(cpu), cpus: cpus(may), ran_ns: 60 * S, busy_milli: 1000 };
+    let thread = PaperThread::new(CpuId(cpu), cpus(may), 1000);
+    let thread = PaperThread { ran_ns: 60 * S, ..thread };
     Sheet { threads: [(1, thread)].into(), ..Sheet::of(&pages(on)) }
 }
 

@@ -112,10 +112,11 @@ fn field(text: &str, number: usize) -> Option<u64> {
     rest.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
-/// CPU time in nanoseconds from the text of a schedstat file, which kernels without scheduler
-/// statistics do not have.
-pub fn parse_schedstat(text: &str) -> Option<u64> {
-    text.split_whitespace().next()?.parse().ok()
+/// CPU time and time in which there was no CPU for it, both in nanoseconds, from the text of a
+/// schedstat file, which kernels without scheduler statistics do not have.
+pub fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
+    let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
 }
 
 #[cfg(test)]
@@ -177,8 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn schedstat_begins_with_nanoseconds_on_cpu() {
-        assert_eq!(parse_schedstat("12345 678 9\n"), Some(12345));
-        assert_eq!(parse_schedstat(""), None);
+    fn schedstat_begins_with_nanoseconds_on_cpu_and_in_line() {
+        assert_eq!(parse_schedstat("12345 678 9\n"), Some((12345, 678)));
+        for odd in ["", "12345", "12345 many", "- 678 9"] {
+            assert_eq!(parse_schedstat(odd), None, "{odd}");
+        }
     }
 }

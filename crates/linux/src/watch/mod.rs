@@ -11,10 +11,12 @@ mod groups;
 mod nodes;
 mod process;
 mod rights;
+mod stalls;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod tools;
+mod traffic;
 mod wanted;
 
 use std::collections::BTreeMap;
@@ -29,7 +31,9 @@ use self::groups::Groups;
 use self::nodes::Nodes;
 use self::process::{First, Watched};
 use self::rights::Rights;
+use self::stalls::Stalls;
 use self::tools::{Kernel, Tools};
+use self::traffic::Traffic;
 use self::wanted::Choice;
 
 /// A process that begins while we watch is looked at when it is met again, or has had so much CPU
@@ -47,6 +51,8 @@ pub struct LinuxWatch {
     tools: Tools,
     groups: Groups,
     nodes: Nodes,
+    traffic: Traffic,
+    stalls: Stalls,
     known: BTreeMap<Pid, Known>,
     slight_ns: u64,
     started: Instant,
@@ -92,11 +98,14 @@ impl LinuxWatch {
     fn with(tools: Tools, wanted: &Wanted, started: Instant) -> Result<Self> {
         let choice = Choice::new(wanted, &tools.root)?;
         let (groups, nodes) = (Groups::find(&tools), Nodes::default());
+        let stalls = Stalls::of(wanted, &tools);
         Ok(Self {
             choice,
             tools,
             groups,
             nodes,
+            traffic: Traffic::default(),
+            stalls,
             known: BTreeMap::new(),
             slight_ns: SLIGHT_NS,
             started,
@@ -189,6 +198,8 @@ impl Watch for LinuxWatch {
         let at_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut glance = Glance { at_ns, ..Glance::default() };
         glance.nodes = self.nodes.glance(&mut self.tools)?;
+        self.traffic.look(&mut glance.nodes, &mut self.tools);
+        glance.stalled_ns = self.stalls.look(&mut self.tools);
         let nodes = glance.nodes.keys().copied().collect();
         let mut known = BTreeMap::new();
         for pid in self.choice.candidates(&self.tools.root)? {

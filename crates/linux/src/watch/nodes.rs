@@ -49,7 +49,8 @@ impl Nodes {
             let Counts { free, cold, foreign } = node.counts(id, tools).unwrap_or_default();
             let free_pages = free.saturating_sub(node.kept_pages);
             let room = Room { free_pages, cold_pages: cold };
-            (id, NodeGlance { room, pages: node.pages, foreign_pages: foreign })
+            let pages = node.pages;
+            (id, NodeGlance { room, pages, foreign_pages: foreign, ..NodeGlance::default() })
         });
         Ok(glances.collect())
     }
@@ -125,6 +126,6 @@ fn total_pages(path: &str, tools: &mut Tools) -> u64 {
 /// All memory is of one node, and none is foreign.
 fn without_nodes(tools: &mut Tools) -> Result<BTreeMap<NodeId, NodeGlance>> {
     let pages = total_pages("proc/meminfo", tools);
-    let glance = |room| NodeGlance { room, pages, foreign_pages: 0 };
+    let glance = |room| NodeGlance { room, pages, ..NodeGlance::default() };
     Ok(zoneinfo::rooms(&tools.root)?.into_iter().map(|(id, room)| (id, glance(room))).collect())
 }

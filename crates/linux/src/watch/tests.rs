@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nodeward_machine::Machine;
-use nodeward_model::{Cpumask, NodeId, ThreadGlance};
+use nodeward_model::{Cpumask, NodeGlance, NodeId, ThreadGlance};
 use proptest::prelude::*;
 
 use super::tools::{Calls, LOOKS_BETWEEN};
@@ -59,6 +59,8 @@ struct Program {
     flags: u64,
     /// Each with its CPU and its CPU time.
     threads: Vec<(u32, u32, u64)>,
+    /// What each of them waited for a CPU.
+    waited_ns: u64,
     anonymous_pages: u64,
     shared_pages: u64,
     group: &'static str,
@@ -73,6 +75,7 @@ impl Program {
             user: 1000,
             flags: 0x40_0000,
             threads: vec![(pid, 1, 7_000_000)],
+            waited_ns: 0,
             anonymous_pages: 100,
             shared_pages: 10,
             group: "/",
@@ -160,7 +163,7 @@ impl Made {
         }
         for &(tid, cpu, ns) in &program.threads {
             file(&format!("task/{tid}/stat"), &program.stat(cpu));
-            file(&format!("task/{tid}/schedstat"), &format!("{ns} 0 0\n"));
+            file(&format!("task/{tid}/schedstat"), &format!("{ns} {} 0\n", program.waited_ns));
         }
         self.answers.0.lock().unwrap().times.insert(pid(program.pid), program.cpu_time_ns());
     }
@@ -209,8 +212,8 @@ fn threads(glance: &Glance) -> Vec<(u32, u32, u64)> {
 #[test]
 fn a_glance_is_what_the_files_say() {
     let made = Made::new(100);
-    let program = Program { threads: vec![(40, 2, 5), (41, 3, 6)], ..Program::new(40) };
-    made.run(&program);
+    let threads = vec![(40, 2, 5), (41, 3, 6)];
+    made.run(&Program { threads, waited_ns: 90, ..Program::new(40) });
     made.run(&Program { flags: 0x20_8040, ..Program::new(2) }); // a kernel thread, but for its size
     fs::write(made.path("proc/2/stat"), "2 (kthreadd) S 0 0 0 0 -1 2129984").unwrap();
     let glance = made.watch(&Wanted::default()).glance().unwrap();
@@ -219,6 +222,7 @@ fn a_glance_is_what_the_files_say() {
         tid,
         cpu: nodeward_model::CpuId(cpu),
         cpu_time_ns,
+        waited_ns: 90,
         cpus: Arc::clone(&cpus),
     };
     let process = ProcessGlance {
@@ -234,10 +238,99 @@ fn a_glance_is_what_the_files_say() {
     assert_eq!(glance.processes, [process]);
     // 900 pages free, 100 + 50 kept; 4000 KiB are 1000 pages.
     let room = nodeward_model::Room { free_pages: 750, cold_pages: 30 };
-    let node = nodeward_model::NodeGlance { room, pages: 1000, foreign_pages: 3 };
+    let node = NodeGlance { room, pages: 1000, foreign_pages: 3, ..NodeGlance::default() };
     assert_eq!(glance.nodes, [(NodeId(0), node)].into());
     let [first, second] = &glance.processes[0].threads[..] else { panic!("two threads") };
     assert!(Arc::ptr_eq(&first.cpus, &second.cpus), "equal sets are kept once");
+}
+
+/// Adds a node with these CPUs behind one last-level cache, and what its memory can carry, in MB/s.
+fn add_node(made: &Made, id: u32, cpus: &str, cache: u32, mb_per_s: &str) {
+    let node = format!("sys/devices/system/node/node{id}");
+    made.write(&format!("{node}/cpulist"), &format!("{cpus}\n"));
+    made.write(&format!("{node}/meminfo"), &format!("Node {id} MemTotal:    4000 kB\n"));
+    made.write(&format!("{node}/vmstat"), "nr_free_pages 9\n");
+    made.write(&format!("{node}/access0/initiators/read_bandwidth"), &format!("{mb_per_s}\n"));
+    for cpu in cpus.parse::<Cpumask>().unwrap().iter() {
+        let folder = format!("sys/devices/system/cpu/cpu{cpu}/cache/index3");
+        made.write(&format!("{folder}/id"), &format!("{cache}\n"));
+        made.write(&format!("{folder}/shared_cpu_list"), &format!("{cpus}\n"));
+    }
+}
+
+/// What a cache counted in a group.
+fn count(made: &Made, group: &str, cache: u32, local: &str, total: &str) {
+    let folder = format!("sys/fs/resctrl{group}/mon_data/mon_L3_{cache:02}");
+    made.write(&format!("{folder}/mbm_local_bytes"), &format!("{local}\n"));
+    made.write(&format!("{folder}/mbm_total_bytes"), &format!("{total}\n"));
+}
+
+/// Goal: a node carries what its own caches exchange with it, of all groups, and what those of the
+/// one other node exchange with memory that is not theirs; groups below others are counted in. What
+/// is not there for now, and what cannot be told apart, is not told.
+#[test]
+fn traffic_is_that_of_caches() {
+    let made = Made::new(100);
+    made.write("sys/devices/system/node/online", "0-1\n");
+    add_node(&made, 0, "0-1", 0, "12800");
+    add_node(&made, 1, "2-3", 10, "0");
+    let mut watch = made.watch(&Wanted::default());
+    let mut look = |looks| {
+        let glance = (0..looks).map(|_| watch.glance().unwrap()).last().unwrap();
+        let of_node = |node: &NodeGlance| (node.carried_bytes, node.bandwidth_bytes_per_s);
+        glance.nodes.values().map(of_node).collect::<Vec<_>>()
+    };
+    assert_eq!(look(1), [(None, None); 2], "nothing is mounted");
+    count(&made, "", 0, "1000", "1100");
+    count(&made, "", 10, "20", "27");
+    count(&made, "/batch", 0, "40", "50");
+    count(&made, "/batch", 10, "0", "3");
+    count(&made, "/batch/mon_groups/job", 0, "40", "50");
+    made.write("sys/fs/resctrl/info/last_cmd_status", "ok\n");
+    let most = Some(12_800_000_000);
+    // 1000 + 40 and 7 + 3 of the other; 20 + 0 and 100 + 10.
+    assert_eq!(look(LOOKS_BETWEEN), [(Some(1050), most), (Some(130), None)]);
+    count(&made, "", 10, "Unavailable", "27");
+    assert_eq!(look(1), [(None, most), (None, None)]);
+    count(&made, "", 10, "20", "27");
+    fs::remove_dir_all(made.path("sys/fs/resctrl/batch")).unwrap();
+    assert_eq!(look(1), [(Some(1007), most), (Some(120), None)]);
+    made.write("sys/devices/system/cpu/cpu2/cache/index3/id", "0\n"); // one cache for both
+    assert_eq!(look(LOOKS_BETWEEN), [(None, None); 2]);
+    made.write("sys/devices/system/cpu/cpu2/cache/index3/id", "10\n");
+    add_node(&made, 2, "4", 20, "12800");
+    made.write("sys/devices/system/node/online", "0-2\n");
+    assert_eq!(look(1), [(None, None); 3], "whose is what caches exchange with others?");
+}
+
+/// Goal: the time that tasks stand still for want of memory is told as a sum of what came to it
+/// between looks; where only a group is wanted it is that group's. Stalls while the kernel only
+/// made room in one piece are left out, and without a file that tells of them there is no sum.
+#[test]
+fn stalls_add_up() {
+    let made = Made::new(100);
+    let only_group = Wanted { cgroups: vec!["/app".into()], ..Wanted::default() };
+    made.write("sys/fs/cgroup/app/cgroup.procs", "");
+    let (machine, group) = ("proc/pressure/memory", "sys/fs/cgroup/app/memory.pressure");
+    let mut watches = [&Wanted::default(), &only_group].map(|wanted| made.watch(wanted));
+    let mut look = || [0, 1].map(|index| watches[index].glance().unwrap().stalled_ns);
+    assert_eq!(look(), [None; 2]);
+    let some =
+        |path, us: u64| made.write(path, &format!("some avg10=0 total={us}\nfull total=1\n"));
+    some(machine, 5_000);
+    some(group, 900);
+    assert_eq!(look(), [Some(0); 2], "what was before the first look is nobody's business");
+    some(machine, 5_007);
+    some(group, 902);
+    assert_eq!(look(), [Some(7_000), Some(2_000)]);
+    made.write("proc/vmstat", "pgscan_direct 4\ncompact_stall 1\n");
+    some(machine, 6_000);
+    assert_eq!(look(), [Some(1_000_000), Some(2_000)], "pages were scanned: 7 + 993 us");
+    made.write("proc/vmstat", "pgscan_direct 4\ncompact_stall 2\n");
+    some(machine, 7_000);
+    assert_eq!(look(), [Some(1_000_000), Some(2_000)]);
+    made.write(machine, "plenty\n");
+    assert_eq!(look(), [None, Some(2_000)]);
 }
 
 /// Goal: what runs, grows, comes and goes is seen in the next look, whether files stay open or not.

@@ -11,7 +11,7 @@ use super::tools::Tools;
 use crate::load;
 use crate::procfs::stat::{self, Stat};
 
-/// A thread that was looked at, and the file with its CPU time.
+/// A thread that was looked at, and the file with its times.
 #[derive(Debug)]
 struct Thread {
     tid: u32,
@@ -23,6 +23,7 @@ struct Thread {
 struct Seen {
     cpu: CpuId,
     cpu_time_ns: u64,
+    waited_ns: u64,
     cpus: Arc<Cpumask>,
 }
 
@@ -34,8 +35,8 @@ impl Threads {
     /// As the last look found them.
     pub fn glances(&self) -> Vec<ThreadGlance> {
         let glance = |thread: &Thread| {
-            let Seen { cpu, cpu_time_ns, cpus } = thread.seen.clone()?;
-            Some(ThreadGlance { tid: thread.tid, cpu, cpu_time_ns, cpus })
+            let Seen { cpu, cpu_time_ns, waited_ns, cpus } = thread.seen.clone()?;
+            Some(ThreadGlance { tid: thread.tid, cpu, cpu_time_ns, waited_ns, cpus })
         };
         self.0.iter().filter_map(glance).collect()
     }
@@ -88,7 +89,7 @@ impl Thread {
     fn look(&mut self, pid: Pid, process: &Stat, tools: &mut Tools) -> io::Result<bool> {
         let counted = tools.has_schedstat.then(|| self.counted_ns(pid, tools)).transpose()?;
         let before = self.seen.as_ref();
-        let ran = before.is_none_or(|seen| counted != Some(seen.cpu_time_ns));
+        let ran = before.is_none_or(|seen| counted != Some((seen.cpu_time_ns, seen.waited_ns)));
         if !ran && !tools.is_due(self.tid) {
             return Ok(false);
         }
@@ -99,14 +100,16 @@ impl Thread {
                 (own.cpu, own.cpu_time_ticks)
             }
         };
-        let cpu_time_ns = counted.unwrap_or_else(|| ticks.saturating_mul(load::ns_per_tick()));
+        let (cpu_time_ns, waited_ns) =
+            counted.unwrap_or_else(|| (ticks.saturating_mul(load::ns_per_tick()), 0));
         let cpus = tools.cpus(self.tid)?;
         let moved = before.is_some_and(|seen| seen.cpus != cpus);
-        self.seen = Some(Seen { cpu, cpu_time_ns, cpus });
+        self.seen = Some(Seen { cpu, cpu_time_ns, waited_ns, cpus });
         Ok(moved)
     }
 
-    fn counted_ns(&mut self, pid: Pid, tools: &mut Tools) -> io::Result<u64> {
+    /// CPU time, and time in which it waited for one: both stand in the same file.
+    fn counted_ns(&mut self, pid: Pid, tools: &mut Tools) -> io::Result<(u64, u64)> {
         let (root, tid) = (&tools.root, self.tid);
         let path = || root.join(format!("proc/{pid}/task/{tid}/schedstat"));
         let bytes = self.schedstat.read(path, &tools.shelf, &mut tools.buffer)?;

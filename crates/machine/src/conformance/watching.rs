@@ -28,10 +28,13 @@ pub struct Stage<'a> {
 pub type Body = fn(&Stage<'_>);
 
 /// Every such body, by name. Each leaves the process and its affinity as they were.
-pub const ALL: [(&str, Body); 9] = [
+pub const ALL: [(&str, Body); 12] = [
     ("a_look_shows_the_process", a_look_shows_the_process),
     ("only_what_is_wanted_is_shown", only_what_is_wanted_is_shown),
     ("run_time_grows", run_time_grows),
+    ("waits_never_shrink", waits_never_shrink),
+    ("traffic_never_shrinks", traffic_never_shrinks),
+    ("stalls_never_shrink", stalls_never_shrink),
     ("looks_go_on_for_long", looks_go_on_for_long),
     ("a_nudge_brings_a_thread_over", a_nudge_brings_a_thread_over),
     ("a_nudge_to_nowhere_changes_nothing", a_nudge_to_nowhere_changes_nothing),
@@ -150,6 +153,72 @@ fn run_time_grows(stage: &Stage<'_>) {
             && thread.cpu_time_ns > before.cpu_time_ns
             && process.cpu_time_ns > first.processes[0].cpu_time_ns
     });
+}
+
+/// A thread's time without a CPU does not shrink, and with that on one grows by no more than the
+/// time since a look before, but for waits that were under way then.
+fn waits_never_shrink(stage: &Stage<'_>) {
+    let mut watch = stage.watch(&stage.named());
+    let first = glance(&mut *watch);
+    let before = stage.busy(&first.processes[0]);
+    let mut last = before.clone();
+    stage.until("the thread has worked", || {
+        let now = glance(&mut *watch);
+        let thread = stage.busy(&now.processes[0]);
+        assert!(thread.waited_ns >= last.waited_ns, "{last:?} {thread:?}");
+        last = thread;
+        last.cpu_time_ns > before.cpu_time_ns
+    });
+    let had_ns = last.cpu_time_ns - before.cpu_time_ns + last.waited_ns - before.waited_ns;
+    let elapsed_ns = stage.machine.now_ns() - first.at_ns;
+    // A turn and a wait may have been under way at the first look.
+    assert!(had_ns <= elapsed_ns + 1_000_000_000, "{had_ns} of {elapsed_ns} ns");
+}
+
+/// What the memory of a node carried does not shrink, and where both are told it is no more than
+/// what it can in the time.
+fn traffic_never_shrinks(stage: &Stage<'_>) {
+    let mut watch = stage.watch(&stage.named());
+    let first = glance(&mut *watch);
+    let mut last = first.clone();
+    for _ in 0..10 {
+        stage.machine.sleep_ns(PAUSE_NS);
+        let now = glance(&mut *watch);
+        for (id, node) in &now.nodes {
+            let before = last.nodes.get(id).and_then(|node| node.carried_bytes);
+            assert!(before <= node.carried_bytes || node.carried_bytes.is_none(), "{id}: {now:?}");
+        }
+        last = now;
+    }
+    let elapsed_ns = u128::from(last.at_ns - first.at_ns + PAUSE_NS);
+    for (id, node) in &last.nodes {
+        let before = first.nodes.get(id).and_then(|node| node.carried_bytes);
+        if let (Some(before), Some(now), Some(most)) =
+            (before, node.carried_bytes, node.bandwidth_bytes_per_s)
+        {
+            let fits = u128::from(most) * elapsed_ns / 1_000_000_000;
+            assert!(u128::from(now - before) <= fits, "{id}: {now} - {before} of {fits} bytes");
+        }
+    }
+}
+
+/// The time that tasks stood still for want of memory is told always or never; it does not shrink,
+/// and between two looks grows by no more than the time between the first and a third.
+fn stalls_never_shrink(stage: &Stage<'_>) {
+    let mut watch = stage.watch(&stage.named());
+    let looks: Vec<Glance> = (0..10)
+        .map(|_| {
+            stage.machine.sleep_ns(PAUSE_NS);
+            glance(&mut *watch)
+        })
+        .collect();
+    let told: Vec<u64> = looks.iter().filter_map(|look| look.stalled_ns).collect();
+    assert!(told.is_empty() || told.len() == looks.len(), "{told:?}");
+    assert!(told.is_sorted(), "{told:?}");
+    // The kernel adds to its sums late, by up to 2 s.
+    let elapsed_ns = stage.machine.now_ns() - looks[0].at_ns + 2_000_000_000;
+    let grown = told.last().zip(told.first()).map_or(0, |(last, first)| last - first);
+    assert!(grown <= elapsed_ns, "{grown} of {elapsed_ns} ns");
 }
 
 /// The hundredth look is as good as the first.

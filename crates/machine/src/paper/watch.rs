@@ -24,6 +24,57 @@ pub struct PaperThread {
     pub ran_ns: u64,
     /// How many of 1000 nanoseconds it runs while time passes.
     pub busy_milli: u64,
+    /// For how long it waited for a CPU, in nanoseconds.
+    pub waited_ns: u64,
+    /// For how many of 1000 nanoseconds it waits while time passes.
+    pub waits_milli: u64,
+}
+
+impl PaperThread {
+    /// One that has just begun on a CPU and may run on these, for so many of 1000 nanoseconds.
+    pub fn new(cpu: CpuId, cpus: Cpumask, busy_milli: u64) -> Self {
+        Self { cpu, cpus, ran_ns: 0, busy_milli, waited_ns: 0, waits_milli: 0 }
+    }
+}
+
+/// What a machine on paper goes through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Weather {
+    /// For how long some task stood still for want of memory, in nanoseconds; `None` if nobody
+    /// counts.
+    pub stalled_ns: Option<u64>,
+    /// For how many of 1000 nanoseconds some task stands still while time passes.
+    pub stalls_milli: u64,
+    /// Pages that were meant for each node and came from elsewhere.
+    pub foreign: BTreeMap<NodeId, u64>,
+    /// Bytes that the memory of nodes carries in a second, and what it can; nobody counts those of
+    /// others.
+    pub traffic: BTreeMap<NodeId, [u64; 2]>,
+    /// Bytes that it carried.
+    pub carried: BTreeMap<NodeId, u64>,
+}
+
+impl Weather {
+    pub(super) fn pass(&mut self, ns: u64) {
+        if let Some(stalled_ns) = &mut self.stalled_ns {
+            *stalled_ns += ns * self.stalls_milli / 1000;
+        }
+        for (&node, &[bytes_per_s, _]) in &self.traffic {
+            let bytes = u128::from(bytes_per_s) * u128::from(ns) / 1_000_000_000;
+            *self.carried.entry(node).or_default() += bytes as u64;
+        }
+    }
+
+    fn node(&self, node: NodeId, room: Room, pages: u64) -> NodeGlance {
+        let traffic = self.traffic.get(&node);
+        NodeGlance {
+            room,
+            pages,
+            foreign_pages: self.foreign.get(&node).copied().unwrap_or(0),
+            carried_bytes: traffic.map(|_| self.carried.get(&node).copied().unwrap_or(0)),
+            bandwidth_bytes_per_s: traffic.map(|&[_, most]| most),
+        }
+    }
 }
 
 impl Sheet {
@@ -38,6 +89,7 @@ impl Sheet {
         }
         for thread in self.threads.values_mut() {
             thread.ran_ns += ns * thread.busy_milli / 1000;
+            thread.waited_ns += ns * thread.waits_milli / 1000;
         }
     }
 
@@ -68,6 +120,7 @@ impl Sheet {
             tid,
             cpu: thread.cpu,
             cpu_time_ns: thread.ran_ns,
+            waited_ns: thread.waited_ns,
             cpus: Arc::new(thread.cpus.clone()),
         };
         let forbidden: Nodemask = self.forbidden.iter().copied().collect();
@@ -89,6 +142,7 @@ struct PaperWatch {
     sheets: Arc<Sheets>,
     clock_ns: Arc<Mutex<u64>>,
     offline: Arc<Mutex<BTreeSet<NodeId>>>,
+    weather: Arc<Mutex<Weather>>,
     topology: Result<Topology>,
     wanted: Wanted,
 }
@@ -123,6 +177,11 @@ impl Paper {
         *lock(&self.rivals) = rivals;
     }
 
+    /// Changes what the machine goes through from now on.
+    pub fn set_weather(&self, change: impl FnOnce(&mut Weather)) {
+        change(&mut lock(&self.weather));
+    }
+
     /// Sets the clock, backwards too.
     pub fn set_clock_ns(&self, ns: u64) {
         *lock(&self.clock_ns) = ns;
@@ -133,6 +192,7 @@ impl Paper {
             sheets: Arc::clone(&self.sheets),
             clock_ns: Arc::clone(&self.clock_ns),
             offline: Arc::clone(&self.offline),
+            weather: Arc::clone(&self.weather),
             topology: self.topology(),
             wanted: wanted.clone(),
         })
@@ -155,7 +215,7 @@ impl PaperWatch {
         for (&id, node) in &topology.nodes {
             let pages = node.memory_bytes.unwrap_or(0) / PAGE_BYTES;
             let room = Room { free_pages: pages, cold_pages: 0 };
-            nodes.insert(id, NodeGlance { room, pages, foreign_pages: 0 });
+            nodes.insert(id, lock(&self.weather).node(id, room, pages));
         }
         for sheet in lock(&self.sheets).values() {
             for (id, &free_pages) in &lock(sheet).free {
@@ -188,7 +248,8 @@ impl Watch for PaperWatch {
                 None => processes.push(sheet.glance(pid, &ids)),
             }
         }
-        Ok(Glance { at_ns: *lock(&self.clock_ns), processes, denied, nodes })
+        let stalled_ns = lock(&self.weather).stalled_ns;
+        Ok(Glance { at_ns: *lock(&self.clock_ns), processes, denied, nodes, stalled_ns })
     }
 }
 
@@ -210,7 +271,8 @@ mod tests {
     /// Two pages on node 0, and a thread that always runs, on CPU 0 of four.
     fn machine() -> (Paper, Arc<dyn Process>) {
         let paper = Paper::shaped(true, "2n 2c 1t 4GiB");
-        let thread = PaperThread { cpu: CpuId(0), cpus: cpus("0-3"), ran_ns: 0, busy_milli: 500 };
+        let (cpu, cpus) = (CpuId(0), cpus("0-3"));
+        let thread = PaperThread::new(cpu, cpus, 500);
         let sheet = Sheet {
             name: "worker".to_owned(),
             threads: [(7, thread)].into(),

@@ -46,6 +46,7 @@ pub fn strewn(size: Size) -> Snapshot {
         at_ns: 0,
         page_bytes: PAGE_BYTES,
         nodes: ids().map(|id| (id, node)).collect(),
+        stalled_ppm: None,
         distances: Some(Distances::from_rule(ids(), square)),
         reaches: vec![Reach(ids().map(|id| (id, cpus)).collect())],
         entities: (0..entities).map(|number| entity(number, size, pages)).collect(),

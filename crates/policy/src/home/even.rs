@@ -147,6 +147,21 @@ impl Evener<'_, '_> {
         moved
     }
 
+    /// Lets memory that is interleaved come back to these nodes, whose controllers have been enough
+    /// for it for long enough: where there is room, and as far as that pays.
+    pub(super) fn close_up(&mut self, eased: &[Place]) -> Vec<(usize, Reason)> {
+        let mut moved = Vec::new();
+        for index in (0..self.views.len()).filter(|&index| self.free[index]) {
+            let Some(Seat::Interleave { threads, .. }) = self.seats[index] else { continue };
+            let fits = self.prices.away(&self.views[index], threads) <= self.room(threads);
+            if eased.contains(&threads) && fits && self.pays(index, threads) {
+                self.seats[index] = Some(Seat::One(threads));
+                moved.push((index, Reason::Eased));
+            }
+        }
+        moved
+    }
+
     /// On which nodes an entity's memory gets more bandwidth than on its home, if it makes most of
     /// the load there and the move pays. With a part of it on each of k nodes it waits for a k-th
     /// of the traffic; half of that is taken to be gained, as the rest is farther away.
@@ -156,9 +171,10 @@ impl Evener<'_, '_> {
         let store = ground.store(place)?;
         let has_time = |other: Place| {
             let state = ground.state(other);
-            let may = view.entity.may_hold.contains(ground.id(other)) && !state.pressed;
+            let may = view.entity.may_hold.contains(ground.id(other));
+            let may = may && !self.prices.is_short(other);
             let traffic_max = rules.traffic_ppm_max / 2;
-            may && state.pages > 0 && state.traffic_ppm.is_some_and(|ppm| ppm < traffic_max)
+            may && state.pages > 0 && ground.traffic(other).is_some_and(|ppm| ppm < traffic_max)
         };
         let wider = |&other: &Place| other == store || !ground.is_tier(other) && has_time(other);
         let memory: Vec<Place> = ground.places().filter(wider).collect();

@@ -19,6 +19,7 @@ pub(super) struct Ground {
     states: Vec<NodeState>,
     far: Vec<Vec<u64>>,
     stores: Vec<Option<Place>>,
+    stalled_ppm: Option<u32>,
     reach_cpus: Vec<Vec<u32>>,
 }
 
@@ -35,7 +36,8 @@ impl Ground {
         let far = ids.iter().map(row).collect();
         let cpus = |reach: &Reach| ids.iter().map(|&id| reach.cpus(id)).collect();
         let reach_cpus = snapshot.reaches.iter().map(cpus).collect();
-        let mut ground = Self { ids, states, far, stores: Vec::new(), reach_cpus };
+        let stalled_ppm = snapshot.stalled_ppm;
+        let mut ground = Self { ids, states, far, stores: Vec::new(), stalled_ppm, reach_cpus };
         ground.stores = ground.places().map(|place| ground.nearest_memory(place)).collect();
         ground
     }
@@ -69,6 +71,16 @@ impl Ground {
 
     pub(super) fn state(&self, place: Place) -> &NodeState {
         &self.states[place]
+    }
+
+    /// What part of what a node's memory controller can deliver was asked of it, if that is known.
+    pub(super) fn traffic(&self, place: Place) -> Option<u32> {
+        self.states[place].traffic_ppm
+    }
+
+    /// In what part of the time some task stood still for want of memory.
+    pub(super) fn stalled_ppm(&self) -> Option<u32> {
+        self.stalled_ppm
     }
 
     /// All that a node's CPUs can do, in millionths of a CPU.

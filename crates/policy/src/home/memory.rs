@@ -139,9 +139,11 @@ impl Hauler<'_> {
             Reason::ThreadsOnly
         } else if paying.is_empty() {
             Reason::DoesNotPay
+        } else if rules.forbid_moves(self.prices.ground.stalled_ppm()) {
+            Reason::Stalled
         } else if let Some(objection) = objection {
             objection
-        } else if paying.iter().all(|load| self.prices.ground.state(load.way.to).pressed) {
+        } else if paying.iter().all(|load| self.prices.is_short(load.way.to)) {
             Reason::Pressed
         } else {
             Reason::Pays
@@ -161,8 +163,8 @@ impl Hauler<'_> {
         let ground = self.prices.ground;
         let pages = load.pages.min(rooms[load.way.to]);
         let part = load.part(pages, self.prices);
-        let pressed = ground.state(load.way.to).pressed;
-        if pressed || pages < load.pages.div_ceil(LEAST_PART) || !part.pays() {
+        let is_short = self.prices.is_short(load.way.to);
+        if is_short || pages < load.pages.div_ceil(LEAST_PART) || !part.pays() {
             return None;
         }
         rooms[load.way.to] -= pages;

@@ -53,6 +53,7 @@ pub struct Homes {
     busy: Patience,
     short: Patience,
     choked: Patience,
+    eased: Patience,
 }
 
 impl Homes {
@@ -95,7 +96,7 @@ impl Homes {
     /// Whether a node has more than it may, and homes may yet be moved off it.
     fn is_restless(&self, rules: &Rules) -> bool {
         let waits = self.kept.values().any(|kept| kept.moves.waits());
-        [&self.busy, &self.short, &self.choked]
+        [&self.busy, &self.short, &self.choked, &self.eased]
             .iter()
             .any(|nodes| nodes.is_waiting(rules.patience_ns) || nodes.is_running() && waits)
     }

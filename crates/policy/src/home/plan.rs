@@ -138,6 +138,9 @@ pub struct Numbers {
     pub pages_planned: u64,
     /// Base pages that its home can take.
     pub room_pages: u64,
+    /// In what part of the time some task on the machine stood still for want of memory, where that
+    /// is known.
+    pub stalled_ppm: Option<u32>,
     /// What moving `pages_away` would save within the horizon, in nanoseconds.
     pub gain_ns: u64,
     /// What it would cost, in nanoseconds.

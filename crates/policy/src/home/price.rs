@@ -51,9 +51,13 @@ impl Prices<'_> {
         let longer_ppm = pages_farther * WHOLE_PPM / (DISTANCE_LOCAL * all);
         let ran_ppm = u128::from(load_ppm) * u128::from(view.ran_ppm) / WHOLE_PPM;
         let run_ns = u128::from(self.rules.horizon_ns) * ran_ppm / WHOLE_PPM;
-        let part_ppm = view.entity.memory_ppm.unwrap_or(self.rules.memory_ppm);
-        let waits_ns = run_ns * u128::from(part_ppm) / WHOLE_PPM;
+        let waits_ns = run_ns * u128::from(self.rules.memory_ppm) / WHOLE_PPM;
         narrow(waits_ns.saturating_mul(longer_ppm) / WHOLE_PPM)
+    }
+
+    /// Whether a node is short of memory.
+    pub(super) fn is_short(&self, place: Place) -> bool {
+        self.ground.state(place).is_short(self.rules)
     }
 
     /// What it costs to move pages, in nanoseconds.

@@ -83,6 +83,8 @@ reasons! {
     Displaced = "displaced", "its old home went offline, or it may no longer use it";
     /// Its memory is put on several nodes because one controller delivers all it can.
     Bottleneck = "bottleneck", "the memory controller of its node delivers all that it can";
+    /// Its memory comes back from several nodes because one controller is enough again.
+    Eased = "eased", "one memory controller is enough for it again; its memory comes home";
 
     // Why threads that are away stay there.
 
@@ -103,6 +105,8 @@ reasons! {
     NoRoom = "no-room", "its home has no room; free memory there";
     /// Its home is short of memory.
     Pressed = "pressed", "memory is short on its home; it moves when that has ended";
+    /// Tasks stand still for want of memory, wherever.
+    Stalled = "stalled", "tasks stand still for want of memory; it moves when that has ended";
     /// Moves before this one were for nothing, or it was moved a moment ago.
     Waits = "waits", "the last move brought little; the next one waits";
     /// Moves are for nothing.

@@ -115,12 +115,10 @@ impl<'a> Round<'a> {
         let busy = homes.busy.pass(ns, ground, enough_ns, is_busy);
         let beyond = |place: Place| ground.store(place).map_or(0, |s| books.pages_beyond(s));
         let short = homes.short.pass(ns, ground, enough_ns, |place| beyond(place) > 0);
-        let traffic = |place: Place| {
-            let store = ground.store(place);
-            store.and_then(|store| ground.state(store).traffic_ppm).unwrap_or(0)
-        };
-        let is_choked = |place: Place| traffic(place) >= rules.traffic_ppm_max;
+        let traffic = |place: Place| ground.store(place).and_then(|store| ground.traffic(store));
+        let is_choked = |place| traffic(place).is_some_and(|ppm| ppm >= rules.traffic_ppm_max);
         let choked = homes.choked.pass(ns, ground, enough_ns, is_choked);
+        let eased = homes.eased.pass(ns, ground, enough_ns, |place| self.is_eased(place));
         let waits = |view: &View| homes.kept.get(&view.id()).is_none_or(|kept| kept.moves.waits());
         let free: Vec<bool> = self.views.iter().map(|view| !waits(view)).collect();
         let mut evener = even::Evener {
@@ -134,7 +132,25 @@ impl<'a> Round<'a> {
         let mut moved = evener.relieve(&busy);
         moved.extend(evener.make_room(&short));
         moved.extend(evener.open_up(&choked));
+        moved.extend(evener.close_up(&eased));
         moved
+    }
+
+    /// Whether memory is interleaved for this node's controller that could do it alone: all that
+    /// the controllers deliver now would be less than half of what makes one a bottleneck. So what
+    /// is interleaved for its traffic is not eased by being so.
+    fn is_eased(&self, place: Place) -> bool {
+        let Prices { ground, rules } = self.prices;
+        let all = |memory: &[Place]| -> Option<u64> {
+            memory.iter().map(|&store| ground.traffic(store).map(u64::from)).sum()
+        };
+        let few = |ppm: u64| 2 * ppm < u64::from(rules.traffic_ppm_max);
+        self.seats.iter().flatten().any(|seat| match seat {
+            Seat::Interleave { threads, memory } if *threads == place => {
+                all(memory).is_some_and(few)
+            }
+            _ => false,
+        })
     }
 
     /// Notes the new home of an entity, if it is another.

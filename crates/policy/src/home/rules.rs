@@ -19,7 +19,7 @@ pub struct Rules {
     pub page_ns: u64,
     /// What a call that moves pages costs before the first one, in nanoseconds.
     pub call_ns: u64,
-    /// What part of its run time a thread waits for memory that is near, where nobody measured it.
+    /// What part of its run time a thread waits for memory that is near: nobody measures it.
     pub memory_ppm: u32,
     /// How long a node must be busier than it may be before homes are moved from it.
     pub patience_ns: u64,
@@ -31,6 +31,13 @@ pub struct Rules {
     pub memory_tries_max: u32,
     /// What part of a node's memory stays free beside what the kernel keeps.
     pub margin_ppm: u32,
+    /// A node that can take less than this part of its memory is short of it.
+    pub short_ppm: u32,
+    /// So is one for which more than this part of its memory had to come from elsewhere since the
+    /// snapshot before.
+    pub foreign_ppm_max: u32,
+    /// No memory is moved while tasks stand still for want of it for more of the time than this.
+    pub stalled_ppm_max: u32,
     /// A memory controller that delivers so much of what it can is a bottleneck.
     pub traffic_ppm_max: u32,
     /// Whether memory is moved at all; else only threads are.
@@ -53,8 +60,18 @@ impl Default for Rules {
             memory_wait_ns: 2_000_000_000,
             memory_tries_max: 5,
             margin_ppm: 20_000,
+            short_ppm: 10_000,
+            foreign_ppm_max: 1_000,
+            stalled_ppm_max: 100_000,
             traffic_ppm_max: 900_000,
             move_memory: true,
         }
+    }
+}
+
+impl Rules {
+    /// Whether memory is so short on the machine that none is moved now.
+    pub fn forbid_moves(&self, stalled_ppm: Option<u32>) -> bool {
+        stalled_ppm.is_some_and(|ppm| ppm > self.stalled_ppm_max)
     }
 }

@@ -6,6 +6,8 @@ use nodeward_model::topology::Distances;
 use nodeward_model::{NodeId, Nodemask};
 use serde::{Deserialize, Serialize};
 
+use super::rules::Rules;
+
 /// What gets a home: a process now, a group of threads and ranges later. The number is the
 /// engine's; the same one must not come back for another process.
 #[derive(
@@ -24,6 +26,8 @@ pub struct Snapshot {
     pub page_bytes: u64,
     /// The nodes that are online.
     pub nodes: BTreeMap<NodeId, NodeState>,
+    /// In what part of the time some task stood still for want of memory, where that is known.
+    pub stalled_ppm: Option<u32>,
     /// How far they are from each other; without it every other node is at distance 20.
     pub distances: Option<Distances>,
     /// The affinities that threads have, each once; threads name them by their position.
@@ -43,10 +47,18 @@ pub struct NodeState {
     pub room_pages: u64,
     /// Pages that were meant for it and came from elsewhere, since the snapshot before.
     pub foreign_pages: u64,
-    /// Whether memory is short there: nothing is moved to it.
-    pub pressed: bool,
     /// What part of what its memory controller can deliver was asked of it, where that is known.
     pub traffic_ppm: Option<u32>,
+}
+
+impl NodeState {
+    /// Whether memory is short there, so that nothing is moved to it: next to nothing is free, or
+    /// what was meant for it spills to other nodes.
+    pub fn is_short(&self, rules: &Rules) -> bool {
+        let part = |ppm: u32| u128::from(self.pages) * u128::from(ppm) / 1_000_000;
+        u128::from(self.room_pages) < part(rules.short_ppm)
+            || u128::from(self.foreign_pages) > part(rules.foreign_ppm_max)
+    }
 }
 
 /// How many CPUs of each node a thread may run on: its affinity within its cpuset. Nodes without
@@ -80,9 +92,6 @@ pub struct Entity {
     /// Where the pages are that are in use all the time, where that is known. Only these are
     /// moved then: the others gain nothing.
     pub active_pages: Option<BTreeMap<NodeId, u64>>,
-    /// What part of its run time its threads wait for memory that is near, where that was
-    /// measured.
-    pub memory_ppm: Option<u32>,
     /// The nodes that it may have memory of.
     pub may_hold: Nodemask,
     /// Why it must be left alone.

@@ -71,6 +71,7 @@ impl Teller<'_> {
             pages_away: haul.away,
             pages_planned: haul.planned,
             room_pages: haul.room,
+            stalled_ppm: self.prices.ground.stalled_ppm(),
             gain_ns: haul.gain_ns,
             cost_ns: haul.cost_ns,
             threads_away: gathering.away,

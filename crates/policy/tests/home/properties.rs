@@ -204,7 +204,6 @@ proptest! {
             threads: vec![thread, Thread { tid: 2, ..thread }],
             pages: [0, 1, 3].map(|node| (NodeId(node), pages)).into(),
             may_hold: (0..4).map(NodeId).collect(),
-            memory_ppm: Some(load_ppm),
             ..Entity::default()
         };
         let state =
@@ -223,5 +222,91 @@ proptest! {
             prop_assert_eq!(homes.decide(&snapshot, &Rules::default()).decisions.len(), 3);
             prop_assert_eq!(homes.decide(&Snapshot::default(), &Rules::default()).homes.len(), 0);
         }
+    }
+}
+
+/// What two controllers deliver of what an entity asks of them, in ppm of one, beside what others
+/// ask: at home or half and half.
+fn delivered(home: &Home, asked: u32, others: [u32; 2]) -> [u32; 2] {
+    let of_it = match home {
+        Home::Interleave { .. } => [asked / 2, asked / 2],
+        _ => [asked, 0],
+    };
+    [0, 1].map(|node| (of_it[node] + others[node]).min(1_000_000))
+}
+
+/// Seconds at which the home of the only process changed, with traffic as it is told for each
+/// second, by the home that it has.
+fn changes(seconds: u64, mut traffic: impl FnMut(u64, &Home) -> [u32; 2]) -> Vec<u64> {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    let id = world.start(CPU, &[0, 0, 0, 0], &[80_000, 0]);
+    let (mut homes, mut home) = (Homes::default(), on(0));
+    let mut changes = Vec::new();
+    for second in 0..seconds {
+        world.at_ns = second * SECOND;
+        let mut snapshot = world.snapshot();
+        for (node, ppm) in (0..).map(NodeId).zip(traffic(second, &home)) {
+            snapshot.nodes.get_mut(&node).unwrap().traffic_ppm = Some(ppm);
+        }
+        let plan = homes.decide(&snapshot, &Rules::default());
+        check(&snapshot, &plan);
+        if plan.homes[&id] != home {
+            home = plan.homes[&id].clone();
+            changes.push(second);
+        }
+        let halves = matches!(home, Home::Interleave { .. });
+        if !plan.moves.is_empty() {
+            world.processes[0].pages = if halves { vec![40_000; 2] } else { vec![80_000, 0] };
+            world.processes[0].measured_ns += 1;
+        }
+    }
+    changes
+}
+
+/// Goal: traffic that goes as soon as memory is interleaved and comes as soon as it is back, for
+/// ever, moves it ever more rarely: 10 s after the first time, then 20 s, 40 s and so on. With a
+/// first one that waits for 5 s that is 10 * (2^n - 1) < 20,000 for 10 more.
+#[test]
+fn traffic_cannot_play_ping_pong() {
+    let spiteful = |_, home: &Home| match home {
+        Home::Interleave { .. } => [0, 0],
+        _ => [1_000_000, 0],
+    };
+    let changes = changes(20_000, spiteful);
+    assert!(changes.len() <= 12, "{changes:?}");
+    let waits: Vec<u64> = changes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits.is_sorted(), "{waits:?}");
+}
+
+proptest! {
+    /// Goal: whatever is asked of controllers, as long as it stays so a home becomes interleaved
+    /// once or comes back once, and then stays.
+    #[test]
+    fn steady_traffic_moves_a_home_once(
+        before in 0_u32..2_000_000,
+        asked in 0_u32..2_000_000,
+        others in [0_u32..1_000_000, 0_u32..1_000_000],
+    ) {
+        let changes = changes(400, |second, home| {
+            delivered(home, if second < 100 { before } else { asked }, others)
+        });
+        let (early, late): (Vec<u64>, Vec<u64>) = changes.iter().partition(|&&at| at < 100);
+        prop_assert!(early.len() <= 1 && late.len() <= 1, "{:?}", changes);
+    }
+
+    /// Goal: traffic that comes and goes by chance moves a home for each step of back-off at most:
+    /// one that is forgiven takes 80 s of calm or more, and the first ones are as many as the waits
+    /// of 10 s, doubled each time, that fit.
+    #[test]
+    fn restless_traffic_moves_a_home_rarely(
+        lasts in proptest::collection::vec((1_u64..60, 0_u32..1_500_000), 20..60),
+    ) {
+        let seconds = lasts.iter().map(|(seconds, _)| seconds).sum::<u64>();
+        let asked: Vec<u32> =
+            lasts.iter().flat_map(|&(seconds, ppm)| vec![ppm; seconds as usize]).collect();
+        let changes =
+            changes(seconds, |second, home| delivered(home, asked[second as usize], [0; 2]));
+        let most = seconds / 80 + u64::from((seconds / 10).max(1).ilog2()) + 2;
+        prop_assert!(changes.len() as u64 <= most, "{} of {}: {:?}", changes.len(), most, changes);
     }
 }

@@ -299,6 +299,59 @@ fn a_choked_controller_gets_help() {
     }
 }
 
+/// Goal: an interleaved home is given up when all its controllers together have long delivered less
+/// than half of what makes one a bottleneck; its memory comes home. Not where that is not known,
+/// where there is no room, or for a process that hardly runs.
+#[test]
+fn interleaved_memory_comes_back_when_the_traffic_is_gone() {
+    let cases = [
+        ([Some(225_000), Some(224_999)], CPU, 1 << 20, true), // 449,999 of 900,000 / 2
+        ([Some(225_000), Some(225_000)], CPU, 1 << 20, false),
+        ([Some(100_000), None], CPU, 1 << 20, false),
+        ([Some(0), Some(0)], CPU, 20_000, false),
+        // 40,000 pages cost 80.1 ms; 0.3 * 4 * 0.5 * 0.6 of 10 s saves 3.6 s, of a 100th 36 ms.
+        ([Some(0), Some(0)], CPU / 100, 1 << 20, false),
+    ];
+    for (traffic, wants, room, expected) in cases {
+        let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+        let id = world.start(CPU, &[0, 0, 0, 0], &[80_000, 0]);
+        let mut homes = Homes::default();
+        let mut round = |world: &mut World, second: u64, traffic: [Option<u32>; 2], room: u64| {
+            world.at_ns = second * SECOND;
+            let mut snapshot = world.snapshot();
+            for (node, ppm) in (0..).map(NodeId).zip(traffic) {
+                snapshot.nodes.get_mut(&node).unwrap().traffic_ppm = ppm;
+            }
+            snapshot.nodes.get_mut(&NodeId(0)).unwrap().room_pages = room;
+            homes.decide(&snapshot, &Rules::default())
+        };
+        let interleaved = (0..20).map(|second| {
+            round(&mut world, second, [Some(950_000), Some(0)], 1 << 20).homes[&id].clone()
+        });
+        let interleaved = interleaved.last().unwrap();
+        assert_eq!(interleaved, Home::Interleave { threads: NodeId(0), memory: mask("0-1") });
+        world.processes[0].pages = vec![40_000, 40_000];
+        world.processes[0].measured_ns += 1;
+        world.processes[0].tasks.iter_mut().for_each(|task| task.wants = wants);
+        // Until the mean of the last loads is that of now.
+        (20..100).for_each(|second| drop(round(&mut world, second, [None; 2], room)));
+        let plans: Vec<_> =
+            (100..130).map(|second| round(&mut world, second, traffic, room)).collect();
+        let last = plans.last().unwrap();
+        assert_eq!(
+            last.homes[&id],
+            if expected { on(0) } else { interleaved.clone() },
+            "{traffic:?}"
+        );
+        let moved: u64 = plans.iter().flat_map(|plan| &plan.moves).map(|one| one.pages_max).sum();
+        assert_eq!(moved, if expected { 40_000 } else { 0 });
+        if expected {
+            assert_eq!(plans[4].homes[&id], interleaved, "for 4 s only");
+            assert_eq!(decision(last, id).reason, Reason::Eased);
+        }
+    }
+}
+
 /// Goal: the largest machine is decided about: everybody at home, nobody crowded, and when that is
 /// carried out nothing is left to do.
 #[test]

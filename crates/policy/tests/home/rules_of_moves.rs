@@ -33,17 +33,12 @@ fn memory_moves_if_that_pays() {
     }
 }
 
-/// Goal: what was measured counts: a process that hardly waits for memory keeps it where it is, and
-/// pages that are seldom used are not moved.
+/// Goal: pages that are known to be seldom used are not moved.
 #[test]
-fn measurements_count() {
+fn active_pages_count() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
     let id = world.start(CPU, &[0], &[10_000, 10_000]);
     let mut snapshot = world.snapshot();
-    snapshot.entities[0].memory_ppm = Some(6_000); // 18 ms of 10 s
-    let plan = Homes::default().decide(&snapshot, &Rules::default());
-    assert_eq!(decision(&plan, id).memory, Some(Reason::DoesNotPay));
-    snapshot.entities[0].memory_ppm = None;
     let active = BTreeMap::from([(NodeId(0), 900), (NodeId(1), 100)]);
     snapshot.entities[0].active_pages = Some(active);
     let plan = Homes::default().decide(&snapshot, &Rules::default());
@@ -55,7 +50,7 @@ fn measurements_count() {
     assert_eq!(decision(&plan, id).memory, Some(Reason::AllHome));
 }
 
-/// Goal: a node is never filled into its margin, a pressed one takes nothing, pages that cannot
+/// Goal: a node is never filled into its margin, one that spills takes nothing, pages that cannot
 /// be moved are not asked for, and settings can forbid all of it.
 #[test]
 fn memory_goes_only_where_there_is_room() {
@@ -80,17 +75,44 @@ fn memory_goes_only_where_there_is_room() {
         });
         assert_eq!(seen, (reason, pages), "{room_pages}: less than a sixteenth is not begun");
     }
-    let pressed = plan_of(&|snapshot, _| {
-        let node = NodeState { pressed: true, ..zero(snapshot) };
-        snapshot.nodes.insert(NodeId(0), node);
-    });
-    assert_eq!(pressed, (Reason::Pressed, 0));
+    // A thousandth of 2^20 pages is 1048; a hundredth, which must be free, 10,485.
+    let cases = [
+        (1 << 19, 1048, Reason::Pays),
+        (1 << 19, 1049, Reason::Pressed),
+        (10_485, 0, Reason::NoRoom),
+        (10_484, 0, Reason::Pressed),
+    ];
+    for (room_pages, foreign_pages, reason) in cases {
+        let (seen, _) = plan_of(&|snapshot, _| {
+            let node = NodeState { room_pages, foreign_pages, ..zero(snapshot) };
+            snapshot.nodes.insert(NodeId(0), node);
+        });
+        assert_eq!(seen, reason, "{room_pages} {foreign_pages}");
+    }
     let fixed = plan_of(&|snapshot, _| {
         snapshot.entities[0].fixed_pages = BTreeMap::from([(NodeId(1), 4000)]);
     });
     assert_eq!(fixed, (Reason::Pays, 6000));
     let threads_only = plan_of(&|_, rules| rules.move_memory = false);
     assert_eq!(threads_only, (Reason::ThreadsOnly, 0));
+}
+
+/// Goal: while tasks stand still for want of memory for more than a tenth of the time no memory is
+/// moved, which is told with the number, and threads go home all the same; then it moves.
+#[test]
+fn no_memory_moves_while_tasks_stall() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    let id = world.start(CPU, &[1], &[12_000, 10_000]);
+    let mut snapshot = world.snapshot();
+    let mut homes = Homes::default();
+    for (stalled_ppm, reason) in [(Some(100_001), Reason::Stalled), (Some(100_000), Reason::Pays)] {
+        snapshot.stalled_ppm = stalled_ppm;
+        let plan = homes.decide(&snapshot, &Rules::default());
+        let told = decision(&plan, id);
+        assert_eq!((told.memory, told.numbers.stalled_ppm), (Some(reason), stalled_ppm));
+        assert_eq!(plan.moves.is_empty(), reason == Reason::Stalled);
+        assert_eq!(plan.nudges.len(), 1);
+    }
 }
 
 /// Goal: with room for one of two, the one goes that gains more for its cost.

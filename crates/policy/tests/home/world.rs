@@ -156,6 +156,7 @@ impl World {
             at_ns: self.at_ns,
             page_bytes: 4096,
             nodes: ids().map(|id| (id, state(id.0 as usize))).collect(),
+            stalled_ppm: None,
             distances: Some(Distances::from_rule(ids(), rule)),
             reaches: self.reaches.clone(),
             entities: self.processes.iter().enumerate().map(entity).collect(),
@@ -301,7 +302,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) {
     }
     for (node, pages) in arriving {
         assert!(pages <= snapshot.nodes[&node].room_pages, "more than there is room for");
-        assert!(!snapshot.nodes[&node].pressed);
+        assert!(!snapshot.nodes[&node].is_short(&Rules::default()));
     }
     check_decisions(plan);
 }

@@ -53,6 +53,10 @@ struct Note {
     moved_at_ns: u64,
     /// Since when it waits for a CPU after a wake-up.
     woken_at_ns: Option<u64>,
+    /// Since when it is in line.
+    in_line_at_ns: u64,
+    /// For how long it was in line before that.
+    waited_ns: u64,
     /// The CPU that its space is known to have been on with it, and as of when: nobody was taken
     /// out of the space's CPUs since.
     known_on: Option<(u32, u32)>,
@@ -164,6 +168,7 @@ impl World {
         entry.state = State::Ready;
         let (place, home) = ((!entry.urgent, entry.vruntime_ns, task), entry.home);
         self.cpus[cpu].line.insert(place);
+        self.sched.note(task).in_line_at_ns = self.now_ns;
         let at = self.sched.place[cpu];
         let load = &mut self.sched.nodes[self.layout.node_of(cpu)];
         load.waiting += 1;
@@ -176,6 +181,8 @@ impl World {
     /// Takes a task out of the line of a CPU.
     fn take_from_line(&mut self, place: &Place, cpu: usize) {
         self.cpus[cpu].line.remove(place);
+        let note = self.sched.note(place.2);
+        note.waited_ns += self.now_ns - note.in_line_at_ns;
         let home = self.tasks[place.2 as usize].home;
         let at = self.sched.place[cpu];
         let load = &mut self.sched.nodes[self.layout.node_of(cpu)];
@@ -303,6 +310,11 @@ impl World {
         if let Some(since) = self.sched.note(task).woken_at_ns.take() {
             self.latencies.woke(self.now_ns - since);
         }
+    }
+
+    /// For how long a task has been in line, as far as its waits have ended: as Linux counts it.
+    pub(crate) fn waited_ns(&self, task: TaskId) -> u64 {
+        self.sched.notes.get(task as usize).map_or(0, |note| note.waited_ns)
     }
 
     /// Notes that a space is on a CPU with a task. A task mostly comes back to where it was.

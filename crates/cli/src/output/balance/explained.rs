@@ -52,6 +52,10 @@ fn decided(row: &ProcessRow, report: &RoundReport, settings: &BalanceSettings) -
     if row.home.is_some() {
         lines.push(("", away(row, settings, &bytes)));
     }
+    if let (Some(Reason::Stalled), Some(ppm)) = (row.memory_reason, numbers.stalled_ppm) {
+        let words = format!("some task wanted memory for {} % of the time", ppm / 10_000);
+        lines.push(("stalls", words));
+    }
     if numbers.wait_ns > 0 {
         lines.push(("waits", format!("{} before it is moved again", show_ns(numbers.wait_ns))));
     }

@@ -87,6 +87,9 @@ fn about_memory(row: &ProcessRow, report: &RoundReport) -> Option<String> {
     let numbers = &row.numbers;
     let bytes = |pages: u64| show_bytes(pages * report.page_bytes);
     let gain = match numbers.gain_ns {
+        _ if reason == Reason::Stalled => {
+            format!(", {} % of the time", numbers.stalled_ppm.unwrap_or(0) / 10_000)
+        }
         0 => String::new(),
         gain => format!(", saves {} and costs {}", show_ns(gain), show_ns(numbers.cost_ns)),
     };

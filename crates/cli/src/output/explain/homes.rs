@@ -147,6 +147,12 @@ fn new_home(reason: Reason) -> Option<Words> {
             "remote memory that comes is better than memory near by that does not",
             "nothing, or run fewer such programs on that node",
         ),
+        Reason::Eased => (
+            "its memory comes home from several nodes, as one memory controller is enough for it \
+             again",
+            "what all of them deliver is less than half of what would make one a bottleneck",
+            NOTHING,
+        ),
         _ => return None,
     })
 }
@@ -195,6 +201,12 @@ fn memory(reason: Reason) -> Option<Words> {
             "memory is short on its home",
             "moves at such a time make it shorter",
             "nothing; it goes on when that has ended",
+        ),
+        Reason::Stalled => (
+            "tasks stand still for want of memory for more than a tenth of the time \
+             (/proc/pressure/memory)",
+            "a move takes memory before it gives any back, and whoever waits would wait longer",
+            "nothing; it goes on when that has ended (nodeward explain PID tells how much it is)",
         ),
         Reason::Waits => (
             "the last move brought little, or was a moment ago, and the next one waits",

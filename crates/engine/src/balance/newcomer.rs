@@ -1,0 +1,79 @@
+//! The home of a program that is about to start: the balancer's rule, for one process more than
+//! there are.
+
+use nodeward_machine::{Machine, Result};
+use nodeward_model::{Cpumask, NodeId, Nodemask, Pid, Wanted};
+use nodeward_policy::home::{Entity, EntityId, Homes, Rules, Snapshot, Thread};
+
+use super::ground::Ground;
+use super::observe::{Bars, snapshot};
+use super::roster::{Member, Roster};
+
+/// How long loads are watched, in nanoseconds.
+const WINDOW_NS: u64 = 100_000_000;
+/// All that a program can use that has one thread, in millionths of a CPU.
+const ONE_CPU_PPM: u32 = 1_000_000;
+
+/// Who wants a home.
+#[derive(Clone, Copy, Debug)]
+pub struct Newcomer<'a> {
+    /// The pid that it will have; what has it now is left out.
+    pub pid: Pid,
+    /// Where it would start by itself.
+    pub node: Option<NodeId>,
+    /// Where it may run.
+    pub usable: &'a Cpumask,
+}
+
+/// The node where a process with one busy thread would be at home; `None` if no node has CPUs and
+/// memory that it may use. Takes a tenth of a second.
+///
+/// # Errors
+/// If processes cannot be watched.
+pub fn home_of_newcomer(machine: &dyn Machine, newcomer: &Newcomer<'_>) -> Result<Option<NodeId>> {
+    let mut watch = machine.watch(&Wanted::default())?;
+    let (mut roster, mut ground) = (Roster::default(), Ground::default());
+    for pause_ns in [0, WINDOW_NS] {
+        machine.sleep_ns(pause_ns);
+        let glance = watch.glance()?;
+        ground.see(machine, &glance)?;
+        roster.see(&glance);
+    }
+    let is_it = |member: &Member| member.now.as_ref().is_some_and(|now| now.pid == newcomer.pid);
+    let may_hold = roster.members().find(|(_, member)| is_it(member));
+    let may_hold = may_hold.and_then(|(_, it)| Some(it.now.as_ref()?.memory_nodes.clone()));
+    let bars = Bars { rival: false, excluded: &[] };
+    let when = (machine.now_ns(), machine.page_bytes());
+    let snapshot = snapshot(when, &ground, &roster, &bars, &is_it);
+    Ok(settle(newcomer, may_hold, &ground, snapshot, EntityId(roster.next())))
+}
+
+/// Decides, with the newcomer among the others. They are at home where they run: where their memory
+/// is was not looked at.
+fn settle(
+    newcomer: &Newcomer<'_>,
+    may_hold: Option<Nodemask>,
+    ground: &Ground,
+    mut snapshot: Snapshot,
+    id: EntityId,
+) -> Option<NodeId> {
+    let may_hold = may_hold.unwrap_or_else(|| snapshot.nodes.keys().copied().collect());
+    let reach = ground.reach(newcomer.usable);
+    let can_be_home = |node: &NodeId| {
+        let has_both = snapshot.nodes.get(node).is_some_and(|it| it.cpus > 0 && it.pages > 0);
+        has_both && may_hold.contains(*node) && reach.cpus(*node) > 0
+    };
+    let fallback = newcomer.node.filter(can_be_home);
+    let fallback = fallback.or_else(|| snapshot.nodes.keys().copied().find(can_be_home));
+    let node = newcomer.node.or(fallback)?;
+    let (tid, reach_at) = (newcomer.pid.number(), snapshot.reaches.len());
+    let thread = Thread { tid, node, load_ppm: ONE_CPU_PPM, wait_ppm: 0, reach: reach_at };
+    snapshot.reaches.push(reach);
+    let rules = Rules::default();
+    let (run_ns, threads) = (rules.run_ns_min, vec![thread]);
+    snapshot.entities.push(Entity { id, run_ns, threads, may_hold, ..Entity::default() });
+    let plan = Homes::default().decide(&snapshot, &rules);
+    let home = plan.homes.get(&id).and_then(|home| home.thread_nodes().first());
+    // A machine with one node leaves nothing to decide.
+    home.or(fallback)
+}

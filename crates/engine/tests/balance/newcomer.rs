@@ -1,0 +1,51 @@
+//! Where a program starts that is one more than there are.
+
+use nodeward_engine::balance::{Newcomer, home_of_newcomer};
+use nodeward_machine::paper::{Paper, Sheet};
+use nodeward_model::NodeId;
+
+use crate::stage::*;
+
+/// The home of pid 7, which starts on node 0, on a machine of so many nodes with 4 CPUs each, where
+/// processes with one busy thread each run on these CPUs.
+fn home(nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
+    home_beside(&Paper::shaped(true, &format!("{nodes}n 4c 1t 1GiB")), nodes, busy, usable)
+}
+
+fn home_beside(paper: &Paper, nodes: u32, busy: &[u32], usable: &str) -> Option<NodeId> {
+    for (&cpu, number) in busy.iter().zip(10..) {
+        paper.start(pid(number), sheet([0, 0], cpu, &format!("0-{}", nodes * 4 - 1)));
+    }
+    let usable = cpus(usable);
+    let us = Newcomer { pid: pid(7), node: Some(NodeId(0)), usable: &usable };
+    home_of_newcomer(paper, &us).unwrap()
+}
+
+/// Goal: a program starts where CPUs are idle; where that is everywhere, it stays.
+#[test]
+fn it_goes_where_there_is_time() {
+    assert_eq!(home(2, &[], "0-7"), Some(NodeId(0)));
+    // Five threads on the four CPUs of node 0, none on node 1.
+    assert_eq!(home(2, &[0, 1, 2, 3, 0], "0-7"), Some(NodeId(1)));
+    assert_eq!(home(2, &[4, 5, 6, 7, 4], "0-7"), Some(NodeId(0)));
+}
+
+/// Goal: an affinity is obeyed, and a machine with one node has its home there.
+#[test]
+fn it_goes_where_it_may() {
+    assert_eq!(home(2, &[0, 1, 2, 3, 0], "0-3"), Some(NodeId(0)));
+    assert_eq!(home(2, &[], "4-7"), Some(NodeId(1)));
+    assert_eq!(home(1, &[0, 1], "0-3"), Some(NodeId(0)));
+    assert_eq!(home(2, &[], "8-9"), None, "no such CPU");
+}
+
+/// Goal: its cpuset is obeyed, and what its pid runs now is no load.
+#[test]
+fn it_replaces_what_has_its_pid() {
+    let paper = Paper::shaped(true, "2n 4c 1t 1GiB");
+    let many = (0..8).map(|tid| (tid, sheet([0, 0], tid % 4, "0-7").threads[&1].clone()));
+    paper.start(pid(7), Sheet { threads: many.collect(), ..sheet([0, 0], 0, "0-7") });
+    assert_eq!(home_beside(&paper, 2, &[], "0-7"), Some(NodeId(0)));
+    paper.change(pid(7), |sheet| sheet.forbidden = [NodeId(0)].into());
+    assert_eq!(home_beside(&paper, 2, &[], "0-7"), Some(NodeId(1)));
+}

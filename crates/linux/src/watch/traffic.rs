@@ -1,0 +1,129 @@
+//! What the memory of nodes carries, where the kernel counts it (resctrl), and what it can (HMAT).
+//!
+//! Counters are those of last-level caches: bytes from and to the memory of the cache's own node,
+//! and all bytes. Where the others go is only known where there is one other node: on a machine
+//! whose memory is on more than two nothing is told, and neither where a cache spans nodes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nodeward_model::{Cpumask, NodeGlance, NodeId};
+
+use super::tools::{LOOKS_BETWEEN, Tools};
+
+/// Caches, and what memory can carry.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// The nodes of which something can be told, each with its caches; none where nobody counts.
+    caches: BTreeMap<NodeId, Vec<u32>>,
+    bandwidths: BTreeMap<NodeId, u64>,
+    known: Vec<NodeId>,
+}
+
+impl Traffic {
+    /// Adds what nodes carried so far and can carry. Cost: two files for each cache and group of
+    /// resctrl, each an interrupt to a CPU of that cache; where it is not mounted, none.
+    pub fn look(&mut self, nodes: &mut BTreeMap<NodeId, NodeGlance>, tools: &mut Tools) {
+        if tools.look % LOOKS_BETWEEN == 1 || !self.known.iter().eq(nodes.keys()) {
+            self.known = nodes.keys().copied().collect();
+            self.read_in_full(nodes, tools);
+        }
+        let folders = if self.caches.is_empty() { Vec::new() } else { groups(&tools.root) };
+        let counted = self.caches.iter().map(|(&id, caches)| {
+            (id, sum(caches.iter().map(|&cache| counted(&folders, cache, tools))))
+        });
+        let counted: Vec<(NodeId, Option<[u64; 2]>)> = counted.collect();
+        for &(id, own) in &counted {
+            let others = counted.iter().filter(|&&(other, _)| other != id).map(|&(_, it)| it);
+            if let Some(node) = nodes.get_mut(&id) {
+                let both = own.zip(sum(others));
+                node.carried_bytes = both.map(|(own, other)| own[0].saturating_add(other[1]));
+                node.bandwidth_bytes_per_s = self.bandwidths.get(&id).copied();
+            }
+        }
+    }
+
+    fn read_in_full(&mut self, nodes: &BTreeMap<NodeId, NodeGlance>, tools: &mut Tools) {
+        *self = Self { known: std::mem::take(&mut self.known), ..Self::default() };
+        let with_memory = || nodes.iter().filter(|(_, node)| node.pages > 0).map(|(&id, _)| id);
+        if !monitors(&resctrl(&tools.root)) || with_memory().count() > 2 {
+            return;
+        }
+        let caches: Option<BTreeMap<_, _>> =
+            with_memory().map(|id| Some((id, caches_of(id, tools)?))).collect();
+        let Some(caches) = caches else { return };
+        let mut all: Vec<u32> = caches.values().flatten().copied().collect();
+        all.sort_unstable();
+        if all.windows(2).all(|pair| pair[0] != pair[1]) {
+            self.bandwidths = with_memory().filter_map(|id| Some((id, most(id, tools)?))).collect();
+            self.caches = caches;
+        }
+    }
+}
+
+fn resctrl(root: &Path) -> PathBuf {
+    root.join("sys/fs/resctrl")
+}
+
+fn monitors(group: &Path) -> bool {
+    group.join("mon_data").is_dir()
+}
+
+/// The groups that have counters of their own; those below them are counted in.
+fn groups(root: &Path) -> Vec<PathBuf> {
+    let top = resctrl(root);
+    let below = fs::read_dir(&top).into_iter().flatten().flatten().map(|entry| entry.path());
+    let below: Vec<_> = below.filter(|folder| monitors(folder)).collect();
+    [top].into_iter().chain(below).collect()
+}
+
+/// Bytes that a cache exchanged with the memory of its node, and with that of others. A group that
+/// went away has none; one whose counters are not there for now makes the sum unknown.
+fn counted(groups: &[PathBuf], cache: u32, tools: &mut Tools) -> Option<[u64; 2]> {
+    let of_group = |group: &PathBuf| {
+        let folder = group.join(format!("mon_data/mon_L3_{cache:02}"));
+        let mut read = |name: &str| number(folder.join(name), tools);
+        match [read("mbm_local_bytes"), read("mbm_total_bytes")] {
+            [Some(local), Some(total)] => Some([local, total.saturating_sub(local)]),
+            _ if monitors(group) => None,
+            _ => Some([0, 0]),
+        }
+    };
+    sum(groups.iter().map(of_group))
+}
+
+fn sum(mut parts: impl Iterator<Item = Option<[u64; 2]>>) -> Option<[u64; 2]> {
+    let add = |sum: [u64; 2], part: [u64; 2]| [0, 1].map(|at| sum[at].saturating_add(part[at]));
+    parts.try_fold([0, 0], |all, part| Some(add(all, part?)))
+}
+
+/// The last-level caches of a node's CPUs; `None` if it has no CPUs or they do not tell.
+fn caches_of(id: NodeId, tools: &mut Tools) -> Option<Vec<u32>> {
+    let mut rest: Cpumask = list(format!("sys/devices/system/node/node{id}/cpulist"), tools)?;
+    let mut caches = Vec::new();
+    while let Some(cpu) = rest.first() {
+        let folder = format!("sys/devices/system/cpu/cpu{cpu}/cache/index3");
+        caches.push(number(tools.root.join(format!("{folder}/id")), tools)?.try_into().ok()?);
+        let mut shared: Cpumask = list(format!("{folder}/shared_cpu_list"), tools)?;
+        shared.insert(cpu);
+        rest = rest.without(&shared);
+    }
+    (!caches.is_empty()).then_some(caches)
+}
+
+/// What a node's memory can carry for the CPUs next to it, in bytes a second.
+fn most(id: NodeId, tools: &mut Tools) -> Option<u64> {
+    let path = format!("sys/devices/system/node/node{id}/access0/initiators/read_bandwidth");
+    let mb_per_s = number(tools.root.join(path), tools)?;
+    Some(mb_per_s.saturating_mul(1_000_000)).filter(|&bytes| bytes > 0)
+}
+
+fn number(path: PathBuf, tools: &mut Tools) -> Option<u64> {
+    std::str::from_utf8(tools.buffer.read_once(path).ok()?).ok()?.trim().parse().ok()
+}
+
+fn list(path: String, tools: &mut Tools) -> Option<Cpumask> {
+    let path = tools.root.join(path);
+    std::str::from_utf8(tools.buffer.read_once(path).ok()?).ok()?.trim().parse().ok()
+}
