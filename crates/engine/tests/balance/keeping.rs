@@ -114,7 +114,7 @@ fn another_boot_begins_anew() {
     assert!(row(&after[4], 7).entity > row(&before[4], 7).entity);
 }
 
-/// Goal: homes on several nodes and pinned threads, which hold masks, are read as they were written.
+/// Goal: homes on several nodes and pinned threads, which hold masks, are read as written.
 #[test]
 fn masks_are_kept() {
     let file = Place::new();
