@@ -1,5 +1,6 @@
 //! `cargo xtask lab ...` is `nodeward-lab ...`, built first; `cargo xtask lab compare ...` is
-//! `nodeward-compare ...`, built first with the programs that it needs in the guest.
+//! `nodeward-compare ...`, built first with the programs that it needs in the guest; `cargo xtask
+//! lab soak` has the balancer work beside processes that come and go, for the time in `SOAK_TIME`.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -21,6 +22,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     match args.words.split_first() {
         Some((first, rest)) if first == "compare" => compare(rest),
+        Some((first, [])) if first == "soak" => soak(),
         _ => process::hand_over(program("nodeward-lab").args(&args.words)),
     }
 }
@@ -29,6 +31,15 @@ fn compare(words: &[OsString]) -> Result<ExitCode> {
     guest::build()?;
     let dir = guest::dir(&Workspace::load()?);
     process::hand_over(program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir))
+}
+
+/// One of the lab's tests, for longer than among all others.
+fn soak() -> Result<ExitCode> {
+    guest::build()?;
+    let mut cargo = process::cargo();
+    cargo.args(["test", "--package", "nodeward-trials", "--test", "lab_balance", "--", "churn"]);
+    cargo.arg("--nocapture").env("NODEWARD_LAB_REQUIRED", "1");
+    process::hand_over(cargo.env("NODEWARD_GUEST_DIR", guest::dir(&Workspace::load()?)))
 }
 
 /// Runs the program of the package of the same name.

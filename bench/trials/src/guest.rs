@@ -1,5 +1,6 @@
 //! The guest's own files: counters, switches, control groups.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -66,6 +67,40 @@ pub fn run_on(cpus: &[usize]) {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|&cpu| set.set(cpu));
     sched_setaffinity(None, &set).expect("the CPUs are ours");
+}
+
+/// Lets all threads of a process run on these CPUs.
+pub fn let_run_on(pid: u32, cpus: &[usize]) {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    for tid in threads(pid) {
+        let tid = rustix::process::Pid::from_raw(tid.cast_signed());
+        sched_setaffinity(tid, &set).expect("the thread is there");
+    }
+}
+
+/// The CPUs on which the threads of a process may run, each way once.
+pub fn affinities(pid: u32) -> BTreeSet<String> {
+    let of = |tid: u32| {
+        let text = read(&format!("/proc/{tid}/status"));
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+        list.expect("a list of CPUs").to_owned()
+    };
+    threads(pid).into_iter().map(of).collect()
+}
+
+/// The CPU on which a thread ran last.
+pub fn cpu_of(tid: &str) -> u32 {
+    let text = read(&format!("/proc/{tid}/stat"));
+    // Field 39; the fields behind the name begin with the third.
+    let fields = text.rsplit_once(") ").map(|(_, rest)| rest.split(' '));
+    fields.and_then(|mut rest| rest.nth(39 - 3)).and_then(|cpu| cpu.parse().ok()).expect("a CPU")
+}
+
+/// The numbers of a process's threads.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+    tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Loads the drivers that came along: of swap and of disks.
@@ -162,7 +197,7 @@ impl Drop for MemoryGroup {
 const ROOT_GROUP: &str = "/sys/fs/cgroup";
 
 /// Makes a control group below the root in which something can be limited; its folder.
-fn control_group(name: &str, controller: &str) -> Result<String, Skipped> {
+pub fn control_group(name: &str, controller: &str) -> Result<String, Skipped> {
     if !Path::new(ROOT_GROUP).join("cgroup.controllers").exists() {
         return Err(Skipped("control groups of version 2 are not mounted".to_owned()));
     }

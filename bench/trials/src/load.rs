@@ -49,6 +49,11 @@ impl Load {
         Self::spawn(command(arguments).uid(user).gid(user))
     }
 
+    /// Starts a load by way of another program, which becomes the load.
+    pub fn through(program: &str, words: &str) -> Self {
+        Self::spawn(Command::new(program).args(words.split_whitespace()))
+    }
+
     fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("nodeward-load starts");
         let mut output = BufReader::new(child.stdout.take().expect("a pipe"));

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod balancer;
 mod cases;
 mod disk;
 mod guest;

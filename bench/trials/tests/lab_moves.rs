@@ -1,10 +1,11 @@
 //! `nodeward move` on real kernels: each test is one guest that runs a group of cases of
 //! `nodeward-trials`, which state their goals.
 
-use std::time::Duration;
+use nodeward_lab::{Kernel, Scenario, scenario};
 
-use nodeward_lab::{Finished, Kernel, Run, Scenario, for_test, scenario};
+use guests::Guest;
 
+mod guests;
 mod programs;
 
 /// Runs cases in one guest, prints what they say, and fails if one of them did.
@@ -14,32 +15,7 @@ fn cases(kernel: &Kernel, scenario: Scenario, names: &[&str]) {
 
 /// As [`cases`], with more arguments for the kernel.
 fn cases_with(append: &str, kernel: &Kernel, scenario: Scenario, names: &[&str]) {
-    let Some(lab) = for_test(kernel) else { return };
-    let Some(programs) = programs::find(&lab, kernel) else { return };
-    let mut command = vec!["nodeward-trials"];
-    command.extend(names);
-    let timeout = Duration::from_secs(300);
-    let files = programs.files();
-    let append = append.to_owned();
-    let kernel = kernel.clone();
-    let run = Run { kernel, files, timeout, append, ..Run::new(scenario, command) };
-    let finished = lab.run(&run).expect("the lab runs");
-    let kernel = &run.kernel;
-    print!("on {kernel}:\n{}", text(&finished.stdout));
-    assert_eq!(finished.code, 0, "on {kernel}: {}", told(&finished));
-    for name in names {
-        let ended = ["ok", "skipped"].map(|how| format!("{how} {name}:"));
-        let is_so = |line: &str| ended.iter().any(|start| line.starts_with(start));
-        assert!(text(&finished.stdout).lines().any(is_so), "{name} did not end");
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn told(finished: &Finished) -> String {
-    format!("timed out: {}\n{}", finished.timed_out, text(&finished.stderr))
+    Guest { append: append.to_owned(), ..Guest::new(kernel, scenario) }.run(names);
 }
 
 fn on_two_nodes(names: &[&str]) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
+use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Serialize};
 
 /// A small number that names a node or a CPU.
@@ -247,7 +248,10 @@ impl<T: Id> FromStr for Mask<T> {
 
 impl<T: Id> Serialize for Mask<T> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(Id::number))
+        // With its length: formats that do not describe themselves need that first.
+        let mut seq = serializer.serialize_seq(Some(self.len()))?;
+        self.iter().try_for_each(|id| seq.serialize_element(&id.number()))?;
+        seq.end()
     }
 }
 

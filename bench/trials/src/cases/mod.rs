@@ -1,5 +1,10 @@
 //! The cases, by name.
 
+mod balance_churn;
+mod balance_homes;
+mod balance_service;
+mod balance_surroundings;
+mod balance_targets;
 mod choice;
 mod conformance;
 mod counted;
@@ -23,7 +28,7 @@ mod races;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 20] = [
+const ALL: [&[(&str, Body)]; 25] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -44,6 +49,11 @@ const ALL: [&[(&str, Body)]; 20] = [
     &pager_ways::CASES,
     &pool::CASES,
     &counted::CASES,
+    &balance_homes::CASES,
+    &balance_targets::CASES,
+    &balance_surroundings::CASES,
+    &balance_service::CASES,
+    &balance_churn::CASES,
 ];
 
 /// The case of a name.

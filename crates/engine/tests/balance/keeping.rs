@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use nodeward_engine::balance::{
-    BalanceSettings, Balancer, Keep, Memory, News, RoundReport, state_file,
+    BalanceSettings, Balancer, Keep, Memory, News, Pin, RoundReport, state_file,
 };
 use nodeward_machine::paper::Paper;
-use nodeward_model::Wanted;
+use nodeward_model::{NodeId, Wanted};
+use nodeward_policy::home::Home;
 use nodeward_wire::ledger::{Limits, State, Store};
 use nodeward_wire::state::StateFile;
 use tempfile::TempDir;
@@ -111,6 +112,35 @@ fn another_boot_begins_anew() {
     let mut second = place.start(&paper, BalanceSettings::default());
     let after = rounds(&paper, &mut second, 5);
     assert!(row(&after[4], 7).entity > row(&before[4], 7).entity);
+}
+
+/// Goal: homes on several nodes and pinned threads, which hold masks, are read as written.
+#[test]
+fn masks_are_kept() {
+    let file = Place::new();
+    let homes = vec![
+        Home::Spread("0,2-3".parse().unwrap()),
+        Home::Interleave { threads: NodeId(1), memory: "0-1".parse().unwrap() },
+    ];
+    file.state().write(&homes).unwrap();
+    assert_eq!(file.state().read::<Vec<Home>>().unwrap(), Some(homes));
+    let [before, now] = ["0-7,63-64", "4-5"].map(|cpus| cpus.parse().unwrap());
+    let pin = Pin { tid: 5, before, now };
+    file.state().write(&pin).unwrap();
+    assert_eq!(file.state().read::<Pin>().unwrap(), Some(pin));
+}
+
+/// Goal: a balancer that pins threads and is killed is followed by one that knows what it pinned.
+#[test]
+fn pins_outlive_a_kill() {
+    let (paper, place) = (with(sheet([PAGES, 0], 4, "0-7")), Place::new());
+    let pin = BalanceSettings { pin: true, ..BalanceSettings::default() };
+    let mut first = place.start(&paper, pin.clone());
+    rounds(&paper, &mut first, 5);
+    let memory = first.memory();
+    assert!(memory.known.iter().any(|known| !known.pins.is_empty()), "{memory:?}");
+    std::mem::forget(first);
+    assert_eq!(place.start(&paper, pin).memory(), memory);
 }
 
 /// Goal: what does not change is not written again.

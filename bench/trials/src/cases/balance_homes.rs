@@ -1,0 +1,215 @@
+//! Processes come home, and what somebody placed stays.
+
+use std::collections::BTreeSet;
+
+use crate::balancer::{
+    Balance, HOME_MILLI, Place, Round, alone, assert_stayed, enter, load_away, named, share_milli,
+};
+use crate::guest::{
+    Cpuset, affinities, control_group, cpu_of, let_run_on, run_on, threads, wait_until, write,
+};
+use crate::load::Load;
+use crate::nodeward::finish;
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 5] = [
+    ("balance_brings_memory_home", brings_memory_home),
+    ("balance_brings_threads_home", brings_threads_home),
+    ("balance_once", once),
+    ("balance_lets_stand", lets_stand),
+    ("balance_after_a_kill", after_a_kill),
+];
+
+/// Rounds in which nothing may move any more.
+const QUIET: usize = 4;
+/// Single rounds until memory must be at home.
+const ONCES: usize = 60;
+
+/// Goal: four tasks on two nodes of one CPU each, all of whose memory is on node 0, get homes on
+/// both nodes, and 95 % of the memory of each is at home in the end. No word is lost. After that no
+/// page moves any more. The ledger tells each page that moved, and why.
+fn brings_memory_home() -> Ran {
+    alone()?;
+    let place = Place::new("memory");
+    let loads = [(); 4].map(|()| Load::start("--node 0 --unbind --size 16MiB"));
+    let mut balance = place.start(&named(&loads.each_ref()));
+    let is_home = |round: &Round| {
+        let home = |load: &Load| round.home(load.pid());
+        round.settled
+            && loads.iter().all(|load| home(load).is_some_and(|it| share_milli(load, it) >= 950))
+    };
+    let round = balance.until("all are at home", is_home);
+    let homes = loads.each_ref().map(|load| round.home(load.pid()));
+    assert!(homes.contains(&Some(0)) && homes.contains(&Some(1)), "{homes:?}");
+    let before = loads.each_ref().map(Load::nodes_of_memory);
+    let (moved, nudged) = (balance.moved_pages, balance.nudged);
+    for _ in 0..QUIET {
+        assert_eq!(balance.round_now().moved_pages, 0, "{}", balance.stderr());
+    }
+    assert_eq!(loads.each_ref().map(Load::nodes_of_memory), before);
+    assert_eq!(balance.stop().well().moved_pages, moved);
+    println!("homes {homes:?}: {moved} pages and {nudged} threads were brought there");
+    let ledger = place.ledger();
+    let told: u64 = ledger.iter().filter_map(|one| one["moved_pages"].as_u64()).sum();
+    assert_eq!(told, moved, "{ledger:?}");
+    for one in &ledger {
+        let why = (&one["why"]["by"], &one["why"]["reason"], &one["state"]["name"]);
+        assert_eq!(why, (&"balance".into(), &"pays".into(), &"ended".into()), "{one}");
+    }
+    loads.into_iter().for_each(|load| _ = load.done());
+    Ok(())
+}
+
+/// Goal: two tasks, each of which runs where the other's memory is, change places. None of
+/// their memory moves, and they may run where they might before.
+fn brings_threads_home() -> Ran {
+    alone()?;
+    let place = Place::new("threads");
+    let loads = [0, 1].map(|node: u32| {
+        run_on(&[1 - node as usize]);
+        let load = Load::start(&format!("--node {node} --unbind --size 16MiB"));
+        run_on(&[0, 1]);
+        let_run_on(load.pid(), &[0, 1]);
+        load
+    });
+    let mut balance = place.start(&named(&loads.each_ref()));
+    let is_home = |load: &Load, node| cpu_of(&load.other_thread()) == node;
+    balance.until("both threads are at home", |round| {
+        let homes = loads.each_ref().map(|load| round.home(load.pid()));
+        homes == [Some(0), Some(1)] && is_home(&loads[0], 0) && is_home(&loads[1], 1)
+    });
+    println!("{} threads were brought home", balance.nudged);
+    assert!(balance.nudged > 0);
+    // Libraries and stacks are small, and may be anywhere.
+    let pages: u64 = loads.iter().map(|load| load.ready.pages).sum();
+    let ended = balance.stop().well();
+    assert!(ended.moved_pages * 50 < pages, "{ended:?}");
+    for (node, load) in (0..).zip(loads) {
+        assert_stayed(&load, node);
+        assert_eq!(affinities(load.pid()), ["0-1".to_owned()].into());
+        load.done();
+    }
+    Ok(())
+}
+
+/// Goal: single rounds, one after the other, bring memory home as well; each shows what it did, and
+/// the next goes on with what the one before learnt. `explain` says why.
+fn once() -> Ran {
+    alone()?;
+    let place = Place::new("once");
+    let load = load_away("--size 8MiB");
+    let words = named(&[&load]);
+    let mut entities = BTreeSet::new();
+    let is_home = || share_milli(&load, 1) >= HOME_MILLI;
+    // On a slow guest the first look may end early, and what it did not see waits for a while.
+    for _ in 0..ONCES {
+        let round: Round = finish(place.balance(&words).arg("--once")).ended(0);
+        assert_eq!(round.home(load.pid()), Some(1), "{round:?}");
+        entities.extend(round.of(load.pid()).map(|row| row.entity));
+        if is_home() {
+            break;
+        }
+    }
+    assert!(is_home(), "{:?}", load.nodes_of_memory());
+    assert_eq!(entities.len(), 1, "{entities:?}");
+    let explained = finish(&mut place.command(&format!("explain {}", load.pid())));
+    println!("{}", explained.stdout);
+    assert_eq!(explained.code, 0, "{explained:?}");
+    assert!(explained.stdout.contains("only-there"), "{explained:?}");
+    load.done();
+    Ok(())
+}
+
+/// Goal: memory with a policy of its own, an affinity, a cpuset and a frozen group stand, and the
+/// reason says so; a group that runs again is balanced again.
+fn lets_stand() -> Ran {
+    alone()?;
+    let place = Place::new("stand");
+    run_on(&[1]);
+    let bound = Load::start("--node 0 --size 8MiB");
+    run_on(&[0, 1]);
+    let shut_in = load_away("--size 8MiB");
+    Cpuset::new("balance-node-0", "0")?.take(shut_in.pid());
+    let pinned = load_away("--size 8MiB");
+    let frozen = load_away("--size 8MiB");
+    let group = control_group("balance-frozen", "memory")?;
+    enter(&group, frozen.pid());
+    wait_until("it ran for a while", || ran_ticks(frozen.pid()) > 40);
+    write(&format!("{group}/cgroup.freeze"), "1");
+    let mut balance = place.start(&named(&[&bound, &shut_in, &pinned, &frozen]));
+    balance.until("each has its reason", |round| {
+        round.is_because(bound.pid(), "explicit-policy")
+            && round.is_because(shut_in.pid(), "no-node-allowed")
+            && round.is_because(frozen.pid(), "frozen")
+            && round.of(pinned.pid()).is_some_and(|row| row.home.is_some())
+    });
+    assert_eq!(balance.until_home(&pinned), 1);
+    assert_eq!(affinities(pinned.pid()), ["1".to_owned()].into());
+    for load in [&bound, &shut_in, &frozen] {
+        assert_stayed(load, 0);
+    }
+    write(&format!("{group}/cgroup.freeze"), "0");
+    assert_eq!(balance.until_home(&frozen), 1);
+    balance.stop().well();
+    for load in [bound, shut_in, pinned, frozen] {
+        load.done();
+    }
+    Ok(())
+}
+
+/// Goal: a balancer that is killed at any instant, again and again, leaves no thread with fewer
+/// CPUs and no page lost. The next one goes on: it knows the homes, and brings the rest there.
+fn after_a_kill() -> Ran {
+    alone()?;
+    let place = Place::new("killed");
+    let away = load_away("--size 32MiB");
+    let loads = [(); 2].map(|()| Load::start("--node 0 --unbind --size 8MiB"));
+    let all = named(&[&away, &loads[0], &loads[1]]);
+    let words = format!("{all} --budget-per-process 4MiB/s");
+    let mut entities = Vec::new();
+    for rounds in 1..=4 {
+        let mut balance = place.start(&words);
+        let round = balance.until("it has a home", |round| round.home(away.pid()) == Some(1));
+        entities.extend(round.of(away.pid()).map(|row| row.entity));
+        for _ in 0..rounds {
+            balance.round();
+        }
+        println!("killed after {} pages and {} threads", balance.moved_pages, balance.nudged);
+        balance.kill();
+    }
+    // What is known of it is found again; otherwise it would be a newcomer with a new number.
+    assert!(entities.windows(2).all(|two| two[0] == two[1]), "{entities:?}");
+    let mut balance = place.start(&all);
+    assert_eq!(balance.until_home(&away), 1);
+    for load in &loads {
+        until_home_somewhere(&mut balance, load);
+    }
+    balance.stop().well();
+    let states: Vec<_> = place.ledger().iter().map(|one| one["state"]["name"].clone()).collect();
+    println!("the ledger says {states:?}");
+    assert!(states.contains(&"interrupted".into()), "{states:?}");
+    assert_eq!(affinities(away.pid()), ["1".to_owned()].into());
+    away.done();
+    for load in loads {
+        assert_eq!(affinities(load.pid()), ["0-1".to_owned()].into());
+        load.done();
+    }
+    Ok(())
+}
+
+fn until_home_somewhere(balance: &mut Balance, load: &Load) {
+    let home = balance.until_home(load);
+    assert!(share_milli(load, home) >= HOME_MILLI);
+}
+
+/// CPU time of all threads of a process, in hundredths of a second.
+fn ran_ticks(pid: u32) -> u64 {
+    let ticks = |tid: u32| {
+        let text = crate::guest::read(&format!("/proc/{tid}/stat"));
+        let fields: Vec<&str> =
+            text.rsplit_once(") ").map_or("", |(_, it)| it).split(' ').collect();
+        // Fields 14 and 15; the first behind the name is the third.
+        [11, 12].map(|at| fields[at].parse::<u64>().expect("ticks")).iter().sum::<u64>()
+    };
+    threads(pid).into_iter().map(ticks).sum()
+}

@@ -1,0 +1,136 @@
+//! What a balancer may not, others that balance, and a machine that changes under it.
+
+use std::process::Command;
+
+use crate::balancer::{
+    HOME_MILLI, KERNELS, Place, alone, assert_stayed, load_away, named, share_milli,
+};
+use crate::guest::{SOMEBODY, let_run_on, run, run_on, set, write};
+use crate::load::Load;
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 5] = [
+    ("balance_without_privilege", without_privilege),
+    ("balance_beside_the_kernel", beside_the_kernel),
+    ("balance_full_disk", full_disk),
+    ("balance_clock_jumps", clock_jumps),
+    ("balance_node_without_cpus", node_without_cpus),
+];
+
+/// Goal: without privileges our own processes come home; of others it is said once that they may
+/// not be balanced by us, and what would help.
+fn without_privilege() -> Ran {
+    alone()?;
+    let place = Place::new("somebody");
+    run_on(&[1]);
+    let own = Load::start_as(SOMEBODY, "--node 0 --unbind --size 8MiB");
+    run_on(&[0, 1]);
+    let others = load_away("--size 8MiB");
+    let mut balance = place.start_as(SOMEBODY, "--name nodeward-load");
+    assert_eq!(balance.until_home(&own), 1);
+    for _ in 0..3 {
+        balance.round();
+    }
+    assert_stayed(&others, 0);
+    let ended = balance.stop().well();
+    assert_eq!(ended.count("denied"), 1, "{ended:?}");
+    let line = format!("process {} may not be balanced by us: ", others.pid());
+    assert_eq!(ended.stderr.matches(&line).count(), 1, "{ended:?}");
+    own.done();
+    others.done();
+    Ok(())
+}
+
+/// Goal: beside the kernel's balancing it stands back, names it once and says what ends it; when
+/// that has ended, it goes to work.
+fn beside_the_kernel() -> Ran {
+    set(KERNELS, "1")?;
+    let place = Place::new("rival");
+    let load = load_away("--size 8MiB");
+    let mut balance = place.start(&named(&[&load]));
+    balance.until("it stands back", |round| round.is_because(load.pid(), "rival"));
+    let told = balance.stderr();
+    let words = ["(kernel.numa_balancing=1) balances, too", "sysctl kernel.numa_balancing=0"];
+    assert!(words.iter().all(|words| told.matches(words).count() == 1), "{told}");
+    for _ in 0..3 {
+        balance.round_now();
+    }
+    assert_eq!((balance.moved_pages, balance.nudged), (0, 0));
+    alone()?;
+    // Others are looked for in each tenth round.
+    for _ in 0..10 {
+        balance.round_now();
+    }
+    assert_eq!(balance.until_home(&load), 1);
+    let ended = balance.stop().well();
+    assert_eq!((ended.count("rival-came"), ended.count("rival-left")), (1, 1), "{ended:?}");
+    load.done();
+    Ok(())
+}
+
+/// Goal: with no room for state and ledger it says so once, and balances all the same.
+fn full_disk() -> Ran {
+    alone()?;
+    let place = Place::new("full");
+    let folder = place.folder().to_string_lossy().into_owned();
+    run("mount", &["-t", "tmpfs", "-o", "size=16k", "none", &folder]);
+    std::fs::write(place.folder().join("filler"), vec![0; 4 * 4096]).expect("room for a filler");
+    let load = load_away("--size 8MiB");
+    let mut balance = place.start(&named(&[&load]));
+    assert_eq!(balance.until_home(&load), 1);
+    for _ in 0..3 {
+        balance.round();
+    }
+    let ended = balance.stop().well();
+    println!("full disk: {}", ended.stderr.trim());
+    assert_eq!((ended.count("state"), ended.count("ledger")), (1, 1), "{ended:?}");
+    load.done();
+    run("umount", &[&folder]);
+    Ok(())
+}
+
+/// Goal: when the clock jumps by a day, forth or back, rounds go on and memory comes home.
+fn clock_jumps() -> Ran {
+    alone()?;
+    let place = Place::new("clock");
+    let mut balance = place.start("--name nodeward-load");
+    for days in [1, -1] {
+        let load = load_away("--size 8MiB");
+        balance.until_arrivals(&load);
+        jump(days * 86_400);
+        assert_eq!(balance.until_home(&load), 1);
+        load.done();
+    }
+    balance.stop().well();
+    assert!(place.ledger().len() >= 2, "{:?}", place.ledger());
+    Ok(())
+}
+
+fn jump(seconds: i64) {
+    let output = Command::new("date").arg("+%s").output().expect("date starts");
+    let now: i64 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number");
+    run("date", &["-s", &format!("@{}", now + seconds)]);
+}
+
+/// Goal: when the CPUs of its home go offline, a process gets another home, and its memory follows;
+/// when they are back, nothing is wrong.
+fn node_without_cpus() -> Ran {
+    const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
+    alone()?;
+    let place = Place::new("offline");
+    let load = load_away("--size 8MiB");
+    let mut balance = place.start(&named(&[&load]));
+    assert_eq!(balance.until_home(&load), 1);
+    let_run_on(load.pid(), &[0, 1]);
+    balance.round();
+    set(SWITCH, "0")?;
+    assert_eq!(balance.until_home(&load), 0);
+    write(SWITCH, "1");
+    for _ in 0..3 {
+        balance.round();
+    }
+    assert!([0, 1].iter().any(|&node| share_milli(&load, node) >= HOME_MILLI));
+    balance.stop().well();
+    load.done();
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! `nodeward balance` on real kernels: each test is one guest that runs a group of cases of
+//! `nodeward-trials`, which state their goals.
+
+use std::time::Duration;
+
+use nodeward_lab::{Kernel, scenario};
+use nodeward_model::units::parse_duration_ns;
+
+use guests::Guest;
+
+mod guests;
+mod programs;
+
+fn on_two_nodes(kernel: &Kernel, names: &[&str]) {
+    Guest::new(kernel, scenario("two-nodes")).run(names);
+}
+
+/// Where things are, and what kernels tell of them in their own ways.
+const HOMES: [&str; 5] = [
+    "balance_brings_memory_home",
+    "balance_brings_threads_home",
+    "balance_once",
+    "balance_lets_stand",
+    "balance_after_a_kill",
+];
+
+#[test]
+fn homes_on_6_12() {
+    on_two_nodes(&Kernel::V6_12, &HOMES);
+}
+
+#[test]
+fn homes_on_the_newest_kernel() {
+    on_two_nodes(&Kernel::Newest, &HOMES);
+}
+
+#[test]
+fn targets_that_change() {
+    on_two_nodes(
+        &Kernel::V6_12,
+        &[
+            "balance_targets_end",
+            "balance_targets_fork",
+            "balance_targets_go_elsewhere",
+            "balance_pid_comes_back",
+        ],
+    );
+}
+
+#[test]
+fn surroundings() {
+    on_two_nodes(
+        &Kernel::V6_12,
+        &[
+            "balance_without_privilege",
+            "balance_beside_the_kernel",
+            "balance_full_disk",
+            "balance_clock_jumps",
+            "balance_node_without_cpus",
+        ],
+    );
+}
+
+#[test]
+fn as_a_service() {
+    on_two_nodes(
+        &Kernel::V6_12,
+        &["balance_of_two", "balance_tells_systemd", "balance_run_at_home"],
+    );
+}
+
+/// Processes come and go. SOAK_TIME says for how long; `make soak` has an hour of it.
+#[test]
+fn churn() {
+    let text = std::env::var("SOAK_TIME").unwrap_or_else(|_| "10s".to_owned());
+    let time = Duration::from_nanos(parse_duration_ns(&text).expect("SOAK_TIME is a time"));
+    let mut guest = Guest::new(&Kernel::V6_12, scenario("two-nodes"));
+    guest.timeout += time * 2;
+    guest.env = vec![("SOAK_TIME".to_owned(), text)];
+    guest.run(&["balance_churn"]);
+}
