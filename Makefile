@@ -6,6 +6,7 @@ LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 SOAK ?= 1TiB
 SWARM ?= 10000
+STATIC ?= 1000
 CARGO ?= cargo
 TARGET_DIR = $${CARGO_TARGET_DIR:-target}
 # Where the library was built; the tests name another place.
@@ -37,8 +38,9 @@ spec: setup ## Measure every promise of SPEC.md
 reproduce: setup ## Simulate what the five documents measured, and what nodeward adds
 	$(CARGO) run --release --package nodeward-cli -- reproduce
 
-soak: setup ## Check 10000 simulated machines (SWARM=N), then move 1 TiB (SOAK=SIZE) and check every word
+soak: setup ## Check 10000 simulated machines (SWARM=N), balance 1000 (STATIC=N), then move 1 TiB (SOAK=SIZE) and check every word
 	$(CARGO) run --release --package nodeward-cli -- sim swarm --seeds $(SWARM)
+	$(CARGO) run --release --package nodeward-cli -- sim compare --figure static --seeds $(STATIC)
 	$(CARGO) run --release --package nodeward-cli -- bench pager --soak $(SOAK)
 
 install: install-library ## Install command, service, manual, completions and library below PREFIX (/usr/local)
