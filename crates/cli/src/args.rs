@@ -2,6 +2,7 @@
 
 mod balance;
 mod bench;
+mod compare;
 mod config;
 mod explain;
 mod reproduce;
@@ -23,7 +24,8 @@ use crate::exit::Exit;
 use crate::settings::MoveLayer;
 
 pub use balance::BalanceArgs;
-pub use bench::{BenchArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
+pub use bench::{BenchArgs, BenchBalanceArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
+pub use compare::CompareArgs;
 pub use config::{ConfigArgs, ConfigVerb, PrintArgs};
 pub use explain::{ExplainArgs, Subject};
 pub use reproduce::{ReproduceArgs, ReproduceFigure};

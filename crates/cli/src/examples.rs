@@ -137,6 +137,18 @@ Examples:
     $ nodeward sim sweep two-socket --grid workload.stream.processes=1..32 --shard 2/4 --out 2.csv
     $ nodeward sim sweep --merge 1.csv 2.csv 3.csv 4.csv --out all.csv";
 
+/// Of `sim compare`.
+pub const COMPARE: &str = "\
+Examples:
+  Everything, with a picture of how local memory becomes:
+    $ nodeward sim compare --plot balancers.svg
+
+  One load:
+    $ nodeward sim compare 2012-split
+
+  Pages that move on a hundred machines whose load stays as it is, when all is at home:
+    $ nodeward sim compare --figure static --seeds 100";
+
 /// Of `balance`.
 pub const BALANCE: &str = "\
 Examples:

@@ -64,6 +64,18 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-sim",
         ],
     ),
+    (
+        "nodeward-contest",
+        &[
+            "nodeward-model",
+            "nodeward-policy",
+            "nodeward-machine",
+            "nodeward-engine",
+            "nodeward-scenario",
+            "nodeward-sim",
+            "nodeward-swarm",
+        ],
+    ),
     ("nodeward", &["nodeward-model", "nodeward-linux", "nodeward-pager"]),
     ("nodeward-capi", &["nodeward"]),
     ("nodeward-peers", &[]),
@@ -94,6 +106,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-sim",
             "nodeward-reproduce",
             "nodeward-swarm",
+            "nodeward-contest",
         ],
     ),
     (

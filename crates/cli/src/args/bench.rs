@@ -8,7 +8,7 @@ use nodeward_proof::Contender;
 
 use super::{OutputArgs, ProgressArgs};
 use crate::examples;
-use crate::verbs::bench::{Figure, Pages, PoolFigure};
+use crate::verbs::bench::{BalanceFigure, Figure, Pages, PoolFigure};
 
 /// What `bench` is told.
 #[derive(Debug, Args)]
@@ -38,6 +38,20 @@ pub enum BenchVerb {
     /// lists do between threads that only allocate and threads that only free.
     #[command(after_long_help = examples::BENCH_POOL)]
     Pool(BenchPoolArgs),
+    /// Measure how long the balancer takes to decide, on a machine of 1,024 CPUs on paper
+    Balance(BenchBalanceArgs),
+}
+
+/// What `bench balance` is told.
+#[derive(Debug, Args)]
+pub struct BenchBalanceArgs {
+    /// The number to measure, printed as one line of JSON: a row of SPEC.md
+    #[arg(long, value_name = "NAME")]
+    pub figure: BalanceFigure,
+    /// Machines that are decided about, one after the other
+    #[arg(long, value_name = "N", default_value_t = 11,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
 }
 
 /// What `bench pager` is told.

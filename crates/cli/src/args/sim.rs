@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use nodeward_model::units;
 use nodeward_scenario::limits;
 
-use super::{OutputArgs, ProgressArgs, SwarmArgs, SweepArgs};
+use super::{CompareArgs, OutputArgs, ProgressArgs, SwarmArgs, SweepArgs};
 use crate::examples;
 use crate::verbs::sim::Figure;
 
@@ -80,6 +80,13 @@ pub enum SimVerb {
     /// are stale, budgets are kept, accounts are true; and once nothing goes wrong any more, memory
     /// comes to where it is wanted. What is found is told with the command that shows it again.
     Swarm(SwarmArgs),
+    /// Run the same loads under one balancer after the other, and hold nodeward against the others
+    ///
+    /// Nothing, the patches of 2012, the kernel's balancing, placing by hand and the engine of
+    /// nodeward balance: how local memory becomes, how soon, how many pages are moved for it, what
+    /// work is done and what CPU time it takes. A goal that is missed ends it with code 8.
+    #[command(after_long_help = examples::COMPARE)]
+    Compare(CompareArgs),
 }
 
 /// A key and its value, of `KEY=VALUE`.

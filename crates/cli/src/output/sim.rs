@@ -1,5 +1,6 @@
 //! What `nodeward sim` has to tell, as text, as JSON and as a picture.
 
+pub mod compare;
 mod plot;
 pub mod sweep;
 mod text;

@@ -1,5 +1,6 @@
 //! `nodeward bench`: what nodeward does on this machine.
 
+mod balance;
 mod figure;
 mod pager;
 mod pool;
@@ -9,6 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+pub use balance::BalanceFigure;
 pub use figure::{Figure, Pages, rounded};
 pub use pool_figure::PoolFigure;
 
@@ -20,6 +22,7 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
     match &args.what {
         BenchVerb::Pager(args) => pager::run(args),
         BenchVerb::Pool(args) => pool::run(args),
+        BenchVerb::Balance(args) => balance::run(args),
     }
 }
 

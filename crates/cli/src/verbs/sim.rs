@@ -1,5 +1,6 @@
 //! `nodeward sim`: a machine in virtual time, and how it went.
 
+mod compare;
 mod drive;
 mod figure;
 mod swarm;
@@ -15,6 +16,7 @@ use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_scenario::{BUILT_IN, Scenario};
 use nodeward_sim::{Observer, Perfetto, Report, Section};
 
+pub use compare::CompareFigure;
 pub use drive::{Ended, Run};
 pub use figure::Figure;
 pub use swarm::SwarmFigure;
@@ -32,6 +34,7 @@ pub fn run(args: &SimArgs) -> Result<Exit> {
         return match verb {
             SimVerb::Sweep(args) => sweep::run(args),
             SimVerb::Swarm(args) => swarm::run(args),
+            SimVerb::Compare(args) => compare::run(args),
         };
     }
     match (&args.scenario, args.figure) {

@@ -180,7 +180,8 @@ impl World {
         let other = self.sched.near[node][1 + (self.chance.next_value() % count) as usize];
         if self.sched.tasks(other) >= self.sched.tasks(node) {
             // What the patches of 2012 hold on to is not held for long.
-            let choice = if self.sched.numad.is_some() { Choice::Cold } else { choice };
+            let is_cold = self.sched.numad.is_some() || self.is_at_ease(other);
+            let choice = if is_cold { Choice::Cold } else { choice };
             (0..(by_mistake / 1000).min(MOVES_MAX as u64))
                 .for_each(|_| self.take_at_random(other, node, choice));
         }
@@ -208,6 +209,15 @@ impl World {
         if let Some(task) = self.steal(from, cpu, choice) {
             self.bring(task, cpu);
         }
+    }
+
+    /// Whether the kernel's balancing spares none of a node's tasks, because each of them is where
+    /// it prefers to be (`fbq_classify_group`, `migrate_degrades_locality`).
+    fn is_at_ease(&self, node: usize) -> bool {
+        let cpus = self.layout.cpus_of_node[node].iter().map(|&cpu| &self.cpus[cpu]);
+        let waiting = cpus.clone().flat_map(|cpu| cpu.line.places()).map(|place| place.2);
+        let mut tasks = waiting.chain(cpus.filter_map(|cpu| cpu.running));
+        self.numa.is_some() && tasks.all(|task| self.tasks[task as usize].home == Some(node))
     }
 
     /// Lets a task that shares its core go to a core of its node that has nothing to do.

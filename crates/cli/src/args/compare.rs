@@ -1,0 +1,47 @@
+//! What `sim compare` is told.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use nodeward_contest::CASES;
+
+use super::sim::virtual_ns;
+use super::{OutputArgs, ProgressArgs};
+use crate::verbs::sim::CompareFigure;
+
+/// What `sim compare` is told.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Which loads; all of them if none is given
+    #[arg(value_name = "CASE",
+          value_parser = PossibleValuesParser::new(CASES.map(|case| case.name)))]
+    pub cases: Vec<String>,
+    /// Simulate so much virtual time of each [default: as the scenario says]
+    #[arg(long, value_name = "TIME", value_parser = virtual_ns)]
+    pub limit: Option<u64>,
+    /// Simulations at a time [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Draw the share of local lines over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// Write the page of the documentation, balance-sim.md, and its pictures into this directory
+    #[arg(long, value_name = "DIR")]
+    pub docs: Option<PathBuf>,
+    /// Measure one number and print it as one line of JSON: a row of SPEC.md
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["plot", "docs", "json"])]
+    pub figure: Option<CompareFigure>,
+    /// With --figure static: how many machines
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "figure")]
+    pub seeds: u64,
+    /// With --figure static: the seed of the first
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "figure")]
+    pub from: u64,
+    /// When to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+    /// How to print the result.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}

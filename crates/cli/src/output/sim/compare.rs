@@ -1,0 +1,123 @@
+//! What `nodeward sim compare` has to tell.
+
+mod page;
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use nodeward_contest::{Entry, Goal, GoalOf, Judged};
+use serde_json::{Value, json};
+
+use crate::output::plot::{self, Line, Lines};
+
+pub use page::docs;
+
+/// For programs.
+pub fn json(tables: &[Judged]) -> Value {
+    json!({ "schema": "nodeward.sim.compare/1", "cases": tables })
+}
+
+/// For people.
+pub fn text(tables: &[Judged]) -> String {
+    let tables: Vec<_> = tables.iter().map(table).collect();
+    tables.join("\n")
+}
+
+fn table(table: &Judged) -> String {
+    let mut text = format!(
+        "{}: {}, {} s\n  {:<16}{:>10}{:>10}{:>12}{:>12}{:>9}{:>9}\n",
+        table.name,
+        table.about,
+        table.time_ns / 1_000_000_000,
+        "",
+        "LOCAL",
+        "TO 90 %",
+        "PAGES",
+        "A MIN, END",
+        "WORK",
+        "CPU"
+    );
+    for entry in &table.entries {
+        let [local, home, pages, end, work, cpu] = figures(entry);
+        let name = entry.balancer.name();
+        let _ = writeln!(
+            text,
+            "  {name:<16}{local:>10}{home:>10}{pages:>12}{end:>12}{work:>9}{cpu:>9}"
+        );
+    }
+    for goal in &table.goals {
+        let _ = writeln!(text, "  {}", goal_text(goal));
+    }
+    text
+}
+
+/// The figures of a balancer: local lines, time to 90 %, pages, pages a minute at the end, work,
+/// CPU time.
+fn figures(entry: &Entry) -> [String; 6] {
+    [
+        permille(entry.local_milli),
+        entry.home_ns.map_or_else(|| "never".to_owned(), seconds),
+        entry.pages.to_string(),
+        entry.pages_per_minute_at_end.to_string(),
+        factor(entry.work_milli),
+        format!("{:.1} %", entry.cpu_ppm as f64 / 1e4),
+    ]
+}
+
+/// What is asked, what there is, and whether that is enough.
+fn goal_text(goal: &Goal) -> String {
+    let figure = |value: Option<u64>| match (goal.what, value) {
+        (_, None) => "never".to_owned(),
+        (GoalOf::Local | GoalOf::LocalAsKernel, Some(value)) => permille(value),
+        (GoalOf::HomeAsKernel, Some(value)) => seconds(value),
+        (GoalOf::PagesOfKernel, Some(value)) => value.to_string(),
+        (GoalOf::Work, Some(value)) => factor(value),
+    };
+    let [ours, asked] = [goal.ours, goal.asked].map(figure);
+    let reached = match (goal.reached, goal.lacks) {
+        (true, _) => "reached".to_owned(),
+        (false, Some(why)) => format!("not reached: {why}"),
+        (false, None) => "NOT REACHED".to_owned(),
+    };
+    let what = match goal.what {
+        GoalOf::Local => format!("at least {asked} local"),
+        GoalOf::LocalAsKernel => format!("at least as local as the kernel's, {asked}"),
+        GoalOf::HomeAsKernel => format!("90 % local no later than the kernel's, {asked}"),
+        GoalOf::PagesOfKernel => format!("at most {asked} pages, as asked of the kernel's"),
+        GoalOf::Work => format!("at least {asked} of the work without a balancer"),
+    };
+    format!("{what}: {ours}, {reached}")
+}
+
+fn permille(milli: u64) -> String {
+    format!("{:.1} %", milli as f64 / 10.0)
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{:.1} s", ns as f64 / 1e9)
+}
+
+fn factor(milli: u64) -> String {
+    format!("{:.3}", milli as f64 / 1e3)
+}
+
+/// The share of local lines over time, a chart for each case.
+pub fn svg(tables: &[Judged]) -> Result<String> {
+    let charts: Vec<_> = tables.iter().map(chart).collect();
+    plot::svg(&[], &charts)
+}
+
+fn chart(table: &Judged) -> Lines {
+    let line = |entry: &Entry| Line {
+        name: entry.balancer.name().to_owned(),
+        colour: entry.balancer as usize,
+        points: entry.curve.clone(),
+    };
+    Lines {
+        title: format!("{}: lines from the own node", table.name),
+        across: "seconds".to_owned(),
+        unit: "%",
+        lines: table.entries.iter().map(line).collect(),
+        marks: Vec::new(),
+    }
+}

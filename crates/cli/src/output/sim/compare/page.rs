@@ -1,0 +1,73 @@
+//! The page of the documentation that the command writes itself.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use nodeward_contest::{Balancer, Entry, Judged};
+
+use super::{figures, goal_text, svg};
+
+/// What stands above the tables.
+const HEAD: &str = include_str!("head.md");
+
+/// Heads of the tables.
+const SUMMARY: &str = "
+| load | nothing | patches of 2012 | kernel | by hand | nodeward |
+|---|---|---|---|---|---|
+";
+const COLUMNS: &str = "\
+| balancer | local at the end | 90 % local from | pages moved | a minute, at the end | work | CPU |
+|---|---|---|---|---|---|---|
+";
+
+/// Files by name: the page, and a picture for each load.
+pub fn docs(tables: &[Judged]) -> Result<Vec<(String, String)>> {
+    let mut page = HEAD.to_owned() + &summary(tables);
+    let mut files = Vec::new();
+    for table in tables {
+        let picture = format!("balance-sim-{}.svg", table.name);
+        page += &section(table, &picture);
+        files.push((picture, svg(std::slice::from_ref(table))?));
+    }
+    files.push(("balance-sim.md".to_owned(), page));
+    Ok(files)
+}
+
+/// All loads in one table: local lines, pages and work of each balancer.
+fn summary(tables: &[Judged]) -> String {
+    let mut text = SUMMARY.to_owned();
+    for table in tables {
+        let cell = |by: &Balancer| table.of(*by).map_or_else(|| "-".to_owned(), cell);
+        let cells: Vec<_> = Balancer::ALL.iter().map(cell).collect();
+        let _ = writeln!(text, "| {} | {} |", table.name, cells.join(" | "));
+    }
+    text
+}
+
+fn cell(entry: &Entry) -> String {
+    let [local, home, pages, _, work, _] = figures(entry);
+    format!("{local}, {home}, {pages}, x {work}")
+}
+
+fn section(table: &Judged, picture: &str) -> String {
+    let seconds = table.time_ns / 1_000_000_000;
+    let mut text = format!("\n## {}\n\n{}; {seconds} s.\n\n{COLUMNS}", table.name, table.about);
+    for entry in &table.entries {
+        let figures = figures(entry).join(" | ");
+        let _ = writeln!(text, "| {} | {figures} |", entry.balancer.name());
+    }
+    text += "\n";
+    for goal in &table.goals {
+        let _ = writeln!(text, "- {}", goal_text(goal));
+    }
+    let _ = writeln!(text, "\n![local lines over time]({picture})\n");
+    for entry in &table.entries {
+        let more = match entry.balancer {
+            Balancer::Hand => ", placed at its beginning",
+            Balancer::Nodeward => ", balanced by the engine of `nodeward balance`",
+            _ => "",
+        };
+        let _ = writeln!(text, "- {}: `{}`{more}", entry.balancer.name(), entry.command);
+    }
+    text
+}

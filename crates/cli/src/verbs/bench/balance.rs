@@ -1,0 +1,79 @@
+//! `nodeward bench balance`: how long one decision takes.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use nodeward_policy::home::case::{Size, strewn};
+use nodeward_policy::home::{Homes, Rules};
+use serde_json::json;
+
+use super::rounded;
+use crate::args::BenchBalanceArgs;
+use crate::exit::Exit;
+use crate::output;
+
+/// One number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BalanceFigure {
+    /// Milliseconds of one decision about 1,024 CPUs, 16 nodes and 10,000 threads
+    Decision,
+}
+
+/// Decisions about each machine: the first gives everybody a home, the others bring them there.
+const ROUNDS: u64 = 5;
+/// From one decision to the next, in nanoseconds.
+const INTERVAL_NS: u64 = 1_000_000_000;
+
+/// Decides, and prints the median time of first decisions or of later ones, whichever is longer.
+pub fn run(args: &BenchBalanceArgs) -> Result<Exit> {
+    let BalanceFigure::Decision = args.figure;
+    let size = Size::LARGE;
+    let (mut first_ms, mut later_ms) = (Vec::new(), Vec::new());
+    for _ in 0..args.runs {
+        let mut snapshot = strewn(size);
+        let mut homes = Homes::default();
+        for round in 0..ROUNDS {
+            let began = Instant::now();
+            let plan = homes.decide(&snapshot, &Rules::default());
+            let ms = began.elapsed().as_secs_f64() * 1e3;
+            drop(plan);
+            if round == 0 {
+                first_ms.push(ms)
+            } else {
+                later_ms.push(ms)
+            }
+            snapshot.at_ns += INTERVAL_NS;
+        }
+    }
+    let [first, later] = [first_ms, later_ms].map(median);
+    let number = json!({
+        "measured": rounded(first.max(later)),
+        "unit": "ms",
+        "first_ms": rounded(first),
+        "later_ms": rounded(later),
+        "cpus": size.cpus,
+        "nodes": size.nodes,
+        "threads": size.threads,
+        "runs": args.runs,
+    });
+    output::print(&format!("{number}\n"))?;
+    Ok(Exit::Done)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: one outlier does not make the number.
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), 2.0);
+        assert!(median(Vec::new()).is_nan());
+    }
+}

@@ -1,0 +1,128 @@
+//! `nodeward sim compare`: nodeward reaches what is asked of it, and the documentation is what the
+//! command says.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+
+fn run(words: &[&str]) -> Output {
+    Command::new(NODEWARD).args(["sim", "compare", "--quiet"]).args(words).output().unwrap()
+}
+
+/// What a command prints that ends with this code, as JSON.
+fn json(code: i32, words: &[&str]) -> Value {
+    let output = run(words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}{told}");
+    serde_json::from_str(&told).unwrap_or_else(|_| panic!("{stderr}"))
+}
+
+/// Goals of a load: what each is about, and whether it is reached.
+fn goals(case: &Value) -> Vec<(&str, bool)> {
+    let goals = case["goals"].as_array().unwrap().iter();
+    goals.map(|goal| (goal["what"].as_str().unwrap(), goal["reached"] == true)).collect()
+}
+
+const BESIDE: [&str; 5] = ["local", "local-as-kernel", "home-as-kernel", "pages-of-kernel", "work"];
+
+/// Loads that are simulated quickly; SPEC.md has figures of all of them.
+const QUICK: [&str; 5] = ["2012-wrong", "2012-split", "wide", "shared", "sides"];
+
+/// Goal: the case of 2012, its memory wrong or split: at least 95 % local, as local as under the
+/// kernel's balancing, as soon, with at most as many pages, or half where threads can go; no load
+/// loses work. The page in docs/ has these tables.
+#[test]
+fn goals_are_reached_and_the_page_is_current() {
+    let written = tempfile::tempdir().unwrap();
+    let docs = ["--json", "--docs", written.path().to_str().unwrap()];
+    let told = json(0, &[&QUICK[..], &docs].concat());
+    assert_eq!(told["schema"], "nodeward.sim.compare/1");
+    let cases = told["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), QUICK.len());
+    for case in cases {
+        let name = case["name"].as_str().unwrap();
+        let expected: Vec<_> = match name.starts_with("2012-") {
+            true => BESIDE.map(|what| (what, true)).to_vec(),
+            false => vec![("work", true)],
+        };
+        assert_eq!(goals(case), expected, "{name}: {case:#}");
+    }
+    current(written.path());
+}
+
+/// Pictures of the documentation are what the command draws, and its page has what the command
+/// writes of these loads.
+fn current(written: &Path) {
+    for entry in fs::read_dir(written).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let committed = fs::read_to_string(Path::new(DOCS).join(name)).unwrap_or_default();
+        let text = fs::read_to_string(&path).unwrap();
+        let is_current = match name.ends_with(".md") {
+            true => text.lines().all(|line| committed.lines().any(|other| other == line)),
+            false => text == committed,
+        };
+        assert!(
+            is_current,
+            "docs/{name} is old: `nodeward sim compare --docs docs` writes it anew"
+        );
+    }
+}
+
+/// Goal: on machines that are drawn, with a load that stays as it is, no page moves once memory is
+/// at home; and on some of them it had to come home.
+#[test]
+fn what_is_at_home_stays_there() {
+    let told = json(0, &["--figure", "static", "--seeds", "12"]);
+    assert_eq!((&told["measured"], &told["restless"]), (&0.into(), &Value::Array(Vec::new())));
+    assert!(told["machines"].as_u64().unwrap() >= 10, "{told}");
+    assert!(told["came_home"].as_u64().unwrap() >= 3, "{told}");
+}
+
+/// Goal: a number of SPEC.md comes from the runs that it needs, and is the worst of all loads.
+#[test]
+fn a_figure_is_that_of_the_worst_load() {
+    for (figure, unit) in [("local", Some("%")), ("work", None), ("pages", None)] {
+        let told = json(0, &["wide", "2012-wrong", "--limit", "3s", "--figure", figure]);
+        assert_eq!(told["unit"].as_str(), unit, "{told}");
+        let cases = told["cases"].as_object().unwrap();
+        assert_eq!(cases.contains_key("wide"), figure == "work", "{told}");
+        let values: Vec<_> = cases.values().map(|value| value.as_f64().unwrap()).collect();
+        let worst = match figure {
+            "pages" => values.into_iter().fold(0.0, f64::max),
+            _ => values.into_iter().fold(f64::INFINITY, f64::min),
+        };
+        assert_eq!(told["measured"].as_f64(), Some(worst));
+    }
+}
+
+/// Goal: a load that does not exist is refused with the names of those that do; too little time to
+/// reach anything ends with the code for that, and tells what was missed.
+#[test]
+fn what_is_missed_is_told() {
+    let output = run(&["2013"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("2012-split") && stderr.contains("crowded"), "{stderr}");
+    let output = run(&["2012-wrong", "--limit", "1s"]);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(8), "{stdout}");
+    assert!(stdout.contains("NOT REACHED") && stdout.contains("by hand"), "{stdout}");
+}
+
+/// Goal: the decision is measured with what SPEC.md speaks of, in its unit.
+#[test]
+fn a_decision_is_measured() {
+    let bench = ["bench", "balance", "--figure", "decision", "--runs", "1"];
+    let output = Command::new(NODEWARD).args(bench).output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["unit"], &told["threads"]), (&"ms".into(), &10_000.into()));
+    assert_eq!((&told["cpus"], &told["nodes"]), (&1024.into(), &16.into()));
+    assert!(told["measured"].as_f64().unwrap() > 0.0);
+}

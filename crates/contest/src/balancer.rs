@@ -1,0 +1,104 @@
+//! Who balances.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_engine::Live;
+use nodeward_engine::balance::{self, BalanceSettings, Event, Host, RoundReport};
+use nodeward_machine::Machine;
+use nodeward_model::Wanted;
+use nodeward_scenario::Scenario;
+use nodeward_sim::SimMachine;
+use serde::Serialize;
+
+use crate::hand;
+
+/// Who brings threads and memory together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balancer {
+    /// Nobody: a kernel whose balancing is switched off.
+    Nothing,
+    /// The kernel with the patches of 2012.
+    Patches,
+    /// The kernel's balancing by hint faults.
+    Kernel,
+    /// Somebody who knows the load, at its beginning.
+    Hand,
+    /// The engine of `nodeward balance`.
+    Nodeward,
+}
+
+impl Balancer {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 5] =
+        [Self::Nothing, Self::Patches, Self::Kernel, Self::Hand, Self::Nodeward];
+
+    /// As it stands in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Patches => "patches of 2012",
+            Self::Kernel => "kernel",
+            Self::Hand => "by hand",
+            Self::Nodeward => "nodeward",
+        }
+    }
+
+    /// The keys of a scenario that stand for it.
+    pub fn keys(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Patches => &[("scheduler", "numad")],
+            Self::Kernel => &[("numa-balancing", "true")],
+            Self::Nothing | Self::Hand | Self::Nodeward => &[],
+        }
+    }
+
+    /// Takes over a machine that is about to begin.
+    pub(crate) fn begin<'a>(
+        self,
+        machine: &'a Arc<SimMachine>,
+        scenario: &Scenario,
+    ) -> Result<Drive<'a>> {
+        if self == Self::Hand {
+            hand::place(machine, scenario)?;
+        }
+        let engine = (self == Self::Nodeward).then(|| {
+            let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
+            balance::Balancer::new(shared, &Wanted::default(), BalanceSettings::default(), None)
+        });
+        Ok(Drive { machine, engine: engine.transpose()? })
+    }
+}
+
+/// A machine with who balances it.
+pub(crate) struct Drive<'a> {
+    machine: &'a SimMachine,
+    engine: Option<balance::Balancer>,
+}
+
+impl Drive<'_> {
+    /// Lets it run until a time, in virtual nanoseconds, and until a round has ended that began
+    /// before.
+    pub(crate) fn until(&mut self, until_ns: u64) -> Result<()> {
+        if let Some(engine) = &mut self.engine {
+            engine.run(&mut Until { machine: self.machine, until_ns }, &Live::default())?;
+        }
+        self.machine.run_until(until_ns);
+        Ok(())
+    }
+}
+
+/// Rounds until a time.
+struct Until<'a> {
+    machine: &'a SimMachine,
+    until_ns: u64,
+}
+
+impl Host for Until<'_> {
+    fn wish(&mut self) -> Option<Event> {
+        (self.machine.now_ns() >= self.until_ns).then_some(Event::Stop)
+    }
+
+    fn round(&mut self, _report: &RoundReport) {}
+}

@@ -1,0 +1,148 @@
+//! The loads that balancers are compared on.
+
+use crate::{Balancer, GoalOf};
+
+/// What is asked of nodeward, beside that no work is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// That memory becomes local, as soon as under the kernel's balancing and with no more pages.
+    Local,
+    /// The same with half the pages: threads can go where the memory is.
+    Threads,
+    /// Nothing else: no balancer gains much there, and each may lose something.
+    Work,
+}
+
+/// A load.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Which of the scenarios that come along.
+    pub scenario: &'static str,
+    /// Values for keys of it.
+    pub set: &'static [(&'static str, &'static str)],
+    /// What is asked.
+    pub asked: Asked,
+    /// Whether the patches of 2012 can show what they do: they place fresh pages, and move none
+    /// that were there before a process got its home.
+    pub with_patches: bool,
+    /// A goal that is not reached, and why.
+    pub lacks: Option<(GoalOf, &'static str)>,
+}
+
+/// What one case lacks.
+const SLOWER: &str = "nodeward moves 1 GiB/s at most unless the budget allows more, and looks once \
+    a second; under the kernel's balancing all threads move their own pages at once";
+
+const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
+
+/// All cases.
+pub const CASES: [Case; 9] = [
+    Case {
+        name: "2012-first-touch",
+        about: "48 programs that stream, two for each CPU; each touches its memory first where it \
+            begins",
+        scenario: "home-2012",
+        set: &[("time", "60s"), ("sample", "100ms")],
+        asked: Asked::Threads,
+        with_patches: true,
+        lacks: None,
+    },
+    Case {
+        name: "2012-wrong",
+        about: "48 programs that stream, two for each CPU; the memory of each lies on the node \
+            where it does not begin",
+        scenario: "balance-2012",
+        set: &[],
+        asked: Asked::Threads,
+        with_patches: false,
+        lacks: None,
+    },
+    Case {
+        name: "2012-split",
+        about: "48 programs that stream, two for each CPU; one half of the memory of each lies on \
+            either node",
+        scenario: "balance-2012",
+        set: &[SPLIT],
+        asked: Asked::Local,
+        with_patches: false,
+        lacks: None,
+    },
+    Case {
+        name: "2012-calm",
+        about: "as 2012-split, with a scheduler that seldom takes a thread away without need",
+        scenario: "balance-2012",
+        set: &[SPLIT, ("machine.stray", "20")],
+        asked: Asked::Local,
+        with_patches: false,
+        lacks: Some((GoalOf::HomeAsKernel, SLOWER)),
+    },
+    Case {
+        name: "wide",
+        about: "one program with more memory than a node has, a thread for each CPU, each with its \
+            part of memory that lies anywhere",
+        scenario: "balance-wide",
+        set: &[],
+        asked: Asked::Work,
+        with_patches: false,
+        lacks: None,
+    },
+    Case {
+        name: "shared",
+        about: "one program whose threads on all CPUs share all its memory, which lies on one node",
+        scenario: "balance-shared",
+        set: &[],
+        asked: Asked::Work,
+        with_patches: false,
+        lacks: None,
+    },
+    Case {
+        name: "sides",
+        about: "load that changes sides every two seconds",
+        scenario: "balance-sides",
+        set: &[],
+        asked: Asked::Work,
+        with_patches: false,
+        lacks: None,
+    },
+    Case {
+        name: "crowded",
+        about: "programs that may run on one node only, which has too little memory for them",
+        scenario: "balance-crowded",
+        set: &[],
+        asked: Asked::Work,
+        with_patches: false,
+        lacks: None,
+    },
+    Case {
+        name: "short",
+        about: "10,000 programs of short life beside eight that stay",
+        scenario: "balance-short",
+        set: &[],
+        asked: Asked::Work,
+        with_patches: false,
+        lacks: None,
+    },
+];
+
+impl Case {
+    /// Who is compared there.
+    pub fn balancers(&self) -> impl Iterator<Item = Balancer> {
+        let with_patches = self.with_patches;
+        Balancer::ALL.into_iter().filter(move |by| *by != Balancer::Patches || with_patches)
+    }
+
+    /// Values for keys of its scenario.
+    pub fn sets(&self, by: Balancer) -> Vec<(&'static str, &'static str)> {
+        [self.set, by.keys()].concat()
+    }
+
+    /// The command that shows the same load with nothing that acts from outside.
+    pub fn command(&self, by: Balancer) -> String {
+        let sets = self.sets(by).into_iter().map(|(key, value)| format!(" --set {key}={value}"));
+        format!("nodeward sim {}{}", self.scenario, sets.collect::<String>())
+    }
+}

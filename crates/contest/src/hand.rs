@@ -1,0 +1,92 @@
+//! Placing by hand, as somebody does who knows the load: once, at its beginning.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_engine::{Jobs, Live, MoveRequest, Order, Selection, migrate};
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{NodeId, NodePairs, Nodemask};
+use nodeward_policy::workers;
+use nodeward_scenario::{Kind, Scenario, Workload};
+use nodeward_sim::{ProcessView, SimMachine};
+
+/// Threads that nodes still have time for: each has its part of all threads by its CPUs.
+struct Seats(BTreeMap<NodeId, u64>);
+
+impl Seats {
+    fn new(scenario: &Scenario) -> Self {
+        let nodes = scenario.machine.nodes.iter();
+        let cpus: BTreeMap<_, _> = nodes.map(|node| (node.id, node.cpus.len() as u64)).collect();
+        let all = cpus.values().sum::<u64>().max(1);
+        let threads = scenario.workloads.iter().filter(|load| stays(load)).map(Workload::tasks);
+        let threads: u64 = threads.sum();
+        Self(cpus.into_iter().map(|(id, cpus)| (id, (threads * cpus).div_ceil(all))).collect())
+    }
+
+    /// Where a process goes: to most of its memory, if there are seats, else where most are left.
+    fn take(&mut self, process: &ProcessView, load: &Workload) -> Option<NodeId> {
+        let threads = u64::from(load.threads);
+        let may = |id: &NodeId| load.nodes.as_ref().is_none_or(|nodes| nodes.contains(*id));
+        let pages = |id: &NodeId| process.pages.get(id).copied().unwrap_or(0);
+        let open = self.0.iter().filter(|(id, _)| may(id));
+        let best = open.max_by_key(|&(id, &seats)| (seats >= threads, pages(id), seats))?;
+        let node = *best.0;
+        self.0.entry(node).and_modify(|seats| *seats = seats.saturating_sub(threads));
+        Some(node)
+    }
+}
+
+/// Whether somebody would care to place it: what lives for a moment is not worth it.
+fn stays(load: &Workload) -> bool {
+    !matches!(load.kind, Kind::Compile { .. })
+}
+
+/// Binds threads and moves memory to them: processes that fit on a node go to one, with most of
+/// their memory if there is time for them; threads of others stay where they are, and pages go to
+/// whoever touches them next.
+pub fn place(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
+    let mut seats = Seats::new(scenario);
+    let cpus_max = scenario.machine.nodes.iter().map(|node| node.cpus.len()).max().unwrap_or(0);
+    let mut moves = Vec::new();
+    for process in machine.processes() {
+        let load = scenario.workloads.iter().find(|load| load.name == process.name);
+        let Some(load) = load.filter(|load| stays(load)) else { continue };
+        if load.threads as usize > cpus_max {
+            machine.with_world(|world| {
+                world.bind_threads(process.pid) && world.migrate_on_fault(process.pid)
+            });
+        } else if let Some(node) = seats.take(&process, load) {
+            machine.with_world(|world| world.keep_on(process.pid, &[node].into_iter().collect()));
+            moves.push((process, node));
+        }
+    }
+    gather(machine, &moves)
+}
+
+/// Moves the memory of processes to their nodes.
+fn gather(machine: &SimMachine, moves: &[(ProcessView, NodeId)]) -> Result<()> {
+    let is_away = |(process, node): &&(ProcessView, NodeId)| {
+        process.pages.iter().any(|(id, &pages)| id != node && pages > 0)
+    };
+    let away: Vec<_> = moves.iter().filter(is_away).collect();
+    let held = away.iter().map(|(process, _)| machine.hold(process.pid));
+    let held: Vec<Arc<dyn Process>> = held.collect::<Result<_, _>>()?;
+    let order = |(process, node): &&(ProcessView, NodeId)| -> Arc<[Order]> {
+        let from: Nodemask = process.pages.keys().copied().filter(|id| id != node).collect();
+        [Order { pairs: NodePairs::gathering(&from, *node), pages: None }].into()
+    };
+    let to: Nodemask = away.iter().map(|(_, node)| *node).collect();
+    let request = MoveRequest {
+        orders: away.iter().map(order).collect(),
+        selection: Selection::default(),
+        jobs: Jobs::Auto,
+        cpus: workers::cpus(&machine.topology()?, &to, &machine.usable_cpus()?),
+        rate_bytes_per_s: None,
+        stall_ns: None,
+    };
+    if !held.is_empty() {
+        migrate(machine, &held, &request, &Live::default(), None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Loads that stay as they are, on machines that are drawn from seeds: once all is at home, no page
+//! may move.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_model::{NodeId, Nodemask};
+use nodeward_scenario::{Kind, Node, Placement, Scenario, Workload};
+use nodeward_sim::SimMachine;
+use nodeward_swarm::Chance;
+use nodeward_swarm::draw::{self, LIKELY, Style};
+
+use crate::Balancer;
+
+/// By then memory is at home, unless it still moves, in virtual nanoseconds.
+pub const CONVERGED_NS: u64 = 60_000_000_000;
+/// It still moves if it did in so long before that.
+const CALM_NS: u64 = 10_000_000_000;
+/// For so long it is looked whether anything moves then.
+pub const WATCHED_NS: u64 = 60_000_000_000;
+
+/// What a program goes through at least between two waits or changes, in bytes.
+const STRIDE_BYTES: u64 = 16 << 20;
+/// What it goes back to again and again, at least: less is in a cache for good.
+const HOT_BYTES: u64 = 1 << 20;
+
+/// Machines of the swarm on which nothing goes wrong, with nodes and loads that are worth a
+/// balancer.
+const STEADY: Style = Style {
+    node_pages: &[1 << 14, 1 << 16, 1 << 17, 1 << 18],
+    cores: &[0, 1, 1, 2, 2, 2, 3, 3, 3],
+    processes: &[1, 2, 3, 6, 12],
+    threads: &[1, 1, 1, 2, 4, 8],
+    thread_pages: &[1 << 12, 1 << 13, 1 << 14, 1 << 15],
+    period_ns: (10_000_000, 1_000_000_000),
+    phase_bytes: STRIDE_BYTES,
+    fault_milli: &[0],
+    ..LIKELY
+};
+/// Of so many loads one keeps to a memory policy of its own, and one to some nodes.
+const BOUND_EACH_OF: u64 = 8;
+
+/// What came of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stayed {
+    /// Memory came home, and then so many base pages moved.
+    Home {
+        /// Those that moved until then.
+        before: u64,
+        /// Those that moved afterwards, in [`WATCHED_NS`].
+        after: u64,
+    },
+    /// It was still on its way, no page of it twice: copies find no bandwidth there.
+    OnTheWay,
+    /// More pages moved than there are, and still do.
+    Restless,
+}
+
+/// The machine of a seed, and its load, whose memory lies anywhere at first.
+pub fn drawn(seed: u64) -> Scenario {
+    let mut chance = Chance::new(seed);
+    loop {
+        let mut scenario = draw::scenario(&mut chance, &STEADY);
+        make_steady(&mut chance, &mut scenario);
+        if !scenario.workloads.is_empty() && scenario.check().is_ok() {
+            return scenario;
+        }
+    }
+}
+
+fn make_steady(chance: &mut Chance, scenario: &mut Scenario) {
+    let machine = &scenario.machine;
+    let ids = |has: fn(&Node) -> bool| {
+        let nodes = machine.nodes.iter().filter(move |node| has(node));
+        nodes.map(|node| node.id).collect::<Vec<NodeId>>()
+    };
+    let with_memory = ids(|node| node.memory_bytes > 0);
+    let is_choice = ids(|node| node.memory_bytes > 0 && !node.cpus.is_empty()).len() > 1;
+    scenario.name = "steady".to_owned();
+    scenario.actions.clear();
+    scenario.faults = None;
+    scenario.scheduler = nodeward_scenario::Scheduler::Blind;
+    scenario.time_ns = CONVERGED_NS + WATCHED_NS;
+    scenario.sample_ns = 1_000_000_000;
+    scenario.workloads.retain(|load| is_choice && is_steady(load));
+    for load in &mut scenario.workloads {
+        load.populated = true;
+        load.start_ns = 0;
+        let nodes: Nodemask = chance.some(&with_memory).into_iter().collect();
+        if !chance.one_in(BOUND_EACH_OF) {
+            load.nodes = None;
+        }
+        if !load.placement.is_policy() || !chance.one_in(BOUND_EACH_OF) {
+            let is_left = !nodes.is_empty() && chance.one_in(2);
+            load.placement = if is_left { Placement::Left(nodes) } else { Placement::Away };
+        }
+    }
+}
+
+/// Whether a program does the same all the time, to the same memory; in strides that are worth the
+/// time to simulate them.
+fn is_steady(load: &Workload) -> bool {
+    let is_kind = match load.kind {
+        Kind::Triad { .. } => true,
+        Kind::Random { hot_bytes_milli: hot, .. } => {
+            hot == 0 || load.memory_bytes / 1000 * u64::from(hot) >= HOT_BYTES
+        }
+        Kind::Phases { phase_bytes, .. } => phase_bytes >= STRIDE_BYTES,
+        Kind::MovingSet { window_bytes, .. } => window_bytes >= STRIDE_BYTES,
+        _ => false,
+    };
+    is_kind && load.shifts.is_none()
+}
+
+/// Runs the machine of a seed under a balancer.
+///
+/// # Errors
+/// If the machine as a whole cannot be balanced.
+pub fn watch(seed: u64, by: Balancer) -> Result<Stayed> {
+    let scenario = drawn(seed);
+    let machine = Arc::new(SimMachine::new(&scenario, seed));
+    let all: u64 = machine.processes().iter().flat_map(|process| process.pages.values()).sum();
+    let mut drive = by.begin(&machine, &scenario)?;
+    let mut pages_at = |until_ns| -> Result<u64> {
+        drive.until(until_ns)?;
+        Ok(machine.with_world(|world| world.counters.migrated_pages))
+    };
+    let calm_from = pages_at(CONVERGED_NS - CALM_NS)?;
+    let before = pages_at(CONVERGED_NS)?;
+    if before == calm_from {
+        let after = pages_at(CONVERGED_NS + WATCHED_NS)? - before;
+        return Ok(Stayed::Home { before, after });
+    }
+    Ok(if before <= all { Stayed::OnTheWay } else { Stayed::Restless })
+}

@@ -1,0 +1,234 @@
+//! A case as a table, and whether nodeward reaches what is asked of it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::{Asked, Balancer, Case, Outcome};
+
+/// Of 1000 lines so many are local at the end where memory can become so.
+const LOCAL_MILLI: u64 = 950;
+/// Of 1000 parts of the work that is done without a balancer so many are done at least.
+const WORK_MILLI: u64 = 980;
+
+/// A case with its figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// How long it was simulated, in virtual nanoseconds.
+    pub time_ns: u64,
+    /// What came of it under each balancer.
+    pub entries: Vec<Entry>,
+    /// What is asked of nodeward.
+    pub goals: Vec<Goal>,
+}
+
+/// A balancer's figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// Whose.
+    pub balancer: Balancer,
+    /// The command that shows the same run, or what it is without what acts from outside.
+    pub command: String,
+    /// Of 1000 lines in the last ten seconds, those of the own node.
+    pub local_milli: u64,
+    /// From when on nine of ten lines were local, in virtual nanoseconds.
+    pub home_ns: Option<u64>,
+    /// Base pages that went to another node.
+    pub pages: u64,
+    /// The same in a minute, as it went in the last ten seconds.
+    pub pages_per_minute_at_end: u64,
+    /// Of 1000 parts of the work without a balancer, how many were done.
+    pub work_milli: u64,
+    /// CPU time in the kernel and for looks beyond that without a balancer, in ppm of one CPU.
+    pub cpu_ppm: u64,
+    /// Per cent of lines that were local, by seconds.
+    pub curve: Vec<(f64, f64)>,
+}
+
+/// Something that is asked of nodeward.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Goal {
+    /// What it is about.
+    pub what: GoalOf,
+    /// What nodeward has; none if it never comes to that.
+    pub ours: Option<u64>,
+    /// What it is asked to have; none if everything is good enough.
+    pub asked: Option<u64>,
+    /// Whether it has.
+    pub reached: bool,
+    /// Why not, where that is known and told.
+    pub lacks: Option<&'static str>,
+}
+
+/// What a goal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GoalOf {
+    /// Lines of 1000 that are local at the end, at least.
+    Local,
+    /// The same, as many as under the kernel's balancing.
+    LocalAsKernel,
+    /// Virtual nanoseconds until nine of ten lines are local, at most those of the kernel's.
+    HomeAsKernel,
+    /// Pages that were moved, at most as many as asked of the kernel's.
+    PagesOfKernel,
+    /// Work of 1000 parts without a balancer, at least.
+    Work,
+}
+
+impl Goal {
+    fn at_least(what: GoalOf, ours: u64, asked: u64) -> Self {
+        Self { what, ours: Some(ours), asked: Some(asked), reached: ours >= asked, lacks: None }
+    }
+
+    /// What never comes is later than anything.
+    fn at_most(what: GoalOf, ours: Option<u64>, asked: Option<u64>) -> Self {
+        let reached = ours.is_some_and(|ours| asked.is_none_or(|asked| ours <= asked));
+        Self { what, ours, asked, reached, lacks: None }
+    }
+}
+
+/// The table of a case. What has no run is left out, and so are goals that need it.
+pub fn judge(case: &Case, outcomes: &BTreeMap<Balancer, Outcome>) -> Judged {
+    let nothing = outcomes.get(&Balancer::Nothing);
+    let entries = outcomes.iter().map(|(&by, outcome)| entry(case, by, outcome, nothing));
+    let time_ns = outcomes.values().map(|outcome| outcome.time_ns).min().unwrap_or(0);
+    let mut goals = match outcomes.get(&Balancer::Nodeward) {
+        Some(ours) => goals(case.asked, ours, outcomes.get(&Balancer::Kernel), nothing),
+        None => Vec::new(),
+    };
+    if let Some((what, why)) = case.lacks {
+        let lacking = goals.iter_mut().filter(|goal| goal.what == what && !goal.reached);
+        lacking.for_each(|goal| goal.lacks = Some(why));
+    }
+    Judged { name: case.name, about: case.about, time_ns, entries: entries.collect(), goals }
+}
+
+fn entry(case: &Case, by: Balancer, outcome: &Outcome, nothing: Option<&Outcome>) -> Entry {
+    let kernel_ns = nothing.map_or(0, |nothing| nothing.kernel_ns);
+    let cpu_ns = outcome.kernel_ns.saturating_sub(kernel_ns);
+    Entry {
+        balancer: by,
+        command: case.command(by),
+        local_milli: outcome.local_milli,
+        home_ns: outcome.home_ns,
+        pages: outcome.pages,
+        pages_per_minute_at_end: outcome.pages_per_minute_at_end,
+        work_milli: nothing.map_or(1000, |nothing| outcome.work_milli(nothing)),
+        cpu_ppm: cpu_ns.saturating_mul(1_000_000) / outcome.time_ns.max(1),
+        curve: outcome.curve.clone(),
+    }
+}
+
+fn goals(
+    asked: Asked,
+    ours: &Outcome,
+    kernel: Option<&Outcome>,
+    nothing: Option<&Outcome>,
+) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    let pages_part = match asked {
+        Asked::Local => Some(1),
+        Asked::Threads => Some(2),
+        Asked::Work => None,
+    };
+    if let Some(part) = pages_part {
+        goals.push(Goal::at_least(GoalOf::Local, ours.local_milli, LOCAL_MILLI));
+        goals.extend(kernel.into_iter().flat_map(|kernel| beside(ours, kernel, part)));
+    }
+    let work = nothing.map(|nothing| ours.work_milli(nothing));
+    goals.extend(work.map(|work| Goal::at_least(GoalOf::Work, work, WORK_MILLI)));
+    goals
+}
+
+/// What is asked beside the kernel's balancing: so small a part of its pages, at most.
+fn beside(ours: &Outcome, kernel: &Outcome, part: u64) -> [Goal; 3] {
+    let pages = Some(kernel.pages / part);
+    [
+        Goal::at_least(GoalOf::LocalAsKernel, ours.local_milli, kernel.local_milli),
+        Goal::at_most(GoalOf::HomeAsKernel, ours.home_ns, kernel.home_ns),
+        Goal::at_most(GoalOf::PagesOfKernel, Some(ours.pages), pages),
+    ]
+}
+
+impl Judged {
+    /// What is asked and not reached, without what is known to be lacking.
+    pub fn missed(&self) -> impl Iterator<Item = &Goal> {
+        self.goals.iter().filter(|goal| !goal.reached && goal.lacks.is_none())
+    }
+
+    /// The figures of a balancer, if it was in.
+    pub fn of(&self, by: Balancer) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.balancer == by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CASES;
+
+    fn outcome(local_milli: u64, home_ns: Option<u64>, pages: u64) -> Outcome {
+        let work_per_s = [("lines", local_milli)].into();
+        Outcome { time_ns: 1_000, local_milli, home_ns, pages, work_per_s, ..Outcome::default() }
+    }
+
+    fn missed(asked: Asked, ours: Outcome, kernel: Outcome, nothing: Outcome) -> Vec<GoalOf> {
+        let case = Case { asked, ..CASES[0] };
+        let outcomes =
+            [(Balancer::Nothing, nothing), (Balancer::Kernel, kernel), (Balancer::Nodeward, ours)];
+        judge(&case, &outcomes.into()).missed().map(|goal| goal.what).collect()
+    }
+
+    /// Goal: each thing that is asked is missed alone when it alone is not there; half the pages
+    /// are asked only where threads can go.
+    #[test]
+    fn each_goal_can_be_missed() {
+        let kernel = || outcome(960, Some(5), 100);
+        let nothing = || outcome(500, None, 0);
+        let of = |asked, ours| missed(asked, ours, kernel(), nothing());
+        assert_eq!(of(Asked::Threads, outcome(960, Some(5), 50)), []);
+        assert_eq!(of(Asked::Threads, outcome(960, Some(5), 51)), [GoalOf::PagesOfKernel]);
+        assert_eq!(of(Asked::Local, outcome(960, Some(5), 100)), []);
+        assert_eq!(of(Asked::Local, outcome(960, Some(5), 101)), [GoalOf::PagesOfKernel]);
+        assert_eq!(of(Asked::Local, outcome(959, Some(5), 0)), [GoalOf::LocalAsKernel]);
+        assert_eq!(of(Asked::Local, outcome(960, Some(6), 0)), [GoalOf::HomeAsKernel]);
+        let both = [GoalOf::Local, GoalOf::LocalAsKernel];
+        assert_eq!(of(Asked::Local, outcome(949, Some(5), 0)), both);
+        let busy = || outcome(980, None, 0);
+        // 960 lines of 980 are 979 of 1000.
+        assert_eq!(missed(Asked::Work, outcome(960, None, 9), kernel(), busy()), [GoalOf::Work]);
+    }
+
+    /// Goal: what is known to be lacking stays in the table and is no miss; no other goal is.
+    #[test]
+    fn what_is_lacking_is_told() {
+        let lacks = Some((GoalOf::HomeAsKernel, "why"));
+        let case = Case { asked: Asked::Local, lacks, ..CASES[0] };
+        let judged = |ours| {
+            let outcomes =
+                [(Balancer::Kernel, outcome(960, Some(5), 100)), (Balancer::Nodeward, ours)];
+            judge(&case, &outcomes.into())
+        };
+        let late = judged(outcome(960, Some(6), 0));
+        let told: Vec<_> = late.goals.iter().filter_map(|goal| goal.lacks).collect();
+        assert_eq!((late.missed().count(), told), (0, vec!["why"]));
+        assert_eq!(judged(outcome(960, Some(6), 101)).missed().count(), 1);
+        let soon = judged(outcome(960, Some(5), 0));
+        assert!(soon.goals.iter().all(|goal| goal.lacks.is_none()));
+    }
+
+    /// Goal: what the kernel's balancing never reaches is no bound, but must be reached.
+    #[test]
+    fn never_is_later_than_anything() {
+        let kernel = || outcome(800, None, 100);
+        let nothing = || outcome(500, None, 0);
+        assert_eq!(missed(Asked::Local, outcome(960, Some(9), 0), kernel(), nothing()), []);
+        let missed = missed(Asked::Local, outcome(960, None, 0), kernel(), nothing());
+        assert_eq!(missed, [GoalOf::HomeAsKernel]);
+    }
+}
