@@ -219,7 +219,7 @@ impl Balance {
         let mut home = None;
         self.until("memory is at home", |round| {
             home = round.home(load.pid());
-            home.is_some_and(|home| share_milli(load, home) >= HOME_MILLI)
+            home.is_some_and(|home| is_on(load, home))
         });
         home.expect("it has a home")
     }
@@ -263,7 +263,12 @@ impl Ended {
 }
 
 /// So much of a process's memory is to be at home, in thousandths.
-pub const HOME_MILLI: u64 = 950;
+const HOME_MILLI: u64 = 950;
+
+/// Whether so much of a load's memory is on a node.
+pub fn is_on(load: &Load, node: u32) -> bool {
+    share_milli(load, node) >= HOME_MILLI
+}
 
 /// More pages than a load has there from the start, beside its memory.
 const ARRIVED: u64 = 100;

@@ -64,19 +64,21 @@ pub fn run(program: &str, arguments: &[&str]) {
 
 /// Keeps this thread, and processes that it starts, on some CPUs.
 pub fn run_on(cpus: &[usize]) {
-    let mut set = CpuSet::new();
-    cpus.iter().for_each(|&cpu| set.set(cpu));
-    sched_setaffinity(None, &set).expect("the CPUs are ours");
+    sched_setaffinity(None, &set_of(cpus)).expect("the CPUs are ours");
 }
 
 /// Lets all threads of a process run on these CPUs.
 pub fn let_run_on(pid: u32, cpus: &[usize]) {
-    let mut set = CpuSet::new();
-    cpus.iter().for_each(|&cpu| set.set(cpu));
     for tid in threads(pid) {
         let tid = rustix::process::Pid::from_raw(tid.cast_signed());
-        sched_setaffinity(tid, &set).expect("the thread is there");
+        sched_setaffinity(tid, &set_of(cpus)).expect("the thread is there");
     }
+}
+
+fn set_of(cpus: &[usize]) -> CpuSet {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    set
 }
 
 /// The CPUs on which the threads of a process may run, each way once.
@@ -90,11 +92,22 @@ pub fn affinities(pid: u32) -> BTreeSet<String> {
 }
 
 /// The CPU on which a thread ran last.
-pub fn cpu_of(tid: &str) -> u32 {
+pub fn cpu_of(tid: &str) -> u64 {
+    stat(tid, 39)
+}
+
+/// CPU time of a thread, in hundredths of a second.
+pub fn ran_ticks(tid: &str) -> u64 {
+    stat(tid, 14) + stat(tid, 15)
+}
+
+/// A field of /proc/TID/stat, by its number in proc(5).
+fn stat(tid: &str, field: usize) -> u64 {
     let text = read(&format!("/proc/{tid}/stat"));
-    // Field 39; the fields behind the name begin with the third.
+    // Those behind the name begin with the third.
     let fields = text.rsplit_once(") ").map(|(_, rest)| rest.split(' '));
-    fields.and_then(|mut rest| rest.nth(39 - 3)).and_then(|cpu| cpu.parse().ok()).expect("a CPU")
+    let value = fields.and_then(|mut rest| rest.nth(field - 3)?.parse().ok());
+    value.unwrap_or_else(|| panic!("no field {field} in {text}"))
 }
 
 /// The numbers of a process's threads.

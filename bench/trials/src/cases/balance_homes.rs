@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::balancer::{
-    Balance, HOME_MILLI, Place, Round, alone, assert_stayed, enter, load_away, named, share_milli,
-};
+use crate::balancer::{Place, Round, alone, assert_stayed, enter, is_on, load_away, named};
 use crate::guest::{
-    Cpuset, affinities, control_group, cpu_of, let_run_on, run_on, threads, wait_until, write,
+    Cpuset, affinities, control_group, cpu_of, let_run_on, ran_ticks, run_on, wait_until, write,
 };
 use crate::load::Load;
 use crate::nodeward::finish;
@@ -35,8 +33,7 @@ fn brings_memory_home() -> Ran {
     let mut balance = place.start(&named(&loads.each_ref()));
     let is_home = |round: &Round| {
         let home = |load: &Load| round.home(load.pid());
-        round.settled
-            && loads.iter().all(|load| home(load).is_some_and(|it| share_milli(load, it) >= 950))
+        round.settled && loads.iter().all(|load| home(load).is_some_and(|it| is_on(load, it)))
     };
     let round = balance.until("all are at home", is_home);
     let homes = loads.each_ref().map(|load| round.home(load.pid()));
@@ -100,17 +97,16 @@ fn once() -> Ran {
     let load = load_away("--size 8MiB");
     let words = named(&[&load]);
     let mut entities = BTreeSet::new();
-    let is_home = || share_milli(&load, 1) >= HOME_MILLI;
     // On a slow guest the first look may end early, and what it did not see waits for a while.
     for _ in 0..ONCES {
         let round: Round = finish(place.balance(&words).arg("--once")).ended(0);
         assert_eq!(round.home(load.pid()), Some(1), "{round:?}");
         entities.extend(round.of(load.pid()).map(|row| row.entity));
-        if is_home() {
+        if is_on(&load, 1) {
             break;
         }
     }
-    assert!(is_home(), "{:?}", load.nodes_of_memory());
+    assert!(is_on(&load, 1), "{:?}", load.nodes_of_memory());
     assert_eq!(entities.len(), 1, "{entities:?}");
     let explained = finish(&mut place.command(&format!("explain {}", load.pid())));
     println!("{}", explained.stdout);
@@ -134,7 +130,7 @@ fn lets_stand() -> Ran {
     let frozen = load_away("--size 8MiB");
     let group = control_group("balance-frozen", "memory")?;
     enter(&group, frozen.pid());
-    wait_until("it ran for a while", || ran_ticks(frozen.pid()) > 40);
+    wait_until("it ran for a while", || ran_ticks(&frozen.other_thread()) > 40);
     write(&format!("{group}/cgroup.freeze"), "1");
     let mut balance = place.start(&named(&[&bound, &shut_in, &pinned, &frozen]));
     balance.until("each has its reason", |round| {
@@ -182,7 +178,7 @@ fn after_a_kill() -> Ran {
     let mut balance = place.start(&all);
     assert_eq!(balance.until_home(&away), 1);
     for load in &loads {
-        until_home_somewhere(&mut balance, load);
+        balance.until_home(load);
     }
     balance.stop().well();
     let states: Vec<_> = place.ledger().iter().map(|one| one["state"]["name"].clone()).collect();
@@ -195,21 +191,4 @@ fn after_a_kill() -> Ran {
         load.done();
     }
     Ok(())
-}
-
-fn until_home_somewhere(balance: &mut Balance, load: &Load) {
-    let home = balance.until_home(load);
-    assert!(share_milli(load, home) >= HOME_MILLI);
-}
-
-/// CPU time of all threads of a process, in hundredths of a second.
-fn ran_ticks(pid: u32) -> u64 {
-    let ticks = |tid: u32| {
-        let text = crate::guest::read(&format!("/proc/{tid}/stat"));
-        let fields: Vec<&str> =
-            text.rsplit_once(") ").map_or("", |(_, it)| it).split(' ').collect();
-        // Fields 14 and 15; the first behind the name is the third.
-        [11, 12].map(|at| fields[at].parse::<u64>().expect("ticks")).iter().sum::<u64>()
-    };
-    threads(pid).into_iter().map(ticks).sum()
 }
