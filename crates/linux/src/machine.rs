@@ -153,6 +153,10 @@ impl Machine for Linux {
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
     }
+
+    fn own_pid(&self) -> Option<Pid> {
+        Pid::new(std::process::id()).ok()
+    }
 }
 
 fn open_pidfd(pid: Pid) -> Result<std::os::fd::OwnedFd> {

@@ -84,6 +84,11 @@ pub trait Machine: Send + Sync {
     /// CPU time that the calling process has had so far, in nanoseconds: what looking and moving
     /// cost. 0 on a machine where that takes none.
     fn own_cpu_time_ns(&self) -> u64;
+
+    /// Which of the machine's processes is the calling one; none if it runs elsewhere.
+    fn own_pid(&self) -> Option<Pid> {
+        None
+    }
 }
 
 /// Looks at the same processes again and again, and remembers what makes the next look cheap.

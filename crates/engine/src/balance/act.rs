@@ -182,6 +182,8 @@ impl Actor<'_> {
         let bytes = self.purse.bytes().min(member.purse.bytes());
         let pages_max = one.left_pages.min(bytes / page_bytes);
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
+        let known = member.sight.as_ref().map(|sight| &sight.pages);
+        let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
         if self.settings.rules.forbid_moves(self.ground.stalled_ppm()) {
             self.done.entry(entity).or_default().short = Some(Short::Stalled);
             return Ok(true);
@@ -193,12 +195,16 @@ impl Actor<'_> {
         let process = self.hold(entity, key)?;
         let (free, _) = looks::parts(process.mappings()?, &bound.unwrap_or_default());
         let ranges: Vec<Range> = free.into_iter().map(|mapping| mapping.range).collect();
+        // Where all that is away is to come, it may be strewn over all there is: a stretch then is as
+        // long as the budget lets it be. Where there is room for a part only, it must be a part.
+        let is_all = one.order.pages_max >= on_way;
         let load = Load {
             process: &process,
             ranges: &ranges,
             from: &one.order.from,
             to: one.order.to,
             pages_max,
+            stretch_pages: if is_all { bytes / page_bytes } else { pages_max },
             stall_ns: self.settings.stall_ns,
             rules: &self.settings.rules,
             workers: self.ground.movers(),

@@ -1,7 +1,7 @@
 //! Brings memory of a process home, a stretch at a time, within what may be moved now.
 //!
-//! A stretch has no more pages than may still be moved, so that the budget holds whatever lies in
-//! it; the next round goes on where this one ended.
+//! A stretch has no more pages than the budget still has, so that it holds whatever lies in there;
+//! the next round goes on where this one ended.
 
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub struct Load<'a> {
     pub to: NodeId,
     /// The most base pages to move.
     pub pages_max: u64,
+    /// The most base pages that may move at once by mistake, where more are away than was thought.
+    pub stretch_pages: u64,
     pub stall_ns: Option<u64>,
     /// What says when memory is short.
     pub rules: &'a Rules,
@@ -123,7 +125,8 @@ impl Trip<'_> {
 
     /// How long the next stretch may be, so that no more moves than may.
     fn stretch_bytes(&self) -> u64 {
-        let left = self.left_pages().saturating_mul(self.road.machine.page_bytes());
+        let left_pages = self.load.stretch_pages.saturating_sub(self.hauled.account.moved);
+        let left = left_pages.saturating_mul(self.road.machine.page_bytes());
         left.clamp(STRETCH_BYTES[0], STRETCH_BYTES[1])
     }
 

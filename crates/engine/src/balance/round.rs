@@ -76,6 +76,9 @@ impl Balancer {
             Some(except) => except.glance()?.processes.iter().map(|process| process.pid).collect(),
             None => Vec::new(),
         };
+        // Its own memory is none of its business: to move that would cost more than it gains.
+        self.excluded.extend(machine.own_pid());
+        self.excluded.sort_unstable();
         coming.news.extend(self.rivals.look(machine));
         coming.news.extend(self.ground.see(machine, &glance)?);
         coming.news.extend(self.denials(&glance));
