@@ -39,9 +39,9 @@ pub fn run(args: &BenchBalanceArgs) -> Result<Exit> {
             let ms = (machine.own_cpu_time_ns() - began_ns) as f64 / 1e6;
             drop(plan);
             if round == 0 {
-                first_ms.push(ms)
+                first_ms.push(ms);
             } else {
-                later_ms.push(ms)
+                later_ms.push(ms);
             }
             snapshot.at_ns += INTERVAL_NS;
         }
