@@ -37,7 +37,7 @@ pub fn home_of_newcomer(machine: &dyn Machine, newcomer: &Newcomer<'_>) -> Resul
         machine.sleep_ns(pause_ns);
         let glance = watch.glance()?;
         ground.see(machine, &glance)?;
-        roster.see(&glance);
+        roster.see(&glance, 0);
     }
     let is_it = |member: &Member| member.now.as_ref().is_some_and(|now| now.pid == newcomer.pid);
     let may_hold = roster.members().find(|(_, member)| is_it(member));

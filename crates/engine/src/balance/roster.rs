@@ -97,6 +97,8 @@ pub struct Roster {
     members: BTreeMap<Key, Member>,
     keys: BTreeMap<EntityId, Key>,
     at_ns: Option<u64>,
+    /// Since when loads are counted.
+    loads_since_ns: Option<u64>,
 }
 
 impl Roster {
@@ -121,10 +123,20 @@ impl Roster {
     }
 
     /// Takes in what was seen. Returns the time since the look before, in nanoseconds, `None` at
-    /// the first look, and those that are gone.
-    pub fn see(&mut self, glance: &Glance) -> (Option<u64>, Vec<EntityId>) {
-        let elapsed_ns = self.at_ns.map(|at_ns| glance.at_ns.saturating_sub(at_ns));
+    /// the first look, and those that are gone. Loads are those of this time at least: what runs
+    /// in turns has none or all of a CPU in a short one.
+    pub fn see(&mut self, glance: &Glance, load_ns_min: u64) -> (Option<u64>, Vec<EntityId>) {
+        let since = |at_ns: Option<u64>| at_ns.map(|at_ns| glance.at_ns.saturating_sub(at_ns));
+        let elapsed_ns = since(self.at_ns);
         self.at_ns = Some(glance.at_ns);
+        let is_back = self.loads_since_ns > Some(glance.at_ns);
+        let window = match since(self.loads_since_ns) {
+            Some(ns) if ns < load_ns_min && !is_back => Window::TooShort,
+            counted_ns => Window::Since(counted_ns),
+        };
+        if window != Window::TooShort {
+            self.loads_since_ns = Some(glance.at_ns);
+        }
         let mut earlier = std::mem::take(&mut self.members);
         for process in &glance.processes {
             let key = (process.pid, process.started_ticks);
@@ -132,7 +144,7 @@ impl Roster {
                 self.next += 1;
                 Member { entity: EntityId(self.next - 1), ..Member::default() }
             });
-            member.see(process, elapsed_ns);
+            member.see(process, window);
             self.members.insert(key, member);
         }
         self.keys = self.members.iter().map(|(&key, member)| (member.entity, key)).collect();
@@ -172,13 +184,13 @@ impl Roster {
 }
 
 impl Member {
-    fn see(&mut self, process: &ProcessGlance, elapsed_ns: Option<u64>) {
+    fn see(&mut self, process: &ProcessGlance, window: Window) {
         let is_first = self.now.is_none();
         let mut earlier = std::mem::take(&mut self.loads).into_iter().peekable();
         let load = |thread: &ThreadGlance| {
             while earlier.next_if(|load| load.tid < thread.tid).is_some() {}
             let before = earlier.next_if(|load| load.tid == thread.tid);
-            load(thread, before, is_first, elapsed_ns)
+            load(thread, before, is_first, window)
         };
         self.loads = process.threads.iter().map(load).collect();
         self.now = Some(process.clone());
@@ -199,14 +211,23 @@ impl Member {
     }
 }
 
+/// For how long loads were counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Window {
+    /// For too short a time: they stay as they are.
+    TooShort,
+    /// For so many nanoseconds; `None` if there was no look before.
+    Since(Option<u64>),
+}
+
 /// The load of a thread that had been seen before or not. Where no time passed, or the clock went
 /// back, what was known of it stays.
-fn load(
-    thread: &ThreadGlance,
-    before: Option<Load>,
-    is_first: bool,
-    elapsed_ns: Option<u64>,
-) -> Load {
+fn load(thread: &ThreadGlance, before: Option<Load>, is_first: bool, window: Window) -> Load {
+    let elapsed_ns = match (window, before) {
+        (Window::TooShort, Some(before)) => return before,
+        (Window::TooShort, None) => None,
+        (Window::Since(elapsed_ns), _) => elapsed_ns,
+    };
     let earlier = before.unwrap_or_default();
     let since = |now_ns: u64, before_ns: u64| match before {
         Some(_) => now_ns.saturating_sub(before_ns),

@@ -83,7 +83,7 @@ impl Balancer {
         coming.news.extend(self.ground.see(machine, &glance)?);
         coming.news.extend(self.denials(&glance));
         self.recall(machine, &glance);
-        let (elapsed_ns, gone) = self.roster.see(&glance);
+        let (elapsed_ns, gone) = self.roster.see(&glance, self.settings.interval_ns / 2);
         gone.into_iter().for_each(|entity| self.diary.end(entity, false));
         self.roster.members_mut().for_each(|(_, member)| member.forget_pins_of_others());
         let took_ns = self.meter.lap(machine, For::Looking);

@@ -1,6 +1,8 @@
 //! The two rates of looking, and which processes are which.
 
+use nodeward_engine::Live;
 use nodeward_engine::balance::BalanceSettings;
+use nodeward_machine::Machine;
 use nodeward_machine::paper::Sheet;
 use nodeward_model::{CpuId, Mapping, MappingKind, NodeId, Page, Range};
 
@@ -33,6 +35,28 @@ fn who_waits_for_a_cpu_wants_it() {
         let reports = rounds(&paper, &mut balancer, 3);
         assert_eq!(row(&reports[2], 7).numbers.load_ppm, wants_ppm);
     }
+}
+
+/// Goal: a round that comes soon after the one before (SIGHUP, a second run) does not take what
+/// happened in between for the load: loads are those of half an interval at least.
+#[test]
+fn short_times_tell_no_loads() {
+    let paper = with(sheet([PAGES, 0], 0, "0-7"));
+    let busy = |milli| {
+        paper.change(pid(7), |sheet| sheet.threads.get_mut(&1).unwrap().busy_milli = milli);
+    };
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    busy(400);
+    rounds(&paper, &mut balancer, 3);
+    let mut load_after = |ns| {
+        paper.sleep_ns(ns);
+        row(&balancer.round(&Live::default()).unwrap(), 7).numbers.load_ppm
+    };
+    assert_eq!(load_after(0), 400_000);
+    busy(0);
+    assert_eq!(load_after(S / 100), 400_000);
+    // The mean of the loads that were known and that of 0.51 s, in which it did not run.
+    assert!(load_after(S / 2) < 400_000);
 }
 
 /// Goal: memory that grew somewhere else is seen and brought home.

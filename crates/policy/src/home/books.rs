@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::ground::{Ground, Place};
 use super::rules::Rules;
 use super::seat::Seat;
-use super::view::{View, demand_ppm};
+use super::view::View;
 
 pub(super) const CPU_PPM: u64 = 1_000_000;
 const WHOLE_PPM: u128 = 1_000_000;
@@ -222,7 +222,7 @@ fn bound_loads(ground: &Ground, views: &[View]) -> Vec<u64> {
     for view in views.iter().filter(|view| view.refusal.is_some()) {
         for thread in &view.entity.threads {
             if let Some(&Some(place)) = only.get(thread.reach) {
-                bound[place] += demand_ppm(thread);
+                bound[place] += ground.demand_ppm(thread);
             }
         }
     }

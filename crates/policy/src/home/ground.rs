@@ -2,7 +2,8 @@
 
 use nodeward_model::NodeId;
 
-use super::snapshot::{NodeState, Reach, Snapshot};
+use super::books::CPU_PPM;
+use super::snapshot::{NodeState, Reach, Snapshot, Thread};
 use crate::rank::DISTANCE_UNKNOWN;
 
 /// The distance of a node to itself in the firmware's units.
@@ -21,6 +22,8 @@ pub(super) struct Ground {
     stores: Vec<Option<Place>>,
     stalled_ppm: Option<u32>,
     reach_cpus: Vec<Vec<u32>>,
+    /// What part of all that threads want the CPUs can give.
+    share_ppm: u64,
 }
 
 impl Ground {
@@ -37,9 +40,18 @@ impl Ground {
         let cpus = |reach: &Reach| ids.iter().map(|&id| reach.cpus(id)).collect();
         let reach_cpus = snapshot.reaches.iter().map(cpus).collect();
         let stalled_ppm = snapshot.stalled_ppm;
-        let mut ground = Self { ids, states, far, stores: Vec::new(), stalled_ppm, reach_cpus };
+        let share_ppm = share_ppm(snapshot);
+        let stores = Vec::new();
+        let mut ground = Self { ids, states, far, stores, stalled_ppm, reach_cpus, share_ppm };
         ground.stores = ground.places().map(|place| ground.nearest_memory(place)).collect();
         ground
+    }
+
+    /// How much of a CPU a thread is to have, in millionths: what it had and waited for, if there are
+    /// CPUs for all that is wanted, otherwise a fair share of that. So a process counts as larger
+    /// than a node if it would be with all others around it, not if it was alone.
+    pub(super) fn demand_ppm(&self, thread: &Thread) -> u64 {
+        (wanted_ppm(thread) * self.share_ppm / CPU_PPM).max(had_ppm(thread))
     }
 
     /// Where memory of threads on a node goes if they say nothing: to the nearest that has any. A
@@ -117,4 +129,20 @@ impl Ground {
     pub(super) fn nodes_with_cpus(&self) -> usize {
         self.states.iter().filter(|state| state.cpus > 0).count()
     }
+}
+
+/// What a thread had of a CPU.
+pub(super) fn had_ppm(thread: &Thread) -> u64 {
+    u64::from(thread.load_ppm).min(CPU_PPM)
+}
+
+fn wanted_ppm(thread: &Thread) -> u64 {
+    (u64::from(thread.load_ppm) + u64::from(thread.wait_ppm)).min(CPU_PPM)
+}
+
+fn share_ppm(snapshot: &Snapshot) -> u64 {
+    let cpus: u64 = snapshot.nodes.values().map(|node| u64::from(node.cpus)).sum();
+    let threads = snapshot.entities.iter().flat_map(|entity| &entity.threads);
+    let wanted: u64 = threads.map(wanted_ppm).sum();
+    (cpus * CPU_PPM).saturating_mul(CPU_PPM).checked_div(wanted).unwrap_or(CPU_PPM).min(CPU_PPM)
 }

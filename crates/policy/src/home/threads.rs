@@ -11,7 +11,7 @@ use super::reason::Reason;
 use super::rules::Rules;
 use super::seat::Seat;
 use super::snapshot::Thread;
-use super::view::{View, demand_ppm};
+use super::view::View;
 
 /// What is done about the threads of one entity.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +79,7 @@ fn find_strays<'a>(
     strays: &mut Vec<Stray<'a>>,
 ) {
     for thread in &view.entity.threads {
-        let (demand, from) = (demand_ppm(thread), ways.ground.place(thread.node));
+        let (demand, from) = (ways.ground.demand_ppm(thread), ways.ground.place(thread.node));
         let at_home = from.is_some_and(|from| seat.threads().contains(&from));
         if at_home || demand < u64::from(rules.nudge_ppm_min) {
             continue;
@@ -122,7 +122,7 @@ impl<'a> Ways<'a> {
             level_ppm,
         };
         for thread in views.iter().flat_map(|view| &view.entity.threads) {
-            ways.pass(thread, demand_ppm(thread), None, ground.place(thread.node));
+            ways.pass(thread, ground.demand_ppm(thread), None, ground.place(thread.node));
         }
         ways
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use nodeward_model::NodeId;
 
-use super::ground::{Ground, Place};
+use super::ground::{Ground, Place, had_ppm};
 use super::reason::Reason;
 use super::rules::Rules;
-use super::snapshot::{Bar, Entity, EntityId, Thread};
+use super::snapshot::{Bar, Entity, EntityId};
 
 const CPU_PPM: u64 = 1_000_000;
 
@@ -40,11 +40,6 @@ pub(super) struct View<'a> {
     pub(super) reachable: Vec<Place>,
     /// Why it gets no home.
     pub(super) refusal: Option<Reason>,
-}
-
-/// What a thread wants of a CPU, in millionths.
-pub(super) fn demand_ppm(thread: &Thread) -> u64 {
-    (u64::from(thread.load_ppm) + u64::from(thread.wait_ppm)).min(CPU_PPM)
 }
 
 impl<'a> View<'a> {
@@ -92,7 +87,7 @@ impl<'a> View<'a> {
     fn count_threads(&mut self, ground: &Ground, rules: &Rules) {
         let mut groups: Vec<(usize, u64)> = Vec::new();
         for thread in &self.entity.threads {
-            let demand = demand_ppm(thread);
+            let demand = ground.demand_ppm(thread);
             self.load_ppm += demand;
             match groups.iter_mut().find(|group| group.0 == thread.reach) {
                 Some(group) => group.1 += demand,
@@ -105,8 +100,7 @@ impl<'a> View<'a> {
         }
         groups.sort_unstable();
         self.groups = groups;
-        let ran = |thread: &Thread| u64::from(thread.load_ppm).min(CPU_PPM);
-        let ran: u64 = self.entity.threads.iter().map(ran).sum();
+        let ran: u64 = self.entity.threads.iter().map(had_ppm).sum();
         self.ran_ppm = (ran * CPU_PPM).checked_div(self.load_ppm).unwrap_or(CPU_PPM);
     }
 

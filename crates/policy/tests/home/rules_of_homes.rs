@@ -187,6 +187,17 @@ fn what_is_larger_than_a_node_is_spread_over_the_fewest() {
     assert_eq!(world.settle(&Rules::default(), 100, 100), Some(0));
 }
 
+/// Goal: what would be larger than a node if it was alone is at home on one where others want as
+/// much: eight threads on four CPUs each, of two nodes, have half a CPU each, which makes four.
+#[test]
+fn what_has_its_share_is_not_larger_than_a_node() {
+    let mut world = World::new(&[(4, 100_000), (4, 100_000)]);
+    let mixed = [0, 1, 0, 1, 0, 1, 0, 1];
+    let ids = [[20_000, 0], [0, 20_000]].map(|pages| world.start(CPU, &mixed, &pages));
+    let plan = world.round(&Rules::default());
+    assert_eq!(ids.map(|id| plan.homes[&id].clone()), [on(0), on(1)]);
+}
+
 /// Goal: more memory than a node has: spread as well, and what is elsewhere comes to these nodes.
 #[test]
 fn memory_larger_than_a_node_is_spread() {
