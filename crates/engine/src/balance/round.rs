@@ -119,6 +119,7 @@ impl Balancer {
         if let Some(memory) = self.recalled.take().filter(|memory| memory.boot == boot) {
             self.roster.recall(&memory.known);
             self.homes = memory.homes;
+            self.homes.resume();
         }
         self.boot = boot;
     }

@@ -77,6 +77,11 @@ impl Homes {
         self.kept.get(&entity).map(|kept| &kept.home)
     }
 
+    /// Goes on in place of another balancer, which ended with moves that it had planned.
+    pub fn resume(&mut self) {
+        self.kept.values_mut().for_each(|kept| kept.memory.resume());
+    }
+
     /// Time passes, and loads are what they are. A clock that went back tells nothing.
     fn pass(&mut self, at_ns: u64, views: &[View], rules: &Rules) -> u64 {
         let before = self.at_ns.replace(at_ns).unwrap_or(at_ns);

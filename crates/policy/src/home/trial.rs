@@ -82,6 +82,12 @@ impl Trial {
         self.planned = Some(Planned { measured_ns, away });
     }
 
+    /// Whoever was to carry out what was planned is no more: that says nothing about the move, which
+    /// goes on.
+    pub(super) fn resume(&mut self) {
+        self.goes_on |= self.planned.take().is_some();
+    }
+
     /// The entity gets another home: what was learned at the old one is void, but not the wait.
     pub(super) fn elsewhere(&mut self) {
         *self = Self { wait: self.wait, ..Self::default() };
@@ -112,6 +118,18 @@ mod tests {
         assert_eq!(trial.objection(), Some(Reason::Waits));
         trial.pass(10, &rules);
         assert_eq!(trial.objection(), None);
+    }
+
+    /// Goal: a move whose mover was killed is not one that brought nothing, as often as that may be.
+    #[test]
+    fn moves_that_were_cut_off_go_on() {
+        let (mut trial, rules) = (Trial::default(), rules());
+        for measured_ns in 1..20 {
+            trial.judge(measured_ns, 1000, &rules);
+            assert_eq!(trial.objection(), None);
+            trial.plan(measured_ns, 1000, &rules);
+            trial.resume();
+        }
     }
 
     /// Goal: moves that bring nothing end, and begin again when there is something else to move.
