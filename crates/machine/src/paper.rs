@@ -74,6 +74,8 @@ pub struct Sheet {
     pub placements: u64,
     /// Dear looks so far: at pages and at memory policies.
     pub looks: u64,
+    /// How long it takes to find a page, in nanoseconds.
+    pub locate_ns: u64,
 }
 
 impl Sheet {
@@ -333,6 +335,7 @@ impl Process for Held {
     fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
         let mut sheet = self.running()?;
         sheet.looks += 1;
+        *lock(&self.clock_ns) += sheet.locate_ns * addresses.len() as u64;
         Ok(addresses.iter().map(|&address| sheet.page(address).place).collect())
     }
 

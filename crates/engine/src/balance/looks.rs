@@ -11,8 +11,9 @@ use super::roster::{Key, Member, Sight};
 use super::settings::BalanceSettings;
 use crate::residency::{self, Options};
 
-/// Time for one look, in nanoseconds.
-const LOOK_NS_MAX: u64 = 100_000_000;
+/// Time for one look, in nanoseconds: at first, and at most, after each one that it cut short had
+/// twice as much. What is seen in the time at most is taken for the whole.
+const LOOK_NS: [u64; 2] = [100_000_000, 1_600_000_000];
 /// Between two looks of which nothing came, at first and at most, in nanoseconds.
 const WAIT_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
 /// What the program told the kernel is read again after this time at the earliest.
@@ -79,7 +80,12 @@ pub fn look(
 ) -> Result<()> {
     let now_ns = machine.now_ns();
     match see(machine, key, member, settings) {
-        Ok(mut sight) => {
+        Ok(None) => {
+            member.look_ns = look_ns(member) * 2;
+            member.look_wait.again(now_ns, false, WAIT_NS[0], WAIT_NS[1]);
+            Ok(())
+        }
+        Ok(Some(mut sight)) => {
             sight.busiest = busiest(member, ground);
             let before = member.sight.as_ref();
             let for_nothing = before.is_some_and(|before| is_same(&before.pages, &sight.pages));
@@ -91,6 +97,7 @@ pub fn look(
             // A look is told from the one before by its time.
             sight.at_ns = sight.at_ns.max(before.map_or(1, |before| before.at_ns + 1));
             member.must_look = false;
+            member.look_ns = 0;
             member.sight = Some(sight);
             Ok(())
         }
@@ -101,12 +108,17 @@ pub fn look(
     }
 }
 
+fn look_ns(member: &Member) -> u64 {
+    member.look_ns.clamp(LOOK_NS[0], LOOK_NS[1])
+}
+
+/// What is there now; `None` if there was too little time to see it.
 fn see(
     machine: &dyn Machine,
     key: Key,
     member: &Member,
     settings: &BalanceSettings,
-) -> Result<Sight> {
+) -> Result<Option<Sight>> {
     let process = machine.hold(key.0)?;
     let identity = process.identity()?;
     if identity.started_ticks != key.1 {
@@ -123,18 +135,23 @@ fn see(
     let options = Options {
         reach_ppm: settings.reach_ppm,
         seed: member.entity.0,
-        time_ns_max: Some(LOOK_NS_MAX),
+        time_ns_max: Some(look_ns(member)),
         ..Options::default()
     };
-    let pages = |mappings| -> Result<BTreeMap<NodeId, u64>> {
-        let seen = residency::measure_of(machine, &*process, mappings, &options)?.total();
-        Ok(seen.nodes.into_iter().map(|(node, share)| (node, share.pages)).collect())
+    let mut was_cut = false;
+    let mut pages = |mappings| -> Result<BTreeMap<NodeId, u64>> {
+        let seen = residency::measure_of(machine, &*process, mappings, &options)?;
+        was_cut |= seen.capped;
+        Ok(seen.total().nodes.into_iter().map(|(node, share)| (node, share.pages)).collect())
     };
     let bound_pages = if tied.is_empty() { BTreeMap::new() } else { pages(tied)? };
     let mut all = pages(free)?;
+    if was_cut && look_ns(member) < LOOK_NS[1] {
+        return Ok(None);
+    }
     crate::tally::add_counts(&mut all, &bound_pages);
     let now = member.now.as_ref();
-    Ok(Sight {
+    Ok(Some(Sight {
         at_ns: now_ns,
         name: now.map(|now| now.name.clone()).unwrap_or_default(),
         own_bytes: now.map_or(0, |now| now.own_bytes),
@@ -144,7 +161,7 @@ fn see(
         bound_pages,
         bound,
         bound_at_ns,
-    })
+    }))
 }
 
 /// What a machine that does not tell policies cannot refuse to tell.

@@ -28,6 +28,8 @@ pub struct Member {
     pub sight: Option<Sight>,
     /// When it may be looked into again without need, and how long the wait after that is.
     pub look_wait: Wait,
+    /// How long the next dear look may take, in nanoseconds, if the last one was cut short.
+    pub look_ns: u64,
     /// Why we may not act on it.
     pub denied: Option<String>,
     /// Something went wrong with it before, and was told.

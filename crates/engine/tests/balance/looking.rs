@@ -59,6 +59,28 @@ fn short_times_tell_no_loads() {
     assert!(load_after(S / 2) < 400_000);
 }
 
+/// Goal: where a look into a process takes longer than it may, what was seen of it until then is
+/// not taken for the whole: it is looked into for longer the next time, and all of it comes home.
+#[test]
+fn what_is_seen_too_slowly_is_looked_at_for_longer() {
+    let mut slow = sheet([0, PAGES], 0, "0-3");
+    slow.locate_ns = 1_000_000; // 100 ms are over when the stack was looked at
+    let first = 1 << 20;
+    slow.pages.extend((first..first + PAGES).map(|number| (number, Page::on(NodeId(0)))));
+    let stack = Mapping {
+        range: Range::new(first * 4096, (first + PAGES) * 4096),
+        kind: MappingKind::Stack,
+        shared: false,
+        huge_page_bytes: None,
+        path: String::new(),
+    };
+    slow.mappings.push(stack);
+    let paper = with(slow);
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    rounds(&paper, &mut balancer, 40);
+    assert_eq!(residency(&paper), [2 * PAGES, 0]);
+}
+
 /// Goal: memory that grew somewhere else is seen and brought home.
 #[test]
 fn growth_is_mopped_up() {
