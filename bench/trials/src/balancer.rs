@@ -225,8 +225,13 @@ impl Balance {
     }
 
     /// Ends it as systemd does.
-    pub fn stop(mut self) -> Ended {
+    pub fn stop(self) -> Ended {
         self.signal(Signal::TERM);
+        self.end()
+    }
+
+    /// Waits for the end of one that was told to end. A second signal would end it at once.
+    pub fn end(mut self) -> Ended {
         while self.next().is_some() {}
         let code = self.child.wait().expect("our child can be waited for").code();
         let news = std::mem::take(&mut self.news);

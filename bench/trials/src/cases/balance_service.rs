@@ -79,7 +79,7 @@ fn tells_systemd() -> Ran {
     balance.round();
     balance.signal(Signal::TERM);
     hear_until("STOPPING=1\n");
-    balance.stop().well();
+    balance.end().well();
     Ok(())
 }
 

@@ -195,8 +195,8 @@ impl Actor<'_> {
         let process = self.hold(entity, key)?;
         let (free, _) = looks::parts(process.mappings()?, &bound.unwrap_or_default());
         let ranges: Vec<Range> = free.into_iter().map(|mapping| mapping.range).collect();
-        // Where all that is away is to come, it may be strewn over all there is: a stretch then is as
-        // long as the budget lets it be. Where there is room for a part only, it must be a part.
+        // Where all that is away is to come, it may be strewn over all there is: a stretch then is
+        // as long as the budget lets it be. Where there is room for a part, it must be a part.
         let is_all = one.order.pages_max >= on_way;
         let load = Load {
             process: &process,

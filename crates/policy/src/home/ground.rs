@@ -47,9 +47,9 @@ impl Ground {
         ground
     }
 
-    /// How much of a CPU a thread is to have, in millionths: what it had and waited for, if there are
-    /// CPUs for all that is wanted, otherwise a fair share of that. So a process counts as larger
-    /// than a node if it would be with all others around it, not if it was alone.
+    /// How much of a CPU a thread is to have, in millionths: what it had and waited for, if there
+    /// are CPUs for all that is wanted, otherwise a fair share of that. So a process counts as
+    /// larger than a node if it would be with all others around it, not if it was alone.
     pub(super) fn demand_ppm(&self, thread: &Thread) -> u64 {
         (wanted_ppm(thread) * self.share_ppm / CPU_PPM).max(had_ppm(thread))
     }

@@ -82,8 +82,8 @@ impl Trial {
         self.planned = Some(Planned { measured_ns, away });
     }
 
-    /// Whoever was to carry out what was planned is no more: that says nothing about the move, which
-    /// goes on.
+    /// Whoever was to carry out what was planned is no more: that says nothing about the move,
+    /// which goes on.
     pub(super) fn resume(&mut self) {
         self.goes_on |= self.planned.take().is_some();
     }
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(trial.objection(), None);
     }
 
-    /// Goal: a move whose mover was killed is not one that brought nothing, as often as that may be.
+    /// Goal: a move whose mover was killed is not one that brought nothing, however often.
     #[test]
     fn moves_that_were_cut_off_go_on() {
         let (mut trial, rules) = (Trial::default(), rules());

@@ -79,8 +79,8 @@ fn start_life(world: &mut World, slot: Slot, parent: TaskId) {
     let space = map(world, &workload);
     let Some(program) = program(world, &workload, slot, space, 0) else { return };
     let mut task = thread_of(world, &workload, slot, space, program);
-    // Who is forked begins where its parent stands (`task_fork_fair`): if each began before those in
-    // line, a chain of short lives would keep them, and its own parents' ends, waiting for ever.
+    // Who is forked begins where its parent stands (`task_fork_fair`): if each began before those
+    // in line, a chain of short lives would keep them, and its parents' ends, waiting for ever.
     let Task { cpu, vruntime_ns, .. } = world.tasks[parent as usize];
     (task.cpu, task.vruntime_ns) = (cpu, vruntime_ns);
     settle(world, &mut task);
