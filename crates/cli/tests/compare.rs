@@ -75,6 +75,20 @@ fn current(written: &Path) {
     }
 }
 
+/// Goal: README.md has the table of the page, line by line.
+#[test]
+fn the_readme_has_the_same_table() {
+    let read = |name: &str| fs::read_to_string(Path::new(DOCS).join(name)).unwrap();
+    let (page, readme) = (read("balance-sim.md"), read("../README.md"));
+    let head = "| load | nothing |";
+    let table = |text: &str| -> Vec<String> {
+        let from = text.lines().skip_while(|line| !line.starts_with(head));
+        from.take_while(|line| line.starts_with('|')).map(str::to_owned).collect()
+    };
+    assert!(table(&page).len() > 9, "{page}");
+    assert_eq!(table(&readme), table(&page));
+}
+
 /// Goal: on machines that are drawn, with a load that stays as it is, no page moves once memory is
 /// at home; and on some of them it had to come home.
 #[test]
