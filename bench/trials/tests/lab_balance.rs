@@ -11,8 +11,13 @@ use guests::Guest;
 mod guests;
 mod programs;
 
+/// Cases wait for a number of rounds, which are 3 s apart where the balancer has nothing to do.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
 fn on_two_nodes(kernel: &Kernel, names: &[&str]) {
-    Guest::new(kernel, scenario("two-nodes")).run(names);
+    let mut guest = Guest::new(kernel, scenario("two-nodes"));
+    guest.timeout = TIMEOUT;
+    guest.run(names);
 }
 
 /// Where things are, and what kernels tell of them in their own ways.
