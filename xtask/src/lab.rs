@@ -1,6 +1,7 @@
 //! `cargo xtask lab ...` is `nodeward-lab ...`, built first; `cargo xtask lab compare ...` is
 //! `nodeward-compare ...`, built first with the programs that it needs in the guest; `cargo xtask
-//! lab soak` has the balancer work beside processes that come and go, for the time in `SOAK_TIME`.
+//! lab soak` has the balancer work beside processes that come and go, for the time in `SOAK_TIME`;
+//! `cargo xtask lab balance` has it move memory beside programs that use all CPUs.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -22,7 +23,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     match args.words.split_first() {
         Some((first, rest)) if first == "compare" => compare(rest),
-        Some((first, [])) if first == "soak" => soak(),
+        Some((first, [])) if first == "soak" => balancer(&["churn"]),
+        Some((first, [])) if first == "balance" => balancer(&["memory_beside", "--ignored"]),
         _ => process::hand_over(program("nodeward-lab").args(&args.words)),
     }
 }
@@ -33,12 +35,12 @@ fn compare(words: &[OsString]) -> Result<ExitCode> {
     process::hand_over(program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir))
 }
 
-/// One of the lab's tests, for longer than among all others.
-fn soak() -> Result<ExitCode> {
+/// One of the balancer's tests, which takes longer than all others may.
+fn balancer(words: &[&str]) -> Result<ExitCode> {
     guest::build()?;
     let mut cargo = process::cargo();
-    cargo.args(["test", "--package", "nodeward-trials", "--test", "lab_balance", "--", "churn"]);
-    cargo.arg("--nocapture").env("NODEWARD_LAB_REQUIRED", "1");
+    cargo.args(["test", "--package", "nodeward-trials", "--test", "lab_balance", "--"]);
+    cargo.args(words).arg("--nocapture").env("NODEWARD_LAB_REQUIRED", "1");
     process::hand_over(cargo.env("NODEWARD_GUEST_DIR", guest::dir(&Workspace::load()?)))
 }
 

@@ -21,13 +21,7 @@ fn on_two_nodes(kernel: &Kernel, names: &[&str]) {
 }
 
 /// Where things are, and what kernels tell of them in their own ways.
-const HOMES: [&str; 5] = [
-    "balance_brings_memory_home",
-    "balance_brings_threads_home",
-    "balance_once",
-    "balance_lets_stand",
-    "balance_after_a_kill",
-];
+const HOMES: [&str; 3] = ["balance_brings_threads_home", "balance_once", "balance_lets_stand"];
 
 #[test]
 fn homes_on_6_12() {
@@ -43,13 +37,21 @@ fn homes_on_the_newest_kernel() {
 fn targets_that_change() {
     on_two_nodes(
         &Kernel::V6_12,
-        &[
-            "balance_targets_end",
-            "balance_targets_fork",
-            "balance_targets_go_elsewhere",
-            "balance_pid_comes_back",
-        ],
+        &["balance_targets_fork", "balance_targets_go_elsewhere", "balance_pid_comes_back"],
     );
+}
+
+/// Memory moves with the lowest priority: beside programs that use all CPUs of a guest whose host is
+/// busy, some MiB take from seconds to minutes. So these run on request only.
+#[test]
+#[ignore = "takes minutes on a busy host: cargo xtask lab balance"]
+fn memory_beside_busy_programs() {
+    for kernel in [Kernel::V6_12, Kernel::Newest] {
+        on_two_nodes(
+            &kernel,
+            &["balance_brings_memory_home", "balance_after_a_kill", "balance_targets_end"],
+        );
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ const ONCES: usize = 60;
 fn brings_memory_home() -> Ran {
     alone()?;
     let place = Place::new("memory");
-    let loads = [(); 4].map(|()| Load::start("--node 0 --unbind --size 16MiB"));
+    let loads = [(); 4].map(|()| Load::start("--node 0 --unbind --size 4MiB"));
     let mut balance = place.start(&named(&loads.each_ref()));
     let is_home = |round: &Round| {
         let home = |load: &Load| round.home(load.pid());
