@@ -23,8 +23,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     match args.words.split_first() {
         Some((first, rest)) if first == "compare" => compare(rest),
-        Some((first, [])) if first == "soak" => balancer(&["churn"]),
-        Some((first, [])) if first == "balance" => balancer(&["memory_beside", "--ignored"]),
+        Some((first, [])) if first == "soak" => balancer("churn"),
+        Some((first, [])) if first == "balance" => balancer("memory_beside"),
         _ => process::hand_over(program("nodeward-lab").args(&args.words)),
     }
 }
@@ -36,11 +36,12 @@ fn compare(words: &[OsString]) -> Result<ExitCode> {
 }
 
 /// One of the balancer's tests, which takes longer than all others may.
-fn balancer(words: &[&str]) -> Result<ExitCode> {
+fn balancer(test: &str) -> Result<ExitCode> {
     guest::build()?;
     let mut cargo = process::cargo();
     cargo.args(["test", "--package", "nodeward-trials", "--test", "lab_balance", "--"]);
-    cargo.args(words).arg("--nocapture").env("NODEWARD_LAB_REQUIRED", "1");
+    cargo.args([test, "--nocapture"]).env("NODEWARD_LAB_REQUIRED", "1");
+    cargo.env("NODEWARD_LAB_BUSY", "1");
     process::hand_over(cargo.env("NODEWARD_GUEST_DIR", guest::dir(&Workspace::load()?)))
 }
 
