@@ -191,8 +191,8 @@ fn file_dax() -> Ran {
     Ok(())
 }
 
-/// Pages of a node without room that the kernel itself may give up while others run there; who looks
-/// for them has them read again, on another node.
+/// Pages of a node without room that the kernel itself may give up while others run there; who
+/// looks for them has them read again, on another node.
 const GIVEN_UP: u64 = 256;
 
 /// Goal: a node takes what it has room for, and none of it is dropped to make room for the rest,
