@@ -33,14 +33,6 @@ fn homes_on_the_newest_kernel() {
     on_two_nodes(&Kernel::Newest, &HOMES);
 }
 
-#[test]
-fn targets_that_change() {
-    on_two_nodes(
-        &Kernel::V6_12,
-        &["balance_targets_fork", "balance_targets_go_elsewhere", "balance_pid_comes_back"],
-    );
-}
-
 /// Memory moves with the lowest priority: beside programs that use all CPUs of a guest, some MiB
 /// take from seconds to minutes, as busy as the host is. `cargo xtask lab balance` asks for it.
 #[test]
@@ -51,7 +43,14 @@ fn memory_beside_busy_programs() {
     for kernel in [Kernel::V6_12, Kernel::Newest] {
         on_two_nodes(
             &kernel,
-            &["balance_brings_memory_home", "balance_after_a_kill", "balance_targets_end"],
+            &[
+                "balance_brings_memory_home",
+                "balance_after_a_kill",
+                "balance_targets_end",
+                "balance_targets_fork",
+                "balance_targets_go_elsewhere",
+                "balance_pid_comes_back",
+            ],
         );
     }
 }
