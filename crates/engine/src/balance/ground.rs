@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::topology::Distances;
-use nodeward_model::{CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask};
+use nodeward_model::{CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Room};
 use nodeward_policy::home::{NodeState, Reach, Rules};
 
 use super::report::News;
@@ -114,7 +114,7 @@ impl Ground {
         NodeState {
             cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
             pages: seen.pages,
-            room_pages: room_pages(seen),
+            room_pages: room_pages(seen.room),
             foreign_pages: self.foreign.get(&node).copied().unwrap_or(0),
             traffic_ppm: self.traffic_ppm.get(&node).copied(),
         }
@@ -149,8 +149,9 @@ fn part_ppm(part: u128, whole: u128) -> u32 {
     u32::try_from((part * 1_000_000 / whole.max(1)).min(1_000_000)).unwrap_or(0)
 }
 
-fn room_pages(seen: &NodeGlance) -> u64 {
-    seen.room.free_pages.saturating_add(seen.room.cold_pages)
+/// What a node can take, in base pages.
+pub fn room_pages(room: Room) -> u64 {
+    room.free_pages.saturating_add(room.cold_pages)
 }
 
 /// Of nodes of which it is counted and known what they can.

@@ -10,7 +10,7 @@ use nodeward_model::{Account, NodeId, NodePairs, Nodemask, Range, SkipReason};
 use nodeward_policy::home::Rules;
 use nodeward_policy::plan::Order;
 
-use super::ground::Ground;
+use super::ground::{Ground, room_pages};
 use super::report::Short;
 use crate::journal::Journal;
 use crate::{Jobs, Live, MoveReport, MoveRequest, Selection, migrate};
@@ -181,9 +181,9 @@ impl Trip<'_> {
 
     fn is_pressed(&self) -> Result<bool> {
         let room = self.road.machine.rooms()?.get(&self.load.to).copied();
-        let pages = room.map(|room| room.free_pages.saturating_add(room.cold_pages));
-        Ok(pages
-            .is_some_and(|pages| self.road.ground.is_short(self.load.to, pages, self.load.rules)))
+        let Road { ground, .. } = self.road;
+        Ok(room
+            .is_some_and(|room| ground.is_short(self.load.to, room_pages(room), self.load.rules)))
     }
 
     fn has_searched(&self) -> bool {

@@ -97,7 +97,7 @@ impl Ground {
 
     /// All that a node's CPUs can do, in millionths of a CPU.
     pub(super) fn cpus_ppm(&self, place: Place) -> u64 {
-        u64::from(self.states[place].cpus) * 1_000_000
+        u64::from(self.states[place].cpus) * CPU_PPM
     }
 
     /// Where memory of a node's threads belongs; `None` if it has no CPUs, or no node has memory.

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use nodeward_model::NodeId;
 
+use super::books::CPU_PPM;
 use super::ground::{Ground, Place, had_ppm};
 use super::reason::Reason;
 use super::rules::Rules;
 use super::snapshot::{Bar, Entity, EntityId};
-
-const CPU_PPM: u64 = 1_000_000;
 
 /// An entity of this round.
 pub(super) struct View<'a> {
