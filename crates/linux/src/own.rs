@@ -98,6 +98,18 @@ impl PageMap {
         let entry = u64::from_ne_bytes(entry);
         Ok(entry & (EXCLUSIVE | PRESENT) == EXCLUSIVE | PRESENT)
     }
+
+    /// For each page of a range whether there is one, in memory, on its way to another frame or in
+    /// swap. Cost: one system call.
+    pub fn occupied(&self, range: Range<u64>) -> io::Result<Vec<bool>> {
+        const PRESENT_OR_SWAPPED: u64 = 0b11 << 62; // what is on its way counts as swapped
+        let first = range.start / self.page_bytes;
+        let mut entries = vec![0; (range.end.div_ceil(self.page_bytes) - first) as usize * 8];
+        self.file.read_exact_at(&mut entries, first * 8)?;
+        let (entries, _) = entries.as_chunks();
+        let is_occupied = |entry: &[u8; 8]| u64::from_ne_bytes(*entry) & PRESENT_OR_SWAPPED != 0;
+        Ok(entries.iter().map(is_occupied).collect())
+    }
 }
 
 /// The CPU that a thread of ours last ran on; `None` if it has ended. Cost: about 10 us.

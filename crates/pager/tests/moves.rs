@@ -7,8 +7,8 @@ use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_pager::{
-    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions, Road,
-    Supply, Wanted,
+    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions,
+    Report, Road, Supply, Wanted,
 };
 
 const MIB: usize = 1 << 20;
@@ -102,25 +102,61 @@ fn emptied_pages_and_freed_pages_are_the_same() {
 #[test]
 fn a_writer_loses_nothing() {
     let Some(pager) = pager(&PagerOptions::default()) else { return };
-    let region = region(&pager, 32 * MIB, PageSize::Base);
+    write_while_pages_move(&pager, 10);
+}
+
+/// Goal: nor while the kernel moves the same pages, to make room for huge ones. Where it moves many
+/// at once (Linux 6.18) it does not count some of them then; see `Uffd::move_pages`.
+#[test]
+fn a_writer_loses_nothing_while_the_kernel_compacts_memory() {
+    let Some(pager) = pager(&PagerOptions::default()) else { return };
+    let compact = || std::fs::write("/proc/sys/vm/compact_memory", "1");
+    if let Err(error) = compact() {
+        return eprintln!("skipped: memory cannot be compacted here ({error})");
+    }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut rounds = 0;
+        let compactor = scope.spawn(|| {
             while !stop.load(Acquire) {
-                for word in region.words().iter().step_by(64) {
-                    assert_eq!(word.fetch_add(1, Relaxed), rounds);
-                }
-                rounds += 1;
+                compact().unwrap();
             }
-            rounds
         });
+        // Memory that was just mapped is compacted once: three chances.
+        (0..3).for_each(|_| write_while_pages_move(&pager, 20));
+        stop.store(true, Release);
+        compactor.join().unwrap();
+    });
+}
+
+/// Moves a region so many times while a thread counts in it. One page in a hundred may be in
+/// somebody's hands: the kernel's, for a moment.
+fn write_while_pages_move(pager: &Pager, times: usize) {
+    let region = region(pager, 32 * MIB, PageSize::Base);
+    let stop = AtomicBool::new(false);
+    let reports = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| count_rounds(&region, &stop));
         let migrate = || region.migrate(0..region.bytes(), NodeId(0), &always(Supply::Any));
-        let reports: Vec<_> = (0..10).map(|_| migrate().unwrap()).collect();
+        let reports: Vec<_> = (0..times).map(|_| migrate().unwrap()).collect();
         stop.store(true, Release);
         assert!(writer.join().unwrap() > 0);
-        assert!(reports.iter().all(|report| report.account.skipped_total() == 0), "{reports:#?}");
+        reports
     });
+    for Report { account, .. } in reports {
+        assert_eq!(account.selected(), (32 * MIB / rustix::param::page_size()) as u64);
+        assert!(account.skipped_total() * 100 <= account.moved, "{account:?}");
+    }
+}
+
+/// Adds 1 to one word in 64 again and again, each of which must be as it was left.
+fn count_rounds(region: &Region, stop: &AtomicBool) -> u64 {
+    let mut rounds = 0;
+    while !stop.load(Acquire) {
+        for word in region.words().iter().step_by(64) {
+            assert_eq!(word.fetch_add(1, Relaxed), rounds);
+        }
+        rounds += 1;
+    }
+    rounds
 }
 
 /// Goal: what is left out comes back by being touched, and what is not touched costs nothing.

@@ -44,7 +44,7 @@ impl Passage {
             // SAFETY: the source is inside the region, whose content is shared memory; the
             // destination is inside the slot, which is borrowed for us alone.
             Self::Move => unsafe {
-                uffd.move_pages(slot.part(at, bytes), source, bytes as u64, true, false)
+                uffd.move_pages(slot.part(at, bytes), source, bytes as u64, true)
             },
             Self::Remap => {
                 let taken = slot.take(at, source, bytes);
@@ -80,7 +80,7 @@ pub fn bring(uffd: &Uffd, from: (&mut Slot, usize), to: (&Mapping, Range<usize>)
     let (destination, bytes) = within(region, part);
     // SAFETY: the source is inside the slot, which is borrowed for us alone; the destination is
     // inside the region, whose content is shared memory.
-    unsafe { uffd.move_pages(destination, slot.part(at, bytes), bytes as u64, false, false) }
+    unsafe { uffd.move_pages(destination, slot.part(at, bytes), bytes as u64, false) }
 }
 
 /// Fills missing pages of a region with copies of those of a slot and wakes who waits there.

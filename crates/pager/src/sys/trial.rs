@@ -68,7 +68,7 @@ fn register(uffd: &Uffd, area: &Area, request: u64) -> Result<(), Errno> {
 fn move_all(uffd: &Uffd, to: &Area, from: &Area) -> Result<(), Errno> {
     // SAFETY: both areas are ours alone and are reached through atomics.
     let moved =
-        unsafe { uffd.move_pages(to.address(), from.address(), from.bytes() as u64, false, false) };
+        unsafe { uffd.move_pages(to.address(), from.address(), from.bytes() as u64, false) };
     moved.map(drop).map_err(|Stopped { errno, .. }| errno)
 }
 
