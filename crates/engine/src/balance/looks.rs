@@ -37,6 +37,8 @@ pub enum Cause {
     Placed,
     /// Some of its memory was just moved.
     Moved,
+    /// It said where all its memory goes, and may have taken that back: nothing else shows it.
+    Bound,
 }
 
 /// Why a process is to be looked into now, if it is.
@@ -63,6 +65,7 @@ pub fn cause(
     match (may_look, has_changed, has_moved) {
         (true, true, _) => Some(Cause::Changed),
         (true, false, true) => Some(Cause::Placed),
+        (true, false, false) if sight.bound.whole => Some(Cause::Bound),
         _ => None,
     }
 }
@@ -88,7 +91,9 @@ pub fn look(
         Ok(Some(mut sight)) => {
             sight.busiest = busiest(member, ground);
             let before = member.sight.as_ref();
-            let for_nothing = before.is_some_and(|before| is_same(&before.pages, &sight.pages));
+            let for_nothing = before.is_some_and(|before| {
+                before.bound == sight.bound && is_same(&before.pages, &sight.pages)
+            });
             let is_other = before.is_none_or(|before| before.program != sight.program);
             if is_other || (cause == Cause::Changed && !for_nothing) {
                 member.stuck.clear();
@@ -126,7 +131,8 @@ fn see(
     }
     let earlier = member.sight.as_ref().filter(|sight| sight.program == identity.program);
     let now_ns = machine.now_ns();
-    let known = earlier.filter(|sight| now_ns.abs_diff(sight.bound_at_ns) < BOUND_NS);
+    let is_fresh = |sight: &&Sight| now_ns.abs_diff(sight.bound_at_ns) < BOUND_NS;
+    let known = earlier.filter(is_fresh).filter(|sight| !sight.bound.whole);
     let (bound, bound_at_ns) = match known {
         Some(sight) => (sight.bound.clone(), sight.bound_at_ns),
         None => (bound_of(&*process)?, now_ns),
@@ -216,7 +222,7 @@ fn is_same(before: &BTreeMap<NodeId, u64>, now: &BTreeMap<NodeId, u64>) -> bool 
 }
 
 /// Processes in the order in which they are looked into: first those that are named, then those
-/// whose memory was moved or never seen, the busiest first.
+/// whose memory was moved or never seen, those that are bound last, the busiest first.
 pub fn in_order(due: &mut [(Key, Cause, u64)], first: Option<Pid>) {
     due.sort_by_key(|&((pid, started), cause, load_ppm)| {
         let rank = if cause == Cause::Moved { 0 } else { 1 + cause as u8 };

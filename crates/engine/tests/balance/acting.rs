@@ -138,6 +138,23 @@ fn explicit_policies_are_respected() {
     assert_eq!((residency(&paper), runs_on(&paper)), ([0, PAGES], 0));
 }
 
+/// Goal: a program that took its policy back, after it filled its memory for example, is helped
+/// then, and until then looked into more and more rarely.
+#[test]
+fn a_policy_that_was_taken_back_binds_no_more() {
+    let bound = Bound { whole: true, ranges: Vec::new() };
+    let paper = with(nodeward_machine::paper::Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 30);
+    assert_eq!(moved(&reports), 0);
+    // Waits of 1, 2, 4, 8 and 16 s, and the first look: 6 in 30 s.
+    let looks: u64 = reports.iter().map(|report| report.looked).sum();
+    assert!((2..=6).contains(&looks), "{looks}");
+    paper.change(pid(7), |sheet| sheet.bound.whole = false);
+    rounds(&paper, &mut balancer, 60);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+}
+
 /// Goal: as long as another balancer is there, nothing is done, and that is said of each process;
 /// when it leaves, work begins. Both are news once.
 #[test]

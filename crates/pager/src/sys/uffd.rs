@@ -365,9 +365,8 @@ mod tests {
         assert_eq!(marks(&home), [100, 101, 102, 0]);
     }
 
-    /// Goal: pages that a call moved without counting them, as Linux 6.18 does at times, are counted
-    /// when the rest is asked for, and nobody sleeps on for one. The call for page 2 alone stands
-    /// for a page that is there although its original is not gone.
+    /// Goal: pages that were moved and not counted, as by Linux 6.18, count when the rest is asked
+    /// for, and who sleeps for one is woken; not those that are there while their originals are.
     #[test]
     fn moved_and_not_counted_counts() {
         let Some(uffd) = uffd(FEATURE_MOVE) else { return };
