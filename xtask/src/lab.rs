@@ -1,7 +1,6 @@
 //! `cargo xtask lab ...` is `nodeward-lab ...`, built first; `cargo xtask lab compare ...` is
 //! `nodeward-compare ...`, built first with the programs that it needs in the guest; `cargo xtask
-//! lab soak` has the balancer work beside processes that come and go, for the time in `SOAK_TIME`;
-//! `cargo xtask lab balance` has it move memory beside programs that use all CPUs.
+//! lab soak` has the balancer work beside processes that come and go, for the time in `SOAK_TIME`.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -23,8 +22,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     match args.words.split_first() {
         Some((first, rest)) if first == "compare" => compare(rest),
-        Some((first, [])) if first == "soak" => balancer("churn"),
-        Some((first, [])) if first == "balance" => balancer("memory_beside"),
+        Some((first, [])) if first == "soak" => soak(),
         _ => process::hand_over(program("nodeward-lab").args(&args.words)),
     }
 }
@@ -35,13 +33,12 @@ fn compare(words: &[OsString]) -> Result<ExitCode> {
     process::hand_over(program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir))
 }
 
-/// One of the balancer's tests, which takes longer than all others may.
-fn balancer(test: &str) -> Result<ExitCode> {
+/// The one of the balancer's tests that takes as long as it is told to.
+fn soak() -> Result<ExitCode> {
     guest::build()?;
     let mut cargo = process::cargo();
     cargo.args(["test", "--package", "nodeward-trials", "--test", "lab_balance", "--"]);
-    cargo.args([test, "--nocapture"]).env("NODEWARD_LAB_REQUIRED", "1");
-    cargo.env("NODEWARD_LAB_BUSY", "1");
+    cargo.args(["churn", "--nocapture"]).env("NODEWARD_LAB_REQUIRED", "1");
     process::hand_over(cargo.env("NODEWARD_GUEST_DIR", guest::dir(&Workspace::load()?)))
 }
 

@@ -65,15 +65,20 @@ pub struct Allowance {
     left_ns: i64,
     /// The cost of a cheap look, as a mean of the last ones.
     glance_ns: u64,
+    has_begun: bool,
 }
 
 impl Allowance {
-    /// Adds what the time since the last round allows.
+    /// Adds what the time since the last round allows; at first, all that can be saved up: then
+    /// everything is still to be seen.
     pub fn grant(&mut self, settings: &BalanceSettings, threads: u64, elapsed_ns: u64, calm: bool) {
         let of_interval = allowed_ns(settings, threads, settings.interval_ns, calm);
         let elapsed_ns = elapsed_ns.min(settings.interval_ns.saturating_mul(factor_max(calm)));
         let granted = allowed_ns(settings, threads, elapsed_ns, calm);
         let most = of_interval.saturating_mul(SAVED_INTERVALS);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.left_ns = most;
+        }
         self.left_ns = self.left_ns.saturating_add(granted).clamp(most.saturating_neg(), most);
     }
 
@@ -97,8 +102,11 @@ impl Allowance {
     }
 
     /// How many times as long the interval must be for cheap looks alone to stay within what they
-    /// may cost.
+    /// may cost, once savings are used up.
     pub fn factor(&self, settings: &BalanceSettings, threads: u64, calm: bool) -> u64 {
+        if self.is_left() {
+            return 1;
+        }
         let allowed =
             allowed_ns(settings, threads, settings.interval_ns, calm).max(1).unsigned_abs();
         self.glance_ns.div_ceil(allowed).clamp(1, factor_max(calm))
@@ -141,7 +149,7 @@ mod tests {
         let second = |allowance: &mut Allowance| allowance.grant(&settings, 0, 1_000 * MS, true);
         second(&mut allowance);
         assert!(allowance.is_left());
-        allowance.spend(8 * MS); // 3 - 8 = -5 ms; one more second leaves -2, another +1
+        allowance.spend(35 * MS); // 30 at first, so -5 ms; one more second leaves -2, another +1
         second(&mut allowance);
         assert!(!allowance.is_left());
         second(&mut allowance);
@@ -151,12 +159,16 @@ mod tests {
         assert!(!allowance.is_left());
     }
 
-    /// Goal: cheap looks of 10 ms are made a fourth as often: 10 / 3 rounded up.
+    /// Goal: cheap looks of 10 ms are made a fourth as often, 10 / 3 rounded up, as soon as there
+    /// are no savings.
     #[test]
     fn dear_glances_are_fewer() {
         let settings = BalanceSettings::default();
         let mut allowance = Allowance::default();
+        allowance.grant(&settings, 500, 1_000 * MS, true);
         allowance.glanced(10 * MS);
+        assert_eq!(allowance.factor(&settings, 500, true), 1, "20 of 30 ms are left");
+        allowance.spend(20 * MS);
         assert_eq!(allowance.factor(&settings, 500, true), 4);
         assert_eq!(allowance.factor(&settings, 500, false), 1, "20 ms while converging");
         allowance.glanced(u64::MAX / 16);

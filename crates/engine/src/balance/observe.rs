@@ -7,7 +7,7 @@ use nodeward_model::{Cpumask, NodeId, Pid, ProcessGlance};
 use nodeward_policy::home::{Bar, Entity, Reach, Snapshot, Thread};
 
 use super::ground::Ground;
-use super::roster::{Member, Roster};
+use super::roster::{Load, Member, Roster};
 
 /// What keeps processes from being balanced that is not seen of themselves.
 pub struct Bars<'a> {
@@ -45,12 +45,14 @@ pub fn snapshot(
     is_too_early: &dyn Fn(&Member) -> bool,
 ) -> Snapshot {
     let mut reaches = Reaches { ground, known: HashMap::new(), reaches: Vec::new() };
-    let mut entities = Vec::new();
+    let (mut entities, mut others_ppm) = (Vec::new(), 0);
     for (_, member) in roster.members() {
         let Some(now) = &member.now else { continue };
         let bar = bars.of(member, now);
         if bar.is_some() || !is_too_early(member) {
             entities.push(entity(member, now, bar, ground, &mut reaches));
+        } else {
+            others_ppm += member.loads.iter().map(Load::wanted_ppm).sum::<u64>();
         }
     }
     Snapshot {
@@ -61,6 +63,7 @@ pub fn snapshot(
         distances: ground.distances().cloned(),
         reaches: reaches.reaches,
         entities,
+        others_ppm,
     }
 }
 
@@ -71,7 +74,7 @@ fn entity(
     ground: &Ground,
     reaches: &mut Reaches<'_>,
 ) -> Entity {
-    let thread = |(thread, load): (&nodeward_model::ThreadGlance, &super::roster::Load)| {
+    let thread = |(thread, load): (&nodeward_model::ThreadGlance, &Load)| {
         Some(Thread {
             tid: thread.tid,
             node: ground.node_of(thread.cpu)?,

@@ -90,7 +90,10 @@ impl Balancer {
         let threads = self.roster.threads();
         let elapsed = elapsed_ns.unwrap_or(self.settings.interval_ns);
         self.allowance.grant(&self.settings, threads, elapsed, self.is_calm());
-        self.allowance.glanced(took_ns);
+        // The first look, at what is all new, is made once and says nothing about the next.
+        if elapsed_ns.is_some() {
+            self.allowance.glanced(took_ns);
+        }
         Ok(elapsed_ns)
     }
 

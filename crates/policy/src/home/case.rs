@@ -50,6 +50,7 @@ pub fn strewn(size: Size) -> Snapshot {
         distances: Some(Distances::from_rule(ids(), square)),
         reaches: vec![Reach(ids().map(|id| (id, cpus)).collect())],
         entities: (0..entities).map(|number| entity(number, size, pages)).collect(),
+        others_ppm: 0,
     }
 }
 

@@ -143,6 +143,6 @@ fn wanted_ppm(thread: &Thread) -> u64 {
 fn share_ppm(snapshot: &Snapshot) -> u64 {
     let cpus: u64 = snapshot.nodes.values().map(|node| u64::from(node.cpus)).sum();
     let threads = snapshot.entities.iter().flat_map(|entity| &entity.threads);
-    let wanted: u64 = threads.map(wanted_ppm).sum();
+    let wanted = threads.map(wanted_ppm).sum::<u64>().saturating_add(snapshot.others_ppm);
     (cpus * CPU_PPM).saturating_mul(CPU_PPM).checked_div(wanted).unwrap_or(CPU_PPM).min(CPU_PPM)
 }

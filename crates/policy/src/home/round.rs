@@ -89,7 +89,7 @@ impl<'a> Round<'a> {
     }
 
     /// The seat of a home; `None` if it no longer will do: it is gone, or the entity has grown too
-    /// large for it, or so small that it fits a part of it.
+    /// large for it, or so small, or of one busy thread, that it fits a part of it.
     fn seat_of(&self, index: usize, kept: &Kept, books: &Books) -> Option<(Seat, Reason)> {
         let (ground, view) = (self.prices.ground, &self.views[index]);
         let seat = Seat::of(&kept.home, view, ground)?;
@@ -98,10 +98,11 @@ impl<'a> Round<'a> {
         let pages = view.pages_all();
         let memory = |place: Place| ground.store(place).map_or(0, |store| books.capacity(store));
         let outgrown = match &seat {
-            Seat::One(place) => view.busy_threads > 1 && load > twice(ground.cpus_ppm(*place)),
-            Seat::Spread(places) => places
-                .iter()
-                .all(|&place| 2 * load < ground.cpus_ppm(place) && 2 * pages < memory(place)),
+            Seat::One(place) => view.is_parallel && load > twice(ground.cpus_ppm(*place)),
+            Seat::Spread(places) => places.iter().all(|&place| {
+                let is_small = !view.is_parallel || load <= ground.cpus_ppm(place);
+                is_small && twice(pages) < memory(place)
+            }),
             Seat::Interleave { .. } => false,
         };
         (kept.moves.waits() || !outgrown).then_some((seat, kept.why))

@@ -105,7 +105,7 @@ impl<'a> Settler<'a> {
         let ground = prices.ground;
         let cpus = |place: Place| ease(ground.cpus_ppm(place), prices.rules);
         let memory = |place: Place| ground.store(place).map_or(0, |store| books.capacity(store));
-        self.view.busy_threads > 1 && self.places().all(|place| self.load_ppm > cpus(place))
+        self.view.is_parallel && self.places().all(|place| self.load_ppm > cpus(place))
             || self.places().all(|place| self.view.pages_all() > memory(place))
     }
 
@@ -113,7 +113,7 @@ impl<'a> Settler<'a> {
     /// there is, while CPUs elsewhere have time.
     fn fits_no_node(&self, place: Place, prices: Prices, books: &Books) -> bool {
         let crowded = books.busy_with(self.view, self.load_ppm, place);
-        self.view.busy_threads > 1
+        self.view.is_parallel
             && !books.has_time(self.view, self.load_ppm, place)
             && crowded > ease(CPU_PPM.max(books.level_ppm()), prices.rules)
     }

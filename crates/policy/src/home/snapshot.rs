@@ -34,6 +34,9 @@ pub struct Snapshot {
     pub reaches: Vec<Reach>,
     /// The processes, each once.
     pub entities: Vec<Entity>,
+    /// What threads of other processes ran or waited for, in millionths of a CPU: of those that it
+    /// is too early to decide about.
+    pub others_ppm: u64,
 }
 
 /// A node at one moment.

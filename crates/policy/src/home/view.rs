@@ -21,8 +21,9 @@ pub(super) struct View<'a> {
     pub(super) ran: Vec<u64>,
     /// The same by affinity.
     pub(super) groups: Vec<(usize, u64)>,
-    /// How many threads have any load to speak of.
-    pub(super) busy_threads: u32,
+    /// Whether one CPU is too few for its threads: those beside the busiest want more than the
+    /// hysteresis.
+    pub(super) is_parallel: bool,
     /// Its pages by node.
     pub(super) pages: Vec<u64>,
     /// Those that can be moved.
@@ -54,7 +55,7 @@ impl<'a> View<'a> {
             ran_ppm: CPU_PPM,
             ran: vec![0; ground.len()],
             groups: Vec::new(),
-            busy_threads: 0,
+            is_parallel: false,
             movable: movable.collect(),
             accessed: by_node(accessed),
             accessed_all: accessed.values().fold(0, |sum, &pages| sum.saturating_add(pages)),
@@ -85,6 +86,7 @@ impl<'a> View<'a> {
 
     fn count_threads(&mut self, ground: &Ground, rules: &Rules) {
         let mut groups: Vec<(usize, u64)> = Vec::new();
+        let mut busiest = 0;
         for thread in &self.entity.threads {
             let demand = ground.demand_ppm(thread);
             self.load_ppm += demand;
@@ -92,13 +94,14 @@ impl<'a> View<'a> {
                 Some(group) => group.1 += demand,
                 None => groups.push((thread.reach, demand)),
             }
-            self.busy_threads += u32::from(demand >= u64::from(rules.nudge_ppm_min));
+            busiest = demand.max(busiest);
             if let Some(place) = ground.place(thread.node) {
                 self.ran[place] += demand;
             }
         }
         groups.sort_unstable();
         self.groups = groups;
+        self.is_parallel = self.load_ppm - busiest > u64::from(rules.hysteresis_ppm);
         let ran: u64 = self.entity.threads.iter().map(had_ppm).sum();
         self.ran_ppm = (ran * CPU_PPM).checked_div(self.load_ppm).unwrap_or(CPU_PPM);
     }

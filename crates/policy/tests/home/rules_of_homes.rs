@@ -223,6 +223,27 @@ fn what_fits_no_node_is_spread() {
     assert_eq!(decision(&plan, ids[2]).reason, Reason::FitsNoNode);
 }
 
+/// Goal: one busy thread gains nothing by a second node, whatever little threads it has beside it;
+/// and what was spread for its threads comes home when only one is busy.
+#[test]
+fn one_busy_thread_is_not_spread() {
+    let mut world = World::new(&[(1, 1 << 20), (1, 1 << 20)]);
+    let ids = [3000, 2000, 1000].map(|pages| world.start(CPU, &[0, 0], &[pages, 0]));
+    (0..3).for_each(|at| world.processes[at].tasks[1].wants = CPU / 20);
+    let plan = world.round(&Rules::default());
+    // Each wants 1.05 of 2 CPUs that three share, so 0.67 as two are to have a node: none has
+    // time for the third, and 0.67 + 0.67 is beyond the hysteresis.
+    assert!(matches!(plan.homes[&ids[2]], Home::Node(_)), "{:?}", plan.homes);
+    let mut world = World::new(&[(12, 1 << 22), (12, 1 << 22)]);
+    let ids = [400_000, 300_000, 100_000].map(|pages| world.start(CPU, &[0; 8], &[pages, 0]));
+    let spread = Home::Spread(mask("0-1"));
+    assert_eq!(world.round(&Rules::default()).homes[&ids[2]], spread);
+    world.processes[2].tasks[1..].iter_mut().for_each(|task| task.wants = 0);
+    world.settle(&Rules::default(), 100, 100);
+    let plan = world.round(&Rules::default());
+    assert!(matches!(plan.homes[&ids[2]], Home::Node(_)), "{:?}", plan.homes);
+}
+
 /// Goal: a home that goes offline is replaced at once, and a clock that goes back harms nobody.
 #[test]
 fn a_node_that_goes_offline_loses_its_homes() {

@@ -153,6 +153,7 @@ impl World {
         let wanted: Vec<u64> = (0..self.nodes.len()).map(|node| self.wanted(node)).collect();
         let entity = |(number, process): (usize, &Process)| self.entity(number, process, &wanted);
         Snapshot {
+            others_ppm: 0,
             at_ns: self.at_ns,
             page_bytes: 4096,
             nodes: ids().map(|id| (id, state(id.0 as usize))).collect(),
