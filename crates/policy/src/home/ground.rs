@@ -136,7 +136,8 @@ pub(super) fn had_ppm(thread: &Thread) -> u64 {
     u64::from(thread.load_ppm).min(CPU_PPM)
 }
 
-fn wanted_ppm(thread: &Thread) -> u64 {
+/// What a thread had of a CPU and waited for.
+pub(super) fn wanted_ppm(thread: &Thread) -> u64 {
     (u64::from(thread.load_ppm) + u64::from(thread.wait_ppm)).min(CPU_PPM)
 }
 

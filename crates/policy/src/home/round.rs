@@ -181,7 +181,7 @@ impl<'a> Round<'a> {
 
     fn finish(self, homes: &mut Homes, books: &Books) -> Plan {
         let Prices { ground, rules } = self.prices;
-        let (nudges, gatherings) = gather(ground, rules, self.views, &self.seats, books);
+        let (nudges, gatherings) = gather(ground, rules, self.views, &self.seats);
         let hauler = Hauler {
             prices: self.prices,
             views: self.views,

@@ -1,11 +1,13 @@
 //! Which threads are brought home now.
 //!
 //! All that are away would be, as exchanging threads between two nodes leaves both as busy as
-//! they were. Where a node would then have more than its CPUs, or more than its share if all are
-//! busy, the lightest stay away: nothing waits for its home while a CPU elsewhere is idle.
+//! they were. What counts there is what threads want: what they get is another where others are
+//! beside them. Where a node would then have more than its CPUs, or more than its share if all are
+//! busy, and more than it has now, the lightest stay away: nothing waits for its home while a CPU
+//! elsewhere is idle.
 
-use super::books::{Books, CPU_PPM, ease};
-use super::ground::{Ground, Place};
+use super::books::{CPU_PPM, ease};
+use super::ground::{Ground, Place, wanted_ppm};
 use super::plan::Nudge;
 use super::reason::Reason;
 use super::rules::Rules;
@@ -38,10 +40,13 @@ struct Stray<'a> {
 /// What nodes would have to do, and may.
 struct Ways<'a> {
     ground: &'a Ground,
+    /// What threads there want, by node.
     load: Vec<u64>,
     limit: Vec<u64>,
-    /// Load by affinity and node.
+    /// The same by affinity.
     narrow: Vec<Vec<u64>>,
+    /// That before anybody is brought anywhere.
+    narrow_before: Vec<Vec<u64>>,
     level_ppm: u64,
 }
 
@@ -51,9 +56,8 @@ pub(super) fn gather(
     rules: &Rules,
     views: &[View],
     seats: &[Option<Seat>],
-    books: &Books,
 ) -> (Vec<Nudge>, Vec<Gathering>) {
-    let mut ways = Ways::new(ground, rules, views, books);
+    let mut ways = Ways::new(ground, rules, views);
     let mut gatherings: Vec<Gathering> = views
         .iter()
         .map(|view| Gathering { after: view.ran.clone(), ..Gathering::default() })
@@ -89,7 +93,7 @@ fn find_strays<'a>(
         match within_reach.min_by_key(|&to| (ways.busy(to), to)) {
             None => gathering.reason = Some(Reason::OutOfReach),
             Some(to) => {
-                ways.pass(thread, demand, from, Some(to));
+                ways.pass(thread, from, Some(to));
                 strays.push(Stray { index, thread, from, to, demand });
             }
         }
@@ -111,18 +115,26 @@ fn nudge(stray: &Stray, views: &[View], ground: &Ground, gatherings: &mut [Gathe
 }
 
 impl<'a> Ways<'a> {
-    fn new(ground: &'a Ground, rules: &Rules, views: &[View], books: &Books) -> Self {
-        let level_ppm = ease(books.level_ppm(), rules).max(CPU_PPM);
+    fn new(ground: &'a Ground, rules: &Rules, views: &[View]) -> Self {
+        let threads = || views.iter().flat_map(|view| &view.entity.threads);
+        let cpus: u64 = ground.places().map(|place| u64::from(ground.state(place).cpus)).sum();
+        let level_ppm = threads().map(wanted_ppm).sum::<u64>() / cpus.max(1);
+        let level_ppm = ease(level_ppm, rules).max(CPU_PPM);
         let limit = |place: Place| u64::from(ground.state(place).cpus) * level_ppm;
         let mut ways = Self {
             ground,
             load: vec![0; ground.len()],
             limit: ground.places().map(limit).collect(),
             narrow: vec![vec![0; ground.len()]; ground.reaches()],
+            narrow_before: Vec::new(),
             level_ppm,
         };
-        for thread in views.iter().flat_map(|view| &view.entity.threads) {
-            ways.pass(thread, ground.demand_ppm(thread), None, ground.place(thread.node));
+        for thread in threads() {
+            ways.pass(thread, None, ground.place(thread.node));
+        }
+        ways.narrow_before.clone_from(&ways.narrow);
+        for (limit, load) in ways.limit.iter_mut().zip(&ways.load) {
+            *limit = (*limit).max(*load);
         }
         ways
     }
@@ -140,39 +152,42 @@ impl<'a> Ways<'a> {
         self.load[place] / u64::from(self.ground.state(place).cpus).max(1)
     }
 
-    /// Load goes from one node to another.
-    fn pass(&mut self, thread: &Thread, demand: u64, from: Option<Place>, to: Option<Place>) {
+    /// A thread goes from one node to another.
+    fn pass(&mut self, thread: &Thread, from: Option<Place>, to: Option<Place>) {
+        let wants = wanted_ppm(thread);
         let narrow = self.narrow.get_mut(thread.reach);
         if let Some(from) = from {
-            self.load[from] -= demand;
+            self.load[from] -= wants;
         }
         if let Some(to) = to {
-            self.load[to] += demand;
+            self.load[to] += wants;
         }
         if let Some(narrow) = narrow {
-            from.into_iter().for_each(|from| narrow[from] -= demand);
-            to.into_iter().for_each(|to| narrow[to] += demand);
+            from.into_iter().for_each(|from| narrow[from] -= wants);
+            to.into_iter().for_each(|to| narrow[to] += wants);
         }
     }
 
-    /// Whether a node, or those of its CPUs that a thread may use, would have too much to do.
+    /// Whether a node, or those of its CPUs that a thread may use, would have too much to do, and
+    /// more than now.
     fn is_crowded(&self, thread: &Thread, place: Place) -> bool {
-        let with_same_reach = self.narrow.get(thread.reach).map_or(0, |narrow| narrow[place]);
+        let of_reach = |loads: &[Vec<u64>]| loads.get(thread.reach).map_or(0, |load| load[place]);
+        let reach_limit = u64::from(self.cpus(thread, place)) * self.level_ppm;
         self.load[place] > self.limit[place]
-            || with_same_reach > u64::from(self.cpus(thread, place)) * self.level_ppm
+            || of_reach(&self.narrow) > reach_limit.max(of_reach(&self.narrow_before))
     }
 
     /// Takes strays out until no node has too much to do that it would not have without them, the
     /// lightest first. What stays away may crowd where it stays, so this is done again as long as
     /// it changes anything.
     fn keep_away(&mut self, strays: &mut Vec<Stray>, gatherings: &mut [Gathering]) {
-        strays.sort_by_key(|stray| (stray.demand, stray.index, stray.thread.tid));
+        strays.sort_by_key(|stray| (wanted_ppm(stray.thread), stray.index, stray.thread.tid));
         loop {
             let before = strays.len();
             strays.retain(|stray| {
                 let stays = self.is_crowded(stray.thread, stray.to);
                 if stays {
-                    self.pass(stray.thread, stray.demand, Some(stray.to), stray.from);
+                    self.pass(stray.thread, Some(stray.to), stray.from);
                     gatherings[stray.index].reason = Some(Reason::HomeBusy);
                 }
                 !stays

@@ -161,6 +161,25 @@ fn nobody_waits_at_home_while_a_cpu_is_idle() {
     assert_eq!([0, 1].map(|node| world.threads_on(node)), [2, 2]);
 }
 
+/// Goal: threads of two processes change places although somebody else's keeps one of the nodes
+/// busier than it should be: neither node gets more to do by it.
+#[test]
+fn exchanges_do_not_wait_for_others() {
+    let mut world = World::new(&[(2, 1 << 20), (2, 1 << 20)]);
+    let other = world.start(CPU, &[0], &[1000, 0]);
+    world.processes[other.0 as usize].bar = Some(Bar::Excluded);
+    let ids = [0, 1].map(|at: usize| {
+        let mut pages = [20_000, 20_000];
+        pages[at] = 0;
+        world.start(CPU, &[at, at], &pages)
+    });
+    let plan = world.round(&Rules::default());
+    assert_eq!(ids.map(|id| plan.homes[&id].clone()), [on(1), on(0)]);
+    // Five tasks on four CPUs are 1.25 for each: 2.75 are within the hysteresis, and three tasks
+    // stay on node 0.
+    assert_eq!(plan.nudges.len(), 4, "{:?}", plan.decisions);
+}
+
 /// Goal: memory is not brought home while the threads cannot go there.
 #[test]
 fn memory_does_not_go_where_threads_cannot() {
