@@ -76,6 +76,8 @@ pub struct Sheet {
     pub looks: u64,
     /// How long it takes to find a page, in nanoseconds.
     pub locate_ns: u64,
+    /// How much CPU time of ours it takes to move a page, in nanoseconds.
+    pub move_ns: u64,
 }
 
 impl Sheet {
@@ -140,6 +142,8 @@ impl Sheet {
 pub struct Paper {
     sheets: Arc<Sheets>,
     clock_ns: Arc<Mutex<u64>>,
+    /// CPU time of ours.
+    own_ns: Arc<Mutex<u64>>,
     everyones: bool,
     /// The machine, if it is not the usual one of two nodes of a CPU each.
     topology: Option<Topology>,
@@ -243,8 +247,9 @@ impl Machine for Paper {
         if let Some(need) = lock(&sheet).denied.clone() {
             return Err(Error::Denied { what: format!("holding process {pid}"), need });
         }
-        let (clock_ns, offline) = (Arc::clone(&self.clock_ns), Arc::clone(&self.offline));
-        Ok(Arc::new(Held { pid, sheet, clock_ns, offline, cpus: self.topology()?.cpus }))
+        let (clock_ns, own_ns) = (Arc::clone(&self.clock_ns), Arc::clone(&self.own_ns));
+        let (offline, cpus) = (Arc::clone(&self.offline), self.topology()?.cpus);
+        Ok(Arc::new(Held { pid, sheet, clock_ns, own_ns, offline, cpus }))
     }
 
     fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
@@ -256,7 +261,7 @@ impl Machine for Paper {
     }
 
     fn own_cpu_time_ns(&self) -> u64 {
-        0
+        *lock(&self.own_ns)
     }
 }
 
@@ -265,6 +270,7 @@ struct Held {
     pid: Pid,
     sheet: Arc<Mutex<Sheet>>,
     clock_ns: Arc<Mutex<u64>>,
+    own_ns: Arc<Mutex<u64>>,
     offline: Arc<Mutex<BTreeSet<NodeId>>>,
     /// The CPUs of the machine.
     cpus: Cpumask,
@@ -351,6 +357,7 @@ impl Process for Held {
         sheet.forbidden = forbidden;
         status.resize(batch.len(), EntryStatus::Unwritten);
         *lock(&self.clock_ns) += 1000 * batch.len() as u64;
+        *lock(&self.own_ns) += sheet.move_ns * batch.len() as u64;
         sheet.calls += 1;
         let end = if sheet.life() == Life::Running { end } else { CallEnd::Gone };
         Ok(MoveOutcome { end, status })

@@ -31,6 +31,12 @@ impl Pending {
     pub fn entity(&self) -> EntityId {
         self.order.entity
     }
+
+    /// Whether what is left is still worth it at this price of a page, which may have been learnt
+    /// since.
+    fn pays(&self, page_ns: u64) -> bool {
+        self.order.gain_ns > self.order.pages_max.saturating_mul(page_ns)
+    }
 }
 
 /// What acting needs.
@@ -46,6 +52,8 @@ pub struct Actor<'a> {
     /// What is on its way, the oldest first.
     pub pending: &'a mut Vec<Pending>,
     pub round: u64,
+    /// What it costs to move a page.
+    pub page_ns: u64,
     /// When to leave what is not moved yet to the next round, by the machine's clock.
     pub until_ns: u64,
     pub held: BTreeMap<EntityId, Arc<dyn Process>>,
@@ -178,6 +186,10 @@ impl Actor<'_> {
     fn bring(&mut self, key: Key, one: &mut Pending) -> Result<bool> {
         let entity = one.order.entity;
         let page_bytes = self.machine.page_bytes();
+        if !one.pays(self.page_ns) {
+            self.done.entry(entity).or_default().short = Some(Short::TooDear);
+            return Ok(false);
+        }
         let Some(member) = self.roster.get_mut(key) else { return Ok(false) };
         let bytes = self.purse.bytes().min(member.purse.bytes());
         let pages_max = one.left_pages.min(bytes / page_bytes);

@@ -23,6 +23,7 @@ mod rivals;
 mod roster;
 mod round;
 mod settings;
+mod speed;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,6 +48,7 @@ use patrol::Pace;
 use purse::Purse;
 use rivals::Rivals;
 use roster::Roster;
+use speed::Speed;
 
 /// A balancer and all that it remembers between rounds.
 pub struct Balancer {
@@ -60,6 +62,7 @@ pub struct Balancer {
     purse: Purse,
     pending: Vec<Pending>,
     meter: Meter,
+    speed: Speed,
     allowance: Allowance,
     diary: Diary,
     /// The boot of the machine, as soon as a process told it.
@@ -128,6 +131,7 @@ impl Balancer {
             purse: Purse::default(),
             pending: Vec::new(),
             meter: Meter::default(),
+            speed: Speed::default(),
             allowance: Allowance::default(),
             diary: Diary::default(),
             boot: String::new(),

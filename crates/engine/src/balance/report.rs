@@ -133,6 +133,8 @@ pub enum Short {
     Pressure,
     /// Tasks stand still for want of memory; it goes on when that has ended.
     Stalled,
+    /// Moving turned out to cost more than is gained.
+    TooDear,
     /// Some pages cannot be moved: see the reasons.
     Refused,
     /// They were not where they had been seen, or were freed.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{Glance, Pid};
-use nodeward_policy::home::{Decision, EntityId, Plan};
+use nodeward_policy::home::{Decision, EntityId, Plan, Rules};
 
 use super::act::{Actor, Pending, away};
 use super::looks::{self, Cause};
@@ -164,7 +164,7 @@ impl Balancer {
     }
 
     fn decide(&mut self, machine: &dyn Machine, at_ns: u64) -> Plan {
-        let rules = &self.settings.rules;
+        let rules = &self.rules();
         let is_too_early = |member: &Member| self.is_undecided(member).is_some();
         let when = (at_ns, machine.page_bytes());
         let snapshot = snapshot(when, &self.ground, &self.roster, &self.bars(), &is_too_early);
@@ -178,6 +178,12 @@ impl Balancer {
         }
         self.meter.lap(machine, For::Deciding);
         plan
+    }
+
+    /// The rules of the settings, with what moves were measured to cost.
+    fn rules(&self) -> Rules {
+        let rules = &self.settings.rules;
+        Rules { page_ns: self.speed.page_ns(rules.page_ns), ..rules.clone() }
     }
 
     /// Why it is too early to decide about a process. Where it belongs is better decided once, with
@@ -204,6 +210,7 @@ impl Balancer {
         elapsed_ns: u64,
         coming: &mut Coming,
     ) {
+        let page_ns = self.rules().page_ns;
         let settings = &self.settings;
         let interval_ns = settings.interval_ns.saturating_mul(self.factor);
         self.purse.fill(settings.budget_bytes_per_s, elapsed_ns, interval_ns);
@@ -220,6 +227,7 @@ impl Balancer {
             purse: &mut self.purse,
             pending: &mut self.pending,
             round: self.rounds,
+            page_ns,
             until_ns: machine.now_ns().saturating_add(interval_ns / 8 * 7),
             held: BTreeMap::new(),
             done: BTreeMap::new(),
@@ -228,7 +236,9 @@ impl Balancer {
         coming.ended = actor.carry_out(plan);
         coming.news.append(&mut actor.news);
         coming.done = actor.done;
-        self.meter.lap(machine, For::Moving);
+        let took_ns = self.meter.lap(machine, For::Moving);
+        self.speed.pass(elapsed_ns);
+        self.speed.learn(coming.moved_pages(), took_ns);
     }
 
     /// Brings back who strayed; memory that is on its way waits for the next round.
@@ -328,7 +338,7 @@ impl Balancer {
             settled: self.settled,
             acted: self.settings.act,
             nudged: coming.nudged(),
-            moved_pages: coming.done.values().map(|done| done.pages_moved).sum(),
+            moved_pages: coming.moved_pages(),
             page_bytes: machine.page_bytes(),
             threads: self.roster.threads(),
             looked: coming.looked,
@@ -373,6 +383,10 @@ impl Balancer {
 }
 
 impl Coming {
+    fn moved_pages(&self) -> u64 {
+        self.done.values().map(|done| done.pages_moved).sum()
+    }
+
     /// Threads that are where they were sent.
     fn nudged(&self) -> u64 {
         self.done.values().map(|done| u64::from(done.threads_placed)).sum()

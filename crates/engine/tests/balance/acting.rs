@@ -114,6 +114,26 @@ fn budgets_are_kept() {
     );
 }
 
+/// Goal: what moving costs is measured, and a move that turns out dearer than what it brings ends
+/// half-way, as nothing is moved from then on: that is said, and what came home stays there.
+#[test]
+fn what_is_too_dear_is_not_moved() {
+    let paper = with(nodeward_machine::paper::Sheet {
+        move_ns: 5_000_000, // 4096 pages would be 20 s of CPU time; waiting costs 3 s in 10
+        ..sheet([0, PAGES], 0, "0-3")
+    });
+    let settings = BalanceSettings { budget_bytes_per_s: 2 << 20, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    let reports = rounds(&paper, &mut balancer, 60);
+    // What lies in two page tables: 1008 pages of 5 ms and 4096 of 2 us are 0.99 ms each, 4 s for
+    // all. After one they were 0.54 ms, 2.2 s.
+    assert_eq!((moved(&reports), residency(&paper)), (1008, [1008, PAGES - 1008]));
+    let rows = reports.iter().flat_map(|report| &report.processes);
+    assert_eq!(rows.filter_map(|row| row.done.short).last(), Some(Short::TooDear));
+    let last = row(reports.last().unwrap(), 7);
+    assert_eq!(last.memory_reason, Some(Reason::DoesNotPay));
+}
+
 /// Goal: what a program bound stays where it is, the rest comes home.
 #[test]
 fn bound_ranges_stay() {

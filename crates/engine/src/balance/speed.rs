@@ -1,0 +1,80 @@
+//! What it costs here to move a page: our own CPU time, searching included.
+
+/// So many pages are taken to have cost what is assumed, beside those that were measured.
+const ASSUMED_PAGES: u64 = 4 << 10;
+/// Of more pages than this the older ones count less.
+const MEASURED_PAGES_MAX: u64 = 64 << 10;
+/// What was measured counts half as much after about this time, in nanoseconds: a price so high
+/// that nothing moves would never be measured again otherwise.
+const HALF_LIFE_NS: u64 = 300_000_000_000;
+
+/// What moves cost until now.
+#[derive(Debug, Default)]
+pub struct Speed {
+    pages: u64,
+    cpu_ns: u64,
+}
+
+impl Speed {
+    /// Time passes.
+    pub fn pass(&mut self, ns: u64) {
+        let left = |sum: u64| {
+            let lost = u128::from(sum) * u128::from(ns.min(HALF_LIFE_NS));
+            sum - (lost / u128::from(2 * HALF_LIFE_NS)) as u64
+        };
+        (self.pages, self.cpu_ns) = (left(self.pages), left(self.cpu_ns));
+    }
+
+    /// So many pages were moved in so much CPU time.
+    pub fn learn(&mut self, pages: u64, cpu_ns: u64) {
+        if pages == 0 {
+            return;
+        }
+        self.pages = self.pages.saturating_add(pages);
+        self.cpu_ns = self.cpu_ns.saturating_add(cpu_ns);
+        if self.pages > MEASURED_PAGES_MAX {
+            let part = u128::from(MEASURED_PAGES_MAX) * u128::from(self.cpu_ns);
+            self.cpu_ns = u64::try_from(part / u128::from(self.pages)).unwrap_or(u64::MAX);
+            self.pages = MEASURED_PAGES_MAX;
+        }
+    }
+
+    /// What a page costs, in nanoseconds, if so much was assumed before anything was measured.
+    pub fn page_ns(&self, assumed_ns: u64) -> u64 {
+        let assumed = assumed_ns.saturating_mul(ASSUMED_PAGES);
+        (assumed.saturating_add(self.cpu_ns) / (ASSUMED_PAGES + self.pages)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a few pages say little, many say all, and of very many the last ones.
+    #[test]
+    fn what_is_measured_outweighs_what_is_assumed() {
+        let mut speed = Speed::default();
+        assert_eq!(speed.page_ns(2_000), 2_000);
+        speed.learn(0, 1_000_000);
+        assert_eq!(speed.page_ns(2_000), 2_000, "a search that found nothing");
+        speed.learn(4096, 4096 * 100_000);
+        assert_eq!(speed.page_ns(2_000), 51_000); // as many pages of 2 us as of 100
+        for _ in 0..100 {
+            speed.learn(65_536, 65_536 * 10_000);
+        }
+        // 65,536 of 10 us and 4,096 of 2 us: 663,552 / 69,632 = 9.529 us.
+        assert_eq!(speed.page_ns(2_000) / 100, 95);
+    }
+
+    /// Goal: after ten times the half-life a price that was too high is nearly forgotten.
+    #[test]
+    fn what_was_measured_is_forgotten() {
+        let mut speed = Speed::default();
+        speed.learn(65_536, 65_536 * 200_000);
+        assert!(speed.page_ns(2_000) > 180_000);
+        (0..10 * 300).for_each(|_| speed.pass(1_000_000_000));
+        // e to the power of -5 of the pages are left, 442: less than a tenth of those assumed.
+        assert!(speed.page_ns(2_000) < 22_000, "{}", speed.page_ns(2_000));
+        speed.pass(u64::MAX);
+    }
+}
