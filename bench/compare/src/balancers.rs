@@ -55,7 +55,7 @@ fn numad() -> Contender {
 fn nodeward() -> Contender {
     let mut nodeward = contender("nodeward", "`nodeward balance`");
     nodeward.needs = vec![Program::Ours("nodeward")];
-    nodeward.balancer.start = words("nodeward balance --json");
+    nodeward.balancer.start = words("nodeward balance");
     nodeward.balancer.process = "nodeward".to_owned();
     nodeward.balancer.tells = words("nodeward ledger --json");
     nodeward

@@ -48,6 +48,8 @@ struct Ways<'a> {
     /// That before anybody is brought anywhere.
     narrow_before: Vec<Vec<u64>>,
     level_ppm: u64,
+    /// Threads that want as much differ by this at most, as it is measured.
+    noise_ppm: u64,
 }
 
 /// The threads to bring home, and what comes of it for each entity.
@@ -128,13 +130,14 @@ impl<'a> Ways<'a> {
             narrow: vec![vec![0; ground.len()]; ground.reaches()],
             narrow_before: Vec::new(),
             level_ppm,
+            noise_ppm: u64::from(rules.hysteresis_ppm),
         };
         for thread in threads() {
             ways.pass(thread, None, ground.place(thread.node));
         }
         ways.narrow_before.clone_from(&ways.narrow);
         for (limit, load) in ways.limit.iter_mut().zip(&ways.load) {
-            *limit = (*limit).max(*load);
+            *limit = (*limit).max(load + ways.noise_ppm);
         }
         ways
     }
@@ -174,7 +177,8 @@ impl<'a> Ways<'a> {
         let of_reach = |loads: &[Vec<u64>]| loads.get(thread.reach).map_or(0, |load| load[place]);
         let reach_limit = u64::from(self.cpus(thread, place)) * self.level_ppm;
         self.load[place] > self.limit[place]
-            || of_reach(&self.narrow) > reach_limit.max(of_reach(&self.narrow_before))
+            || of_reach(&self.narrow)
+                > reach_limit.max(of_reach(&self.narrow_before) + self.noise_ppm)
     }
 
     /// Takes strays out until no node has too much to do that it would not have without them, the
