@@ -9,7 +9,6 @@
 mod balancer;
 mod bout;
 mod case;
-mod crew;
 mod hand;
 pub mod steady;
 mod table;
@@ -17,5 +16,4 @@ mod table;
 pub use balancer::Balancer;
 pub use bout::{Outcome, run};
 pub use case::{Asked, CASES, Case};
-pub use crew::{Watch, each};
 pub use table::{Entry, Goal, GoalOf, Judged, judge};

@@ -20,5 +20,5 @@ mod table;
 
 pub use judge::{BeyondResult, RowResult, RunCommand, StepResult, TableResult, Verdict};
 pub use outcome::Outcome;
-pub use runs::{Run, Runs, Watch, run_all};
+pub use runs::{Run, Runs, run_all};
 pub use table::{Basis, Better, Beyond, Expected, Fitted, Goal, Kind, Row, Step, Table, Unit};

@@ -1,13 +1,11 @@
 //! Runs of scenarios, all at once, and what came of them.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 use nodeward_scenario::Scenario;
 use nodeward_sim::World;
+use nodeward_swarm::crew::{Watch, each};
 
 use crate::outcome::Outcome;
 use crate::table::Table;
@@ -86,25 +84,6 @@ impl Runs {
     }
 }
 
-/// How far all runs are, for who waits.
-#[derive(Default)]
-pub struct Watch {
-    done: AtomicUsize,
-    stopped: AtomicBool,
-}
-
-impl Watch {
-    /// Runs that have ended.
-    pub fn done(&self) -> usize {
-        self.done.load(Ordering::Relaxed)
-    }
-
-    /// Lets no further run begin.
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Runs what all tables need, so many at a time; the outcomes table by table.
 ///
 /// # Errors
@@ -115,24 +94,16 @@ pub fn run_all(tables: &[Table], jobs: usize, watch: &Watch) -> Result<Vec<Runs>
         table.runs.iter().map(move |run| (index, run.clone())).collect::<Vec<_>>()
     };
     let queue: Vec<_> = tables.iter().enumerate().flat_map(whole).collect();
-    let next = AtomicUsize::new(0);
-    let outcomes = Mutex::new(Vec::new());
-    let work = || {
-        while !watch.stopped.load(Ordering::Relaxed) {
-            let Some((table, run)) = queue.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-            let outcome = run.outcome().with_context(|| format!("run {}", run.name));
-            watch.done.fetch_add(1, Ordering::Relaxed);
-            outcomes.lock().expect("no worker panics").push((*table, run.name, outcome));
-        }
-    };
-    thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
-    let outcomes = outcomes.into_inner().expect("no worker panics");
-    if outcomes.len() < queue.len() {
-        bail!("stopped after {} of {} runs", outcomes.len(), queue.len());
+    let outcome =
+        |(_, run): &(usize, Run)| run.outcome().with_context(|| format!("run {}", run.name));
+    let outcomes = each(&queue, jobs, watch, outcome);
+    let done = outcomes.iter().flatten().count();
+    if done < queue.len() {
+        bail!("stopped after {done} of {} runs", queue.len());
     }
     let mut all: Vec<_> = tables.iter().map(|_| Runs::default()).collect();
-    for (table, name, outcome) in outcomes {
-        all[table].0.insert(name, outcome?);
+    for ((table, run), outcome) in queue.iter().zip(outcomes.into_iter().flatten()) {
+        all[*table].0.insert(run.name, outcome?);
     }
     Ok(all)
 }

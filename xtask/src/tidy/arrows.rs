@@ -51,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-engine",
             "nodeward-scenario",
             "nodeward-sim",
+            "nodeward-swarm",
         ],
     ),
     (

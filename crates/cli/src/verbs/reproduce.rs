@@ -6,7 +6,8 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use nodeward_reproduce::{Table, TableResult, Watch, run_all, seeds};
+use nodeward_reproduce::{Table, TableResult, run_all, seeds};
+use nodeward_swarm::crew::Watch;
 use serde_json::{Value, json};
 
 use crate::args::{ReproduceArgs, ReproduceFigure};

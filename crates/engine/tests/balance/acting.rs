@@ -129,7 +129,7 @@ fn what_is_too_dear_is_not_moved() {
     // all. After one they were 0.54 ms, 2.2 s.
     assert_eq!((moved(&reports), residency(&paper)), (1008, [1008, PAGES - 1008]));
     let rows = reports.iter().flat_map(|report| &report.processes);
-    assert_eq!(rows.filter_map(|row| row.done.short).last(), Some(Short::TooDear));
+    assert_eq!(rows.filter_map(|row| row.done.short).next_back(), Some(Short::TooDear));
     let last = row(reports.last().unwrap(), 7);
     assert_eq!(last.memory_reason, Some(Reason::DoesNotPay));
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use nodeward_contest::steady::{self, Stayed};
-use nodeward_contest::{Asked, Balancer, CASES, Case, Judged, Watch, each, judge, run as simulate};
+use nodeward_contest::{Asked, Balancer, CASES, Case, Judged, judge, run as simulate};
+use nodeward_swarm::crew::{Watch, each};
 use serde_json::{Value, json};
 
 use crate::args::CompareArgs;

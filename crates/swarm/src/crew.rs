@@ -1,0 +1,148 @@
+//! Many runs, so many at a time.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+/// How far they are, for who waits.
+#[derive(Debug, Default)]
+pub struct Watch {
+    done: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl Watch {
+    /// Runs that have ended.
+    pub fn done(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Lets no further run begin.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was told to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// What came of each, in their order; none of those that did not begin because it was told to stop.
+pub fn each<T: Sync, R: Send>(
+    items: &[T],
+    jobs: usize,
+    watch: &Watch,
+    run: impl Fn(&T) -> R + Sync,
+) -> Vec<Option<R>> {
+    let mut all = Vec::with_capacity(items.len());
+    let take = |result| -> Result<(), Infallible> {
+        all.push(Some(result));
+        Ok(())
+    };
+    let Ok(()) = each_in_order(items, jobs, watch, |item| Some(run(item)), take);
+    // They begin in their order, and who began ends: only the last ones can be missing.
+    all.resize_with(items.len(), || None);
+    all
+}
+
+/// Hands on what came of each, in their order, whoever is first. The rest is left out when a run
+/// says so (by `None`), when one is not taken, or when it is told to stop.
+///
+/// # Errors
+/// The first one of `take`.
+pub fn each_in_order<T: Sync, R: Send, E>(
+    items: &[T],
+    jobs: usize,
+    watch: &Watch,
+    run: impl Fn(&T) -> Option<R> + Sync,
+    take: impl FnMut(R) -> Result<(), E>,
+) -> Result<(), E> {
+    let next = AtomicUsize::new(0);
+    let (found, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, items.len().max(1)) {
+            let (found, next, run) = (found.clone(), &next, &run);
+            scope.spawn(move || {
+                while !watch.is_stopped() {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(result) = items.get(place).and_then(run) else { return };
+                    watch.done.fetch_add(1, Ordering::Relaxed);
+                    // Nobody takes it after an error.
+                    let _ = found.send((place, result));
+                }
+            });
+        }
+        drop(found);
+        let taken = in_order(&results, take);
+        if taken.is_err() {
+            watch.stop();
+        }
+        taken
+    })
+}
+
+/// Hands results on as soon as all before them are there.
+fn in_order<R, E>(
+    results: &Receiver<(usize, R)>,
+    mut take: impl FnMut(R) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut early = BTreeMap::new();
+    let mut next = 0;
+    for (place, result) in results {
+        early.insert(place, result);
+        while let Some(result) = early.remove(&next) {
+            take(result)?;
+            next += 1;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: results stand where their items do, however many run at a time.
+    #[test]
+    fn results_are_in_order() {
+        for jobs in [0, 1, 3, 100] {
+            let watch = Watch::default();
+            let squares = each(&[1, 2, 3, 4, 5], jobs, &watch, |number| number * number);
+            assert_eq!(squares, [1, 4, 9, 16, 25].map(Some), "{jobs}");
+            assert_eq!(watch.done(), 5);
+        }
+    }
+
+    /// Goal: what is told to stop begins nothing more, and tells what did not begin.
+    #[test]
+    fn who_is_told_to_stop_begins_nothing_more() {
+        let watch = Watch::default();
+        let results = each(&[1, 2, 3, 4], 1, &watch, |&number| {
+            if number == 2 {
+                watch.stop();
+            }
+            number
+        });
+        assert_eq!(results, [Some(1), Some(2), None, None]);
+    }
+
+    /// Goal: a result that is not taken ends it with that error, and nothing behind a run that
+    /// gives up is handed on.
+    #[test]
+    fn errors_and_gaps_end_it() {
+        let watch = Watch::default();
+        let taken = |&number: &u32| if number == 3 { Err(number) } else { Ok(()) };
+        let ended = each_in_order(&[1, 2, 3, 4], 1, &watch, |n| Some(*n), |n| taken(&n));
+        assert_eq!((ended, watch.is_stopped()), (Err(3), true));
+        let (watch, mut all) = (Watch::default(), Vec::new());
+        let even = |&number: &u32| (number != 2).then_some(number);
+        let ended = each_in_order(&[1, 2, 3, 4], 2, &watch, even, |number| {
+            all.push(number);
+            Ok::<(), u32>(())
+        });
+        assert_eq!((ended, all), (Ok(()), vec![1]));
+    }
+}
