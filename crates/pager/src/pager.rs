@@ -193,7 +193,7 @@ impl Engine {
             fresh_copier: copier(Target::Fresh),
             machine: Linux::open(),
             topology: topology.clone(),
-            pages: PageMap::open().map_err(system("opening /proc/self/pagemap"))?,
+            pages: Arc::new(PageMap::open().map_err(system("opening /proc/self/pagemap"))?),
             myself: Arc::clone(myself),
         };
         let shop = Arc::new(Shop::new(tools, pool)?);

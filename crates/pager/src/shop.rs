@@ -23,7 +23,7 @@ pub struct Shop {
     pub machine: Linux,
     pub topology: Topology,
     pub page_bytes: usize,
-    pub pages: PageMap,
+    pub pages: Arc<PageMap>,
     /// This process, to be asked where pages are.
     pub myself: Arc<dyn Process>,
     /// A slot of zeros.
@@ -45,7 +45,7 @@ pub struct Tools {
     pub fresh_copier: Arc<dyn Copier>,
     pub machine: Linux,
     pub topology: Topology,
-    pub pages: PageMap,
+    pub pages: Arc<PageMap>,
     pub myself: Arc<dyn Process>,
 }
 
@@ -53,6 +53,7 @@ impl Shop {
     /// A shop with the free pages of a pool, which the same userfaultfd watches.
     pub fn new(tools: Tools, pool: &Arc<Pool>) -> Result<Self> {
         let page_bytes = tools.machine.page_bytes() as usize;
+        tools.uffd.count_by(&tools.pages);
         let shadows = |size| Shadows::new(pool, tools.passage, size);
         let base = shadows(PageSize::Base);
         Ok(Self {

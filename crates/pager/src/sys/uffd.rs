@@ -3,6 +3,7 @@
 //! and hides how much of a call was done, which an exact account needs.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
 
 use nodeward_linux::own::PageMap;
 use rustix::fs::{Mode, OFlags};
@@ -105,7 +106,7 @@ pub struct Fault {
 pub struct Uffd {
     fd: OwnedFd,
     /// Our page tables, to count what a call has moved.
-    pages: PageMap,
+    pages: OnceLock<Arc<PageMap>>,
 }
 
 impl Uffd {
@@ -115,7 +116,7 @@ impl Uffd {
         let only = UserfaultfdFlags::from_bits_retain(u32::from(user_mode_only));
         let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | only;
         // SAFETY: without a range registered on it the descriptor has no power over any memory.
-        Self::of(unsafe { rustix::mm::userfaultfd(flags) }?)
+        Ok(Self::of(unsafe { rustix::mm::userfaultfd(flags) }?))
     }
 
     /// Opens a full one through /dev/userfaultfd (Linux 6.1).
@@ -129,13 +130,17 @@ impl Uffd {
             return Err(last_errno());
         }
         // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
-        Self::of(unsafe { OwnedFd::from_raw_fd(fd) })
+        Ok(Self::of(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    fn of(fd: OwnedFd) -> Result<Self, Errno> {
-        let pages = PageMap::open();
-        let pages = pages.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(Self { fd, pages })
+    fn of(fd: OwnedFd) -> Self {
+        Self { fd, pages: OnceLock::new() }
+    }
+
+    /// Counts by these page tables from now on what [`move_pages`](Self::move_pages) moves. Without
+    /// them what the kernel tells must do, which is not enough for memory that is in use.
+    pub fn count_by(&self, pages: &Arc<PageMap>) {
+        self.pages.get_or_init(|| Arc::clone(pages));
     }
 
     /// Agrees with the kernel on features, which works once. Returns all that it offers. EINVAL if
@@ -206,7 +211,8 @@ impl Uffd {
 
     /// How many bytes, from the start, are gone from one place and have come to the other.
     fn already_moved(&self, to: u64, from: u64, bytes: u64) -> u64 {
-        let occupied = |start| self.pages.occupied(start..start + bytes).unwrap_or_default();
+        let Some(pages) = self.pages.get() else { return 0 };
+        let occupied = |start| pages.occupied(start..start + bytes).unwrap_or_default();
         let pairs = occupied(from).into_iter().zip(occupied(to));
         let moved = pairs.take_while(|(here, there)| !here && *there).count() as u64;
         moved * rustix::param::page_size() as u64
@@ -370,6 +376,7 @@ mod tests {
     #[test]
     fn moved_and_not_counted_counts() {
         let Some(uffd) = uffd(FEATURE_MOVE) else { return };
+        uffd.count_by(&Arc::new(PageMap::open().unwrap()));
         let (page, home, away) = (page_bytes(), area(), area());
         (0..PAGES as usize).for_each(|index| mark(&home, index, 300 + index as u64));
         mark(&away, 2, 9);
