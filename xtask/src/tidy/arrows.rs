@@ -43,6 +43,17 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "nodeward-swarm",
+        &[
+            "nodeward-model",
+            "nodeward-policy",
+            "nodeward-machine",
+            "nodeward-engine",
+            "nodeward-scenario",
+            "nodeward-sim",
+        ],
+    ),
+    (
         "nodeward-reproduce",
         &[
             "nodeward-model",
@@ -52,17 +63,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-scenario",
             "nodeward-sim",
             "nodeward-swarm",
-        ],
-    ),
-    (
-        "nodeward-swarm",
-        &[
-            "nodeward-model",
-            "nodeward-policy",
-            "nodeward-machine",
-            "nodeward-engine",
-            "nodeward-scenario",
-            "nodeward-sim",
         ],
     ),
     (
