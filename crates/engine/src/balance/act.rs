@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{NodeId, Placed, Range, SkipReason};
-use nodeward_policy::home::{EntityId, Home, MemoryMove, Nudge, Plan, Verdict};
+use nodeward_policy::home::{EntityId, Home, MemoryMove, Nudge, Plan, Rules, Verdict};
 
 use super::diary::Diary;
 use super::ground::Ground;
@@ -34,8 +34,8 @@ impl Pending {
 
     /// Whether what is left is still worth it at this price of a page, which may have been learnt
     /// since.
-    fn pays(&self, page_ns: u64) -> bool {
-        self.order.gain_ns > self.order.pages_max.saturating_mul(page_ns)
+    fn pays(&self, rules: &Rules) -> bool {
+        self.order.gain_ns > rules.move_ns(self.order.pages_max)
     }
 }
 
@@ -52,8 +52,8 @@ pub struct Actor<'a> {
     /// What is on its way, the oldest first.
     pub pending: &'a mut Vec<Pending>,
     pub round: u64,
-    /// What it costs to move a page.
-    pub page_ns: u64,
+    /// What decisions go by, with what moves were measured to cost.
+    pub rules: &'a Rules,
     /// When to leave what is not moved yet to the next round, by the machine's clock.
     pub until_ns: u64,
     pub held: BTreeMap<EntityId, Arc<dyn Process>>,
@@ -186,7 +186,7 @@ impl Actor<'_> {
     fn bring(&mut self, key: Key, one: &mut Pending) -> Result<bool> {
         let entity = one.order.entity;
         let page_bytes = self.machine.page_bytes();
-        if !one.pays(self.page_ns) {
+        if !one.pays(self.rules) {
             self.done.entry(entity).or_default().short = Some(Short::TooDear);
             return Ok(false);
         }
@@ -196,7 +196,7 @@ impl Actor<'_> {
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
         let known = member.sight.as_ref().map(|sight| &sight.pages);
         let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
-        if self.settings.rules.forbid_moves(self.ground.stalled_ppm()) {
+        if self.rules.forbid_moves(self.ground.stalled_ppm()) {
             self.done.entry(entity).or_default().short = Some(Short::Stalled);
             return Ok(true);
         }
@@ -218,7 +218,7 @@ impl Actor<'_> {
             pages_max,
             stretch_pages: if is_all { bytes / page_bytes } else { pages_max },
             stall_ns: self.settings.stall_ns,
-            rules: &self.settings.rules,
+            rules: self.rules,
             workers: self.ground.movers(),
         };
         let journal = self.diary.journal(self.machine, &*process, &one.order, self.round)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use nodeward_model::{Cpumask, NodeId, Pid, ProcessGlance};
-use nodeward_policy::home::{Bar, Entity, Reach, Snapshot, Thread};
+use nodeward_policy::home::{Bar, Entity, Reach, Snapshot, Thread, wanted_ppm};
 
 use super::ground::Ground;
 use super::roster::{Load, Member, Roster};
@@ -52,7 +52,8 @@ pub fn snapshot(
         if bar.is_some() || !is_too_early(member) {
             entities.push(entity(member, now, bar, ground, &mut reaches));
         } else {
-            others_ppm += member.loads.iter().map(Load::wanted_ppm).sum::<u64>();
+            let wanted = |load: &Load| wanted_ppm(load.load_ppm, load.wait_ppm);
+            others_ppm += member.loads.iter().map(wanted).sum::<u64>();
         }
     }
     Snapshot {

@@ -62,13 +62,6 @@ pub struct Load {
     pub wait_ppm: u32,
 }
 
-impl Load {
-    /// How much of one CPU it ran or waited for.
-    pub fn wanted_ppm(&self) -> u64 {
-        (u64::from(self.load_ppm) + u64::from(self.wait_ppm)).min(1_000_000)
-    }
-}
-
 /// What a dear look saw.
 #[derive(Clone, Debug, Default)]
 pub struct Sight {

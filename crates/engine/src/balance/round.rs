@@ -210,7 +210,7 @@ impl Balancer {
         elapsed_ns: u64,
         coming: &mut Coming,
     ) {
-        let page_ns = self.rules().page_ns;
+        let rules = self.rules();
         let settings = &self.settings;
         let interval_ns = settings.interval_ns.saturating_mul(self.factor);
         self.purse.fill(settings.budget_bytes_per_s, elapsed_ns, interval_ns);
@@ -227,7 +227,7 @@ impl Balancer {
             purse: &mut self.purse,
             pending: &mut self.pending,
             round: self.rounds,
-            page_ns,
+            rules: &rules,
             until_ns: machine.now_ns().saturating_add(interval_ns / 8 * 7),
             held: BTreeMap::new(),
             done: BTreeMap::new(),

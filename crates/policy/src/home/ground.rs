@@ -138,7 +138,7 @@ pub(super) fn had_ppm(thread: &Thread) -> u64 {
 
 /// What a thread had of a CPU and waited for.
 pub(super) fn wanted_ppm(thread: &Thread) -> u64 {
-    (u64::from(thread.load_ppm) + u64::from(thread.wait_ppm)).min(CPU_PPM)
+    super::snapshot::wanted_ppm(thread.load_ppm, thread.wait_ppm)
 }
 
 fn share_ppm(snapshot: &Snapshot) -> u64 {

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 pub use plan::{Decision, Home, MemoryMove, NodeSum, Nudge, Numbers, Plan, Verdict};
 pub use reason::Reason;
 pub use rules::Rules;
-pub use snapshot::{Bar, Entity, EntityId, NodeState, Reach, Snapshot, Thread};
+pub use snapshot::{Bar, Entity, EntityId, NodeState, Reach, Snapshot, Thread, wanted_ppm};
 
 use ground::Ground;
 use patience::Patience;

@@ -62,7 +62,7 @@ impl Prices<'_> {
 
     /// What it costs to move pages, in nanoseconds.
     pub(super) fn move_ns(&self, pages: u64) -> u64 {
-        self.rules.call_ns.saturating_add(pages.saturating_mul(self.rules.page_ns))
+        self.rules.move_ns(pages)
     }
 
     /// What it costs to be at home on `home`: what is lost, or to bring the memory there if that

@@ -70,6 +70,11 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// What it costs to move pages, in nanoseconds.
+    pub fn move_ns(&self, pages: u64) -> u64 {
+        self.call_ns.saturating_add(pages.saturating_mul(self.page_ns))
+    }
+
     /// Whether memory is so short on the machine that none is moved now.
     pub fn forbid_moves(&self, stalled_ppm: Option<u32>) -> bool {
         stalled_ppm.is_some_and(|ppm| ppm > self.stalled_ppm_max)

@@ -6,6 +6,7 @@ use nodeward_model::topology::Distances;
 use nodeward_model::{NodeId, Nodemask};
 use serde::{Deserialize, Serialize};
 
+use super::books::CPU_PPM;
 use super::rules::Rules;
 
 /// What gets a home: a process now, a group of threads and ranges later. The number is the
@@ -114,6 +115,11 @@ pub struct Thread {
     pub wait_ppm: u32,
     /// Which of [`Snapshot::reaches`] is its affinity.
     pub reach: usize,
+}
+
+/// How much of one CPU a thread wants that had and waited for so much, in millionths.
+pub fn wanted_ppm(load_ppm: u32, wait_ppm: u32) -> u64 {
+    (u64::from(load_ppm) + u64::from(wait_ppm)).min(CPU_PPM)
 }
 
 /// Why a process is left alone whatever would be gained.
