@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nodeward_engine::Live;
-use nodeward_engine::balance::{self, BalanceSettings, Event, Host, RoundReport};
+use nodeward_engine::balance::{self, BalanceSettings, Event, Host, ProcessRow, RoundReport};
 use nodeward_machine::Machine;
 use nodeward_model::Wanted;
 use nodeward_scenario::Scenario;
@@ -67,7 +67,7 @@ impl Balancer {
             let shared: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
             balance::Balancer::new(shared, &Wanted::default(), BalanceSettings::default(), None)
         });
-        Ok(Drive { machine, engine: engine.transpose()? })
+        Ok(Drive { machine, engine: engine.transpose()?, moving: false })
     }
 }
 
@@ -75,6 +75,7 @@ impl Balancer {
 pub(crate) struct Drive<'a> {
     machine: &'a SimMachine,
     engine: Option<balance::Balancer>,
+    moving: bool,
 }
 
 impl Drive<'_> {
@@ -82,10 +83,16 @@ impl Drive<'_> {
     /// before.
     pub(crate) fn until(&mut self, until_ns: u64) -> Result<()> {
         if let Some(engine) = &mut self.engine {
-            engine.run(&mut Until { machine: self.machine, until_ns }, &Live::default())?;
+            let moving = &mut self.moving;
+            engine.run(&mut Until { machine: self.machine, until_ns, moving }, &Live::default())?;
         }
         self.machine.run_until(until_ns);
         Ok(())
+    }
+
+    /// Whether the last round moved pages, or left some for the next one.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.moving
     }
 }
 
@@ -93,6 +100,7 @@ impl Drive<'_> {
 struct Until<'a> {
     machine: &'a SimMachine,
     until_ns: u64,
+    moving: &'a mut bool,
 }
 
 impl Host for Until<'_> {
@@ -100,5 +108,8 @@ impl Host for Until<'_> {
         (self.machine.now_ns() >= self.until_ns).then_some(Event::Stop)
     }
 
-    fn round(&mut self, _report: &RoundReport) {}
+    fn round(&mut self, report: &RoundReport) {
+        let has_more = |row: &ProcessRow| row.done.pages_pending > 0;
+        *self.moving = report.moved_pages > 0 || report.processes.iter().any(has_more);
+    }
 }

@@ -11,9 +11,11 @@ use nodeward_swarm::Chance;
 use nodeward_swarm::draw::{self, LIKELY, Style};
 
 use crate::Balancer;
+use crate::balancer::Drive;
 
-/// By then memory is at home, unless it still moves, in virtual nanoseconds.
-pub const CONVERGED_NS: u64 = 60_000_000_000;
+/// By then memory is at home, unless it still moves, in virtual nanoseconds: whatever pays within
+/// the longest horizon, a minute, began to move a while ago.
+pub const CONVERGED_NS: u64 = 80_000_000_000;
 /// It still moves if it did in so long before that.
 const CALM_NS: u64 = 10_000_000_000;
 /// For so long it is looked whether anything moves then.
@@ -21,6 +23,8 @@ pub const WATCHED_NS: u64 = 60_000_000_000;
 
 /// What a program goes through at least between two waits or changes, in bytes.
 const STRIDE_BYTES: u64 = 16 << 20;
+/// And at most: what lasts for half a minute and then is something else does not stay as it is.
+const STRIDE_BYTES_MAX: u64 = 64 << 20;
 /// What it goes back to again and again, at least: less is in a cache for good.
 const HOT_BYTES: u64 = 1 << 20;
 
@@ -105,7 +109,9 @@ fn is_steady(load: &Workload) -> bool {
         Kind::Random { hot_bytes_milli: hot, .. } => {
             hot == 0 || load.memory_bytes / 1000 * u64::from(hot) >= HOT_BYTES
         }
-        Kind::Phases { phase_bytes, .. } => phase_bytes >= STRIDE_BYTES,
+        Kind::Phases { phase_bytes, .. } => {
+            (STRIDE_BYTES..=STRIDE_BYTES_MAX).contains(&phase_bytes)
+        }
         Kind::MovingSet { window_bytes, .. } => window_bytes >= STRIDE_BYTES,
         _ => false,
     };
@@ -121,14 +127,14 @@ pub fn watch(seed: u64, by: Balancer) -> Result<Stayed> {
     let machine = Arc::new(SimMachine::new(&scenario, seed));
     let all: u64 = machine.processes().iter().flat_map(|process| process.pages.values()).sum();
     let mut drive = by.begin(&machine, &scenario)?;
-    let mut pages_at = |until_ns| -> Result<u64> {
+    let pages_at = |drive: &mut Drive, until_ns| -> Result<u64> {
         drive.until(until_ns)?;
         Ok(machine.with_world(|world| world.counters.migrated_pages))
     };
-    let calm_from = pages_at(CONVERGED_NS - CALM_NS)?;
-    let before = pages_at(CONVERGED_NS)?;
-    if before == calm_from {
-        let after = pages_at(CONVERGED_NS + WATCHED_NS)? - before;
+    let calm_from = pages_at(&mut drive, CONVERGED_NS - CALM_NS)?;
+    let before = pages_at(&mut drive, CONVERGED_NS)?;
+    if before == calm_from && !drive.is_moving() {
+        let after = pages_at(&mut drive, CONVERGED_NS + WATCHED_NS)? - before;
         return Ok(Stayed::Home { before, after });
     }
     Ok(if before <= all { Stayed::OnTheWay } else { Stayed::Restless })

@@ -32,9 +32,14 @@ pub struct BalanceLayer {
     #[arg(long, value_name = "TIME")]
     pub stall: Option<StallChoice>,
 
-    /// A move must save what it costs within this time
+    /// A move must save what it costs within this time, or within as long as the process has run
+    /// so far
     #[arg(long, value_name = "TIME")]
     pub horizon: Option<TimeChoice>,
+
+    /// But within no longer than this
+    #[arg(long, value_name = "TIME")]
+    pub horizon_max: Option<TimeChoice>,
 
     /// Leave processes alone that had less CPU time than this
     #[arg(long, value_name = "TIME")]
@@ -106,6 +111,7 @@ impl BalanceLayer {
             budget_per_process: self.budget_per_process.or(below.budget_per_process),
             stall: self.stall.or(below.stall),
             horizon: self.horizon.or(below.horizon),
+            horizon_max: self.horizon_max.or(below.horizon_max),
             run_time_min: self.run_time_min.or(below.run_time_min),
             move_memory: self.move_memory.or(below.move_memory),
             pin: self.pin.or(below.pin),
@@ -150,6 +156,7 @@ impl BalanceLayer {
             },
             rules: Rules {
                 horizon_ns: time(self.horizon, usual.rules.horizon_ns),
+                horizon_ns_max: time(self.horizon_max, usual.rules.horizon_ns_max),
                 run_ns_min: time(self.run_time_min, usual.rules.run_ns_min),
                 move_memory: switch(self.move_memory, usual.rules.move_memory),
                 ..usual.rules

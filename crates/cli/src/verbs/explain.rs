@@ -56,8 +56,6 @@ fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Ve
 pub struct Would {
     /// Which process.
     pub pid: Pid,
-    /// By which settings.
-    pub settings: BalanceSettings,
     /// The round in which nothing was done.
     pub report: RoundReport,
     /// What it says of the process, or why nothing.
@@ -84,7 +82,7 @@ impl Would {
             Some(need) if row.is_err() => {
                 Err(Error::Denied { what: format!("balancing process {pid}"), need }.into())
             }
-            _ => Ok(Self { pid, settings: settings.clone(), report, row }),
+            _ => Ok(Self { pid, report, row }),
         }
     }
 }

@@ -6,7 +6,7 @@ use nodeward_engine::balance::{
 };
 use nodeward_machine::Machine;
 use nodeward_model::{Bound, CpuId, NodeId, Range, Rival, Wanted};
-use nodeward_policy::home::{Home, Reason};
+use nodeward_policy::home::{Home, Reason, Rules};
 
 use crate::stage::*;
 
@@ -122,7 +122,9 @@ fn what_is_too_dear_is_not_moved() {
         move_ns: 5_000_000, // 4096 pages would be 20 s of CPU time; waiting costs 3 s in 10
         ..sheet([0, PAGES], 0, "0-3")
     });
-    let settings = BalanceSettings { budget_bytes_per_s: 2 << 20, ..BalanceSettings::default() };
+    let rules = Rules { horizon_ns_max: 0, ..Rules::default() };
+    let budget_bytes_per_s = 2 << 20;
+    let settings = BalanceSettings { budget_bytes_per_s, rules, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     let reports = rounds(&paper, &mut balancer, 60);
     // What lies in two page tables: 1008 pages of 5 ms and 4096 of 2 us are 0.99 ms each, 4 s for

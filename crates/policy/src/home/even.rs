@@ -6,6 +6,7 @@ use super::books::{Books, CPU_PPM, ease};
 use super::ground::Place;
 use super::price::Prices;
 use super::reason::Reason;
+use super::relief::Relief;
 use super::seat::Seat;
 use super::view::View;
 
@@ -16,14 +17,34 @@ pub(super) struct Evener<'a, 'b> {
     pub(super) loads: &'a [u64],
     /// Which entities may get another home now.
     pub(super) free: &'b [bool],
+    /// Whose memory may be interleaved now.
+    pub(super) open: &'b [bool],
     pub(super) books: &'b mut Books<'a>,
     pub(super) seats: &'b mut [Option<Seat>],
 }
 
 impl Evener<'_, '_> {
+    /// Relieves these nodes, unless it helped nobody the last time.
+    pub(super) fn relieve_if_that_helps(
+        &mut self,
+        busy: &[Place],
+        relief: &mut Relief,
+    ) -> Vec<(usize, Reason)> {
+        let share = |ppm: u64| ppm.saturating_mul(CPU_PPM) / self.books.level_ppm().max(1);
+        let busiest = busy.iter().map(|&place| share(self.books.busy(place))).max().unwrap_or(0);
+        if !relief.may(busiest, self.prices.rules) {
+            return Vec::new();
+        }
+        let moved = self.relieve(busy);
+        if !moved.is_empty() {
+            relief.done(busiest);
+        }
+        moved
+    }
+
     /// Moves homes off these nodes, which had more than they may for long enough. Returns which
     /// entities got another home.
-    pub(super) fn relieve(&mut self, busy: &[Place]) -> Vec<(usize, Reason)> {
+    fn relieve(&mut self, busy: &[Place]) -> Vec<(usize, Reason)> {
         let mut order = busy.to_vec();
         order.sort_by_key(|&place| (std::cmp::Reverse(self.books.busy(place)), place));
         order.into_iter().flat_map(|place| self.relieve_one(place)).collect()
@@ -137,7 +158,8 @@ impl Evener<'_, '_> {
     pub(super) fn open_up(&mut self, choked: &[Place]) -> Vec<(usize, Reason)> {
         let mut moved = Vec::new();
         for &place in choked {
-            let most = self.at_home(place).max_by_key(|&index| (self.loads[index], index));
+            let open = self.at_home(place).filter(|&index| self.open[index]);
+            let most = open.max_by_key(|&index| (self.loads[index], index));
             let Some((index, memory)) = most.and_then(|index| self.wider(index, place)) else {
                 continue;
             };
@@ -179,12 +201,13 @@ impl Evener<'_, '_> {
         let wider = |&other: &Place| other == store || !ground.is_tier(other) && has_time(other);
         let memory: Vec<Place> = ground.places().filter(wider).collect();
         let parts = memory.len() as u64;
-        let gain_ns = u128::from(rules.horizon_ns) * u128::from(load) / u128::from(CPU_PPM)
-            * u128::from(parts - 1)
-            / u128::from(2 * parts);
+        let run_ns = u128::from(self.prices.run_ns(view, load));
+        let gain_ns = run_ns * u128::from(parts - 1) / u128::from(2 * parts);
         let cost_ns = self.prices.move_ns(view.pages[store] / parts * (parts - 1));
         let most_of_load = 2 * load > self.books.load(place);
-        (parts > 1 && most_of_load && gain_ns > u128::from(cost_ns)).then_some((index, memory))
+        let divides = view.pages[store] / parts >= ground.huge_pages();
+        let pays = gain_ns > u128::from(cost_ns);
+        (parts > 1 && most_of_load && divides && pays).then_some((index, memory))
     }
 
     fn go(&mut self, index: usize, from: Place, to: Place) {

@@ -10,6 +10,8 @@ use crate::rank::DISTANCE_UNKNOWN;
 const DISTANCE_LOCAL: u32 = 10;
 /// Farther than any firmware says (it has 8 bits), so that sums stay small.
 const DISTANCE_MAX: u32 = u16::MAX as u32;
+/// A huge page, as a move of any page of it moves all.
+const HUGE_BYTES: u64 = 2 << 20;
 
 /// A node's position among those that are online, in ascending order of their ids.
 pub(super) type Place = usize;
@@ -24,6 +26,7 @@ pub(super) struct Ground {
     reach_cpus: Vec<Vec<u32>>,
     /// What part of all that threads want the CPUs can give.
     share_ppm: u64,
+    huge_pages: u64,
 }
 
 impl Ground {
@@ -42,7 +45,9 @@ impl Ground {
         let stalled_ppm = snapshot.stalled_ppm;
         let share_ppm = share_ppm(snapshot);
         let stores = Vec::new();
-        let mut ground = Self { ids, states, far, stores, stalled_ppm, reach_cpus, share_ppm };
+        let huge_pages = (HUGE_BYTES / snapshot.page_bytes.max(1)).max(1);
+        let mut ground =
+            Self { ids, states, far, stores, stalled_ppm, reach_cpus, share_ppm, huge_pages };
         ground.stores = ground.places().map(|place| ground.nearest_memory(place)).collect();
         ground
     }
@@ -123,6 +128,11 @@ impl Ground {
     /// The distance of memory on `to` for a CPU of `from`.
     pub(super) fn far(&self, from: Place, to: Place) -> u64 {
         self.far[from][to]
+    }
+
+    /// What may come along with a base page that is moved.
+    pub(super) fn huge_pages(&self) -> u64 {
+        self.huge_pages
     }
 
     /// How many nodes have CPUs.

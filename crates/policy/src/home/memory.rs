@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::books::{CPU_PPM, room};
+use super::books::room;
 use super::ground::{Ground, Place};
 use super::plan::MemoryMove;
 use super::price::{Prices, Threads, Way};
@@ -17,6 +17,9 @@ use super::view::View;
 const LEAST_PART: u64 = 16;
 /// Interleaved memory is even enough if no node has more than one in so many pages too much.
 const UNEVEN_PART: u64 = 8;
+
+/// What did not pay for long must gain more than its cost by one in so many parts.
+const DOUBT_PART: u64 = 4;
 
 /// What is done about the memory of one entity.
 #[derive(Clone, Debug, Default)]
@@ -35,18 +38,23 @@ struct Load {
     pages: u64,
     gain_ns: u64,
     cost_ns: u64,
+    /// It did not pay for long.
+    doubted: bool,
 }
 
 impl Load {
+    /// Whether it gains more than it costs: a quarter more, where it is doubted, so that loads
+    /// that waver do not decide.
     fn pays(&self) -> bool {
-        self.gain_ns > self.cost_ns
+        let doubt_ns = if self.doubted { self.cost_ns / DOUBT_PART } else { 0 };
+        self.gain_ns > self.cost_ns.saturating_add(doubt_ns)
     }
 
     /// A part of it.
     fn part(&self, pages: u64, prices: Prices) -> Self {
         let gain_ns = u128::from(self.gain_ns) * u128::from(pages) / u128::from(self.pages.max(1));
         let gain_ns = u64::try_from(gain_ns).unwrap_or(u64::MAX);
-        Self { way: self.way, pages, gain_ns, cost_ns: prices.move_ns(pages) }
+        Self { pages, gain_ns, cost_ns: prices.move_ns(pages), ..*self }
     }
 }
 
@@ -96,14 +104,26 @@ impl Hauler<'_> {
             Seat::Interleave { .. } => evening(view, &stores, ground),
             _ => gathering(view, seat, &stores, ground),
         };
-        let threads =
-            Threads { load_ppm: self.loads[index], by_place: &self.gatherings[index].after };
+        let anywhere = |places: &[Place]| {
+            let cpus = |place: Place| u64::from(places.contains(&place)) * ground.cpus_ppm(place);
+            ground.places().map(cpus).collect()
+        };
+        // Threads of a home on several nodes go from one to another all the time.
+        let by_place = match seat {
+            Seat::Spread(places) => anywhere(places),
+            _ => self.gatherings[index].after.clone(),
+        };
+        let threads = Threads { load_ppm: self.loads[index], by_place: &by_place };
+        let doubted = self
+            .kept
+            .get(&view.id())
+            .is_some_and(|kept| kept.memory.is_doubted(self.prices.rules));
         let load = |(way, pages)| {
             let gain_ns = match seat {
                 Seat::Interleave { .. } => self.opened_ns(index, stores.len() as u64, pages),
                 _ => self.prices.saved_ns(view, &threads, way, pages),
             };
-            Load { way, pages, gain_ns, cost_ns: self.prices.move_ns(pages) }
+            Load { way, pages, gain_ns, cost_ns: self.prices.move_ns(pages), doubted }
         };
         ways.into_iter().map(load).collect()
     }
@@ -111,9 +131,9 @@ impl Hauler<'_> {
     /// What pages save that wait for a part of a controller's traffic only, as
     /// `Evener::wider` has it.
     fn opened_ns(&self, index: usize, parts: u64, pages: u64) -> u64 {
-        let run_ns = u128::from(self.prices.rules.horizon_ns) * u128::from(self.loads[index]);
-        let gain_ns = run_ns / u128::from(CPU_PPM) * u128::from(pages)
-            / u128::from(2 * self.views[index].pages_all().max(1));
+        let view = &self.views[index];
+        let run_ns = u128::from(self.prices.run_ns(view, self.loads[index]));
+        let gain_ns = run_ns * u128::from(pages) / u128::from(2 * view.pages_all().max(1));
         u64::try_from(gain_ns).unwrap_or(u64::MAX) / parts.max(1) * (parts - 1)
     }
 
@@ -148,6 +168,7 @@ impl Hauler<'_> {
         } else {
             Reason::Pays
         };
+        kept.memory.weigh(reason);
         Haul {
             away,
             planned: 0,
@@ -215,26 +236,28 @@ fn gathering(view: &View, seat: &Seat, stores: &[Place], ground: &Ground) -> Vec
     strewn(view, ground).filter(|(from, _)| !stores.contains(from)).filter_map(way).collect()
 }
 
-/// The ways that leave each of these nodes with as much as any other.
+/// The ways that leave each of these nodes with as much as any other, in whole huge pages: parts
+/// of these would bring the rest along, and then back.
 fn evening(view: &View, stores: &[Place], ground: &Ground) -> Vec<(Way, u64)> {
     let all: u64 = strewn(view, ground).map(|(_, pages)| pages).sum();
     let part = all / (stores.len() as u64).max(1);
-    let slack = part / UNEVEN_PART;
+    let huge = ground.huge_pages();
+    let slack = (part / UNEVEN_PART).max(huge);
     let here = |place: Place| view.movable[place];
     let mut lacking: Vec<(Place, u64)> =
         stores.iter().map(|&to| (to, part.saturating_sub(here(to)))).collect();
     let mut ways = Vec::new();
     for (from, pages) in strewn(view, ground) {
-        let mut rest = match stores.contains(&from) {
-            true if pages > part + slack => pages - part,
-            true => 0,
-            false => pages,
+        let (mut rest, unit) = match stores.contains(&from) {
+            true if pages > part + slack => ((pages - part) / huge * huge, huge),
+            true => (0, huge),
+            false => (pages, 1),
         };
         for (to, lacks) in &mut lacking {
-            let pages = rest.min(*lacks);
+            let pages = rest.min((*lacks + unit / 2) / unit * unit);
             if pages > 0 {
                 ways.push((Way { from, to: *to }, pages));
-                (rest, *lacks) = (rest - pages, *lacks - pages);
+                (rest, *lacks) = (rest - pages, lacks.saturating_sub(pages));
             }
         }
     }

@@ -15,6 +15,7 @@ mod patience;
 mod plan;
 mod price;
 mod reason;
+mod relief;
 mod round;
 mod rules;
 mod seat;
@@ -37,6 +38,7 @@ pub use snapshot::{Bar, Entity, EntityId, NodeState, Reach, Snapshot, Thread, wa
 use ground::Ground;
 use patience::Patience;
 use price::Prices;
+use relief::Relief;
 use round::Round;
 use seat::Kept;
 use view::View;
@@ -54,6 +56,8 @@ pub struct Homes {
     short: Patience,
     choked: Patience,
     eased: Patience,
+    #[serde(default)]
+    relief: Relief,
 }
 
 impl Homes {
@@ -91,10 +95,12 @@ impl Homes {
             let Some(mut one) = self.kept.remove(&view.id()) else { continue };
             one.load_ppm = one.mean_ppm(view.load_ppm);
             one.moves.pass(elapsed_ns, rules.home_wait_ns);
+            one.opens.pass(elapsed_ns, rules.open_wait_ns());
             one.memory.pass(elapsed_ns, rules);
             kept.insert(view.id(), one);
         }
         self.kept = kept;
+        self.relief.pass(elapsed_ns, rules);
         elapsed_ns
     }
 

@@ -141,6 +141,8 @@ pub struct Numbers {
     /// In what part of the time some task on the machine stood still for want of memory, where that
     /// is known.
     pub stalled_ppm: Option<u32>,
+    /// For how long it is expected to go on: the horizon, in nanoseconds.
+    pub horizon_ns: u64,
     /// What moving `pages_away` would save within the horizon, in nanoseconds.
     pub gain_ns: u64,
     /// What it would cost, in nanoseconds.

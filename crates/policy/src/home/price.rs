@@ -4,6 +4,10 @@
 //! ([`Rules::memory_ppm`]). Memory at distance 16 makes it wait 1.6 times as long: at a part of
 //! 30 % that is 0.18 s for each second of run time. Accesses go evenly to all its pages, or to the
 //! active ones if these are known.
+//!
+//! How long that goes on nobody knows. What has run for a while runs for as long again in half of
+//! all cases, however long that is (Harchol-Balter and Downey 1997), and who pays as soon as what
+//! was lost is the price pays no more than twice what would have been best (renting skis).
 
 use super::ground::{Ground, Place};
 use super::rules::Rules;
@@ -49,10 +53,22 @@ impl Prices<'_> {
     fn time_ns(&self, view: &View, load_ppm: u64, pages_farther: u128) -> u64 {
         let all = u128::from(view.accessed_all.max(1));
         let longer_ppm = pages_farther * WHOLE_PPM / (DISTANCE_LOCAL * all);
-        let ran_ppm = u128::from(load_ppm) * u128::from(view.ran_ppm) / WHOLE_PPM;
-        let run_ns = u128::from(self.rules.horizon_ns) * ran_ppm / WHOLE_PPM;
+        let run_ns = u128::from(self.run_ns(view, load_ppm));
         let waits_ns = run_ns * u128::from(self.rules.memory_ppm) / WHOLE_PPM;
         narrow(waits_ns.saturating_mul(longer_ppm) / WHOLE_PPM)
+    }
+
+    /// How long an entity's threads run within the horizon, in nanoseconds of CPU time.
+    pub(super) fn run_ns(&self, view: &View, load_ppm: u64) -> u64 {
+        let horizon_ns = u128::from(self.horizon_ns(view, load_ppm));
+        narrow(horizon_ns * ran_ppm(view, load_ppm) / WHOLE_PPM)
+    }
+
+    /// For how long an entity is expected to go on, in nanoseconds.
+    pub(super) fn horizon_ns(&self, view: &View, load_ppm: u64) -> u64 {
+        let Rules { horizon_ns, horizon_ns_max, .. } = *self.rules;
+        let again_ns = u128::from(view.entity.run_ns) * WHOLE_PPM / ran_ppm(view, load_ppm).max(1);
+        narrow(again_ns).clamp(horizon_ns, horizon_ns_max.max(horizon_ns))
     }
 
     /// Whether a node is short of memory.
@@ -110,6 +126,11 @@ pub(super) struct Threads<'a> {
 pub(super) struct Way {
     pub(super) from: Place,
     pub(super) to: Place,
+}
+
+/// How much an entity runs, in millionths of a CPU.
+fn ran_ppm(view: &View, load_ppm: u64) -> u128 {
+    u128::from(load_ppm) * u128::from(view.ran_ppm) / WHOLE_PPM
 }
 
 fn narrow(number: u128) -> u64 {

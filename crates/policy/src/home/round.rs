@@ -44,6 +44,9 @@ impl<'a> Round<'a> {
         let homeless = self.sit_down(homes, &mut books);
         let settled = settle(&homeless, self.views, self.loads, self.prices, &mut books);
         let mut changed: Vec<(usize, Reason)> = Vec::new();
+        if !settled.is_empty() {
+            homes.relief.forget();
+        }
         for (index, seat, reason) in settled {
             self.seats[index] = Some(seat);
             changed.push((index, reason));
@@ -120,17 +123,24 @@ impl<'a> Round<'a> {
         let is_choked = |place| traffic(place).is_some_and(|ppm| ppm >= rules.traffic_ppm_max);
         let choked = homes.choked.pass(ns, ground, enough_ns, is_choked);
         let eased = homes.eased.pass(ns, ground, enough_ns, |place| self.is_eased(place));
-        let waits = |view: &View| homes.kept.get(&view.id()).is_none_or(|kept| kept.moves.waits());
-        let free: Vec<bool> = self.views.iter().map(|view| !waits(view)).collect();
+        let kept = |view: &View| homes.kept.get(&view.id());
+        let is_free = |view: &View| kept(view).is_some_and(|kept| !kept.moves.waits());
+        let may_open = |view: &View| kept(view).is_some_and(|kept| !kept.opens.waits());
+        let free: Vec<bool> = self.views.iter().map(is_free).collect();
+        let open: Vec<bool> = self.views.iter().map(may_open).collect();
         let mut evener = even::Evener {
             prices: self.prices,
             views: self.views,
             loads: self.loads,
             free: &free,
+            open: &open,
             books,
             seats: &mut self.seats,
         };
-        let mut moved = evener.relieve(&busy);
+        let mut moved = match busy.is_empty() {
+            true => Vec::new(),
+            false => evener.relieve_if_that_helps(&busy, &mut homes.relief),
+        };
         moved.extend(evener.make_room(&short));
         moved.extend(evener.open_up(&choked));
         moved.extend(evener.close_up(&eased));
@@ -170,6 +180,9 @@ impl<'a> Round<'a> {
             kept.home = home;
             kept.why = if displaced { Reason::Displaced } else { reason };
             kept.moves.again(rules.home_wait_ns, TIMES_MAX);
+            if reason == Reason::Eased {
+                kept.opens.again(rules.open_wait_ns(), TIMES_MAX);
+            }
         }
         let verdict = match (first, moves) {
             (true, _) => Verdict::Settles,

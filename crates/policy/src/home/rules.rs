@@ -1,5 +1,8 @@
 //! What is assumed about costs, and how eager the balancer is.
 
+/// What was interleaved is so again after so many waits of a home at least.
+const OPEN_WAITS: u64 = 16;
+
 /// Settings and measured costs. The defaults are for a machine of which nothing was measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
@@ -13,8 +16,11 @@ pub struct Rules {
     /// A thread with less load than this is not brought home, in millionths of a CPU: one that
     /// sleeps goes nowhere before it wakes.
     pub nudge_ppm_min: u32,
-    /// A move must save its cost within this time, in nanoseconds.
+    /// A move must save its cost within this time, in nanoseconds, or within the one that it takes
+    /// an entity to run as much again as it ever ran.
     pub horizon_ns: u64,
+    /// But within no longer than this, unless `horizon_ns` is longer.
+    pub horizon_ns_max: u64,
     /// What a base page costs to move, in nanoseconds: measured speed and stall.
     pub page_ns: u64,
     /// What a call that moves pages costs before the first one, in nanoseconds.
@@ -52,6 +58,7 @@ impl Default for Rules {
             quiet_ppm: 250_000,
             nudge_ppm_min: 10_000,
             horizon_ns: 10_000_000_000,
+            horizon_ns_max: 60_000_000_000,
             page_ns: 2_000,
             call_ns: 100_000,
             memory_ppm: 300_000,
@@ -73,6 +80,12 @@ impl Rules {
     /// What it costs to move pages, in nanoseconds.
     pub fn move_ns(&self, pages: u64) -> u64 {
         self.call_ns.saturating_add(pages.saturating_mul(self.page_ns))
+    }
+
+    /// How long what was interleaved and came back stays so: the traffic may have gone because
+    /// memory elsewhere is slower.
+    pub(super) fn open_wait_ns(&self) -> u64 {
+        self.home_wait_ns.saturating_mul(OPEN_WAITS)
     }
 
     /// Whether memory is so short on the machine that none is moved now.

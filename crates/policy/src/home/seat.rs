@@ -88,6 +88,9 @@ pub(super) struct Kept {
     pub(super) load_ppm: u64,
     /// When its home may be moved again.
     pub(super) moves: Backoff,
+    /// When its memory may be interleaved again.
+    #[serde(default)]
+    pub(super) opens: Backoff,
     /// How moves of its memory went.
     pub(super) memory: Trial,
 }
@@ -95,8 +98,8 @@ pub(super) struct Kept {
 impl Kept {
     /// An entity that has just got its home.
     pub(super) fn new(home: Home, why: Reason, load_ppm: u64) -> Self {
-        let (moves, memory) = (Backoff::default(), Trial::default());
-        Self { home, why, load_ppm, moves, memory }
+        let (moves, opens, memory) = (Backoff::default(), Backoff::default(), Trial::default());
+        Self { home, why, load_ppm, moves, opens, memory }
     }
 
     /// The mean load with that of this round.

@@ -72,6 +72,7 @@ impl Teller<'_> {
             pages_planned: haul.planned,
             room_pages: haul.room,
             stalled_ppm: self.prices.ground.stalled_ppm(),
+            horizon_ns: self.prices.horizon_ns(&self.views[index], self.loads[index]),
             gain_ns: haul.gain_ns,
             cost_ns: haul.cost_ns,
             threads_away: gathering.away,

@@ -24,6 +24,9 @@ pub(super) struct Trial {
     goes_on: bool,
     /// What was away when it was given up.
     given_up: Option<u64>,
+    /// For how long no move has paid, in nanoseconds.
+    #[serde(default)]
+    unpaid_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +39,20 @@ impl Trial {
     /// Time passes.
     pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
         self.wait.pass(ns, rules.memory_wait_ns);
+        self.unpaid_ns = self.unpaid_ns.map(|unpaid_ns| unpaid_ns.saturating_add(ns));
+    }
+
+    /// What is said about memory that is away: whether moving it pays.
+    pub(super) fn weigh(&mut self, reason: Reason) {
+        self.unpaid_ns = match reason {
+            Reason::DoesNotPay => Some(self.unpaid_ns.unwrap_or(0)),
+            _ => None,
+        };
+    }
+
+    /// Whether moving has not paid for so long that it must pay well before it is begun.
+    pub(super) fn is_doubted(&self, rules: &Rules) -> bool {
+        self.unpaid_ns.is_some_and(|ns| ns >= rules.patience_ns)
     }
 
     /// What is away, as measured at a time: judges the last move if that was before.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nodeward_engine::balance::{BalanceSettings, ProcessRow, RoundReport, Undecided};
+use nodeward_engine::balance::{ProcessRow, RoundReport, Undecided};
 use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_policy::home::{Reason, Verdict};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::verbs::explain::Would;
 /// For people.
 pub fn text(would: &Would) -> String {
     match &would.row {
-        Ok(row) => decided(row, &would.report, &would.settings),
+        Ok(row) => decided(row, &would.report),
         Err(why) => format!("process {}: nothing is decided: {}\n", would.pid, undecided(*why)),
     }
 }
@@ -39,7 +39,7 @@ fn undecided(why: Undecided) -> &'static str {
     }
 }
 
-fn decided(row: &ProcessRow, report: &RoundReport, settings: &BalanceSettings) -> String {
+fn decided(row: &ProcessRow, report: &RoundReport) -> String {
     let numbers = &row.numbers;
     let bytes = |pages: u64| show_bytes(pages * report.page_bytes);
     let mut lines = vec![
@@ -50,7 +50,7 @@ fn decided(row: &ProcessRow, report: &RoundReport, settings: &BalanceSettings) -
     lines.extend(threads(row).map(|words| ("", words)));
     lines.push(("memory", memory(row, &bytes)));
     if row.home.is_some() {
-        lines.push(("", away(row, settings, &bytes)));
+        lines.push(("", away(row, &bytes)));
     }
     if let (Some(Reason::Stalled), Some(ppm)) = (row.memory_reason, numbers.stalled_ppm) {
         let words = format!("some task wanted memory for {} % of the time", ppm / 10_000);
@@ -112,7 +112,7 @@ fn memory(row: &ProcessRow, bytes: &impl Fn(u64) -> String) -> String {
     format!("on nodes {}", by_node(&row.pages, |&pages| bytes(pages)))
 }
 
-fn away(row: &ProcessRow, settings: &BalanceSettings, bytes: &impl Fn(u64) -> String) -> String {
+fn away(row: &ProcessRow, bytes: &impl Fn(u64) -> String) -> String {
     let numbers = &row.numbers;
     let why = row.memory_reason.map_or_else(String::new, |why| format!("; {}", reason(why)));
     if numbers.pages_away == 0 {
@@ -125,6 +125,6 @@ fn away(row: &ProcessRow, settings: &BalanceSettings, bytes: &impl Fn(u64) -> St
         bytes(numbers.pages_planned),
         show_ns(numbers.cost_ns),
         show_ns(numbers.gain_ns),
-        show_ns(settings.rules.horizon_ns),
+        show_ns(numbers.horizon_ns),
     )
 }

@@ -1,0 +1,84 @@
+//! Whether homes that left busy nodes made any node less busy.
+//!
+//! What a process does depends on what is beside it: two that wait for memory together, or that
+//! share a core, are busier than each was alone. So a home may go to where it seems to be less
+//! busy, and make that node as busy as the other was. That is seen when the next home is to go, and
+//! then homes stay for ever longer.
+
+use serde::{Deserialize, Serialize};
+
+use super::backoff::{Backoff, TIMES_MAX};
+use super::rules::Rules;
+
+const WHOLE_PPM: u64 = 1_000_000;
+/// A relief that was in vain is followed by so many waits of homes.
+const VAIN_WAITS: u64 = 4;
+
+/// The last relief, and how long there is no other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Relief {
+    /// How busy the busiest node was before, in millionths of its share.
+    before_ppm: Option<u64>,
+    wait: Backoff,
+}
+
+impl Relief {
+    /// Time passes.
+    pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
+        self.wait.pass(ns, wait_ns(rules));
+    }
+
+    /// The loads are others now: what was in vain need not be again.
+    pub(super) fn forget(&mut self) {
+        self.before_ppm = None;
+    }
+
+    /// Whether homes may leave busy nodes, the busiest of which has so much of its share.
+    pub(super) fn may(&mut self, busiest_ppm: u64, rules: &Rules) -> bool {
+        let less = |before: u64| {
+            let hysteresis = u64::from(rules.hysteresis_ppm);
+            busiest_ppm <= before - before / WHOLE_PPM.div_ceil(hysteresis.max(1))
+        };
+        if self.before_ppm.take().is_some_and(|before| !less(before)) {
+            self.wait.again(wait_ns(rules), TIMES_MAX);
+        }
+        !self.wait.waits()
+    }
+
+    /// Homes left the busiest node, which had so much of its share.
+    pub(super) fn done(&mut self, busiest_ppm: u64) {
+        self.before_ppm = Some(busiest_ppm);
+    }
+}
+
+fn wait_ns(rules: &Rules) -> u64 {
+    rules.home_wait_ns.saturating_mul(VAIN_WAITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Goal: as long as each relief makes the busiest node less busy by a tenth there is the next
+    /// one; one that did not is followed by 40 s without any, then by 80 s.
+    #[test]
+    fn what_was_in_vain_waits() {
+        let (mut relief, rules) = (Relief::default(), Rules::default());
+        assert!(relief.may(2_000_000, &rules));
+        relief.done(2_000_000);
+        assert!(relief.may(1_800_000, &rules), "a tenth less");
+        relief.done(1_800_000);
+        for seconds in [40, 80] {
+            assert!(!relief.may(1_700_000, &rules), "1,620,000 is a tenth less");
+            relief.pass(seconds * SECOND - 1, &rules);
+            assert!(!relief.may(1_700_000, &rules));
+            relief.pass(1, &rules);
+            assert!(relief.may(1_700_000, &rules));
+            relief.done(1_700_000);
+        }
+        relief.forget();
+        assert!(relief.may(3_000_000, &rules), "others may have come");
+    }
+}
