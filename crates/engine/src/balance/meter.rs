@@ -9,11 +9,12 @@ use super::settings::BalanceSettings;
 const THREADS_MIN: u64 = 1_000;
 /// Looks that were not made are made up for, up to those of so many intervals.
 const SAVED_INTERVALS: i64 = 10;
-/// The interval grows to so many times what was asked for at most, while nothing changes...
-const CALM_FACTOR_MAX: u64 = 30;
+/// The interval grows to so many times what was asked for at most, while nothing changes: whoever
+/// strays then is seen so late...
+const CALM_FACTOR_MAX: u64 = 5;
 /// ...and while processes are away from home: each second that they stay there costs them more
 /// than one more look would.
-const CONVERGING_FACTOR_MAX: u64 = 4;
+const CONVERGING_FACTOR_MAX: u64 = 3;
 
 /// What CPU time is for.
 #[derive(Clone, Copy, Debug)]

@@ -27,11 +27,13 @@ pub struct Pace {
     looks: u64,
     /// The most that strayed before a look since the last round, in thousandths.
     most_milli: u64,
+    /// Many did before the last look.
+    strayed: bool,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { looks: 1, most_milli: 0 }
+        Self { looks: 1, most_milli: 0, strayed: false }
     }
 }
 
@@ -40,9 +42,10 @@ impl Pace {
     pub fn learn(&mut self, strayed: u64, homed: u64, may_look: bool) {
         let milli = strayed * 1000 / homed.max(1);
         self.most_milli = self.most_milli.max(milli);
+        self.strayed = milli > STRAYED_MILLI[1];
         if !may_look {
             self.looks = (self.looks / 2).max(1);
-        } else if milli > STRAYED_MILLI[1] {
+        } else if self.strayed {
             self.looks = (self.looks * 2).min(PACE_MAX);
         }
     }
@@ -58,6 +61,11 @@ impl Pace {
     /// Whether there are patrols.
     pub fn is_hurried(self) -> bool {
         self.looks > 1
+    }
+
+    /// Whether threads stay where they are, as far as looks tell.
+    pub fn is_calm(self) -> bool {
+        !self.is_hurried() && !self.strayed
     }
 
     /// From one look to the next.
@@ -131,6 +139,7 @@ mod tests {
         );
         assert_eq!([looks(0, true), looks(500, false)], [8, 4]);
         assert_eq!(pace.part(1_000), 250);
+        assert!(!pace.is_calm());
         pace.begin_round(); // in which half of all strayed
         assert_eq!(pace.looks, 4);
         pace.learn(0, 0, true); // nobody has a home
@@ -138,6 +147,8 @@ mod tests {
         pace.begin_round();
         assert_eq!(pace.looks, 2);
         pace.begin_round();
-        assert!(!pace.is_hurried());
+        assert!(!pace.is_hurried() && pace.is_calm());
+        pace.learn(41, 1000, false); // looks cost too much for patrols
+        assert!(!pace.is_hurried() && !pace.is_calm());
     }
 }

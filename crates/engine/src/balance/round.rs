@@ -275,7 +275,7 @@ impl Balancer {
 
     /// Whether nothing is left to do, nobody is on the way, and threads stay where they are.
     fn is_calm(&self) -> bool {
-        self.settled && !self.pace.is_hurried()
+        self.settled && self.pace.is_calm()
     }
 
     fn report(
