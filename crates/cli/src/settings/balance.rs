@@ -32,8 +32,8 @@ pub struct BalanceLayer {
     #[arg(long, value_name = "TIME")]
     pub stall: Option<StallChoice>,
 
-    /// A move must save what it costs within this time, or within as long as the process has run
-    /// so far
+    /// A move must save what it costs within this time, or within the one for which processes that
+    /// have run for so long go on in the mean
     #[arg(long, value_name = "TIME")]
     pub horizon: Option<TimeChoice>,
 

@@ -5,9 +5,9 @@
 //! 30 % that is 0.18 s for each second of run time. Accesses go evenly to all its pages, or to the
 //! active ones if these are known.
 //!
-//! How long that goes on nobody knows. What has run for a while runs for as long again in half of
-//! all cases, however long that is (Harchol-Balter and Downey 1997), and who pays as soon as what
-//! was lost is the price pays no more than twice what would have been best (renting skis).
+//! How long that goes on nobody knows. Of processes that ran for a time `t` about `t / (t + s)` run
+//! for `s` more, however long `t` is (Harchol-Balter and Downey 1997). So what they run yet, of the
+//! next `S` at most, is `t * ln(1 + S / t)` in the mean.
 
 use super::ground::{Ground, Place};
 use super::rules::Rules;
@@ -15,6 +15,8 @@ use super::view::View;
 
 const WHOLE_PPM: u128 = 1_000_000;
 const DISTANCE_LOCAL: u128 = 10;
+/// No longer life is counted on: ten minutes.
+const LIFE_NS_MAX: u128 = 600_000_000_000;
 
 /// What things cost on a machine.
 #[derive(Clone, Copy)]
@@ -68,7 +70,7 @@ impl Prices<'_> {
     pub(super) fn horizon_ns(&self, view: &View, load_ppm: u64) -> u64 {
         let Rules { horizon_ns, horizon_ns_max, .. } = *self.rules;
         let again_ns = u128::from(view.entity.run_ns) * WHOLE_PPM / ran_ppm(view, load_ppm).max(1);
-        narrow(again_ns).clamp(horizon_ns, horizon_ns_max.max(horizon_ns))
+        narrow(life_ns(again_ns)).clamp(horizon_ns, horizon_ns_max.max(horizon_ns))
     }
 
     /// Whether a node is short of memory.
@@ -131,6 +133,19 @@ pub(super) struct Way {
 /// How much an entity runs, in millionths of a CPU.
 fn ran_ppm(view: &View, load_ppm: u64) -> u128 {
     u128::from(load_ppm) * u128::from(view.ran_ppm) / WHOLE_PPM
+}
+
+/// For how long what is so old goes on in the mean. The logarithm is linear between powers of two,
+/// so too small by 6 % of its base at most.
+fn life_ns(age_ns: u128) -> u128 {
+    /// ln 2 in 2^-16.
+    const LN_2: u128 = 45_426;
+    const ONE: u128 = 1 << 16;
+    let age_ns = age_ns.max(1);
+    let ratio = LIFE_NS_MAX * ONE / age_ns + ONE;
+    let whole = u128::from(ratio.ilog2());
+    let log_2 = (whole - 16) * ONE + (ratio * ONE >> whole) - ONE;
+    age_ns.saturating_mul(log_2 * LN_2 / ONE) / ONE
 }
 
 fn narrow(number: u128) -> u64 {

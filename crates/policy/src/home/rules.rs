@@ -16,8 +16,8 @@ pub struct Rules {
     /// A thread with less load than this is not brought home, in millionths of a CPU: one that
     /// sleeps goes nowhere before it wakes.
     pub nudge_ppm_min: u32,
-    /// A move must save its cost within this time, in nanoseconds, or within the one that it takes
-    /// an entity to run as much again as it ever ran.
+    /// A move must save its cost within this time, in nanoseconds, or within the one for which what
+    /// has run for so long goes on in the mean.
     pub horizon_ns: u64,
     /// But within no longer than this, unless `horizon_ns` is longer.
     pub horizon_ns_max: u64,
