@@ -63,6 +63,7 @@ fn surroundings() {
             "balance_full_disk",
             "balance_clock_jumps",
             "balance_node_without_cpus",
+            "balance_memory_offline",
         ],
     );
 }

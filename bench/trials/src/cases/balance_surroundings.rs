@@ -5,14 +5,15 @@ use std::process::Command;
 use crate::balancer::{KERNELS, Place, alone, assert_stayed, is_on, load_away, named};
 use crate::guest::{SOMEBODY, let_run_on, run, run_on, set, write};
 use crate::load::Load;
-use crate::{Body, Ran};
+use crate::{Body, Ran, Skipped};
 
-pub const CASES: [(&str, Body); 5] = [
+pub const CASES: [(&str, Body); 6] = [
     ("balance_without_privilege", without_privilege),
     ("balance_beside_the_kernel", beside_the_kernel),
     ("balance_full_disk", full_disk),
     ("balance_clock_jumps", clock_jumps),
     ("balance_node_without_cpus", node_without_cpus),
+    ("balance_memory_offline", memory_offline),
 ];
 
 /// Goal: without privileges our own processes come home; of others it is said once that they may
@@ -131,4 +132,41 @@ fn node_without_cpus() -> Ran {
     balance.stop().well();
     load.done();
     Ok(())
+}
+
+/// Goal: when the memory of its home goes offline, block after block, the kernel puts what is there
+/// elsewhere, nothing is lost, and rounds go on; when it is back, the process comes home again.
+fn memory_offline() -> Ran {
+    alone()?;
+    let place = Place::new("memory-offline");
+    let load = load_away("--size 16MiB");
+    let mut balance = place.start(&named(&[&load]));
+    assert_eq!(balance.until_home(&load), 1);
+    let blocks = memory_blocks(1);
+    // Some hold what the kernel cannot move, and stay.
+    let gone: Vec<&String> =
+        blocks.iter().filter(|block| set(&format!("{block}/state"), "offline").is_ok()).collect();
+    println!("{} of {} blocks of memory went offline", gone.len(), blocks.len());
+    for _ in 0..3 {
+        balance.round_now();
+    }
+    gone.iter().for_each(|block| write(&format!("{block}/state"), "online"));
+    if gone.is_empty() {
+        return Err(Skipped("no block of memory can go offline here".to_owned()));
+    }
+    assert_eq!(balance.until_home(&load), 1);
+    balance.stop().well();
+    load.done();
+    Ok(())
+}
+
+/// The blocks in which a node's memory goes offline.
+fn memory_blocks(node: u32) -> Vec<String> {
+    let folder = format!("/sys/devices/system/node/node{node}");
+    let names = std::fs::read_dir(&folder).expect("the node is there");
+    let names = names.map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    let number = |name: &str| name.strip_prefix("memory")?.parse::<u32>().ok();
+    let is_block = |name: &String| number(name).is_some();
+    names.filter(is_block).map(|name| format!("{folder}/{name}")).collect()
 }

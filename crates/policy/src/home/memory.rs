@@ -114,10 +114,8 @@ impl Hauler<'_> {
             _ => self.gatherings[index].after.clone(),
         };
         let threads = Threads { load_ppm: self.loads[index], by_place: &by_place };
-        let doubted = self
-            .kept
-            .get(&view.id())
-            .is_some_and(|kept| kept.memory.is_doubted(self.prices.rules));
+        let doubted =
+            self.kept.get(&view.id()).is_some_and(|kept| kept.memory.is_doubted(self.prices.rules));
         let load = |(way, pages)| {
             let gain_ns = match seat {
                 Seat::Interleave { .. } => self.opened_ns(index, stores.len() as u64, pages),

@@ -144,7 +144,7 @@ fn life_ns(age_ns: u128) -> u128 {
     let age_ns = age_ns.max(1);
     let ratio = LIFE_NS_MAX * ONE / age_ns + ONE;
     let whole = u128::from(ratio.ilog2());
-    let log_2 = (whole - 16) * ONE + (ratio * ONE >> whole) - ONE;
+    let log_2 = (whole - 16) * ONE + ((ratio * ONE) >> whole) - ONE;
     age_ns.saturating_mul(log_2 * LN_2 / ONE) / ONE
 }
 

@@ -10,44 +10,54 @@ use serde::{Deserialize, Serialize};
 use super::backoff::{Backoff, TIMES_MAX};
 use super::rules::Rules;
 
-const WHOLE_PPM: u64 = 1_000_000;
+const WHOLE_PPM: u128 = 1_000_000;
 /// A relief that was in vain is followed by so many waits of homes.
 const VAIN_WAITS: u64 = 4;
 
 /// The last relief, and how long there is no other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Relief {
-    /// How busy the busiest node was before, in millionths of its share.
-    before_ppm: Option<u64>,
+    last: Option<Last>,
     wait: Backoff,
+}
+
+/// Homes that left busy nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Last {
+    /// How busy the busiest node was before, in millionths of its share.
+    before_ppm: u64,
+    ago_ns: u64,
 }
 
 impl Relief {
     /// Time passes.
     pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
         self.wait.pass(ns, wait_ns(rules));
+        if let Some(last) = &mut self.last {
+            last.ago_ns = last.ago_ns.saturating_add(ns);
+        }
     }
 
     /// The loads are others now: what was in vain need not be again.
     pub(super) fn forget(&mut self) {
-        self.before_ppm = None;
+        self.last = None;
     }
 
-    /// Whether homes may leave busy nodes, the busiest of which has so much of its share.
+    /// Whether homes may leave busy nodes, the busiest of which has so much of its share. What came
+    /// of the last ones shows when loads have had time to follow.
     pub(super) fn may(&mut self, busiest_ppm: u64, rules: &Rules) -> bool {
-        let less = |before: u64| {
-            let hysteresis = u64::from(rules.hysteresis_ppm);
-            busiest_ppm <= before - before / WHOLE_PPM.div_ceil(hysteresis.max(1))
-        };
-        if self.before_ppm.take().is_some_and(|before| !less(before)) {
-            self.wait.again(wait_ns(rules), TIMES_MAX);
+        if let Some(last) = self.last.take_if(|last| last.ago_ns >= rules.patience_ns) {
+            let least = u128::from(last.before_ppm) * u128::from(rules.hysteresis_ppm) / WHOLE_PPM;
+            if u128::from(busiest_ppm) + least > u128::from(last.before_ppm) {
+                self.wait.again(wait_ns(rules), TIMES_MAX);
+            }
         }
         !self.wait.waits()
     }
 
     /// Homes left the busiest node, which had so much of its share.
     pub(super) fn done(&mut self, busiest_ppm: u64) {
-        self.before_ppm = Some(busiest_ppm);
+        self.last.get_or_insert(Last { before_ppm: busiest_ppm, ago_ns: 0 });
     }
 }
 
@@ -61,16 +71,20 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Goal: as long as each relief makes the busiest node less busy by a tenth there is the next
-    /// one; one that did not is followed by 40 s without any, then by 80 s.
+    /// Goal: as long as reliefs make the busiest node less busy by a tenth there is the next one;
+    /// when one did not, which shows after 5 s, there is none for 40 s, then for 80 s.
     #[test]
     fn what_was_in_vain_waits() {
         let (mut relief, rules) = (Relief::default(), Rules::default());
         assert!(relief.may(2_000_000, &rules));
         relief.done(2_000_000);
+        relief.pass(5 * SECOND - 1, &rules);
+        assert!(relief.may(2_000_000, &rules), "too early to say");
+        relief.pass(1, &rules);
         assert!(relief.may(1_800_000, &rules), "a tenth less");
         relief.done(1_800_000);
         for seconds in [40, 80] {
+            relief.pass(5 * SECOND, &rules);
             assert!(!relief.may(1_700_000, &rules), "1,620,000 is a tenth less");
             relief.pass(seconds * SECOND - 1, &rules);
             assert!(!relief.may(1_700_000, &rules));
@@ -78,6 +92,7 @@ mod tests {
             assert!(relief.may(1_700_000, &rules));
             relief.done(1_700_000);
         }
+        relief.pass(5 * SECOND, &rules);
         relief.forget();
         assert!(relief.may(3_000_000, &rules), "others may have come");
     }

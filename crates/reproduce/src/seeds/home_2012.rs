@@ -135,8 +135,8 @@ fn beyond() -> Beyond {
             ),
             Step::new(
                 "page moves that pay",
-                "What a process has elsewhere is moved by calls if ten seconds of its misses \
-                    cost more.",
+                "What a process has elsewhere is moved by calls if its misses cost more in the \
+                    time for which it is expected to go on.",
                 |runs| local(runs.of("moved")),
             ),
         ],
