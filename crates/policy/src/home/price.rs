@@ -69,8 +69,8 @@ impl Prices<'_> {
     /// For how long an entity is expected to go on, in nanoseconds.
     pub(super) fn horizon_ns(&self, view: &View, load_ppm: u64) -> u64 {
         let Rules { horizon_ns, horizon_ns_max, .. } = *self.rules;
-        let again_ns = u128::from(view.entity.run_ns) * WHOLE_PPM / ran_ppm(view, load_ppm).max(1);
-        narrow(life_ns(again_ns)).clamp(horizon_ns, horizon_ns_max.max(horizon_ns))
+        let age_ns = u128::from(view.entity.run_ns) * WHOLE_PPM / ran_ppm(view, load_ppm).max(1);
+        narrow(life_ns(age_ns)).clamp(horizon_ns, horizon_ns_max.max(horizon_ns))
     }
 
     /// Whether a node is short of memory.
