@@ -88,6 +88,9 @@ pub struct Run {
     /// Boot afresh instead of going on from a snapshot
     #[arg(long)]
     pub cold: bool,
+    /// Have the host find room for all memory first, so that no first touch of a page takes longer
+    #[arg(long)]
+    pub populate: bool,
     /// Count accesses to memory, behind caches of this size and form, and with a miss at home of
     /// this time: llc=1MiB,ways=8,price=100ns
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true,

@@ -112,6 +112,7 @@ impl Lab {
             initramfs: &initramfs,
             append: &run.append,
             memory: Memory::Private,
+            populate: run.populate,
             counted: prepared.as_ref().map(|prepared| &prepared.counted),
         };
         let (mut vm, snapshot) = self.start(&machine, run.cold)?;

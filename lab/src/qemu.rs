@@ -53,6 +53,8 @@ pub struct Machine<'a> {
     pub append: &'a str,
     /// Where the memory lives.
     pub memory: Memory,
+    /// Whether the host finds room for all memory before the machine starts.
+    pub populate: bool,
     /// Who counts accesses, if anybody.
     pub counted: Option<&'a Counted>,
 }
@@ -135,7 +137,7 @@ fn nodes(line: &mut Line, machine: &Machine, layout: &Layout) {
     for id in 0..count {
         let bytes = memory_of(machine.scenario, id);
         if bytes > 0 {
-            line.add("-object", memory_object(&machine.memory, id, bytes));
+            line.add("-object", memory_object(machine, id, bytes));
             line.add("-numa", format!("node,nodeid={id},memdev=ram{id}"));
         } else {
             line.add("-numa", format!("node,nodeid={id}"));
@@ -160,13 +162,15 @@ fn memory_of(scenario: &Scenario, id: u32) -> u64 {
     node.map_or(0, |node| node.memory_bytes)
 }
 
-fn memory_object(memory: &Memory, id: u32, bytes: u64) -> OsString {
-    let (dir, share) = match memory {
-        Memory::Private => return format!("memory-backend-ram,id=ram{id},size={bytes}").into(),
+fn memory_object(machine: &Machine, id: u32, bytes: u64) -> OsString {
+    let populate = if machine.populate { ",prealloc=on,prealloc-threads=2" } else { "" };
+    let what = format!("id=ram{id},size={bytes}{populate}");
+    let (dir, share) = match &machine.memory {
+        Memory::Private => return format!("memory-backend-ram,{what}").into(),
         Memory::Recorded(dir) => (dir, "on"),
         Memory::Restored(dir) => (dir, "off"),
     };
-    let start = format!("memory-backend-file,id=ram{id},size={bytes},share={share},mem-path=");
+    let start = format!("memory-backend-file,{what},share={share},mem-path=");
     joined(start, &memory_file(dir, id))
 }
 
@@ -232,11 +236,11 @@ mod tests {
 
     /// The options of a machine, one per line, that start with one of the words.
     fn options(name: &str, memory: Memory, words: &[&str]) -> String {
-        let scenario = Scenario::find(name).unwrap();
+        let scenario = &Scenario::find(name).unwrap();
         let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
         let append = "more=1";
-        let counted = None;
-        let machine = Machine { scenario: &scenario, kernel, initramfs, append, memory, counted };
+        let (populate, counted) = (false, None);
+        let machine = Machine { scenario, kernel, initramfs, append, memory, populate, counted };
         let arguments = arguments(&machine).unwrap();
         let text = arguments.join(&OsString::from(" ")).into_string().unwrap();
         let lines = text.split(" -").filter(|line| words.iter().any(|w| line.starts_with(w)));
@@ -293,12 +297,12 @@ mod tests {
     /// Goal: a counted machine is the same machine with more at the end.
     #[test]
     fn a_counter_comes_last() {
-        let scenario = Scenario::find("two-nodes").unwrap();
+        let scenario = &Scenario::find("two-nodes").unwrap();
         let counted = Counted { plugin: "/p,q".into(), file: "/c".into(), bytes: 1 << 20 };
         let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
         let (append, memory) = ("", Memory::Private);
         let plain =
-            Machine { scenario: &scenario, kernel, initramfs, append, memory, counted: None };
+            Machine { scenario, kernel, initramfs, append, memory, populate: false, counted: None };
         let with = Machine { counted: Some(&counted), ..plain.clone() };
         let (plain, with) = (arguments(&plain).unwrap(), arguments(&with).unwrap());
         assert_eq!(with[..plain.len()], plain);
@@ -309,6 +313,22 @@ mod tests {
              -object memory-backend-file,id=counts,size=1048576,share=on,mem-path=/c \
              -device ivshmem-plain,memdev=counts,master=on"
         );
+    }
+
+    /// Goal: a machine whose memory is there before it starts differs in nothing else.
+    #[test]
+    fn memory_may_be_there_first() {
+        let scenario = &Scenario::find("two-nodes").unwrap();
+        let (kernel, initramfs, counted) = (Path::new("/k"), Path::new("/i"), None);
+        let told = |populate| {
+            let (append, memory) = ("", Memory::Restored("/d".into()));
+            let machine =
+                Machine { scenario, kernel, initramfs, append, memory, populate, counted };
+            arguments(&machine).unwrap().join(&OsString::from(" ")).into_string().unwrap()
+        };
+        let populated = told(true);
+        assert_eq!(populated.matches(",prealloc=on,prealloc-threads=2").count(), 2, "of two nodes");
+        assert_eq!(populated.replace(",prealloc=on,prealloc-threads=2", ""), told(false));
     }
 
     #[test]

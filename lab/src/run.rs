@@ -37,6 +37,10 @@ pub struct Run {
     pub append: String,
     /// Boot afresh, even where a snapshot could be had.
     pub cold: bool,
+    /// Have the host find room for all memory before the command starts. Without, the guest waits
+    /// for the host whenever it touches a page for the first time: on virtual hosts for longer than
+    /// moving it takes.
+    pub populate: bool,
     /// Count accesses to memory.
     pub count: Option<Count>,
 }
@@ -53,6 +57,7 @@ impl Run {
             timeout: Duration::from_secs(60),
             append: String::new(),
             cold: false,
+            populate: false,
             count: None,
         }
     }

@@ -80,9 +80,10 @@ impl Snapshot {
     }
 }
 
-/// All that a snapshot depends on. Counting is not among it.
+/// All that a snapshot depends on. Counting and where its memory lies are not among it.
 fn key(machine: &Machine, hypervisor: &str) -> Result<String> {
-    let plain = Machine { memory: Memory::Private, counted: None, ..machine.clone() };
+    let memory = Memory::Private;
+    let plain = Machine { memory, populate: false, counted: None, ..machine.clone() };
     let arguments = qemu::arguments(&plain)?.join(&OsString::from(" "));
     let arguments = arguments.to_string_lossy();
     let (kernel, initramfs) = (identity(machine.kernel)?, identity(machine.initramfs)?);
@@ -112,7 +113,7 @@ fn make(machine: &Machine, dir: &Path, key: &str) -> Result<()> {
 
 fn record(machine: &Machine, dir: &Path) -> Result<()> {
     let memory = Memory::Recorded(dir.to_owned());
-    let mut vm = Vm::start(&Machine { memory, counted: None, ..machine.clone() })?;
+    let mut vm = Vm::start(&Machine { memory, populate: false, counted: None, ..machine.clone() })?;
     vm.await_ready()?;
     std::thread::sleep(SETTLE);
     let uri = format!("exec:cat > {}", quoted(&dir.join(STATE)));

@@ -42,6 +42,7 @@ fn run(args: args::Run) -> Result<u8> {
         timeout: args.timeout,
         append: args.append,
         cold: args.cold,
+        populate: args.populate,
         count: args.count.map(|count| Count { file: args.counts, ..count }),
     };
     let sinks = Sinks { stdout: &mut io::stdout(), stderr: &mut io::stderr() };

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn choices() {
         let all = settings("c").unwrap();
-        assert_eq!((all.workloads.len(), all.contenders.len(), all.repeats), (9, 5, 5));
+        assert_eq!((all.workloads.len(), all.contenders.len(), all.repeats), (10, 6, 5));
         let some = settings("c --workloads split,crossed --balancers numad,hand").unwrap();
         let names: Vec<&str> = some.workloads.iter().map(|workload| workload.name).collect();
         assert_eq!(names, ["split", "crossed"]);

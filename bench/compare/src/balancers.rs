@@ -31,7 +31,7 @@ pub fn contenders() -> Vec<Contender> {
     kernel.balancer.kernel = true;
     let mut hand = contender("hand", "threads pinned and memory bound when the tasks start");
     hand.balancer.by_hand = true;
-    vec![nothing, kernel, numad(), hand, nodeward()]
+    vec![nothing, kernel, numad(), hand, nodeward(), hot()]
 }
 
 /// In the first five minutes after boot numad moves nothing, because it takes a process that it has
@@ -52,13 +52,28 @@ fn numad() -> Contender {
     numad
 }
 
+/// The emulator needs tens of times as long for a look as the machine that is meant.
 fn nodeward() -> Contender {
-    let mut nodeward = contender("nodeward", "`nodeward balance`");
+    let mut nodeward = contender("nodeward", "`nodeward balance --looking 60ms`");
     nodeward.needs = vec![Program::Ours("nodeward")];
-    nodeward.balancer.start = words("nodeward balance");
+    nodeward.balancer.start = words("nodeward balance --looking 60ms");
     nodeward.balancer.process = "nodeward".to_owned();
     nodeward.balancer.tells = words("nodeward ledger --json");
     nodeward
+}
+
+/// Counts for some seconds, then moves once. Where no frames are counted there is nothing to move.
+const HOT: &str = "sleep 2; for pid; do nodeward-bench counts $pid > /tmp/counts; \
+    grep -q . /tmp/counts && nodeward move --progress never $pid --hot /tmp/counts; done; true";
+
+/// The counter's counts of frames stand for those of a machine's own counters.
+fn hot() -> Contender {
+    let mut hot = contender("hot", "`nodeward move --hot`, once, by the counts of the first 2 s");
+    hot.needs = vec![Program::Ours("nodeward"), Program::Ours("nodeward-bench")];
+    hot.balancer.start = ["sh", "-c", HOT, "hot", "{pids}"].map(str::to_owned).into();
+    hot.balancer.process = "nodeward".to_owned();
+    hot.balancer.tells = words("nodeward ledger --json");
+    hot
 }
 
 fn contender(name: &str, about: &'static str) -> Contender {

@@ -68,6 +68,7 @@ pub fn perform(
         kernel: settings.kernel.clone(),
         files: programs.files(lab, contender)?,
         timeout: TIMEOUT,
+        populate: true,
         count: Some(Count {
             llc_bytes: settings.llc_bytes,
             price_ns: settings.price_ns,

@@ -173,7 +173,7 @@ pub(crate) mod tests {
     fn settings() -> Settings {
         Settings {
             workloads: workloads().into_iter().take(1).collect(),
-            contenders: contenders(),
+            contenders: contenders().into_iter().take(5).collect(),
             repeats: 2,
             size_bytes: 512 << 20,
             passes: 16,

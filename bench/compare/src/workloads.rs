@@ -91,6 +91,12 @@ pub fn workloads() -> Vec<Workload> {
                     memory, which lies on node 0",
             tasks: wide,
         },
+        Workload {
+            name: "bound",
+            about: "one process wider than a node whose four threads stay on their CPUs: pages of \
+                    each are scattered all over its memory, which lies half on either node (2004)",
+            tasks: bound,
+        },
     ]
 }
 
@@ -126,6 +132,15 @@ fn wide(Size { bytes, passes }: Size) -> Vec<Task> {
     let line =
         format!("--size {bytes} --threads 4 --passes {passes} --part scattered --nodes 0 --wait");
     let line = line + " --by-frame";
+    vec![task(&line, "--homes 0,1")]
+}
+
+/// The program of Menyhart's page migration: threads that bind themselves, and memory that was
+/// spread over the nodes in turn. By hand each thread also finds its pages on its node.
+fn bound(Size { bytes, passes }: Size) -> Vec<Task> {
+    let bytes = bytes * 2;
+    let line = format!("--size {bytes} --threads 4 --passes {passes} --part scattered --wait");
+    let line = line + " --nodes 0,1 --stay 0,1 --by-frame";
     vec![task(&line, "--homes 0,1")]
 }
 

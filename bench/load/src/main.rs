@@ -78,10 +78,12 @@ fn load(args: &Args, pages: &[Page], stop: &AtomicBool) -> Result<u64> {
     let pins = Pins::spread(pages, args.pin)?;
     let children = (0..args.fork).map(|_| own::fork_idle(u32::MAX)).collect::<Result<Vec<_>, _>>();
     let children: Vec<u32> = children?.into_iter().map(nodeward_model::Pid::number).collect();
+    // Before threads start: while mappings come, 6.1 may leave others out of what it sums up.
+    let ready = ready(args, pages, pins.held, &children);
     let done = thread::scope(|scope| {
         let workers = Workers::start(scope, args, pages, &mut written, stop);
         let replacing = on_hang_up()?;
-        report::print(&ready(args, pages, pins.held, &children))?;
+        report::print(&ready)?;
         wait(args, stop, &replacing)?;
         stop.store(true, Relaxed);
         workers.join()

@@ -94,6 +94,8 @@ impl Disk {
         write("/proc/sys/vm/dirty_writeback_centisecs", "0");
         write("/proc/sys/vm/dirty_background_ratio", "70");
         write("/proc/sys/vm/dirty_ratio", "80");
+        // Else khugepaged may make huge pages of what a case has mapped, and unmaps it meanwhile.
+        write("/sys/kernel/mm/transparent_hugepage/enabled", "never");
         let path = self.path(name);
         let (to, count) = (format!("of={path}"), format!("count={mib}"));
         let from = ["--cpunodebind=0", "--membind=0", "dd", "if=/dev/urandom", "bs=1M"];

@@ -21,7 +21,8 @@ fn on_two_nodes(kernel: &Kernel, names: &[&str]) {
 }
 
 /// Where things are, and what kernels tell of them in their own ways.
-const HOMES: [&str; 3] = ["balance_brings_threads_home", "balance_once", "balance_lets_stand"];
+const HOMES: [&str; 4] =
+    ["balance_brings_threads_home", "balance_once", "balance_lets_stand", "balance_by_samples"];
 
 #[test]
 fn homes_on_6_12() {

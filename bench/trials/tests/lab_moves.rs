@@ -261,7 +261,7 @@ fn a_full_destination() {
 }
 
 /// Files: kernels differ in their folios, and in what they tell of them.
-const FILES: [&str; 18] = [
+const FILES: [&str; 19] = [
     "file_clean",
     "file_dirty",
     "file_mapped",
@@ -271,6 +271,7 @@ const FILES: [&str; 18] = [
     "file_tree",
     "file_tree_changes",
     "file_shrinks",
+    "file_collapsed",
     "file_xfs",
     "file_overlay",
     "file_tmpfs",

@@ -312,9 +312,22 @@ mod tests {
             format!("{:#}", error.unwrap_err())
         };
         assert!(decided("interval = '1ms'").contains("balance.interval is below 100ms"));
+        for looking in ["99us", "101ms"] {
+            let told = decided(&format!("looking = '{looking}'"));
+            assert!(told.contains("balance.looking is a part of each second"), "{told}");
+        }
         let user = decided("users = ['nobody-of-this-name']");
         assert!(user.contains("'nobody-of-this-name' is no user"), "{user}");
         assert!(decided("except-users = ['nobody-of-this-name']").contains("is no user"));
+    }
+
+    /// Goal: what looking may cost while processes are brought home grows with what it may cost
+    /// else: 60 ms a second are 20 x 3 ms, so it is 20 x 20 ms.
+    #[test]
+    fn looking_may_cost_more() {
+        let layer = toml::from_str::<Layer>("[balance]\nlooking = '60ms'").unwrap().balance;
+        let settings = layer.decided(true).unwrap();
+        assert_eq!((settings.steady_ppm, settings.converging_ppm), (60_000, 400_000));
     }
 
     /// Goal: whoever is named on the command line is meant, and not those of the file.

@@ -132,6 +132,9 @@ fn what_cannot_be_balanced() {
         ("balance --interval 1ms", 2, "balance.interval"),
         ("balance --user nobody-of-this-name", 2, "is no user"),
         ("balance --cgroup /no/such/group", 2, "no/such/group"),
+        ("balance --samples /no/such/pipe", 2, "'/no/such/pipe' cannot be used"),
+        ("balance --samples Cargo.toml", 2, "give a pipe"),
+        ("balance --samples - --machine sim:home-2012", 2, "--machine"),
     ] {
         let output = run(words);
         let stderr = String::from_utf8(output.stderr).unwrap();

@@ -9,6 +9,8 @@ pub enum Asked {
     Local,
     /// The same with half the pages: threads can go where the memory is.
     Threads,
+    /// That memory becomes local.
+    Placed,
     /// Nothing else: no balancer gains much there, and each may lose something.
     Work,
 }
@@ -37,10 +39,12 @@ pub struct Case {
 const SLOWER: &str = "nodeward moves 1 GiB/s at most unless the budget allows more, and looks once \
     a second; under the kernel's balancing all threads move their own pages at once";
 
+/// As many as a node has pages.
+const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
 /// All cases.
-pub const CASES: [Case; 9] = [
+pub const CASES: [Case; 11] = [
     Case {
         name: "2012-first-touch",
         about: "48 programs that stream, two for each CPU; each touches its memory first where it \
@@ -91,10 +95,28 @@ pub const CASES: [Case; 9] = [
         lacks: None,
     },
     Case {
+        name: "counted",
+        about: "the same program on a machine that counts who uses which page",
+        scenario: "balance-wide",
+        set: &[COUNTERS],
+        asked: Asked::Placed,
+        with_patches: false,
+        lacks: None,
+    },
+    Case {
         name: "shared",
         about: "one program whose threads on all CPUs share all its memory, which lies on one node",
         scenario: "balance-shared",
         set: &[],
+        asked: Asked::Work,
+        with_patches: false,
+        lacks: None,
+    },
+    Case {
+        name: "counted-alike",
+        about: "the same program on a machine that counts who uses which page: all use it alike",
+        scenario: "balance-shared",
+        set: &[COUNTERS],
         asked: Asked::Work,
         with_patches: false,
         lacks: None,

@@ -134,10 +134,12 @@ fn goals(
     let pages_part = match asked {
         Asked::Local => Some(1),
         Asked::Threads => Some(2),
-        Asked::Work => None,
+        Asked::Placed | Asked::Work => None,
     };
-    if let Some(part) = pages_part {
+    if asked != Asked::Work {
         goals.push(Goal::at_least(GoalOf::Local, ours.local_milli, LOCAL_MILLI));
+    }
+    if let Some(part) = pages_part {
         goals.extend(kernel.into_iter().flat_map(|kernel| beside(ours, kernel, part)));
     }
     let work = nothing.map(|nothing| ours.work_milli(nothing));
@@ -194,6 +196,8 @@ mod tests {
         assert_eq!(of(Asked::Threads, outcome(960, Some(5), 50)), []);
         assert_eq!(of(Asked::Threads, outcome(960, Some(5), 51)), [GoalOf::PagesOfKernel]);
         assert_eq!(of(Asked::Local, outcome(960, Some(5), 100)), []);
+        assert_eq!(of(Asked::Placed, outcome(950, Some(9), 999)), []);
+        assert_eq!(of(Asked::Placed, outcome(949, Some(9), 999)), [GoalOf::Local]);
         assert_eq!(of(Asked::Local, outcome(960, Some(5), 101)), [GoalOf::PagesOfKernel]);
         assert_eq!(of(Asked::Local, outcome(959, Some(5), 0)), [GoalOf::LocalAsKernel]);
         assert_eq!(of(Asked::Local, outcome(960, Some(6), 0)), [GoalOf::HomeAsKernel]);

@@ -17,7 +17,7 @@ use crate::{Live, MoveRequest, Selection, migrate, plan};
 const PIECE_BYTES_MIN: u64 = 16 << 20;
 /// Ranges are halved at multiples of this, which no folio crosses: what one page table maps.
 const STEP_BYTES: u64 = 2 << 20;
-/// How often pages are moved again that were out of sight after their move.
+/// How often pages are looked at again that were out of sight, before a move or after it.
 const REPEATS_MAX: usize = 2;
 
 /// What is to be moved, and how it is seen.
@@ -26,6 +26,8 @@ pub struct Fitting<'a> {
     pub machine: &'a dyn Machine,
     /// Whose memory the pages are mapped in.
     pub processes: &'a [Arc<dyn Process>],
+    /// How many base pages were mapped there.
+    pub mapped_pages: u64,
     /// What is seen of the moves while they run.
     pub live: &'a Live,
     /// Maps what is in memory of ranges, and was unmapped by the kernel meanwhile.
@@ -111,10 +113,12 @@ impl Fitting<'_> {
         mut then: impl FnMut(&MoveRequest, PlanReport, bool) -> Result<u64>,
     ) -> Result<()> {
         let mut parts = vec![request.selection.ranges.clone()];
+        // Of a half nobody has counted what was mapped.
+        let mut mapped_pages = self.mapped_pages;
         while let Some(ranges) = parts.pop() {
             let selection = Selection { ranges, ..request.selection.clone() };
             let part = MoveRequest { selection, ..request.clone() };
-            let plan = plan(self.machine, self.processes, &part, &Live::default())?;
+            let plan = self.look(&part, std::mem::take(&mut mapped_pages))?;
             let ProcessPlan { moves, residency, .. } = plan.total();
             let fits = rooms.fit(&moves, &residency);
             let cut = match fits || rooms.are_full(&moves) {
@@ -132,6 +136,21 @@ impl Fitting<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Plans a part. Where fewer pages are seen than were mapped, the kernel has unmapped some: to
+    /// make a huge page of them for another process, for one. They are mapped once more.
+    fn look(&self, part: &MoveRequest, mapped_pages: u64) -> Result<PlanReport> {
+        let see = || plan(self.machine, self.processes, part, &Live::default());
+        let mut seen = see()?;
+        for _ in 0..REPEATS_MAX {
+            if seen.total().seen() >= mapped_pages || self.live.is_stopped() {
+                break;
+            }
+            (self.map_again)(&part.selection.ranges);
+            seen = see()?;
+        }
+        Ok(seen)
     }
 
     /// The report of a move that did not take place for want of room.

@@ -58,6 +58,11 @@ impl ProcessPlan {
         self.moves.values().sum()
     }
 
+    /// Base pages of which something was seen, in memory or in swap.
+    pub fn seen(&self) -> u64 {
+        total(&self.residency) + self.account.skipped_for(SkipReason::Swapped)
+    }
+
     fn join(&mut self, other: &Self) {
         add_counts(&mut self.moves, &other.moves);
         add_counts(&mut self.folios, &other.folios);
@@ -84,6 +89,11 @@ pub struct ProcessReport {
 }
 
 impl ProcessReport {
+    /// Base pages of which something was seen before they were moved, in memory or in swap.
+    pub fn seen(&self) -> u64 {
+        total(&self.before) + self.account.skipped_for(SkipReason::Swapped)
+    }
+
     /// Pages that were seen before, and afterwards neither seen nor accounted for.
     fn lost_pages(&self) -> u64 {
         let gone = self.account.skipped_for(SkipReason::NotPresent);

@@ -1,5 +1,7 @@
 //! Moves of cached pages on a machine on paper: what does not fit stays, and every page is told of.
 
+use std::cell::Cell;
+
 use nodeward_engine::{
     Fitting, Jobs, Live, MoveReport, MoveRequest, Order, ProcessPlan, Selection,
 };
@@ -46,8 +48,13 @@ fn run(pages: &[Page], range_pages: u64, rooms: &Rooms) -> (ProcessPlan, MoveRep
     let processes = [machine.hold(pid()).unwrap()];
     let live = Live::default();
     let map_again = |_: &[Range]| {};
-    let fitting =
-        Fitting { machine: &machine, processes: &processes, live: &live, map_again: &map_again };
+    let fitting = Fitting {
+        machine: &machine,
+        processes: &processes,
+        mapped_pages: pages.len() as u64,
+        live: &live,
+        map_again: &map_again,
+    };
     let request = request(pages.len() as u64, range_pages);
     let mut plan = fitting.plan(&request, &mut rooms.clone()).unwrap();
     let report = fitting.migrate(&request, &mut rooms.clone()).unwrap();
@@ -80,6 +87,35 @@ fn what_does_not_fit_stays() {
         assert_eq!(plan.pages(), arrived, "as it was planned");
         assert_eq!(plan.account.skipped, expected.skipped);
         assert_eq!(report.processes[0].residue.appeared(), 0);
+    }
+}
+
+/// Goal: what the kernel unmapped before the first look is mapped again, once it is missed, and
+/// planned with the rest; what does not come back ends the tries.
+#[test]
+fn pages_unmapped_before_the_first_look_are_mapped_again() {
+    for (comes_back, seen_pages) in [(true, 1000), (false, 400)] {
+        let machine = Paper::new(true);
+        machine.start(pid(), Sheet::of(&[vec![on(0); 400], vec![Page::ABSENT; 600]].concat()));
+        let processes = [machine.hold(pid()).unwrap()];
+        let (live, tries) = (Live::default(), Cell::new(0));
+        let map_again = |_: &[Range]| {
+            tries.set(tries.get() + 1);
+            if comes_back {
+                machine.change(pid(), |sheet| sheet.pages = Sheet::of(&[on(0); 1000]).pages);
+            }
+        };
+        let fitting = Fitting {
+            machine: &machine,
+            processes: &processes,
+            mapped_pages: 1000,
+            live: &live,
+            map_again: &map_again,
+        };
+        let plan = fitting.plan(&request(1000, 1000), &mut rooms(2000, 0)).unwrap();
+        assert_eq!(plan.processes[0].1.seen(), seen_pages);
+        assert_eq!(plan.processes[0].1.pages(), seen_pages);
+        assert_eq!(tries.get(), if comes_back { 1 } else { 2 });
     }
 }
 

@@ -9,6 +9,7 @@ mod bound;
 pub mod cgroup;
 pub mod file_cache;
 mod frames;
+pub mod heard;
 pub mod hot;
 pub mod load;
 mod machine;

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nodeward_machine::{Capabilities, Error, Machine, Process, Result, Watch};
-use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted};
+use nodeward_model::{Access, CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted};
 use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::advice::Attempt;
 use crate::frames::LazyFrames;
+use crate::heard::Heard;
 use crate::placing::notes::{Notes, Undone};
 use crate::populated;
 use crate::process::{LinuxProcess, has_exited, open};
@@ -31,6 +32,7 @@ pub struct Linux {
     move_everyones: bool,
     pagemap_scan: bool,
     notes: Arc<Notes>,
+    heard: Option<Arc<Heard>>,
     started: Instant,
 }
 
@@ -44,8 +46,14 @@ impl Linux {
             move_everyones: may_move_everyones(),
             pagemap_scan: populated::is_available(Path::new("/")),
             notes: Arc::default(),
+            heard: None,
             started: Instant::now(),
         }
+    }
+
+    /// From now on takes accesses that are entered there for what it counts itself.
+    pub fn listen(&mut self) -> Arc<Heard> {
+        Arc::clone(self.heard.get_or_insert_default())
     }
 
     /// From now on notes each nudge in a file while it is under way, so that a kill -9 leaves no
@@ -146,6 +154,10 @@ impl Machine for Linux {
 
     fn rivals(&self) -> Result<Vec<Rival>> {
         rivals::find(Path::new("/"))
+    }
+
+    fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
+        self.heard.as_ref()?.take()
     }
 
     fn own_cpu_time_ns(&self) -> u64 {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_model::{
-    Bound, CpuId, Cpumask, Glance, Identity, Mapping, NodeId, Page, Pid, Place, Placed, Range,
-    Rival, Room, Topology, Wanted,
+    Access, Bound, CpuId, Cpumask, Glance, Identity, Mapping, NodeId, Page, Pid, Place, Placed,
+    Range, Rival, Room, Topology, Wanted,
 };
 use serde::Serialize;
 
@@ -80,6 +80,13 @@ pub trait Machine: Send + Sync {
 
     /// Who else moves memory or threads between nodes now. Cost: a few files.
     fn rivals(&self) -> Result<Vec<Rival>>;
+
+    /// Accesses that the machine counted since the last call, and whose pages they were to; reading
+    /// clears them. `None` where nothing counts them by page and node: a stock kernel does not, but
+    /// somebody may sample them.
+    fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
+        None
+    }
 
     /// CPU time that the calling process has had so far, in nanoseconds: what looking and moving
     /// cost. 0 on a machine where that takes none.

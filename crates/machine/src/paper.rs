@@ -144,6 +144,8 @@ pub struct Paper {
     clock_ns: Arc<Mutex<u64>>,
     /// CPU time of ours.
     own_ns: Arc<Mutex<u64>>,
+    /// Which process is ours.
+    own: Option<Pid>,
     everyones: bool,
     /// The machine, if it is not the usual one of two nodes of a CPU each.
     topology: Option<Topology>,
@@ -173,6 +175,11 @@ impl Paper {
     pub fn shaped(everyones: bool, description: &str) -> Self {
         let shape = Synthetic::from_str(description).expect("a description of a machine");
         Self { everyones, topology: Some(shape.topology()), ..Self::default() }
+    }
+
+    /// The machine on which one of the processes is the caller.
+    pub fn seen_by(self, own: Pid) -> Self {
+        Self { own: Some(own), ..self }
     }
 
     /// What a process looks like now.
@@ -254,6 +261,10 @@ impl Machine for Paper {
 
     fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
         Ok(self.look(wanted))
+    }
+
+    fn own_pid(&self) -> Option<Pid> {
+        self.own
     }
 
     fn rivals(&self) -> Result<Vec<Rival>> {

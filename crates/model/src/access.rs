@@ -13,6 +13,17 @@ pub enum Accessor {
     Unknown,
 }
 
+impl Accessor {
+    /// The node it was, if that is known; `of_cpu` tells the node of a CPU.
+    pub fn node(self, of_cpu: impl FnOnce(CpuId) -> Option<NodeId>) -> Option<NodeId> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Cpu(cpu) => of_cpu(cpu),
+            Self::Unknown => None,
+        }
+    }
+}
+
 /// Accesses to one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {

@@ -132,11 +132,7 @@ impl Topology {
 
     /// The node of whoever accessed memory, if it is known.
     pub fn node_of_accessor(&self, by: Accessor) -> Option<NodeId> {
-        match by {
-            Accessor::Node(node) => Some(node),
-            Accessor::Cpu(cpu) => self.node_of_cpu(cpu),
-            Accessor::Unknown => None,
-        }
+        by.node(|cpu| self.node_of_cpu(cpu))
     }
 
     /// The cores of a node, each as the set of its hardware threads.

@@ -28,8 +28,14 @@ const SIZE_UNITS: [(&str, u64); 15] = [
     ("TB", 1_000_000_000_000),
 ];
 
-const TIME_UNITS: [(&str, u64); 4] =
-    [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+const TIME_UNITS: [(&str, u64); 6] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
 const SHORT_UNITS: [(&str, u64); 4] = [("", 1), ("ps", 1), ("ns", 1_000), ("us", 1_000_000)];
 
 /// Bytes from text such as `64K`, `2MiB` or `1.5GB`.
@@ -44,7 +50,8 @@ pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
         .ok_or_else(|| wrong(text, "a rate such as 500MB/s or 2GiB/s"))
 }
 
-/// Nanoseconds from text such as `250us` or `1ms`; the unit is required and zero is refused.
+/// Nanoseconds from text such as `250us`, `1ms` or `2min`; the unit is required and zero is
+/// refused.
 pub fn parse_duration_ns(text: &str) -> Result<u64, UnitError> {
     quantity(text, &TIME_UNITS)
         .filter(|&ns| ns > 0)
@@ -147,7 +154,8 @@ mod tests {
             assert!(parse_bytes(text).is_err(), "{text}");
         }
         assert!(parse_rate("0/s").is_err());
-        for text in ["1", "0ms", "1h", "ms"] {
+        assert_eq!(parse_duration_ns("1.5h").unwrap(), 90 * parse_duration_ns("1min").unwrap());
+        for text in ["1", "0ms", "1m", "1d", "ms"] {
             assert!(parse_duration_ns(text).is_err(), "{text}");
         }
     }

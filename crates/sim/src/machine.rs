@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nodeward_machine::{Capabilities, Error, Machine, Process, Result, Watch};
-use nodeward_model::{CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted};
+use nodeward_model::{
+    Access, Accessor, CpuId, Cpumask, NodeId, Pid, Rival, Room, Topology, Wanted,
+};
 use nodeward_scenario::Scenario;
 
 use crate::call::Target;
@@ -80,11 +82,6 @@ impl SimMachine {
         let mut views: Vec<_> = running.map(|space| view(world, &world.spaces[space])).collect();
         views.sort_by_key(|process| process.pid);
         views
-    }
-
-    /// Reads the access counters of a node's memory, as [`World::take_accesses`] has it.
-    pub fn take_accesses(&self, node: usize) -> Vec<PageAccesses> {
-        self.stage.lock().world.take_accesses(node)
     }
 
     /// Where memory was used and what moved, over time, at the scenario's `sample`.
@@ -208,6 +205,18 @@ impl Machine for SimMachine {
     fn rivals(&self) -> Result<Vec<Rival>> {
         let is_on = self.stage.lock().world.numa.is_some();
         Ok(is_on.then_some(Rival::Kernel { mode: 1 }).into_iter().collect())
+    }
+
+    fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
+        let mut stage = self.stage.lock();
+        let world = &mut stage.world;
+        let nodes = 0..world.machine.nodes.len();
+        let seen = nodes.flat_map(|node| world.take_accesses(node)).map(|seen: PageAccesses| {
+            let by = Accessor::Node(seen.from);
+            (seen.pid, Access { address: seen.address, by, count: seen.lines })
+        });
+        let seen = seen.collect();
+        (world.machine.params.counter_entries > 0).then_some(seen)
     }
 
     /// What looks, moves and work took.

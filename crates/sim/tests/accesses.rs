@@ -3,10 +3,11 @@
 mod common;
 
 use common::{machine, scenario, triad};
-use nodeward_model::{NodeId, Nodemask};
+use nodeward_machine::Machine;
+use nodeward_model::{Accessor, NodeId, Nodemask};
 use nodeward_policy::hot::Counts;
 use nodeward_scenario::Placement;
-use nodeward_sim::World;
+use nodeward_sim::{SimMachine, World};
 
 const MS: u64 = 1_000_000;
 
@@ -48,6 +49,24 @@ fn counters_are_bounded() {
     let mut counts = Counts::new(4096);
     seen.iter().for_each(|page| counts.add(page.address, page.from, page.lines));
     assert_eq!(counts.pages().count(), 64);
+}
+
+/// Goal: a machine tells whose pages they were and from which node; where it counts nothing it says
+/// so, which is not the same as that nothing was used.
+#[test]
+fn machines_tell_what_they_count() {
+    let taken = |entries: u64| {
+        let mut scenario = scenario(machine(2, 2, 4), triad(1, 4));
+        scenario.machine.params.counter_entries = entries;
+        let machine = SimMachine::new(&scenario, 1);
+        machine.run_until(200 * MS);
+        let pid = machine.processes()[0].pid;
+        machine.take_accesses().map(|seen| (pid, seen))
+    };
+    let (pid, seen) = taken(1 << 20).unwrap();
+    assert!(!seen.is_empty());
+    assert!(seen.iter().all(|&(whose, it)| whose == pid && it.by == Accessor::Node(NodeId(0))));
+    assert_eq!(taken(0), None);
 }
 
 /// Goal: without counters nothing is counted.

@@ -111,9 +111,8 @@ impl<'a> Rounds<'a> {
 
     /// Reads the access counters of all nodes.
     fn read_accesses(&self, happened: &mut Happened) -> Result<(), Finding> {
-        let nodes = self.machine.sim.look(|world| world.scenario().machine.nodes.len());
-        let seen = (0..nodes).flat_map(|node| self.machine.sim.take_accesses(node));
-        let lines = seen.map(|page| page.lines).sum();
+        let seen = self.machine.take_accesses().unwrap_or_default();
+        let lines = seen.iter().map(|(_, access)| access.count).sum();
         happened.add("lines that access counters told of", lines);
         self.machine.count_lines(lines)
     }

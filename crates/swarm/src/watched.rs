@@ -8,8 +8,8 @@ use nodeward_machine::{
     Capabilities, Life, Machine, MoveBatch, MoveOutcome, Process, Result, SEPARATOR, Watch,
 };
 use nodeward_model::{
-    Bound, CpuId, Cpumask, Identity, Mapping, NodeId, Page, Pid, Place, Placed, Range, Rival, Room,
-    Topology, Wanted,
+    Access, Bound, CpuId, Cpumask, Identity, Mapping, NodeId, Page, Pid, Place, Placed, Range,
+    Rival, Room, Topology, Wanted,
 };
 use nodeward_sim::{SimMachine, World};
 
@@ -207,6 +207,10 @@ impl Machine for Watched {
 
     fn give_way(&self) {
         self.sim.give_way();
+    }
+
+    fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
+        self.sim.take_accesses()
     }
 
     fn begin_shift(&self, number: u32, of: u32) {

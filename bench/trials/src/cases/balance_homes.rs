@@ -1,6 +1,10 @@
 //! Processes come home, and what somebody placed stays.
 
 use std::collections::BTreeSet;
+use std::process::Command;
+
+use nodeward_model::{NodeId, Place as On};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::balancer::{Place, Round, alone, assert_stayed, enter, is_on, load_away, named};
 use crate::guest::{
@@ -10,12 +14,13 @@ use crate::load::Load;
 use crate::nodeward::finish;
 use crate::{Body, Ran};
 
-pub const CASES: [(&str, Body); 5] = [
+pub const CASES: [(&str, Body); 6] = [
     ("balance_brings_memory_home", brings_memory_home),
     ("balance_brings_threads_home", brings_threads_home),
     ("balance_once", once),
     ("balance_lets_stand", lets_stand),
     ("balance_after_a_kill", after_a_kill),
+    ("balance_by_samples", by_samples),
 ];
 
 /// Rounds in which nothing may move any more.
@@ -201,5 +206,44 @@ fn after_a_kill() -> Ran {
         assert_eq!(affinities(load.pid()), ["0-1".to_owned()].into());
         load.done();
     }
+    Ok(())
+}
+
+/// Goal: of a process that is wider than a node, the pages that samples show to be used from node 1
+/// go there; those that are used from node 0, or that no sample shows, stay. Samples come as from
+/// perf, through a pipe; that they have ended is told. (The machine has no counters: what the pipe
+/// says is made up.)
+fn by_samples() -> Ran {
+    const PAGE: u64 = 4096;
+    alone()?;
+    let place = Place::new("samples");
+    let at = |name: &str| place.folder().join(name).display().to_string();
+    let (pipe, text) = (at("pipe"), at("text"));
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    let load = Load::start("--node 0 --unbind --size 4MiB --threads 2");
+    let sample = |page: u64, cpu: u32| {
+        let (pid, address) = (load.pid(), load.range().start + page * PAGE);
+        format!("load {pid}/{pid} [{cpu:03}] 1.234567: 20000 cpu/mem-loads/P: {address:x}\n")
+    };
+    let far = (100..300).map(|page| sample(page, 1));
+    let near = (300..500).map(|page| sample(page, 0));
+    std::fs::write(&text, far.chain(near).collect::<String>()).expect("a file");
+    let again = format!("while cat {text}; do sleep 0.2; done > {pipe}");
+    let mut perf = Command::new("sh").args(["-c", &again]).spawn().expect("a shell");
+    let mut balance = place.start(&format!("{} --samples {pipe}", named(&[&load])));
+    let gone_there = || {
+        let places = load.places();
+        let away = |place: &&On| **place != On::On(NodeId(0));
+        (places[100..300].iter().filter(away).count(), places.iter().filter(away).count())
+    };
+    balance.until("what is used from node 1 is there", |_| gone_there().0 == 200);
+    for _ in 0..QUIET {
+        balance.round_now();
+    }
+    assert_eq!(gone_there(), (200, 200), "{}", balance.stderr());
+    perf.kill().and_then(|()| perf.wait()).expect("our child can be killed");
+    wait_until("the end of the samples is told", || balance.stderr().contains("have ended"));
+    balance.stop().well();
+    load.done();
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! `nodeward move --file`: the page cache of files on a file system with a disk.
 
 use std::fs::{self, File, Permissions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use nodeward_model::SkipReason;
+use nodeward_linux::own::{Area, Backing};
+use nodeward_model::{Account, SkipReason};
 use rustix::process::Signal;
 
 use crate::disk::{Disk, PAGE, digest, mapped, places};
@@ -13,7 +15,7 @@ use crate::guest::{SOMEBODY, kib, run, vmstat, write};
 use crate::nodeward::{FilesReport, Finished, Underway, nodeward, nodeward_as, reasons};
 use crate::{Body, Ran};
 
-pub const CASES: [(&str, Body); 10] = [
+pub const CASES: [(&str, Body); 11] = [
     ("file_clean", file_clean),
     ("file_dirty", file_dirty),
     ("file_mapped", file_mapped),
@@ -23,6 +25,7 @@ pub const CASES: [(&str, Body); 10] = [
     ("file_tree", file_tree),
     ("file_tree_changes", file_tree_changes),
     ("file_shrinks", file_shrinks),
+    ("file_collapsed", file_collapsed),
     ("file_interrupted", file_interrupted),
 ];
 
@@ -67,6 +70,34 @@ fn file_clean() -> Ran {
     there_and_back(&path, content);
     let report: FilesReport = move_file(&path, "1").ended(0);
     assert_eq!(report.account.already_there, 16 * MIB, "{report:?}");
+    Ok(())
+}
+
+/// Goal: khugepaged may make huge pages of a file for a process that has it mapped, and takes the
+/// page tables of all others away meanwhile: each page is told of once, and the file is the same.
+/// (Of the kernels here only the newest does so to files that can be written.)
+fn file_collapsed() -> Ran {
+    const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage";
+    let disk = Disk::ext4()?;
+    write(&format!("{HUGE_PAGES}/khugepaged/scan_sleep_millisecs"), "0");
+    let collapsed = vmstat("thp_collapse_alloc");
+    for turn in 0..4 {
+        let (path, content) = disk.write_clean(&format!("collapsed-{turn}"), 16);
+        let file = File::open(&path).expect("the file can be opened");
+        write(&format!("{HUGE_PAGES}/enabled"), "always");
+        let area = Area::map(16 << 20, Backing::PrivateFile(file.as_fd())).expect("mmap");
+        let plan: serde_json::Value = move_file(&path, "1 --dry-run").ended(0);
+        let stays: Account = serde_json::from_value(plan["stays"].clone()).expect("an account");
+        let moves = plan["moves"].as_array().expect("a list").iter();
+        let planned: u64 = moves.filter_map(|each| each["pages"].as_u64()).sum();
+        assert_eq!(planned + stays.selected(), 16 * MIB, "{plan}");
+        let report: FilesReport = move_file(&path, "1").json();
+        assert_eq!(report.account.selected(), 16 * MIB, "{report:?}");
+        drop(area);
+        assert_eq!(digest(&path), content);
+    }
+    println!("huge pages made meanwhile: {}", vmstat("thp_collapse_alloc") - collapsed);
+    write(&format!("{HUGE_PAGES}/enabled"), "never");
     Ok(())
 }
 

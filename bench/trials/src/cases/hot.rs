@@ -1,8 +1,6 @@
 //! `nodeward move PID --hot SOURCE`.
 
-use nodeward_linux::Linux;
-use nodeward_machine::Machine;
-use nodeward_model::{NodeId, Pid, Place, Range};
+use nodeward_model::{NodeId, Place};
 use serde_json::Value;
 
 use crate::guest::{run_on, write};
@@ -110,10 +108,7 @@ fn busy_in_the_middle() -> [Load; 2] {
 
 /// Pages of the middle on node 1, and of the rest.
 fn on_node_1(load: &Load) -> (u64, u64) {
-    let process = Linux::open().hold(Pid::new(load.pid()).expect("a pid")).expect("our child");
-    let range = load.range();
-    let mut places = Vec::new();
-    process.places(Range::new(range.start, range.end), &mut places).expect("we are root");
+    let places = load.places();
     let (rest, middle): (Vec<_>, Vec<_>) = places.iter().enumerate().partition(|(page, _)| {
         // 24 of 64 MiB stand before the middle, and as many behind it.
         !(24 << 8..40 << 8).contains(page)

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::guest::{SOMEBODY, kib, vmstat};
+use crate::guest::{SOMEBODY, kib, set, vmstat};
 use crate::load::Load;
 use crate::nodeward::{Report, move_load, move_load_as};
 use crate::numa_maps::Nodes;
@@ -70,6 +70,8 @@ fn mlocked() -> Ran {
 
 /// Goal: a transparent huge page moves as one folio, by one address, and is not split.
 fn thp() -> Ran {
+    // khugepaged would fill up ranges of which little is there, while pages are compared.
+    set("/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none", "0")?;
     let load = Load::start("--node 0 --size 16MiB --kind thp");
     assert_eq!(load.ready.huge_bytes, Some(16 << 20));
     let huge = || kib(&format!("/proc/{}/smaps_rollup", load.pid()), "AnonHugePages");

@@ -1,5 +1,7 @@
 //! What `balance` is told.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use nodeward_model::units;
 
@@ -25,6 +27,10 @@ pub struct BalanceArgs {
     #[arg(long = "for", id = "for_time", value_name = "TIME",
           value_parser = units::parse_duration_ns)]
     pub for_ns: Option<u64>,
+    /// Place the pages of processes that are wider than a node one by one, by what perf samples
+    /// meanwhile: a pipe with the output of perf script or perf record; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "machine")]
+    pub samples: Option<PathBuf>,
     /// The machine.
     #[command(flatten)]
     pub on: MachineArgs,

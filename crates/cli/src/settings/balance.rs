@@ -19,6 +19,11 @@ pub struct BalanceLayer {
     #[arg(long, value_name = "TIME")]
     pub interval: Option<TimeChoice>,
 
+    /// Look at 1,000 threads for no more CPU time than this in each second, and at fewer for no
+    /// more either; for seven times as much while processes are brought home
+    #[arg(long, value_name = "TIME")]
+    pub looking: Option<TimeChoice>,
+
     /// Move at most this much memory per second, of all processes together, such as 500MB/s, or
     /// unlimited
     #[arg(long, value_name = "RATE")]
@@ -107,6 +112,7 @@ impl BalanceLayer {
     pub fn over(self, below: Self) -> Self {
         Self {
             interval: self.interval.or(below.interval),
+            looking: self.looking.or(below.looking),
             budget: self.budget.or(below.budget),
             budget_per_process: self.budget_per_process.or(below.budget_per_process),
             stall: self.stall.or(below.stall),
@@ -137,6 +143,8 @@ impl BalanceLayer {
             Some(RateChoice(rate)) => rate.unwrap_or(u64::MAX),
             None => usual,
         };
+        let looking_ns = time(self.looking, u64::from(usual.steady_ppm) * NS_PER_PPM);
+        let steady_ppm = looking_ppm(looking_ns)?;
         let settings = BalanceSettings {
             interval_ns: time(self.interval, usual.interval_ns),
             budget_bytes_per_s: rate(self.budget, usual.budget_bytes_per_s),
@@ -161,6 +169,9 @@ impl BalanceLayer {
                 move_memory: switch(self.move_memory, usual.rules.move_memory),
                 ..usual.rules
             },
+            steady_ppm,
+            // At most 100,000 ppm times 20,000 are 2e9, which fits.
+            converging_ppm: usual.converging_ppm * steady_ppm / usual.steady_ppm,
             ..usual
         };
         if settings.interval_ns < INTERVAL_NS_MIN {
@@ -194,6 +205,17 @@ impl BalanceLayer {
 
 /// The shortest time between two rounds, in nanoseconds.
 const INTERVAL_NS_MIN: u64 = 100_000_000;
+
+/// A millionth of each second, in nanoseconds.
+const NS_PER_PPM: u64 = 1_000;
+
+/// CPU time that looking may take in each second, from 0.1 ms to a tenth of a CPU, in ppm of one.
+fn looking_ppm(ns: u64) -> Result<u32> {
+    match u32::try_from(ns / NS_PER_PPM) {
+        Ok(ppm @ 100..=100_000) => Ok(ppm),
+        _ => bail!("balance.looking is a part of each second; give 100us to 100ms"),
+    }
+}
 
 fn words(list: Option<&List>) -> Vec<String> {
     list.map_or_else(Vec::new, |List(words)| words.clone())

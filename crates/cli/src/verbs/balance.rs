@@ -2,6 +2,7 @@
 
 mod daemon;
 mod once;
+mod samples;
 mod signals;
 
 use std::path::Path;
@@ -34,7 +35,10 @@ const SIMULATED_NS: u64 = 10_000_000_000;
 pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     let asked = Asked { args, places: Places::of(flag) };
     let (wanted, settings) = asked.read()?;
-    let chosen = Chosen::open(&args.on, args.seed)?;
+    let mut chosen = Chosen::open(&args.on, args.seed)?;
+    if let (Some(path), Chosen::Here(machine)) = (&args.samples, &mut chosen) {
+        samples::listen(path, machine.listen())?;
+    }
     check(chosen.machine(), &wanted, &settings)?;
     let simulated = matches!(chosen, Chosen::Simulated(_));
     let live = Arc::new(Live::default());

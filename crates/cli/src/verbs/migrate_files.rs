@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use nodeward_engine::{
-    Fitting, Live, MoveReport, MoveRequest, Order, PlanReport, ProcessPlan, ProcessReport,
-    Selection, migrate, plan,
+    Fitting, Live, MoveReport, MoveRequest, Order, PlanReport, ProcessPlan, Selection, migrate,
+    plan,
 };
 use nodeward_linux::Linux;
 use nodeward_linux::file_cache::{Batch, Batches, Looked, check_kernel};
@@ -117,18 +117,17 @@ impl Job<'_> {
             true => migrate(&self.machine, &self.ourselves, &request, live, None)?,
             false => {
                 let map_again = |ranges: &[Range]| batch.map_again(ranges);
-                self.fitting(live, &map_again).migrate(&request, rooms)?
+                self.fitting(batch, live, &map_again).migrate(&request, rooms)?
             }
         };
-        let mapped = batch.mapped_bytes() / self.machine.page_bytes();
         // Mapped, but not when the move came to look at them; or it ended before it came.
         let unseen = match report.error {
             None => SkipReason::NotPresent,
             Some(_) => SkipReason::Refused,
         };
-        for ProcessReport { before, account, .. } in &mut report.processes {
-            let seen = before.values().sum::<u64>() + account.skipped_for(SkipReason::Swapped);
-            account.skip(unseen, mapped.saturating_sub(seen));
+        for process in &mut report.processes {
+            let pages = self.mapped_pages(batch).saturating_sub(process.seen());
+            process.account.skip(unseen, pages);
         }
         Ok(report)
     }
@@ -139,10 +138,16 @@ impl Job<'_> {
         let mut total = PlanReport::default();
         while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
             let request = self.request(&batch)?;
-            total.join(match batch.is_huge() {
+            let map_again = |ranges: &[Range]| batch.map_again(ranges);
+            let mut report = match batch.is_huge() {
                 true => plan(&self.machine, &self.ourselves, &request, live)?,
-                false => self.fitting(live, &|_| {}).plan(&request, &mut rooms)?,
-            });
+                false => self.fitting(&batch, live, &map_again).plan(&request, &mut rooms)?,
+            };
+            for (_, plan) in &mut report.processes {
+                let unseen = self.mapped_pages(&batch).saturating_sub(plan.seen());
+                plan.account.skip(SkipReason::NotPresent, unseen);
+            }
+            total.join(report);
         }
         let plan = total.processes.into_iter().next().map(|(_, plan)| plan);
         Ok((batches.into_looked(), plan.unwrap_or_default()))
@@ -156,8 +161,19 @@ impl Job<'_> {
         Ok(Rooms::new(self.machine.rooms()?))
     }
 
-    fn fitting<'a>(&'a self, live: &'a Live, map_again: &'a dyn Fn(&[Range])) -> Fitting<'a> {
-        Fitting { machine: &self.machine, processes: &self.ourselves, live, map_again }
+    fn mapped_pages(&self, batch: &Batch) -> u64 {
+        batch.mapped_bytes() / self.machine.page_bytes()
+    }
+
+    fn fitting<'a>(
+        &'a self,
+        batch: &Batch,
+        live: &'a Live,
+        map_again: &'a dyn Fn(&[Range]),
+    ) -> Fitting<'a> {
+        let mapped_pages = self.mapped_pages(batch);
+        let (machine, processes) = (&self.machine, &self.ourselves);
+        Fitting { machine, processes, mapped_pages, live, map_again }
     }
 
     fn request(&self, batch: &Batch) -> Result<MoveRequest, Error> {
@@ -186,7 +202,7 @@ fn exit(looked: &Looked, report: &MoveReport) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use nodeward_engine::Residue;
+    use nodeward_engine::{ProcessReport, Residue};
     use nodeward_machine::Life;
     use nodeward_model::Account;
 

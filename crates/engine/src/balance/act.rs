@@ -24,12 +24,24 @@ pub struct Pending {
     left_pages: u64,
     /// Pages below this address were gone through.
     cursor: u64,
+    /// Where the pages lie that are meant, in ascending order; all that its process has if `None`.
+    ranges: Option<Vec<Range>>,
 }
 
 impl Pending {
+    /// Memory that sets out; that in these ranges only, if there are any.
+    pub fn new(order: MemoryMove, ranges: Option<Vec<Range>>) -> Self {
+        Self { left_pages: order.pages_max, cursor: 0, order, ranges }
+    }
+
     /// Whose memory it is.
     pub fn entity(&self) -> EntityId {
         self.order.entity
+    }
+
+    /// Whether only some pages are meant, each for itself.
+    pub fn is_of_pages(&self) -> bool {
+        self.ranges.is_some()
     }
 
     /// Whether what is left is still worth it at this price of a page, which may have been learnt
@@ -95,7 +107,8 @@ impl Actor<'_> {
     }
 
     fn only_tell(&mut self, plan: &Plan) {
-        for order in &plan.moves {
+        let placings = std::mem::take(self.pending).into_iter().map(|one| one.order);
+        for order in plan.moves.iter().cloned().chain(placings) {
             self.done.entry(order.entity).or_default().pages_planned += order.pages_max;
         }
     }
@@ -111,11 +124,7 @@ impl Actor<'_> {
             !is_left && home.is_some_and(|home| holds(home, one.order.to))
         };
         self.pending.retain(|one| !new.contains(&one.order.entity) && belongs(one));
-        let pending = |order: &MemoryMove| Pending {
-            order: order.clone(),
-            left_pages: order.pages_max,
-            cursor: 0,
-        };
+        let pending = |order: &MemoryMove| Pending::new(order.clone(), None);
         self.pending.extend(plan.moves.iter().map(pending));
     }
 
@@ -195,6 +204,7 @@ impl Actor<'_> {
         let pages_max = one.left_pages.min(bytes / page_bytes);
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
         let known = member.sight.as_ref().map(|sight| &sight.pages);
+        let wanted_ppm = member.wanted_ppm();
         let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
         if self.rules.forbid_moves(self.ground.stalled_ppm()) {
             self.done.entry(entity).or_default().short = Some(Short::Stalled);
@@ -206,7 +216,11 @@ impl Actor<'_> {
         }
         let process = self.hold(entity, key)?;
         let (free, _) = looks::parts(process.mappings()?, &bound.unwrap_or_default());
-        let ranges: Vec<Range> = free.into_iter().map(|mapping| mapping.range).collect();
+        let free: Vec<Range> = free.into_iter().map(|mapping| mapping.range).collect();
+        let ranges = match &one.ranges {
+            Some(ranges) => common(ranges, &free),
+            None => free,
+        };
         // Where all that is away is to come, it may be strewn over all there is: a stretch then is
         // as long as the budget lets it be. Where there is room for a part, it must be a part.
         let is_all = one.order.pages_max >= on_way;
@@ -219,7 +233,7 @@ impl Actor<'_> {
             stretch_pages: if is_all { bytes / page_bytes } else { pages_max },
             stall_ns: self.settings.stall_ns,
             rules: self.rules,
-            workers: self.ground.movers(),
+            workers: self.ground.movers(wanted_ppm),
         };
         let journal = self.diary.journal(self.machine, &*process, &one.order, self.round)?;
         let Self { machine, ground, live, until_ns, .. } = *self;
@@ -302,6 +316,16 @@ impl Member {
     }
 }
 
+/// What of some ranges lies in others; both ascend and do not overlap.
+fn common(ranges: &[Range], others: &[Range]) -> Vec<Range> {
+    let parts = |range: &Range| {
+        let from = others.partition_point(|other| other.end <= range.start);
+        let range = *range;
+        others[from..].iter().map_while(move |other| other.and(range))
+    };
+    ranges.iter().flat_map(parts).collect()
+}
+
 /// Pages that are away from where they belong.
 pub fn away(pages: &BTreeMap<NodeId, u64>, home: &Home) -> u64 {
     pages.iter().filter(|&(&node, _)| !holds(home, node)).map(|(_, pages)| pages).sum()
@@ -312,5 +336,23 @@ fn holds(home: &Home, node: NodeId) -> bool {
     match home {
         Home::Node(home) => *home == node,
         Home::Spread(nodes) | Home::Interleave { memory: nodes, .. } => nodes.contains(node),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what is common to two lists of ranges is cut at the ends of both.
+    #[test]
+    fn ranges_are_cut_by_others() {
+        let ranges = |list: &[(u64, u64)]| -> Vec<Range> {
+            list.iter().map(|&(start, end)| Range::new(start, end)).collect()
+        };
+        let folios = ranges(&[(0, 10), (10, 20), (30, 50), (60, 70)]);
+        let free = ranges(&[(5, 12), (32, 34), (36, 40), (45, 65), (80, 90)]);
+        let both = [(5, 10), (10, 12), (32, 34), (36, 40), (45, 50), (60, 65)];
+        assert_eq!(common(&folios, &free), ranges(&both));
+        assert_eq!(common(&free, &[]), []);
     }
 }

@@ -9,7 +9,7 @@ use nodeward_policy::home::{NodeState, Reach, Rules};
 
 use super::report::News;
 
-/// A machine has one mover of memory for so many CPUs, and not more than so many.
+/// A machine has room for one mover of memory for so many CPUs, and not for more than so many.
 const CPUS_PER_MOVER: usize = 6;
 const MOVERS_MAX: u32 = 4;
 
@@ -86,10 +86,10 @@ impl Ground {
         cpus.fold(Cpumask::new(), |all, cpus| all.or(cpus))
     }
 
-    /// How many threads move memory side by side: few beside those of the programs.
-    pub fn movers(&self) -> u32 {
-        let cpus: usize = self.cpus.values().map(Cpumask::len).sum();
-        u32::try_from(cpus / CPUS_PER_MOVER).unwrap_or(u32::MAX).clamp(1, MOVERS_MAX)
+    /// How many threads side by side move memory of a process that would use so much CPU time if
+    /// it had it, in ppm of a CPU.
+    pub fn movers(&self, wanted_ppm: u64) -> u32 {
+        movers(self.cpus.values().map(Cpumask::len).sum(), wanted_ppm)
     }
 
     /// How many CPUs of each node a mask has.
@@ -179,4 +179,27 @@ fn foreign(
         (node, seen.foreign_pages.saturating_sub(before))
     };
     now.iter().map(since).collect()
+}
+
+/// What moves pays, so the sooner it is there the more it pays; but beside others it gets no more
+/// of the CPUs than a second such process would.
+fn movers(cpus: usize, wanted_ppm: u64) -> u32 {
+    let own = usize::try_from((wanted_ppm + 500_000) / 1_000_000).unwrap_or(cpus).min(cpus);
+    let room = cpus / CPUS_PER_MOVER;
+    u32::try_from(room.max(own)).unwrap_or(u32::MAX).clamp(1, MOVERS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a process of two busy threads is moved by two, where there are CPUs for them; a large
+    /// machine has room for some more, and there are never many.
+    #[test]
+    fn as_many_movers_as_a_process_would_use_cpus() {
+        let of = |cpus, threads: u64| movers(cpus, threads * 1_000_000);
+        assert_eq!([of(2, 0), of(2, 1), of(2, 2), of(2, 9)], [1, 1, 2, 2]);
+        assert_eq!([of(18, 1), of(18, 4), of(1024, 1), of(1024, 64)], [3, 4, 4, 4]);
+        assert_eq!([movers(8, 1_400_000), movers(8, 1_600_000)], [1, 2]);
+    }
 }

@@ -2,10 +2,12 @@
 //!
 //! Each round looks at all processes cheaply (`roster`, `ground`, `observe`) and at some of them
 //! dearly (`looks`, within what `meter` allows), lets `policy::home` decide, brings threads home
-//! (`act`) and then memory (`haul`, within `purse`), looks where the memory is now, and writes down
-//! what it did and learnt (`diary`, `memory`). `events` is the loop around it.
+//! (`act`) and then memory (`haul`, within `purse`; page by page where `census` knows who uses
+//! which), looks where the memory is now, and writes down what it did and learnt (`diary`,
+//! `memory`). `events` is the loop around it.
 
 mod act;
+mod census;
 mod diary;
 mod events;
 mod ground;
@@ -22,8 +24,10 @@ mod report;
 mod rivals;
 mod roster;
 mod round;
+mod seats;
 mod settings;
 mod speed;
+mod wide;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,6 +45,7 @@ pub use settings::{BalanceSettings, OnRivals};
 
 use crate::Live;
 use act::Pending;
+use census::Census;
 use diary::Diary;
 use ground::Ground;
 use meter::{Allowance, Meter};
@@ -61,6 +66,7 @@ pub struct Balancer {
     rivals: Rivals,
     purse: Purse,
     pending: Vec<Pending>,
+    census: Census,
     meter: Meter,
     speed: Speed,
     allowance: Allowance,
@@ -130,6 +136,7 @@ impl Balancer {
             rivals: Rivals::default(),
             purse: Purse::default(),
             pending: Vec::new(),
+            census: Census::default(),
             meter: Meter::default(),
             speed: Speed::default(),
             allowance: Allowance::default(),

@@ -67,7 +67,8 @@ fn settle(
     let fallback = fallback.or_else(|| snapshot.nodes.keys().copied().find(can_be_home));
     let node = newcomer.node.or(fallback)?;
     let (tid, reach_at) = (newcomer.pid.number(), snapshot.reaches.len());
-    let thread = Thread { tid, node, load_ppm: ONE_CPU_PPM, wait_ppm: 0, reach: reach_at };
+    let (near, load_ppm, wait_ppm) = (None, ONE_CPU_PPM, 0);
+    let thread = Thread { tid, node, near, load_ppm, wait_ppm, reach: reach_at };
     snapshot.reaches.push(reach);
     let rules = Rules::default();
     let (run_ns, threads) = (rules.run_ns_min, vec![thread]);

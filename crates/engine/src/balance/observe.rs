@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use nodeward_model::{Cpumask, NodeId, Pid, ProcessGlance};
-use nodeward_policy::home::{Bar, Entity, Reach, Snapshot, Thread, wanted_ppm};
+use nodeward_policy::home::{Bar, Entity, Reach, Snapshot, Thread};
 
 use super::ground::Ground;
 use super::roster::{Load, Member, Roster};
@@ -52,8 +52,7 @@ pub fn snapshot(
         if bar.is_some() || !is_too_early(member) {
             entities.push(entity(member, now, bar, ground, &mut reaches));
         } else {
-            let wanted = |load: &Load| wanted_ppm(load.load_ppm, load.wait_ppm);
-            others_ppm += member.loads.iter().map(wanted).sum::<u64>();
+            others_ppm += member.wanted_ppm();
         }
     }
     Snapshot {
@@ -79,6 +78,7 @@ fn entity(
         Some(Thread {
             tid: thread.tid,
             node: ground.node_of(thread.cpu)?,
+            near: member.seats.node_of(thread.tid),
             load_ppm: load.load_ppm,
             wait_ppm: load.wait_ppm,
             reach: reaches.index(member.pins.cpus_of(thread)),

@@ -82,6 +82,9 @@ pub struct ProcessRow {
     pub memory_reason: Option<Reason>,
     /// Whether counts of who uses which page would help.
     pub counts_wanted: bool,
+    /// Of how many of its pages it was counted by now who uses them, in this period; `None` where
+    /// nothing counts that.
+    pub counted_pages: Option<u64>,
     /// What the decision was made from.
     pub numbers: Numbers,
     /// Whether verdict, home or a reason differ from the last round's; true in its first.

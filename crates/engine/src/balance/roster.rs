@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::{Bound, CpuId, Glance, NodeId, Pid, ProcessGlance, ThreadGlance};
-use nodeward_policy::home::{EntityId, Home, Reason, Verdict};
+use nodeward_policy::home::{EntityId, Home, Reason, Verdict, wanted_ppm};
 
 use super::memory::Known;
 use super::pins::Pins;
 use super::purse::Purse;
+use super::seats::Seats;
 
 /// What tells a process from every other of this boot: its pid, and when it began.
 pub type Key = (Pid, u64);
@@ -44,6 +45,8 @@ pub struct Member {
     pub purse: Purse,
     /// What was told of it last.
     pub told: Option<Told>,
+    /// Where its threads belong while its pages are placed one by one.
+    pub seats: Seats,
     /// Threads that we keep somewhere, and where they might run before.
     pub pins: Pins,
 }
@@ -204,6 +207,18 @@ impl Member {
             if let Some(&cpu) = cpus.get(&thread.tid) {
                 thread.cpu = cpu;
             }
+        }
+    }
+
+    /// What its threads had of CPUs or waited for, in ppm of a CPU.
+    pub fn wanted_ppm(&self) -> u64 {
+        self.loads.iter().map(|load| wanted_ppm(load.load_ppm, load.wait_ppm)).sum()
+    }
+
+    /// Takes what it had of CPUs for nothing.
+    pub fn disregard_load(&mut self) {
+        for load in &mut self.loads {
+            (load.load_ppm, load.wait_ppm) = (0, 0);
         }
     }
 

@@ -22,7 +22,7 @@ const LOOKS_MAX: usize = 64;
 /// What a round comes to while it goes on.
 #[derive(Default)]
 pub(super) struct Coming {
-    news: Vec<News>,
+    pub(super) news: Vec<News>,
     looked: u64,
     look_later: u64,
     done: BTreeMap<EntityId, Done>,
@@ -49,6 +49,7 @@ impl Balancer {
         let elapsed_ns = self.glance(&*machine, &mut coming)?;
         self.look(&*machine, &mut coming);
         let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns)).unwrap_or_default();
+        self.count(&*machine, &plan, &mut coming);
         self.act(&*machine, &plan, live, elapsed_ns.unwrap_or(0), &mut coming);
         self.verify(&*machine, &plan, &mut coming);
         self.settled = elapsed_ns.is_some()
@@ -86,6 +87,9 @@ impl Balancer {
         let (elapsed_ns, gone) = self.roster.see(&glance, self.settings.interval_ns / 2);
         gone.into_iter().for_each(|entity| self.diary.end(entity, false));
         self.roster.members_mut().for_each(|(_, member)| member.forget_pins_of_others());
+        // What we do ourselves is soon over: nobody shall stay away from home for that.
+        let own = self.roster.members_mut().find(|((pid, _), _)| Some(*pid) == machine.own_pid());
+        own.into_iter().for_each(|(_, member)| member.disregard_load());
         let took_ns = self.meter.lap(machine, For::Looking);
         let threads = self.roster.threads();
         let elapsed = elapsed_ns.unwrap_or(self.settings.interval_ns);
@@ -181,7 +185,7 @@ impl Balancer {
     }
 
     /// The rules of the settings, with what moves were measured to cost.
-    fn rules(&self) -> Rules {
+    pub(super) fn rules(&self) -> Rules {
         let rules = &self.settings.rules;
         Rules { page_ns: self.speed.page_ns(rules.page_ns), ..rules.clone() }
     }
@@ -369,6 +373,7 @@ impl Balancer {
                 threads_reason: decision.threads,
                 memory_reason: decision.memory,
                 counts_wanted: decision.counts_wanted,
+                counted_pages: self.census.pages(decision.entity),
                 numbers: decision.numbers.clone(),
                 changed,
                 threads: threads_by_node(now, &self.ground),

@@ -1,10 +1,13 @@
 //! What is done: threads, memory, budgets, policies, rivals.
 
+use std::sync::Arc;
+
 use nodeward_engine::Live;
 use nodeward_engine::balance::{
     BalanceSettings, Event, Host, News, OnRivals, RoundReport, Short, Undecided,
 };
 use nodeward_machine::Machine;
+use nodeward_machine::paper::{Paper, PaperThread, Sheet};
 use nodeward_model::{Bound, CpuId, NodeId, Range, Rival, Wanted};
 use nodeward_policy::home::{Home, Reason, Rules};
 
@@ -24,6 +27,25 @@ fn threads_go_where_their_memory_is() {
     assert!(last.settled);
     let thread = paper.sheet(pid(7)).unwrap().threads[&1].clone();
     assert_eq!(thread.cpus, cpus("0-7"), "a nudge leaves nothing behind");
+}
+
+/// Goal: nobody stays away from home because we are busy there: what we do is soon over. Four
+/// threads on the four CPUs of node 1 would leave no time there for a fifth.
+#[test]
+fn own_work_keeps_nobody_away() {
+    let busy =
+        |cpu| PaperThread { ran_ns: 60 * S, ..PaperThread::new(CpuId(cpu), cpus("4-7"), 1000) };
+    for (own, node) in [(9, 1), (8, 0)] {
+        let paper = Arc::new(Paper::shaped(true, "2n 4c 1t 4GiB").seen_by(pid(own)));
+        paper.start(pid(7), sheet([0, PAGES], 0, "0-7"));
+        let threads = (1..).zip((4..8).map(busy)).collect();
+        paper.start(pid(9), Sheet { threads, ..Sheet::default() });
+        let settings = BalanceSettings::default();
+        let rules = Rules { move_memory: false, ..settings.rules.clone() };
+        let mut balancer = balancer(&paper, BalanceSettings { rules, ..settings });
+        rounds(&paper, &mut balancer, 10);
+        assert_eq!(runs_on(&paper), node, "process {own} is ours");
+    }
 }
 
 fn row_nudged(report: &RoundReport) -> u32 {
@@ -118,7 +140,7 @@ fn budgets_are_kept() {
 /// half-way, as nothing is moved from then on: that is said, and what came home stays there.
 #[test]
 fn what_is_too_dear_is_not_moved() {
-    let paper = with(nodeward_machine::paper::Sheet {
+    let paper = with(Sheet {
         move_ns: 5_000_000, // 4096 pages would be 20 s of CPU time; waiting costs 3 s in 10
         ..sheet([0, PAGES], 0, "0-3")
     });
@@ -141,7 +163,7 @@ fn what_is_too_dear_is_not_moved() {
 fn bound_ranges_stay() {
     // Pages 16 to 1039 of the address space are bound: 1024 of them.
     let bound = Bound { whole: false, ranges: vec![Range::new(16 * 4096, 1040 * 4096)] };
-    let paper = with(nodeward_machine::paper::Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
+    let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 60);
     assert_eq!(residency(&paper), [PAGES - 1024, 1024]);
@@ -153,7 +175,7 @@ fn bound_ranges_stay() {
 #[test]
 fn explicit_policies_are_respected() {
     let bound = Bound { whole: true, ranges: Vec::new() };
-    let paper = with(nodeward_machine::paper::Sheet { bound, ..sheet([0, PAGES], 0, "0-7") });
+    let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-7") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 10);
     assert_eq!(row(&reports[9], 7).reason, Reason::ExplicitPolicy);
@@ -165,7 +187,7 @@ fn explicit_policies_are_respected() {
 #[test]
 fn a_policy_that_was_taken_back_binds_no_more() {
     let bound = Bound { whole: true, ranges: Vec::new() };
-    let paper = with(nodeward_machine::paper::Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
+    let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 30);
     assert_eq!(moved(&reports), 0);
@@ -228,10 +250,7 @@ fn a_dry_run_only_tells() {
 #[test]
 fn exceptions_are_left_alone() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let named = |name: &str| nodeward_machine::paper::Sheet {
-        name: name.to_owned(),
-        ..sheet([0, PAGES], 0, "0-7")
-    };
+    let named = |name: &str| Sheet { name: name.to_owned(), ..sheet([0, PAGES], 0, "0-7") };
     paper.start(pid(8), named("db"));
     let except = Wanted { names: vec!["db".to_owned()], ..Wanted::default() };
     let settings = BalanceSettings { except, ..BalanceSettings::default() };

@@ -85,7 +85,8 @@ impl OpenFile {
         }
         let bytes = (self.bytes - offset).next_multiple_of(self.page_bytes).min(WINDOW_BYTES);
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
-        let view = FileView::map(self.file.as_fd(), offset, bytes)?;
+        let page_bytes = usize::try_from(self.page_bytes).map_err(io::Error::other)?;
+        let view = FileView::map(self.file.as_fd(), offset, bytes, page_bytes)?;
         let cached = match self.knowledge {
             Knowledge::Answer => cached(&view, view.range())?,
             Knowledge::All => vec![view.range()],

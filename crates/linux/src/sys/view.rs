@@ -1,5 +1,5 @@
 //! A part of a file that is mapped to get at its cached pages, and never read: mmap(2), mincore(2),
-//! madvise(2).
+//! mremap(2), madvise(2).
 
 use std::ffi::c_void;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 
 use nodeward_model::Range;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
 
 /// What one page table maps, in bytes. A folio that does not cross one is seen as what it is; not
 /// every file system asks the kernel for addresses at which that is so.
@@ -24,36 +24,65 @@ pub struct FileView {
 
 impl FileView {
     /// Maps `bytes` (above zero) of a file from `offset` on. Both must be multiples of the size of
-    /// its pages, but the end need not if they are base pages. Reads nothing and reserves nothing;
-    /// later faults do not read ahead, and the kernel does not make huge pages of what is mapped.
-    pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Self> {
-        let mut view = Self::map_near(ptr::null_mut(), file, offset, bytes)?;
-        if view.range().aligned_pieces(PAGE_TABLE_BYTES).count() > bytes.div_ceil(PAGE_TABLE) {
-            // It could lie in fewer page tables: at the beginning of one, just below.
-            let excess = view.start.as_ptr().addr() % PAGE_TABLE;
-            let below = view.start.as_ptr().wrapping_byte_sub(excess);
-            drop(view);
-            view = Self::map_near(below, file, offset, bytes)?;
+    /// its pages, `page_bytes`, but the end need not if they are base pages. Reads nothing and
+    /// reserves nothing; later faults do not read ahead, and the kernel does not make huge pages of
+    /// what is mapped.
+    pub fn map(
+        file: BorrowedFd<'_>,
+        offset: u64,
+        bytes: usize,
+        page_bytes: usize,
+    ) -> io::Result<Self> {
+        let map_near = |address| Self::map_near(address, file, offset, bytes, page_bytes);
+        let view = map_near(ptr::null_mut())?;
+        if view.range().aligned_pieces(PAGE_TABLE_BYTES).count() <= bytes.div_ceil(PAGE_TABLE) {
+            return Ok(view);
         }
-        view.advise(view.range(), Advice::Random)?;
-        // Refused for hugetlb pages, and by kernels that make no huge pages.
-        view.advise(view.range(), Advice::LinuxNoHugepage).ok();
-        Ok(view)
+        // It could lie in fewer page tables: at the beginning of one, just below.
+        let excess = view.start.as_ptr().addr() % PAGE_TABLE;
+        let below = view.start.as_ptr().wrapping_byte_sub(excess);
+        drop(view);
+        map_near(below)
     }
 
-    /// Maps at an address if it is free, else elsewhere.
+    /// Maps at an address if it is free, else elsewhere. Of base pages the first one, then all: if
+    /// all were mapped before they are advised, khugepaged could come between the two, make a huge
+    /// page of the first 512 and take their page table away. What grows keeps its advice.
     fn map_near(
         address: *mut c_void,
         file: BorrowedFd<'_>,
         offset: u64,
         bytes: usize,
+        page_bytes: usize,
     ) -> io::Result<Self> {
+        let is_base = page_bytes == rustix::param::page_size();
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         let read = ProtFlags::READ;
+        // The kernel lets no mapping of hugetlb pages grow.
+        let first = if is_base { page_bytes } else { bytes };
         // SAFETY: without MAP_FIXED the kernel takes only addresses that nothing uses, whatever it
         // is told; the descriptor is borrowed for the call, and the mapping outlives it.
-        let start = unsafe { rustix::mm::mmap(address, bytes, read, flags, file, offset) }?;
-        Ok(Self { start: NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?, bytes })
+        let start = unsafe { rustix::mm::mmap(address, first, read, flags, file, offset) }?;
+        let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mut view = Self { start, bytes: first };
+        view.advise(view.range(), Advice::Random)?;
+        // Refused for hugetlb pages, and by kernels that make no huge pages.
+        view.advise(view.range(), Advice::LinuxNoHugepage).ok();
+        if is_base {
+            view.grow(bytes)?;
+        }
+        Ok(view)
+    }
+
+    /// Maps more of the file, where it is or elsewhere.
+    fn grow(&mut self, bytes: usize) -> io::Result<()> {
+        let start = self.start.as_ptr();
+        // SAFETY: the range is this mapping, into which nobody holds references or addresses; the
+        // kernel moves it only to addresses that nothing uses.
+        let start = unsafe { rustix::mm::mremap(start, self.bytes, bytes, MremapFlags::MAYMOVE) }?;
+        self.start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
+        self.bytes = bytes;
+        Ok(())
     }
 
     /// The addresses, up to the end of the last page.

@@ -64,6 +64,7 @@ fn entity(number: u32, size: Size, node_pages: u64) -> Entity {
         tid: first + offset + 1,
         node: node(offset % 3 + 1),
         load_ppm: 50_000 + (first + offset) * 7919 % 50_000,
+        near: None,
         wait_ppm: 0,
         reach: 0,
     };

@@ -109,6 +109,8 @@ pub struct Thread {
     pub tid: u32,
     /// The node on which it ran last.
     pub node: NodeId,
+    /// The node to which its part of the memory goes, if its process is spread and that is known.
+    pub near: Option<NodeId>,
     /// How much of one CPU it had since the snapshot before.
     pub load_ppm: u32,
     /// How much of that time it waited for a CPU, where the machine tells; else 0.

@@ -86,12 +86,18 @@ fn find_strays<'a>(
 ) {
     for thread in &view.entity.threads {
         let (demand, from) = (ways.ground.demand_ppm(thread), ways.ground.place(thread.node));
-        let at_home = from.is_some_and(|from| seat.threads().contains(&from));
+        let near = thread.near.and_then(|near| ways.ground.place(near));
+        let belongs = |&place: &Place| match near.filter(|near| seat.threads().contains(near)) {
+            Some(near) => place == near,
+            None => seat.threads().contains(&place),
+        };
+        let at_home = from.as_ref().is_some_and(belongs);
         if at_home || demand < u64::from(rules.nudge_ppm_min) {
             continue;
         }
         gathering.away += 1;
-        let within_reach = seat.threads().iter().copied().filter(|&to| ways.reaches(thread, to));
+        let within_reach = seat.threads().iter().copied().filter(belongs);
+        let within_reach = within_reach.filter(|&to| ways.reaches(thread, to));
         match within_reach.min_by_key(|&to| (ways.busy(to), to)) {
             None => gathering.reason = Some(Reason::OutOfReach),
             Some(to) => {

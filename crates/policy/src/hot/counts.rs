@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use nodeward_model::NodeId;
+use nodeward_model::{NodeId, Range};
 
 use super::Folio;
 
@@ -25,7 +25,8 @@ impl Counts {
         Self::with_room(page_bytes, PAIRS_MAX)
     }
 
-    pub(super) fn with_room(page_bytes: u64, pairs_max: usize) -> Self {
+    /// The same with room for so many pairs of a page and a node.
+    pub fn with_room(page_bytes: u64, pairs_max: usize) -> Self {
         Self { page_bytes, pairs: BTreeMap::new(), pairs_max, overflowed: 0 }
     }
 
@@ -60,6 +61,12 @@ impl Counts {
         let mut last = None;
         let pages = self.pairs.keys().map(|&(page, _)| page);
         pages.filter(move |&page| last.replace(page) != Some(page))
+    }
+
+    /// The accesses to a folio, by page and node.
+    pub(super) fn of_folio(&self, folio: Range) -> Vec<(NodeId, u64)> {
+        let pages = (folio.start, NodeId(0))..(folio.end, NodeId(0));
+        self.pairs.range(pages).map(|(&(_, node), &count)| (node, count)).collect()
     }
 
     pub(super) fn page_bytes(&self) -> u64 {

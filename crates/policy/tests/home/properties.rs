@@ -197,7 +197,8 @@ proptest! {
         pages in any::<u64>(), room_pages in any::<u64>(), cpus in any::<u32>(),
         load_ppm in any::<u32>(), reach in 0..9_usize, tick in any::<u64>(), node in 0..4_u32,
     ) {
-        let thread = Thread { tid: 1, node: NodeId(node), load_ppm, wait_ppm: load_ppm, reach };
+        let (node, near) = (NodeId(node), None);
+        let thread = Thread { tid: 1, node, near, load_ppm, wait_ppm: load_ppm, reach };
         let entity = |id| Entity {
             id: EntityId(id),
             run_ns: u64::MAX,

@@ -187,6 +187,26 @@ fn what_is_larger_than_a_node_is_spread_over_the_fewest() {
     assert_eq!(world.settle(&Rules::default(), 100, 100), Some(0));
 }
 
+/// Goal: of what is spread each thread belongs where its part of the memory is, if that is known;
+/// it is brought back from the other node of its home, too.
+#[test]
+fn threads_of_what_is_spread_belong_near_their_part() {
+    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+    let id = world.start(CPU, &[0, 1, 0, 1, 0, 1, 0, 1], &[40_000, 40_000]);
+    let plan = world.round(&Rules::default());
+    assert_eq!(plan.homes[&id], Home::Spread(mask("0-1")));
+    assert_eq!(plan.nudges, [], "any of the two nodes will do");
+    let mut snapshot = world.snapshot();
+    let threads = &mut snapshot.entities[0].threads;
+    threads.iter_mut().for_each(|thread| thread.near = Some(thread.node));
+    // The first two changed places; the third belongs to a node that is none of its home's.
+    (threads[0].near, threads[1].near) = (threads[1].near, threads[0].near);
+    threads[2].near = Some(NodeId(7));
+    let plan = world.homes.clone().decide(&snapshot, &Rules::default());
+    let nudges: Vec<_> = plan.nudges.iter().map(|nudge| nudge.to.clone()).collect();
+    assert_eq!(nudges, [mask("1"), mask("0")]);
+}
+
 /// Goal: what would be larger than a node if it was alone is at home on one where others want as
 /// much: eight threads on four CPUs each, of two nodes, have half a CPU each, which makes four.
 #[test]

@@ -173,6 +173,7 @@ impl World {
                 tid: (1000 * number + tid) as u32,
                 node: NodeId(task.node as u32),
                 load_ppm: ran as u32,
+                near: None,
                 wait_ppm: waited as u32,
                 reach: process.reach,
             }

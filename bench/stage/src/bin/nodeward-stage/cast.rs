@@ -107,10 +107,13 @@ impl Cast {
         Ok(())
     }
 
-    /// Lets all use every CPU. One that has ended already does not care.
+    /// Lets those use every CPU that had to begin on a node. One that has ended already does not
+    /// care.
     pub fn set_free(&self) -> Result<()> {
         let all = affinity::all_cpus()?;
-        for pid in self.pids() {
+        let members = self.tasks.iter().zip(&self.members);
+        let confined = members.filter(|(task, _)| task.starts_on.is_some());
+        for pid in confined.filter_map(|(_, member)| Some(member.as_ref()?.pid)) {
             let freed = affinity::confine(pid, &all);
             if freed.is_err() && Path::new(&format!("/proc/{pid}")).exists() {
                 freed.context("cannot let a task use all CPUs")?;

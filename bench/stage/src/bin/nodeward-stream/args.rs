@@ -39,6 +39,11 @@ pub struct Args {
     #[arg(long, value_name = "NODES")]
     pub homes: Option<Nodemask>,
 
+    /// The threads stay on the CPUs of these nodes, one each in turn, unless --homes is given;
+    /// memory is placed as without
+    #[arg(long, value_name = "NODES")]
+    pub stay: Option<Nodemask>,
+
     /// Have the lab's counter count the work in this slot
     #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..64))]
     pub slot: Option<u8>,
@@ -84,6 +89,8 @@ mod tests {
         let args =
             parsed("s --size 512MiB --threads 2 --part scattered --nodes 0,1 --wait").unwrap();
         assert_eq!((args.size, args.threads, args.part), (512 << 20, 2, Part::Scattered));
+        let args = parsed("s --stay 0,1 --homes 0").unwrap();
+        assert_eq!([args.stay, args.homes].map(Option::unwrap).map(|nodes| nodes.len()), [2, 1]);
         assert_eq!(parsed("s --turn 2s --odd").unwrap().turn, Some(2_000_000_000));
         for wrong in ["s --odd", "s --threads 0", "s --nodes x"] {
             assert!(parsed(wrong).is_err(), "{wrong}");

@@ -107,8 +107,8 @@ fn work(args: &Args, pages: &[Page]) -> Result<u64> {
 
 /// One thread's passes; how many lines did not hold what they should.
 fn walk(args: &Args, pages: &[Page], thread: usize) -> Result<u64> {
-    if let Some(homes) = &args.homes {
-        affinity::confine_this_thread(&affinity::cpus_of(turn(homes, thread))?)?;
+    if let Some(nodes) = args.homes.as_ref().or(args.stay.as_ref()) {
+        affinity::confine_this_thread(&affinity::cpus_of(turn(nodes, thread))?)?;
     }
     let turns = args.turn.map(|stretch_ns| Turns::new(stretch_ns, args.odd));
     let mut walk = Walk::new(pages, args.part, thread, args.threads as usize);

@@ -59,9 +59,13 @@ fn decided(row: &ProcessRow, report: &RoundReport) -> String {
     if numbers.wait_ns > 0 {
         lines.push(("waits", format!("{} before it is moved again", show_ns(numbers.wait_ns))));
     }
-    if row.counts_wanted {
-        let words = "of who uses which page would help: nodeward move PID --hot SOURCE";
-        lines.push(("counts", words.to_owned()));
+    match row.counted_pages {
+        Some(pages) => lines.push(("counts", format!("of who uses which page: {pages} by now"))),
+        None if row.counts_wanted => {
+            let words = "of who uses which page would help: nodeward balance --samples FILE";
+            lines.push(("counts", words.to_owned()));
+        }
+        None => {}
     }
     let lines = lines.iter().map(|(name, words)| format!("  {name:<8} {words}\n"));
     let first = format!("process {} ({}): {}\n", row.pid, row.name, verdict(row));

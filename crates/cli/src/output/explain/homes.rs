@@ -113,12 +113,12 @@ fn home(reason: Reason) -> Option<Words> {
         Reason::LargerThanNode => (
             "its memory is larger than any node, so it is at home on the fewest that are enough",
             "what does not fit is elsewhere in any case",
-            "counts of who uses which page place it better: nodeward move PID --hot SOURCE",
+            "counts of who uses which page place it better: nodeward balance --samples FILE",
         ),
         Reason::FitsNoNode => (
             "no node has time for all its threads, so it is at home on several",
             "threads in line for a CPU lose more than memory in the wrong place costs",
-            "counts of who uses which page place it better: nodeward move PID --hot SOURCE",
+            "counts of who uses which page place it better: nodeward balance --samples FILE",
         ),
         _ => return None,
     })
@@ -231,7 +231,7 @@ fn memory(reason: Reason) -> Option<Words> {
         Reason::ByPage => (
             "its memory is on its nodes, and which page should be on which is not known",
             "that only counts of accesses tell",
-            "nodeward move PID --hot SOURCE",
+            "nodeward balance --samples FILE; once and for all, nodeward move PID --hot SOURCE",
         ),
         _ => return None,
     })

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use nodeward_engine::{Live, Order, folios};
 use nodeward_linux::Linux;
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{Access, NodeId, NodePairs, PageSet, ProcessLoad, Range, Topology};
+use nodeward_model::{Access, NodeId, NodePairs, PageSet, ProcessLoad, Topology};
 use nodeward_policy::hot::{Costs, Counts, HotPlan, Rules, choose};
 use nodeward_policy::rank::cpu_time;
 
@@ -18,13 +18,9 @@ use crate::output::hot::HotTold;
 use crate::progress;
 use crate::task::Task;
 
-/// The latency of a miss to memory of the own node. Between 65 and 120 ns on servers of the last
-/// twenty years; only its ratio to what a move costs matters.
-const LOCAL_NS: u32 = 100;
 /// What a folio costs to move beside the copy of its lines: a base page takes the kernel 0.7 to 2.4
 /// us without the copy.
 const ADMIN_NS: u64 = 2000;
-const LINE_BYTES: u64 = 64;
 
 /// The hot pages of one process, each to the node that uses it most, if that pays. `None` if the
 /// watch was ended by Ctrl-C.
@@ -43,12 +39,7 @@ pub fn task(
     let misses_per_count = args.hot.misses_per_count.unwrap_or(source.misses_per_count());
     let Some(counts) = observe(source, machine, &*process, topology)? else { return Ok(None) };
     let rules = Rules {
-        costs: Costs {
-            local_ns: LOCAL_NS,
-            distances: topology.distances.clone(),
-            admin_ns: ADMIN_NS,
-            line_bytes: LINE_BYTES,
-        },
+        costs: Costs::typical(topology.distances.clone(), ADMIN_NS),
         destinations: topology.nodes_with_memory(),
         misses_per_count,
         pages_max: args.hot.hot_max.map_or(u64::MAX, |bytes| bytes / machine.page_bytes()),
@@ -118,8 +109,7 @@ fn orders(plan: &HotPlan, page_bytes: u64, topology: &Topology) -> Vec<Order> {
     let mut sets: BTreeMap<NodeId, PageSet> = BTreeMap::new();
     for folio in &plan.moves {
         let set = sets.entry(folio.to).or_insert_with(|| PageSet::new(page_bytes));
-        let end = folio.address + u64::from(folio.pages) * page_bytes;
-        set.insert_range(Range::new(folio.address, end));
+        set.insert_range(folio.range(page_bytes));
     }
     let from = topology.nodes_with_memory();
     let order = |(to, set)| Order { pairs: NodePairs::gathering(&from, to), pages: Some(set) };

@@ -133,7 +133,8 @@ fn tables(args: &CompareArgs) -> Result<Vec<Judged>> {
 fn number(figure: CompareFigure, tables: &[Judged]) -> Value {
     let of_2012 = |table: &&Judged| {
         let case = CASES.iter().find(|case| case.name == table.name);
-        figure == CompareFigure::Work || case.is_some_and(|case| case.asked != Asked::Work)
+        let is_of_2012 = |case: &Case| matches!(case.asked, Asked::Local | Asked::Threads);
+        figure == CompareFigure::Work || case.is_some_and(is_of_2012)
     };
     let one = |table: &Judged| {
         let ours = table.of(Balancer::Nodeward)?;

@@ -1,0 +1,109 @@
+//! `--samples FILE`: what perf samples while the balancer runs tells it who uses which page.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context as _, Result, bail};
+use nodeward_linux::heard::Heard;
+use nodeward_model::Pid;
+use nodeward_samples::{Error, Sample, Source, open};
+
+/// Reads samples in a thread of its own, as they come, until they end. That is told.
+///
+/// # Errors
+/// If there is no such file, or it is one of a time that is over.
+pub fn listen(path: &Path, heard: Arc<Heard>) -> Result<()> {
+    check(path).with_context(|| format!("--samples '{}' cannot be used", path.display()))?;
+    let path = path.to_owned();
+    let work = move || {
+        let read = read(&path, &heard);
+        heard.end();
+        let why = match read {
+            Ok(()) => "the samples have ended".to_owned(),
+            Err(error) => format!("the samples cannot be used: {error:#}"),
+        };
+        eprintln!("nodeward: {why}; from now on pages are not placed one by one");
+    };
+    thread::Builder::new().name("samples".to_owned()).spawn(work)?;
+    Ok(())
+}
+
+/// A pipe or a device tells of now; nobody knows of which time a regular file tells.
+fn check(path: &Path) -> Result<()> {
+    if path == Path::new("-") {
+        return Ok(());
+    }
+    let found = std::fs::metadata(path)?;
+    if found.is_file() {
+        bail!("it is a file, and of the past; give a pipe, or - for standard input");
+    }
+    if found.is_dir() {
+        bail!("it is a directory; give a pipe, or - for standard input");
+    }
+    Ok(())
+}
+
+fn read(path: &Path, heard: &Heard) -> Result<()> {
+    match open(path)? {
+        Source::Counts(_) => {
+            bail!("its lines name no process; give the output of perf script or of perf record")
+        }
+        Source::PerfText(samples) => enter(samples, heard),
+        Source::PerfData(samples) => enter(samples, heard),
+    }
+}
+
+fn enter(samples: impl Iterator<Item = Result<Sample, Error>>, heard: &Heard) -> Result<()> {
+    for sample in samples {
+        let sample = sample?;
+        let Some(pid) = sample.pid else {
+            bail!("a sample names a thread only; say perf script -F pid,tid,cpu,event,period,addr")
+        };
+        // Number 0 is what runs where nothing does: no process.
+        if let Ok(pid) = Pid::new(pid) {
+            heard.enter(pid, sample.access);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what cannot tell of now is refused at once, with what would do.
+    #[test]
+    fn samples_must_be_of_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("samples");
+        let refused = |path: &Path| {
+            let error = listen(path, Arc::default()).unwrap_err();
+            format!("{error:#}").replace(folder.path().to_str().unwrap(), "")
+        };
+        assert!(refused(&file).contains("'/samples' cannot be used: No such file"));
+        std::fs::write(&file, "").unwrap();
+        assert!(refused(&file).ends_with("give a pipe, or - for standard input"));
+        assert!(refused(folder.path()).contains("it is a directory"));
+    }
+
+    /// Goal: what names no process is refused, and what does is entered as it is.
+    #[test]
+    fn samples_name_their_process() {
+        let sample = |ids: &str| {
+            format!("stream {ids} [003] 12.345678: 20000 cpu/mem-loads/P: 7f0000001008\n")
+        };
+        let text = |text: String| {
+            let heard = Heard::default();
+            let samples = nodeward_samples::perf_text::read(text.as_bytes());
+            enter(samples, &heard).map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(text(sample("7/8") + &sample("0/0")), Ok(()));
+        assert!(text(sample("8")).unwrap_err().contains("names a thread only"));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("counts");
+        std::fs::write(&path, "7f0000001008 1 20\n").unwrap();
+        let counts = read(&path, &Heard::default()).unwrap_err();
+        assert!(format!("{counts:#}").contains("name no process"));
+    }
+}

@@ -1,0 +1,55 @@
+//! Programs wider than a node, whose pages are placed one by one where the machine counts who uses
+//! which.
+
+use nodeward_contest::{Asked, Balancer, Case, Outcome, run};
+
+/// 16 threads on two nodes of eight CPUs, each with its part of 2 GiB, which lies anywhere.
+const WIDE: Case = Case {
+    name: "wide",
+    about: "",
+    scenario: "balance-wide",
+    set: &[("workload.wide.memory", "2GiB"), ("time", "22s")],
+    asked: Asked::Placed,
+    with_patches: false,
+    lacks: None,
+};
+/// A counter for each of the pages.
+const COUNTED: Case = Case {
+    set: &[
+        ("workload.wide.memory", "2GiB"),
+        ("time", "22s"),
+        ("machine.counter-entries", "524288"),
+    ],
+    ..WIDE
+};
+/// The same threads use all of 2 GiB alike, which lies on one node.
+const ALIKE: Case = Case {
+    scenario: "balance-shared",
+    set: &[
+        ("workload.shared.memory", "2GiB"),
+        ("time", "22s"),
+        ("machine.counter-entries", "524288"),
+    ],
+    ..WIDE
+};
+
+fn under_nodeward(case: &Case) -> Outcome {
+    run(case, Balancer::Nodeward, None).expect("a scenario that runs")
+}
+
+/// Goal: each page goes to the thread that uses it, and the thread stays there: half of the 524,288
+/// pages move, a few more for threads that were away for a moment.
+#[test]
+fn counted_pages_go_to_their_threads() {
+    let outcome = under_nodeward(&COUNTED);
+    assert!(outcome.local_milli >= 950, "{outcome:?}");
+    assert!((262_144..=262_144 * 5 / 4).contains(&outcome.pages), "{}", outcome.pages);
+}
+
+/// Goal: where nothing is counted nothing is guessed, and what all nodes use alike is left where it
+/// is, whatever a short time seems to say.
+#[test]
+fn nothing_moves_without_evidence() {
+    assert_eq!(under_nodeward(&WIDE).pages, 0);
+    assert_eq!(under_nodeward(&ALIKE).pages, 0);
+}

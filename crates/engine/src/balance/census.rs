@@ -1,0 +1,201 @@
+//! Who uses which page of processes that are wider than a node, where the machine counts it: which
+//! pages go to which of their nodes.
+//!
+//! Counts of one time choose (`policy::hot::choose`), those of the next confirm (`confirmed`): of
+//! pages that all nodes use alike nothing moves. A page that was sent somewhere stays there for a
+//! minute at least, then two, and so on: whatever programs do, no page goes to and fro for ever.
+
+use std::collections::BTreeMap;
+
+use nodeward_machine::{Machine, Process, Result};
+use nodeward_model::{Access, NodeId, Nodemask, PageSet, Range};
+use nodeward_policy::home::{EntityId, MemoryMove, Reason};
+use nodeward_policy::hot::{Costs, Counts, Folio, HotMove, Rules, choose, confirmed};
+
+use super::roster::Wait;
+use crate::folios;
+
+/// Accesses are counted for so long at first, in nanoseconds...
+const PERIOD_NS: u64 = 2_000_000_000;
+/// ...and for twice as long whenever nothing came of it, up to this.
+const PERIOD_NS_MAX: u64 = 64_000_000_000;
+/// Pairs of a page and a node in the counts of a period, some 50 MB; what is used beyond that is
+/// not seen.
+const PAIRS_MAX: usize = 1 << 20;
+/// A page stays where it was sent for so long at first, in nanoseconds, and an hour at last.
+const STAYS_NS: [u64; 2] = [60_000_000_000, 3_600_000_000_000];
+
+/// The counts of all processes whose pages may be placed one by one.
+#[derive(Debug, Default)]
+pub struct Census {
+    processes: BTreeMap<EntityId, Count>,
+}
+
+/// The counts of a process.
+#[derive(Debug)]
+pub struct Count {
+    since_ns: u64,
+    period_ns: u64,
+    /// Those of the period before, and how long that was in nanoseconds.
+    before: Option<(Counts, u64)>,
+    now: Counts,
+    placed: PageSet,
+    stays: Wait,
+}
+
+/// What is known of a process whose pages are to be placed.
+pub struct Wide<'a> {
+    pub entity: EntityId,
+    pub process: &'a dyn Process,
+    /// Where its pages may go.
+    pub nodes: &'a Nodemask,
+    /// For how long moves may take to pay, in nanoseconds.
+    pub horizon_ns: u64,
+    pub costs: Costs,
+}
+
+/// Memory to bring to a node, and where it lies.
+pub type Placing = (MemoryMove, Vec<Range>);
+
+impl Census {
+    /// Goes on with these processes only.
+    pub fn keep(&mut self, is_wanted: impl Fn(EntityId) -> bool) {
+        self.processes.retain(|&entity, _| is_wanted(entity));
+    }
+
+    /// Adds what was counted of a process by CPUs of a node, if its counts have begun.
+    pub fn add(&mut self, entity: EntityId, access: Access, from: NodeId) {
+        if let Some(count) = self.processes.get_mut(&entity) {
+            count.now.add(access.address, from, access.count);
+        }
+    }
+
+    /// The counts of a process, which begin now if there are none.
+    pub fn of(&mut self, entity: EntityId, at_ns: u64, page_bytes: u64) -> &mut Count {
+        self.processes.entry(entity).or_insert_with(|| Count::new(at_ns, page_bytes))
+    }
+
+    /// How many pages of a process were seen to be used in this period; `None` if nothing counts.
+    pub fn pages(&self, entity: EntityId) -> Option<u64> {
+        self.processes.get(&entity).map(|count| count.now.pages().count() as u64)
+    }
+}
+
+impl Count {
+    fn new(at_ns: u64, page_bytes: u64) -> Self {
+        Self {
+            since_ns: at_ns,
+            period_ns: PERIOD_NS,
+            before: None,
+            now: no_counts(page_bytes),
+            placed: PageSet::new(page_bytes),
+            stays: Wait::default(),
+        }
+    }
+
+    /// Begins anew: all its pages may be elsewhere soon.
+    pub fn restart(&mut self, at_ns: u64, page_bytes: u64) {
+        self.since_ns = at_ns;
+        self.before = None;
+        self.now = no_counts(page_bytes);
+    }
+
+    /// Whether a period is over.
+    pub fn is_due(&self, at_ns: u64) -> bool {
+        at_ns.saturating_sub(self.since_ns) >= self.period_ns
+    }
+
+    /// Ends a period. What is to go where now: nothing after the first, or if two disagree.
+    ///
+    /// # Errors
+    /// If the process is gone or cannot be looked into.
+    pub fn place(
+        &mut self,
+        machine: &dyn Machine,
+        wide: &Wide<'_>,
+        at_ns: u64,
+    ) -> Result<Vec<Placing>> {
+        let page_bytes = machine.page_bytes();
+        let ns = at_ns.saturating_sub(self.since_ns);
+        let before = self.before.take();
+        let now = std::mem::replace(&mut self.now, no_counts(page_bytes));
+        let moves = match &before {
+            Some((before, before_ns)) => {
+                let plan = choose(before, places(machine, wide, before)?, &wide.rules(*before_ns));
+                let moves = confirmed(plan.moves, &now, &wide.rules(ns));
+                self.hold_back(moves, at_ns, page_bytes)
+            }
+            None => Vec::new(),
+        };
+        self.period_ns = match before.is_some() && moves.is_empty() {
+            true => (2 * self.period_ns).min(PERIOD_NS_MAX),
+            false => PERIOD_NS,
+        };
+        self.since_ns = at_ns;
+        self.before = Some((now, ns));
+        Ok(wide.placings(moves, page_bytes))
+    }
+
+    /// Leaves where they are what was sent there before, until it has stayed for long enough.
+    fn hold_back(&mut self, moves: Vec<HotMove>, at_ns: u64, page_bytes: u64) -> Vec<HotMove> {
+        if at_ns >= self.stays.until_ns {
+            let length_ns = (2 * self.stays.length_ns).clamp(STAYS_NS[0], STAYS_NS[1]);
+            self.stays = Wait { until_ns: at_ns.saturating_add(length_ns), length_ns };
+            self.placed = PageSet::new(page_bytes);
+        }
+        let is_new = |each: &HotMove| self.placed.count_in(each.range(page_bytes)) == 0;
+        let moves: Vec<_> = moves.into_iter().filter(is_new).collect();
+        moves.iter().for_each(|each| self.placed.insert_range(each.range(page_bytes)));
+        moves
+    }
+}
+
+fn no_counts(page_bytes: u64) -> Counts {
+    Counts::with_room(page_bytes, PAIRS_MAX)
+}
+
+/// Where the pages are that were counted.
+fn places(
+    machine: &dyn Machine,
+    wide: &Wide<'_>,
+    counts: &Counts,
+) -> Result<impl Fn(u64) -> Option<Folio>> {
+    let mut seen = PageSet::new(machine.page_bytes());
+    counts.pages().for_each(|address| _ = seen.insert(address));
+    let places = folios(machine, wide.process, seen)?;
+    Ok(move |address| places.get(&address).copied())
+}
+
+impl Wide<'_> {
+    fn rules(&self, period_ns: u64) -> Rules {
+        Rules {
+            costs: self.costs.clone(),
+            destinations: self.nodes.clone(),
+            misses_per_count: (self.horizon_ns / period_ns.max(1)).max(1),
+            pages_max: u64::MAX,
+        }
+    }
+
+    /// The moves by destination.
+    fn placings(&self, moves: Vec<HotMove>, page_bytes: u64) -> Vec<Placing> {
+        let mut by_node: BTreeMap<NodeId, Vec<HotMove>> = BTreeMap::new();
+        moves.into_iter().for_each(|each| by_node.entry(each.to).or_default().push(each));
+        let placing = |(to, moves): (NodeId, Vec<HotMove>)| {
+            let sum = |of: fn(&HotMove) -> u64| moves.iter().map(of).sum();
+            let order = MemoryMove {
+                entity: self.entity,
+                from: moves.iter().map(|each| each.from).collect(),
+                to,
+                pages_max: sum(|each| u64::from(each.pages)),
+                active_only: true,
+                gain_ns: sum(|each| each.saved_ns),
+                cost_ns: sum(|each| each.cost_ns),
+                reason: Reason::ByPage,
+            };
+            let mut ranges: Vec<_> = moves.iter().map(|each| each.range(page_bytes)).collect();
+            ranges.sort_unstable();
+            (order, ranges)
+        };
+        by_node.into_iter().map(placing).collect()
+    }
+}

@@ -1,0 +1,71 @@
+//! Accesses to pages that somebody samples for us, kept until they are taken.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nodeward_model::{Access, Pid};
+
+/// Accesses that are kept at most, 8 MB; what comes on top before they are taken is left out. With
+/// a look once a second that is enough for 1,000 samples a second of each of 256 CPUs.
+const ACCESSES_MAX: usize = 1 << 18;
+
+/// What was heard since the last look; nothing any more once the source has ended.
+#[derive(Debug)]
+pub struct Heard {
+    accesses: Mutex<Option<Vec<(Pid, Access)>>>,
+}
+
+impl Default for Heard {
+    fn default() -> Self {
+        Self { accesses: Mutex::new(Some(Vec::new())) }
+    }
+}
+
+impl Heard {
+    /// Keeps an access to memory of a process until it is taken, if there is room.
+    pub fn enter(&self, pid: Pid, access: Access) {
+        if let Some(accesses) = self.lock().as_mut().filter(|all| all.len() < ACCESSES_MAX) {
+            accesses.push((pid, access));
+        }
+    }
+
+    /// No more accesses will come.
+    pub fn end(&self) {
+        *self.lock() = None;
+    }
+
+    /// What came since the last call; `None` after the end.
+    pub(crate) fn take(&self) -> Option<Vec<(Pid, Access)>> {
+        self.lock().as_mut().map(std::mem::take)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<(Pid, Access)>>> {
+        self.accesses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::{Accessor, CpuId};
+
+    use super::*;
+
+    fn access(address: u64) -> Access {
+        Access { address, by: Accessor::Cpu(CpuId(1)), count: 1 }
+    }
+
+    /// Goal: each access is taken once, however many come no more than a bound are kept, and after
+    /// the end nothing counts.
+    #[test]
+    fn what_was_heard_is_taken_once() {
+        let (heard, pid) = (Heard::default(), Pid::new(7).unwrap());
+        heard.enter(pid, access(0x1000));
+        assert_eq!(heard.take(), Some(vec![(pid, access(0x1000))]));
+        assert_eq!(heard.take(), Some(vec![]));
+        (0..ACCESSES_MAX as u64 + 5).for_each(|address| heard.enter(pid, access(address)));
+        assert_eq!(heard.take().map(|all| all.len()), Some(ACCESSES_MAX));
+        heard.enter(pid, access(0x1000));
+        heard.end();
+        heard.enter(pid, access(0x2000));
+        assert_eq!(heard.take(), None);
+    }
+}
