@@ -13,6 +13,35 @@ use anyhow::{Result, ensure};
 use crate::workspace::{self, Workspace};
 use crate::{guest, process};
 
+/// How this machine's programs are built. The guest's are always meant to measure: its CPUs are slow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Profile {
+    /// As users build them.
+    Release,
+    /// As the tests build them, of whose work most can be used again. What they measure means nothing.
+    Dev,
+}
+
+impl Profile {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Dev => "debug",
+        }
+    }
+
+    fn build(self) -> Result<()> {
+        let commands: &[&[&str]] = match self {
+            Self::Release => &[&["--release", "-p", "nodeward-cli", "-p", "nodeward-lab"]],
+            Self::Dev => &[
+                &["--workspace", "--exclude", "nodeward-lab", "--bin", "nodeward"],
+                &["-p", "nodeward-lab", "--bin", "nodeward-lab"],
+            ],
+        };
+        commands.iter().try_for_each(|words| process::run(process::cargo().arg("build").args(*words)))
+    }
+}
+
 /// What the script is to be told.
 #[derive(clap::Args)]
 pub struct Args {
@@ -24,24 +53,22 @@ pub struct Args {
 pub fn run(script: &str, args: &Args) -> Result<ExitCode> {
     let path = workspace::root().join(script);
     ensure!(path.is_file(), "this checkout has no {script}; `git status` tells if it was removed");
-    build()?;
+    build(Profile::Release)?;
     let mut command = Command::new(path);
-    tell(&mut command)?;
+    tell(&mut command, Profile::Release)?;
     process::hand_over(command.args(&args.words))
 }
 
 /// Builds the programs of both worlds: this machine and the lab's guest.
-pub fn build() -> Result<()> {
-    let mut cargo = process::cargo();
-    cargo.args(["build", "--release", "-p", "nodeward-cli", "-p", "nodeward-lab"]);
-    process::run(&mut cargo)?;
+pub fn build(profile: Profile) -> Result<()> {
+    profile.build()?;
     guest::build().map(drop)
 }
 
 /// Adds the variables that lead to the programs, and starts in the root of the repository.
-pub fn tell(command: &mut Command) -> Result<()> {
+pub fn tell(command: &mut Command, profile: Profile) -> Result<()> {
     let workspace = Workspace::load()?;
-    let host = workspace.target_directory.join("release");
+    let host = workspace.target_directory.join(profile.folder());
     command.current_dir(workspace::root());
     command.env("NODEWARD", host.join("nodeward"));
     command.env("NODEWARD_LAB", host.join("nodeward-lab"));

@@ -17,7 +17,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::ci::Outcome;
-use crate::{script, workspace};
+use crate::script::{self, Profile};
+use crate::workspace;
 use measure::{Effort, Finding, measure};
 use report::Judged;
 use table::Promise;
@@ -85,14 +86,18 @@ fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<Judged>> {
     if promises.is_empty() {
         return Ok(Vec::new());
     }
+    let profile = match effort {
+        Effort::Full => Profile::Release,
+        Effort::Smoke => Profile::Dev,
+    };
     let judge = |promise: &Promise| {
         let mut shell = Command::new("timeout");
-        script::tell(&mut shell)?;
+        script::tell(&mut shell, profile)?;
         let began = Instant::now();
         let finding = measure(shell, promise, effort)?;
         eprintln!("{:26} {:6.1} s", promise.id, began.elapsed().as_secs_f64());
         Ok(Judged { promise: promise.clone(), finding })
     };
-    script::build()?;
+    script::build(profile)?;
     promises.iter().map(judge).collect()
 }

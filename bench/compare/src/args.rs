@@ -52,9 +52,9 @@ pub struct Args {
     #[arg(long)]
     pub json: bool,
 
-    /// Write balance-lab.md to this directory
-    #[arg(long, value_name = "DIRECTORY")]
-    pub docs: Option<PathBuf>,
+    /// Write a page of the documentation to this file
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
 }
 
 impl Args {
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn choices() {
         let all = settings("c").unwrap();
-        assert_eq!((all.workloads.len(), all.contenders.len(), all.repeats), (10, 6, 5));
+        assert_eq!((all.workloads.len(), all.contenders.len(), all.repeats), (10, 7, 5));
         let some = settings("c --workloads split,crossed --balancers numad,hand").unwrap();
         let names: Vec<&str> = some.workloads.iter().map(|workload| workload.name).collect();
         assert_eq!(names, ["split", "crossed"]);

@@ -31,7 +31,7 @@ pub fn contenders() -> Vec<Contender> {
     kernel.balancer.kernel = true;
     let mut hand = contender("hand", "threads pinned and memory bound when the tasks start");
     hand.balancer.by_hand = true;
-    vec![nothing, kernel, numad(), hand, nodeward(), hot()]
+    vec![nothing, kernel, numad(), hand, nodeward(), pinning(), hot()]
 }
 
 /// In the first five minutes after boot numad moves nothing, because it takes a process that it has
@@ -60,6 +60,15 @@ fn nodeward() -> Contender {
     nodeward.balancer.process = "nodeward".to_owned();
     nodeward.balancer.tells = words("nodeward ledger --json");
     nodeward
+}
+
+/// Keeps threads at home whatever the scheduler wants, as numad does.
+fn pinning() -> Contender {
+    let mut pinning = nodeward();
+    pinning.about = "`nodeward balance --pin --looking 60ms`";
+    pinning.balancer.name = "nodeward-pin".to_owned();
+    pinning.balancer.start.extend(words("--pin"));
+    pinning
 }
 
 /// Counts for some seconds, then moves once. Where no frames are counted there is nothing to move.

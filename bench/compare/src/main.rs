@@ -37,8 +37,8 @@ fn run(args: &Args) -> Result<bool> {
     lab.prepare(&settings.kernel)?;
     let done = all_runs(&lab, &programs, &settings);
     let table = Table::of(&settings, &done);
-    if let Some(dir) = &args.docs {
-        write_page(dir, &settings, &table)?;
+    if let Some(path) = &args.page {
+        write_page(path, &settings, &table)?;
     }
     if args.json {
         let outcomes = done.iter().filter_map(|(_, result)| result.as_ref().ok().cloned());
@@ -96,10 +96,9 @@ fn tell(key: &Key, run: &Result<Outcome, String>) {
     eprintln!("{workload} {balancer} {}: {told}", repeat + 1);
 }
 
-fn write_page(dir: &Path, settings: &Settings, table: &Table) -> Result<()> {
-    let path = dir.join("balance-lab.md");
+fn write_page(path: &Path, settings: &Settings, table: &Table) -> Result<()> {
     let words = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let command = format!("cargo xtask lab compare {words}");
     let page = page(settings, table, command.trim_end());
-    std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))
 }

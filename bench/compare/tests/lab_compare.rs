@@ -61,7 +61,9 @@ fn counts_are_what_was_done() {
         assert!((least..most).contains(&misses), "{name}: {misses}, not {least} to {most}");
         // Two processes of two threads.
         assert_eq!(run.end.look.passes, 2 * 2 * PASSES, "{name}");
-        assert!(run.end.look.burden.user_us > 0, "{name}");
+        // The kernel splits the time of so short a run by ticks, maybe all of it to one side.
+        let burden = &run.end.look.burden;
+        assert!(burden.user_us + burden.system_us > 0, "{name}: {burden:?}");
     }
     assert_eq!(nothing.end.look.burden.numa_migrated, 0);
     assert_eq!(nothing.end.look.burden.hint_faults, 0);
