@@ -14,6 +14,9 @@ use super::threads::gather;
 use super::view::View;
 use super::{Homes, even};
 
+/// Of the memory on a node this part elsewhere does not count.
+const FEW: u64 = 16;
+
 /// What is known and decided in a round. All lists have an entry for each entity.
 pub(super) struct Round<'a> {
     prices: Prices<'a>,
@@ -80,9 +83,23 @@ impl<'a> Round<'a> {
             }
         }
         for (index, seat, why) in spread {
-            self.take(index, seat, why, books);
+            match self.gathers(index, &seat, books) {
+                true => homeless.push(index),
+                false => self.take(index, seat, why, books),
+            }
         }
         homeless
+    }
+
+    /// Whether an entity on several nodes fits the one of them where nearly all its memory is. Only
+    /// threads would move, so it need not wait; that it leaves again must wait the longer.
+    fn gathers(&self, index: usize, seat: &Seat, books: &Books) -> bool {
+        let (ground, view) = (self.prices.ground, &self.views[index]);
+        seat.threads().iter().any(|&place| {
+            let there = ground.store(place).map_or(0, |store| view.pages[store]);
+            let is_there = view.pages_all() > 0 && view.pages_all() - there <= there / FEW;
+            is_there && !view.is_parallel && view.load_ppm <= books.idle(place)
+        })
     }
 
     fn take(&mut self, index: usize, seat: Seat, why: Reason, books: &mut Books) {

@@ -264,6 +264,30 @@ fn one_busy_thread_is_not_spread() {
     assert!(matches!(plan.homes[&ids[2]], Home::Node(_)), "{:?}", plan.homes);
 }
 
+/// Goal: what was spread and has one busy thread left goes to the node where its memory is, at once,
+/// for only the thread moves; and what is one thread and two in turns, 2 s each, does so ever more
+/// rarely: out at most log2(3600 / 10 + 1) = 8.5 times in an hour, and back as often.
+#[test]
+fn what_shrinks_gathers_at_its_memory_without_a_wait() {
+    let mut world = World::new(&[(1, 1 << 20), (1, 1 << 20)]);
+    let id = world.start(CPU, &[0, 1], &[0, 50_000]);
+    assert_eq!(world.round(&Rules::default()).homes[&id], Home::Spread(mask("0-1")));
+    world.processes[0].tasks[1].wants = 0;
+    let plan = world.round(&Rules::default());
+    assert_eq!(plan.homes[&id], on(1));
+    assert_eq!(decision(&plan, id).reason, Reason::MemoryThere);
+    assert_eq!((world.threads_on(1), world.moved), (2, 0));
+    let (mut home, mut changes) = (on(1), 0);
+    for second in 0..3600 {
+        world.processes[0].tasks[1].wants = [0, CPU][second / 2 % 2];
+        let plan = world.round(&Rules::default());
+        changes += u32::from(plan.homes[&id] != home);
+        home = plan.homes[&id].clone();
+    }
+    assert!((1..=16).contains(&changes), "{changes}");
+    assert_eq!(world.moved, 0);
+}
+
 /// Goal: a home that goes offline is replaced at once, and a clock that goes back harms nobody.
 #[test]
 fn a_node_that_goes_offline_loses_its_homes() {
