@@ -38,7 +38,9 @@ impl Profile {
                 &["-p", "nodeward-lab", "--bin", "nodeward-lab"],
             ],
         };
-        commands.iter().try_for_each(|words| process::run(process::cargo().arg("build").args(*words)))
+        commands
+            .iter()
+            .try_for_each(|words| process::run(process::cargo().arg("build").args(*words)))
     }
 }
 
