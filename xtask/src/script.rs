@@ -13,12 +13,12 @@ use anyhow::{Result, ensure};
 use crate::workspace::{self, Workspace};
 use crate::{guest, process};
 
-/// How this machine's programs are built. The guest's are always meant to measure: its CPUs are slow.
+/// How this machine's programs are built. The guest's are always release builds: its CPUs are slow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Profile {
     /// As users build them.
     Release,
-    /// As the tests build them, of whose work most can be used again. What they measure means nothing.
+    /// As the tests build them, which is mostly done then. What they measure means nothing.
     Dev,
 }
 

@@ -43,8 +43,8 @@ pub struct Args {
     llc: u64,
 
     /// How long a miss takes at home on the machine that is meant; one from afar takes longer by
-    /// the distance, and the CPU waits for the difference. The emulator takes some 50 ns for a line,
-    /// so that by default one from afar takes two to three times as long
+    /// the distance, and the CPU waits for the difference. The emulator takes some 50 ns for a
+    /// line, so that by default one from afar takes two to three times as long
     #[arg(long, default_value = "80ns", value_parser = parse_duration_ns)]
     price: u64,
 

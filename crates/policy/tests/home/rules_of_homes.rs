@@ -264,9 +264,9 @@ fn one_busy_thread_is_not_spread() {
     assert!(matches!(plan.homes[&ids[2]], Home::Node(_)), "{:?}", plan.homes);
 }
 
-/// Goal: what was spread and has one busy thread left goes to the node where its memory is, at once,
-/// for only the thread moves; and what is one thread and two in turns, 2 s each, does so ever more
-/// rarely: out at most log2(3600 / 10 + 1) = 8.5 times in an hour, and back as often.
+/// Goal: what was spread and has one busy thread left goes to the node where its memory is, at
+/// once, for only the thread moves; and what is one thread and two in turns, 2 s each, does so ever
+/// more rarely: out at most log2(3600 / 10 + 1) = 8.5 times in an hour, and back as often.
 #[test]
 fn what_shrinks_gathers_at_its_memory_without_a_wait() {
     let mut world = World::new(&[(1, 1 << 20), (1, 1 << 20)]);
