@@ -17,6 +17,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -180,27 +181,28 @@ impl<'scope> Workers<'scope> {
         written: &'env mut [Written<'env>],
         stop: &'env AtomicBool,
     ) -> Self {
+        let (begun, all_begun) = mpsc::channel();
         let hot = memory::hot_pages(args, written.len());
         let (written, after) = written.split_at_mut(hot.end);
         let (before, written) = written.split_at_mut(hot.start);
         let left_alone = |share: &'env mut [Written<'env>]| {
-            (!share.is_empty()).then(|| scope.spawn(move || check_at_the_end(share, stop)))
+            (!share.is_empty()).then(|| spawn(scope, &begun, move || check_at_the_end(share, stop)))
         };
         let share = written.len().div_ceil(args.threads.max(1)).max(1);
         let idle = args.threads == 0;
         let pause = args.pause.map(Duration::from_nanos);
         let writer = |(seed, share): (u64, &'env mut [Written<'env>])| {
-            scope.spawn(move || match idle {
+            spawn(scope, &begun, move || match idle {
                 true => check_at_the_end(share, stop),
                 false => writer::keep_writing(share, seed, pause, stop),
             })
         };
         let (step, most) = (args.race_size as usize, args.size as usize);
-        let race = |&race| scope.spawn(move || race::run(race, step, most, stop));
+        let race = |&race| spawn(scope, &begun, move || race::run(race, step, most, stop));
         let rest = Duration::from_nanos(args.probe_interval);
         let rhythm = Rhythm { rest, burst: args.probe_burst };
-        let probe = || scope.spawn(move || probe::keep_touching(pages, rhythm, stop));
-        Self {
+        let probe = || spawn(scope, &begun, move || probe::keep_touching(pages, rhythm, stop));
+        let workers = Self {
             writers: (1..)
                 .zip(written.chunks_mut(share))
                 .map(writer)
@@ -208,7 +210,11 @@ impl<'scope> Workers<'scope> {
                 .collect(),
             races: args.race.iter().map(race).collect(),
             probe: args.probe.then(probe),
-        }
+        };
+        drop(begun);
+        // Nothing is ever sent: it ends when the last has let go.
+        all_begun.recv().unwrap_or_default();
+        workers
     }
 
     fn join(self) -> Result<Done> {
@@ -223,6 +229,20 @@ impl<'scope> Workers<'scope> {
         let probe = self.probe.map(joined).transpose()?.transpose()?;
         Ok(Done { done: true, pid: std::process::id(), tally, races, probe })
     }
+}
+
+/// Starts a thread that lets go of `begun` when it does what it is for. Before, it maps a stack for
+/// signals, and if that comes to lie beside our memory the kernel takes all of it for written.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    begun: &Sender<()>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    let begun = begun.clone();
+    scope.spawn(move || {
+        drop(begun);
+        work()
+    })
 }
 
 fn joined<T>(thread: ScopedJoinHandle<T>) -> Result<T> {
