@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod say;
+
 mod args;
 mod examples;
 mod exit;
@@ -83,6 +86,6 @@ fn settings(cli: &Cli, typed: MoveLayer) -> Result<MoveSettings, SettingsError> 
 }
 
 fn report(error: &anyhow::Error) -> Exit {
-    eprintln!("nodeward: {error:#}");
+    say!("nodeward: {error:#}");
     Exit::of(error)
 }

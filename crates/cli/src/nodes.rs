@@ -11,7 +11,7 @@ pub fn pairs(from: &str, to: &str, topology: &Topology, names: &Context) -> Resu
     let to = destinations(to, topology, names)?;
     let pairs = NodePairs::in_order(&from, &to);
     if from.len() != to.len() {
-        eprintln!("nodeward: FROM and TO differ in length; moving {}", described(&pairs));
+        say!("nodeward: FROM and TO differ in length; moving {}", described(&pairs));
     }
     Ok(pairs)
 }

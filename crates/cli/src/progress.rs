@@ -143,7 +143,7 @@ impl Display {
                 let done = now.saturating_mul(10) / total.max(1);
                 if done > *tenths {
                     *tenths = done;
-                    eprintln!("{}", line(done, &live.words(began.elapsed())));
+                    say!("{}", line(done, &live.words(began.elapsed())));
                 }
             }
         }

@@ -93,7 +93,7 @@ impl Task {
             // The move itself will say so.
             Err(error) if Exit::of(&error) == Exit::Gone => None,
             Err(error) => {
-                eprintln!("nodeward: this move cannot be undone later: {error:#}");
+                say!("nodeward: this move cannot be undone later: {error:#}");
                 None
             }
         }

@@ -72,10 +72,11 @@ fn tells_systemd() -> Ran {
     balance.signal(Signal::HUP);
     hear_until("RELOADING=1\n");
     hear_until("READY=1\n");
-    wait_until("the mistake is told", || balance.stderr().contains("stay as they were"));
-    let told = balance.stderr();
-    let words = ["the settings were read again", "settings.toml", "3", "horizont"];
-    assert!(words.iter().all(|words| told.contains(words)), "{told}");
+    let words = ["the settings were read again", "stay as they were", "settings.toml", "horizont"];
+    wait_until("the mistake is told, where and what it is", || {
+        let told = balance.stderr();
+        words.iter().all(|words| told.contains(words)) && told.contains("line 3")
+    });
     balance.round();
     balance.signal(Signal::TERM);
     hear_until("STOPPING=1\n");

@@ -97,7 +97,7 @@ fn select(
 fn warn(unusable: Unusable) {
     let Unusable { without_address, without_cpu, without_thread } = unusable;
     if without_address + without_cpu + without_thread > 0 {
-        eprintln!(
+        say!(
             "nodeward: samples left out: {without_address} without the address of data, \
              {without_cpu} without a CPU, {without_thread} without a thread"
         );

@@ -94,7 +94,7 @@ impl Asked<'_> {
             settings.act && settings.rivals == balance::OnRivals::Ignore
         });
         for line in output::balance::news::lines(&report.news, acts) {
-            eprintln!("nodeward: {line}");
+            say!("nodeward: {line}");
         }
     }
 }
@@ -117,7 +117,7 @@ impl Kept {
             }
             Err(error) => {
                 let told = anyhow::Error::new(error);
-                eprintln!("nodeward: a second balancer would not be noticed: {told:#}");
+                say!("nodeward: a second balancer would not be noticed: {told:#}");
                 None
             }
         };
@@ -126,7 +126,7 @@ impl Kept {
         }
         let file = balance::state_file(dir.join("balance.state"));
         let memory = file.read().unwrap_or_else(|error| {
-            eprintln!("nodeward: the balancer begins anew: {:#}", anyhow::Error::new(error));
+            say!("nodeward: the balancer begins anew: {:#}", anyhow::Error::new(error));
             None
         });
         let keep = Keep {
@@ -148,12 +148,13 @@ impl Kept {
 fn keep_notes(machine: &Linux, path: &Path) {
     match machine.keep_notes(path) {
         Ok(None) => {}
-        Ok(Some(undone)) => eprintln!(
+        Ok(Some(undone)) => say!(
             "nodeward: thread {} of process {} was left with too few CPUs when a balancer was \
              killed; it has them back",
-            undone.tid, undone.pid
+            undone.tid,
+            undone.pid
         ),
-        Err(error) => eprintln!(
+        Err(error) => say!(
             "nodeward: if this balancer is killed, a thread may be left with too few CPUs: {:#}",
             anyhow::Error::new(error)
         ),

@@ -46,7 +46,7 @@ pub fn run(program: &str, arguments: &[String]) -> ExitCode {
     match Words::read(program, arguments).and_then(|words| carry_out(&words)) {
         Ok(account) => {
             if let Some(warning) = warning(&account) {
-                eprintln!("nodeward: {warning}");
+                say!("nodeward: {warning}");
             }
             ExitCode::SUCCESS
         }
@@ -124,16 +124,16 @@ impl Refusal {
     fn print(&self) {
         match self {
             Self::Usage(complaint) => {
-                complaint.iter().for_each(|complaint| eprintln!("{complaint}"));
-                eprintln!("{USAGE}");
+                complaint.iter().for_each(|complaint| say!("{complaint}"));
+                say!("{USAGE}");
             }
             Self::Node(text, why) => {
-                eprintln!("nodeward: {why}");
+                say!("nodeward: {why}");
                 println!("<{text}> is invalid");
             }
             Self::Call(message, why) => {
-                eprintln!("migrate_pages: {message}");
-                why.iter().for_each(|why| eprintln!("nodeward: {why}"));
+                say!("migrate_pages: {message}");
+                why.iter().for_each(|why| say!("nodeward: {why}"));
             }
         }
     }

@@ -20,12 +20,12 @@ use crate::exit::Exit;
 pub fn run(args: &RunArgs) -> Result<Exit> {
     // What the program would end with must not be mistaken for what we end with.
     if let Err(error) = settle(args) {
-        eprintln!("nodeward: {error:#}");
+        say!("nodeward: {error:#}");
         return Ok(Exit::NotStarted);
     }
     let (program, words) = args.command.split_first().context("COMMAND is missing")?;
     let error = Command::new(program).args(words).exec();
-    eprintln!("nodeward: cannot start {}: {error}", program.display());
+    say!("nodeward: cannot start {}: {error}", program.display());
     Ok(match error.kind() {
         ErrorKind::NotFound => Exit::NoSuchProgram,
         _ => Exit::NoProgram,

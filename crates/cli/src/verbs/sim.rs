@@ -78,10 +78,12 @@ fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
     })?;
     if let Some(again) = again.filter(|_| same == Some(false)) {
         let hashes = [&run.report.trace_hash, &again.report.trace_hash];
-        eprintln!(
+        say!(
             "nodeward: two runs of seed {} differ (traces {} and {}); this is a bug of the \
              simulator: report it with the scenario",
-            args.seed, hashes[0], hashes[1],
+            args.seed,
+            hashes[0],
+            hashes[1],
         );
         return Ok(Exit::Differs);
     }
@@ -111,7 +113,7 @@ fn end_trace(trace: &Trace, path: &Path, at_ns: u64) -> Result<()> {
     let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
     let end = trace.end(at_ns).with_context(|| format!("cannot write {}", path.display()))?;
     if let Some(cut_at) = end.cut_at_ns {
-        eprintln!(
+        say!(
             "nodeward: the trace ends at {}, with {}; --trace-max allows more",
             show_ns(cut_at),
             show_bytes(end.bytes),

@@ -39,13 +39,13 @@ pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
 fn warn(operation: &Operation) {
     let id = operation.id;
     if let Some(damage) = &operation.damage {
-        eprintln!(
+        say!(
             "nodeward: the ledger of operation {id} is damaged ({damage}); what it tells \
                    before that is taken back"
         );
     }
     if !operation.is_complete {
-        eprintln!("nodeward: operation {id} moved more than its ledger holds; the rest stays");
+        say!("nodeward: operation {id} moved more than its ledger holds; the rest stays");
     }
 }
 
@@ -60,9 +60,7 @@ fn task(operation: &Operation, machine: &Linux) -> Result<Task> {
             }
             Err(error) if error.is_gone() => {
                 let (pid, name) = (identity.pid, &identity.name);
-                eprintln!(
-                    "nodeward: process {pid} ({name}) is gone; nothing of it is left to undo"
-                );
+                say!("nodeward: process {pid} ({name}) is gone; nothing of it is left to undo");
                 last_gone = Some(error);
             }
             Err(error) => return Err(error.into()),

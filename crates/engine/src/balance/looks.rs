@@ -16,7 +16,7 @@ use crate::residency::{self, Options};
 const LOOK_NS: [u64; 2] = [100_000_000, 1_600_000_000];
 /// Between two looks of which nothing came, at first and at most, in nanoseconds.
 const WAIT_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
-/// What the program told the kernel is read again after this time at the earliest.
+/// For so long what the program told the kernel is taken to hold for the memory that it had.
 const BOUND_NS: u64 = 60_000_000_000;
 /// Growth by less than this is none, in bytes.
 const GROWN_BYTES: u64 = 1 << 20;
@@ -37,7 +37,8 @@ pub enum Cause {
     Placed,
     /// Some of its memory was just moved.
     Moved,
-    /// It said where all its memory goes, and may have taken that back: nothing else shows it.
+    /// It said where memory goes, and may have taken that back, or was just doing so when it was
+    /// read: nothing else shows it.
     Bound,
 }
 
@@ -65,7 +66,7 @@ pub fn cause(
     match (may_look, has_changed, has_moved) {
         (true, true, _) => Some(Cause::Changed),
         (true, false, true) => Some(Cause::Placed),
-        (true, false, false) if sight.bound.whole => Some(Cause::Bound),
+        (true, false, false) if sight.bound != Bound::default() => Some(Cause::Bound),
         _ => None,
     }
 }
@@ -82,7 +83,7 @@ pub fn look(
     cause: Cause,
 ) -> Result<()> {
     let now_ns = machine.now_ns();
-    match see(machine, key, member, settings) {
+    match see(machine, (key, member), settings, cause) {
         Ok(None) => {
             member.look_ns = look_ns(member) * 2;
             member.look_wait.again(now_ns, false, WAIT_NS[0], WAIT_NS[1]);
@@ -120,9 +121,9 @@ fn look_ns(member: &Member) -> u64 {
 /// What is there now; `None` if there was too little time to see it.
 fn see(
     machine: &dyn Machine,
-    key: Key,
-    member: &Member,
+    (key, member): (Key, &Member),
     settings: &BalanceSettings,
+    cause: Cause,
 ) -> Result<Option<Sight>> {
     let process = machine.hold(key.0)?;
     let identity = process.identity()?;
@@ -132,7 +133,9 @@ fn see(
     let earlier = member.sight.as_ref().filter(|sight| sight.program == identity.program);
     let now_ns = machine.now_ns();
     let is_fresh = |sight: &&Sight| now_ns.abs_diff(sight.bound_at_ns) < BOUND_NS;
-    let known = earlier.filter(is_fresh).filter(|sight| !sight.bound.whole);
+    // New memory may have a policy of its own.
+    let may_differ = matches!(cause, Cause::Changed | Cause::Bound);
+    let known = earlier.filter(is_fresh).filter(|sight| !may_differ && !sight.bound.whole);
     let (bound, bound_at_ns) = match known {
         Some(sight) => (sight.bound.clone(), sight.bound_at_ns),
         None => (bound_of(&*process)?, now_ns),

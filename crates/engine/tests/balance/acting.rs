@@ -199,6 +199,20 @@ fn a_policy_that_was_taken_back_binds_no_more() {
     assert_eq!(residency(&paper), [PAGES, 0]);
 }
 
+/// Goal: a policy that was read while the program took it back shows for a part of its mappings;
+/// that is no longer believed than one of the whole, and its memory comes home.
+#[test]
+fn a_policy_that_was_read_half_way_binds_no_more() {
+    let bound = Bound { whole: false, ranges: vec![Range::new(0, u64::MAX)] };
+    let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let first = rounds(&paper, &mut balancer, 5);
+    assert_eq!(row(&first[4], 7).memory_reason, Some(Reason::AllHome), "nothing that may move");
+    paper.change(pid(7), |sheet| sheet.bound = Bound::default());
+    rounds(&paper, &mut balancer, 60);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+}
+
 /// Goal: as long as another balancer is there, nothing is done, and that is said of each process;
 /// when it leaves, work begins. Both are news once.
 #[test]

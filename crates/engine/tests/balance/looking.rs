@@ -4,7 +4,7 @@ use nodeward_engine::Live;
 use nodeward_engine::balance::BalanceSettings;
 use nodeward_machine::Machine;
 use nodeward_machine::paper::Sheet;
-use nodeward_model::{CpuId, Mapping, MappingKind, NodeId, Page, Range};
+use nodeward_model::{Bound, CpuId, Mapping, MappingKind, NodeId, Page, Range};
 
 use crate::stage::*;
 
@@ -87,20 +87,39 @@ fn growth_is_mopped_up() {
     let paper = with(sheet([PAGES, 0], 0, "0-3"));
     let mut balancer = balancer(&paper, BalanceSettings::default());
     rounds(&paper, &mut balancer, 10);
-    let first = 1 << 20; // a page number far behind the others
-    paper.change(pid(7), |sheet| {
-        sheet.pages.extend((first..first + PAGES).map(|number| (number, Page::on(NodeId(1)))));
-        sheet.mappings.push(Mapping {
-            range: Range::new(first * 4096, (first + PAGES) * 4096),
-            kind: MappingKind::Anonymous,
-            shared: false,
-            huge_page_bytes: None,
-            path: String::new(),
-        });
-    });
+    paper.change(pid(7), |sheet| _ = grow(sheet));
     let reports = rounds(&paper, &mut balancer, 70);
     assert_eq!(residency(&paper), [2 * PAGES, 0]);
     assert_eq!(moved(&reports), PAGES);
+}
+
+/// Goal: what a program binds as it gets it stays where it is, however lately policies were read.
+#[test]
+fn growth_that_is_bound_is_respected() {
+    let paper = with(sheet([PAGES, 0], 0, "0-3"));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    rounds(&paper, &mut balancer, 10);
+    paper.change(pid(7), |sheet| {
+        let ranges = vec![grow(sheet)];
+        sheet.bound = Bound { whole: false, ranges };
+    });
+    let reports = rounds(&paper, &mut balancer, 70);
+    assert_eq!((moved(&reports), residency(&paper)), (0, [PAGES, PAGES]));
+}
+
+/// Gives a process as much memory again, on node 1; where it lies.
+fn grow(sheet: &mut Sheet) -> Range {
+    let first = 1 << 20; // a page number far behind the others
+    let range = Range::new(first * 4096, (first + PAGES) * 4096);
+    sheet.pages.extend((first..first + PAGES).map(|number| (number, Page::on(NodeId(1)))));
+    sheet.mappings.push(Mapping {
+        range,
+        kind: MappingKind::Anonymous,
+        shared: false,
+        huge_page_bytes: None,
+        path: String::new(),
+    });
+    range
 }
 
 /// Goal: a process that runs elsewhere is looked into again, but not each time: one that never

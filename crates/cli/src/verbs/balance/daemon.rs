@@ -67,8 +67,8 @@ impl<'a> Daemon<'a> {
             Ok(Event::Reload(Box::new(wanted), Box::new(settings)))
         });
         self.notify.ready();
-        read.inspect(|_| eprintln!("nodeward: the settings were read again"))
-            .inspect_err(|error| eprintln!("nodeward: the settings stay as they were: {error:#}"))
+        read.inspect(|_| say!("nodeward: the settings were read again"))
+            .inspect_err(|error| say!("nodeward: the settings stay as they were: {error:#}"))
             .ok()
     }
 
@@ -82,7 +82,7 @@ impl<'a> Daemon<'a> {
         if !args.quiet && !args.dry_run {
             let new = report.processes.iter().filter_map(|row| words::changed(row, report));
             for line in new {
-                eprintln!("{line}");
+                say!("{line}");
             }
         }
         Ok(())

@@ -23,7 +23,7 @@ pub fn listen(path: &Path, heard: Arc<Heard>) -> Result<()> {
             Ok(()) => "the samples have ended".to_owned(),
             Err(error) => format!("the samples cannot be used: {error:#}"),
         };
-        eprintln!("nodeward: {why}; from now on pages are not placed one by one");
+        say!("nodeward: {why}; from now on pages are not placed one by one");
     };
     thread::Builder::new().name("samples".to_owned()).spawn(work)?;
     Ok(())

@@ -97,7 +97,7 @@ impl Asked<'_> {
         let number = rows.first().and_then(|row| what.of(row));
         let Some(number) = number else {
             let why = rows.iter().find_map(|row| row.why.as_deref());
-            eprintln!("nodeward: {}", why.unwrap_or("this machine has one node with memory"));
+            say!("nodeward: {}", why.unwrap_or("this machine has one node with memory"));
             return Ok(if exit == Exit::Done { Exit::NothingDone } else { exit });
         };
         output::print(&format!("{number}\n"))?;

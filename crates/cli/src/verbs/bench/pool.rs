@@ -59,7 +59,7 @@ fn one(args: &BenchPoolArgs, figure: PoolFigure, plan: &PoolPlan) -> Result<Exit
             Some(missing) => format!("{missing} is not built in; build with the feature peers"),
             None => "this machine has one CPU".to_owned(),
         };
-        eprintln!("nodeward: {why}");
+        say!("nodeward: {why}");
         return Ok(if exit == Exit::Done { Exit::NothingDone } else { exit });
     };
     output::print(&format!("{number}\n"))?;

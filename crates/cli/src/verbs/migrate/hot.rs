@@ -35,7 +35,7 @@ pub fn task(
     };
     let process = machine.hold(pid.parse()?)?;
     let source = source(name)?;
-    eprintln!("nodeward: {}", source.describe());
+    say!("nodeward: {}", source.describe());
     let misses_per_count = args.hot.misses_per_count.unwrap_or(source.misses_per_count());
     let Some(counts) = observe(source, machine, &*process, topology)? else { return Ok(None) };
     let rules = Rules {
@@ -79,11 +79,11 @@ fn observe(
     }
     if !of_nobody.is_empty() {
         let home = home(&before, &load(process), topology)?;
-        eprintln!("nodeward: taking node {home} for the one that accesses: its threads run there");
+        say!("nodeward: taking node {home} for the one that accesses: its threads run there");
         of_nobody.iter().for_each(|access| counts.add(access.address, home, access.count));
     }
     if counts.overflowed() > 0 {
-        eprintln!("nodeward: {} accesses to further pages are left out", counts.overflowed());
+        say!("nodeward: {} accesses to further pages are left out", counts.overflowed());
     }
     Ok(Some(counts))
 }
