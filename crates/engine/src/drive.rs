@@ -17,6 +17,8 @@ use crate::pace::Pace;
 
 /// Waits before each further attempt at folios that were refused: short I/O ends within these.
 const RETRY_PAUSES_NS: [u64; 2] = [1_000_000, 10_000_000];
+/// Waits before further ones at folios that somebody is moving, who may have lost his CPU.
+const MOVER_PAUSES_NS: [u64; 2] = [50_000_000, 250_000_000];
 /// Up to so many folios get a last attempt one by one, each at the price of a call. In a run, the
 /// kernel stops taking pages at the first that it may not move, so a good page behind it could
 /// share its fate.
@@ -30,6 +32,8 @@ pub struct Driver<'a> {
     pub pace: &'a Pace,
     pub everyones: bool,
     pub hugetlb: bool,
+    /// Whether other workers may be moving the same pages, for another process that has them too.
+    pub in_company: bool,
 }
 
 /// What became of one folio in one attempt.
@@ -81,6 +85,13 @@ impl Driver<'_> {
                 self.again(&mut stuck, u32::MAX, &mut driven);
             }
         }
+        for (retry, pause_ns) in MOVER_PAUSES_NS.into_iter().enumerate() {
+            let is_held = (retry == 0 && self.in_company) || self.are_in_flight(&stuck);
+            if is_held && self.should_retry(&stuck, &driven) {
+                self.machine.sleep_ns(pause_ns);
+                self.again(&mut stuck, u32::MAX, &mut driven);
+            }
+        }
         if stuck.len() <= SINGLES_MAX && self.should_retry(&stuck, &driven) {
             self.again(&mut stuck, 1, &mut driven);
         }
@@ -95,6 +106,13 @@ impl Driver<'_> {
 
     fn should_retry(&self, stuck: &Stuck, driven: &Driven) -> bool {
         !stuck.is_empty() && driven.error.is_none() && !self.live.is_stopped()
+    }
+
+    /// Whether some of these are on their way somewhere.
+    fn are_in_flight(&self, stuck: &Stuck) -> bool {
+        let addresses: Vec<u64> = stuck.iter().map(|(folio, _)| folio.address).collect();
+        let places = self.process.locate(&addresses);
+        places.is_ok_and(|places| places.contains(&Place::InFlight))
     }
 
     fn again(&self, stuck: &mut Stuck, run_pages_max: u32, driven: &mut Driven) {

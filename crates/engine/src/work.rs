@@ -13,8 +13,8 @@ use crate::survey::{Piece, Unit};
 use crate::tally::Tally;
 use crate::{Live, MoveRequest};
 
-/// Waits before pages that somebody else is moving are looked at again.
-const LANDING_PAUSES_NS: [u64; 3] = [1_000_000, 10_000_000, 50_000_000];
+/// Waits before pages that somebody else is moving are looked at again. He may have lost his CPU.
+const LANDING_PAUSES_NS: [u64; 4] = [1_000_000, 10_000_000, 50_000_000, 250_000_000];
 
 /// What all work on a move needs.
 pub struct Work<'a> {
@@ -131,6 +131,7 @@ impl Work<'_> {
             pace: self.pace,
             everyones: self.moves_everyones(),
             hugetlb: unit.hugetlb,
+            in_company: self.processes.len() > 1 && self.moves_everyones(),
         };
         let driven = driver.drive(&plan.moves);
         if let (Some(journal), Some(ticket)) = (journal, intended) {

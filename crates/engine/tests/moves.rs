@@ -98,6 +98,44 @@ fn pages_in_flight_are_waited_for() {
     assert_eq!(sheet.residency(), [(NodeId(1), 100)].into());
 }
 
+/// Goal: whoever moves pages may have lost his CPU in the midst of it: pages that are in flight for
+/// 0.2 s are waited for, whether they were so at the first look or took off afterwards. Of those
+/// that are for longer it is said that somebody holds them.
+#[test]
+fn slow_flights_are_waited_for() {
+    let flights: BTreeMap<_, _> = (FIRST + 10..FIRST + 20).map(|page| (page, NodeId(0))).collect();
+    let first = Sheet { landing: flights.clone(), ..Sheet::of(&[on(0); 100]) };
+    let later = Sheet { leaving: flights, ..Sheet::of(&[on(0); 100]) };
+    for (sheet, flight_ms, held) in
+        [(&first, 200, 0), (&later, 200, 0), (&first, 3000, 10), (&later, 3000, 10)]
+    {
+        let sheet = Sheet { lets_go_ns: Some(flight_ms * 1_000_000), ..sheet.clone() };
+        let account = run(sheet, &request("0", "1"), false).0.account();
+        assert_eq!((account.moved, account.skipped_for(SkipReason::Pinned)), (100 - held, held));
+    }
+}
+
+/// Goal: pages that another worker of the same move has hold of, for another process that has them
+/// too, are waited for longer than those that somebody else holds.
+#[test]
+fn company_is_waited_for() {
+    let pids = [7, 8].map(|number| Pid::new(number).unwrap());
+    for (processes, everyones, moved) in [(2, true, 100), (1, true, 90), (2, false, 90)] {
+        let machine = Paper::new(everyones);
+        let held = (FIRST + 5..FIRST + 15).collect();
+        let sheet = Sheet { pinned: held, ..Sheet::of(&[on(0); 100]) };
+        machine.start(pids[0], Sheet { lets_go_ns: Some(60_000_000), ..sheet });
+        machine.start(pids[1], Sheet::of(&[]));
+        let processes: Vec<_> =
+            pids[..processes].iter().map(|&pid| machine.hold(pid).unwrap()).collect();
+        let mut request = request("0", "1");
+        request.orders = vec![request.orders[0].clone(); processes.len()];
+        request.selection.everyones = everyones;
+        let report = migrate(&machine, &processes, &request, &Live::default(), None).unwrap();
+        assert_eq!(report.processes[0].account.moved, moved);
+    }
+}
+
 #[test]
 fn a_full_destination_takes_what_it_can() {
     let mut sheet = Sheet::of(&[on(0); 1000]);

@@ -26,6 +26,7 @@ use crate::{
 
 /// Bytes in a base page on paper.
 pub const PAGE_BYTES: u64 = 4096;
+const IN_FLIGHT: Page = Page { place: Place::InFlight, ..Page::ABSENT };
 
 /// Everything about one process on paper. Tests write it, the machine reads and changes it.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +46,11 @@ pub struct Sheet {
     /// Pages that are in flight when they are first looked at, and where they land right
     /// afterwards, by page number.
     pub landing: BTreeMap<u64, NodeId>,
+    /// Pages that take off as soon as a call has begun, and where they land, by page number.
+    pub leaving: BTreeMap<u64, NodeId>,
+    /// After how long whoever holds pages, or has them in flight, lets go of them. If nothing is
+    /// said he holds them for ever, and those in flight land at once.
+    pub lets_go_ns: Option<u64>,
     /// What becomes of the process, and before which call (counted from 0).
     pub fate: Option<(u64, Life)>,
     /// Calls of `move_pages` so far.
@@ -112,18 +118,27 @@ impl Sheet {
         }
     }
 
+    /// Whether a page stays in flight for some time.
+    fn is_in_flight(&self, number: u64) -> bool {
+        self.lets_go_ns.is_some_and(|ns| ns > 0) && self.landing.contains_key(&number)
+    }
+
     fn page(&self, address: u64) -> Page {
+        if self.is_in_flight(address / PAGE_BYTES) {
+            return IN_FLIGHT;
+        }
         self.pages.get(&(address / PAGE_BYTES)).copied().unwrap_or(Page::ABSENT)
     }
 
     /// A page as the page table shows it; what is in flight lands behind our back.
     fn see(&mut self, number: u64) -> Page {
-        match self.landing.remove(&number) {
-            Some(node) => {
+        match self.landing.get(&number) {
+            Some(&node) if !self.is_in_flight(number) => {
+                self.landing.remove(&number);
                 self.pages.insert(number, Page::on(node));
-                Page { place: Place::InFlight, ..Page::ABSENT }
+                IN_FLIGHT
             }
-            None => self.page(number * PAGE_BYTES),
+            _ => self.page(number * PAGE_BYTES),
         }
     }
 
@@ -358,6 +373,8 @@ impl Process for Held {
 
     fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome> {
         let mut sheet = self.running()?;
+        let leaving = std::mem::take(&mut sheet.leaving);
+        sheet.landing.extend(leaving);
         let vanishing = std::mem::take(&mut sheet.vanishing);
         sheet.pages.retain(|number, _| !vanishing.contains(number));
         let forbidden = sheet.forbidden.clone();

@@ -179,11 +179,14 @@ fn after_a_kill() -> Ran {
     let all = named(&[&away, &loads[0], &loads[1]]);
     let words = format!("{all} --budget-per-process 4MiB/s");
     let mut entities = Vec::new();
-    for rounds in 1..=4 {
+    for more_rounds in 0..4 {
         let mut balance = place.start(&words);
         let round = balance.until("it has a home", |round| round.home(away.pid()) == Some(1));
         entities.extend(round.of(away.pid()).map(|row| row.entity));
-        for _ in 0..rounds {
+        if more_rounds == 0 {
+            balance.until("a move is on its way", |round| round.moved_pages > 0);
+        }
+        for _ in 0..more_rounds {
             balance.round();
         }
         println!("killed after {} pages and {} threads", balance.moved_pages, balance.nudged);

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Pid, Placed, ProcessGlance, Rival, Room,
-    ThreadGlance, Topology, Wanted,
+    CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Page, Pid, Placed, ProcessGlance, Rival,
+    Room, ThreadGlance, Topology, Wanted,
 };
 
 use super::{PAGE_BYTES, Paper, Sheet, Sheets, lock};
@@ -90,6 +90,14 @@ impl Sheet {
         for thread in self.threads.values_mut() {
             thread.ran_ns += ns * thread.busy_milli / 1000;
             thread.waited_ns += ns * thread.waits_milli / 1000;
+        }
+        if let Some(left_ns) = &mut self.lets_go_ns {
+            *left_ns = left_ns.saturating_sub(ns);
+            if *left_ns == 0 {
+                self.pinned.clear();
+                let landed = std::mem::take(&mut self.landing);
+                self.pages.extend(landed.into_iter().map(|(page, node)| (page, Page::on(node))));
+            }
         }
     }
 
