@@ -45,6 +45,7 @@ fn numad() -> Contender {
         Program::Debian("util-linux", "usr/bin/unshare"),
     ];
     numad.must_move = true;
+    numad.balancer.before = words("numad -V");
     numad.balancer.start = words("unshare --time --monotonic 600 -- numad -u 120 -l 6");
     numad.balancer.log = "/var/log/numad.log".to_owned();
     numad.balancer.process = "numad".to_owned();
@@ -56,6 +57,7 @@ fn numad() -> Contender {
 fn nodeward() -> Contender {
     let mut nodeward = contender("nodeward", "`nodeward balance --looking 60ms`");
     nodeward.needs = vec![Program::Ours("nodeward")];
+    nodeward.balancer.before = words("nodeward balance --once --dry-run --run-time-min 1ms");
     nodeward.balancer.start = words("nodeward balance --looking 60ms");
     nodeward.balancer.process = "nodeward".to_owned();
     nodeward.balancer.tells = words("nodeward ledger --json");

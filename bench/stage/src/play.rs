@@ -38,6 +38,8 @@ pub struct Balancer {
     pub kernel: bool,
     /// Whether tasks get the arguments that place them by hand.
     pub by_hand: bool,
+    /// What is run to its end before: the emulator translates what runs for the first time.
+    pub before: Vec<String>,
     /// What starts it, when all tasks are ready. It may stay or go to the background.
     pub start: Vec<String>,
     /// What its processes are called; their CPU time is what it costs.

@@ -31,6 +31,8 @@ pub struct Options {
     pub seed: u64,
     /// Time after which to stop with what is known, in nanoseconds; none: never.
     pub time_ns_max: Option<u64>,
+    /// CPU time of ours after which to stop, in nanoseconds; none: never.
+    pub cpu_ns_max: Option<u64>,
 }
 
 impl Default for Options {
@@ -43,6 +45,7 @@ impl Default for Options {
             samples_min: 0,
             seed: 0,
             time_ns_max: Some(5_000_000_000),
+            cpu_ns_max: None,
         }
     }
 }
@@ -72,7 +75,8 @@ pub fn measure_of(
     options: &Options,
 ) -> Result<Residency> {
     let deadline = options.time_ns_max.map(|ns| machine.now_ns().saturating_add(ns));
-    let look = Look { machine, process, options, deadline };
+    let cpu_deadline = options.cpu_ns_max.map(|ns| machine.own_cpu_time_ns().saturating_add(ns));
+    let look = Look { machine, process, options, deadline, cpu_deadline };
     let mut by_kind: BTreeMap<MappingKind, Vec<Mapping>> = BTreeMap::new();
     for mapping in mappings {
         by_kind.entry(mapping.kind).or_default().push(mapping);
@@ -96,11 +100,16 @@ struct Look<'a> {
     process: &'a dyn Process,
     options: &'a Options,
     deadline: Option<u64>,
+    cpu_deadline: Option<u64>,
 }
 
 impl Look<'_> {
     fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| self.machine.now_ns() >= deadline)
+        let is_over = |deadline: Option<u64>, now: fn(&dyn Machine) -> u64| {
+            deadline.is_some_and(|deadline| now(self.machine) >= deadline)
+        };
+        is_over(self.deadline, |machine| machine.now_ns())
+            || is_over(self.cpu_deadline, |machine| machine.own_cpu_time_ns())
     }
 
     /// Counts the pages of mappings; false if time ran out.

@@ -11,6 +11,7 @@ use nodeward_machine::{Error, Result};
 use nodeward_model::{Pid, ProcessLoad, ThreadTime};
 
 use crate::procfs::{stat, status};
+use crate::sys;
 
 /// Threads read of one process; of more, every n-th. Reading one costs about 10 us.
 const THREADS_MAX: usize = 256;
@@ -33,6 +34,12 @@ pub fn observe_again(root: &Path, loads: &[ProcessLoad]) -> Vec<ProcessLoad> {
     let again =
         |load: &ProcessLoad| ProcessLoad { threads: threads(root, load.pid), ..load.clone() };
     loads.iter().map(again).filter(|load| !load.threads.is_empty()).collect()
+}
+
+/// CPU time of a process so far, that of threads which ended included, in nanoseconds; zero if it
+/// is gone.
+pub fn cpu_time_ns(pid: Pid) -> u64 {
+    sys::process_time_ns(pid.number()).unwrap_or(0)
 }
 
 /// Every process with memory of its own of at least `own_bytes_min` bytes (kernel threads have

@@ -6,6 +6,7 @@
 //! that changes its affinity while a thread is nudged, nodes that go offline, a balancer beside us,
 //! tasks that stand still for want of memory.
 
+mod call;
 mod watch;
 
 pub use watch::{PaperThread, Weather};
@@ -19,9 +20,10 @@ use nodeward_model::{
     Rival, Room, Synthetic, Topology, Wanted,
 };
 
+use self::call::Call;
 use crate::{
     CallEnd, Capabilities, EntryStatus, Error, Life, Machine, MoveBatch, MoveOutcome, Process,
-    Refusal, Result, SEPARATOR, Watch,
+    Result, Watch,
 };
 
 /// Bytes in a base page on paper.
@@ -80,7 +82,7 @@ pub struct Sheet {
     pub placements: u64,
     /// Dear looks so far: at pages and at memory policies.
     pub looks: u64,
-    /// How long it takes to find a page, in nanoseconds.
+    /// How long it takes to find a page, in nanoseconds, which are CPU time of ours.
     pub locate_ns: u64,
     /// How much CPU time of ours it takes to move a page, in nanoseconds.
     pub move_ns: u64,
@@ -367,7 +369,9 @@ impl Process for Held {
     fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>> {
         let mut sheet = self.running()?;
         sheet.looks += 1;
-        *lock(&self.clock_ns) += sheet.locate_ns * addresses.len() as u64;
+        let took_ns = sheet.locate_ns * addresses.len() as u64;
+        *lock(&self.clock_ns) += took_ns;
+        *lock(&self.own_ns) += took_ns;
         Ok(addresses.iter().map(|&address| sheet.page(address).place).collect())
     }
 
@@ -379,9 +383,7 @@ impl Process for Held {
         sheet.pages.retain(|number, _| !vanishing.contains(number));
         let forbidden = sheet.forbidden.clone();
         sheet.forbidden.extend(lock(&self.offline).iter());
-        let mut call = Call { sheet: &mut sheet, batch, status: Vec::new(), run: Vec::new() };
-        let end = call.carry_out();
-        let mut status = call.status;
+        let (end, mut status) = Call::carry_out(&mut sheet, batch);
         sheet.forbidden = forbidden;
         status.resize(batch.len(), EntryStatus::Unwritten);
         *lock(&self.clock_ns) += 1000 * batch.len() as u64;
@@ -403,114 +405,5 @@ impl Process for Held {
 
     fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed> {
         Ok(self.running()?.place(tid, cpus, Some(&self.cpus)))
-    }
-}
-
-/// One call in progress, as do_pages_move works through it.
-struct Call<'a> {
-    sheet: &'a mut Sheet,
-    batch: &'a MoveBatch,
-    status: Vec<EntryStatus>,
-    /// Heads of the folios that are held, in order.
-    run: Vec<u64>,
-}
-
-impl Call<'_> {
-    fn carry_out(&mut self) -> CallEnd {
-        for entry in 0..self.batch.len() {
-            let (address, node) = (self.batch.addresses()[entry], self.batch.nodes()[entry]);
-            if self.sheet.forbidden.contains(&node) {
-                self.finish_run(entry);
-                return CallEnd::NotAllowed;
-            }
-            let same_node = entry == 0 || self.batch.nodes()[entry - 1] == node;
-            let end = if same_node { None } else { self.finish_run(entry) };
-            let end = end.or_else(|| match self.verdict(address, node) {
-                None => {
-                    self.run.push(self.sheet.folio(address).start);
-                    None
-                }
-                Some(status) => {
-                    let end = self.finish_run(entry);
-                    self.status.extend(end.is_none().then_some(status));
-                    end
-                }
-            });
-            if let Some(end) = end {
-                return end;
-            }
-        }
-        self.finish_run(self.batch.len()).unwrap_or(CallEnd::Complete)
-    }
-
-    /// `None` if the folio can be taken.
-    fn verdict(&self, address: u64, to: NodeId) -> Option<EntryStatus> {
-        let page = self.sheet.page(address);
-        let refused = |refusal| Some(EntryStatus::Refused(refusal));
-        match page.place {
-            _ if address == SEPARATOR => refused(Refusal::Fault),
-            Place::Absent | Place::Swapped | Place::InFlight => refused(Refusal::Absent),
-            Place::Fixed => refused(Refusal::Fault),
-            Place::On(node) if node == to => Some(EntryStatus::On(node)),
-            Place::On(_) if page.shared && !self.batch.everyones => refused(Refusal::Shared),
-            Place::On(_) if self.run.contains(&self.sheet.folio(address).start) => {
-                refused(Refusal::Busy)
-            }
-            Place::On(_) => None,
-        }
-    }
-
-    /// Moves what is held; `Some` if that ends the call. `upto` is the first entry not in the run.
-    fn finish_run(&mut self, upto: usize) -> Option<CallEnd> {
-        let run = std::mem::take(&mut self.run);
-        let first = upto.checked_sub(1).filter(|_| !run.is_empty())?;
-        let to = self.batch.nodes()[first];
-        let folios: Vec<_> = run.iter().map(|&n| self.sheet.folio(n * PAGE_BYTES)).collect();
-        let held = folios.iter().map(|folio| folio.end - folio.start).sum();
-        self.sheet.run_pages_max = self.sheet.run_pages_max.max(held);
-        let (mut stuck, mut full) = (false, false);
-        for folio in folios {
-            match self.sheet.move_folio(folio, to) {
-                Ok(()) => {}
-                Err(Refusal::NoMemory) => full = true,
-                Err(_) => stuck = true,
-            }
-        }
-        match (full, stuck) {
-            (true, _) => Some(CallEnd::NoMemory),
-            (false, true) => Some(CallEnd::Aborted),
-            (false, false) => {
-                self.status.extend(run.iter().map(|_| EntryStatus::On(to)));
-                None
-            }
-        }
-    }
-}
-
-impl Sheet {
-    fn move_folio(
-        &mut self,
-        folio: std::ops::Range<u64>,
-        to: NodeId,
-    ) -> std::result::Result<(), Refusal> {
-        if self.pinned.range(folio.clone()).next().is_some() {
-            return Err(Refusal::Busy);
-        }
-        let pages = folio.end - folio.start;
-        let from = self.page(folio.start * PAGE_BYTES).node();
-        if let Some(free) = self.free.get_mut(&to) {
-            *free = free.checked_sub(pages).ok_or(Refusal::NoMemory)?;
-            let least = self.free_pages_min.entry(to).or_insert(*free);
-            *least = (*least).min(*free);
-        }
-        if let Some(free) = from.and_then(|from| self.free.get_mut(&from)) {
-            *free += pages;
-        }
-        for number in folio {
-            if let Some(page) = self.pages.get_mut(&number) {
-                page.place = Place::On(to);
-            }
-        }
-        Ok(())
     }
 }

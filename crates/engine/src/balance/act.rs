@@ -89,11 +89,12 @@ impl Actor<'_> {
             self.machine.give_way();
         }
         let began: BTreeSet<_> = self.pending.iter().map(|one| one.order.entity).collect();
+        let workers = self.movers_for(&began);
         for mut one in std::mem::take(self.pending) {
             let entity = one.order.entity;
             self.done.entry(entity).or_default().pages_planned += one.left_pages;
-            let goes_on =
-                self.attempt(entity, |actor, key| actor.bring(key, &mut one)) == Some(true);
+            let goes_on = self.attempt(entity, |actor, key| actor.bring(key, &mut one, workers))
+                == Some(true);
             if goes_on {
                 self.done.entry(entity).or_default().pages_pending += one.left_pages;
                 self.pending.push(one);
@@ -104,6 +105,13 @@ impl Actor<'_> {
         let mut ended = &before | &began;
         self.pending.iter().for_each(|one| _ = ended.remove(&one.order.entity));
         ended
+    }
+
+    /// How many threads side by side move memory for these, one after the other.
+    fn movers_for(&mut self, entities: &BTreeSet<EntityId>) -> u32 {
+        let wanted_ppm =
+            |&entity: &EntityId| self.roster.by_number(entity).map(|it| it.wanted_ppm());
+        self.ground.movers(entities.iter().filter_map(wanted_ppm).sum())
     }
 
     fn only_tell(&mut self, plan: &Plan) {
@@ -192,7 +200,7 @@ impl Actor<'_> {
     }
 
     /// Brings some memory home; whether there is more to bring.
-    fn bring(&mut self, key: Key, one: &mut Pending) -> Result<bool> {
+    fn bring(&mut self, key: Key, one: &mut Pending, workers: u32) -> Result<bool> {
         let entity = one.order.entity;
         let page_bytes = self.machine.page_bytes();
         if !one.pays(self.rules) {
@@ -204,7 +212,6 @@ impl Actor<'_> {
         let pages_max = one.left_pages.min(bytes / page_bytes);
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
         let known = member.sight.as_ref().map(|sight| &sight.pages);
-        let wanted_ppm = member.wanted_ppm();
         let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
         if self.rules.forbid_moves(self.ground.stalled_ppm()) {
             self.done.entry(entity).or_default().short = Some(Short::Stalled);
@@ -233,7 +240,7 @@ impl Actor<'_> {
             stretch_pages: if is_all { bytes / page_bytes } else { pages_max },
             stall_ns: self.settings.stall_ns,
             rules: self.rules,
-            workers: self.ground.movers(wanted_ppm),
+            workers,
         };
         let journal = self.diary.journal(self.machine, &*process, &one.order, self.round)?;
         let Self { machine, ground, live, until_ns, .. } = *self;

@@ -86,8 +86,8 @@ impl Ground {
         cpus.fold(Cpumask::new(), |all, cpus| all.or(cpus))
     }
 
-    /// How many threads side by side move memory of a process that would use so much CPU time if
-    /// it had it, in ppm of a CPU.
+    /// How many threads side by side move memory of processes that would use so much CPU time if
+    /// they had it, in ppm of a CPU.
     pub fn movers(&self, wanted_ppm: u64) -> u32 {
         movers(self.cpus.values().map(Cpumask::len).sum(), wanted_ppm)
     }
@@ -182,9 +182,9 @@ fn foreign(
 }
 
 /// What moves pays, so the sooner it is there the more it pays; but beside others it gets no more
-/// of the CPUs than a second such process would.
+/// of the CPUs than the processes do that it is for.
 fn movers(cpus: usize, wanted_ppm: u64) -> u32 {
-    let own = usize::try_from((wanted_ppm + 500_000) / 1_000_000).unwrap_or(cpus).min(cpus);
+    let own = usize::try_from((wanted_ppm + 500_000) / 1_000_000).unwrap_or(usize::MAX);
     let room = cpus / CPUS_PER_MOVER;
     u32::try_from(room.max(own)).unwrap_or(u32::MAX).clamp(1, MOVERS_MAX)
 }
@@ -193,12 +193,12 @@ fn movers(cpus: usize, wanted_ppm: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Goal: a process of two busy threads is moved by two, where there are CPUs for them; a large
-    /// machine has room for some more, and there are never many.
+    /// Goal: for two busy threads two move, also where all CPUs are in use; a large machine has
+    /// room for some more, and there are never many.
     #[test]
     fn as_many_movers_as_a_process_would_use_cpus() {
         let of = |cpus, threads: u64| movers(cpus, threads * 1_000_000);
-        assert_eq!([of(2, 0), of(2, 1), of(2, 2), of(2, 9)], [1, 1, 2, 2]);
+        assert_eq!([of(2, 0), of(2, 1), of(2, 3), of(2, 9)], [1, 1, 3, 4]);
         assert_eq!([of(18, 1), of(18, 4), of(1024, 1), of(1024, 64)], [3, 4, 4, 4]);
         assert_eq!([movers(8, 1_400_000), movers(8, 1_600_000)], [1, 2]);
     }

@@ -17,7 +17,7 @@ use crate::{Jobs, Live, MoveReport, MoveRequest, Selection, migrate};
 
 /// Populated parts are listed for so much address space at a time, in bytes.
 const WINDOW_BYTES: u64 = 1 << 30;
-/// A stretch is no shorter than a page table maps, and no longer than is moved within some tens of
+/// A stretch is no shorter than a page table maps, and no longer than each worker moves in tens of
 /// milliseconds, in bytes: between two of them it is looked whether to stop.
 const STRETCH_BYTES: [u64; 2] = [2 << 20, 64 << 20];
 /// Ranges in a stretch at most.
@@ -127,7 +127,8 @@ impl Trip<'_> {
     fn stretch_bytes(&self) -> u64 {
         let left_pages = self.load.stretch_pages.saturating_sub(self.hauled.account.moved);
         let left = left_pages.saturating_mul(self.road.machine.page_bytes());
-        left.clamp(STRETCH_BYTES[0], STRETCH_BYTES[1])
+        let most = STRETCH_BYTES[1] * u64::from(self.load.workers);
+        left.clamp(STRETCH_BYTES[0], most)
     }
 
     /// Moves what lies in a stretch; tells why that was the last one, if it was.

@@ -6,14 +6,20 @@ use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{Bound, Mapping, MappingKind, NodeId, Pid, Range};
 
 use super::ground::Ground;
+use super::meter;
 use super::observe::busiest;
 use super::roster::{Key, Member, Sight};
 use super::settings::BalanceSettings;
 use crate::residency::{self, Options};
 
-/// Time for one look, in nanoseconds: at first, and at most, after each one that it cut short had
+/// CPU time for one look: at first what all looks may cost in so many seconds while processes are
+/// brought home (100 ms by default), and up to so many times that, after each one that it cut short
 /// twice as much. What is seen in the time at most is taken for the whole.
-const LOOK_NS: [u64; 2] = [100_000_000, 1_600_000_000];
+const LOOK_SECONDS: u64 = 5;
+const LOOK_FACTOR_MAX: u64 = 16;
+/// Beside busy programs, or at a process that is slow to answer, a look may take so many times as
+/// long as it works.
+const LOOK_WAITS: u64 = 10;
 /// Between two looks of which nothing came, at first and at most, in nanoseconds.
 const WAIT_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
 /// For so long what the program told the kernel is taken to hold for the memory that it had.
@@ -83,9 +89,10 @@ pub fn look(
     cause: Cause,
 ) -> Result<()> {
     let now_ns = machine.now_ns();
-    match see(machine, (key, member), settings, cause) {
+    let time = LookTime::of(member, settings);
+    match see(machine, (key, member), settings, cause, time) {
         Ok(None) => {
-            member.look_ns = look_ns(member) * 2;
+            member.look_ns = time.ns * 2;
             member.look_wait.again(now_ns, false, WAIT_NS[0], WAIT_NS[1]);
             Ok(())
         }
@@ -114,8 +121,21 @@ pub fn look(
     }
 }
 
-fn look_ns(member: &Member) -> u64 {
-    member.look_ns.clamp(LOOK_NS[0], LOOK_NS[1])
+/// The CPU time that a look may take.
+#[derive(Clone, Copy)]
+struct LookTime {
+    ns: u64,
+    /// The next one gets no more.
+    is_most: bool,
+}
+
+impl LookTime {
+    fn of(member: &Member, settings: &BalanceSettings) -> Self {
+        let first_ns = meter::converging_ns_per_s(settings) * LOOK_SECONDS;
+        let most_ns = first_ns * LOOK_FACTOR_MAX;
+        let ns = member.look_ns.clamp(first_ns, most_ns);
+        Self { ns, is_most: ns == most_ns }
+    }
 }
 
 /// What is there now; `None` if there was too little time to see it.
@@ -124,6 +144,7 @@ fn see(
     (key, member): (Key, &Member),
     settings: &BalanceSettings,
     cause: Cause,
+    time: LookTime,
 ) -> Result<Option<Sight>> {
     let process = machine.hold(key.0)?;
     let identity = process.identity()?;
@@ -144,7 +165,8 @@ fn see(
     let options = Options {
         reach_ppm: settings.reach_ppm,
         seed: member.entity.0,
-        time_ns_max: Some(look_ns(member)),
+        time_ns_max: Some(time.ns.saturating_mul(LOOK_WAITS)),
+        cpu_ns_max: Some(time.ns),
         ..Options::default()
     };
     let mut was_cut = false;
@@ -155,7 +177,7 @@ fn see(
     };
     let bound_pages = if tied.is_empty() { BTreeMap::new() } else { pages(tied)? };
     let mut all = pages(free)?;
-    if was_cut && look_ns(member) < LOOK_NS[1] {
+    if was_cut && !time.is_most {
         return Ok(None);
     }
     crate::tally::add_counts(&mut all, &bound_pages);

@@ -118,6 +118,11 @@ fn factor_max(calm: bool) -> u64 {
     if calm { CALM_FACTOR_MAX } else { CONVERGING_FACTOR_MAX }
 }
 
+/// What looking at few threads may cost in a second while processes are brought home.
+pub fn converging_ns_per_s(settings: &BalanceSettings) -> u64 {
+    allowed_ns(settings, THREADS_MIN, 1_000_000_000, false).unsigned_abs()
+}
+
 /// What looking at so many threads may cost in this time.
 fn allowed_ns(settings: &BalanceSettings, threads: u64, time_ns: u64, calm: bool) -> i64 {
     let ppm = if calm { settings.steady_ppm } else { settings.converging_ppm };

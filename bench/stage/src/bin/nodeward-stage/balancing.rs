@@ -29,6 +29,17 @@ fn switch(value: &str) -> Result<()> {
     fs::write(SWITCH, value).with_context(|| format!("cannot write {value} to {SWITCH}"))
 }
 
+/// Runs what is to be run before a balancer starts.
+pub fn prepare(balancer: &Balancer) -> Result<()> {
+    let line = balancer.before.as_slice();
+    if !line.is_empty() {
+        let output = command(line)?.output().with_context(|| line.join(" "))?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "`{}` failed: {told}", line.join(" "));
+    }
+    Ok(())
+}
+
 /// A balancer at work.
 pub struct Balancing {
     balancer: Balancer,

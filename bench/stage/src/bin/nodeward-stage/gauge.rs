@@ -1,7 +1,6 @@
 //! What the kernel counts: pages that moved, faults for the sake of knowing, CPU time.
 
 use std::fs;
-use std::path::Path;
 
 use nodeward_linux::load;
 use nodeward_linux::procfs::stat;
@@ -45,7 +44,7 @@ impl Gauge {
             migrated: counter(&vmstat, "pgmigrate_success"),
             numa_migrated: counter(&vmstat, "numa_pages_migrated"),
             hint_faults: counter(&vmstat, "numa_hint_faults"),
-            balancer_us: named(&self.process).map(cpu_us).sum(),
+            balancer_us: named(&self.process).map(load::cpu_time_ns).sum::<u64>() / 1000,
             system_us,
             user_us,
         }
@@ -81,12 +80,6 @@ fn named(name: &str) -> impl Iterator<Item = Pid> {
     })
 }
 
-/// CPU time of a process's threads; zero if it is gone.
-fn cpu_us(pid: Pid) -> u64 {
-    let threads = load::threads(Path::new("/"), pid);
-    threads.iter().map(|thread| thread.cpu_time_ns / 1000).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,7 +92,8 @@ mod tests {
         assert_eq!(found.map(|name| counter(vmstat, name)), [12, 3, 0]);
     }
 
-    /// Goal: work of a task and of a balancer is seen as such. (This process is both.)
+    /// Goal: work of a task and of a balancer is seen as such, also that of threads which ended.
+    /// (This process is both.)
     #[test]
     fn cpu_time_is_counted() {
         let comm = fs::read_to_string("/proc/self/comm").unwrap();
@@ -108,6 +102,13 @@ mod tests {
         while gauge.read().user_us == 0 || gauge.read().balancer_us < 10_000 {
             assert!(busy.elapsed().as_secs() < 60, "{:?}", gauge.read());
         }
+        let before_us = gauge.read().balancer_us;
+        let burn_20_ms = || {
+            use rustix::time::{ClockId, clock_gettime};
+            while clock_gettime(ClockId::ThreadCPUTime).tv_nsec < 20_000_000 {}
+        };
+        std::thread::spawn(burn_20_ms).join().unwrap();
+        assert!(gauge.read().balancer_us >= before_us + 20_000, "{:?}", gauge.read());
         assert_eq!(Gauge::zero("", Vec::new()).read().balancer_us, 0);
     }
 }

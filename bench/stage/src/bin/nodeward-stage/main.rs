@@ -55,6 +55,7 @@ fn perform(play: &Play) -> Result<()> {
     balancing::switch_kernels_off()?;
     let mut cast = Cast::start(play)?;
     cast.await_ready()?;
+    balancing::prepare(&play.balancer)?;
     thread::sleep(QUIET);
     let mut balancing = Balancing::start(&play.balancer, &cast.pids())?;
     let start = Instant::now();
