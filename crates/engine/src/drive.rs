@@ -15,10 +15,9 @@ use nodeward_policy::plan::FolioMove;
 use crate::Live;
 use crate::pace::Pace;
 
-/// Waits before each further attempt at folios that were refused: short I/O ends within these.
-const RETRY_PAUSES_NS: [u64; 2] = [1_000_000, 10_000_000];
-/// Waits before further ones at folios that somebody is moving, who may have lost his CPU.
-const MOVER_PAUSES_NS: [u64; 2] = [50_000_000, 250_000_000];
+/// Waits before each further attempt at folios that were refused: short I/O ends within the first
+/// two, the others are for whoever is moving them and may have lost his CPU.
+const RETRY_PAUSES_NS: [u64; 4] = [1_000_000, 10_000_000, 50_000_000, 250_000_000];
 /// Up to so many folios get a last attempt one by one, each at the price of a call. In a run, the
 /// kernel stops taking pages at the first that it may not move, so a good page behind it could
 /// share its fate.
@@ -79,15 +78,7 @@ impl Driver<'_> {
         let mut stuck = Stuck::new();
         self.attempt(folios, u32::MAX, &mut driven, &mut stuck);
         for (retry, pause_ns) in RETRY_PAUSES_NS.into_iter().enumerate() {
-            let full = retry > 0 && stuck.iter().all(|&(_, reason)| is_no_room(reason));
-            if self.should_retry(&stuck, &driven) && !full {
-                self.machine.sleep_ns(pause_ns);
-                self.again(&mut stuck, u32::MAX, &mut driven);
-            }
-        }
-        for (retry, pause_ns) in MOVER_PAUSES_NS.into_iter().enumerate() {
-            let is_held = (retry == 0 && self.in_company) || self.are_in_flight(&stuck);
-            if is_held && self.should_retry(&stuck, &driven) {
+            if self.should_retry(&stuck, &driven) && self.may_help(retry, &stuck) {
                 self.machine.sleep_ns(pause_ns);
                 self.again(&mut stuck, u32::MAX, &mut driven);
             }
@@ -106,6 +97,17 @@ impl Driver<'_> {
 
     fn should_retry(&self, stuck: &Stuck, driven: &Driven) -> bool {
         !stuck.is_empty() && driven.error.is_none() && !self.live.is_stopped()
+    }
+
+    /// Whether one more attempt may help, after so many.
+    fn may_help(&self, retries: usize, stuck: &Stuck) -> bool {
+        match retries {
+            0 => true,
+            _ if stuck.iter().all(|&(_, reason)| is_no_room(reason)) => false,
+            1 => true,
+            2 if self.in_company => true,
+            _ => self.are_in_flight(stuck),
+        }
     }
 
     /// Whether some of these are on their way somewhere.
