@@ -15,9 +15,10 @@ use nodeward_policy::plan::FolioMove;
 use crate::Live;
 use crate::pace::Pace;
 
-/// Waits before each further attempt at folios that were refused: short I/O ends within the first
-/// two, the others are for whoever is moving them and may have lost his CPU.
-const RETRY_PAUSES_NS: [u64; 4] = [1_000_000, 10_000_000, 50_000_000, 250_000_000];
+/// Waits before each further attempt at folios that were refused, or look at pages in flight: short
+/// I/O ends within the first two, the others are for whoever is moving them and may have lost his
+/// CPU.
+pub const RETRY_PAUSES_NS: [u64; 4] = [1_000_000, 10_000_000, 50_000_000, 250_000_000];
 /// Up to so many folios get a last attempt one by one, each at the price of a call. In a run, the
 /// kernel stops taking pages at the first that it may not move, so a good page behind it could
 /// share its fate.

@@ -105,11 +105,8 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn is_late(&self) -> bool {
-        let is_over = |deadline: Option<u64>, now: fn(&dyn Machine) -> u64| {
-            deadline.is_some_and(|deadline| now(self.machine) >= deadline)
-        };
-        is_over(self.deadline, |machine| machine.now_ns())
-            || is_over(self.cpu_deadline, |machine| machine.own_cpu_time_ns())
+        self.deadline.is_some_and(|deadline| self.machine.now_ns() >= deadline)
+            || self.cpu_deadline.is_some_and(|at| self.machine.own_cpu_time_ns() >= at)
     }
 
     /// Counts the pages of mappings; false if time ran out.

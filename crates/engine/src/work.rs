@@ -6,15 +6,12 @@ use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{Page, PageSet, Range, SkipReason};
 use nodeward_policy::plan::{Order, Plan, Rules};
 
-use crate::drive::{Driven, Driver};
+use crate::drive::{Driven, Driver, RETRY_PAUSES_NS};
 use crate::journal::Journal;
 use crate::pace::Pace;
 use crate::survey::{Piece, Unit};
 use crate::tally::Tally;
 use crate::{Live, MoveRequest};
-
-/// Waits before pages that somebody else is moving are looked at again. He may have lost his CPU.
-const LANDING_PAUSES_NS: [u64; 4] = [1_000_000, 10_000_000, 50_000_000, 250_000_000];
 
 /// What all work on a move needs.
 pub struct Work<'a> {
@@ -71,7 +68,7 @@ impl Work<'_> {
         mut flown: PageSet,
         plan: &mut Plan,
     ) -> Result<()> {
-        for pause_ns in LANDING_PAUSES_NS {
+        for pause_ns in RETRY_PAUSES_NS {
             if flown.is_empty() {
                 return Ok(());
             }

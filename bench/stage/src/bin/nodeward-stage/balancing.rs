@@ -31,13 +31,10 @@ fn switch(value: &str) -> Result<()> {
 
 /// Runs what is to be run before a balancer starts.
 pub fn prepare(balancer: &Balancer) -> Result<()> {
-    let line = balancer.before.as_slice();
-    if !line.is_empty() {
-        let output = command(line)?.output().with_context(|| line.join(" "))?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "`{}` failed: {told}", line.join(" "));
+    match balancer.before.as_slice() {
+        [] => Ok(()),
+        line => output_of(line).map(drop),
     }
-    Ok(())
 }
 
 /// A balancer at work.
@@ -143,11 +140,16 @@ fn patiently(child: &mut Child) -> Result<ExitStatus> {
     }
 }
 
-fn json_of(line: &[String]) -> Result<Value> {
+/// What a command that must succeed prints.
+fn output_of(line: &[String]) -> Result<Vec<u8>> {
     let output = command(line)?.output().with_context(|| line.join(" "))?;
     let told = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`{}` failed: {told}", line.join(" "));
-    serde_json::from_slice(&output.stdout).with_context(|| format!("`{}`", line.join(" ")))
+    Ok(output.stdout)
+}
+
+fn json_of(line: &[String]) -> Result<Value> {
+    serde_json::from_slice(&output_of(line)?).with_context(|| format!("`{}`", line.join(" ")))
 }
 
 /// The sum of all numbers called `moved_pages`.
