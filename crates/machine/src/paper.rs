@@ -69,6 +69,8 @@ pub struct Sheet {
     pub threads: BTreeMap<u32, PaperThread>,
     /// CPU time of threads that ended, in nanoseconds.
     pub ended_ns: u64,
+    /// CPU time of processes that it started and saw end, in nanoseconds.
+    pub children_ns: u64,
     /// What the program told the kernel about where its memory goes.
     pub bound: Bound,
     /// Whether its control group is frozen.

@@ -55,6 +55,9 @@ pub struct ProcessGlance {
     pub started_ticks: u64,
     /// CPU time of all its threads since it began, those that ended among them, in nanoseconds.
     pub cpu_time_ns: u64,
+    /// CPU time of the processes that it started, ended and waited for, and of theirs, in
+    /// nanoseconds.
+    pub children_time_ns: u64,
     /// Memory in use that is not a mapped file: anonymous and shared memory and huge pages, in
     /// bytes.
     pub own_bytes: u64,

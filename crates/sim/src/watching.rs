@@ -141,6 +141,7 @@ impl World {
             name: name(entry),
             started_ticks: space as u64,
             cpu_time_ns: entry.left_ns + threads.iter().map(|t| t.cpu_time_ns).sum::<u64>(),
+            children_time_ns: 0, // nobody starts another here
             own_bytes: pages * self.machine.params.page_bytes,
             memory_nodes: self.memory_nodes(space),
             frozen: entry.frozen,

@@ -88,6 +88,7 @@ fn entity(
     Entity {
         id: member.entity,
         run_ns: now.cpu_time_ns,
+        children_ns: now.children_time_ns,
         threads: now.threads.iter().zip(&member.loads).filter_map(thread).collect(),
         pages: sight.map(|sight| sight.pages.clone()).unwrap_or_default(),
         pages_at_ns: sight.map_or(0, |sight| sight.at_ns),

@@ -3,7 +3,7 @@
 use nodeward_engine::balance::{BalanceSettings, News, RoundReport, Short};
 use nodeward_machine::Life;
 use nodeward_machine::paper::Sheet;
-use nodeward_model::NodeId;
+use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::home::Reason;
 
 use crate::stage::*;
@@ -60,6 +60,28 @@ fn frozen_processes_wait() {
     paper.change(pid(7), |sheet| sheet.frozen = false);
     rounds(&paper, &mut balancer, 10);
     assert_eq!(runs_on(&paper), 1);
+}
+
+/// Goal: what starts others stays where it is, even with a home, as these begin where it runs; it
+/// comes home when it has had more CPU time than they.
+#[test]
+fn launchers_stay_where_they_are() {
+    let paper = with(sheet([0, PAGES], 0, "0-7"));
+    let ran_ns = paper.sheet(pid(7)).unwrap().threads[&1].ran_ns;
+    let far_ns = 30_000_000_000;
+    paper.change(pid(7), |sheet| sheet.children_ns = ran_ns + far_ns);
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 10);
+    assert_eq!(row(&reports[9], 7).reason, Reason::Launcher);
+    assert_eq!((paper.sheet(pid(7)).unwrap().placements, runs_on(&paper)), (0, 0));
+    rounds(&paper, &mut balancer, 30); // in each a second of CPU time
+    assert_eq!(runs_on(&paper), 1);
+    paper.change(pid(7), |sheet| {
+        sheet.children_ns += 2 * far_ns;
+        sheet.threads.values_mut().for_each(|thread| thread.cpu = CpuId(0));
+    });
+    rounds(&paper, &mut balancer, 10);
+    assert_eq!(runs_on(&paper), 0);
 }
 
 /// Goal: memory goes only where the cpuset allows, though the threads are elsewhere.

@@ -13,6 +13,8 @@ pub struct Stat {
     pub flags: Flags,
     /// CPU time in user and kernel mode, in clock ticks.
     pub cpu_time_ticks: u64,
+    /// The same of the children that ended and were waited for.
+    pub children_time_ticks: u64,
     /// How many threads its process has.
     pub threads: usize,
     /// When it began, in clock ticks after the boot.
@@ -44,6 +46,7 @@ pub fn parse_bytes(bytes: &[u8]) -> Option<Stat> {
                 state,
                 flags: Flags(fields[9]),
                 cpu_time_ticks: fields[14].saturating_add(fields[15]),
+                children_time_ticks: fields[16].saturating_add(fields[17]),
                 threads: usize::try_from(fields[20]).unwrap_or(usize::MAX),
                 started_ticks: fields[22],
                 has_memory: fields[23] > 0,
@@ -135,6 +138,7 @@ mod tests {
             state: 'S',
             flags: Flags(9),
             cpu_time_ticks: 14 + 15,
+            children_time_ticks: 16 + 17,
             threads: 20,
             started_ticks: 22,
             has_memory: true,

@@ -9,6 +9,7 @@ use nodeward_model::{Nodemask, Pid, ProcessGlance};
 use super::files::Kept;
 use super::threads::Threads;
 use super::tools::Tools;
+use crate::load;
 use crate::procfs::stat::{self, Stat};
 use crate::procfs::status::{self, Status};
 
@@ -22,6 +23,7 @@ pub struct Watched {
     pid: Pid,
     name: String,
     started_ticks: u64,
+    children_time_ticks: u64,
     memory: Memory,
     nodes: Option<Nodemask>,
     user: Option<u32>,
@@ -85,6 +87,7 @@ impl Watched {
             pid,
             name,
             started_ticks: stat.started_ticks,
+            children_time_ticks: stat.children_time_ticks,
             memory: Memory::default(),
             nodes: None,
             user: None,
@@ -105,6 +108,7 @@ impl Watched {
         }
         let renamed = name != self.name; // by exec, for one
         self.name = name;
+        self.children_time_ticks = stat.children_time_ticks;
         let moved = self.threads.look(self.pid, &stat, tools);
         if renamed || moved || tools.is_due(self.pid.number()) {
             return self.read_in_full(tools).is_ok();
@@ -148,6 +152,7 @@ impl Watched {
             name: self.name.clone(),
             started_ticks: self.started_ticks,
             cpu_time_ns,
+            children_time_ns: self.children_time_ticks.saturating_mul(load::ns_per_tick()),
             own_bytes: self.memory.own_bytes(tools.page_bytes),
             memory_nodes: self.nodes.as_ref().unwrap_or(nodes).clone(),
             frozen,

@@ -61,6 +61,7 @@ struct Program {
     threads: Vec<(u32, u32, u64)>,
     /// What each of them waited for a CPU.
     waited_ns: u64,
+    children_ticks: u64,
     anonymous_pages: u64,
     shared_pages: u64,
     group: &'static str,
@@ -76,6 +77,7 @@ impl Program {
             flags: 0x40_0000,
             threads: vec![(pid, 1, 7_000_000)],
             waited_ns: 0,
+            children_ticks: 0,
             anonymous_pages: 100,
             shared_pages: 10,
             group: "/",
@@ -91,6 +93,7 @@ impl Program {
         let mut fields = [0; 53];
         (fields[9], fields[20], fields[22]) = (self.flags, self.threads.len() as u64, self.started);
         let resident = self.anonymous_pages + self.shared_pages;
+        (fields[16], fields[17]) = (self.children_ticks, 0);
         (fields[23], fields[24], fields[39]) = (resident * 4096, resident, u64::from(cpu));
         let fields: Vec<String> = fields[4..].iter().map(u64::to_string).collect();
         format!("{} ({}) S {}\n", self.pid, self.name, fields.join(" "))
@@ -213,7 +216,7 @@ fn threads(glance: &Glance) -> Vec<(u32, u32, u64)> {
 fn a_glance_is_what_the_files_say() {
     let made = Made::new(100);
     let threads = vec![(40, 2, 5), (41, 3, 6)];
-    made.run(&Program { threads, waited_ns: 90, ..Program::new(40) });
+    made.run(&Program { threads, waited_ns: 90, children_ticks: 7, ..Program::new(40) });
     made.run(&Program { flags: 0x20_8040, ..Program::new(2) }); // a kernel thread, but for its size
     fs::write(made.path("proc/2/stat"), "2 (kthreadd) S 0 0 0 0 -1 2129984").unwrap();
     let glance = made.watch(&Wanted::default()).glance().unwrap();
@@ -230,6 +233,7 @@ fn a_glance_is_what_the_files_say() {
         name: "work".to_owned(),
         started_ticks: 500,
         cpu_time_ns: 11,
+        children_time_ns: 7 * crate::load::ns_per_tick(),
         own_bytes: 110 * 4096,
         memory_nodes: "0".parse().unwrap(),
         frozen: false,
@@ -584,6 +588,19 @@ fn real_processes_are_seen() {
     sleeper.0.kill().unwrap();
     let left = || pids(&watch.glance().unwrap()) == [us.number()];
     assert!(std::iter::repeat_with(left).take(1_000_000).any(|ended| ended), "a zombie");
+}
+
+/// Goal: CPU time of what a real process started is told when that has ended.
+#[test]
+fn ended_children_are_counted() {
+    let us = pid(std::process::id());
+    let named = Wanted { pids: vec![us], ..Wanted::default() };
+    let counted = || {
+        let count = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        assert!(Command::new("sh").args(["-c", count]).status().unwrap().success());
+        Linux::open().watch(&named).unwrap().glance().unwrap().processes[0].children_time_ns > 0
+    };
+    assert!(std::iter::repeat_with(counted).take(100).any(|counted| counted), "in clock ticks");
 }
 
 /// Goal: threads that come and go under the eyes of the watch are seen or not, and never an error.

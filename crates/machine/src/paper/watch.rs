@@ -137,6 +137,7 @@ impl Sheet {
             name: self.name().to_owned(),
             started_ticks: self.started_ticks,
             cpu_time_ns: self.ended_ns + self.threads.values().map(|t| t.ran_ns).sum::<u64>(),
+            children_time_ns: self.children_ns,
             own_bytes: self.residency().values().sum::<u64>() * PAGE_BYTES,
             memory_nodes: nodes.without(&forbidden),
             frozen: self.frozen,

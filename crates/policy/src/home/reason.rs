@@ -60,6 +60,8 @@ reasons! {
     NoThreads = "no-threads", "it has no threads to be near to";
     /// Affinity leaves it too few CPUs on any one node.
     NarrowAffinity = "narrow-affinity", "its affinity leaves too few CPUs on any one node";
+    /// It mostly starts others.
+    Launcher = "launcher", "what it starts runs more than itself, and begins beside it";
 
     // A home, and why there.
 

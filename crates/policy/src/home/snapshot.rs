@@ -84,6 +84,8 @@ pub struct Entity {
     pub id: EntityId,
     /// CPU time that all its threads ever had, in nanoseconds.
     pub run_ns: u64,
+    /// CPU time of what it started and saw end, in nanoseconds.
+    pub children_ns: u64,
     /// Its threads, each once.
     pub threads: Vec<Thread>,
     /// Where its own memory was when it was measured last, in base pages; empty before the first

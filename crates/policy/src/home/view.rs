@@ -144,6 +144,9 @@ impl<'a> View<'a> {
         if self.entity.threads.is_empty() {
             return Some(Reason::NoThreads);
         }
+        if self.entity.children_ns > self.entity.run_ns {
+            return Some(Reason::Launcher); // a new process begins where the one that starts it is
+        }
         match (self.homes.is_empty(), self.reachable.len()) {
             (false, _) => None,
             (true, 0) => Some(Reason::NoNodeAllowed),

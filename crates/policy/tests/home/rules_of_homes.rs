@@ -30,10 +30,14 @@ fn what_is_left_alone_is_told() {
         id
     });
     let empty = world.start(CPU, &[], &[1000, 0]);
+    let launcher = world.start(CPU, &[1], &[1000, 0]);
+    let process = &mut world.processes[launcher.0 as usize];
+    process.children_ns = process.run_ns + 1;
     let plan = world.round(&Rules::default());
     assert_eq!(decision(&plan, young).reason, Reason::TooYoung);
     assert_eq!(decision(&plan, old).verdict, Verdict::Settles);
     assert_eq!(decision(&plan, empty).reason, Reason::NoThreads);
+    assert_eq!(decision(&plan, launcher).reason, Reason::Launcher);
     let reasons = barred.map(|id| decision(&plan, id).reason);
     use Reason::{Denied, Excluded, ExplicitPolicy, Frozen, Rival};
     assert_eq!(reasons, [ExplicitPolicy, Frozen, Denied, Rival, Excluded]);

@@ -50,6 +50,7 @@ pub struct Process {
     pub pages: Vec<u64>,
     pub reach: usize,
     pub run_ns: u64,
+    pub children_ns: u64,
     pub measured_ns: u64,
     pub bar: Option<Bar>,
     /// Pages of it that were moved.
@@ -107,6 +108,7 @@ impl World {
             pages,
             reach: 0,
             run_ns,
+            children_ns: 0,
             measured_ns,
             bar: None,
             moved,
@@ -182,6 +184,7 @@ impl World {
         Entity {
             id: EntityId(number as u64),
             run_ns: process.run_ns,
+            children_ns: process.children_ns,
             threads: process.tasks.iter().enumerate().map(thread).collect(),
             pages: pages.filter(|&(_, pages)| pages > 0).collect(),
             pages_at_ns: process.measured_ns,

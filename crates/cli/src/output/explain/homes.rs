@@ -84,6 +84,11 @@ fn left_by_need(reason: Reason) -> Option<Words> {
             "on one node its threads would wait for each other, and somebody chose these CPUs",
             "widen its affinity (taskset -p)",
         ),
+        Reason::Launcher => (
+            "the processes that it started and saw end had more CPU time than itself",
+            "what is started begins where its starter runs: all of it would begin on one node",
+            "nothing; what it starts gets homes of its own when it has run long enough",
+        ),
         _ => return None,
     })
 }
