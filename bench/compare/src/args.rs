@@ -26,6 +26,11 @@ pub struct Args {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
 
+    /// Daemons run before tasks begin, for up to so long, in each repeat another time: numad looks
+    /// every 15 s, and what it has to look at begins at any time
+    #[arg(long, default_value = "15s", value_parser = parse_duration_ns)]
+    lead: u64,
+
     /// How much memory a process has; numad leaves those alone that have less than 300 MB
     #[arg(long, default_value = "512MiB", value_parser = parse_bytes)]
     size: u64,
@@ -67,6 +72,7 @@ impl Args {
             workloads: chosen(workloads(), &self.workloads, |one| one.name.to_owned())?,
             contenders: chosen(contenders(), &self.balancers, |one| one.balancer.name.clone())?,
             repeats: self.repeats,
+            lead_ns: self.lead,
             size_bytes: self.size,
             passes: self.passes,
             kernel: self.kernel.clone(),

@@ -11,6 +11,8 @@ pub struct Contender {
     pub about: &'static str,
     /// The programs that it needs.
     pub needs: Vec<Program>,
+    /// It is a daemon, which runs before tasks begin.
+    pub is_daemon: bool,
     /// Runs in which it moved no page say nothing about it.
     pub must_move: bool,
 }
@@ -45,6 +47,7 @@ fn numad() -> Contender {
         Program::Debian("util-linux", "usr/bin/unshare"),
     ];
     numad.must_move = true;
+    numad.is_daemon = true;
     numad.balancer.before = words("numad -V");
     numad.balancer.start = words("unshare --time --monotonic 600 -- numad -u 120 -l 6");
     numad.balancer.log = "/var/log/numad.log".to_owned();
@@ -57,6 +60,7 @@ fn numad() -> Contender {
 fn nodeward() -> Contender {
     let mut nodeward = contender("nodeward", "`nodeward balance --looking 60ms`");
     nodeward.needs = vec![Program::Ours("nodeward")];
+    nodeward.is_daemon = true;
     nodeward.balancer.before = words("nodeward balance --once --dry-run --run-time-min 1ms");
     nodeward.balancer.start = words("nodeward balance --looking 60ms");
     nodeward.balancer.process = "nodeward".to_owned();
@@ -89,7 +93,7 @@ fn hot() -> Contender {
 
 fn contender(name: &str, about: &'static str) -> Contender {
     let balancer = Balancer { name: name.to_owned(), ..Balancer::default() };
-    Contender { balancer, about, needs: Vec::new(), must_move: false }
+    Contender { balancer, about, needs: Vec::new(), is_daemon: false, must_move: false }
 }
 
 fn words(line: &str) -> Vec<String> {

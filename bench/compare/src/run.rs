@@ -60,6 +60,7 @@ pub fn perform(
     let play = Play {
         tasks: workload.tasks(settings.size_bytes, settings.passes),
         balancer: contender.balancer.clone(),
+        lead_ms: settings.lead_ms(contender, repeat),
         look_ms: LOOK_MS,
     };
     let counts = tempfile::NamedTempFile::new_in(SHARED_MEMORY)?.into_temp_path();

@@ -14,6 +14,8 @@ pub struct Settings {
     pub contenders: Vec<Contender>,
     /// How often each runs under each.
     pub repeats: u32,
+    /// Daemons run for up to so long before tasks begin, in nanoseconds.
+    pub lead_ns: u64,
     /// How much memory a process has, in bytes.
     pub size_bytes: u64,
     /// How often it is gone through.
@@ -25,4 +27,34 @@ pub struct Settings {
     /// What a miss takes at home on the machine that is meant, in nanoseconds. One in memory of
     /// another node takes longer by the distance, and that is waited for.
     pub price_ns: u64,
+}
+
+impl Settings {
+    /// How long a daemon runs before the tasks of a repeat begin, in milliseconds. It looks now and
+    /// then, and tasks begin whenever they do: the repeats are spread evenly over the whole time.
+    pub fn lead_ms(&self, contender: &Contender, repeat: u32) -> u64 {
+        let part = |parts: u64| self.lead_ns * parts / (2 * u64::from(self.repeats));
+        if contender.is_daemon { part(2 * u64::from(repeat) + 1) / 1_000_000 } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tests::sample;
+
+    /// Goal: tasks come at any time between two looks of a daemon, and nobody else waits.
+    #[test]
+    fn leads_are_spread_over_the_time() {
+        let settings = Settings { lead_ns: 15_000_000_000, repeats: 5, ..sample().0 };
+        let leads = |name: &str| {
+            let of_name = |one: &&Contender| one.balancer.name == name;
+            let contender = settings.contenders.iter().find(of_name).unwrap();
+            [0, 1, 4].map(|repeat| settings.lead_ms(contender, repeat))
+        };
+        // Fifths of 15 s, from the middle of each: 1.5, 4.5, ... 13.5 s.
+        assert_eq!(leads("numad"), [1500, 4500, 13_500]);
+        assert_eq!(leads("nodeward"), leads("numad"));
+        assert_eq!(leads("kernel"), [0; 3]);
+    }
 }

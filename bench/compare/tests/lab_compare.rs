@@ -18,6 +18,7 @@ fn settings() -> Settings {
         workloads: workloads().into_iter().filter(|workload| workload.name == "crossed").collect(),
         contenders: contenders().into_iter().filter(is_chosen).collect(),
         repeats: 1,
+        lead_ns: 0,
         size_bytes: SIZE,
         passes: PASSES,
         kernel: Kernel::V6_12,

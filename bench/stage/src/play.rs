@@ -10,6 +10,8 @@ pub struct Play {
     pub tasks: Vec<Task>,
     /// What balances it.
     pub balancer: Balancer,
+    /// How long that runs before the tasks begin, in milliseconds.
+    pub lead_ms: u64,
     /// The time between two looks at counters, in milliseconds.
     pub look_ms: u64,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{NodeId, Placed, Range, SkipReason};
-use nodeward_policy::home::{EntityId, Home, MemoryMove, Nudge, Plan, Rules, Verdict};
+use nodeward_policy::home::{EntityId, Home, MemoryMove, Nudge, Numbers, Plan, Rules, Verdict};
 
 use super::diary::Diary;
 use super::ground::Ground;
@@ -16,6 +16,9 @@ use super::report::{Done, News, Short};
 use super::roster::{Key, Member, Roster};
 use super::settings::BalanceSettings;
 use crate::Live;
+
+/// What is on its way goes on until it costs more than it gains by one in so many parts.
+const LENIENT_PART: u64 = 4;
 
 /// Memory on its way home, over as many rounds as the budget takes. The decision waits until it is
 /// there: what a part of a move brought says nothing about the whole.
@@ -44,10 +47,20 @@ impl Pending {
         self.ranges.is_some()
     }
 
-    /// Whether what is left is still worth it at this price of a page, which may have been learnt
-    /// since.
+    /// What it gains is judged anew: it runs more than when it was first seen, or longer already.
+    fn weigh(&mut self, numbers: &Numbers) {
+        if numbers.pages_away > 0 && !self.is_of_pages() {
+            let part = u128::from(numbers.gain_ns) * u128::from(self.order.pages_max);
+            let gain_ns = part / u128::from(numbers.pages_away);
+            self.order.gain_ns = u64::try_from(gain_ns).unwrap_or(u64::MAX);
+        }
+    }
+
+    /// Whether it is still worth it at this price of a page, which may have been learnt since. To
+    /// end it and begin again takes two looks, so it is not given up for next to nothing.
     fn pays(&self, rules: &Rules) -> bool {
-        self.order.gain_ns > rules.move_ns(self.order.pages_max)
+        let gain_ns = self.order.gain_ns.saturating_add(self.order.gain_ns / LENIENT_PART);
+        gain_ns > rules.move_ns(self.order.pages_max)
     }
 }
 
@@ -124,14 +137,16 @@ impl Actor<'_> {
     /// Puts what was planned behind what is on its way, and drops what belongs elsewhere now.
     fn enqueue(&mut self, plan: &Plan) {
         let new: BTreeSet<_> = plan.moves.iter().map(|order| order.entity).collect();
-        let belongs = |one: &Pending| {
+        let goes_on = |one: &mut Pending| {
             let decisions = &plan.decisions;
             let at = decisions.binary_search_by_key(&one.order.entity, |it| it.entity);
-            let is_left = at.is_ok_and(|at| decisions[at].verdict == Verdict::Left);
+            let decision = at.ok().map(|at| &decisions[at]);
+            decision.into_iter().for_each(|decision| one.weigh(&decision.numbers));
+            let is_left = decision.is_some_and(|decision| decision.verdict == Verdict::Left);
             let home = plan.homes.get(&one.order.entity);
             !is_left && home.is_some_and(|home| holds(home, one.order.to))
         };
-        self.pending.retain(|one| !new.contains(&one.order.entity) && belongs(one));
+        self.pending.retain_mut(|one| !new.contains(&one.order.entity) && goes_on(one));
         let pending = |order: &MemoryMove| Pending::new(order.clone(), None);
         self.pending.extend(plan.moves.iter().map(pending));
     }

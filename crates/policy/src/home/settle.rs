@@ -39,7 +39,9 @@ struct Settler<'a> {
     index: usize,
     view: &'a View<'a>,
     load_ppm: u64,
-    /// Its possible homes and what they cost, the cheapest first.
+    /// Its possible homes and what they cost, the cheapest first; of those that cost as much
+    /// within the hysteresis the one where it runs most. Where memory is was sampled, and it leaves
+    /// what it began with where it began.
     homes: Vec<(u64, Place)>,
 }
 
@@ -47,14 +49,19 @@ impl<'a> Settler<'a> {
     fn new(index: usize, view: &'a View<'a>, load_ppm: u64, prices: Prices) -> Self {
         let cost = |&place: &Place| (prices.home_ns(view, load_ppm, place), place);
         let mut homes: Vec<_> = view.homes.iter().map(cost).collect();
-        homes.sort_by_key(|&(cost, place)| (cost, Reverse(view.ran[place]), place));
+        let least = homes.iter().map(|home| home.0).min().unwrap_or(0);
+        let most = ease(least, prices.rules);
+        homes.sort_by_key(|&(cost, place)| {
+            let dear = (cost > most).then_some(cost);
+            (dear, Reverse(view.ran[place]), cost, place)
+        });
         Self { index, view, load_ppm, homes }
     }
 
     /// What the second-best home costs more than the best.
     fn lead_ns(&self) -> u64 {
         match self.homes[..] {
-            [(best, _), (second, _), ..] => second - best,
+            [(best, _), (second, _), ..] => second.saturating_sub(best),
             _ => u64::MAX,
         }
     }

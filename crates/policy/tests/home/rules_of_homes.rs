@@ -128,6 +128,19 @@ fn homes_are_where_memory_is_until_the_node_is_full() {
     assert_eq!(world.moved, 100_000, "1 to 4 times 10,000");
 }
 
+/// Goal: of two homes that cost as much the one where it runs is taken, as samples of where memory
+/// is are no better than the hysteresis of a tenth; if one costs more it is the other.
+#[test]
+fn homes_that_cost_the_same_are_where_it_runs() {
+    let home_of = |pages: [u64; 2]| {
+        let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
+        let id = world.start(CPU, &[1], &pages);
+        world.round(&Rules::default()).homes[&id].clone()
+    };
+    assert_eq!(home_of([54_000, 50_000]), on(1)); // 54,000 pages to move, or 50,000
+    assert_eq!(home_of([56_000, 50_000]), on(0)); // 55,000 is a tenth more
+}
+
 /// Goal: without memory the home is where it runs.
 #[test]
 fn without_memory_it_is_at_home_where_it_runs() {

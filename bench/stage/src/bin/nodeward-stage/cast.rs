@@ -237,7 +237,7 @@ mod tests {
     fn play(line: &str, in_a_row: u32) -> Play {
         let command = ["sh", "-c", line].map(str::to_owned).into();
         let task = Task { command, starts_on: None, by_hand: Vec::new(), in_a_row };
-        Play { tasks: vec![task], balancer: Balancer::default(), look_ms: 10 }
+        Play { tasks: vec![task], balancer: Balancer::default(), lead_ms: 0, look_ms: 10 }
     }
 
     fn said(cast: &mut Cast) -> Vec<Word> {

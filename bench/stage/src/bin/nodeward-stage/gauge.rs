@@ -7,7 +7,8 @@ use nodeward_linux::procfs::stat;
 use nodeward_model::Pid;
 use nodeward_stage::Burden;
 
-/// The counters, and where they stood when the run began.
+/// The counters, and where they stood: those of pages before the balancer started, those of time
+/// when the run began.
 pub struct Gauge {
     process: String,
     tasks: Vec<u32>,
@@ -21,6 +22,12 @@ impl Gauge {
         let mut gauge = Self { process, tasks, zero: Burden::default() };
         gauge.zero = gauge.total();
         gauge
+    }
+
+    /// The run begins: only the time from now on counts. What moved before counts all the same.
+    pub fn begin(&mut self) {
+        let Burden { balancer_us, system_us, user_us, .. } = self.total();
+        self.zero = Burden { balancer_us, system_us, user_us, ..self.zero };
     }
 
     /// What has come since.

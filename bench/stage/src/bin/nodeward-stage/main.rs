@@ -57,9 +57,11 @@ fn perform(play: &Play) -> Result<()> {
     cast.await_ready()?;
     balancing::prepare(&play.balancer)?;
     thread::sleep(QUIET);
+    let mut gauge = Gauge::zero(&play.balancer.process, cast.pids());
     let mut balancing = Balancing::start(&play.balancer, &cast.pids())?;
+    thread::sleep(Duration::from_millis(play.lead_ms));
+    gauge.begin();
     let start = Instant::now();
-    let gauge = Gauge::zero(&play.balancer.process, cast.pids());
     cast.begin()?;
     tell(&Line::Begin)?;
     if !play.balancer.by_hand {
