@@ -99,6 +99,17 @@ mod tests {
         assert_eq!(found.map(|name| counter(vmstat, name)), [12, 3, 0]);
     }
 
+    /// Goal: when the run begins time counts from zero, and pages that moved before still count.
+    #[test]
+    fn a_lead_costs_no_time_but_its_pages() {
+        let mut gauge = Gauge::zero("", vec![std::process::id()]);
+        gauge.zero = Burden { user_us: 0, system_us: 0, migrated: 0, ..gauge.zero };
+        let before = gauge.total();
+        gauge.begin();
+        assert_eq!(gauge.zero.migrated, 0);
+        assert!(gauge.zero.user_us >= before.user_us && gauge.zero.system_us >= before.system_us);
+    }
+
     /// Goal: work of a task and of a balancer is seen as such, also that of threads which ended.
     /// (This process is both.)
     #[test]
