@@ -33,8 +33,11 @@ impl Settings {
     /// How long a daemon runs before the tasks of a repeat begin, in milliseconds. It looks now and
     /// then, and tasks begin whenever they do: the repeats are spread evenly over the whole time.
     pub fn lead_ms(&self, contender: &Contender, repeat: u32) -> u64 {
-        let part = |parts: u64| self.lead_ns * parts / (2 * u64::from(self.repeats));
-        if contender.is_daemon { part(2 * u64::from(repeat) + 1) / 1_000_000 } else { 0 }
+        if !contender.is_daemon {
+            return 0;
+        }
+        let (halves, all) = (2 * u64::from(repeat) + 1, 2 * u64::from(self.repeats));
+        self.lead_ns * halves / all / 1_000_000
     }
 }
 

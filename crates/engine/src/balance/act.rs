@@ -138,13 +138,14 @@ impl Actor<'_> {
     fn enqueue(&mut self, plan: &Plan) {
         let new: BTreeSet<_> = plan.moves.iter().map(|order| order.entity).collect();
         let goes_on = |one: &mut Pending| {
-            let decisions = &plan.decisions;
-            let at = decisions.binary_search_by_key(&one.order.entity, |it| it.entity);
-            let decision = at.ok().map(|at| &decisions[at]);
-            decision.into_iter().for_each(|decision| one.weigh(&decision.numbers));
-            let is_left = decision.is_some_and(|decision| decision.verdict == Verdict::Left);
-            let home = plan.homes.get(&one.order.entity);
-            !is_left && home.is_some_and(|home| holds(home, one.order.to))
+            let entity = one.order.entity;
+            if let Ok(at) = plan.decisions.binary_search_by_key(&entity, |it| it.entity) {
+                if plan.decisions[at].verdict == Verdict::Left {
+                    return false;
+                }
+                one.weigh(&plan.decisions[at].numbers);
+            }
+            plan.homes.get(&entity).is_some_and(|home| holds(home, one.order.to))
         };
         self.pending.retain_mut(|one| !new.contains(&one.order.entity) && goes_on(one));
         let pending = |order: &MemoryMove| Pending::new(order.clone(), None);
