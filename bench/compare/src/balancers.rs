@@ -56,13 +56,14 @@ fn numad() -> Contender {
     numad
 }
 
-/// The emulator needs tens of times as long for a look as the machine that is meant.
+/// The emulator needs tens of times as long as the machine that is meant for a look, and for a page
+/// that moves.
 fn nodeward() -> Contender {
-    let mut nodeward = contender("nodeward", "`nodeward balance --looking 60ms`");
+    let mut nodeward = contender("nodeward", "`nodeward balance --looking 60ms --stall 20ms`");
     nodeward.needs = vec![Program::Ours("nodeward")];
     nodeward.is_daemon = true;
     nodeward.balancer.before = words("nodeward balance --once --dry-run --run-time-min 1ms");
-    nodeward.balancer.start = words("nodeward balance --looking 60ms");
+    nodeward.balancer.start = words("nodeward balance --looking 60ms --stall 20ms");
     nodeward.balancer.process = "nodeward".to_owned();
     nodeward.balancer.tells = words("nodeward ledger --json");
     nodeward
@@ -71,7 +72,7 @@ fn nodeward() -> Contender {
 /// Keeps threads at home whatever the scheduler wants, as numad does.
 fn pinning() -> Contender {
     let mut pinning = nodeward();
-    pinning.about = "`nodeward balance --pin --looking 60ms`";
+    pinning.about = "`nodeward balance --pin --looking 60ms --stall 20ms`";
     pinning.balancer.name = "nodeward-pin".to_owned();
     pinning.balancer.start.extend(words("--pin"));
     pinning

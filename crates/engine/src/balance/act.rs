@@ -29,12 +29,14 @@ pub struct Pending {
     cursor: u64,
     /// Where the pages lie that are meant, in ascending order; all that its process has if `None`.
     ranges: Option<Vec<Range>>,
+    /// Pages that stay where they are, of those that were gone through.
+    stuck_pages: u64,
 }
 
 impl Pending {
     /// Memory that sets out; that in these ranges only, if there are any.
     pub fn new(order: MemoryMove, ranges: Option<Vec<Range>>) -> Self {
-        Self { left_pages: order.pages_max, cursor: 0, order, ranges }
+        Self { left_pages: order.pages_max, cursor: 0, order, ranges, stuck_pages: 0 }
     }
 
     /// Whose memory it is.
@@ -224,8 +226,7 @@ impl Actor<'_> {
             return Ok(false);
         }
         let Some(member) = self.roster.get_mut(key) else { return Ok(false) };
-        let bytes = self.purse.bytes().min(member.purse.bytes());
-        let pages_max = one.left_pages.min(bytes / page_bytes);
+        let may_pages = self.purse.bytes().min(member.purse.bytes()) / page_bytes;
         let bound = member.sight.as_ref().map(|sight| sight.bound.ranges.clone());
         let known = member.sight.as_ref().map(|sight| &sight.pages);
         let on_way: u64 = one.order.from.iter().filter_map(|from| known?.get(&from)).sum();
@@ -233,7 +234,7 @@ impl Actor<'_> {
             self.done.entry(entity).or_default().short = Some(Short::Stalled);
             return Ok(true);
         }
-        if pages_max == 0 || self.machine.now_ns() >= self.until_ns {
+        if may_pages == 0 || self.machine.now_ns() >= self.until_ns {
             self.done.entry(entity).or_default().short = Some(Short::Budget);
             return Ok(true);
         }
@@ -244,16 +245,17 @@ impl Actor<'_> {
             Some(ranges) => common(ranges, &free),
             None => free,
         };
-        // Where all that is away is to come, it may be strewn over all there is: a stretch then is
-        // as long as the budget lets it be. Where there is room for a part, it must be a part.
+        // Where all that is away is to come, samples told how much that is. Where there is room for
+        // a part, it must be a part.
         let is_all = one.order.pages_max >= on_way;
         let load = Load {
             process: &process,
             ranges: &ranges,
             from: &one.order.from,
             to: one.order.to,
-            pages_max,
-            stretch_pages: if is_all { bytes / page_bytes } else { pages_max },
+            expected_pages: one.left_pages,
+            pages_max: if is_all { may_pages } else { may_pages.min(one.left_pages) },
+            is_all,
             stall_ns: self.settings.stall_ns,
             rules: self.rules,
             workers,
@@ -263,6 +265,7 @@ impl Actor<'_> {
         let hauled = Road { machine, ground, live, journal, until_ns }.haul(&load, one.cursor);
         one.left_pages -= hauled.account.moved.min(one.left_pages);
         one.cursor = hauled.cursor;
+        one.stuck_pages += stuck(&hauled.account.skipped);
         Ok(self.enter(key, one, hauled))
     }
 
@@ -272,10 +275,9 @@ impl Actor<'_> {
         let bytes = account.moved * self.machine.page_bytes();
         self.purse.spend(bytes);
         self.diary.enter(one.order.entity, &account);
-        let short = short.or((one.left_pages > 0).then_some(Short::Budget));
         if let Some(member) = self.roster.get_mut(key) {
             member.purse.spend(bytes);
-            member.note_stuck(&one.order, &account.skipped);
+            member.note_stuck(one);
             if let Some(error) = error {
                 self.news.extend(member.failed_at(key, error));
             }
@@ -314,22 +316,11 @@ impl Member {
         is_new.then_some(News::Failed { pid, error })
     }
 
-    /// Pages that will not move next time either stay where they are: they count as fixed.
-    fn note_stuck(&mut self, order: &MemoryMove, skipped: &BTreeMap<SkipReason, u64>) {
-        let lasts = |reason: &SkipReason| {
-            !matches!(
-                reason,
-                SkipReason::NotPresent
-                    | SkipReason::Swapped
-                    | SkipReason::NoMemory
-                    | SkipReason::Interrupted
-                    | SkipReason::Gone
-            )
-        };
-        let mut left: u64 =
-            skipped.iter().filter(|(reason, _)| lasts(reason)).map(|(_, pages)| pages).sum();
+    /// What stayed where it is, on all of its way so far, counts as fixed.
+    fn note_stuck(&mut self, one: &Pending) {
+        let mut left = one.stuck_pages;
         let pages = self.sight.as_ref().map(|sight| sight.pages.clone()).unwrap_or_default();
-        for node in order.from.iter() {
+        for node in one.order.from.iter() {
             let on: u64 = pages.get(&node).copied().unwrap_or(0);
             let stuck = left.min(on);
             let known = self.stuck.entry(node).or_default();
@@ -337,6 +328,21 @@ impl Member {
             left -= stuck;
         }
     }
+}
+
+/// Pages that will not move next time either.
+fn stuck(skipped: &BTreeMap<SkipReason, u64>) -> u64 {
+    let lasts = |reason: &SkipReason| {
+        !matches!(
+            reason,
+            SkipReason::NotPresent
+                | SkipReason::Swapped
+                | SkipReason::NoMemory
+                | SkipReason::Interrupted
+                | SkipReason::Gone
+        )
+    };
+    skipped.iter().filter(|(reason, _)| lasts(reason)).map(|(_, pages)| pages).sum()
 }
 
 /// What of some ranges lies in others; both ascend and do not overlap.

@@ -51,6 +51,8 @@ pub struct Wide<'a> {
     pub nodes: &'a Nodemask,
     /// For how long moves may take to pay, in nanoseconds.
     pub horizon_ns: u64,
+    /// For how many base pages there is room where it is at home.
+    pub pages_max: u64,
     pub costs: Costs,
 }
 
@@ -172,7 +174,7 @@ impl Wide<'_> {
             costs: self.costs.clone(),
             destinations: self.nodes.clone(),
             misses_per_count: (self.horizon_ns / period_ns.max(1)).max(1),
-            pages_max: u64::MAX,
+            pages_max: self.pages_max,
         }
     }
 

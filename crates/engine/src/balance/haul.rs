@@ -33,10 +33,13 @@ pub struct Load<'a> {
     pub ranges: &'a [Range],
     pub from: &'a Nodemask,
     pub to: NodeId,
-    /// The most base pages to move.
+    /// How many base pages are to move, as far as samples tell.
+    pub expected_pages: u64,
+    /// The most base pages to move now.
     pub pages_max: u64,
-    /// The most base pages that may move at once by mistake, where more are away than was thought.
-    pub stretch_pages: u64,
+    /// Whether all that is away is meant, though it be more than expected: then it goes on for as
+    /// long as there is more.
+    pub is_all: bool,
     pub stall_ns: Option<u64>,
     /// What says when memory is short.
     pub rules: &'a Rules,
@@ -73,9 +76,12 @@ impl Road<'_> {
         let hauled = Hauled { cursor, ..Hauled::default() };
         let mut trip = Trip { road: self, load, hauled, searched_bytes: 0 };
         let end = trip.go();
+        let is_done = trip.is_done();
         let mut hauled = trip.hauled;
         hauled.short = match end {
-            Ok(short) => Some(short).filter(|_| hauled.account.moved < load.pages_max),
+            Ok(Short::Budget) if is_done && !load.is_all => None,
+            Ok(Short::NotThere | Short::Refused) if is_done => None,
+            Ok(short) => Some(short),
             Err(error) if error.is_gone() => Some(Short::Gone),
             Err(error) => {
                 hauled.error = Some(error.to_string());
@@ -125,8 +131,7 @@ impl Trip<'_> {
 
     /// How long the next stretch may be, so that no more moves than may.
     fn stretch_bytes(&self) -> u64 {
-        let left_pages = self.load.stretch_pages.saturating_sub(self.hauled.account.moved);
-        let left = left_pages.saturating_mul(self.road.machine.page_bytes());
+        let left = self.left_pages().saturating_mul(self.road.machine.page_bytes());
         let most = STRETCH_BYTES[1] * u64::from(self.load.workers);
         left.clamp(STRETCH_BYTES[0], most)
     }
@@ -156,12 +161,18 @@ impl Trip<'_> {
         }
         let is_gone = report.processes.iter().any(|process| process.life != Life::Running);
         let is_full = report.account().skipped_for(SkipReason::NoMemory) > 0;
+        let is_more = report.account().moved > 0;
         Ok(match (is_gone, is_full) {
             (true, _) => Some(Short::Gone),
             (false, true) => Some(Short::Pressure),
+            (false, false) if self.is_done() && !is_more => Some(self.left_over()),
             (false, false) if self.left_pages() == 0 || self.has_searched() => Some(Short::Budget),
             (false, false) => None,
         })
+    }
+
+    fn is_done(&self) -> bool {
+        self.hauled.account.moved >= self.load.expected_pages
     }
 
     fn migrate(&self, ranges: Vec<Range>) -> Result<MoveReport> {
@@ -188,7 +199,7 @@ impl Trip<'_> {
     }
 
     fn has_searched(&self) -> bool {
-        let wanted = self.load.pages_max.saturating_mul(self.road.machine.page_bytes());
+        let wanted = self.load.expected_pages.saturating_mul(self.road.machine.page_bytes());
         self.searched_bytes >= wanted.saturating_mul(SEARCH_FACTOR).max(SEARCH_BYTES_MIN)
     }
 

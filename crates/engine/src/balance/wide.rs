@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Machine, Result};
 use nodeward_model::{Access, Pid};
-use nodeward_policy::home::{Decision, EntityId, Plan};
+use nodeward_policy::home::{Decision, EntityId, Numbers, Plan};
 use nodeward_policy::hot::Costs;
 
 use super::Balancer;
@@ -15,6 +15,9 @@ use super::meter::For;
 use super::report::News;
 use super::round::Coming;
 use super::seats::Seats;
+
+/// Threads are astray if more than one in so many is away.
+const ASTRAY_PART: u64 = 4;
 
 impl Balancer {
     /// Takes in who used which page of the processes that are wider than a node, if the machine
@@ -78,8 +81,9 @@ impl Balancer {
         let moves_whole = |one: &Pending| one.entity() == entity && !one.is_of_pages();
         let is_moving = self.pending.iter().any(moves_whole)
             || plan.moves.iter().any(|order| order.entity == entity);
+        let is_astray = self.is_astray(decision);
         let count = self.census.of(entity, at_ns, page_bytes);
-        if is_moving {
+        if is_moving || is_astray {
             count.restart(at_ns, page_bytes);
         }
         if !count.is_due(at_ns) {
@@ -91,9 +95,18 @@ impl Balancer {
         }
         let nodes = home.thread_nodes();
         let costs = Costs::typical(self.ground.distances().cloned(), page_ns);
-        let horizon_ns = decision.numbers.horizon_ns;
-        let wide = Wide { entity, process: &*process, nodes: &nodes, horizon_ns, costs };
+        let Numbers { horizon_ns, room_pages: pages_max, .. } = decision.numbers;
+        let process = &*process;
+        let wide = Wide { entity, process, nodes: &nodes, horizon_ns, pages_max, costs };
         count.place(machine, &wide, at_ns)
+    }
+
+    /// Whether so many threads of a process are away from its nodes that who uses a page now says
+    /// little about who will.
+    fn is_astray(&mut self, decision: &Decision) -> bool {
+        let member = self.roster.by_number(decision.entity);
+        let threads = member.and_then(|it| Some(it.now.as_ref()?.threads.len())).unwrap_or(0);
+        u64::from(decision.numbers.threads_away) * ASTRAY_PART > threads as u64
     }
 
     fn seat_threads(&mut self, entity: EntityId) {

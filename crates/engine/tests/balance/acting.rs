@@ -8,7 +8,7 @@ use nodeward_engine::balance::{
 };
 use nodeward_machine::Machine;
 use nodeward_machine::paper::{Paper, PaperThread, Sheet};
-use nodeward_model::{Bound, CpuId, NodeId, Range, Rival, Wanted};
+use nodeward_model::{Bound, CpuId, NodeId, Page, Range, Rival, Wanted};
 use nodeward_policy::home::{Home, Reason, Rules};
 
 use crate::stage::*;
@@ -134,6 +134,21 @@ fn budgets_are_kept() {
         cut.filter(|row| row.done.pages_pending > 0)
             .all(|row| { row.done.short == Some(Short::Budget) })
     );
+}
+
+/// Goal: samples tell how much is away to some percent. Where all of that is to come home, what is
+/// more than they told comes along, and the last page table of it is not left behind for good.
+#[test]
+fn what_samples_missed_comes_along() {
+    for tables in 33..=36 {
+        let half = |at: u64| Page::on(NodeId((at / 8 % 2) as u32));
+        let of: Vec<Page> = (0..tables * 512).map(half).collect();
+        let paper = with(Sheet { threads: sheet([1, 0], 0, "0-3").threads, ..Sheet::of(&of) });
+        let budget_bytes_per_s = 2 << 20;
+        let settings = BalanceSettings { budget_bytes_per_s, ..BalanceSettings::default() };
+        rounds(&paper, &mut balancer(&paper, settings), 60);
+        assert_eq!(residency(&paper), [tables * 512, 0], "{tables} page tables");
+    }
 }
 
 /// Goal: what moving costs is measured, and a move that turns out dearer than what it brings ends

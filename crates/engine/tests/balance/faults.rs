@@ -264,3 +264,25 @@ fn pinned_pages_are_given_up() {
     assert!(told.clone().any(|row| row.done.short == Some(Short::Refused)));
     assert!(told.clone().any(|row| row.done.pages_away_after == Some(PAGES / 2)));
 }
+
+/// Goal: what stays is counted over all rounds that a move takes, not only the last of them, so
+/// that the rest is not taken for what could be moved.
+#[test]
+fn what_stays_is_counted_over_all_rounds() {
+    let mut pinned = sheet([0, PAGES], 0, "0-3");
+    pinned.pinned = (16..16 + PAGES).filter(|page| page / 64 % 2 == 0).collect();
+    let pinned_pages = pinned.pinned.len() as u64;
+    let paper = with(pinned);
+    let process_budget_bytes_per_s = 2 << 20; // 512 pages, so 4 rounds for half of 4,096
+    let settings = BalanceSettings { process_budget_bytes_per_s, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    let reports = rounds(&paper, &mut balancer, 12);
+    let refused = |report: &RoundReport| {
+        report.processes.iter().any(|row| row.done.short == Some(Short::Refused))
+    };
+    let last = reports.iter().position(refused).unwrap();
+    assert_eq!(residency(&paper), [PAGES - pinned_pages, pinned_pages]);
+    assert!(moved(&reports[..last]) > 3 * 512, "it took {last} rounds");
+    let away = row(&reports[last + 1], 7).numbers.pages_away;
+    assert!(away <= PAGES / 64, "{away}: samples are not exact");
+}

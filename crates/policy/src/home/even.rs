@@ -30,8 +30,9 @@ impl Evener<'_, '_> {
         busy: &[Place],
         relief: &mut Relief,
     ) -> Vec<(usize, Reason)> {
-        let share = |ppm: u64| ppm.saturating_mul(CPU_PPM) / self.books.level_ppm().max(1);
-        let busiest = busy.iter().map(|&place| share(self.books.busy(place))).max().unwrap_or(0);
+        // What came of the last time shows on any node, long before that has been busy for long.
+        let busiest = self.prices.ground.places().map(|place| self.share_ppm(place)).max();
+        let busiest = busiest.unwrap_or(0);
         if !relief.may(busiest, self.prices.rules) {
             return Vec::new();
         }
@@ -40,6 +41,11 @@ impl Evener<'_, '_> {
             relief.done(busiest);
         }
         moved
+    }
+
+    /// How busy a node is, in millionths of its share.
+    fn share_ppm(&self, place: Place) -> u64 {
+        self.books.busy(place).saturating_mul(CPU_PPM) / self.books.level_ppm().max(1)
     }
 
     /// Moves homes off these nodes, which had more than they may for long enough. Returns which

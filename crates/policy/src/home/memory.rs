@@ -146,9 +146,6 @@ impl Hauler<'_> {
         let away = sum(|load| load.pages);
         let measured_ns = view.entity.pages_at_ns;
         kept.memory.judge(measured_ns, away, rules);
-        let mut stores: Vec<Place> = loads.iter().map(|load| load.way.to).collect();
-        stores.sort_unstable();
-        stores.dedup();
         let objection = kept.memory.objection();
         let paying: Vec<&Load> = loads.iter().filter(|load| load.pays()).collect();
         let reason = if away == 0 {
@@ -172,9 +169,15 @@ impl Hauler<'_> {
             planned: 0,
             gain_ns: sum(|load| load.gain_ns),
             cost_ns: sum(|load| load.cost_ns),
-            room: stores.iter().map(|&store| rooms[store]).sum(),
+            room: self.room(index, rooms),
             reason: Some(reason),
         }
+    }
+
+    /// How many pages an entity's home can take.
+    fn room(&self, index: usize, rooms: &[u64]) -> u64 {
+        let stores = self.seats[index].iter().flat_map(|seat| seat.stores(self.prices.ground));
+        stores.filter(|&store| !self.prices.is_short(store)).map(|store| rooms[store]).sum()
     }
 
     /// A move of as much as there is room for; `None` if that is next to nothing, or does not pay.

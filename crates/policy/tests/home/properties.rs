@@ -124,6 +124,31 @@ fn changing_sides_cannot_play_ping_pong() {
     }
 }
 
+/// Goal: two that wait for the same memory are busier together than each alone, so a home that
+/// leaves such a pair makes another. As that helps nobody the next one waits 40 s, then 80 s and so
+/// on, also beside a node that is always a little too busy: in ten minutes log2(600 / 40 + 1) = 4
+/// times, and once at first.
+#[test]
+fn what_is_busier_together_does_not_go_from_pair_to_pair() {
+    let mut world = World::new(&[(4, 1 << 22), (4, 1 << 22), (4, 1 << 22)]);
+    world.start(CPU / 2, &[0; 6], &[90_000, 0, 0]);
+    let node = [1, 1, 2];
+    let three = node.map(|node| world.start(CPU * 2 / 5, &[node; 3], &[0, 30_000, 30_000]));
+    let mut moves = 0;
+    for _ in 0..600 {
+        let homes = three.map(|id| world.homes.home(id).cloned());
+        for (at, id) in three.into_iter().enumerate() {
+            let beside = homes.iter().filter(|home| **home == homes[at]).count() > 1;
+            let wants = if beside { CPU * 3 / 5 } else { CPU * 2 / 5 };
+            world.processes[id.0 as usize].tasks.iter_mut().for_each(|task| task.wants = wants);
+        }
+        let plan = world.round(&Rules::default());
+        let moved = plan.decisions.iter().filter(|decision| decision.verdict == Verdict::Moves);
+        moves += moved.count();
+    }
+    assert!((1..=5).contains(&moves), "{moves}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

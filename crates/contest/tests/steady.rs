@@ -1,0 +1,18 @@
+//! Loads that stay as they are: machines of `balance.static` that once did not come to rest.
+
+use nodeward_contest::Balancer;
+use nodeward_contest::steady::{Stayed, watch};
+
+/// Goal: no page moves in the minute after memory came home. On 166 threads of a process that is
+/// wider than a node were away from it when it was counted who uses which page; on 180 copies of
+/// huge pages take too long for the stall budget, and only a part of those was remembered; on 401
+/// two programs are busier side by side than each alone, and homes went from pair to pair.
+#[test]
+fn what_once_was_restless_stays() {
+    for seed in [166, 180, 401] {
+        match watch(seed, Balancer::Nodeward).expect("a machine that can be balanced") {
+            Stayed::Home { before, after: 0 } => assert!(before > 0, "seed {seed}: it came home"),
+            other => panic!("seed {seed}: {other:?}"),
+        }
+    }
+}
