@@ -73,11 +73,15 @@ impl Stage {
         self.seat().map_or(self.cpu, |number| self.seats[&number].cpu)
     }
 
-    /// The same, or an idle CPU, or the first: a thread that may run anywhere is there.
+    /// The same, or the one where the fewest run or wait: a thread that may run anywhere goes
+    /// there.
     pub fn own_cpu(&self) -> usize {
-        let cpus = 0..self.world.layout.cpus.len();
-        let idle = cpus.into_iter().find(|&cpu| self.world.cpus[cpu].running.is_none());
-        self.cpu().or(idle).unwrap_or(0)
+        let busy = |&cpu: &usize| {
+            let cpu = &self.world.cpus[cpu];
+            usize::from(cpu.running.is_some()) + cpu.line.len()
+        };
+        let fewest = (0..self.world.layout.cpus.len()).min_by_key(busy);
+        self.cpu().or(fewest).unwrap_or(0)
     }
 
     /// Keeps the calling thread on a CPU, by index.

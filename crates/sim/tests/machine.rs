@@ -22,8 +22,13 @@ fn machine_with_a_process() -> (SimMachine, Pid) {
     (sim, pid)
 }
 
-/// Moves it to node 1 with so many workers.
+/// Moves it to node 1 with so many workers on that node.
 fn move_it(sim: &SimMachine, pid: Pid, jobs: u32) -> MoveReport {
+    move_from(sim, pid, jobs, (8..16).map(CpuId).collect())
+}
+
+/// Moves it to node 1 with so many workers, on these CPUs or on any.
+fn move_from(sim: &SimMachine, pid: Pid, jobs: u32, cpus: Vec<CpuId>) -> MoveReport {
     let processes = [sim.hold(pid).unwrap()];
     let pairs = NodePairs::in_order(&[NodeId(0)], &[NodeId(1)]);
     let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
@@ -31,7 +36,7 @@ fn move_it(sim: &SimMachine, pid: Pid, jobs: u32) -> MoveReport {
         orders: vec![orders],
         selection: Selection::default(),
         jobs: Jobs::Fixed(jobs),
-        cpus: (8..16).map(CpuId).collect(), // of node 1
+        cpus,
         rate_bytes_per_s: None,
         stall_ns: None,
     };
@@ -65,6 +70,21 @@ fn more_workers_are_faster_and_lose_nothing() {
     println!("1: {} ns, 4: {} ns", one.moving_ns, four.moving_ns);
     assert!(one.moving_ns < 4 * four.moving_ns, "{} and {}", one.moving_ns, four.moving_ns);
     assert!(one.moving_ns > 2 * four.moving_ns, "{} and {}", one.moving_ns, four.moving_ns);
+}
+
+/// Goal: where every CPU has a program to run and workers may run anywhere, they do not all wait
+/// for the same one: four take less than a third of the time of one.
+#[test]
+fn workers_go_where_the_fewest_wait() {
+    let moving_ns = |jobs| {
+        let busy = scenario(machine(2, 8, 4), bound(triad(32, MIB), "0"));
+        let sim = SimMachine::new(&busy, 3);
+        sim.run_until_populated(10_000_000_000);
+        let pid = sim.processes()[0].pid;
+        move_from(&sim, pid, jobs, Vec::new()).moving_ns
+    };
+    let [one, four] = [1, 4].map(moving_ns);
+    assert!(one > 3 * four, "{one} and {four}");
 }
 
 /// Goal: which worker takes what does not depend on the threads of the real machine.

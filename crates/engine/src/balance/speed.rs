@@ -5,8 +5,9 @@ const ASSUMED_PAGES: u64 = 4 << 10;
 /// Of more pages than this the older ones count less.
 const MEASURED_PAGES_MAX: u64 = 64 << 10;
 /// What was measured counts half as much after about this time, in nanoseconds: a price so high
-/// that nothing moves would never be measured again otherwise.
-const HALF_LIFE_NS: u64 = 300_000_000_000;
+/// that nothing moves would never be measured again otherwise. The faster it falls the more often
+/// something pays that did not before, under a load that stays as it is.
+const HALF_LIFE_NS: u64 = 3_600_000_000_000;
 
 /// What moves cost until now.
 #[derive(Debug, Default)]
@@ -72,7 +73,7 @@ mod tests {
         let mut speed = Speed::default();
         speed.learn(65_536, 65_536 * 200_000);
         assert!(speed.page_ns(2_000) > 180_000);
-        (0..10 * 300).for_each(|_| speed.pass(1_000_000_000));
+        (0..10 * 3600).for_each(|_| speed.pass(1_000_000_000));
         // e to the power of -5 of the pages are left, 442: less than a tenth of those assumed.
         assert!(speed.page_ns(2_000) < 22_000, "{}", speed.page_ns(2_000));
         speed.pass(u64::MAX);

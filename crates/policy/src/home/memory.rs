@@ -148,11 +148,13 @@ impl Hauler<'_> {
         kept.memory.judge(measured_ns, away, rules);
         let objection = kept.memory.objection();
         let paying: Vec<&Load> = loads.iter().filter(|load| load.pays()).collect();
+        let may_move = away > 0 && rules.move_memory;
+        let is_worth_it = kept.memory.weigh(may_move.then_some(!paying.is_empty()), rules);
         let reason = if away == 0 {
             Reason::AllHome
         } else if !rules.move_memory {
             Reason::ThreadsOnly
-        } else if paying.is_empty() {
+        } else if !is_worth_it {
             Reason::DoesNotPay
         } else if rules.forbid_moves(self.prices.ground.stalled_ppm()) {
             Reason::Stalled
@@ -163,7 +165,6 @@ impl Hauler<'_> {
         } else {
             Reason::Pays
         };
-        kept.memory.weigh(reason);
         Haul {
             away,
             planned: 0,

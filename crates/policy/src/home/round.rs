@@ -120,7 +120,7 @@ impl<'a> Round<'a> {
         let outgrown = match &seat {
             Seat::One(place) => view.is_parallel && load > twice(ground.cpus_ppm(*place)),
             Seat::Spread(places) => places.iter().all(|&place| {
-                let is_small = !view.is_parallel || load <= ground.cpus_ppm(place);
+                let is_small = !view.is_parallel || twice(load) <= ground.cpus_ppm(place);
                 is_small && twice(pages) < memory(place)
             }),
             Seat::Interleave { .. } => false,

@@ -27,6 +27,9 @@ pub(super) struct Trial {
     /// For how long no move has paid, in nanoseconds.
     #[serde(default)]
     unpaid_ns: Option<u64>,
+    /// For how long one has paid since, in nanoseconds, if that is still doubted.
+    #[serde(default)]
+    paid_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,15 +42,27 @@ impl Trial {
     /// Time passes.
     pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
         self.wait.pass(ns, rules.memory_wait_ns);
-        self.unpaid_ns = self.unpaid_ns.map(|unpaid_ns| unpaid_ns.saturating_add(ns));
+        let older = |since: Option<u64>| since.map(|since_ns| since_ns.saturating_add(ns));
+        (self.unpaid_ns, self.paid_ns) = (older(self.unpaid_ns), older(self.paid_ns));
     }
 
-    /// What is said about memory that is away: whether moving it pays.
-    pub(super) fn weigh(&mut self, reason: Reason) {
-        self.unpaid_ns = match reason {
-            Reason::DoesNotPay => Some(self.unpaid_ns.unwrap_or(0)),
-            _ => None,
-        };
+    /// Whether moving what is away pays, if anything is. Returns whether it is to be begun: what
+    /// did not pay for long must pay for as long as that took to be doubted, or loads that waver
+    /// decide.
+    pub(super) fn weigh(&mut self, pays: Option<bool>, rules: &Rules) -> bool {
+        if pays == Some(false) {
+            self.unpaid_ns.get_or_insert(0);
+            self.paid_ns = None;
+            return false;
+        }
+        if pays.is_some() && self.is_doubted(rules) {
+            let paid_ns = *self.paid_ns.get_or_insert(0);
+            if paid_ns < rules.patience_ns {
+                return false;
+            }
+        }
+        (self.unpaid_ns, self.paid_ns) = (None, None);
+        pays.is_some()
     }
 
     /// Whether moving has not paid for so long that it must pay well before it is begun.
