@@ -1,6 +1,6 @@
 //! The loads that balancers are compared on.
 
-use crate::{Balancer, GoalOf};
+use crate::Balancer;
 
 /// What is asked of nodeward, beside that no work is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +31,7 @@ pub struct Case {
     /// Whether the patches of 2012 can show what they do: they place fresh pages, and move none
     /// that were there before a process got its home.
     pub with_patches: bool,
-    /// A goal that is not reached, and why.
-    pub lacks: Option<(GoalOf, &'static str)>,
 }
-
-/// What one case lacks.
-const SLOWER: &str = "nodeward moves 1 GiB/s at most unless the budget allows more, and looks once \
-    a second; under the kernel's balancing all threads move their own pages at once";
 
 /// As many as a node has pages.
 const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
@@ -53,7 +47,6 @@ pub const CASES: [Case; 11] = [
         set: &[("time", "60s"), ("sample", "100ms")],
         asked: Asked::Threads,
         with_patches: true,
-        lacks: None,
     },
     Case {
         name: "2012-wrong",
@@ -63,7 +56,6 @@ pub const CASES: [Case; 11] = [
         set: &[],
         asked: Asked::Threads,
         with_patches: false,
-        lacks: None,
     },
     Case {
         name: "2012-split",
@@ -73,7 +65,6 @@ pub const CASES: [Case; 11] = [
         set: &[SPLIT],
         asked: Asked::Local,
         with_patches: false,
-        lacks: None,
     },
     Case {
         name: "2012-calm",
@@ -82,7 +73,6 @@ pub const CASES: [Case; 11] = [
         set: &[SPLIT, ("machine.stray", "20")],
         asked: Asked::Local,
         with_patches: false,
-        lacks: Some((GoalOf::HomeAsKernel, SLOWER)),
     },
     Case {
         name: "wide",
@@ -92,7 +82,6 @@ pub const CASES: [Case; 11] = [
         set: &[],
         asked: Asked::Work,
         with_patches: false,
-        lacks: None,
     },
     Case {
         name: "counted",
@@ -101,7 +90,6 @@ pub const CASES: [Case; 11] = [
         set: &[COUNTERS],
         asked: Asked::Placed,
         with_patches: false,
-        lacks: None,
     },
     Case {
         name: "shared",
@@ -110,7 +98,6 @@ pub const CASES: [Case; 11] = [
         set: &[],
         asked: Asked::Work,
         with_patches: false,
-        lacks: None,
     },
     Case {
         name: "counted-alike",
@@ -119,7 +106,6 @@ pub const CASES: [Case; 11] = [
         set: &[COUNTERS],
         asked: Asked::Work,
         with_patches: false,
-        lacks: None,
     },
     Case {
         name: "sides",
@@ -128,7 +114,6 @@ pub const CASES: [Case; 11] = [
         set: &[],
         asked: Asked::Work,
         with_patches: false,
-        lacks: None,
     },
     Case {
         name: "crowded",
@@ -137,7 +122,6 @@ pub const CASES: [Case; 11] = [
         set: &[],
         asked: Asked::Work,
         with_patches: false,
-        lacks: None,
     },
     Case {
         name: "short",
@@ -146,7 +130,6 @@ pub const CASES: [Case; 11] = [
         set: &[],
         asked: Asked::Work,
         with_patches: false,
-        lacks: None,
     },
 ];
 

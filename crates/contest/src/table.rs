@@ -60,8 +60,6 @@ pub struct Goal {
     pub asked: Option<u64>,
     /// Whether it has.
     pub reached: bool,
-    /// Why not, where that is known and told.
-    pub lacks: Option<&'static str>,
 }
 
 /// What a goal is about.
@@ -82,13 +80,13 @@ pub enum GoalOf {
 
 impl Goal {
     fn at_least(what: GoalOf, ours: u64, asked: u64) -> Self {
-        Self { what, ours: Some(ours), asked: Some(asked), reached: ours >= asked, lacks: None }
+        Self { what, ours: Some(ours), asked: Some(asked), reached: ours >= asked }
     }
 
     /// What never comes is later than anything.
     fn at_most(what: GoalOf, ours: Option<u64>, asked: Option<u64>) -> Self {
         let reached = ours.is_some_and(|ours| asked.is_none_or(|asked| ours <= asked));
-        Self { what, ours, asked, reached, lacks: None }
+        Self { what, ours, asked, reached }
     }
 }
 
@@ -97,14 +95,10 @@ pub fn judge(case: &Case, outcomes: &BTreeMap<Balancer, Outcome>) -> Judged {
     let nothing = outcomes.get(&Balancer::Nothing);
     let entries = outcomes.iter().map(|(&by, outcome)| entry(case, by, outcome, nothing));
     let time_ns = outcomes.values().map(|outcome| outcome.time_ns).min().unwrap_or(0);
-    let mut goals = match outcomes.get(&Balancer::Nodeward) {
+    let goals = match outcomes.get(&Balancer::Nodeward) {
         Some(ours) => goals(case.asked, ours, outcomes.get(&Balancer::Kernel), nothing),
         None => Vec::new(),
     };
-    if let Some((what, why)) = case.lacks {
-        let lacking = goals.iter_mut().filter(|goal| goal.what == what && !goal.reached);
-        lacking.for_each(|goal| goal.lacks = Some(why));
-    }
     Judged { name: case.name, about: case.about, time_ns, entries: entries.collect(), goals }
 }
 
@@ -158,9 +152,9 @@ fn beside(ours: &Outcome, kernel: &Outcome, part: u64) -> [Goal; 3] {
 }
 
 impl Judged {
-    /// What is asked and not reached, without what is known to be lacking.
+    /// What is asked and not reached.
     pub fn missed(&self) -> impl Iterator<Item = &Goal> {
-        self.goals.iter().filter(|goal| !goal.reached && goal.lacks.is_none())
+        self.goals.iter().filter(|goal| !goal.reached)
     }
 
     /// The figures of a balancer, if it was in.
@@ -206,24 +200,6 @@ mod tests {
         let busy = || outcome(980, None, 0);
         // 960 lines of 980 are 979 of 1000.
         assert_eq!(missed(Asked::Work, outcome(960, None, 9), kernel(), busy()), [GoalOf::Work]);
-    }
-
-    /// Goal: what is known to be lacking stays in the table and is no miss; no other goal is.
-    #[test]
-    fn what_is_lacking_is_told() {
-        let lacks = Some((GoalOf::HomeAsKernel, "why"));
-        let case = Case { asked: Asked::Local, lacks, ..CASES[0] };
-        let judged = |ours| {
-            let outcomes =
-                [(Balancer::Kernel, outcome(960, Some(5), 100)), (Balancer::Nodeward, ours)];
-            judge(&case, &outcomes.into())
-        };
-        let late = judged(outcome(960, Some(6), 0));
-        let told: Vec<_> = late.goals.iter().filter_map(|goal| goal.lacks).collect();
-        assert_eq!((late.missed().count(), told), (0, vec!["why"]));
-        assert_eq!(judged(outcome(960, Some(6), 101)).missed().count(), 1);
-        let soon = judged(outcome(960, Some(5), 0));
-        assert!(soon.goals.iter().all(|goal| goal.lacks.is_none()));
     }
 
     /// Goal: what the kernel's balancing never reaches is no bound, but must be reached.

@@ -11,7 +11,6 @@ const WIDE: Case = Case {
     set: &[("workload.wide.memory", "2GiB"), ("time", "22s")],
     asked: Asked::Placed,
     with_patches: false,
-    lacks: None,
 };
 /// A counter for each of the pages.
 const COUNTED: Case = Case {

@@ -11,7 +11,7 @@ use super::report::News;
 
 /// A machine has room for one mover of memory for so many CPUs, and not for more than so many.
 const CPUS_PER_MOVER: usize = 6;
-const MOVERS_MAX: u32 = 4;
+const MOVERS_MAX: u32 = 8;
 
 /// Nodes, CPUs and distances.
 #[derive(Default)]
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn as_many_movers_as_a_process_would_use_cpus() {
         let of = |cpus, threads: u64| movers(cpus, threads * 1_000_000);
-        assert_eq!([of(2, 0), of(2, 1), of(2, 3), of(2, 9)], [1, 1, 3, 4]);
-        assert_eq!([of(18, 1), of(18, 4), of(1024, 1), of(1024, 64)], [3, 4, 4, 4]);
+        assert_eq!([of(2, 0), of(2, 1), of(2, 3), of(2, 9)], [1, 1, 3, 8]);
+        assert_eq!([of(18, 1), of(18, 4), of(1024, 1), of(1024, 64)], [3, 4, 8, 8]);
         assert_eq!([movers(8, 1_400_000), movers(8, 1_600_000)], [1, 2]);
     }
 }

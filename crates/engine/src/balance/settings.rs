@@ -51,8 +51,8 @@ impl Default for BalanceSettings {
     fn default() -> Self {
         Self {
             interval_ns: 1_000_000_000,
-            budget_bytes_per_s: 1 << 30,
-            process_budget_bytes_per_s: 512 << 20,
+            budget_bytes_per_s: 4 << 30,
+            process_budget_bytes_per_s: 2 << 30,
             stall_ns: Some(1_000_000),
             pin: false,
             act: true,

@@ -74,11 +74,7 @@ fn goal_text(goal: &Goal) -> String {
         (GoalOf::Work, Some(value)) => factor(value),
     };
     let [ours, asked] = [goal.ours, goal.asked].map(figure);
-    let reached = match (goal.reached, goal.lacks) {
-        (true, _) => "reached".to_owned(),
-        (false, Some(why)) => format!("not reached: {why}"),
-        (false, None) => "NOT REACHED".to_owned(),
-    };
+    let reached = if goal.reached { "reached" } else { "NOT REACHED" };
     let what = match goal.what {
         GoalOf::Local => format!("at least {asked} local"),
         GoalOf::LocalAsKernel => format!("at least as local as the kernel's, {asked}"),
