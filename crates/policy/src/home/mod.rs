@@ -10,6 +10,7 @@ mod books;
 pub mod case;
 mod even;
 mod ground;
+mod mean;
 mod memory;
 mod patience;
 mod plan;
@@ -70,7 +71,7 @@ impl Homes {
         let view = |entity| View::new(entity, &ground, rules);
         let views: Vec<View> = entities.into_iter().map(view).collect();
         let elapsed_ns = self.pass(snapshot.at_ns, &views, rules);
-        let load = |view: &View| self.kept.get(&view.id()).map_or(view.load_ppm, |k| k.load_ppm);
+        let load = |view: &View| self.kept.get(&view.id()).map_or(view.load_ppm, |k| k.load.ppm());
         let loads: Vec<u64> = views.iter().map(load).collect();
         let prices = Prices { ground: &ground, rules };
         Round::new(prices, &views, &loads, elapsed_ns).decide(self)
@@ -93,7 +94,7 @@ impl Homes {
         let mut kept = BTreeMap::new();
         for view in views {
             let Some(mut one) = self.kept.remove(&view.id()) else { continue };
-            one.load_ppm = one.mean_ppm(view.load_ppm);
+            one.load.take(view.load_ppm);
             one.moves.pass(elapsed_ns, rules.home_wait_ns);
             one.opens.pass(elapsed_ns, rules.open_wait_ns());
             one.memory.pass(elapsed_ns, rules);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backoff::Backoff;
 use super::ground::{Ground, Place};
+use super::mean::MeanLoad;
 use super::plan::Home;
 use super::reason::Reason;
 use super::trial::Trial;
@@ -84,8 +85,8 @@ pub(super) struct Kept {
     pub(super) home: Home,
     /// Why there.
     pub(super) why: Reason,
-    /// Its load, as a mean that forgets a quarter of the past each round.
-    pub(super) load_ppm: u64,
+    /// Its load.
+    pub(super) load: MeanLoad,
     /// When its home may be moved again.
     pub(super) moves: Backoff,
     /// When its memory may be interleaved again.
@@ -99,11 +100,6 @@ impl Kept {
     /// An entity that has just got its home.
     pub(super) fn new(home: Home, why: Reason, load_ppm: u64) -> Self {
         let (moves, opens, memory) = (Backoff::default(), Backoff::default(), Trial::default());
-        Self { home, why, load_ppm, moves, opens, memory }
-    }
-
-    /// The mean load with that of this round.
-    pub(super) fn mean_ppm(&self, load_ppm: u64) -> u64 {
-        (3 * self.load_ppm + load_ppm).div_ceil(4)
+        Self { home, why, load: MeanLoad::new(load_ppm), moves, opens, memory }
     }
 }
