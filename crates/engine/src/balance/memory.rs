@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::pins::Pin;
 
 /// The version of what is saved; raised whenever [`Memory`] or [`Homes`] change.
-pub const MEMORY_VERSION: u32 = 3;
+pub const MEMORY_VERSION: u32 = 4;
 
 /// What is saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

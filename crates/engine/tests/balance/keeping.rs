@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use nodeward_engine::balance::{
-    BalanceSettings, Balancer, Keep, Memory, News, Pin, RoundReport, state_file,
+    BalanceSettings, Balancer, Keep, MEMORY_VERSION, Memory, News, Pin, RoundReport, state_file,
 };
 use nodeward_machine::paper::Paper;
 use nodeward_model::{NodeId, Wanted};
 use nodeward_policy::home::Home;
 use nodeward_wire::ledger::{Limits, State, Store};
 use nodeward_wire::state::StateFile;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::stage::*;
@@ -112,6 +113,60 @@ fn another_boot_begins_anew() {
     let mut second = place.start(&paper, BalanceSettings::default());
     let after = rounds(&paper, &mut second, 5);
     assert!(row(&after[4], 7).entity > row(&before[4], 7).entity);
+}
+
+/// What fields a value has, without what is in them; numbers as keys are those of a map.
+fn shape(value: &Value) -> Value {
+    let name = |key: &str| match key.parse::<u64>() {
+        Ok(_) => "#".to_owned(),
+        Err(_) => key.to_owned(),
+    };
+    match value {
+        Value::Object(fields) => fields.iter().map(|(key, it)| (name(key), shape(it))).collect(),
+        Value::Array(items) => items.first().map(shape).into_iter().collect(),
+        _ => Value::Null,
+    }
+}
+
+/// Goal: what is saved gets another version when it gets other fields: the file does not name them,
+/// so those of another version would be taken for something else.
+#[test]
+fn a_version_has_one_shape() {
+    let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
+    let mut balancer = place.start(&paper, slow());
+    rounds(&paper, &mut balancer, 5);
+    let backoff = json!({ "calm_ns": null, "left_ns": null, "times": null });
+    let memory = json!({
+        "given_up": null,
+        "goes_on": null,
+        "paid_ns": null,
+        "planned": { "away": null, "measured_ns": null },
+        "unpaid_ns": null,
+        "vain": null,
+        "wait": backoff,
+    });
+    let kept = json!({
+        "home": { "node": null },
+        "load": { "ppm": null, "rounds": null, "soon_ppm": null },
+        "memory": memory,
+        "moves": backoff,
+        "opens": backoff,
+        "why": null,
+    });
+    let nodes = json!({ "nodes": {} });
+    let homes = json!({
+        "at_ns": null,
+        "busy": nodes,
+        "choked": nodes,
+        "eased": nodes,
+        "kept": { "#": kept },
+        "relief": { "last": null, "wait": backoff },
+        "short": nodes,
+    });
+    let known = json!([{ "entity": null, "pid": null, "pins": [], "started_ticks": null }]);
+    let version_4 = json!({ "boot": null, "homes": homes, "known": known, "next": null });
+    let memory = serde_json::to_value(balancer.memory()).unwrap();
+    assert_eq!((MEMORY_VERSION, shape(&memory)), (4, version_4), "raise the version");
 }
 
 /// Goal: homes on several nodes and pinned threads, which hold masks, are read as written.

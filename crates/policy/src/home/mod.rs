@@ -57,7 +57,6 @@ pub struct Homes {
     short: Patience,
     choked: Patience,
     eased: Patience,
-    #[serde(default)]
     relief: Relief,
 }
 

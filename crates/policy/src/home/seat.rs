@@ -90,7 +90,6 @@ pub(super) struct Kept {
     /// When its home may be moved again.
     pub(super) moves: Backoff,
     /// When its memory may be interleaved again.
-    #[serde(default)]
     pub(super) opens: Backoff,
     /// How moves of its memory went.
     pub(super) memory: Trial,

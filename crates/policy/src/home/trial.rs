@@ -25,10 +25,8 @@ pub(super) struct Trial {
     /// What was away when it was given up.
     given_up: Option<u64>,
     /// For how long no move has paid, in nanoseconds.
-    #[serde(default)]
     unpaid_ns: Option<u64>,
     /// For how long one has paid since, in nanoseconds, if that is still doubted.
-    #[serde(default)]
     paid_ns: Option<u64>,
 }
 
