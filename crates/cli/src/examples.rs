@@ -147,7 +147,10 @@ Examples:
     $ nodeward sim compare 2012-split
 
   Pages that move on a hundred machines whose load stays as it is, when all is at home:
-    $ nodeward sim compare --figure static --seeds 100";
+    $ nodeward sim compare --figure static --seeds 100
+
+  One of them, as a scenario, for `nodeward balance --machine sim:machine.toml`:
+    $ nodeward sim compare --figure static --from 7 --seeds 1 --print > machine.toml";
 
 /// Of `balance`.
 pub const BALANCE: &str = "\

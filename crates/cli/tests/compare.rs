@@ -99,6 +99,32 @@ fn what_is_at_home_stays_there() {
     assert!(told["came_home"].as_u64().unwrap() >= 3, "{told}");
 }
 
+/// Goal: one of these machines can be looked at: as a scenario, on which the balancer moves as many
+/// pages by hand. Other figures have no machines of their own.
+#[test]
+fn a_machine_is_printed_as_a_scenario() {
+    let seed = "251";
+    let one = ["--figure", "static", "--from", seed, "--seeds", "1"];
+    let told = json(0, &one);
+    assert_eq!(told["came_home"], 1, "{told}: choose another seed");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("machine.toml");
+    let printed = run(&[&one[..], &["--print"]].concat()).stdout;
+    let text = String::from_utf8(printed).unwrap();
+    assert!(
+        text.starts_with("# nodeward balance --machine sim:FILE --seed 251 --for 140s "),
+        "{text}"
+    );
+    fs::write(&file, text).unwrap();
+    let machine = format!("sim:{}", file.display());
+    let words = ["balance", "--machine", &machine, "--seed", seed, "--for", "140s", "--json"];
+    let rounds = Command::new(NODEWARD).args(words).output().unwrap().stdout;
+    let moved = |line: &str| serde_json::from_str::<Value>(line).unwrap()["moved_pages"].as_u64();
+    let moved: u64 = String::from_utf8(rounds).unwrap().lines().filter_map(moved).sum();
+    assert_eq!(Some(moved), told["pages_before"].as_u64());
+    assert_eq!(run(&["--figure", "work", "--print"]).status.code(), Some(2));
+}
+
 /// Goal: a number of SPEC.md comes from the runs that it needs, and is the worst of all loads.
 #[test]
 fn a_figure_is_that_of_the_worst_load() {

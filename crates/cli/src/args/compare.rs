@@ -38,6 +38,10 @@ pub struct CompareArgs {
     /// With --figure static: the seed of the first
     #[arg(long, value_name = "N", default_value_t = 0, requires = "figure")]
     pub from: u64,
+    /// With --figure static: print these machines and their loads, as scenarios, instead of running
+    /// them
+    #[arg(long, requires = "figure", conflicts_with = "jobs")]
+    pub print: bool,
     /// When to show progress.
     #[command(flatten)]
     pub progress: ProgressArgs,

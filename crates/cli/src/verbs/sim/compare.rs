@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -67,8 +68,11 @@ impl Shown for Live {
 
 /// Simulates, prints, and tells by the exit code whether nodeward reaches all that is asked.
 pub fn run(args: &CompareArgs) -> Result<Exit> {
-    if args.figure == Some(CompareFigure::Static) {
-        return still(args);
+    match args.figure {
+        Some(CompareFigure::Static) if args.print => return print_machines(args),
+        Some(CompareFigure::Static) => return still(args),
+        _ if args.print => bail!("--print shows the machines of --figure static; name that"),
+        _ => {}
     }
     let tables = tables(args)?;
     if let Some(figure) = args.figure {
@@ -158,10 +162,25 @@ fn number(figure: CompareFigure, tables: &[Judged]) -> Value {
     told
 }
 
+fn seeds(args: &CompareArgs) -> Range<u64> {
+    args.from..args.from.saturating_add(args.seeds)
+}
+
+/// The machines of loads that stay as they are, each with the command that shows its rounds.
+fn print_machines(args: &CompareArgs) -> Result<Exit> {
+    let seconds = (steady::CONVERGED_NS + steady::WATCHED_NS) / 1_000_000_000;
+    for seed in seeds(args) {
+        let text = nodeward_swarm::text::of(&steady::drawn(seed));
+        let command = "nodeward balance --machine sim:FILE";
+        output::print(&format!("# {command} --seed {seed} --for {seconds}s --json\n{text}"))?;
+    }
+    Ok(Exit::Done)
+}
+
 /// The load that stays as it is.
 fn still(args: &CompareArgs) -> Result<Exit> {
     let began = Instant::now();
-    let seeds: Vec<_> = (args.from..args.from.saturating_add(args.seeds)).collect();
+    let seeds: Vec<_> = seeds(args).collect();
     let stayed = in_parallel(args, &seeds, |&seed| {
         let watched = steady::watch(seed, Balancer::Nodeward);
         watched.with_context(|| format!("the machine of seed {seed}"))
