@@ -7,10 +7,12 @@ use nodeward_contest::steady::{Stayed, watch};
 /// wider than a node were away from it when it was counted who uses which page; on 180 copies of
 /// huge pages take too long for the stall budget, and only a part of those was remembered; on 401
 /// two programs are busier side by side than each alone, and homes went from pair to pair; on 10
-/// and 883 what had not paid for long did, as gains waver and the price was forgotten.
+/// and 883 what had not paid for long did, as gains waver and the price was forgotten; on 251 and
+/// 979 loads drifted, by a twentieth in half a minute, until a home had to go; on 514 they waver by
+/// half.
 #[test]
 fn what_once_was_restless_stays() {
-    for seed in [10, 166, 180, 401, 883] {
+    for seed in [10, 166, 180, 251, 401, 514, 883, 979] {
         match watch(seed, Balancer::Nodeward).expect("a machine that can be balanced") {
             Stayed::Home { before, after: 0 } => assert!(before > 0, "seed {seed}: it came home"),
             other => panic!("seed {seed}: {other:?}"),

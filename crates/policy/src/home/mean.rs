@@ -1,4 +1,4 @@
-//! The load of an entity, as homes are judged by: the mean of up to half a minute, which then stands
+//! The load of an entity, as homes are judged by: the mean of half a minute, which then stands
 //! until the load has changed. It is never quite what it was the second before: as long as numbers
 //! waver or drift a move looks well one day by chance, and whoever looks each second sees that day.
 
@@ -14,8 +14,8 @@ const ROUNDS_MAX: u64 = 30;
 /// When the last rounds are further from the mean than a part of it, than so much of a CPU...
 const CHANGED_PART: u64 = 4;
 const CHANGED_PPM: u64 = 50_000;
-/// ...and than so many times what a round is off the last ones, the load has changed. Of rounds that
-/// have nothing to do with each other and are normally distributed, the last ones are off by as much
+/// ...and than so many times what a round is off the last ones, the load has changed. Where rounds
+/// have nothing to do with each other and are normally distributed, the last ones are off by that
 /// once in 20,000: 4.1 times their standard deviation.
 const CHANGED_TIMES: u64 = 2;
 
@@ -70,9 +70,9 @@ mod tests {
 
     const CPU: u64 = 1_000_000;
 
-    /// Goal: what goes up and down by a fifth is its mean, within three hundredths after half a minute
-    /// (the first round was off by 20, and counts for 4 of 30). That stands for as long as nothing
-    /// comes that is more than a quarter off.
+    /// Goal: what goes up and down by a fifth is its mean, within three hundredths after half a
+    /// minute (the first round was off by 20, and counts for 4 of 30). That stands for as long as
+    /// nothing comes that is more than a quarter off.
     #[test]
     fn what_wavers_is_its_mean() {
         let mut load = MeanLoad::new(1_200_000);
@@ -86,8 +86,8 @@ mod tests {
         assert!(load.ppm() > stands * 5 / 4, "{load:?}");
     }
 
-    /// Goal: what works and rests in turn, each for two rounds, has a load of a half, though the last
-    /// rounds say 36 to 64 %: 1 / (1 + 9 / 16) at most.
+    /// Goal: what works and rests in turn, each for two rounds, has a load of a half, though the
+    /// last rounds say 36 to 64 %: 1 / (1 + 9 / 16) at most.
     #[test]
     fn what_works_in_turns_has_a_mean() {
         let mut load = MeanLoad::new(CPU / 2);
