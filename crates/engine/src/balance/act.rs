@@ -319,6 +319,9 @@ impl Member {
     /// What stayed where it is, on all of its way so far, counts as fixed.
     fn note_stuck(&mut self, one: &Pending) {
         let mut left = one.stuck_pages;
+        if left > 0 {
+            self.stuck_ago_ns = 0;
+        }
         let pages = self.sight.as_ref().map(|sight| sight.pages.clone()).unwrap_or_default();
         for node in one.order.from.iter() {
             let on: u64 = pages.get(&node).copied().unwrap_or(0);

@@ -10,6 +10,9 @@ use super::pins::Pins;
 use super::purse::Purse;
 use super::seats::Seats;
 
+/// Pages that refused to move are taken to do so for an hour: trying in vain costs time.
+const STUCK_NS: u64 = 3_600_000_000_000;
+
 /// What tells a process from every other of this boot: its pid, and when it began.
 pub type Key = (Pid, u64);
 
@@ -41,6 +44,8 @@ pub struct Member {
     pub is_moving: bool,
     /// Pages that refused to move, by node.
     pub stuck: BTreeMap<NodeId, u64>,
+    /// How long ago the last of them did, in nanoseconds.
+    pub stuck_ago_ns: u64,
     /// What of it may still be moved in this interval.
     pub purse: Purse,
     /// What was told of it last.
@@ -150,6 +155,7 @@ impl Roster {
                 Member { entity: EntityId(self.next - 1), ..Member::default() }
             });
             member.see(process, window);
+            member.forget_stuck(elapsed_ns.unwrap_or(0));
             self.members.insert(key, member);
         }
         self.keys = self.members.iter().map(|(&key, member)| (member.entity, key)).collect();
@@ -199,6 +205,14 @@ impl Member {
         };
         self.loads = process.threads.iter().map(load).collect();
         self.now = Some(process.clone());
+    }
+
+    /// Time passes: who held pages may have let them go.
+    fn forget_stuck(&mut self, ns: u64) {
+        self.stuck_ago_ns = self.stuck_ago_ns.saturating_add(ns);
+        if self.stuck_ago_ns >= STUCK_NS {
+            self.stuck.clear();
+        }
     }
 
     /// Takes in where its threads are now, and nothing else.

@@ -4,15 +4,21 @@
 const ASSUMED_PAGES: u64 = 4 << 10;
 /// Of more pages than this the older ones count less.
 const MEASURED_PAGES_MAX: u64 = 64 << 10;
-/// What was measured counts half as much after about this time, in nanoseconds: a price so high
+/// What was measured counts half as much after this time, in nanoseconds: a price so high
 /// that nothing moves would never be measured again otherwise. The faster it falls the more often
 /// something pays that did not before, under a load that stays as it is.
 const HALF_LIFE_NS: u64 = 3_600_000_000_000;
+/// ln 2, in thousandths: of what fades by half in a time this part of `t / time` fades in a short
+/// time `t`.
+const LN_2_MILLI: u128 = 693;
+/// Pages are kept in parts of this size, so that few of them fade, too, and not their cost alone.
+const PARTS: u64 = 1 << 20;
 
 /// What moves cost until now.
 #[derive(Debug, Default)]
 pub struct Speed {
-    pages: u64,
+    /// In parts of a page.
+    parts: u64,
     cpu_ns: u64,
 }
 
@@ -20,10 +26,10 @@ impl Speed {
     /// Time passes.
     pub fn pass(&mut self, ns: u64) {
         let left = |sum: u64| {
-            let lost = u128::from(sum) * u128::from(ns.min(HALF_LIFE_NS));
-            sum - (lost / u128::from(2 * HALF_LIFE_NS)) as u64
+            let lost = u128::from(sum) * u128::from(ns.min(HALF_LIFE_NS)) * LN_2_MILLI;
+            sum - (lost / u128::from(HALF_LIFE_NS) / 1000) as u64
         };
-        (self.pages, self.cpu_ns) = (left(self.pages), left(self.cpu_ns));
+        (self.parts, self.cpu_ns) = (left(self.parts), left(self.cpu_ns));
     }
 
     /// So many pages were moved in so much CPU time.
@@ -31,19 +37,22 @@ impl Speed {
         if pages == 0 {
             return;
         }
-        self.pages = self.pages.saturating_add(pages);
+        const MOST: u64 = MEASURED_PAGES_MAX * PARTS;
+        self.parts = self.parts.saturating_add(pages.saturating_mul(PARTS));
         self.cpu_ns = self.cpu_ns.saturating_add(cpu_ns);
-        if self.pages > MEASURED_PAGES_MAX {
-            let part = u128::from(MEASURED_PAGES_MAX) * u128::from(self.cpu_ns);
-            self.cpu_ns = u64::try_from(part / u128::from(self.pages)).unwrap_or(u64::MAX);
-            self.pages = MEASURED_PAGES_MAX;
+        if self.parts > MOST {
+            let part = u128::from(MOST) * u128::from(self.cpu_ns);
+            self.cpu_ns = u64::try_from(part / u128::from(self.parts)).unwrap_or(u64::MAX);
+            self.parts = MOST;
         }
     }
 
     /// What a page costs, in nanoseconds, if so much was assumed before anything was measured.
     pub fn page_ns(&self, assumed_ns: u64) -> u64 {
         let assumed = assumed_ns.saturating_mul(ASSUMED_PAGES);
-        (assumed.saturating_add(self.cpu_ns) / (ASSUMED_PAGES + self.pages)).max(1)
+        let cost_ns = u128::from(assumed.saturating_add(self.cpu_ns)) * u128::from(PARTS);
+        let price = cost_ns / u128::from(ASSUMED_PAGES * PARTS + self.parts);
+        u64::try_from(price).unwrap_or(u64::MAX).max(1)
     }
 }
 
@@ -67,15 +76,21 @@ mod tests {
         assert_eq!(speed.page_ns(2_000) / 100, 95);
     }
 
-    /// Goal: after ten times the half-life a price that was too high is nearly forgotten.
+    /// Goal: after four times the half-life a price that was too high counts for a sixteenth of its
+    /// pages, and after a day it is what was assumed, no less.
     #[test]
     fn what_was_measured_is_forgotten() {
         let mut speed = Speed::default();
         speed.learn(65_536, 65_536 * 200_000);
         assert!(speed.page_ns(2_000) > 180_000);
-        (0..10 * 3600).for_each(|_| speed.pass(1_000_000_000));
-        // e to the power of -5 of the pages are left, 442: less than a tenth of those assumed.
-        assert!(speed.page_ns(2_000) < 22_000, "{}", speed.page_ns(2_000));
+        let hours = |speed: &mut Speed, hours| {
+            (0..hours * 3600).for_each(|_| speed.pass(1_000_000_000));
+        };
+        hours(&mut speed, 4);
+        // 4,096 pages of 200 us and as many of 2 us: 101 us.
+        assert!((100_000..102_000).contains(&speed.page_ns(2_000)), "{speed:?}");
+        hours(&mut speed, 20);
+        assert!((1_990..2_010).contains(&speed.page_ns(2_000)), "{speed:?}");
         speed.pass(u64::MAX);
     }
 }

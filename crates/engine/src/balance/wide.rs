@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Machine, Result};
 use nodeward_model::{Access, Pid};
-use nodeward_policy::home::{Decision, EntityId, Numbers, Plan};
+use nodeward_policy::home::{Decision, EntityId, Numbers, Plan, wanted_ppm};
 use nodeward_policy::hot::Costs;
 
 use super::Balancer;
@@ -13,6 +13,7 @@ use super::act::Pending;
 use super::census::{Placing, Wide};
 use super::meter::For;
 use super::report::News;
+use super::roster::Load;
 use super::round::Coming;
 use super::seats::Seats;
 
@@ -101,12 +102,14 @@ impl Balancer {
         count.place(machine, &wide, at_ns)
     }
 
-    /// Whether so many threads of a process are away from its nodes that who uses a page now says
-    /// little about who will.
+    /// Whether so many of the threads of a process that do anything are away from where they belong
+    /// that who uses a page now says little about who will.
     fn is_astray(&mut self, decision: &Decision) -> bool {
+        let least_ppm = u64::from(self.settings.rules.nudge_ppm_min);
+        let is_busy = |it: &&Load| wanted_ppm(it.load_ppm, it.wait_ppm) >= least_ppm;
         let member = self.roster.by_number(decision.entity);
-        let threads = member.and_then(|it| Some(it.now.as_ref()?.threads.len())).unwrap_or(0);
-        u64::from(decision.numbers.threads_away) * ASTRAY_PART > threads as u64
+        let busy = member.map_or(0, |it| it.loads.iter().filter(is_busy).count());
+        u64::from(decision.numbers.threads_away) * ASTRAY_PART > busy as u64
     }
 
     fn seat_threads(&mut self, entity: EntityId) {

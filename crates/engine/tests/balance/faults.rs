@@ -265,6 +265,22 @@ fn pinned_pages_are_given_up() {
     assert!(told.clone().any(|row| row.done.pages_away_after == Some(PAGES / 2)));
 }
 
+/// Goal: pages that somebody held are tried once more after an hour: they may have been let go, and
+/// nothing else would tell.
+#[test]
+fn what_was_held_comes_home_after_an_hour() {
+    let mut pinned = sheet([0, PAGES], 0, "0-3");
+    pinned.pinned = (16..16 + PAGES / 2).collect();
+    let paper = with(pinned);
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    rounds(&paper, &mut balancer, 120);
+    paper.change(pid(7), |sheet| sheet.pinned.clear());
+    rounds(&paper, &mut balancer, 3000);
+    assert_eq!(residency(&paper), [PAGES / 2, PAGES / 2], "not yet");
+    rounds(&paper, &mut balancer, 600);
+    assert_eq!(residency(&paper), [PAGES, 0]);
+}
+
 /// Goal: what stays is counted over all rounds that a move takes, not only the last of them, so
 /// that the rest is not taken for what could be moved.
 #[test]

@@ -147,7 +147,13 @@ fn a_version_has_one_shape() {
     });
     let kept = json!({
         "home": { "node": null },
-        "load": { "off_ppm": null, "ppm": null, "rounds": null, "soon_ppm": null },
+        "load": {
+            "long_ppm": null,
+            "off_ppm": null,
+            "ppm": null,
+            "rounds": null,
+            "soon_ppm": null,
+        },
         "memory": memory,
         "moves": backoff,
         "opens": backoff,

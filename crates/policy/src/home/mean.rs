@@ -1,5 +1,5 @@
-//! The load of an entity, as homes are judged by: the mean of half a minute, which then stands
-//! until the load has changed. It is never quite what it was the second before: as long as numbers
+//! The load of an entity, as homes are judged by: the mean of some rounds, which then stands until
+//! the load has changed. It is never quite what it was the second before: as long as numbers
 //! waver or drift a move looks well one day by chance, and whoever looks each second sees that day.
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ const CHANGED_PPM: u64 = 50_000;
 /// have nothing to do with each other and are normally distributed, the last ones are off by that
 /// once in 20,000: 4.1 times their standard deviation.
 const CHANGED_TIMES: u64 = 2;
+/// Of what wavers so much that this is not seen the mean of so many rounds tells whether it changed.
+const LONG_ROUNDS: u64 = 64;
 
 /// A load and for how long it has been so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,13 +29,15 @@ pub(super) struct MeanLoad {
     soon_ppm: u64,
     /// By how much a round is off that, in the mean.
     off_ppm: u64,
+    /// The mean of many rounds.
+    long_ppm: u64,
     rounds: u64,
 }
 
 impl MeanLoad {
     /// A load of which nothing else is known.
     pub(super) fn new(ppm: u64) -> Self {
-        Self { ppm, soon_ppm: ppm, off_ppm: 0, rounds: SOON_ROUNDS }
+        Self { ppm, soon_ppm: ppm, off_ppm: 0, long_ppm: ppm, rounds: SOON_ROUNDS }
     }
 
     /// In millionths of a CPU.
@@ -45,8 +49,11 @@ impl MeanLoad {
     pub(super) fn take(&mut self, ppm: u64) {
         self.off_ppm = mean(self.off_ppm, OFF_ROUNDS, ppm.abs_diff(self.soon_ppm));
         self.soon_ppm = mean(self.soon_ppm, SOON_ROUNDS, ppm);
+        self.long_ppm = mean(self.long_ppm, LONG_ROUNDS, ppm);
         if self.has_changed() {
-            *self = Self { off_ppm: self.off_ppm, ..Self::new(self.soon_ppm) };
+            let is_soon = self.has_changed_soon();
+            let now_ppm = if is_soon { self.soon_ppm } else { self.long_ppm };
+            *self = Self { off_ppm: self.off_ppm, soon_ppm: self.soon_ppm, ..Self::new(now_ppm) };
         } else if self.rounds < ROUNDS_MAX {
             self.rounds += 1;
             self.ppm = mean(self.ppm, self.rounds, ppm);
@@ -54,8 +61,16 @@ impl MeanLoad {
     }
 
     fn has_changed(&self) -> bool {
-        let least_ppm = (self.ppm / CHANGED_PART).max(CHANGED_PPM);
-        self.ppm.abs_diff(self.soon_ppm) > least_ppm.max(self.off_ppm * CHANGED_TIMES)
+        self.has_changed_soon() || self.ppm.abs_diff(self.long_ppm) > self.least_ppm()
+    }
+
+    fn has_changed_soon(&self) -> bool {
+        let by_chance_ppm = self.off_ppm.saturating_mul(CHANGED_TIMES);
+        self.ppm.abs_diff(self.soon_ppm) > self.least_ppm().max(by_chance_ppm)
+    }
+
+    fn least_ppm(&self) -> u64 {
+        (self.ppm / CHANGED_PART).max(CHANGED_PPM)
     }
 }
 
@@ -100,6 +115,21 @@ mod tests {
         }
         assert_eq!(seen[0], seen[1]);
         assert!(seen[0].abs_diff(CPU / 2) < CPU / 20, "{load:?}");
+    }
+
+    /// Goal: what works in turns and gets four times as much to do, half of it in bursts as before,
+    /// is known to have more within two minutes, as is what gets a quarter of it.
+    #[test]
+    fn what_works_in_turns_may_change() {
+        let turns = |load: &mut MeanLoad, ppm: u64, rounds: u64| {
+            (0..rounds).for_each(|round| load.take(if round % 4 < 2 { ppm } else { 0 }));
+        };
+        let mut load = MeanLoad::new(2 * CPU);
+        for (cpus, rounds) in [(4, 600), (16, 120), (4, 120)] {
+            turns(&mut load, cpus * CPU, rounds);
+            let expected = cpus * CPU / 2;
+            assert!(load.ppm().abs_diff(expected) <= expected / 3, "{cpus}: {load:?}");
+        }
     }
 
     /// Goal: what is twice as much is known in two rounds to be more, also after an hour: a quarter

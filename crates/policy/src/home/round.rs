@@ -1,7 +1,7 @@
 //! One round of decisions: who is at home where, who gets another home, and what follows from it.
 
 use super::backoff::TIMES_MAX;
-use super::books::{Books, ease};
+use super::books::{Books, CPU_PPM, ease};
 use super::ground::Place;
 use super::memory::Hauler;
 use super::plan::{Decision, Plan, Verdict};
@@ -120,7 +120,8 @@ impl<'a> Round<'a> {
         let outgrown = match &seat {
             Seat::One(place) => view.is_parallel && load > twice(ground.cpus_ppm(*place)),
             Seat::Spread(places) => places.iter().all(|&place| {
-                let is_small = !view.is_parallel || twice(load) <= ground.cpus_ppm(place);
+                let is_one = !view.is_parallel && load <= ease(CPU_PPM, self.prices.rules);
+                let is_small = is_one || twice(load) <= ground.cpus_ppm(place);
                 is_small && twice(pages) < memory(place)
             }),
             Seat::Interleave { .. } => false,
