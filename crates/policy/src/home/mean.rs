@@ -18,7 +18,7 @@ const CHANGED_PPM: u64 = 50_000;
 /// have nothing to do with each other and are normally distributed, the last ones are off by that
 /// once in 20,000: 4.1 times their standard deviation.
 const CHANGED_TIMES: u64 = 2;
-/// Of what wavers so much that this is not seen the mean of so many rounds tells whether it changed.
+/// Of what wavers too much for that to be seen the mean of so many rounds tells whether it changed.
 const LONG_ROUNDS: u64 = 64;
 
 /// A load and for how long it has been so.
