@@ -1,8 +1,10 @@
 //! What may come between looking and acting.
 
+use std::sync::Arc;
+
 use nodeward_engine::balance::{BalanceSettings, News, RoundReport, Short};
 use nodeward_machine::Life;
-use nodeward_machine::paper::Sheet;
+use nodeward_machine::paper::{Paper, Sheet};
 use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::home::Reason;
 
@@ -248,12 +250,17 @@ fn a_node_that_spills_takes_nothing() {
     assert_eq!(residency(&paper), [PAGES, 0]);
 }
 
+/// All memory is away, and somebody holds half of it.
+fn half_held() -> Arc<Paper> {
+    let mut held = sheet([0, PAGES], 0, "0-3");
+    held.pinned = (16..16 + PAGES / 2).collect();
+    with(held)
+}
+
 /// Goal: pages that somebody holds stay, are told with their reason, and are not tried for ever.
 #[test]
 fn pinned_pages_are_given_up() {
-    let mut pinned = sheet([0, PAGES], 0, "0-3");
-    pinned.pinned = (16..16 + PAGES / 2).collect();
-    let paper = with(pinned);
+    let paper = half_held();
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 120);
     assert_eq!(residency(&paper), [PAGES / 2, PAGES / 2]);
@@ -269,9 +276,7 @@ fn pinned_pages_are_given_up() {
 /// nothing else would tell.
 #[test]
 fn what_was_held_comes_home_after_an_hour() {
-    let mut pinned = sheet([0, PAGES], 0, "0-3");
-    pinned.pinned = (16..16 + PAGES / 2).collect();
-    let paper = with(pinned);
+    let paper = half_held();
     let mut balancer = balancer(&paper, BalanceSettings::default());
     rounds(&paper, &mut balancer, 120);
     paper.change(pid(7), |sheet| sheet.pinned.clear());

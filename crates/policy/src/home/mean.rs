@@ -50,9 +50,7 @@ impl MeanLoad {
         self.off_ppm = mean(self.off_ppm, OFF_ROUNDS, ppm.abs_diff(self.soon_ppm));
         self.soon_ppm = mean(self.soon_ppm, SOON_ROUNDS, ppm);
         self.long_ppm = mean(self.long_ppm, LONG_ROUNDS, ppm);
-        if self.has_changed() {
-            let is_soon = self.has_changed_soon();
-            let now_ppm = if is_soon { self.soon_ppm } else { self.long_ppm };
+        if let Some(now_ppm) = self.changed_ppm() {
             *self = Self { off_ppm: self.off_ppm, soon_ppm: self.soon_ppm, ..Self::new(now_ppm) };
         } else if self.rounds < ROUNDS_MAX {
             self.rounds += 1;
@@ -60,17 +58,12 @@ impl MeanLoad {
         }
     }
 
-    fn has_changed(&self) -> bool {
-        self.has_changed_soon() || self.ppm.abs_diff(self.long_ppm) > self.least_ppm()
-    }
-
-    fn has_changed_soon(&self) -> bool {
+    /// What the load is now, if it has changed.
+    fn changed_ppm(&self) -> Option<u64> {
+        let least_ppm = (self.ppm / CHANGED_PART).max(CHANGED_PPM);
         let by_chance_ppm = self.off_ppm.saturating_mul(CHANGED_TIMES);
-        self.ppm.abs_diff(self.soon_ppm) > self.least_ppm().max(by_chance_ppm)
-    }
-
-    fn least_ppm(&self) -> u64 {
-        (self.ppm / CHANGED_PART).max(CHANGED_PPM)
+        let means = [(self.soon_ppm, least_ppm.max(by_chance_ppm)), (self.long_ppm, least_ppm)];
+        means.into_iter().find(|&(ppm, most)| self.ppm.abs_diff(ppm) > most).map(|(ppm, _)| ppm)
     }
 }
 
