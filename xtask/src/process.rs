@@ -2,8 +2,12 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -20,6 +24,61 @@ pub fn cargo() -> Command {
 /// Shows the command and runs it; any end but success is an error.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = status(command)?;
+    succeeded(command, status)
+}
+
+/// The same, with every line that the command writes, to stdout or stderr, shown to `each` as well.
+pub fn run_reading(command: &mut Command, each: impl FnMut(&str)) -> Result<()> {
+    eprintln!("$ {}", shown(command));
+    let (reader, writer) = io::pipe().context("cannot make a pipe")?;
+    let errors = writer.try_clone().context("cannot make a pipe")?;
+    command.env("CARGO_TERM_COLOR", "never").stdout(writer).stderr(errors);
+    let mut child = command.spawn().with_context(|| missing(command))?;
+    // Ours of the pipe, which would keep it open.
+    command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    pass_on(reader, &mut child, each)?;
+    let status = child.wait().context("cannot wait for a child")?;
+    succeeded(command, status)
+}
+
+/// Shows what comes until nothing can come, or, where the child left a process behind that holds
+/// the other end, until the child has ended and nothing came for a while.
+fn pass_on(from: PipeReader, child: &mut Child, mut each: impl FnMut(&str)) -> Result<()> {
+    const QUIET: Duration = Duration::from_secs(10);
+    let lines = lines(from);
+    loop {
+        match lines.recv_timeout(QUIET) {
+            Ok(line) => {
+                io::stdout().write_all(&line).context("cannot write what a program said")?;
+                each(String::from_utf8_lossy(&line).trim_end_matches('\n'));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {
+                if child.try_wait().context("cannot ask after a child")?.is_some() {
+                    eprintln!("warning: a process that it left behind still holds its output");
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Reads lines, ends included, in a thread of its own.
+fn lines(from: PipeReader) -> mpsc::Receiver<Vec<u8>> {
+    let (give, take) = mpsc::channel();
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+            if give.send(std::mem::take(&mut line)).is_err() {
+                return;
+            }
+        }
+    });
+    take
+}
+
+fn succeeded(command: &Command, status: ExitStatus) -> Result<()> {
     if !status.success() {
         bail!("`{}` ended with {status}; its own words stand above", shown(command));
     }
@@ -73,4 +132,42 @@ fn status(command: &mut Command) -> Result<ExitStatus> {
 
 fn missing(command: &Command) -> String {
     format!("failed to start `{}`; is it installed? `cargo xtask setup` may help", shown(command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_of(script: &str) -> (Result<()>, Vec<String>) {
+        let mut lines = Vec::new();
+        let mut command = Command::new("sh");
+        let result = run_reading(command.args(["-c", script]), |line| lines.push(line.to_owned()));
+        (result, lines)
+    }
+
+    /// Goal: both outputs are read in the order in which they were written, any bytes, to the end.
+    #[test]
+    fn both_outputs_are_read_in_their_order() {
+        let (result, lines) = read_of("echo a; echo b >&2; printf 'c\\377\\nd'");
+        result.expect("success");
+        assert_eq!(lines, ["a", "b", "c\u{fffd}", "d"]);
+    }
+
+    #[test]
+    fn a_failure_is_told_with_the_command() {
+        let (result, lines) = read_of("echo a; exit 3");
+        assert!(result.expect_err("it fails").to_string().contains("`sh -c"));
+        assert_eq!(lines, ["a"]);
+    }
+
+    /// Goal: a process that is left behind with the output in its hands holds nobody up. It would
+    /// for 1000 s.
+    #[test]
+    fn what_is_left_behind_is_not_waited_for() {
+        let start = std::time::Instant::now();
+        let (result, lines) = read_of("sleep 1000 & echo $!");
+        result.expect("success");
+        assert!(start.elapsed() < Duration::from_secs(500));
+        succeeds(Command::new("kill").args(&lines));
+    }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use anyhow::Result;
 
+use super::failures::Failure;
+
 /// How a part ended that did not fail.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
@@ -19,6 +21,28 @@ pub struct Line {
     pub name: String,
     pub result: Result<Outcome>,
     pub seconds: f64,
+    /// The tests that failed, where they were watched.
+    pub failed: Vec<Failure>,
+}
+
+impl Line {
+    /// How the part ended, and why.
+    pub fn words(&self) -> String {
+        match &self.result {
+            Ok(Outcome::Done) => self.word().to_owned(),
+            Ok(Outcome::Skipped(why)) => format!("{}: {why}", self.word()),
+            Err(error) => format!("{}: {}", self.word(), first_line(&format!("{error:#}"))),
+        }
+    }
+
+    /// How the part ended.
+    pub fn word(&self) -> &'static str {
+        match &self.result {
+            Ok(Outcome::Done) => "ok",
+            Ok(Outcome::Skipped(_)) => "skipped",
+            Err(_) => "FAILED",
+        }
+    }
 }
 
 /// All parts that ran.
@@ -32,6 +56,10 @@ impl Summary {
         self.lines.push(line);
     }
 
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
     /// Whether no part failed.
     pub fn holds(&self) -> bool {
         self.lines.iter().all(|line| line.result.is_ok())
@@ -41,19 +69,10 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.lines.iter().map(|line| line.name.len()).max().unwrap_or(0);
-        for Line { name, result, seconds } in &self.lines {
-            let words = words(result);
-            writeln!(f, "{name:width$}  {seconds:7.1} s  {words}")?;
+        for line in &self.lines {
+            writeln!(f, "{:width$}  {:7.1} s  {}", line.name, line.seconds, line.words())?;
         }
         Ok(())
-    }
-}
-
-fn words(result: &Result<Outcome>) -> String {
-    match result {
-        Ok(Outcome::Done) => "ok".to_owned(),
-        Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
-        Err(error) => format!("FAILED: {}", first_line(&format!("{error:#}"))),
     }
 }
 
@@ -66,7 +85,7 @@ mod tests {
     use super::*;
 
     fn line(name: &str, result: Result<Outcome>) -> Line {
-        Line { name: name.to_owned(), result, seconds: 1.25 }
+        Line { name: name.to_owned(), result, seconds: 1.25, failed: Vec::new() }
     }
 
     #[test]

@@ -1,0 +1,253 @@
+//! Which tests failed, read from what cargo and the test programs write.
+//!
+//! A program says `test NAME ... FAILED` when that happens, and lists all names once more under
+//! `failures:` before its `test result:`. The list is what counts, because other output may come
+//! into the middle of a line; the lines are what is left of a program that did not get that far.
+//! Cargo says before each program which one it is, and after one that failed how to run it again.
+
+/// A test that failed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Failure {
+    /// What cargo takes to run its program again, `-p nodeward-cli --test commands`.
+    pub program: String,
+    /// Its name, or how the program ended.
+    pub test: String,
+}
+
+/// Reads line by line.
+#[derive(Debug, Default)]
+pub struct Reader {
+    program: Program,
+    failed: Vec<Failure>,
+}
+
+/// What is known of the program that runs.
+#[derive(Debug, Default)]
+struct Program {
+    name: String,
+    /// Failed and neither listed nor summed up so far.
+    told: Vec<String>,
+    /// The names below the last `failures:`.
+    listed: Option<Vec<String>>,
+    failed: Vec<String>,
+    /// How it ended, if not as test programs end.
+    end: Option<String>,
+    refused: bool,
+}
+
+impl Reader {
+    /// Takes the next line, without its end.
+    pub fn line(&mut self, line: &str) {
+        if let Some(name) = beginning(line) {
+            self.end();
+            self.program.name = name.to_owned();
+        } else {
+            self.program.line(line);
+        }
+    }
+
+    /// Nothing more comes from the program that ran.
+    pub fn end(&mut self) {
+        let program = std::mem::take(&mut self.program);
+        let name = program.name.clone();
+        let failures = program.failures().into_iter();
+        self.failed.extend(failures.map(|test| Failure { program: name.clone(), test }));
+    }
+
+    /// All that failed, each once, sorted.
+    pub fn failed(mut self) -> Vec<Failure> {
+        self.end();
+        self.failed.sort();
+        self.failed.dedup();
+        self.failed
+    }
+}
+
+impl Program {
+    fn line(&mut self, line: &str) {
+        if line == "failures:" {
+            self.listed = Some(Vec::new());
+        } else if line.starts_with("test result: ") {
+            self.sum_up();
+        } else if let Some(again) = run_again(line) {
+            self.name = again.to_owned();
+            self.refused = true;
+        } else if let Some(end) = abnormal_end(line) {
+            self.end = Some(end.to_owned());
+        } else if let Some(test) = failed_test(line) {
+            self.told.push(test.to_owned());
+        } else if let (Some(listed), Some(test)) = (&mut self.listed, line.strip_prefix("    ")) {
+            listed.push(test.to_owned());
+        }
+    }
+
+    fn sum_up(&mut self) {
+        let told = std::mem::take(&mut self.told);
+        self.failed.extend(self.listed.take().unwrap_or(told));
+    }
+
+    fn failures(mut self) -> Vec<String> {
+        self.failed.append(&mut self.told);
+        let unnamed = self.refused && self.failed.is_empty();
+        let end = self.end.or(unnamed.then(|| "a failure".to_owned()));
+        self.failed.extend(end.map(|end| format!("(the program ended by {end})")));
+        self.failed
+    }
+}
+
+/// The program that cargo is about to start: `     Running tests/a.rs (target/debug/deps/a-0f)`, or
+/// `   Doc-tests a`.
+fn beginning(line: &str) -> Option<&str> {
+    let words = line.strip_prefix("   ")?.trim_start();
+    let runs = words.strip_prefix("Running ").filter(|rest| rest.ends_with(')'));
+    runs.or(words.starts_with("Doc-tests ").then_some(words))
+}
+
+fn run_again(line: &str) -> Option<&str> {
+    let words = line.strip_prefix("error: ")?;
+    let words = words.strip_prefix("test").or(words.strip_prefix("doctest"))?;
+    words.strip_prefix(" failed, to rerun pass `")?.strip_suffix('`')
+}
+
+/// How a program ended, unless by the code with which test programs tell that a test failed.
+fn abnormal_end(line: &str) -> Option<&str> {
+    let words = line.strip_prefix("  process didn't exit successfully: `")?;
+    let end = words.rsplit_once("` (")?.1.strip_suffix(')')?;
+    (end != "exit status: 101").then_some(end)
+}
+
+fn failed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(text: &str) -> Vec<(String, String)> {
+        let mut reader = Reader::default();
+        text.lines().for_each(|line| reader.line(line));
+        reader.failed().into_iter().map(|failure| (failure.program, failure.test)).collect()
+    }
+
+    fn pair(program: &str, test: &str) -> (String, String) {
+        (program.to_owned(), test.to_owned())
+    }
+
+    /// Goal: names come from the list at a program's end, with cargo's words to run it again; what
+    /// a failed test printed is not taken for a test, nor is a line that something else broke up.
+    #[test]
+    fn names_of_failed_tests_and_their_programs() {
+        let text = "\
+     Running unittests src/lib.rs (target/debug/deps/one-1234)
+
+running 1 test
+test fine ... ok
+
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+     Running tests/commands/main.rs (target/debug/deps/commands-5678)
+
+running 3 tests
+test a::fine ... ok
+test a::loud ... FAILED
+a child wrote thistest a::broken ... FAILED
+
+failures:
+
+---- a::loud stdout ----
+    an indented line of its own
+
+thread 'a::loud' (7) panicked at crates/cli/tests/commands/main.rs:1:1:
+
+failures:
+    a::broken
+    a::loud
+
+test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+error: test failed, to rerun pass `-p nodeward-cli --test commands`
+     Running tests/last.rs (target/debug/deps/last-9abc)
+
+running 1 test
+test fine ... ok
+
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+error: 1 target failed:
+    `-p nodeward-cli --test commands`
+";
+        let program = "-p nodeward-cli --test commands";
+        assert_eq!(failed(text), [pair(program, "a::broken"), pair(program, "a::loud")]);
+    }
+
+    /// Goal: documentation tests are named, with merged ones in several rounds of one section.
+    #[test]
+    fn documentation_tests() {
+        let text = "\
+   Doc-tests nodeward
+
+running 1 test
+test crates/nodeward/src/a.rs - a (line 3) - compile ... FAILED
+
+failures:
+
+---- crates/nodeward/src/a.rs - a (line 3) stdout ----
+error: expected one of
+
+failures:
+    crates/nodeward/src/a.rs - a (line 3)
+
+test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s
+
+
+running 1 test
+test crates/nodeward/src/b.rs - b (line 9) ... ok
+
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s
+
+error: doctest failed, to rerun pass `-p nodeward --doc`
+";
+        let test = "crates/nodeward/src/a.rs - a (line 3)";
+        assert_eq!(failed(text), [pair("-p nodeward --doc", test)]);
+    }
+
+    /// Goal: a program that dies has its failed tests named and its death; one that names no test
+    /// is named itself.
+    #[test]
+    fn programs_that_die_are_named() {
+        let text = "\
+     Running tests/dies.rs (target/debug/deps/dies-1)
+
+running 2 tests
+test first ... FAILED
+error: test failed, to rerun pass `-p a --test dies`
+
+Caused by:
+  process didn't exit successfully: `/t/dies-1` (signal: 6, SIGABRT: process abort signal)
+     Running tests/leaves.rs (target/debug/deps/leaves-2)
+
+running 1 test
+error: test failed, to rerun pass `-p a --test leaves`
+     Running tests/unfinished.rs (target/debug/deps/unfinished-3)
+
+running 2 tests
+test one ... FAILED
+";
+        let signal = "(the program ended by signal: 6, SIGABRT: process abort signal)";
+        assert_eq!(
+            failed(text),
+            [
+                pair("-p a --test dies", signal),
+                pair("-p a --test dies", "first"),
+                pair("-p a --test leaves", "(the program ended by a failure)"),
+                pair("tests/unfinished.rs (target/debug/deps/unfinished-3)", "one"),
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_fails_in_a_build() {
+        assert_eq!(failed("   Compiling a v0.1.0\n    Finished `test` profile\nerror: no\n"), []);
+    }
+}
