@@ -8,6 +8,8 @@ use nodeward_machine::Error;
 use nodeward_wire::{ledger, state};
 use {nodeward_pager as pager, nodeward_proof as proof};
 
+use crate::output::Unprinted;
+
 /// How a command ended. Numbers never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -25,7 +27,7 @@ pub enum Exit {
     NoPermission,
     /// 5: the process does not exist, ended, or was replaced by exec.
     Gone,
-    /// 6: the machine failed in another way.
+    /// 6: the machine failed in another way, such as output for which there is no room.
     Failed,
     /// 7: memory did not hold what was written to it.
     Lost,
@@ -96,7 +98,7 @@ impl Exit {
             }
             Self::NoPermission => "a privilege is missing",
             Self::Gone => "the process does not exist, ended, or was replaced by exec",
-            Self::Failed => "the machine failed in another way",
+            Self::Failed => "the machine failed in another way, such as no room for the output",
             Self::Lost => "a check found memory that did not hold what was written",
             Self::Differs => "simulations differ that must be the same, or a figure is far off",
             Self::Found => "a checker found a simulated machine on which something does not hold",
@@ -123,7 +125,19 @@ impl Exit {
 fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     let machine = cause.downcast_ref::<Error>().map(of_machine);
     let state = || cause.downcast_ref::<state::Error>().map(of_state);
-    machine.or_else(|| of_ledger(cause)).or_else(state).or_else(|| of_proof(cause))
+    let known = machine.or_else(|| of_ledger(cause)).or_else(state).or_else(|| of_proof(cause));
+    known.or_else(|| of_writing(cause))
+}
+
+/// Whatever the command line said: output that is not taken is the machine's matter.
+fn of_writing(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    let is_full = |error: &std::io::Error| {
+        use ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+            || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+    };
+    let full = cause.downcast_ref::<std::io::Error>().is_some_and(is_full);
+    (full || cause.is::<Unprinted>()).then_some(Exit::Failed)
 }
 
 fn of_ledger(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
@@ -184,6 +198,7 @@ impl From<Exit> for ExitCode {
 mod tests {
     use anyhow::Context;
     use nodeward_model::{NodeId, Pid};
+    use rustix::io::Errno;
 
     use super::*;
 
@@ -208,6 +223,19 @@ mod tests {
         let source = ErrorKind::Other.into();
         assert_eq!(code(Error::Syscall { call: "x", source }), Exit::Failed);
         assert_eq!(Exit::of(&anyhow::anyhow!("FROM is missing")), Exit::BadInput);
+    }
+
+    /// Goal: a full disk is not a mistake on the command line; a path that leads nowhere is.
+    #[test]
+    fn what_is_full_is_the_machines_matter() {
+        let code = |errno: Errno| {
+            let failed = Err::<(), _>(std::io::Error::from(errno)).context("cannot write pages");
+            Exit::of(&failed.unwrap_err())
+        };
+        for errno in [Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::IO] {
+            assert_eq!(code(errno), Exit::Failed, "{errno}");
+        }
+        assert_eq!(code(Errno::NOENT), Exit::BadInput);
     }
 
     /// Goal: what the pager and its proof say ends with the code of its cause.

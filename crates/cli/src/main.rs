@@ -24,10 +24,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use signal_hook::consts::SIGPIPE;
+use signal_hook::low_level::emulate_default_handler;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Verb};
 use crate::exit::Exit;
+use crate::output::Unprinted;
 use crate::settings::{MoveLayer, MoveSettings, Places, SettingsError};
 use crate::verbs::migratepages;
 
@@ -36,8 +39,21 @@ fn main() -> ExitCode {
     if let Some(exit) = as_migratepages() {
         return exit;
     }
-    let cli = Cli::parse();
-    run(&cli).unwrap_or_else(|error| report(&error)).into()
+    let done = match Cli::try_parse() {
+        Ok(cli) => run(&cli),
+        Err(answer) => answered(&answer),
+    };
+    done.unwrap_or_else(|error| report(&error)).into()
+}
+
+/// Prints help, the version, or what is wrong with the command line.
+fn answered(answer: &clap::Error) -> anyhow::Result<Exit> {
+    let printed = answer.print();
+    if answer.use_stderr() {
+        return Ok(Exit::BadInput);
+    }
+    printed.map_err(Unprinted::from)?;
+    Ok(Exit::Done)
 }
 
 /// Called by numactl's name, we are numactl's program.
@@ -75,7 +91,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Verb::Bench(args) => verbs::bench::run(args),
         Verb::Sim(args) => verbs::sim::run(args),
         Verb::Reproduce(args) => verbs::reproduce::run(args),
-        Verb::Doctor(args) => verbs::doctor::run(*args, &mut std::io::stdout().lock()),
+        Verb::Doctor(args) => verbs::doctor::run(*args),
     }
 }
 
@@ -85,7 +101,12 @@ fn settings(cli: &Cli, typed: MoveLayer) -> Result<MoveSettings, SettingsError> 
     Ok(MoveSettings::decided(typed.over(layer.moving)))
 }
 
+/// Whoever writes into a pipe that nobody reads ends by SIGPIPE, as all programs do; but in order,
+/// after the verb has put away what it had under way.
 fn report(error: &anyhow::Error) -> Exit {
+    if error.downcast_ref().is_some_and(Unprinted::is_unread) {
+        emulate_default_handler(SIGPIPE).unwrap_or_default();
+    }
     say!("nodeward: {error:#}");
     Exit::of(error)
 }

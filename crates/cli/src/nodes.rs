@@ -11,6 +11,9 @@ pub fn pairs(from: &str, to: &str, topology: &Topology, names: &Context) -> Resu
     let to = destinations(to, topology, names)?;
     let pairs = NodePairs::in_order(&from, &to);
     if from.len() != to.len() {
+        if pairs.is_empty() {
+            bail!(all_stay(&from, &to));
+        }
         say!("nodeward: FROM and TO differ in length; moving {}", described(&pairs));
     }
     Ok(pairs)
@@ -47,5 +50,17 @@ fn list(name: &str, text: &str, names: &Context) -> Result<Vec<NodeId>> {
 
 fn described(pairs: &NodePairs) -> String {
     let words: Vec<String> = pairs.iter().map(|(from, to)| format!("{from} to {to}")).collect();
-    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+    words.join(", ")
+}
+
+/// What is wrong with a FROM that is a part of TO, and what may have been meant.
+fn all_stay(from: &[NodeId], to: &[NodeId]) -> String {
+    let mask = |nodes: &[NodeId]| nodes.iter().copied().collect::<Nodemask>();
+    let (from, to) = (mask(from), mask(to));
+    let others = to.without(&from);
+    format!(
+        "'{from} {to}' moves nothing, because what is on a node of TO stays there; give '{from} \
+         {others}' to move to {others}, or let nodeward balance find a home (to spread pages over \
+         {to}, start the program by numactl --interleave={to})"
+    )
 }

@@ -93,6 +93,16 @@ fn a_node_that_is_not_there() {
     refused(&[&us, "0", "0,1000000"], 2, &["TO is '0,1000000'"]);
 }
 
+/// Goal: a FROM all of which TO names, too, is refused with what may have been meant. Such a TO is
+/// one that this machine need not have; a simulated one does.
+#[test]
+fn nodes_that_all_stay() {
+    let sim = ["--machine", "sim:two-socket"];
+    let told = ["'0 0-1' moves nothing", "'0 1' to move to 1", "nodeward balance"];
+    refused(&[&sim[..], &["1000", "0", "0,1"]].concat(), 2, &told);
+    refused(&[&sim[..], &["1000", "1", "all"]].concat(), 2, &["'1 0-1' moves nothing", "'1 0'"]);
+}
+
 /// Goal: names and groups that mean nobody are told as typed.
 #[test]
 fn nobody_of_that_name() {

@@ -1,10 +1,11 @@
 //! The page cache of files, mapped by us so that it can be moved like memory of a process.
 //!
-//! What of a file is in memory is asked by mincore(2), and only that is mapped, by
-//! MADV_POPULATE_READ: so nothing is read from a disk, and a file that shrinks meanwhile is an
-//! error, not a SIGBUS. No byte of a file is looked at.
+//! Parts that may be in memory are found by counts and by data (`parts`), and the pages of them
+//! that are by mincore(2). Only those are mapped, by MADV_POPULATE_READ: so nothing is read from a
+//! disk, and a file that shrinks meanwhile is an error, not a SIGBUS. No byte is looked at.
 
 mod open;
+mod parts;
 mod problem;
 mod walk;
 
@@ -14,7 +15,8 @@ use nodeward_machine::{Error, Result};
 use nodeward_model::Range;
 
 use crate::sys::{self, FileView};
-use open::{OpenFile, Window, map_again};
+use open::{OpenFile, Populated, Window, map_again};
+use parts::Parts;
 pub use problem::{Problem, Trouble};
 use walk::{Found, Walk};
 
@@ -51,6 +53,13 @@ pub struct Looked {
     pub files_cached: u64,
     /// Bytes that were in memory, in whole pages.
     pub cached_bytes: u64,
+    /// Bytes of files that were asked about page by page.
+    pub looked_bytes: u64,
+    /// Questions as to which parts of large files may be in memory.
+    pub asked: u64,
+    /// Bytes of holes that were not looked at, because this kernel does not count what was read of
+    /// them (before Linux 6.5).
+    pub holes_bytes: u64,
     /// What is no regular file: symbolic links, devices, pipes, sockets.
     pub others: u64,
     /// Files, directories and parts of files that were left out.
@@ -75,7 +84,8 @@ impl Looked {
 /// Cached parts of files that are mapped as long as the value lives.
 #[derive(Debug)]
 pub struct Batch {
-    views: Vec<FileView>,
+    /// The mappings, and the parts of them from the first to the last cached page.
+    views: Vec<(FileView, Range)>,
     mapped_bytes: u64,
     is_huge: bool,
 }
@@ -83,15 +93,15 @@ pub struct Batch {
 impl Batch {
     /// Where they are mapped. Pages that were not cached are in these ranges too, but not mapped.
     pub fn ranges(&self) -> Vec<Range> {
-        self.views.iter().map(FileView::range).collect()
+        self.views.iter().map(|&(_, range)| range).collect()
     }
 
     /// Maps what is in memory of these ranges, each within one of the batch's, and was unmapped
     /// meanwhile. The kernel unmaps pages before it knows whether it can drop or split them.
     pub fn map_again(&self, ranges: &[Range]) {
         for &range in ranges {
-            let view = self.views.iter().find(|view| view.range().and(range).is_some());
-            view.iter().for_each(|view| map_again(view, range));
+            let view = self.views.iter().find(|(_, mapped)| mapped.and(range).is_some());
+            view.iter().for_each(|(view, _)| map_again(view, range));
         }
     }
 
@@ -121,7 +131,7 @@ pub struct Batches {
 #[derive(Debug)]
 struct Progress {
     file: OpenFile,
-    offset: u64,
+    parts: Parts,
     is_cached: bool,
 }
 
@@ -146,12 +156,12 @@ impl Batches {
                 break;
             }
             cached_bytes += window.cached_bytes();
-            let populated = window.populate();
-            if let (Some(error), Some(open)) = (populated.error, &self.open) {
+            let Populated { view, range, bytes, error } = window.populate();
+            if let (Some(error), Some(open)) = (error, &self.open) {
                 self.looked.leave(Problem::of_pages(open.file.path.clone(), error));
             }
-            batch.mapped_bytes += populated.bytes;
-            batch.views.push(populated.view);
+            batch.mapped_bytes += bytes;
+            batch.views.push((view, range));
         }
         (!batch.views.is_empty() && !stop()).then_some(batch)
     }
@@ -174,9 +184,9 @@ impl Batches {
                 self.open_next()?;
                 continue;
             };
-            match open.file.window(open.offset) {
+            match open.file.window(&mut open.parts) {
                 Ok(Some(window)) => {
-                    open.offset += WINDOW_BYTES;
+                    self.looked.looked_bytes += window.looked_bytes;
                     let bytes = window.cached_bytes();
                     if bytes > 0 {
                         self.looked.cached_bytes += bytes;
@@ -185,14 +195,21 @@ impl Batches {
                         return Some(window);
                     }
                 }
-                Ok(None) => self.open = None,
+                Ok(None) => self.close(),
                 Err(error) => {
                     self.looked.leave(Problem::of(open.file.path.clone(), error));
-                    self.open = None;
+                    self.close();
                 }
             }
         }
         None
+    }
+
+    fn close(&mut self) {
+        if let Some(Progress { parts, .. }) = self.open.take() {
+            self.looked.asked += parts.asked;
+            self.looked.holes_bytes += parts.unseen_bytes;
+        }
     }
 
     /// Opens the next file, or counts what stands in its place; `None` after the last.
@@ -204,7 +221,7 @@ impl Batches {
                 }
                 None => {
                     self.looked.files += 1;
-                    self.open = Some(Progress { file, offset: 0, is_cached: false });
+                    self.open = Some(Progress { parts: file.parts(), file, is_cached: false });
                 }
             },
             Found::Empty => self.looked.files += 1,

@@ -1,7 +1,7 @@
 //! Files as they are found below paths, and their pages mapped in this process.
 
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -102,4 +102,72 @@ fn what_cannot_be_opened_is_told() {
     assert_eq!(looked.first_problems.len(), 20);
     let first = &looked.first_problems[0];
     assert_eq!((&first.path, first.trouble), (&missing[0], Trouble::Vanished));
+}
+
+/// A sparse file of 4 TiB with so many bytes written at each of these places; `None` where the file
+/// system has none so large.
+fn sparse(path: &Path, bytes: usize, places: &[u64]) -> Option<File> {
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(path);
+    let file = file.unwrap();
+    if let Err(error) = file.set_len(4 << 40) {
+        println!("skipped: no file of 4 TiB here: {error}");
+        return None;
+    }
+    let page = vec![7; bytes];
+    places.iter().for_each(|&at| file.write_all_at(&page, at).unwrap());
+    Some(file)
+}
+
+/// What is looked at page by page for each place with cached pages: it is found by halving.
+const SMALL_BYTES: u64 = 2 << 20;
+
+/// Goal: what a sparse file of 4 TiB takes goes by its pages, not by its size: three pages in three
+/// places are found, and 2 MiB are looked at for each. 4 TiB is 2 MiB 2^21 times, so each is found
+/// by halving 21 times; all three have the first half in common, two the second. 60 parts are
+/// halved, both halves are asked about, and before that the whole: 121 questions.
+#[test]
+fn holes_take_nothing() {
+    let Some(folder) = folder() else { return };
+    let page = rustix::param::page_size() as u64;
+    let path = folder.path().join("sparse");
+    let places = [5 * page, (1 << 40) + 7 * page, (4 << 40) - page];
+    if sparse(&path, page as usize, &places).is_none() {
+        return;
+    }
+    let (looked, pages) = look(&[&path]);
+    assert_eq!((looked.files, looked.files_cached, looked.problems), (1, 1, 0));
+    assert_eq!((pages, looked.cached_bytes), (vec![3], 3 * page));
+    assert!(looked.looked_bytes <= 3 * SMALL_BYTES, "{looked:?}");
+    assert!(looked.asked <= 121, "{looked:?}");
+    let counted = Batches::of(vec![path]).cached_bytes(|| false);
+    assert_eq!(counted, 3 * page, "the same without mapping");
+}
+
+/// Goal: pages of zeros that a read of a hole left in memory are cached pages, too; where the
+/// kernel does not count them, the hole is told of.
+#[test]
+fn what_was_read_of_a_hole_is_seen() {
+    let Some(folder) = folder() else { return };
+    let page = rustix::param::page_size();
+    let path = folder.path().join("sparse");
+    let Some(file) = sparse(&path, page, &[0]) else { return };
+    let mut zeros = vec![1; page];
+    file.read_exact_at(&mut zeros, 3 << 40).unwrap();
+    assert!(zeros.iter().all(|&byte| byte == 0));
+    let (looked, _) = look(&[&path]);
+    let kept = mincore_finds_holes(&path);
+    let seen = looked.cached_bytes > page as u64;
+    assert!(seen == kept || looked.holes_bytes > 3 << 40, "{looked:?}, in memory: {kept}");
+    assert!(looked.looked_bytes <= 2 * SMALL_BYTES, "{looked:?}");
+}
+
+/// Whether a read of a hole leaves pages in memory on this file system: asked with a file so small
+/// that it is looked at whole.
+fn mincore_finds_holes(beside: &Path) -> bool {
+    let page = rustix::param::page_size();
+    let path = beside.with_extension("small");
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    file.set_len(SMALL_BYTES).unwrap();
+    file.read_exact_at(&mut vec![1; page], 0).unwrap();
+    look(&[&path]).0.cached_bytes > 0
 }

@@ -10,7 +10,7 @@ use nodeward_model::units::show_bytes;
 use serde_json::{Value, json};
 
 use super::moves::{ending_text, moves_json, pages_text, planned_text, with_ending};
-use super::print;
+use super::{print, print_done};
 
 /// Prints the result of a move on stdout.
 pub fn print_report(
@@ -19,7 +19,7 @@ pub fn print_report(
     page_bytes: u64,
     as_json: bool,
 ) -> Result<()> {
-    print(&if as_json {
+    print_done(&if as_json {
         format!("{}\n", report_json(looked, report, page_bytes))
     } else {
         report_text(looked, report, page_bytes)
@@ -61,6 +61,13 @@ fn looked_text(looked: &Looked) -> String {
     if looked.others > 0 {
         let _ = writeln!(text, "  passed over: {} links, devices, pipes, sockets", looked.others);
     }
+    if looked.holes_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "  not looked at: {} of holes (what was read of them is not seen before Linux 6.5)",
+            show_bytes(looked.holes_bytes)
+        );
+    }
     if looked.problems > 0 {
         let _ = writeln!(text, "  left out: {}", looked.problems);
     }
@@ -88,6 +95,7 @@ fn looked_json(looked: &Looked) -> Value {
         "files": looked.files,
         "files_cached": looked.files_cached,
         "cached_bytes": looked.cached_bytes,
+        "holes_bytes": looked.holes_bytes,
         "others": looked.others,
         "problems": looked.problems,
         "first_problems": looked.first_problems.iter().map(problem).collect::<Vec<_>>(),
@@ -144,6 +152,7 @@ mod tests {
             files: 3,
             files_cached: 2,
             cached_bytes: 1 << 30,
+            holes_bytes: 4 << 40,
             others: 4,
             problems: 3,
             not_permitted: 2,
@@ -151,6 +160,7 @@ mod tests {
                 problem("/srv/key", Trouble::Unreadable, Some(io::ErrorKind::PermissionDenied)),
                 problem("/srv/of-others", Trouble::Untold, None),
             ],
+            ..Looked::default()
         }
     }
 

@@ -18,13 +18,38 @@ pub mod simulated;
 pub mod swarm;
 pub mod topology;
 
+use std::io::{self, ErrorKind, Write};
+
 use anyhow::Result;
 
-/// Prints on stdout. A reader that went away is not an error.
-pub fn print(text: &str) -> Result<()> {
-    use std::io::Write as _;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
+/// Standard output did not take what was to be printed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output; make room there, or send it elsewhere")]
+pub struct Unprinted(#[from] io::Error);
+
+impl Unprinted {
+    /// Whether it is a pipe that nobody reads any more.
+    pub fn is_unread(&self) -> bool {
+        self.0.kind() == ErrorKind::BrokenPipe
     }
+}
+
+/// Prints on stdout.
+///
+/// # Errors
+/// [`Unprinted`] if some of it was not taken.
+pub fn print(text: &str) -> Result<()> {
+    Ok(printed(io::stdout().lock(), text)?)
+}
+
+/// Prints on stdout what was done; on stderr if stdout does not take it, so that it is not lost.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_done(text: &str) -> Result<()> {
+    print(text).inspect_err(|_| say!("{}", text.trim_end_matches('\n')))
+}
+
+fn printed(mut out: impl Write, text: &str) -> Result<(), Unprinted> {
+    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
 }

@@ -12,7 +12,7 @@ use nodeward_model::{Account, NodeId};
 use serde_json::{Value, json};
 
 use super::hot::HotTold;
-use super::print;
+use super::{print, print_done};
 
 /// How pages were named, if they were.
 #[derive(Clone, Copy, Default)]
@@ -45,7 +45,7 @@ pub struct Told<'a> {
 
 /// Prints the result of a move on stdout.
 pub fn print_report(told: &Told<'_>, as_json: bool) -> Result<()> {
-    print(&if as_json { format!("{}\n", report_json(told)) } else { report_text(told) })
+    print_done(&if as_json { format!("{}\n", report_json(told)) } else { report_text(told) })
 }
 
 /// Prints a plan on stdout.

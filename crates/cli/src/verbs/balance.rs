@@ -79,10 +79,11 @@ impl Asked<'_> {
 
     /// Tells what a round came to: as JSON or, if it is meant to be read, as a table.
     fn show(&self, report: &RoundReport) -> Result<()> {
-        output::print(&match self.args.json {
+        let text = match self.args.json {
             true => format!("{}\n", output::balance::json(report)),
             false => output::balance::table(report),
-        })
+        };
+        if self.args.dry_run { output::print(&text) } else { output::print_done(&text) }
     }
 
     /// Tells on standard error what is said once.

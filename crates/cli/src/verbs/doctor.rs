@@ -1,6 +1,5 @@
 //! `nodeward doctor`: what works here, what is missing, and the one line that fixes each.
 
-use std::io::Write;
 use std::path::Path;
 
 use nodeward_linux::probes::{Finding, Role, State, can_move, examine};
@@ -8,19 +7,23 @@ use nodeward_pager::{Capabilities, Road, Shortfall};
 
 use crate::args::OutputArgs;
 use crate::exit::Exit;
-use crate::output::doctor;
+use crate::output::{self, doctor};
 
 /// Examines this machine and prints what it found. `Done` if everything works that a move needs,
 /// `NothingDone` otherwise.
-pub fn run(args: OutputArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub fn run(args: OutputArgs) -> anyhow::Result<Exit> {
+    let (text, exit) = verdict(args)?;
+    output::print(&text).map(|()| exit)
+}
+
+fn verdict(args: OutputArgs) -> anyhow::Result<(String, Exit)> {
     let mut findings = examine(Path::new("/"));
     findings.push(pager());
     let text = match args.json {
         true => doctor::json(&findings)? + "\n",
         false => doctor::text(&findings),
     };
-    out.write_all(text.as_bytes())?;
-    Ok(if can_move(&findings) { Exit::Done } else { Exit::NothingDone })
+    Ok((text, if can_move(&findings) { Exit::Done } else { Exit::NothingDone }))
 }
 
 /// How memory moves that programs give us to manage.
@@ -76,9 +79,7 @@ mod tests {
     #[test]
     fn the_exit_code_is_the_verdict() {
         for json in [false, true] {
-            let mut out = Vec::new();
-            let exit = run(OutputArgs { json }, &mut out).unwrap();
-            let text = String::from_utf8(out).unwrap();
+            let (text, exit) = verdict(OutputArgs { json }).unwrap();
             let says_yes =
                 text.contains("Pages can be moved here") || text.contains("\"can_move\": true");
             assert_eq!(says_yes, exit == Exit::Done, "{text}");

@@ -18,6 +18,7 @@ use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::nodestring::{Context, parse_nodestring};
 use nodeward_model::{Account, NodePairs, Nodemask, Pid, SkipReason};
 
+use crate::output;
 use crate::settings::{MoveSettings, Places};
 use words::Words;
 
@@ -129,7 +130,8 @@ impl Refusal {
             }
             Self::Node(text, why) => {
                 say!("nodeward: {why}");
-                println!("<{text}> is invalid");
+                // What numactl says on standard output, it says whether that is taken or not.
+                output::print(&format!("<{text}> is invalid\n")).unwrap_or_default();
             }
             Self::Call(message, why) => {
                 say!("migrate_pages: {message}");

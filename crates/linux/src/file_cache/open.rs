@@ -10,6 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::parts::{Parts, Sight};
 use super::problem::Trouble;
 use crate::sys::FileView;
 
@@ -28,6 +29,7 @@ pub struct OpenFile {
     bytes: u64,
     page_bytes: u64,
     knowledge: Knowledge,
+    sight: Sight,
 }
 
 /// What we may believe of the kernel's answer which pages are in memory.
@@ -66,7 +68,11 @@ impl OpenFile {
             false => of_huge_pages(&stat),
         };
         let bytes = stat.st_size.cast_unsigned();
-        Ok(Some(Self { path: path.to_owned(), file, bytes, page_bytes, knowledge }))
+        let sight = match knowledge {
+            Knowledge::Answer => Sight::of(&file, bytes)?,
+            Knowledge::All | Knowledge::None(_) => Sight::Nowhere,
+        };
+        Ok(Some(Self { path: path.to_owned(), file, bytes, page_bytes, knowledge, sight }))
     }
 
     /// Why it cannot be known what of the file is in memory; `None` if it can.
@@ -77,22 +83,31 @@ impl OpenFile {
         }
     }
 
-    /// Maps the part of the file that begins at `offset`, a multiple of [`WINDOW_BYTES`], and finds
-    /// out what of it is in memory; `None` at the end of the file. Reads nothing.
-    pub fn window(&self, offset: u64) -> io::Result<Option<Window>> {
-        if offset >= self.bytes {
-            return Ok(None);
-        }
-        let bytes = (self.bytes - offset).next_multiple_of(self.page_bytes).min(WINDOW_BYTES);
-        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+    /// Where pages may be in memory; to be asked by [`Self::window`].
+    pub fn parts(&self) -> Parts {
+        Parts::new(self.sight, self.bytes.next_multiple_of(self.page_bytes))
+    }
+
+    /// Maps the next parts of the file that may be in memory, within one multiple of
+    /// [`WINDOW_BYTES`], and finds out what of them is; `None` if there are no more. Reads nothing.
+    pub fn window(&self, parts: &mut Parts) -> io::Result<Option<Window>> {
+        let found = parts.next_window(&self.file)?;
+        let (Some(first), Some(last)) = (found.first(), found.last()) else { return Ok(None) };
+        let bytes = usize::try_from(last.end - first.start).map_err(io::Error::other)?;
         let page_bytes = usize::try_from(self.page_bytes).map_err(io::Error::other)?;
-        let view = FileView::map(self.file.as_fd(), offset, bytes, page_bytes)?;
+        let view = FileView::map(self.file.as_fd(), first.start, bytes, page_bytes)?;
+        let begin = view.range().start;
         let cached = match self.knowledge {
-            Knowledge::Answer => cached(&view, view.range())?,
+            Knowledge::Answer => {
+                let at = |offset| begin + (offset - first.start);
+                let parts = found.iter().map(|part| Range::new(at(part.start), at(part.end)));
+                cached_parts(&view, parts)?
+            }
             Knowledge::All => vec![view.range()],
             Knowledge::None(_) => Vec::new(),
         };
-        Ok(Some(Window { view, cached, is_huge: !is_base(self.page_bytes) }))
+        let looked_bytes = found.iter().map(|part| part.bytes()).sum();
+        Ok(Some(Window { view, cached, looked_bytes, is_huge: !is_base(self.page_bytes) }))
     }
 }
 
@@ -101,6 +116,8 @@ impl OpenFile {
 pub struct Window {
     view: FileView,
     cached: Vec<Range>,
+    /// Bytes that were looked at page by page.
+    pub looked_bytes: u64,
     /// Whether its pages are those of a hugetlb pool.
     pub is_huge: bool,
 }
@@ -115,7 +132,10 @@ impl Window {
     /// behind the new end of the file, for one. A page that left memory since it was looked at is
     /// read again.
     pub fn populate(self) -> Populated {
-        let mut populated = Populated { view: self.view, bytes: 0, error: None };
+        let ends = self.cached.first().zip(self.cached.last());
+        let range =
+            ends.map_or(Range::new(0, 0), |(first, last)| Range::new(first.start, last.end));
+        let mut populated = Populated { view: self.view, range, bytes: 0, error: None };
         for &range in &self.cached {
             match populated.view.populate(range) {
                 Ok(()) => populated.bytes += range.bytes(),
@@ -134,6 +154,8 @@ impl Window {
 pub struct Populated {
     /// The mapping.
     pub view: FileView,
+    /// From the first to the last of the pages in it.
+    pub range: Range,
     /// Bytes that were mapped for certain.
     pub bytes: u64,
     /// What ended that early.
@@ -172,6 +194,20 @@ fn may_write(file: &OwnedFd) -> bool {
 /// The pages of a part of a view that are in memory.
 fn cached(view: &FileView, part: Range) -> io::Result<Vec<Range>> {
     Ok(runs(&view.residency(part)?, part))
+}
+
+/// The pages of some parts of a view that are in memory, where one run may go on in the next part.
+fn cached_parts(view: &FileView, parts: impl Iterator<Item = Range>) -> io::Result<Vec<Range>> {
+    let mut runs: Vec<Range> = Vec::new();
+    for part in parts {
+        for run in cached(view, part)? {
+            match runs.last_mut().filter(|last| last.end == run.start) {
+                Some(last) => last.end = run.end,
+                None => runs.push(run),
+            }
+        }
+    }
+    Ok(runs)
 }
 
 /// Maps what is in memory of a part of a view. What cannot be mapped is left out.
@@ -220,9 +256,11 @@ mod tests {
         let pages = 64 * rustix::param::page_size();
         std::fs::write(&path, vec![7; pages]).unwrap();
         let open = || OpenFile::open(CWD, &path, &path, OFlags::empty()).unwrap().unwrap();
-        let populated = |file: &OpenFile| file.window(0).unwrap().unwrap().populate();
+        let populated =
+            |file: &OpenFile| file.window(&mut file.parts()).unwrap().unwrap().populate();
         assert_eq!(populated(&open()).bytes, pages as u64);
-        let window = open().window(0).unwrap().unwrap();
+        let file = open();
+        let window = file.window(&mut file.parts()).unwrap().unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
         let cut = window.populate();
         assert_eq!((cut.bytes, cut.view.range().bytes()), (0, pages as u64));

@@ -2,6 +2,7 @@
 //! Slices go in, owned values come out, and nothing is decided here.
 
 mod area;
+mod cached;
 mod hold;
 mod meddle;
 pub mod mempolicy;
@@ -13,6 +14,7 @@ mod thread;
 mod view;
 
 pub use area::{Area, Backing, Usage};
+pub use cached::count_cached;
 pub use hold::{read_into, register_buffer, ring, unregister_buffers, vmsplice};
 pub use meddle::{Meddling, meddle};
 pub use pages::{move_pages, query_pages};

@@ -1,0 +1,249 @@
+//! Which parts of a file may be in memory, so that neither holes nor what is only on a disk is
+//! looked at page by page.
+//!
+//! Halves are asked about, and halves of those that have something. Where the kernel counts cached
+//! pages (cachestat(2), Linux 6.5) that finds all of them. Before, only parts that hold data are
+//! found: what was read of a hole, and is in memory as zeros, is not.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use nodeward_model::Range;
+use rustix::fs::{SeekFrom, fstatfs, seek};
+use rustix::io::Errno;
+
+use super::open::WINDOW_BYTES;
+use crate::sys;
+
+/// Parts of this size are not halved.
+const SMALL_BYTES: u64 = 2 << 20;
+/// Looking at 64 pages one by one takes about as long as asking about both halves of them.
+const LOOKED_AT_FOR_EACH: u64 = 64;
+/// Where cached pages are not counted, files up to this size are looked at with their holes: it
+/// takes a tenth of a second.
+const WHOLE_BYTES_MAX: u64 = 16 << 30;
+
+/// How it is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Anything may be in memory.
+    Nowhere,
+    /// Cached pages are counted.
+    Counts,
+    /// Where there is data. It is where pages can be, if `is_all`.
+    Data {
+        /// Whether holes of this file system cannot be in memory.
+        is_all: bool,
+    },
+}
+
+/// What there is in a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    Little,
+    Much,
+}
+
+impl Sight {
+    /// That of a file of base pages.
+    pub fn of(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
+        if bytes <= SMALL_BYTES {
+            return Ok(Self::Nowhere);
+        }
+        let system = System::of(fstatfs(file)?.f_type.cast_unsigned());
+        let is_counted = || sys::count_cached(file.as_fd(), Range::new(0, SMALL_BYTES)).is_ok();
+        Ok(match system {
+            System::Memory | System::Disk if is_counted() => Self::Counts,
+            System::Memory => Self::Data { is_all: true },
+            System::Disk | System::Unknown if bytes <= WHOLE_BYTES_MAX => Self::Nowhere,
+            System::Disk | System::Unknown => Self::Data { is_all: false },
+        })
+    }
+
+    fn look(self, file: &OwnedFd, part: Range) -> io::Result<Seen> {
+        match self {
+            Self::Nowhere => Ok(Seen::Much),
+            Self::Counts => {
+                let cached = sys::count_cached(file.as_fd(), part)?;
+                Ok(seen(cached, part.bytes() / rustix::param::page_size() as u64))
+            }
+            Self::Data { .. } => data(file, part),
+        }
+    }
+}
+
+fn seen(cached: u64, pages: u64) -> Seen {
+    match cached {
+        0 => Seen::Nothing,
+        _ if cached.saturating_mul(LOOKED_AT_FOR_EACH) >= pages => Seen::Much,
+        _ => Seen::Little,
+    }
+}
+
+/// Whether a part holds data. Pages that are not written yet count; a file system that does not
+/// know its holes says that all is data.
+fn data(file: &OwnedFd, part: Range) -> io::Result<Seen> {
+    let start = match seek(file, SeekFrom::Data(part.start)) {
+        Ok(start) if start < part.end => start,
+        Ok(_) | Err(Errno::NXIO) => return Ok(Seen::Nothing),
+        Err(error) => return Err(error.into()),
+    };
+    let hole = seek(file, SeekFrom::Hole(start))?;
+    Ok(if start == part.start && hole >= part.end { Seen::Much } else { Seen::Little })
+}
+
+/// Kinds of file systems. Those that stand on another one (overlayfs, FUSE passthrough) map the
+/// files of that, and the kernel counts in vain what they have cached themselves.
+enum System {
+    /// Files are in memory or in swap, and holes are not.
+    Memory,
+    /// What is mapped of a file is cached for that file.
+    Disk,
+    Unknown,
+}
+
+impl System {
+    /// By `statfs.f_type` (include/uapi/linux/magic.h).
+    fn of(magic: u64) -> Self {
+        const TMPFS: u64 = 0x0102_1994;
+        const EXT: u64 = 0xef53;
+        const XFS: u64 = 0x5846_5342;
+        const BTRFS: u64 = 0x9123_683e;
+        const F2FS: u64 = 0xf2f5_2010;
+        const NFS: u64 = 0x6969;
+        const RAMFS: u64 = 0x8584_58f6;
+        match magic {
+            TMPFS => Self::Memory,
+            EXT | XFS | BTRFS | F2FS | NFS | RAMFS => Self::Disk,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// The parts of one file in which pages may be in memory, in ascending order.
+#[derive(Debug)]
+pub struct Parts {
+    sight: Sight,
+    /// Not asked about yet, the first in the end.
+    pending: Vec<Range>,
+    /// The rest of one that was found.
+    rest: Option<Range>,
+    /// How often it was asked.
+    pub asked: u64,
+    /// Bytes of holes in which pages could be that were not looked for.
+    pub unseen_bytes: u64,
+}
+
+impl Parts {
+    /// Of a file of so many bytes, in whole pages.
+    pub fn new(sight: Sight, bytes: u64) -> Self {
+        let pending = vec![Range::new(0, bytes)];
+        Self { sight, pending, rest: None, asked: 0, unseen_bytes: 0 }
+    }
+
+    /// Those of the next window that has any: of the same multiple of [`WINDOW_BYTES`].
+    pub fn next_window(&mut self, file: &OwnedFd) -> io::Result<Vec<Range>> {
+        let mut window: Vec<Range> = Vec::new();
+        while let Some(part) = self.next_part(file)? {
+            let first = window.first().unwrap_or(&part).start;
+            let within = Range::new(first, (first / WINDOW_BYTES + 1) * WINDOW_BYTES);
+            let Some(piece) = part.and(within) else {
+                self.rest = Some(part);
+                break;
+            };
+            window.push(piece);
+            self.rest = (piece.end < part.end).then(|| Range::new(piece.end, part.end));
+        }
+        Ok(window)
+    }
+
+    fn next_part(&mut self, file: &OwnedFd) -> io::Result<Option<Range>> {
+        if let Some(rest) = self.rest.take() {
+            return Ok(Some(rest));
+        }
+        while let Some(part) = self.pending.pop() {
+            self.asked += 1;
+            match self.sight.look(file, part)? {
+                Seen::Little if part.bytes() > SMALL_BYTES => self.pending.extend(halves(part)),
+                Seen::Little | Seen::Much => return Ok(Some(part)),
+                Seen::Nothing if self.sight == (Sight::Data { is_all: false }) => {
+                    self.unseen_bytes += part.bytes();
+                }
+                Seen::Nothing => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The second half and the first. What begins at a multiple of a power of two not below its length
+/// is cut at one of half of that.
+fn halves(part: Range) -> [Range; 2] {
+    let middle = part.start + part.bytes().next_power_of_two() / 2;
+    [Range::new(middle, part.end), Range::new(part.start, middle)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// All windows of a file, and how often it was asked.
+    fn windows(sight: Sight, file: File, bytes: u64) -> (Vec<Vec<Range>>, u64, u64) {
+        let mut parts = Parts::new(sight, bytes);
+        let file = file.into();
+        let next = || Some(parts.next_window(&file).unwrap()).filter(|found| !found.is_empty());
+        let found = std::iter::from_fn(next).collect();
+        (found, parts.asked, parts.unseen_bytes)
+    }
+
+    /// Goal: data is found without looking at holes, and holes that were left out are told of:
+    /// 4 TiB with a page in the first, the middle and the last 2 MiB, found by halving 21 times
+    /// (2^42 / 2^21); each halving asks about two parts, and the first question is about all.
+    #[test]
+    fn data_is_found_between_holes() {
+        let file = tempfile::tempfile().unwrap();
+        let bytes = 4096 * GIB;
+        file.set_len(bytes).unwrap();
+        let last = bytes - SMALL_BYTES;
+        for at in [0, bytes / 2, last] {
+            file.write_all_at(&[7], at).unwrap();
+        }
+        let (found, asked, unseen) = windows(Sight::Data { is_all: false }, file, bytes);
+        let part = |start| vec![Range::new(start, start + SMALL_BYTES)];
+        assert_eq!(found, [part(0), part(bytes / 2), part(last)]);
+        assert!(asked <= 1 + 3 * 2 * 21, "{asked}");
+        assert_eq!(unseen, bytes - 3 * SMALL_BYTES);
+    }
+
+    /// Goal: what cannot be asked about is looked at whole, window by window, to its odd end.
+    #[test]
+    fn all_of_a_file_is_its_windows() {
+        let (found, asked, unseen) =
+            windows(Sight::Nowhere, tempfile::tempfile().unwrap(), 2 * GIB + 4096);
+        let all = [(0, GIB), (GIB, 2 * GIB), (2 * GIB, 2 * GIB + 4096)];
+        assert_eq!(found, all.map(|(start, end)| vec![Range::new(start, end)]));
+        assert_eq!((asked, unseen), (1, 0));
+    }
+
+    #[test]
+    fn halves_begin_at_powers_of_two() {
+        let cut = |start, end| halves(Range::new(start, end)).map(|half| (half.start, half.end));
+        assert_eq!(cut(0, 8), [(4, 8), (0, 4)]);
+        assert_eq!(cut(0, 5), [(4, 5), (0, 4)]);
+        assert_eq!(cut(8, 11), [(10, 11), (8, 10)]);
+    }
+
+    /// Goal: halving ends where what is cached is worth a look page by page: one in 64.
+    #[test]
+    fn much_is_one_in_64() {
+        let pages = 512;
+        let all = [0, 7, 8, 512].map(|cached| seen(cached, pages));
+        assert_eq!(all, [Seen::Nothing, Seen::Little, Seen::Much, Seen::Much]);
+    }
+}
