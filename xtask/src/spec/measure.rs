@@ -35,10 +35,14 @@ pub enum Finding {
 }
 
 /// The number beside its bound.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Holds,
     Broken,
+    /// It is not promised for such a host.
+    NotPromised {
+        why: String,
+    },
     /// A smoke run, where the bound does not count.
     NotJudged,
 }
@@ -50,6 +54,16 @@ impl Finding {
             Finding::Measured { verdict, .. } => *verdict != Verdict::Broken,
             Finding::Skipped { .. } | Finding::Failed { .. } => false,
         }
+    }
+
+    /// Takes back a verdict on a promise that is not given for this host, and says why.
+    pub fn on_a_host(mut self, outside: Option<String>) -> Finding {
+        if let (Finding::Measured { verdict, .. }, Some(why)) = (&mut self, outside)
+            && *verdict != Verdict::NotJudged
+        {
+            *verdict = Verdict::NotPromised { why };
+        }
+        self
     }
 }
 
@@ -165,7 +179,7 @@ mod tests {
 
     fn measured(finding: &Finding) -> (Verdict, Option<u64>) {
         match finding {
-            Finding::Measured { verdict, number, .. } => (*verdict, number.as_u64()),
+            Finding::Measured { verdict, number, .. } => (verdict.clone(), number.as_u64()),
             other => panic!("{other:?}"),
         }
     }

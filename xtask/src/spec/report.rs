@@ -8,6 +8,7 @@ use super::table::Promise;
 
 /// Names the shape of the JSON; a change that readers would notice changes the number.
 const SCHEMA: &str = "nodeward.spec/1";
+const NOT_PROMISED: &str = "not-promised-here";
 
 /// A promise and what came of it.
 pub struct Judged {
@@ -26,7 +27,12 @@ pub fn text(all: &[Judged]) -> String {
         text.push_str(&format!("{id:a$}  {promised:b$}  {measured:c$}  {result}\n"));
     }
     let good = all.iter().filter(|judged| judged.finding.is_good()).count();
-    text.push_str(&format!("{good} of {} promises shown\n", all.len()));
+    let elsewhere = all.iter().filter(|judged| word(&judged.finding) == NOT_PROMISED).count();
+    text.push_str(&format!("{} of {} promises shown", good - elsewhere, all.len()));
+    if elsewhere > 0 {
+        text.push_str(&format!(", {elsewhere} not promised for this host"));
+    }
+    text.push('\n');
     text
 }
 
@@ -46,7 +52,11 @@ fn row(Judged { promise, finding }: &Judged) -> [String; 4] {
         Some(why) => format!("{}: {why}", word(finding)),
         None => word(finding).to_owned(),
     };
-    [promise.id.clone(), promise.bound.to_string(), measured, result]
+    let promised = match &promise.memcpy {
+        Some(limit) => format!("{} if memcpy {limit}", promise.bound),
+        None => promise.bound.to_string(),
+    };
+    [promise.id.clone(), promised, measured, result]
 }
 
 fn object(Judged { promise, finding }: &Judged) -> Value {
@@ -54,6 +64,7 @@ fn object(Judged { promise, finding }: &Judged) -> Value {
         "id": promise.id,
         "promise": promise.promise,
         "bound": promise.bound.to_string(),
+        "memcpy": promise.memcpy.as_ref().map(ToString::to_string),
         "unit": promise.bound.unit,
         "command": promise.command,
         "result": word(finding),
@@ -68,6 +79,7 @@ fn word(finding: &Finding) -> &'static str {
     match finding {
         Finding::Measured { verdict: Verdict::Holds, .. } => "holds",
         Finding::Measured { verdict: Verdict::Broken, .. } => "broken",
+        Finding::Measured { verdict: Verdict::NotPromised { .. }, .. } => NOT_PROMISED,
         Finding::Measured { verdict: Verdict::NotJudged, .. } => "not-judged",
         Finding::Skipped { .. } => "skipped",
         Finding::Failed { .. } => "failed",
@@ -90,7 +102,9 @@ fn record(finding: &Finding) -> Option<&Map<String, Value>> {
 
 fn why(finding: &Finding) -> Option<&str> {
     match finding {
-        Finding::Skipped { why } | Finding::Failed { why } => Some(why),
+        Finding::Skipped { why }
+        | Finding::Failed { why }
+        | Finding::Measured { verdict: Verdict::NotPromised { why }, .. } => Some(why),
         Finding::Measured { .. } => None,
     }
 }
@@ -122,6 +136,25 @@ mod tests {
                     a.c  > 1       -         skipped: one node\n\
                     1 of 2 promises shown\n";
         assert_eq!(text(&judged()), want);
+    }
+
+    /// Goal: what is not promised for this host is neither held nor broken, and the number is told.
+    #[test]
+    fn a_promise_for_other_hosts_is_told_apart() {
+        let text = "| id | promise | bound | command |\n| a.b | p | > 1 if memcpy < 10 GB/s | c |";
+        let number = Number::from_f64(0.5).unwrap();
+        let finding = Finding::Measured { verdict: Verdict::Broken, number, record: Map::new() };
+        let finding = finding.on_a_host(Some("memcpy does 18 GB/s here".to_owned()));
+        assert!(finding.is_good());
+        let judged = [Judged { promise: parse(text).unwrap().remove(0), finding }];
+        let want = "id   promised                 measured  result\n\
+                    a.b  > 1 if memcpy < 10 GB/s  0.5       not-promised-here: memcpy does 18 GB/s \
+                    here\n\
+                    0 of 1 promises shown, 1 not promised for this host\n";
+        assert_eq!(super::text(&judged), want);
+        let value: Value = serde_json::from_str(&json(&judged).unwrap()).unwrap();
+        assert_eq!(value["promises"][0]["holds"], false);
+        assert_eq!(value["promises"][0]["memcpy"], "< 10 GB/s");
     }
 
     #[test]

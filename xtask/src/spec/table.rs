@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::bound::Bound;
+use super::host;
 
 const COLUMNS: [&str; 4] = ["id", "promise", "bound", "command"];
 
@@ -14,6 +15,9 @@ pub struct Promise {
     pub id: String,
     pub promise: String,
     pub bound: Bound,
+    /// What memcpy must do on a host for which this is promised; nothing for one that is promised
+    /// everywhere.
+    pub memcpy: Option<Bound>,
     /// For `sh -c`, from the root of the repository.
     pub command: String,
     /// Where it stands in SPEC.md.
@@ -89,8 +93,21 @@ fn promise(line: usize, cells: &[String]) -> Result<Promise, String> {
             return Err(format!("`{id}` has an empty {name}; fill the cell"));
         }
     }
-    let bound = Bound::parse(bare(bound))?;
-    Ok(Promise { id: id.into(), promise: promise.clone(), bound, command: command.into(), line })
+    let (bound, memcpy) = bounds(bare(bound))?;
+    let (id, promise, command) = (id.into(), promise.clone(), command.into());
+    Ok(Promise { id, promise, bound, memcpy, command, line })
+}
+
+/// A bound, and after `if memcpy` for which hosts it is.
+fn bounds(text: &str) -> Result<(Bound, Option<Bound>), String> {
+    let Some((bound, memcpy)) = text.split_once(" if memcpy ") else {
+        return Ok((Bound::parse(text)?, None));
+    };
+    let memcpy = Bound::parse(memcpy)?;
+    if memcpy.unit.as_deref() != Some(host::UNIT) {
+        return Err(format!("bound `{text}` limits memcpy, but not in {}", host::UNIT));
+    }
+    Ok((Bound::parse(bound)?, Some(memcpy)))
 }
 
 fn check_id(id: &str) -> Result<(), String> {
@@ -138,6 +155,15 @@ mod tests {
         assert_eq!((all[0].id.as_str(), all[0].area(), all[0].line), ("move.fast", "move", 5));
         assert_eq!((all[0].promise.as_str(), all[0].command.as_str()), ("is fast", "a | tail -1"));
         assert_eq!(all[0].bound.unit.as_deref(), Some("GB/s"));
+    }
+
+    #[test]
+    fn a_promise_may_be_for_some_hosts() {
+        let all = one("| a.b | p | >= 0.5 ms if memcpy < 10 GB/s | c |").unwrap();
+        assert_eq!(all[0].bound, Bound::parse(">= 0.5 ms").unwrap());
+        assert_eq!(all[0].memcpy, Some(Bound::parse("< 10 GB/s").unwrap()));
+        let faults = one("| a.b | p | >= 0.5 if memcpy < 10 | c |").unwrap_err();
+        assert!(faults[0].contains("limits memcpy, but not in GB/s"), "{faults:?}");
     }
 
     #[test]
