@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod config;
 mod explain;
+mod help;
 mod reproduce;
 mod run;
 mod sim;
@@ -22,12 +23,14 @@ use nodeward_wire::ledger::Id;
 use crate::examples;
 use crate::exit::Exit;
 use crate::settings::MoveLayer;
+use help::{COUNTING, ELSEWHERE, MEMORY, OUTPUT, SIMULATED};
 
 pub use balance::BalanceArgs;
 pub use bench::{BenchArgs, BenchBalanceArgs, BenchPagerArgs, BenchPoolArgs, BenchVerb};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, ConfigVerb, PrintArgs};
 pub use explain::{ExplainArgs, Subject};
+pub use help::{DECIDED, EXCEPT, PACE, PROCESSES, compact};
 pub use reproduce::{ReproduceArgs, ReproduceFigure};
 pub use run::{HomeChoice, RunArgs};
 pub use sim::{SimArgs, SimVerb};
@@ -143,6 +146,7 @@ pub enum Verb {
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = OUTPUT)]
 pub struct OutputArgs {
     /// Print JSON instead of text
     #[arg(long)]
@@ -160,55 +164,49 @@ pub struct MoveArgs {
     /// go to
     #[arg(required = true, allow_negative_numbers = true, value_name = "PID... FROM TO")]
     pub words: Vec<String>,
+    /// Processes of this name, as ps shows it in its column COMMAND
+    #[arg(help_heading = PROCESSES, long, value_name = "NAME", conflicts_with = "machine")]
+    pub name: Vec<String>,
+    /// Processes of this control group and those below it
+    #[arg(help_heading = PROCESSES, long, value_name = "GROUP", conflicts_with = "machine")]
+    pub cgroup: Vec<PathBuf>,
     /// Instead of processes: what is in memory of this file, or of the files below this directory;
     /// may be repeated
-    #[arg(long, value_name = "PATH",
+    #[arg(help_heading = MEMORY, long, value_name = "PATH",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range", "addresses", "hot",
                                 "no_ledger", "machine"])]
     pub file: Vec<PathBuf>,
-    /// Processes of this name, as ps shows it in its column COMMAND
-    #[arg(long, value_name = "NAME", conflicts_with = "machine")]
-    pub name: Vec<String>,
-    /// Processes of this control group and those below it
-    #[arg(long, value_name = "GROUP", conflicts_with = "machine")]
-    pub cgroup: Vec<PathBuf>,
-    /// How the move is done.
-    #[command(flatten)]
-    pub how: MoveLayer,
     /// Only these kinds of memory
-    #[arg(long, value_delimiter = ',', value_name = "KIND",
+    #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
           value_parser = named(MappingKind::ALL, MappingKind::name))]
     pub only: Vec<MappingKind>,
     /// All but these kinds of memory
-    #[arg(long, value_delimiter = ',', value_name = "KIND",
+    #[arg(help_heading = MEMORY, long, value_delimiter = ',', value_name = "KIND",
           value_parser = named(MappingKind::ALL, MappingKind::name),
           conflicts_with = "only")]
     pub exclude: Vec<MappingKind>,
     /// Only addresses in this range, in hexadecimal as in /proc/PID/maps; may be repeated
-    #[arg(long, value_parser = parse_range, value_name = "START-END")]
+    #[arg(help_heading = MEMORY, long, value_parser = parse_range, value_name = "START-END")]
     pub range: Vec<Range>,
     /// Only the pages that this file names, one address each (in hexadecimal, or binary: 8 bytes,
     /// little-endian); - is standard input. FROM may be left out
-    #[arg(long, value_name = "FILE",
+    #[arg(help_heading = MEMORY, long, value_name = "FILE",
           conflicts_with_all = ["name", "cgroup", "only", "exclude", "range"])]
     pub addresses: Option<PathBuf>,
     /// The addresses are physical
-    #[arg(long, requires = "addresses", conflicts_with = "machine")]
+    #[arg(help_heading = MEMORY, long, requires = "addresses", conflicts_with = "machine")]
     pub physical: bool,
     /// Which hot pages are moved.
     #[command(flatten)]
     pub hot: HotArgs,
-    /// The machine.
+    /// How the move is done.
     #[command(flatten)]
-    pub on: MachineArgs,
-    /// Decide by this number what is left open on a simulated machine
-    #[arg(long, value_name = "N", requires = "machine")]
-    pub seed: Option<u64>,
+    pub how: MoveLayer,
     /// Say what would be done and why, and do nothing
-    #[arg(long)]
+    #[arg(help_heading = OUTPUT, long)]
     pub dry_run: bool,
     /// Write no ledger: the move cannot be undone
-    #[arg(long)]
+    #[arg(help_heading = OUTPUT, long)]
     pub no_ledger: bool,
     /// When to show progress.
     #[command(flatten)]
@@ -216,10 +214,17 @@ pub struct MoveArgs {
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// The machine.
+    #[command(flatten)]
+    pub on: MachineArgs,
+    /// Decide by this number what is left open on a simulated machine
+    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
+    pub seed: Option<u64>,
 }
 
 /// Which machine a verb works on.
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = SIMULATED)]
 pub struct MachineArgs {
     /// A simulated machine instead of this one: sim: and a scenario, by its name or its path
     #[arg(long, value_name = "sim:SCENARIO", value_parser = parse_machine)]
@@ -235,6 +240,7 @@ pub struct MachineArgs {
 
 /// Which hot pages `move` moves.
 #[derive(Debug, Args)]
+#[command(next_help_heading = MEMORY)]
 pub struct HotArgs {
     /// Only pages that are used so much that moving them pays, each to the node that uses it most.
     /// SOURCE is a perf.data with addresses, what perf script prints of one, or a file with lines
@@ -254,6 +260,7 @@ pub struct HotArgs {
 
 /// When progress is shown.
 #[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = OUTPUT)]
 pub struct ProgressArgs {
     /// When to show progress on standard error; without a terminal it is shown line by line
     #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
@@ -294,7 +301,7 @@ pub struct UndoArgs {
     #[command(flatten)]
     pub how: MoveLayer,
     /// Say what would be done and why, and do nothing
-    #[arg(long)]
+    #[arg(help_heading = OUTPUT, long)]
     pub dry_run: bool,
     /// When to show progress.
     #[command(flatten)]
@@ -310,42 +317,46 @@ pub struct ShowArgs {
     /// Processes to look at
     #[arg(value_name = "PID")]
     pub pids: Vec<Pid>,
-    /// The machine.
-    #[command(flatten)]
-    pub on: MachineArgs,
-    /// Only the machine, without its processes
-    #[arg(long, conflicts_with = "pids")]
-    pub topology: bool,
     /// The machine whose sys and proc lie in this directory; its processes are not shown
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["pids", "machine"])]
+    #[arg(help_heading = ELSEWHERE, long, value_name = "DIR",
+          conflicts_with_all = ["pids", "machine"])]
     pub root: Option<PathBuf>,
     /// The machine in a file that lstopo wrote (lstopo machine.xml)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pids", "root", "machine"])]
+    #[arg(help_heading = ELSEWHERE, long, value_name = "FILE",
+          conflicts_with_all = ["pids", "root", "machine"])]
     pub hwloc: Option<PathBuf>,
     /// A machine described in one line, such as '2n 4c 2t 16GiB + 1n 128GiB dist:10/21'
-    #[arg(long, value_name = "LINE", conflicts_with_all = ["pids", "root", "hwloc", "machine"])]
+    #[arg(help_heading = ELSEWHERE, long, value_name = "LINE",
+          conflicts_with_all = ["pids", "root", "hwloc", "machine"])]
     pub synthetic: Option<Synthetic>,
     /// Count every page instead of sampling
-    #[arg(long, requires = "pids")]
+    #[arg(help_heading = COUNTING, long, requires = "pids")]
     pub exact: bool,
     /// Sample at least this many pages of each kind
-    #[arg(long, value_name = "N", requires = "pids", conflicts_with = "exact",
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(help_heading = COUNTING, long, value_name = "N", requires = "pids",
+          conflicts_with = "exact", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub samples: Option<u64>,
     /// Decide by this number which pages are sampled, to look at the same ones again, and what is
     /// left open on a simulated machine
-    #[arg(long, value_name = "N")]
+    #[arg(help_heading = COUNTING, long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Print what `numactl -H` prints and nothing else
-    #[arg(long, short = 'H', conflicts_with_all = ["pids", "window", "json"])]
-    pub hardware: bool,
     /// Watch CPU time for this long before ranking, such as 1s [default: 100ms]
-    #[arg(long, value_parser = units::parse_duration_ns, value_name = "TIME",
-          conflicts_with_all = ["pids", "machine"])]
+    #[arg(help_heading = COUNTING, long, value_name = "TIME",
+          value_parser = units::parse_duration_ns, conflicts_with_all = ["pids", "machine"])]
     pub window: Option<u64>,
+    /// Only the machine, without its processes
+    #[arg(help_heading = OUTPUT, long, conflicts_with = "pids")]
+    pub topology: bool,
+    /// Print what `numactl -H` prints and nothing else
+    #[arg(help_heading = OUTPUT, long, short = 'H',
+          conflicts_with_all = ["pids", "window", "json"])]
+    pub hardware: bool,
     /// How to print the result.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// The machine.
+    #[command(flatten)]
+    pub on: MachineArgs,
 }
 
 /// When something is shown.

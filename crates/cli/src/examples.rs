@@ -9,27 +9,14 @@ Examples:
 
   Exchange two nodes, nearly full or not:
     $ nodeward move 177 154 0,1 1,0
-    ...
-    moved 518 MiB in 1.07 s (482 MiB/s, 2 workers), verified in 24.2 ms
-    nodeward undo 5 takes this back
 
   Move the pages of a list, one address a line:
     $ nodeward move 154 1 --addresses hot.list
-    list: 2 addresses = 1 pages + 0 named again + 1 that the process does not have
-    process 154
-      node        before       after
-      1         4.00 KiB    4.00 KiB
-      pages: 1 selected = 0 moved + 1 already there + 0 skipped
-    of the list: 0 moved, 1 failed
 
   Move what is hot to where it is used:
     $ perf mem record -p 154 -- sleep 10
     $ nodeward move 154 --hot perf.data
     $ nodeward move 153 --hot written:1s
-    nodeward: watching for 1.00 s which pages are written; reads are not seen
-    nodeward: taking node 1 for the one that accesses: its threads run there
-    hot: 4137 pages counted; 2 are used best where they are, 0 would not pay, ...
-      to node 1: 4135 pages (16.2 MiB), 391 ms to be gained
 
   Bring the cached pages of a file to its readers:
     $ nodeward move --file model.bin 1

@@ -23,7 +23,7 @@ mod verbs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 use tracing_subscriber::EnvFilter;
@@ -39,7 +39,8 @@ fn main() -> ExitCode {
     if let Some(exit) = as_migratepages() {
         return exit;
     }
-    let done = match Cli::try_parse() {
+    let typed = args::compact(Cli::command()).try_get_matches();
+    let done = match typed.and_then(|typed| Cli::from_arg_matches(&typed)) {
         Ok(cli) => run(&cli),
         Err(answer) => answered(&answer),
     };

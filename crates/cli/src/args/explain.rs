@@ -8,6 +8,7 @@ use clap::{Arg, Args, Command};
 use nodeward_model::{Pid, SkipReason};
 use nodeward_policy::home;
 
+use super::help::SIMULATED;
 use super::{MachineArgs, OutputArgs};
 
 /// What `explain` is told.
@@ -17,15 +18,15 @@ pub struct ExplainArgs {
     /// with them; all reasons if none is given
     #[arg(value_name = "REASON|PID", value_parser = Words, hide_possible_values = true)]
     pub subjects: Vec<Subject>,
+    /// How to print them.
+    #[command(flatten)]
+    pub output: OutputArgs,
     /// The machine.
     #[command(flatten)]
     pub on: MachineArgs,
     /// Decide by this number what is left open on a simulated machine
-    #[arg(long, value_name = "N", requires = "machine")]
+    #[arg(help_heading = SIMULATED, long, value_name = "N", requires = "machine")]
     pub seed: Option<u64>,
-    /// How to print them.
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 /// What is explained.

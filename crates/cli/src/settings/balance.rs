@@ -9,6 +9,8 @@ use nodeward_model::{Pid, Wanted};
 use nodeward_policy::home::Rules;
 use serde::Deserialize;
 
+use crate::args::{DECIDED, EXCEPT, PACE, PROCESSES};
+
 use super::values::{List, RateChoice, RivalsChoice, StallChoice, Switch, TimeChoice};
 
 /// What the balancer does. One layer: what is absent is decided by the layer below.
@@ -16,52 +18,52 @@ use super::values::{List, RateChoice, RivalsChoice, StallChoice, Switch, TimeCho
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct BalanceLayer {
     /// From one round to the next, such as 1s
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = PACE, long, value_name = "TIME")]
     pub interval: Option<TimeChoice>,
 
     /// Look at 1,000 threads for no more CPU time than this in each second, and at fewer for no
     /// more either; for seven times as much while processes are brought home
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = PACE, long, value_name = "TIME")]
     pub looking: Option<TimeChoice>,
 
     /// Move at most this much memory per second, of all processes together, such as 500MB/s, or
     /// unlimited
-    #[arg(long, value_name = "RATE")]
+    #[arg(help_heading = PACE, long, value_name = "RATE")]
     pub budget: Option<RateChoice>,
 
     /// Move at most this much per second of one process
-    #[arg(long, value_name = "RATE")]
+    #[arg(help_heading = PACE, long, value_name = "RATE")]
     pub budget_per_process: Option<RateChoice>,
 
     /// Hold pages for no longer than this at a time, such as 1ms, or unlimited
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = PACE, long, value_name = "TIME")]
     pub stall: Option<StallChoice>,
 
     /// A move must save what it costs within this time, or within the one for which processes that
     /// have run for so long go on in the mean
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub horizon: Option<TimeChoice>,
 
     /// But within no longer than this
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub horizon_max: Option<TimeChoice>,
 
     /// Leave processes alone that had less CPU time than this
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = DECIDED, long, value_name = "TIME")]
     pub run_time_min: Option<TimeChoice>,
 
     /// Whether memory is moved, or threads alone
-    #[arg(long, value_name = "true|false")]
+    #[arg(help_heading = DECIDED, long, value_name = "true|false")]
     pub move_memory: Option<Switch>,
 
     /// Keep threads at home by their affinity, instead of bringing them there and letting them run
     /// where they may
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "true|false")]
+    #[arg(help_heading = DECIDED, long, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "true|false")]
     pub pin: Option<Switch>,
 
     /// While the kernel or somebody else balances, too: stand-back (only tell) or ignore
-    #[arg(long, value_name = "stand-back|ignore")]
+    #[arg(help_heading = DECIDED, long, value_name = "stand-back|ignore")]
     pub rivals: Option<RivalsChoice>,
 
     /// Processes of these names; with several lists those that any of them names, with none all.
@@ -78,20 +80,21 @@ pub struct BalanceLayer {
     pub cgroups: Option<List>,
 
     /// Leave processes of these names alone, with commas between them
-    #[arg(long, value_name = "NAME,...")]
+    #[arg(help_heading = EXCEPT, long, value_name = "NAME,...")]
     pub except_names: Option<List>,
 
     /// Leave processes of these users alone
-    #[arg(long, value_name = "USER,...")]
+    #[arg(help_heading = EXCEPT, long, value_name = "USER,...")]
     pub except_users: Option<List>,
 
     /// Leave processes of these control groups and those below them alone
-    #[arg(long, value_name = "GROUP,...")]
+    #[arg(help_heading = EXCEPT, long, value_name = "GROUP,...")]
     pub except_cgroups: Option<List>,
 }
 
 /// Processes that were named on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = PROCESSES)]
 pub struct Named {
     /// Only this process; may be repeated. Whoever any of these options names is meant
     #[arg(long, value_name = "PID")]

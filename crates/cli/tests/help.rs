@@ -1,0 +1,65 @@
+//! Help that can be read on a screen or two.
+
+use std::process::Command;
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+/// The heading of what concerns simulated machines alone.
+const SIMULATED: &str = "On a simulated machine:";
+
+fn help(words: &[&str]) -> String {
+    let output = Command::new(NODEWARD).args(words).arg("--help").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{words:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Goal: who asks for help sees what is for real work first, in groups, and what is for the
+/// simulator last; what more there is to say stands behind.
+#[test]
+fn long_helps_stand_in_groups() {
+    insta::assert_snapshot!("move", help(&["move"]));
+    insta::assert_snapshot!("show", help(&["show"]));
+    insta::assert_snapshot!("balance", help(&["balance"]));
+}
+
+/// Goal: no help is longer than 100 lines (that of `move` was 148), and in none does an option of
+/// real work stand behind those of the simulator.
+#[test]
+fn helps_are_short_and_end_with_the_simulator() {
+    for words in [
+        &["move"][..],
+        &["undo"],
+        &["show"],
+        &["balance"],
+        &["explain"],
+        &["run"],
+        &["ledger"],
+        &["sim"],
+        &["sim", "sweep"],
+        &["sim", "compare"],
+        &["sim", "swarm"],
+        &["bench", "pager"],
+        &["bench", "pool"],
+        &["reproduce"],
+    ] {
+        let text = help(words);
+        let lines = text.lines().count();
+        assert!(lines <= 100, "{words:?}: {lines} lines");
+        let groups = text.lines().filter(|line| line.ends_with(':') && !line.starts_with(' '));
+        let groups: Vec<&str> = groups.filter(|line| !line.starts_with("Example")).collect();
+        let at = groups.iter().position(|group| *group == SIMULATED);
+        assert!(at.is_none_or(|at| at + 1 == groups.len()), "{words:?}: {groups:?}");
+    }
+}
+
+/// Goal: the manual has the same groups, and all that help says.
+#[test]
+fn the_manual_has_the_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new(NODEWARD).arg("man").arg(folder.path()).status().unwrap();
+    assert!(status.success());
+    let page = std::fs::read_to_string(folder.path().join("nodeward-move.1")).unwrap();
+    let at = |heading: &str| page.find(heading).unwrap_or_else(|| panic!("{heading}: {page}"));
+    assert!(at("WHICH MEMORY") < at("PACE"));
+    assert!(at("PACE") < at("ON A SIMULATED MACHINE"));
+    assert!(page.contains("exchanges two nodes"), "{page}");
+}
