@@ -11,7 +11,10 @@ use std::thread::{self, JoinHandle};
 use nodeward_model::Pid;
 use rustix::process::WaitOptions;
 
-pub use crate::sys::{Meddling, meddle, on_signal, read_into, send_signal};
+pub use crate::sys::{
+    Carry, Meddling, carry, futex_wait, futex_wake, meddle, merge_equal_pages, on_signal,
+    read_into, send_signal,
+};
 
 use crate::sys;
 

@@ -134,6 +134,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nodeward-proof",
         ],
     ),
+    ("nodeward-torture", &["nodeward", "nodeward-model", "nodeward-linux", "nodeward-proof"]),
     ("nodeward-stage", &["nodeward-model", "nodeward-lab-counts", "nodeward-linux"]),
     ("nodeward-lab-agent", &[]),
     ("nodeward-lab-counter", &["nodeward-lab-counts"]),

@@ -16,14 +16,24 @@ pub enum Meddling {
     Replace,
     /// It may be read only.
     Protect,
+    /// It may be neither read nor written.
+    Forbid,
     /// It may be read and written again.
     Unprotect,
     /// It is locked in memory.
     Lock,
+    /// It is no longer locked.
+    Unlock,
     /// Its content is thrown away.
     Discard,
     /// It is to be made of base pages.
     BasePages,
+    /// It may be made of huge pages.
+    HugePages,
+    /// Equal pages of it may be merged (KSM).
+    Merge,
+    /// It goes to swap, as far as there is some.
+    PageOut,
 }
 
 /// Does it to whole pages.
@@ -45,16 +55,26 @@ pub fn meddle(words: &[AtomicU64], how: Meddling) -> io::Result<()> {
         }
         // SAFETY: the words are ours; who writes meanwhile is ended by a signal.
         Meddling::Protect => unsafe { rustix::mm::mprotect(start, bytes, MprotectFlags::READ) },
+        // SAFETY: the words are ours; whoever reaches for them meanwhile is ended by a signal.
+        Meddling::Forbid => unsafe { rustix::mm::mprotect(start, bytes, MprotectFlags::empty()) },
         // SAFETY: the words are ours.
         Meddling::Unprotect => unsafe { rustix::mm::mprotect(start, bytes, both) },
         // SAFETY: content does not change.
         Meddling::Lock => unsafe { rustix::mm::mlock(start, bytes) },
+        // SAFETY: content does not change.
+        Meddling::Unlock => unsafe { rustix::mm::munlock(start, bytes) },
         // SAFETY: the words read as zero afterwards, as if another thread had written them.
         Meddling::Discard => unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxDontNeed) },
         // SAFETY: content does not change.
         Meddling::BasePages => unsafe {
             rustix::mm::madvise(start, bytes, Advice::LinuxNoHugepage)
         },
+        // SAFETY: content does not change.
+        Meddling::HugePages => unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxHugepage) },
+        // SAFETY: content does not change.
+        Meddling::Merge => unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxMergeable) },
+        // SAFETY: content does not change.
+        Meddling::PageOut => unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxPageOut) },
     }?;
     Ok(())
 }

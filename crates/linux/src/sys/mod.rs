@@ -3,6 +3,7 @@
 
 mod area;
 mod cached;
+mod calls;
 mod hold;
 mod meddle;
 pub mod mempolicy;
@@ -15,6 +16,7 @@ mod view;
 
 pub use area::{Area, Backing, Usage};
 pub use cached::count_cached;
+pub use calls::{Carry, carry, futex_wait, futex_wake, merge_equal_pages};
 pub use hold::{read_into, register_buffer, ring, unregister_buffers, vmsplice};
 pub use meddle::{Meddling, meddle};
 pub use pages::{move_pages, query_pages};

@@ -1,0 +1,68 @@
+//! Memory gets short for all of us: memory.high of our control group goes down and up.
+
+use std::fs;
+use std::time::Duration;
+
+use super::pageout::swap;
+use super::{Made, Means, Site, Skipped, one};
+use crate::ground::Use;
+use crate::hand::{Fault, Hand};
+use crate::lot::Lot;
+
+pub const WHAT: &str = "memory.high of our control group, so low that pages go to swap";
+
+const ROOT: &str = "/sys/fs/cgroup";
+/// So much less than we have is allowed at times.
+const LESS: u64 = 4 << 20;
+
+struct Pressure {
+    lots: Vec<Lot<'static>>,
+    folder: String,
+}
+
+pub fn make(site: &mut Site<'_>) -> Made {
+    site.needs_the_machine()?;
+    swap()?;
+    let folder = format!("{ROOT}/nodeward-torture-{}", std::process::id());
+    enter(&folder).map_err(|error| Skipped(format!("{folder}: {error}")))?;
+    one(Pressure { lots: site.ground.lots(Use::Plain), folder })
+}
+
+fn enter(folder: &str) -> std::io::Result<()> {
+    fs::write(format!("{ROOT}/cgroup.subtree_control"), "+memory")?;
+    fs::create_dir(folder)?;
+    fs::write(format!("{folder}/cgroup.procs"), "0")
+}
+
+impl Means for Pressure {
+    fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
+        let used = fs::read_to_string(format!("{}/memory.current", self.folder));
+        let used: u64 = used.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        hand.post.does("memory.high down", 0..0);
+        self.high(&used.saturating_sub(LESS).to_string());
+        std::thread::sleep(Duration::from_millis(hand.dice.below(20) as u64));
+        hand.post.does("memory.high up", 0..0);
+        self.high("max");
+        let lot = hand.one_of(&mut self.lots);
+        hand.turn(lot)
+    }
+
+    fn lots(&mut self) -> &mut [Lot<'static>] {
+        &mut self.lots
+    }
+}
+
+impl Pressure {
+    /// What the kernel cannot reach at once it reaches another time.
+    fn high(&self, text: &str) {
+        fs::write(format!("{}/memory.high", self.folder), text).ok();
+    }
+}
+
+impl Drop for Pressure {
+    fn drop(&mut self) {
+        self.high("max");
+        fs::write(format!("{ROOT}/cgroup.procs"), "0").ok();
+        fs::remove_dir(&self.folder).ok();
+    }
+}

@@ -1,0 +1,140 @@
+//! What stands in each word: whose it is, which one, and how often its page was written; so that a
+//! lost write, a torn page and a page in the wrong place are told apart.
+
+use std::fmt;
+
+/// How often a page was written; 0 says that it is empty.
+pub type Turn = u32;
+
+const TURN_BITS: u32 = 32;
+const INDEX_BITS: u32 = 24;
+
+/// Whose word, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The lot that it belongs to.
+    pub owner: u8,
+    /// Its place there.
+    pub index: u32,
+}
+
+/// What the word holds after its page was written so often.
+pub fn value(name: Name, turn: Turn) -> u64 {
+    if turn == 0 {
+        return 0;
+    }
+    let index = u64::from(name.index) & ((1 << INDEX_BITS) - 1);
+    u64::from(name.owner) << (TURN_BITS + INDEX_BITS) | index << TURN_BITS | u64::from(turn)
+}
+
+fn name_of(value: u64) -> Name {
+    let index = (value >> TURN_BITS) as u32 & ((1 << INDEX_BITS) - 1);
+    Name { owner: (value >> (TURN_BITS + INDEX_BITS)) as u8, index }
+}
+
+/// What is wrong with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// All of it is as it was some writes ago.
+    LostWrite,
+    /// A part of it is as it was some writes ago.
+    Torn,
+    /// Another page stands there.
+    OtherPage,
+    /// It is empty, or some of it.
+    Empty,
+    /// Nobody ever wrote that.
+    Garbage,
+    /// It was wrong for a moment only.
+    Passing,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LostWrite => "a lost write: the page is as it was before",
+            Self::Torn => "a torn page: some of it is as it was before",
+            Self::OtherPage => "another page",
+            Self::Empty => "an empty page, or a part of one",
+            Self::Garbage => "what nobody ever wrote",
+            Self::Passing => "a word that was wrong when it was read first, and right afterwards",
+        })
+    }
+}
+
+/// What is wrong with a page whose words were found so; `None` if nothing is.
+pub fn judge(names: impl Fn(usize) -> Name, turn: Turn, found: &[u64]) -> Option<Verdict> {
+    let wrong = |&at: &usize| found[at] != value(names(at), turn);
+    let at = (0..found.len()).find(wrong)?;
+    let all = (0..found.len()).all(|at| wrong(&at));
+    let (name, held) = (names(at), found[at]);
+    let wrong = match held {
+        0 => Wrong::Empty,
+        _ if name_of(held) != name && held as u32 <= turn.max(1 << 20) => Wrong::OtherPage,
+        _ if name_of(held) != name || held as u32 > turn => Wrong::Garbage,
+        _ if all => Wrong::LostWrite,
+        _ => Wrong::Torn,
+    };
+    Some(Verdict { wrong, at, expected: value(name, turn), found: held })
+}
+
+/// The first wrong word of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub wrong: Wrong,
+    /// Its place in the page.
+    pub at: usize,
+    pub expected: u64,
+    pub found: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: usize = 512;
+
+    fn name(at: usize) -> Name {
+        Name { owner: 7, index: 1024 + at as u32 }
+    }
+
+    fn page(turn: Turn) -> Vec<u64> {
+        (0..WORDS).map(|at| value(name(at), turn)).collect()
+    }
+
+    fn wrong(found: &[u64]) -> Option<Wrong> {
+        judge(name, 9, found).map(|verdict| verdict.wrong)
+    }
+
+    /// Goal: what a mover of pages can do wrong has its own name each; what is right has none.
+    #[test]
+    fn mistakes_are_told_apart() {
+        assert_eq!(wrong(&page(9)), None);
+        assert_eq!(wrong(&page(8)), Some(Wrong::LostWrite));
+        let half = [&page(9)[..WORDS / 2], &page(8)[WORDS / 2..]].concat();
+        assert_eq!(wrong(&half), Some(Wrong::Torn));
+        assert_eq!(wrong(&[0; WORDS]), Some(Wrong::Empty));
+        let other: Vec<u64> =
+            (0..WORDS).map(|at| value(Name { owner: 8, ..name(at) }, 9)).collect();
+        assert_eq!(wrong(&other), Some(Wrong::OtherPage));
+        assert_eq!(wrong(&page(10)), Some(Wrong::Garbage));
+        assert_eq!(wrong(&[u64::MAX; WORDS]), Some(Wrong::Garbage));
+    }
+
+    /// Goal: any bit that changes anywhere is seen, and where.
+    #[test]
+    fn any_bit_is_seen() {
+        for (at, bit) in (0..WORDS).zip((0..64).cycle()) {
+            let mut found = page(9);
+            found[at] ^= 1 << bit;
+            assert_eq!(judge(name, 9, &found).map(|verdict| verdict.at), Some(at));
+        }
+    }
+
+    /// Goal: an empty page is right where nothing was ever written, and nothing else is.
+    #[test]
+    fn an_empty_page_may_be_right() {
+        assert_eq!(judge(name, 0, &[0; WORDS]), None);
+        assert!(judge(name, 0, &page(1)).is_some());
+    }
+}

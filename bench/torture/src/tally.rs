@@ -1,0 +1,37 @@
+//! What all threads count together.
+
+use std::sync::Mutex;
+
+use nodeward::{Account, Report};
+
+/// What came of migrations.
+#[derive(Debug, Default)]
+pub struct Tally(Mutex<Moves>);
+
+#[derive(Clone, Debug, Default)]
+pub struct Moves {
+    pub account: Account,
+    pub calls: u64,
+    pub lazy_pages: u64,
+    pub recycled_pages: u64,
+    pub by_kernel_pages: u64,
+    pub longest_hold_ns: u64,
+}
+
+impl Tally {
+    /// Adds what came of one.
+    pub fn add(&self, report: &Report) {
+        let mut moves = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        moves.calls += 1;
+        moves.account.add(&report.account);
+        moves.lazy_pages += report.lazy_pages;
+        moves.recycled_pages += report.recycled_pages;
+        moves.by_kernel_pages += report.by_kernel_pages;
+        moves.longest_hold_ns = moves.longest_hold_ns.max(report.longest_hold_ns);
+    }
+
+    /// All of it until now.
+    pub fn so_far(&self) -> Moves {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}

@@ -1,0 +1,148 @@
+//! The watchdog: how long each thread has stood still, in time that the machine really had.
+//!
+//! A machine that is emulated may stand still as a whole. So time counts only as far as another
+//! thread, which does nothing but a little work of its own, went on as well; and what passes
+//! between two looks counts as a quarter of a second at most.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::post::Post;
+
+/// The time from look to look.
+pub const LOOK: Duration = Duration::from_millis(50);
+const LOOK_MOST: Duration = Duration::from_millis(250);
+/// How long the other thread rests, and the work it does in between.
+const REST: Duration = Duration::from_millis(10);
+const WORK: u64 = 10_000;
+
+/// A thread as the watchdog knows it.
+#[derive(Debug)]
+struct Watched {
+    post: Arc<Post>,
+    signs: u64,
+    still: Duration,
+}
+
+/// The longest that a thread stood still, and which.
+#[derive(Clone, Debug, Default)]
+pub struct Standstill {
+    pub time: Duration,
+    pub who: String,
+    /// What it did before.
+    pub story: String,
+}
+
+#[derive(Debug)]
+pub struct Watchdog {
+    all: Vec<Watched>,
+    control: Arc<AtomicU64>,
+    seen: u64,
+    looked: Instant,
+    longest: Standstill,
+}
+
+impl Watchdog {
+    /// Starts the thread beside, too, which ends with the process.
+    pub fn start(posts: &[Arc<Post>]) -> Self {
+        let control = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&control);
+        thread::spawn(move || work_and_rest(&count));
+        Self::of(posts, control)
+    }
+
+    fn of(posts: &[Arc<Post>], control: Arc<AtomicU64>) -> Self {
+        let watched =
+            |post: &Arc<Post>| Watched { post: Arc::clone(post), signs: 0, still: Duration::ZERO };
+        let all = posts.iter().map(watched).collect();
+        Self { all, control, seen: 0, looked: Instant::now(), longest: Standstill::default() }
+    }
+
+    /// Looks at all threads; tells which one has stood still for as long as `patience`.
+    pub fn look(&mut self, patience: Duration) -> Option<Arc<Post>> {
+        let passed = self.looked.elapsed();
+        self.looked = Instant::now();
+        self.count(passed).filter(|&(_, still)| still >= patience).map(|(post, _)| post)
+    }
+
+    /// Counts time that has passed; the thread that has stood still for longest, and for how long.
+    fn count(&mut self, passed: Duration) -> Option<(Arc<Post>, Duration)> {
+        let control = self.control.load(Relaxed);
+        let passed = if control == self.seen { Duration::ZERO } else { passed.min(LOOK_MOST) };
+        self.seen = control;
+        for watched in &mut self.all {
+            let signs = watched.post.signs();
+            let goes_on = signs != watched.signs || watched.post.has_ended();
+            watched.still = if goes_on { Duration::ZERO } else { watched.still + passed };
+            watched.signs = signs;
+        }
+        let worst = self.all.iter().max_by_key(|watched| watched.still)?;
+        if worst.still > self.longest.time {
+            let (who, story) = (worst.post.name.clone(), worst.post.story());
+            self.longest = Standstill { time: worst.still, who, story };
+        }
+        Some((Arc::clone(&worst.post), worst.still))
+    }
+
+    /// The longest standstill until now.
+    pub fn longest(&self) -> &Standstill {
+        &self.longest
+    }
+}
+
+fn work_and_rest(count: &AtomicU64) {
+    loop {
+        (0..WORK).for_each(|number| {
+            std::hint::black_box(number);
+        });
+        count.fetch_add(1, Relaxed);
+        thread::sleep(REST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(50);
+
+    fn watchdog() -> (Vec<Arc<Post>>, Arc<AtomicU64>, Watchdog) {
+        let posts = ["one", "two"].map(|name| Arc::new(Post::new(name.to_owned()))).to_vec();
+        let control = Arc::new(AtomicU64::new(0));
+        let watchdog = Watchdog::of(&posts, Arc::clone(&control));
+        (posts, control, watchdog)
+    }
+
+    /// Goal: who makes no step is found, by name, and nobody else; who ended is left alone.
+    #[test]
+    fn who_stands_still_is_found() {
+        let (posts, control, mut watchdog) = watchdog();
+        let mut still = Duration::ZERO;
+        for _ in 0..10 {
+            posts[0].goes_on();
+            control.fetch_add(1, Relaxed);
+            let (who, time) = watchdog.count(TICK).unwrap();
+            still = time;
+            assert_eq!(who.name, "two");
+        }
+        assert_eq!(still, TICK * 10);
+        assert_eq!((watchdog.longest().time, &*watchdog.longest().who), (TICK * 10, "two"));
+        posts[1].end();
+        posts[0].goes_on();
+        control.fetch_add(1, Relaxed);
+        assert_eq!(watchdog.count(TICK).unwrap().1, Duration::ZERO);
+    }
+
+    /// Goal: a machine that stands still as a whole is nobody's fault: time in which the thread
+    /// beside made no step does not count, nor does a long sleep of the watchdog's own.
+    #[test]
+    fn a_machine_that_stands_still_is_not_blamed() {
+        let (_, control, mut watchdog) = watchdog();
+        assert_eq!(watchdog.count(TICK * 1000).unwrap().1, Duration::ZERO);
+        control.fetch_add(1, Relaxed);
+        assert_eq!(watchdog.count(TICK * 1000).unwrap().1, LOOK_MOST);
+    }
+}

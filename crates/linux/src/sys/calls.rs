@@ -1,0 +1,94 @@
+//! Our words in system calls of every kind: what carries them to and from a descriptor, futex(2),
+//! prctl(2).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+const PAGE_WORDS: usize = 512;
+
+/// A system call that fills words, or reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carry {
+    /// read(2).
+    Read,
+    /// write(2).
+    Write,
+    /// preadv(2) from this byte on, in two parts.
+    ReadAt(u64),
+    /// pwritev(2) from this byte on, in two parts.
+    WriteAt(u64),
+    /// recv(2).
+    Receive,
+    /// send(2).
+    Send,
+}
+
+/// Has a system call fill `words`, or read them; returns how many bytes that were.
+pub fn carry(fd: BorrowedFd<'_>, words: &[AtomicU64], how: Carry) -> io::Result<usize> {
+    let (fd, start, bytes) = (fd.as_raw_fd(), address(words), size_of_val(words));
+    // Direct I/O wants whole blocks.
+    let (one, two) = words.split_at(words.len() / 2 / PAGE_WORDS * PAGE_WORDS);
+    let parts =
+        [one, two].map(|part| libc::iovec { iov_base: address(part), iov_len: size_of_val(part) });
+    let parts = parts.as_ptr();
+    let done = match how {
+        // SAFETY: the kernel writes at most `bytes` there; every bit pattern is a u64, and users
+        // of atomics expect that others write.
+        Carry::Read => unsafe { libc::read(fd, start, bytes) },
+        // SAFETY: the kernel reads `bytes` there, which are the words.
+        Carry::Write => unsafe { libc::write(fd, start, bytes) },
+        // SAFETY: two iovecs are passed and two are counted; they cover exactly `words`.
+        Carry::ReadAt(at) => unsafe { libc::preadv(fd, parts, 2, at.cast_signed()) },
+        // SAFETY: as above.
+        Carry::WriteAt(at) => unsafe { libc::pwritev(fd, parts, 2, at.cast_signed()) },
+        // SAFETY: as for read.
+        Carry::Receive => unsafe { libc::recv(fd, start, bytes, libc::MSG_WAITALL) },
+        // SAFETY: as for write.
+        Carry::Send => unsafe { libc::send(fd, start, bytes, libc::MSG_NOSIGNAL) },
+    };
+    usize::try_from(done).map_err(|_| io::Error::last_os_error())
+}
+
+fn address(words: &[AtomicU64]) -> *mut libc::c_void {
+    words.as_ptr().cast_mut().cast()
+}
+
+/// The half of a word that a futex looks at: the low one.
+fn low_half(word: &AtomicU64) -> *const u32 {
+    let half = word.as_ptr().cast_const().cast::<u32>();
+    half.wrapping_add(usize::from(cfg!(target_endian = "big")))
+}
+
+/// Waits for [`futex_wake`] as long as the low half of a word is `value`, and not for ever.
+pub fn futex_wait(word: &AtomicU64, value: u32, patience: Duration) -> io::Result<()> {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let patience = libc::timespec {
+        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(patience.subsec_nanos()),
+    };
+    let (half, time) = (low_half(word), &raw const patience);
+    // SAFETY: the kernel reads four bytes of the word, and the time.
+    let result = unsafe { libc::syscall(libc::SYS_futex, half, operation, value, time) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Wakes all who wait at a word; returns how many did.
+pub fn futex_wake(word: &AtomicU64) -> io::Result<usize> {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    let half = low_half(word);
+    // SAFETY: the kernel takes the word for a name, and neither reads nor writes it.
+    let woken = unsafe { libc::syscall(libc::SYS_futex, half, operation, i32::MAX) };
+    usize::try_from(woken).map_err(|_| io::Error::last_os_error())
+}
+
+/// Has the kernel merge equal pages of all memory of this process (Linux 6.4), or no longer.
+pub fn merge_equal_pages(on: bool) -> io::Result<()> {
+    const PR_SET_MEMORY_MERGE: i32 = 67;
+    let none: libc::c_ulong = 0;
+    // SAFETY: prctl with integers only.
+    let result =
+        unsafe { libc::prctl(PR_SET_MEMORY_MERGE, libc::c_ulong::from(on), none, none, none) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
