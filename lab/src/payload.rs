@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufWriter, Result as IoResult, Write};
+use std::io::{BufWriter, ErrorKind, Result as IoResult, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use nodeward_lab_agent::wire::Frame;
+use walkdir::WalkDir;
 
 use crate::libraries;
 
@@ -63,7 +64,7 @@ pub fn send(files: &[GuestFile], port: &mut impl Write) -> Result<()> {
     let all = with_libraries(files)?;
     let mut archive = tar::Builder::new(BufWriter::with_capacity(PIECE_BYTES, Frames(port)));
     for (guest, host) in &all {
-        append(&mut archive, host, guest.trim_start_matches('/'))
+        append(&mut archive, host, Path::new(guest.trim_start_matches('/')))
             .with_context(|| format!("cannot send {}", host.display()))?;
     }
     archive.into_inner()?.flush()?;
@@ -83,11 +84,34 @@ fn with_libraries(files: &[GuestFile]) -> Result<BTreeMap<String, PathBuf>> {
     Ok(all)
 }
 
-fn append(archive: &mut tar::Builder<impl Write>, host: &Path, guest: &str) -> IoResult<()> {
-    match host.is_dir() {
-        true => archive.append_dir_all(guest, host),
-        false => archive.append_path_with_name(host, guest),
+/// Appends a file, or a directory with all below it. What a link points to comes in its place.
+fn append(archive: &mut tar::Builder<impl Write>, host: &Path, guest: &Path) -> Result<()> {
+    for entry in WalkDir::new(host).follow_links(true).sort_by_file_name() {
+        let entry = entry.map_err(|why| unreadable(&why))?;
+        let name = entry.path().strip_prefix(host)?;
+        let place = if name.as_os_str().is_empty() { guest } else { &guest.join(name) };
+        let appended = match entry.file_type().is_dir() {
+            true => archive.append_dir(place, entry.path()),
+            false => archive.append_path_with_name(entry.path(), place),
+        };
+        appended.with_context(|| format!("cannot read {}", entry.path().display()))?;
     }
+    Ok(())
+}
+
+/// Why there is no way to what lies below a directory, and what to do.
+fn unreadable(why: &walkdir::Error) -> anyhow::Error {
+    let path = why.path().unwrap_or(Path::new("?"));
+    let shown = path.display();
+    let cause = match (why.loop_ancestor(), why.io_error()) {
+        (Some(above), _) => format!("{}, in which it stands", above.display()),
+        (None, Some(error)) if error.kind() == ErrorKind::NotFound => {
+            let target = fs::read_link(path).unwrap_or_default();
+            format!("{}, which is not there", target.display())
+        }
+        _ => return anyhow!("cannot read {shown}: {why}"),
+    };
+    anyhow!("{shown} is a link to {cause}: remove the link, or bring single files")
 }
 
 /// A stream that leaves in frames.
@@ -128,5 +152,53 @@ mod tests {
             GuestFile::new(dir.path()).guest_path().unwrap().split('/').nth(1),
             Some("root")
         );
+    }
+    fn sent_of(dir: &Path) -> Result<(), String> {
+        send(&[GuestFile::new(dir)], &mut Vec::new()).map_err(|why| format!("{why:#}"))
+    }
+
+    /// Goal: a link that leads nowhere is named with its place and its target; it was only said
+    /// that something was not found.
+    #[test]
+    fn a_dangling_link_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        std::os::unix::fs::symlink("../gone", dir.path().join("sub/link")).unwrap();
+        let told = format!(
+            "cannot send {0}: {0}/sub/link is a link to ../gone, which is not there: remove the \
+             link, or bring single files",
+            dir.path().display()
+        );
+        assert_eq!(sent_of(dir.path()), Err(told));
+    }
+
+    #[test]
+    fn a_link_to_what_it_stands_in_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(".", dir.path().join("again")).unwrap();
+        let told = format!("{0}/again is a link to {0}, in which it stands", dir.path().display());
+        let why = sent_of(dir.path()).unwrap_err();
+        assert!(why.contains(&told), "{why}");
+    }
+
+    /// Goal: what a good link points to arrives in its place.
+    #[test]
+    fn links_are_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("data"), "x").unwrap();
+        std::os::unix::fs::symlink("data", dir.path().join("link")).unwrap();
+        let mut archive = tar::Builder::new(Vec::new());
+        append(&mut archive, dir.path(), Path::new("root/d")).unwrap();
+        let bytes = archive.into_inner().unwrap();
+        let mut archive = tar::Archive::new(bytes.as_slice());
+        let entries = archive.entries().unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            (entry.path().unwrap().display().to_string(), entry.header().entry_type())
+        });
+        let file = tar::EntryType::Regular;
+        let expected = [("root/d", tar::EntryType::Directory), ("root/d/data", file)];
+        let expected = expected.into_iter().chain([("root/d/link", file)]);
+        let expected: Vec<_> = expected.map(|(path, kind)| (path.to_owned(), kind)).collect();
+        assert_eq!(entries.collect::<Vec<_>>(), expected);
     }
 }

@@ -39,38 +39,31 @@ fn docs() -> Result<Outcome> {
     process::run(&mut cargo).map(|()| Outcome::Done)
 }
 
+/// One build of all packages: of fewer cargo would choose other features and build much anew.
 fn test(tests: &mut Tests) -> Result<Outcome> {
     let workspace = Workspace::load()?;
-    let mut programs = cargo_test(&["--workspace", "--exclude", LAB]);
-    programs.args(["--lib", "--bins", "--examples"]);
+    let mut programs = cargo_test(&["--workspace", "--lib", "--bins", "--examples"]);
     for (_, name) in workspace.targets("test").filter(|(pkg, name)| !is_lab_test(pkg, name)) {
         programs.args(["--test", name]);
     }
-    let mut lab = cargo_test(&["--package", LAB, "--lib", "--bins"]);
     let mut documentation = cargo_test(&["--workspace", "--doc"]);
-    let results = [&mut programs, &mut lab, &mut documentation].map(|cargo| tests.run(cargo));
+    let results = [&mut programs, &mut documentation].map(|cargo| tests.run(cargo));
     results.into_iter().collect::<Result<()>>().map(|()| Outcome::Done)
 }
 
+/// With QEMU here, a lab test that cannot run has failed.
 fn lab(tests: &mut Tests) -> Result<Outcome> {
     if process::find(QEMU).is_none() {
         return Ok(Outcome::Skipped(format!("{QEMU} is not installed; run `cargo xtask setup`")));
     }
     guest::build()?;
     let workspace = Workspace::load()?;
-    let own = lab_tests(tests, &workspace, &["--package", LAB, "--test", "*"]);
-    let mut elsewhere = workspace.targets("test").filter(|(package, _)| *package != LAB);
-    if elsewhere.any(|(package, name)| is_lab_test(package, name)) {
-        lab_tests(tests, &workspace, &["--workspace", "--exclude", LAB, "--test", "lab*"])?;
+    let mut cargo = cargo_test(&["--workspace"]);
+    for (_, name) in workspace.targets("test").filter(|(pkg, name)| is_lab_test(pkg, name)) {
+        cargo.args(["--test", name]);
     }
-    own.map(|()| Outcome::Done)
-}
-
-/// With QEMU here, a lab test that cannot run has failed.
-fn lab_tests(tests: &mut Tests, workspace: &Workspace, which: &[&str]) -> Result<()> {
-    let mut cargo = cargo_test(which);
-    cargo.env("NODEWARD_LAB_REQUIRED", "1").env("NODEWARD_GUEST_DIR", guest::dir(workspace));
-    tests.run(&mut cargo)
+    cargo.env("NODEWARD_LAB_REQUIRED", "1").env("NODEWARD_GUEST_DIR", guest::dir(&workspace));
+    tests.run(&mut cargo).map(|()| Outcome::Done)
 }
 
 /// One failure does not hide the others.
