@@ -142,14 +142,20 @@ pub fn digest(path: &str) -> u64 {
 
 /// A file of base pages that is mapped by us, with all its pages.
 pub fn mapped(path: &str) -> Area {
+    let area = unread(path);
+    area.words().iter().step_by(PAGE as usize / 8).for_each(|word| {
+        word.load(Relaxed);
+    });
+    area
+}
+
+/// A file of base pages that is mapped by us, with none of its pages yet.
+pub fn unread(path: &str) -> Area {
     let file = File::options().read(true).write(true).open(path).expect("the file can be opened");
     let bytes = file.metadata().expect("the file is there").len().next_multiple_of(PAGE);
     let area = Area::map(bytes as usize, Backing::SharedFile(file.as_fd())).expect("mmap");
     // Huge pages come as they are, and are not made meanwhile; hugetlb pages cannot be advised.
     area.advise(Usage::BasePages).ok();
-    area.words().iter().step_by(PAGE as usize / 8).for_each(|word| {
-        word.load(Relaxed);
-    });
     area
 }
 

@@ -104,6 +104,15 @@ fn kinds_of_memory() {
     ]);
 }
 
+/// On 6.1 and on the newest: each of a guest of its own, as its children stay.
+#[test]
+fn segments() {
+    for kernel in [Kernel::V6_1, Kernel::Newest] {
+        cases(&kernel, scenario("two-nodes"), &["segment_whole"]);
+    }
+    on_two_nodes(&["segment_excluded"]);
+}
+
 #[test]
 fn faults() {
     on_two_nodes(&["shared_with_privilege", "outside_our_cpuset", "stopped_target", "interrupted"]);

@@ -60,6 +60,8 @@ pub enum Verb {
     /// running; every page ends as moved, already there, or skipped with a reason. 0,1 to 1,0
     /// exchanges two nodes, even if both are nearly full.
     ///
+    /// Segments of shared memory that they map are moved whole, also pages that no process maps.
+    ///
     /// With --file: the page cache of files, from all other nodes (or from FROM) to TO. What is not
     /// in memory is not read.
     #[command(after_long_help = examples::MOVE)]

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use nodeward_engine::list::ListCounts;
 use nodeward_engine::{Journal, Live, MoveReport, Order, Selection, migrate, plan};
-use nodeward_machine::{Life, Machine, Process};
+use nodeward_linux::file_cache::Looked;
+use nodeward_machine::{Error, Life, Machine, Process};
 use nodeward_model::Topology;
 use nodeward_wire::ledger::{Header, Id, Store};
 
@@ -14,9 +15,11 @@ use crate::args::When;
 use crate::exit::Exit;
 use crate::output::hot::HotTold;
 use crate::output::moves::{self, Named, Told};
+use crate::output::shared::{Segments, Shared};
 use crate::progress;
 use crate::settings::MoveSettings;
 use crate::state::{self, now_unix_ms};
+use crate::verbs::migrate::together::{Nodes, Together};
 
 /// What is to be done.
 pub struct Task {
@@ -32,6 +35,8 @@ pub struct Task {
     pub hot: Option<HotTold>,
     /// The operation that is taken back, if one is.
     pub undoes: Option<Id>,
+    /// What the processes share, where all of it is meant.
+    pub together: Option<Together>,
 }
 
 /// How it is done.
@@ -52,7 +57,8 @@ impl Task {
     /// Orders for all memory of processes, that no list names.
     pub fn new(processes: Vec<Arc<dyn Process>>, orders: Vec<Arc<[Order]>>) -> Self {
         let selection = Selection::default();
-        Self { processes, orders, selection, list: None, hot: None, undoes: None }
+        let (list, hot, undoes, together) = (None, None, None, None);
+        Self { processes, orders, selection, list, hot, undoes, together }
     }
 
     /// Plans or moves, and prints what came of it.
@@ -62,13 +68,26 @@ impl Task {
         let live = Live::default();
         if how.dry_run {
             let report = plan(machine, &self.processes, &request, &live)?;
+            let segments = self.together.as_ref().filter(|together| together.segments() > 0);
+            let segments =
+                segments.map(|found| found.job(&how.settings).plan(&live)).transpose()?;
+            let segments = segments.map(|(_, plan)| plan);
             let named = self.named();
-            moves::print_plan(&report, named, machine.page_bytes(), how.json)?;
+            moves::print_plan(&report, named, segments.as_ref(), machine.page_bytes(), how.json)?;
             return Ok(Exit::Done);
         }
         let journal = how.ledger.then(|| self.begin(machine)).flatten();
-        let work = || migrate(machine, &self.processes, &request, &live, journal.as_ref());
-        let report = progress::watch(&live, how.progress, work)??;
+        let work = || {
+            let before = self.count(&live);
+            let mut report = migrate(machine, &self.processes, &request, &live, journal.as_ref())?;
+            let shared = self.together.as_ref().map(|together| {
+                let segments = segments(together, how, &live, &mut report);
+                let nodes = before.zip(self.count(&live));
+                Shared { segments, nodes }
+            });
+            Ok::<_, Error>((report, shared))
+        };
+        let (report, shared) = progress::watch(&live, how.progress, work)??;
         let end =
             |journal: Journal| journal.end(report.account(), report.interrupted, now_unix_ms());
         let ledger = journal.map(end);
@@ -77,9 +96,14 @@ impl Task {
             page_bytes: machine.page_bytes(),
             named: self.named(),
             ledger: ledger.as_ref(),
+            shared: shared.as_ref(),
         };
         moves::print_report(&told, how.json)?;
-        Ok(exit(&report, self.list.map_or(0, |list| list.outside)))
+        Ok(exit(&report, shared.as_ref(), self.list.map_or(0, |list| list.outside)))
+    }
+
+    fn count(&self, live: &Live) -> Option<Nodes> {
+        self.together.as_ref()?.count(&self.processes, &self.selection, live)
     }
 
     fn named(&self) -> Named<'_> {
@@ -113,9 +137,32 @@ impl Task {
     }
 }
 
+/// Moves what is left of segments behind the pages that processes map. What it took, and what ended
+/// it early, is added to the report.
+fn segments(
+    together: &Together,
+    how: &How,
+    live: &Live,
+    report: &mut MoveReport,
+) -> Option<Segments> {
+    if together.segments() == 0 || live.is_stopped() || report.error.is_some() {
+        return None;
+    }
+    let (looked, mut moved) =
+        together.job(&how.settings).migrate(live, false).unwrap_or_else(|error| {
+            (Looked::default(), MoveReport { error: Some(error), ..MoveReport::default() })
+        });
+    let (found, process) = (together.segments(), moved.processes.pop());
+    report.go_on(moved);
+    Some(Segments { found, looked, process })
+}
+
 /// The code for a move; `outside` entries of its list named nothing.
-fn exit(report: &MoveReport, outside: u64) -> Exit {
-    let account = report.account();
+fn exit(report: &MoveReport, shared: Option<&Shared>, outside: u64) -> Exit {
+    let mut account = report.account();
+    if let Some(segments) = shared.and_then(Shared::account) {
+        account.add(segments);
+    }
     if report.interrupted {
         Exit::Interrupted
     } else if report.processes.iter().all(|process| process.life != Life::Running) {

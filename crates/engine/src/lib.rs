@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod balance;
+mod census;
 mod crew;
 mod drive;
 mod exchange;
@@ -28,6 +29,7 @@ pub mod undo;
 mod verify;
 mod work;
 
+pub use census::Census;
 pub use fit::Fitting;
 pub use folios::folios;
 pub use journal::{Journal, JournalReport};

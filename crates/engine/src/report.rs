@@ -213,7 +213,7 @@ impl MoveReport {
     }
 
     /// Adds what a later move took, whatever its pages.
-    fn go_on(&mut self, later: Self) {
+    pub fn go_on(&mut self, later: Self) {
         self.moving_ns += later.moving_ns;
         self.verifying_ns += later.verifying_ns;
         self.workers = self.workers.max(later.workers);

@@ -25,6 +25,7 @@ pub mod probes;
 mod process;
 pub mod procfs;
 pub mod rivals;
+pub mod segments;
 pub mod select;
 pub mod sysfs;
 pub mod trouble;

@@ -25,16 +25,18 @@ mod pager;
 mod pager_ways;
 mod pool;
 mod races;
+mod segments;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 25] = [
+const ALL: [&[(&str, Body)]; 26] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
     &faults::CASES,
     &ends::CASES,
     &races::CASES,
+    &segments::CASES,
     &choice::CASES,
     &input::CASES,
     &files::CASES,

@@ -48,7 +48,7 @@ fn report_text(looked: &Looked, report: &MoveReport, page_bytes: u64) -> String 
     }
     match report.processes.is_empty() && !report.interrupted {
         true => text + "nothing of them to move\n",
-        false => text + &ending_text(report, page_bytes),
+        false => text + &ending_text(report, report.account().moved * page_bytes),
     }
 }
 

@@ -13,6 +13,7 @@ mod plot;
 pub mod ranking;
 pub mod reproduce;
 pub mod residency;
+pub mod shared;
 pub mod sim;
 pub mod simulated;
 pub mod swarm;

@@ -12,6 +12,7 @@ use nodeward_model::{Account, NodeId};
 use serde_json::{Value, json};
 
 use super::hot::HotTold;
+use super::shared::{self, Shared};
 use super::{print, print_done};
 
 /// How pages were named, if they were.
@@ -41,6 +42,16 @@ pub struct Told<'a> {
     pub named: Named<'a>,
     /// Its ledger, if there is one.
     pub ledger: Option<&'a JournalReport>,
+    /// What its processes share, if that was asked for.
+    pub shared: Option<&'a Shared>,
+}
+
+impl Told<'_> {
+    /// Base pages that moved, in processes and in what they share.
+    fn moved(&self) -> u64 {
+        let of_segments = self.shared.and_then(Shared::account);
+        self.report.account().moved + of_segments.map_or(0, |account| account.moved)
+    }
 }
 
 /// Prints the result of a move on stdout.
@@ -52,36 +63,51 @@ pub fn print_report(told: &Told<'_>, as_json: bool) -> Result<()> {
 pub fn print_plan(
     report: &PlanReport,
     named: Named<'_>,
+    segments: Option<&ProcessPlan>,
     page_bytes: u64,
     as_json: bool,
 ) -> Result<()> {
     print(&if as_json {
         let mut plan = plan_json(report, page_bytes);
+        plan["segments"] = json!(segments.map(shared::plan_json));
         plan["hot"] = json!(named.hot.map(HotTold::json));
         plan["list"] = json!(named.list.map(list_json));
         format!("{plan}\n")
     } else {
-        named.text(page_bytes) + &plan_text(report, page_bytes)
+        let segments = segments.map(|plan| shared::plan_text(plan, page_bytes));
+        named.text(page_bytes) + &plan_text(report, page_bytes) + &segments.unwrap_or_default()
     })
 }
 
 fn report_text(told: &Told<'_>) -> String {
     let Told { report, page_bytes, .. } = *told;
     let mut text = told.named.text(page_bytes);
-    for process in &report.processes {
+    let (worth_a_word, others): (Vec<_>, Vec<_>) =
+        report.processes.iter().partition(|process| report.processes.len() == 1 || says(process));
+    for process in worth_a_word {
         text += &process_text(process, page_bytes);
     }
+    if !others.is_empty() {
+        let _ = writeln!(text, "{} more processes: nothing to move there", others.len());
+    }
+    text += &told.shared.map(|shared| shared.text(told.moved(), page_bytes)).unwrap_or_default();
     if let Some(list) = told.named.list {
         let account = report.account();
         let failed = account.skipped_total() + list.outside;
         let _ = writeln!(text, "of the list: {} moved, {failed} failed", account.moved);
     }
-    text + &ending_text(report, page_bytes) + &ledger_text(told)
+    text + &ending_text(report, told.moved() * page_bytes) + &ledger_text(told)
+}
+
+/// Whether there is something to say of one of several processes.
+fn says(process: &ProcessReport) -> bool {
+    let Account { moved, skipped, .. } = &process.account;
+    let stayed = skipped.values().any(|&pages| pages > 0);
+    *moved > 0 || stayed || process.residue.appeared() > 0 || process.life != Life::Running
 }
 
 /// How much moved, how fast, and what ended it early.
-pub(super) fn ending_text(report: &MoveReport, page_bytes: u64) -> String {
-    let bytes = report.account().moved * page_bytes;
+pub(super) fn ending_text(report: &MoveReport, bytes: u64) -> String {
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(report.moving_ns.max(1));
     let plural = if report.workers == 1 { "" } else { "s" };
     let mut text = format!(
@@ -121,7 +147,9 @@ fn ledger_text(told: &Told<'_>) -> String {
             format!("ledger {id} does not tell of everything: {error}\n")
         }
         Some(JournalReport { id, .. }) if told.report.account().moved > 0 => {
-            format!("nodeward undo {id} takes this back\n")
+            let rest = told.moved() > told.report.account().moved;
+            let but = if rest { ", but for the segments' pages that no process maps" } else { "" };
+            format!("nodeward undo {id} takes this back{but}\n")
         }
         Some(_) | None => String::new(),
     }
@@ -153,7 +181,7 @@ pub(super) fn pages_text(process: &ProcessReport, page_bytes: u64) -> String {
     text
 }
 
-fn nodes_text(
+pub(super) fn nodes_text(
     before: &BTreeMap<NodeId, u64>,
     after: &BTreeMap<NodeId, u64>,
     page_bytes: u64,
@@ -172,7 +200,7 @@ fn nodes_text(
     text
 }
 
-fn account_text(account: &Account, page_bytes: u64) -> String {
+pub(super) fn account_text(account: &Account, page_bytes: u64) -> String {
     let mut text = format!(
         "  pages: {} selected = {} moved + {} already there + {} skipped\n",
         account.selected(),
@@ -251,6 +279,8 @@ fn report_json(told: &Told<'_>) -> Value {
         "list": told.named.list.map(|list| listed_json(list, &account)),
         "account": account,
         "ledger": told.ledger.map(ledger_json),
+        "segments": told.shared.and_then(Shared::segments_json),
+        "together": told.shared.and_then(|shared| shared.together_json(told.moved())),
     });
     with_ending(told, report)
 }
@@ -325,6 +355,7 @@ fn life_name(life: Life) -> &'static str {
 #[cfg(test)]
 mod tests {
     use nodeward_engine::Residue;
+    use nodeward_linux::file_cache::Looked;
     use nodeward_model::{Pid, SkipReason};
 
     use super::*;
@@ -355,12 +386,44 @@ mod tests {
     }
 
     fn told(report: &MoveReport) -> Told<'_> {
-        Told { report, page_bytes: 4096, named: Named::default(), ledger: None }
+        Told { report, page_bytes: 4096, named: Named::default(), ledger: None, shared: None }
     }
 
     #[test]
     fn the_account_as_text() {
         insta::assert_snapshot!(report_text(&told(&report())));
+    }
+
+    /// Goal: of several processes those are told of which there is something to say, and all of
+    /// them together with their segments: 1 GiB, of which 3 pages stayed, and 3984 pages that no
+    /// process maps.
+    #[test]
+    fn several_processes_are_told_together() {
+        let mut report = report();
+        let quiet = |pid| ProcessReport {
+            pid: Pid::new(pid).unwrap(),
+            account: Account { already_there: 7, ..Account::default() },
+            before: [(NodeId(1), 7)].into(),
+            after: [(NodeId(1), 7)].into(),
+            residue: Residue::default(),
+            life: Life::Running,
+        };
+        report.processes.extend([quiet(4712), quiet(4713)]);
+        let mut rest = quiet(4714);
+        rest.account.moved = 3984;
+        let segments =
+            shared::Segments { found: 1, looked: Looked::default(), process: Some(rest) };
+        let before = [(NodeId(0), 266_128), (NodeId(1), 256)].into();
+        let after = [(NodeId(0), 5), (NodeId(1), 266_381)].into();
+        let shared = Shared { segments: Some(segments), nodes: Some((before, after)) };
+        let id = "42".parse().unwrap();
+        let ledger = JournalReport { id, writing_ns: 5_000_000, error: None };
+        let told = Told { shared: Some(&shared), ledger: Some(&ledger), ..told(&report) };
+        insta::assert_snapshot!(report_text(&told));
+        let value = report_json(&told);
+        let [segments, together] = ["segments", "together"].map(|key| &value[key]);
+        insta::assert_snapshot!(format!("{segments:#}\n{together:#}"));
+        assert_eq!(value["processes"].as_array().map(Vec::len), Some(3), "all of them");
     }
 
     #[test]

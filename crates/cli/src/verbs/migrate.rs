@@ -3,6 +3,7 @@
 mod choice;
 mod hot;
 mod listed;
+pub mod together;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::machine::Chosen;
 use crate::nodes;
 use crate::settings::MoveSettings;
 use crate::task::{How, Task};
+use together::Together;
 
 /// Moves, or says what a move would do.
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
@@ -51,11 +53,15 @@ fn between_nodes(args: &MoveArgs, chosen: &Chosen, topology: &Topology) -> Resul
     let pids = pids.iter().map(|pid| Ok(pid.parse()?)).collect::<Result<_>>()?;
     let pairs = nodes::pairs(from, to, topology, &chosen.node_names(topology)?)?;
     let processes = hold(chosen.machine(), &choice::find(args, pids)?)?;
-    let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
-    let orders = vec![orders; processes.len()];
     let (kinds, ranges) = (kinds(args), args.range.clone());
     let selection = Selection { kinds, ranges, ..Selection::default() };
-    Ok(Task { selection, ..Task::new(processes, orders) })
+    let together = match chosen {
+        Chosen::Here(_) => Together::find(&processes, &selection, topology, &pairs)?,
+        Chosen::Simulated(_) => None,
+    };
+    let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
+    let orders = vec![orders; processes.len()];
+    Ok(Task { selection, together, ..Task::new(processes, orders) })
 }
 
 fn hold(machine: &dyn Machine, pids: &[Pid]) -> Result<Vec<Arc<dyn Process>>> {

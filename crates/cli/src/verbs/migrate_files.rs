@@ -32,8 +32,7 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     let machine = Linux::open();
     let topology = machine.topology()?;
     let pairs = pairs(args, &topology)?;
-    let ourselves = [machine.hold(Pid::new(std::process::id())?)?];
-    let job = Job { machine, topology, pairs, settings, ourselves, paths: &args.file };
+    let job = Job::new(ourselves(&machine)?, topology, pairs, settings, &args.file);
     let page_bytes = job.machine.page_bytes();
     let live = Live::default();
     if args.dry_run {
@@ -45,6 +44,11 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     let (looked, report) = progress::watch(&live, args.progress.when(), work)??;
     files::print_report(&looked, &report, page_bytes, args.output.json)?;
     Ok(exit(&looked, &report))
+}
+
+/// This process, held.
+pub fn ourselves(machine: &dyn Machine) -> Result<Arc<dyn Process>> {
+    Ok(machine.hold(Pid::new(std::process::id())?)?)
 }
 
 /// Whoever names a path means something that is there.
@@ -73,7 +77,8 @@ fn pairs(args: &MoveArgs, topology: &Topology) -> Result<NodePairs> {
     }
 }
 
-struct Job<'a> {
+/// Files, and where their pages go.
+pub struct Job<'a> {
     machine: Linux,
     topology: Topology,
     pairs: NodePairs,
@@ -82,9 +87,20 @@ struct Job<'a> {
     paths: &'a [PathBuf],
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    /// To be moved by us, who map the files meanwhile.
+    pub fn new(
+        us: Arc<dyn Process>,
+        topology: Topology,
+        pairs: NodePairs,
+        settings: &'a MoveSettings,
+        paths: &'a [PathBuf],
+    ) -> Self {
+        Self { machine: Linux::open(), topology, pairs, settings, ourselves: [us], paths }
+    }
+
     /// Moves batch after batch. An error is returned only if nothing was done before it.
-    fn migrate(&self, live: &Live, count_first: bool) -> Result<(Looked, MoveReport), Error> {
+    pub fn migrate(&self, live: &Live, count_first: bool) -> Result<(Looked, MoveReport), Error> {
         if count_first {
             live.announce(self.batches().cached_bytes(|| live.is_stopped()));
         }
@@ -132,7 +148,8 @@ impl Job<'_> {
         Ok(report)
     }
 
-    fn plan(&self, live: &Live) -> Result<(Looked, ProcessPlan), Error> {
+    /// Tells what would be done.
+    pub fn plan(&self, live: &Live) -> Result<(Looked, ProcessPlan), Error> {
         let mut batches = self.batches();
         let mut rooms = self.rooms()?;
         let mut total = PlanReport::default();
@@ -165,12 +182,12 @@ impl Job<'_> {
         batch.mapped_bytes() / self.machine.page_bytes()
     }
 
-    fn fitting<'a>(
-        &'a self,
+    fn fitting<'b>(
+        &'b self,
         batch: &Batch,
-        live: &'a Live,
-        map_again: &'a dyn Fn(&[Range]),
-    ) -> Fitting<'a> {
+        live: &'b Live,
+        map_again: &'b dyn Fn(&[Range]),
+    ) -> Fitting<'b> {
         let mapped_pages = self.mapped_pages(batch);
         let (machine, processes) = (&self.machine, &self.ourselves);
         Fitting { machine, processes, mapped_pages, live, map_again }

@@ -1,0 +1,91 @@
+//! Segments of shared memory: what several processes map, and what none of them does.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use nodeward_linux::own::fork_idle;
+use serde::Deserialize;
+
+use super::files::MIB;
+use crate::disk::{Disk, digest, places, unread};
+use crate::nodeward::nodeward;
+use crate::numa_maps::Nodes;
+use crate::{Body, Ran};
+
+pub const CASES: [(&str, Body); 2] =
+    [("segment_whole", segment_whole), ("segment_excluded", segment_excluded)];
+
+const SEGMENT_MIB: u64 = 16;
+/// The pages of the segment that its processes map.
+const TOUCHED: u64 = 100;
+
+/// What a move tells of segments.
+#[derive(Debug, Deserialize)]
+struct Told {
+    processes: Vec<serde_json::Value>,
+    segments: Option<Segments>,
+    together: Option<Together>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Segments {
+    found: u64,
+    account: nodeward_model::Account,
+}
+
+#[derive(Debug, Deserialize)]
+struct Together {
+    before_pages: Nodes,
+    after_pages: Nodes,
+    moved_pages: u64,
+}
+
+/// A segment on node 0, written by a process that has ended, and mapped by three that touch little
+/// of it: this one and two children. They are moved by their name.
+fn moved(options: &str, check: impl FnOnce(&Told, &Nodes)) -> Ran {
+    let disk = Disk::of_memory("tmpfs", "rw");
+    let (path, content) = disk.write("segment", SEGMENT_MIB);
+    let area = unread(&path);
+    let first = area.words().iter().step_by(512).take(TOUCHED as usize);
+    let sum: u64 = first.map(|word| word.load(Relaxed) & 1).sum();
+    assert!(sum <= TOUCHED);
+    for _ in 0..2 {
+        fork_idle(600).expect("a child that shares it");
+    }
+    let words = format!("move --json --quiet --name nodeward-trials 0 1 {options}");
+    let told: Told = serde_json::from_str(&nodeward(&words).stdout).expect("a report");
+    println!("{told:?}");
+    assert!(told.processes.len() >= 3, "{told:?}");
+    drop(area);
+    check(&told, &places(&path));
+    assert_eq!(digest(&path), content);
+    // Children map it, too, until the guest ends.
+    std::mem::forget(disk);
+    Ok(())
+}
+
+/// Goal: a segment that processes share is moved whole, also pages that none of them maps, and all
+/// processes together count each page once.
+fn segment_whole() -> Ran {
+    moved("", |told, places| {
+        assert_eq!(*places, [(1, SEGMENT_MIB * MIB)].into(), "{told:?}");
+        let segments = told.segments.as_ref().expect("segments");
+        assert!(segments.found >= 1, "{told:?}");
+        assert!(segments.account.moved >= SEGMENT_MIB * MIB - 512, "{told:?}");
+        assert!(segments.account.skipped.is_empty(), "{told:?}");
+        let together = told.together.as_ref().expect("all together");
+        let total = |nodes: &Nodes| nodes.values().sum::<u64>();
+        // The segment once, and of each of three processes less than as much again.
+        let before = total(&together.before_pages);
+        assert!((SEGMENT_MIB * MIB..3 * SEGMENT_MIB * MIB).contains(&before), "{told:?}");
+        assert!(together.moved_pages >= SEGMENT_MIB * MIB, "{told:?}");
+        assert!(together.after_pages[&1] >= SEGMENT_MIB * MIB, "{told:?}");
+    })
+}
+
+/// Goal: who leaves out shared memory leaves out segments.
+fn segment_excluded() -> Ran {
+    moved("--exclude shared", |told, places| {
+        assert_eq!(*places, [(0, SEGMENT_MIB * MIB)].into(), "{told:?}");
+        assert!(told.segments.is_none(), "{told:?}");
+    })
+}

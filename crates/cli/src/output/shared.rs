@@ -1,0 +1,92 @@
+//! What several processes share, and all of them together.
+
+use std::fmt::Write as _;
+
+use nodeward_engine::{ProcessPlan, ProcessReport};
+use nodeward_linux::file_cache::Looked;
+use nodeward_model::Account;
+use serde_json::{Value, json};
+
+use super::moves::{account_text, moves_json, nodes_text, planned_text};
+use crate::verbs::migrate::together::Nodes;
+
+/// What became of what processes share.
+pub struct Shared {
+    /// Segments that were moved whole, after the pages of them that processes map.
+    pub segments: Option<Segments>,
+    /// Base pages by node before and after, each counted once; `None` if they cannot be told apart.
+    pub nodes: Option<(Nodes, Nodes)>,
+}
+
+/// Segments of shared memory.
+pub struct Segments {
+    /// How many.
+    pub found: usize,
+    /// What was found in them.
+    pub looked: Looked,
+    /// What was done; `None` if nothing of them was in memory.
+    pub process: Option<ProcessReport>,
+}
+
+impl Shared {
+    /// What became of pages of segments.
+    pub fn account(&self) -> Option<&Account> {
+        Some(&self.segments.as_ref()?.process.as_ref()?.account)
+    }
+
+    /// For people; `moved` pages in all.
+    pub fn text(&self, moved: u64, page_bytes: u64) -> String {
+        let mut text = String::new();
+        if let Some(Segments { found, process: Some(process), .. }) = &self.segments {
+            let plural = if *found == 1 { "segment" } else { "segments" };
+            let _ =
+                writeln!(text, "{found} shared {plural}, whole, after what processes map of it");
+            text += &account_text(&process.account, page_bytes);
+        }
+        if let Some((before, after)) = &self.nodes {
+            text += "together, each page counted once\n";
+            text += &nodes_text(before, after, page_bytes);
+            let _ = writeln!(text, "  pages: {moved} moved");
+        }
+        text
+    }
+
+    /// The segments, for programs.
+    pub fn segments_json(&self) -> Option<Value> {
+        let segments = self.segments.as_ref()?;
+        let process = segments.process.as_ref();
+        Some(json!({
+            "found": segments.found,
+            "cached_bytes": segments.looked.cached_bytes,
+            "problems": segments.looked.problems,
+            "account": process.map_or(&Account::default(), |process| &process.account),
+            "before_pages": process.map(|process| &process.before),
+            "after_pages": process.map(|process| &process.after),
+        }))
+    }
+
+    /// All together, for programs.
+    pub fn together_json(&self, moved: u64) -> Option<Value> {
+        let (before, after) = self.nodes.as_ref()?;
+        Some(json!({ "before_pages": before, "after_pages": after, "moved_pages": moved }))
+    }
+}
+
+/// What would move of segments, for people.
+pub fn plan_text(plan: &ProcessPlan, page_bytes: u64) -> String {
+    let would = format!(
+        "shared segments, with what processes map of them: would move {} pages\n",
+        plan.pages()
+    );
+    would + &planned_text(plan, page_bytes)
+}
+
+/// The same for programs.
+pub fn plan_json(plan: &ProcessPlan) -> Value {
+    json!({
+        "moves": moves_json(plan),
+        "folios_by_pages": plan.folios,
+        "stays": plan.account,
+        "residency_pages": plan.residency,
+    })
+}

@@ -1,0 +1,127 @@
+//! What the processes of a move share: segments of shared memory, which are moved whole, also
+//! where no process maps their pages; and all of it counted together, each page once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use nodeward_engine::{Census, Live, Selection};
+use nodeward_linux::Linux;
+use nodeward_linux::file_cache::{Batches, check_kernel};
+use nodeward_linux::segments::Segments;
+use nodeward_machine::Process;
+use nodeward_model::{MappingKind, NodeId, NodePairs, Topology};
+
+use crate::settings::MoveSettings;
+use crate::verbs::migrate_files::{Job, ourselves};
+
+/// Base pages by node.
+pub type Nodes = BTreeMap<NodeId, u64>;
+
+/// What processes of this machine share.
+pub struct Together {
+    /// Who maps the segments to move them.
+    us: Arc<dyn Process>,
+    topology: Topology,
+    pairs: NodePairs,
+    paths: Vec<PathBuf>,
+    /// They are held open.
+    _segments: Segments,
+}
+
+impl Together {
+    /// Finds it. `None` where one process shares nothing, or where only some of what is mapped is
+    /// meant.
+    pub fn find(
+        processes: &[Arc<dyn Process>],
+        selection: &Selection,
+        topology: &Topology,
+        pairs: &NodePairs,
+    ) -> Result<Option<Self>> {
+        let whole = selection.ranges.is_empty() && selection.kinds.contains(&MappingKind::Shared);
+        let segments = match whole && check_kernel().is_ok() {
+            true => Segments::of(processes.iter().map(|process| &**process)),
+            false => Segments::default(),
+        };
+        if segments.denied > 0 {
+            say!(
+                "nodeward: of shared segments only what these processes map is moved; to move them \
+                 whole needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE"
+            );
+        }
+        let paths = segments.paths();
+        if processes.len() < 2 && paths.is_empty() {
+            return Ok(None);
+        }
+        let us = ourselves(&Linux::open())?;
+        let (topology, pairs) = (topology.clone(), pairs.clone());
+        Ok(Some(Self { us, topology, pairs, paths, _segments: segments }))
+    }
+
+    /// How many segments there are.
+    pub fn segments(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Counts the memory of processes and all of the segments. `None` without the privilege to see
+    /// frames, or if it was ended early.
+    pub fn count(
+        &self,
+        processes: &[Arc<dyn Process>],
+        selection: &Selection,
+        live: &Live,
+    ) -> Option<Nodes> {
+        let mut census = Census::new(rustix::param::page_size() as u64);
+        for process in processes {
+            census.add(&**process, selection).ok()?;
+        }
+        let mut batches = Batches::of(self.paths.clone());
+        while let Some(batch) = batches.next_batch(|| live.is_stopped()) {
+            let mapped = Selection { ranges: batch.ranges(), ..Selection::default() };
+            census.add(&*self.us, &mapped).ok()?;
+        }
+        (!live.is_stopped()).then(|| census.into_nodes())
+    }
+
+    /// The segments, to be moved or planned for.
+    pub fn job<'a>(&'a self, settings: &'a MoveSettings) -> Job<'a> {
+        let (topology, pairs) = (self.topology.clone(), self.pairs.clone());
+        Job::new(Arc::clone(&self.us), topology, pairs, settings, &self.paths)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use nodeward_linux::own::{Area, Backing, fork_idle};
+    use nodeward_machine::Machine;
+    use nodeward_model::{Pid, Range};
+
+    use super::*;
+
+    /// Goal: pages that a parent and its child share count once: 8 MiB are 2048 pages of 4 KiB,
+    /// however many have them.
+    #[test]
+    fn what_two_processes_share_counts_once() {
+        let machine = Linux::open();
+        if !machine.capabilities().frame_numbers {
+            println!("skipped: this user does not see frame numbers");
+            return;
+        }
+        let area = Area::map(8 << 20, Backing::Anonymous).unwrap();
+        area.words().iter().step_by(512).for_each(|word| word.store(7, Relaxed));
+        let child = fork_idle(60).unwrap();
+        let range = Range::new(area.address(), area.address() + area.bytes() as u64);
+        let selection = Selection { ranges: vec![range], ..Selection::default() };
+        let mut census = Census::new(machine.page_bytes());
+        for pid in [Pid::new(std::process::id()).unwrap(), child] {
+            census.add(&*machine.hold(pid).unwrap(), &selection).unwrap();
+        }
+        let pages: u64 = census.into_nodes().values().sum();
+        assert_eq!(pages, (8 << 20) / machine.page_bytes());
+        let child = rustix::process::Pid::from_raw(child.number().cast_signed()).unwrap();
+        rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+    }
+}

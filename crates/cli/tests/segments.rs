@@ -1,0 +1,45 @@
+//! Segments of shared memory that processes of this machine map: found whole, whoever maps what of
+//! them. (That their pages move shows in the lab, where there are two nodes.)
+
+use std::os::fd::AsFd as _;
+use std::process::Command;
+
+use nodeward_linux::own::{Area, Backing};
+use serde_json::Value;
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+const BYTES: u64 = 8 << 20;
+
+/// A move from a node to itself: everything is found, and stays.
+fn report(words: &[&str]) -> Value {
+    let mut command = Command::new(NODEWARD);
+    command.args(["move", "--json", "--quiet", "--no-ledger"]).args(words).args(["0", "0"]);
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = serde_json::from_slice(&output.stdout);
+    report.unwrap_or_else(|error| panic!("{error}: {stderr}"))
+}
+
+/// Goal: of a segment that we map, and of which we touched nothing, all pages are found; together
+/// with us, on this machine's nodes, they count once; of kinds that are left out none is.
+#[test]
+fn a_segment_is_found_whole() {
+    let mut file = tempfile::tempfile_in("/dev/shm").unwrap();
+    std::io::copy(&mut std::io::Read::take(std::io::repeat(7), BYTES), &mut file).unwrap();
+    let areas = [(); 2].map(|()| Area::map(BYTES as usize, Backing::SharedFile(file.as_fd())));
+    let us = std::process::id().to_string();
+    let found = report(&[&us]);
+    if found["segments"].is_null() {
+        println!("skipped: /proc/PID/map_files is not for this user");
+        return;
+    }
+    assert!(found["segments"]["found"].as_u64() >= Some(1), "{found}");
+    let cached = found["segments"]["cached_bytes"].as_u64().unwrap();
+    assert!((BYTES..2 * BYTES).contains(&cached), "each once: {found}");
+    let nodes = found["together"]["before_pages"].as_object().unwrap();
+    let pages: u64 = nodes.values().filter_map(Value::as_u64).sum();
+    let page_bytes = rustix::param::page_size() as u64;
+    assert!(pages >= BYTES / page_bytes, "also what nobody maps: {found}");
+    assert!(report(&[&us, "--exclude", "shared"])["segments"].is_null());
+    drop(areas);
+}

@@ -1,0 +1,100 @@
+//! Segments of shared memory that processes map: System V and POSIX ones, memfd, files of tmpfs,
+//! shared anonymous memory. Each is a file of tmpfs, and may have pages that no process maps.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use nodeward_machine::Process;
+use nodeward_model::{Mapping, MappingKind};
+use rustix::fs::{OFlags, fstatfs};
+
+/// `statfs.f_type` of tmpfs (include/uapi/linux/magic.h).
+const TMPFS: u64 = 0x0102_1994;
+/// How the names of segments begin that have no path, or the usual one.
+const NAMES: [&str; 4] = ["/dev/zero", "/SYSV", "/memfd:", "/dev/shm/"];
+
+/// Segments, held open: they outlive the processes that map them.
+#[derive(Debug, Default)]
+pub struct Segments {
+    files: Vec<File>,
+    /// Mappings of segments that we may not open (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE).
+    pub denied: u64,
+}
+
+impl Segments {
+    /// Those that processes map now, each once. Processes that end meanwhile have none.
+    pub fn of<'a>(processes: impl Iterator<Item = &'a dyn Process>) -> Self {
+        let mut segments = Self::default();
+        let mut seen = BTreeSet::new();
+        for process in processes {
+            let mappings = process.mappings().unwrap_or_default();
+            let shared = mappings.iter().filter(|mapping| mapping.kind == MappingKind::Shared);
+            for mapping in shared {
+                let range = mapping.range;
+                let path = format!("/proc/{}/map_files/{range}", process.pid());
+                segments.take(mapping, &path, &mut seen);
+            }
+        }
+        segments
+    }
+
+    fn take(&mut self, mapping: &Mapping, path: &str, seen: &mut BTreeSet<(u64, u64)>) {
+        // What is no file of tmpfs may be a device: it is only referred to.
+        let referred = OFlags::PATH.bits().cast_signed();
+        match File::options().read(true).custom_flags(referred).open(path) {
+            Ok(file) if is_segment(&file, seen) => self.files.push(file),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let known = NAMES.iter().any(|name| mapping.path.starts_with(name));
+                self.denied += u64::from(known);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    /// Paths of them, as long as the value lives.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let path = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd()).into();
+        self.files.iter().map(path).collect()
+    }
+}
+
+/// Whether a file is one of tmpfs that was not seen before.
+fn is_segment(file: &File, seen: &mut BTreeSet<(u64, u64)>) -> bool {
+    let of_memory = fstatfs(file).is_ok_and(|system| system.f_type.cast_unsigned() == TMPFS);
+    of_memory && file.metadata().is_ok_and(|found| seen.insert((found.dev(), found.ino())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use nodeward_machine::Machine;
+    use nodeward_model::Pid;
+
+    use super::*;
+    use crate::Linux;
+    use crate::own::{Area, Backing};
+
+    /// Goal: a segment that is mapped twice is found once, whatever its name; a file on a disk, and
+    /// memory of our own, is none.
+    #[test]
+    fn each_segment_is_found_once() {
+        let us = Linux::open().hold(Pid::new(std::process::id()).unwrap()).unwrap();
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.set_len(1 << 20).unwrap();
+        let _areas = [(); 2].map(|()| Area::map(1 << 20, Backing::SharedFile(file.as_fd())));
+        let wanted = file.metadata().unwrap();
+        let segments = Segments::of([&*us].into_iter());
+        if segments.denied > 0 {
+            println!("skipped: /proc/PID/map_files is not for this user");
+            return;
+        }
+        let found = segments.paths().into_iter().map(|path| path.metadata().unwrap());
+        let same = found.filter(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()));
+        assert_eq!(same.count(), 1, "{segments:?}");
+    }
+}
