@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use nodeward::Region;
 
 use crate::pattern::{Name, Turn, Verdict, Wrong, judge, value};
+use crate::post;
 
 /// Bytes of a base page, and words.
 pub const PAGE: usize = 4096;
@@ -89,6 +90,7 @@ impl<'a> Lot<'a> {
     /// Writes pages anew.
     pub fn write(&mut self, pages: Range<usize>) {
         for page in pages {
+            post::go_on();
             self.book[page] += 1;
             let content = self.content(page, self.book[page]);
             self.page(page)
@@ -139,6 +141,7 @@ impl<'a> Lot<'a> {
     }
 
     fn check_page(&self, page: usize) -> Result<(), Finding> {
+        post::go_on();
         let turn = self.book[page];
         let right = |(word, value): (&AtomicU64, u64)| word.load(Relaxed) == value;
         if self.page(page).iter().zip(self.content(page, turn)).all(right) {

@@ -1,13 +1,23 @@
 //! What each thread does at the moment, for the watchdog and for whoever reads what it found.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
+use std::sync::{Arc, Mutex};
 
 /// So many of the last actions are kept.
 const KEPT: usize = 12;
+
+thread_local! {
+    static MINE: RefCell<Option<Arc<Post>>> = const { RefCell::new(None) };
+}
+
+/// Says that the calling thread goes on, wherever it is.
+pub fn go_on() {
+    MINE.with_borrow(|post| post.iter().for_each(|post| post.goes_on()));
+}
 
 /// One thread's.
 #[derive(Debug)]
@@ -51,7 +61,8 @@ impl Post {
     }
 
     /// The calling thread takes it.
-    pub fn begin(&self) {
+    pub fn begin(self: &Arc<Self>) {
+        MINE.set(Some(Arc::clone(self)));
         self.tid.store(rustix::thread::gettid().as_raw_pid(), Release);
         self.does("begins", 0..0);
     }

@@ -1,6 +1,6 @@
 //! Regions come and go.
 
-use nodeward::{ForkRule, Migration, PageSize, Pager, Placement, RegionOptions};
+use nodeward::{ForkRule, Migration, PageSize, Pager, Placement, RegionOptions, Road};
 
 use super::{Made, Means, Site, one};
 use crate::ground::HUGE_BYTES;
@@ -36,7 +36,9 @@ impl Means for Lives {
         let mut lot = Lot::new(&region, 0..HUGE_BYTES, u8::MAX);
         lot.write(0..lot.pages());
         let node = hand.dice.one_of(&self.nodes);
-        let how = Migration { even_if_there: true, ..Migration::default() };
+        // Where the kernel moves a region it moves nothing that is there.
+        let even_if_there = self.pager.road() == Road::Move;
+        let how = Migration { even_if_there, ..Migration::default() };
         hand.post.does("migrate", 0..0);
         let report = region.migrate(0..region.bytes(), node, &how).map_err(failed("migrate"))?;
         hand.tally.add(&report);

@@ -13,7 +13,7 @@ pub const WHAT: &str = "memory.high of our control group, so low that pages go t
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// So much less than we have is allowed at times.
-const LESS: u64 = 4 << 20;
+const LESS: u64 = 1 << 20;
 
 struct Pressure {
     lots: Vec<Lot<'static>>,

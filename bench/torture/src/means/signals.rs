@@ -64,6 +64,7 @@ impl Means for Signals {
         }
         // What is counted beside was counted in the memory before.
         counts().try_for_each(|count| {
+            hand.post.goes_on();
             let beside = count.beside.load(SeqCst);
             let found = count.word.load(SeqCst);
             if found < beside { Err(Fault::Count { expected: beside, found }) } else { Ok(()) }
