@@ -201,18 +201,20 @@ fn nodes_that_change_places() {
 }
 
 /// The pager on kernels that have UFFDIO_MOVE.
-const PAGER: [&str; 6] = [
+const PAGER: [&str; 7] = [
     "pager_under_a_writer",
     "pager_placement",
     "pager_lazily",
     "pager_few_mappings",
     "pager_in_a_full_group",
     "pager_cheapest_way",
+    "pager_merged",
 ];
 
 #[test]
 fn pager_on_6_1() {
-    cases(&Kernel::V6_1, scenario("two-nodes"), &["pager_by_remap", "pager_in_a_full_group"]);
+    let by_remap = ["pager_by_remap", "pager_by_remap_meddled", "pager_in_a_full_group"];
+    cases(&Kernel::V6_1, scenario("two-nodes"), &by_remap);
 }
 
 #[test]

@@ -61,6 +61,9 @@ impl QueueTime {
     }
 }
 
+/// Bits of an entry of pagemap. What is on its way counts as swapped.
+const PRESENT_OR_SWAPPED: u64 = 0b11 << 62;
+
 /// Our own page tables, as /proc/self/pagemap shows them; those of the process that opened it, also
 /// in its children.
 #[derive(Debug)]
@@ -99,10 +102,16 @@ impl PageMap {
         Ok(entry & (EXCLUSIVE | PRESENT) == EXCLUSIVE | PRESENT)
     }
 
+    /// Whether there is a page at an address, as [`PageMap::occupied`] sees it. Allocates nothing.
+    pub fn is_occupied(&self, address: u64) -> io::Result<bool> {
+        let mut entry = [0; 8];
+        self.file.read_exact_at(&mut entry, address / self.page_bytes * 8)?;
+        Ok(u64::from_ne_bytes(entry) & PRESENT_OR_SWAPPED != 0)
+    }
+
     /// For each page of a range whether there is one, in memory, on its way to another frame or in
     /// swap. Cost: one system call.
     pub fn occupied(&self, range: Range<u64>) -> io::Result<Vec<bool>> {
-        const PRESENT_OR_SWAPPED: u64 = 0b11 << 62; // what is on its way counts as swapped
         let first = range.start / self.page_bytes;
         let mut entries = vec![0; (range.end.div_ceil(self.page_bytes) - first) as usize * 8];
         self.file.read_exact_at(&mut entries, first * 8)?;
@@ -144,6 +153,38 @@ pub fn why_no_huge_pages() -> Option<String> {
 /// most; it ends when the calling thread ends.
 pub fn fork_idle(seconds: u32) -> io::Result<Pid> {
     Pid::new(sys::fork_idle(seconds)?).map_err(io::Error::other)
+}
+
+/// A mapping of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnMapping {
+    /// Where it is.
+    pub range: Range<u64>,
+    /// Whether it may be read and written.
+    pub is_writable: bool,
+}
+
+/// Our mappings that lie in a range, or the parts of them that do, in ascending order.
+///
+/// # Errors
+/// If /proc/self/maps cannot be read.
+pub fn mappings_within(range: Range<u64>) -> io::Result<Vec<OwnMapping>> {
+    // The names of files in there may be anything.
+    let text = std::fs::read("/proc/self/maps")?;
+    let lines = text.split(|byte| *byte == b'\n');
+    let all = lines.filter_map(|line| own_mapping(&String::from_utf8_lossy(line)));
+    let clip = |mapping: OwnMapping| {
+        let (start, end) = (mapping.range.start.max(range.start), mapping.range.end.min(range.end));
+        (start < end).then_some(OwnMapping { range: start..end, ..mapping })
+    };
+    Ok(all.filter_map(clip).collect())
+}
+
+fn own_mapping(line: &str) -> Option<OwnMapping> {
+    let (addresses, rest) = line.split_once(' ')?;
+    let (start, end) = addresses.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    Some(OwnMapping { range: address(start)?..address(end)?, is_writable: rest.starts_with("rw") })
 }
 
 /// How many mappings this process has.

@@ -71,9 +71,10 @@ pub enum Step<'a> {
     /// free then. What is refused has no mapping.
     Map(&'a [Run]),
     /// Map these folios' originals where they were, and wake who waits. A refusal that is
-    /// [transient](Refusal::Transient) is asked again without end, because the folio would be lost
-    /// otherwise; a [final](Refusal::Final) one says that the place no longer exists (its memory
-    /// was unmapped), and the folio is dropped.
+    /// [transient](Refusal::Transient) is asked again, because the folio would be lost otherwise,
+    /// and a batch knows no other way: whoever carries it out sees to it that this ends (the pager
+    /// copies what cannot be mapped). A [final](Refusal::Final) one says that the place no longer
+    /// exists (its memory was unmapped), and the folio is dropped.
     PutBack(&'a [Run]),
     /// All folios are home or dropped, each in exactly one count of the account, in base pages.
     /// Reasons that did not occur stand there with 0 pages; `Account::add` leaves them out.

@@ -84,7 +84,9 @@ impl SkipReason {
         match self {
             Self::Pinned => "in use by I/O or a device; try again when the I/O has ended",
             Self::Shared => "mapped by other processes; run with CAP_SYS_NICE to move it",
-            Self::SharedAfterFork => "a child still shares it; try again when the child has ended",
+            Self::SharedAfterFork => {
+                "a child, or KSM, still shares it; try again when the child has ended"
+            }
             Self::NotPresent => "freed or unmapped meanwhile; nothing to do",
             Self::Swapped => "in swap; it is placed when it is read back",
             Self::NoMemory => "destination full; free memory there or move less",

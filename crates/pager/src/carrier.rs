@@ -233,13 +233,8 @@ impl Carrier {
     pub fn put_back(&mut self, trip: &Trip<'_>, shadow: &mut Shadow, pages: &PageBits) {
         self.seat(pages.iter());
         let all = [whole(&self.seats)];
-        let mut again = true;
-        while again {
-            self.hands(trip).put_back(&all, shadow);
-            // Those that are home, or have none any more, are refused for good.
-            again = self.refused.iter().any(|page| matches!(page.why, Refusal::Transient(_)));
-            self.refused.clear();
-        }
+        self.hands(trip).put_back(&all, shadow);
+        self.refused.clear(); // those have no home any more
     }
 
     /// Moves pages that were left out on to their destination. Returns those that were moved; the

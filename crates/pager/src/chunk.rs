@@ -117,9 +117,7 @@ impl Work<'_> {
         stall: &mut Option<StallBudget>,
         report: &mut Report,
     ) {
-        let pinned = pages.and(&self.core.pinned(self.claim.chunk));
-        report.account.skip(SkipReason::Pinned, pinned.len() as u64);
-        let pages = pages.without(&pinned);
+        let pages = self.free_to_leave(pages, report);
         let whole = pages.len() == self.core.shop.chunk_pages();
         let size = if whole { self.core.size } else { PageSize::Base };
         let before = report.account.skipped_total();
@@ -138,6 +136,17 @@ impl Work<'_> {
         let all_there = whole && report.account.skipped_total() == before;
         let stays = !whole && self.claim.note.node == Some(to);
         self.claim.note.node = (all_there || stays).then_some(to);
+    }
+
+    /// Those pages that may be taken out. The others are accounted for.
+    fn free_to_leave(&self, pages: PageBits, report: &mut Report) -> PageBits {
+        let chunk = self.claim.chunk;
+        let pinned = pages.and(&self.core.pinned(chunk));
+        report.account.skip(SkipReason::Pinned, pinned.len() as u64);
+        let pages = pages.without(&pinned);
+        let unmovable = pages.and(&self.core.unmovable(chunk));
+        report.account.skip(SkipReason::Unmovable, unmovable.len() as u64);
+        pages.without(&unmovable)
     }
 
     /// Whether the kernel may move pages where that is cheaper. It does not move those that are on
@@ -228,9 +237,7 @@ impl Work<'_> {
 
     fn leave_out_once(&mut self, pages: PageBits, how: &How, report: &mut Report) {
         self.return_left_out();
-        let pinned = pages.and(&self.core.pinned(self.claim.chunk));
-        report.account.skip(SkipReason::Pinned, pinned.len() as u64);
-        let pages = pages.without(&pinned);
+        let pages = self.free_to_leave(pages, report);
         let from = self.core.shop.only_node().or(self.claim.note.node);
         let whole = pages.len() == self.core.shop.chunk_pages();
         let size = if whole { self.core.size } else { PageSize::Base };

@@ -8,10 +8,12 @@ use nodeward_model::NodeId;
 
 use crate::carrier::Out;
 use crate::desk::{Claim, Desk};
+use crate::error::Result;
 use crate::page_bits::PageBits;
 use crate::shop::Shop;
+use crate::sync::{Mutex, lock};
 use crate::sys::Mapping;
-use crate::{CHUNK_BYTES, PageSize, Placement};
+use crate::{CHUNK_BYTES, PageSize, Placement, watched};
 
 /// What is known of a chunk.
 #[derive(Default)]
@@ -45,6 +47,8 @@ pub struct Core {
     pub shop: Arc<Shop>,
     /// Whether the kernel moves its pages.
     pub by_kernel: AtomicBool,
+    /// Base pages that must not be taken out, as of the begin of the last job.
+    pub stays: Mutex<Vec<Range<usize>>>,
 }
 
 impl Core {
@@ -53,11 +57,12 @@ impl Core {
         let chunks = mapping.bytes() / CHUNK_BYTES;
         Self {
             mapping,
-            desk: Desk::new((0..chunks).map(|_| Note::default()).collect()),
+            desk: Desk::new(chunks),
             size: PageSize::Base,
             placement: Placement::Local,
             shop: Arc::clone(shop),
             by_kernel: AtomicBool::new(false),
+            stays: Mutex::default(),
         }
     }
 
@@ -90,12 +95,38 @@ impl Core {
         self.shop.shadows(left.out.slots).give(left.out.shadow, left.from);
     }
 
+    /// Has all of it watched. What the program maps over a part of it is not, and pages that are
+    /// taken out from there could not come back: where that cannot be mended, as with a file, they
+    /// stay.
+    ///
+    /// # Errors
+    /// If nothing of it can be watched.
+    pub fn watch(&self) -> Result<()> {
+        let stays = watched::parts_that_stay(&self.shop, &self.mapping)?;
+        let page_bytes = self.shop.page_bytes;
+        let pages = |part: &Range<usize>| part.start / page_bytes..part.end / page_bytes;
+        *lock(&self.stays) = stays.iter().map(pages).collect();
+        Ok(())
+    }
+
+    /// Pages of a chunk that cannot be taken out.
+    pub fn unmovable(&self, chunk: usize) -> PageBits {
+        self.of_chunk(chunk, &lock(&self.stays))
+    }
+
     /// Pages of a chunk that must stay where they are.
     pub fn pinned(&self, chunk: usize) -> PageBits {
         let pages = self.shop.chunk_pages();
+        self.of_chunk(chunk, &self.desk.pinned(&(chunk * pages..(chunk + 1) * pages)))
+    }
+
+    /// Those pages of a chunk that are in some ranges.
+    fn of_chunk(&self, chunk: usize, ranges: &[Range<usize>]) -> PageBits {
+        let pages = self.shop.chunk_pages();
         let (first, end) = (chunk * pages, (chunk + 1) * pages);
         let mut bits = PageBits::default();
-        for part in self.desk.pinned(&(first..end)) {
+        for range in ranges {
+            let part = range.start.max(first)..range.end.min(end);
             part.for_each(|page| bits.insert(page - first));
         }
         bits

@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use crate::chunk_table::ChunkTable;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// The table of a region's chunks; `T` is what is noted with a chunk.
@@ -20,7 +21,7 @@ pub struct Desk<T> {
 }
 
 struct State<T> {
-    chunks: Vec<Chunk<T>>,
+    chunks: ChunkTable<Chunk<T>>,
     claimed: usize,
     pauses: usize,
     closing: bool,
@@ -32,6 +33,12 @@ struct Chunk<T> {
     /// `None` while it is claimed: the claim has it.
     note: Option<T>,
     waited_for: bool,
+}
+
+impl<T: Default> Default for Chunk<T> {
+    fn default() -> Self {
+        Self { note: Some(T::default()), waited_for: false }
+    }
 }
 
 /// The region is being dropped.
@@ -57,11 +64,10 @@ pub struct Claim<T> {
     pub note: T,
 }
 
-impl<T> Desk<T> {
-    /// Of chunks that nobody has.
-    pub fn new(notes: Vec<T>) -> Self {
-        let chunk = |note| Chunk { note: Some(note), waited_for: false };
-        let chunks = notes.into_iter().map(chunk).collect();
+impl<T: Default> Desk<T> {
+    /// Of so many chunks that nobody has, and nothing is noted with.
+    pub fn new(chunks: usize) -> Self {
+        let chunks = ChunkTable::new(chunks);
         let state = State { chunks, claimed: 0, pauses: 0, closing: false, pins: Vec::new() };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -104,7 +110,7 @@ impl<T> Desk<T> {
         match state.take(chunk) {
             Some(claim) => Turn::Claimed(claim),
             None => {
-                state.chunks[chunk].waited_for = true;
+                state.chunks.entry(chunk).waited_for = true;
                 Turn::WillBeWoken
             }
         }
@@ -115,7 +121,7 @@ impl<T> Desk<T> {
     pub fn release(&self, claim: Claim<T>) -> bool {
         let mut state = self.state();
         state.claimed -= 1;
-        let chunk = &mut state.chunks[claim.chunk];
+        let chunk = state.chunks.entry(claim.chunk);
         chunk.note = Some(claim.note);
         let waited_for = std::mem::take(&mut chunk.waited_for);
         drop(state);
@@ -140,7 +146,7 @@ impl<T> Desk<T> {
     }
 
     /// Ends all claims for good: later ones are refused, and this waits for those that are. Returns
-    /// what was noted with the chunks.
+    /// what was noted with chunks.
     #[must_use = "what was left out has to go somewhere"]
     pub fn close(&self) -> Vec<T> {
         let mut state = self.state();
@@ -149,14 +155,14 @@ impl<T> Desk<T> {
         while state.claimed > 0 {
             state = self.wait(state);
         }
-        state.chunks.iter_mut().filter_map(|chunk| chunk.note.take()).collect()
+        state.chunks.known_mut().filter_map(|chunk| chunk.note.take()).collect()
     }
 
     /// Chunks whose note says so; those that are claimed now count as well.
     pub fn chunks_where(&self, says: impl Fn(&T) -> bool) -> Vec<usize> {
         let state = self.state();
         let wanted = |chunk: &Chunk<T>| chunk.note.as_ref().is_none_or(&says);
-        let chunks = state.chunks.iter().enumerate();
+        let chunks = state.chunks.known();
         chunks.filter(|(_, chunk)| wanted(chunk)).map(|(index, _)| index).collect()
     }
 
@@ -190,9 +196,9 @@ impl<T> Desk<T> {
     }
 }
 
-impl<T> State<T> {
+impl<T: Default> State<T> {
     fn take(&mut self, chunk: usize) -> Option<Claim<T>> {
-        let note = self.chunks[chunk].note.take()?;
+        let note = self.chunks.entry(chunk).note.take()?;
         self.claimed += 1;
         Some(Claim { chunk, note })
     }

@@ -4,6 +4,7 @@
 use std::io;
 
 use nodeward_model::NodeId;
+use rustix::io::Errno;
 
 /// An error; nothing was done.
 #[derive(Debug, thiserror::Error)]
@@ -94,13 +95,35 @@ pub enum Error {
     },
     /// The machine could not be looked at.
     #[error(transparent)]
-    Machine(#[from] nodeward_machine::Error),
+    Machine(nodeward_machine::Error),
+}
+
+impl From<nodeward_machine::Error> for Error {
+    fn from(error: nodeward_machine::Error) -> Self {
+        use nodeward_machine::Error::{Read, Syscall};
+        let missing = match &error {
+            Read { source, .. } => no_descriptor("reading /proc and /sys", source),
+            Syscall { call, source } => no_descriptor(call, source),
+            _ => None,
+        };
+        missing.unwrap_or(Self::Machine(error))
+    }
 }
 
 /// The result of what the pager does.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Names the system call that failed.
+/// Names the system call that failed, if it was not for want of a descriptor.
 pub(crate) fn system(call: &'static str) -> impl FnOnce(io::Error) -> Error {
-    move |source| Error::System { call, source }
+    move |source| no_descriptor(call, &source).unwrap_or(Error::System { call, source })
+}
+
+/// That `what` has no file descriptor, if that is what an error says.
+pub(crate) fn no_descriptor(what: &'static str, error: &io::Error) -> Option<Error> {
+    let (whose, fix) = match Errno::from_io_error(error)? {
+        Errno::MFILE => ("this process", "raise RLIMIT_NOFILE (ulimit -n) or close some"),
+        Errno::NFILE => ("the system", "raise the sysctl fs.file-max"),
+        _ => return None,
+    };
+    Some(Error::NoDescriptor { what, whose, fix })
 }

@@ -2,7 +2,8 @@
 //! may take pages out any more, and what is out comes back; afterwards it goes on. The child has a
 //! copy of the memory and a pager that refuses to work: its threads are not there.
 
-use std::cell::RefCell;
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::error::{Result, system};
@@ -26,8 +27,9 @@ struct Fork {
 }
 
 thread_local! {
-    /// This thread's fork.
-    static FORK: RefCell<Option<Fork>> = const { RefCell::new(None) };
+    /// This thread's fork. Nothing is to be dropped at the thread's end: what is, is gone when
+    /// other values are dropped, and their destructors may fork.
+    static FORK: Cell<Option<ManuallyDrop<Fork>>> = const { Cell::new(None) };
 }
 
 /// Has a pager take part in every fork from now on.
@@ -46,17 +48,21 @@ extern "C" fn before() {
     let list = lock(&PAGERS);
     let waiting: Vec<Arc<Inner>> = list.all.iter().filter_map(Weak::upgrade).collect();
     waiting.iter().for_each(|pager| pager.pause());
-    FORK.set(Some(Fork { waiting, _list: list }));
+    FORK.set(Some(ManuallyDrop::new(Fork { waiting, _list: list })));
+}
+
+fn end() -> Option<Fork> {
+    FORK.take().map(ManuallyDrop::into_inner)
 }
 
 extern "C" fn parent() {
-    let Some(Fork { waiting, _list: list }) = FORK.take() else { return };
+    let Some(Fork { waiting, _list: list }) = end() else { return };
     waiting.iter().for_each(|pager| pager.resume());
     drop(list); // the last handle of a pager may be ours, and its end may take a while
 }
 
 extern "C" fn child() {
-    let Some(Fork { waiting, .. }) = FORK.take() else { return };
+    let Some(Fork { waiting, .. }) = end() else { return };
     // The handles in the child must not end what is the parent's; one that is dropped late does
     // nothing (see `Inner::is_of_parent`), so these may be forgotten.
     waiting.into_iter().for_each(std::mem::forget);

@@ -22,7 +22,7 @@ use crate::lanes::start_thread;
 use crate::shop::Shop;
 use crate::stop::{self, Stop};
 use crate::sync::{Mutex, lock};
-use crate::sys::Fault;
+use crate::sys::{Fault, Uffd};
 
 /// The regions of a pager.
 #[derive(Default)]
@@ -127,10 +127,7 @@ fn serve(mut carrier: Carrier, regions: &Regions, stopped: &OwnedFd) -> io::Resu
         faults.clear();
         uffd.read_faults(&mut faults)?;
         for fault in &faults {
-            // Nobody uses slots by their address but those who look into every mapping, as
-            // mlockall(2) and debuggers do. They must not wait for ever.
-            let page_bytes = carrier.shop.page_bytes as u64;
-            let stranger = || _ = uffd.zero(fault.address, page_bytes);
+            let stranger = || serve_stranger(&uffd, fault);
             if let Some(core) = regions.at(fault.address, stranger) {
                 serve_fault(&mut carrier, &core, fault);
             }
@@ -150,6 +147,18 @@ fn serve_fault(carrier: &mut Carrier, core: &Core, fault: &Fault) {
     let mut work = Work { carrier, core, claim };
     work.serve(page, toucher);
     core.release(work.claim);
+}
+
+/// Brings zeros where nobody has a region. Nobody uses slots by their address but those who look
+/// into every mapping, as mlockall(2) and debuggers do. They must not wait for ever, and the next
+/// page is what they want next: without it mlockall asks 131,072 times for the first slots alone.
+fn serve_stranger(uffd: &Uffd, fault: &Fault) {
+    let rest = CHUNK_BYTES as u64 - fault.address % CHUNK_BYTES as u64;
+    // As far as pages are missing. If the first is not any more, because a lane took a page out to
+    // there, nobody is woken by that.
+    if uffd.zero(fault.address, rest).is_err() {
+        uffd.wake(fault.address, rest).ok();
+    }
 }
 
 /// The node that a thread runs on now.

@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use nodeward_migrate::{Refusal, Refused, Run, Slice};
-use nodeward_model::NodeId;
+use nodeward_model::{NodeId, SkipReason};
 
 use crate::page_bits::PageBits;
+use crate::patience::Patience;
 use crate::refusals::{self, each_refusal};
 use crate::shadow::Shadow;
 use crate::shop::Shop;
@@ -105,17 +106,39 @@ impl Hands<'_> {
         });
     }
 
-    /// Puts pages back. A page that has no home any more, because the program unmapped it, is
-    /// refused for good; of a huge page the rest goes home.
+    /// Puts pages back, all of them. A page that has no home any more, because the program unmapped
+    /// it, is refused for good; of a huge page the rest goes home.
     pub fn put_back(&mut self, runs: &[Run], emptied: &mut Shadow) {
         if self.folio_bytes == self.shop.page_bytes {
             let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
-            return self.transfer(runs, refusals::of_put_back, |trip, at| {
+            self.transfer(runs, refusals::of_put_back, |trip, at| {
                 passage.put_back(uffd, (&mut emptied.slot, at.out), (trip.home, at.home))
             });
+            return self.insist(emptied);
         }
         for folio in runs.iter().flat_map(|run| run.first..run.first + run.folios) {
             self.put_back_huge(self.seats[folio as usize], emptied);
+        }
+    }
+
+    /// Puts base pages back that could not go home for the time being.
+    fn insist(&mut self, emptied: &mut Shadow) {
+        let (uffd, passage, trip) = (&self.shop.uffd, self.shop.passage, self.trip);
+        let (seats, bytes) = (self.seats, self.folio_bytes);
+        let mut patience = Patience::default();
+        while let Some(why) = self.refused.iter().find_map(not_yet) {
+            patience.pause(why);
+            self.refused.retain_mut(|refused| {
+                let Seat { home, out } = seats[refused.folio as usize];
+                let place = trip.start + home * bytes..trip.start + (home + 1) * bytes;
+                let again = not_yet(refused).map(|_| {
+                    passage.put_back(uffd, (&mut emptied.slot, out * bytes), (trip.home, place))
+                });
+                if let Some(Err(stopped)) = again {
+                    refused.why = refusals::of_put_back(stopped.errno);
+                }
+                !matches!(again, Some(Ok(_)))
+            });
         }
     }
 
@@ -126,17 +149,19 @@ impl Hands<'_> {
         let (trip, page_bytes) = (self.trip, self.shop.page_bytes);
         let (home, out) = (trip.start + seat.home * self.folio_bytes, seat.out * self.folio_bytes);
         let pages = self.folio_bytes / page_bytes;
-        let mut again = true;
-        while again {
-            again = false;
+        let mut patience = Patience::default();
+        loop {
             let back = |part: Range<usize>| {
                 let place = home + part.start..home + part.end;
                 let from = (&mut emptied.slot, out + part.start);
                 passage.put_back(uffd, from, (trip.home, place))
             };
-            each_refusal(pages, page_bytes, back, refusals::of_put_back, |_, why| {
-                again |= matches!(why, Refusal::Transient(_));
+            let mut again = None;
+            each_refusal(pages, page_bytes, back, refusals::of_put_back, |page, why| {
+                again = again.or(not_yet(&Refused { folio: page as u32, why }));
             });
+            let Some(why) = again else { return };
+            patience.pause(why);
         }
     }
 
@@ -175,6 +200,14 @@ impl Hands<'_> {
             };
             each_refusal(folios, folio_bytes, |part| call(trip, stretch(part)), why, refuse);
         }
+    }
+}
+
+/// Why a page is not home, if it may be later.
+fn not_yet(refused: &Refused) -> Option<SkipReason> {
+    match refused.why {
+        Refusal::Transient(why) => Some(why),
+        Refusal::Final(_) => None,
     }
 }
 

@@ -113,9 +113,9 @@ pub struct RegionOptions {
     pub mode: Mode,
     /// What children see.
     pub fork: ForkRule,
-    /// No device and no direct I/O ever works on this memory while it moves, and it is not locked
-    /// (mlock(2)). Kernels without UFFDIO_MOVE (before Linux 6.8) cannot tell, so there only such
-    /// regions are moved by us, and only with base pages.
+    /// No device and no direct I/O ever works on this memory while it moves. Kernels without
+    /// UFFDIO_MOVE (before Linux 6.8) cannot tell, so there only such regions are moved by us, and
+    /// only with base pages.
     pub free_of_dma: bool,
 }
 

@@ -239,15 +239,7 @@ impl Engine {
     /// Has a region watched, and its faults served.
     pub fn manage(&self, core: &Arc<Core>) -> Result<()> {
         self.regions.add(core);
-        self.watch_all(core).inspect_err(|_| self.regions.remove(core))
-    }
-
-    /// Sees to it that all of a region is watched. What the program maps over a part of it is not,
-    /// and pages that are taken out from there could not come back.
-    pub fn watch_all(&self, core: &Core) -> Result<()> {
-        let (start, bytes) = (core.mapping.start(), core.mapping.bytes() as u64);
-        let watched = self.shop.uffd.register(start, bytes);
-        watched.map(drop).map_err(|error| system("UFFDIO_REGISTER")(error.into()))
+        core.watch().inspect_err(|_| self.regions.remove(core))
     }
 
     /// Ends that, when nobody has a chunk of it any more.

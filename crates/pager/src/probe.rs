@@ -6,8 +6,9 @@ use std::path::Path;
 use nodeward_linux::advice::{Container, Situation};
 use rustix::io::Errno;
 
+use crate::error::{no_descriptor, system};
 use crate::sys::{FEATURE_MOVE, FEATURE_THREAD_ID, Uffd, try_move, try_remap};
-use crate::{Error, Result, Road};
+use crate::{Result, Road};
 
 /// What the kernel lets this process do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +178,7 @@ struct Refused {
 fn open() -> Result<Opened> {
     let attempt = |way: Way| match way.open() {
         Ok(_) => Ok(None),
-        Err(errno) => no_descriptor(errno).map_or(Ok(Some(errno)), Err),
+        Err(errno) => no_descriptor("userfaultfd", &errno.into()).map_or(Ok(Some(errno)), Err),
     };
     let Some(by_call) = attempt(Way::Call)? else { return Ok(Opened::Full(Way::Call)) };
     let Some(by_device) = attempt(Way::Device)? else { return Ok(Opened::Full(Way::Device)) };
@@ -187,15 +188,6 @@ fn open() -> Result<Opened> {
         None => Opened::UserCode(refused),
         Some(_) => Opened::Nothing(refused),
     })
-}
-
-fn no_descriptor(errno: Errno) -> Option<Error> {
-    let (whose, fix) = match errno {
-        Errno::MFILE => ("this process", "raise RLIMIT_NOFILE (ulimit -n) or close some"),
-        Errno::NFILE => ("the system", "raise the sysctl fs.file-max"),
-        _ => return None,
-    };
-    Some(Error::NoDescriptor { what: "userfaultfd", whose, fix })
 }
 
 /// Opens one with the features that are there. Features are agreed on once for each descriptor, so
@@ -213,9 +205,7 @@ fn agree(opened: &Opened) -> Result<Option<(Uffd, u64)>> {
         uffd.api(features)?;
         Ok((uffd, features))
     };
-    agreed().map(Some).map_err(|errno: Errno| {
-        no_descriptor(errno).unwrap_or(Error::System { call: "UFFDIO_API", source: errno.into() })
-    })
+    agreed().map(Some).map_err(|errno: Errno| system("UFFDIO_API")(errno.into()))
 }
 
 impl Refused {

@@ -45,10 +45,12 @@ pub fn of_map(errno: Errno) -> Refusal {
     }
 }
 
-/// An error while originals are put back. Only a place that is no longer ours ends that.
+/// An error while originals are put back, by whatever means. Only a place that is no longer ours
+/// ends that.
 pub fn of_put_back(errno: Errno) -> Refusal {
     match errno {
         Errno::NOENT | Errno::INVAL | Errno::EXIST => Refusal::Final(SkipReason::Gone),
+        Errno::NOMEM => Refusal::Transient(SkipReason::NoMemory),
         _ => Refusal::Transient(SkipReason::Refused),
     }
 }

@@ -138,13 +138,19 @@ impl Region {
     /// own node. Returns when all is out; `Report::lazy_pages` counts.
     ///
     /// # Errors
-    /// As [`Region::migrate`], and where UFFDIO_MOVE does not work.
+    /// As [`Region::migrate`], where UFFDIO_MOVE does not work, and in [`Mode::Kernel`].
     pub fn migrate_lazily(&self, range: Range<usize>, how: &Migration<'_>) -> Result<Report> {
         self.check(&range)?;
-        let can = |core: &&Arc<Core>| core.shop.passage.can_bring();
-        let core = self.managed().filter(can).ok_or_else(|| Error::NeedsUserfaultfd {
-            what: "lazy migration",
-            why: self.pager.why_not_faster(),
+        let core = match &self.backing {
+            Backing::Managed(core) if core.shop.passage.can_bring() => core,
+            _ => {
+                let why = self.pager.why_not_faster();
+                return Err(Error::NeedsUserfaultfd { what: "lazy migration", why });
+            }
+        };
+        self.managed().ok_or_else(|| Error::BadOption {
+            what: "the kernel moves this region, and leaves nothing out".to_owned(),
+            fix: "set its mode to `Auto` first".to_owned(),
         })?;
         let tasks = self.tasks(&range, NodeId(0));
         self.run(core, Kind::LeaveOut, tasks, None, how)
@@ -342,7 +348,7 @@ impl Region {
                 fix: "ask for at least one, or for as many as pay (none named)".to_owned(),
             });
         }
-        engine.watch_all(core)?;
+        core.watch()?;
         let pages = tasks.iter().map(|task| task.pages.len() as u64).sum();
         let lanes = engine.lanes_for(pages, how.lanes.unwrap_or(engine.lanes.count()));
         let order = Order {

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::process::Command;
 use std::thread;
 
-use nodeward_pager::{Capabilities, Error, Faults, Road, Shortfall};
+use nodeward_pager::{Capabilities, Error, Faults, Pager, PagerOptions, Road, Shortfall};
 use rustix::process::{Gid, Uid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
@@ -188,4 +188,15 @@ fn run_out_of_descriptors() {
     assert_eq!(error.to_string(), expected);
     setrlimit(Resource::Nofile, limit).unwrap();
     assert_eq!(Capabilities::probe().unwrap(), here, "nothing sticks");
+    // However many are left, opening a pager works or says that it was one too few.
+    let mut told = 0;
+    for current in 0.. {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit }).unwrap();
+        match Pager::open(&PagerOptions::default()) {
+            Ok(_) => break,
+            Err(Error::NoDescriptor { .. }) => told += 1,
+            Err(error) => panic!("with {current} descriptors: {error}"),
+        }
+    }
+    assert!(told > 0);
 }

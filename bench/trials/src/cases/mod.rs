@@ -22,6 +22,7 @@ mod kinds_special;
 mod ledger;
 mod lists;
 mod pager;
+mod pager_meddling;
 mod pager_ways;
 mod pool;
 mod races;
@@ -29,7 +30,7 @@ mod segments;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 26] = [
+const ALL: [&[(&str, Body)]; 27] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -48,6 +49,7 @@ const ALL: [&[(&str, Body)]; 26] = [
     &hot_live::CASES,
     &hot::CASES,
     &pager::CASES,
+    &pager_meddling::CASES,
     &pager_ways::CASES,
     &pool::CASES,
     &counted::CASES,

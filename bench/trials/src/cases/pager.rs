@@ -41,7 +41,7 @@ pub fn pager(pool: usize) -> Result<Pager, Skipped> {
     on_road(Road::Move, &PagerOptions { pool_bytes: Some(pool as u64), ..Default::default() })
 }
 
-fn on_road(road: Road, options: &PagerOptions) -> Result<Pager, Skipped> {
+pub fn on_road(road: Road, options: &PagerOptions) -> Result<Pager, Skipped> {
     keep_still();
     let pager = Pager::open(options).expect("a pager");
     let why = pager.why_not_faster().unwrap_or("there is a faster one").to_owned();
@@ -67,7 +67,7 @@ fn reserve(pager: &Pager, bytes: usize, page: PageSize, placement: Placement) ->
     pager.reserve(bytes, &options).expect("address space")
 }
 
-fn fill(region: &Region) {
+pub fn fill(region: &Region) {
     region.words().iter().zip(0..).for_each(|(word, index)| word.store(index, Relaxed));
 }
 

@@ -56,7 +56,9 @@ fn means(reason: SkipReason) -> &'static str {
             "somebody beside the process holds the page, and did so for all attempts"
         }
         SkipReason::Shared => "other processes map the page as well",
-        SkipReason::SharedAfterFork => "a child that fork(2) made still shares the page",
+        SkipReason::SharedAfterFork => {
+            "a child that fork(2) made still shares the page, or KSM merged it with equal ones"
+        }
         SkipReason::NotPresent => "the page went away between looking and moving",
         SkipReason::Swapped => "the page is in swap, on no node",
         SkipReason::NoMemory => "the destination had no free memory left",
@@ -130,7 +132,7 @@ fn what_to_do(reason: SkipReason) -> &'static str {
         }
         SkipReason::SharedAfterFork => {
             "migrate again when the child has ended or called exec, or reserve the region so that \
-             children do not get it (DontFork)"
+             children do not get it (DontFork); keep KSM away by madvise(MADV_UNMERGEABLE)"
         }
         SkipReason::Shared => {
             "run as root or with CAP_SYS_NICE; name all processes that share it, and it is \

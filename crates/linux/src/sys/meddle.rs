@@ -14,6 +14,8 @@ pub enum Meddling {
     Unmap,
     /// Fresh memory is mapped in its place.
     Replace,
+    /// A file (this program) is mapped in its place.
+    MapFile,
     /// It may be read only.
     Protect,
     /// It may be neither read nor written.
@@ -52,6 +54,12 @@ pub fn meddle(words: &[AtomicU64], how: Meddling) -> io::Result<()> {
             // SAFETY: what is replaced is ours, and reads as zero afterwards, which users of
             // atomics expect from any other thread.
             unsafe { rustix::mm::mmap_anonymous(start, bytes, access, flags) }.map(drop)
+        }
+        Meddling::MapFile => {
+            let file = std::fs::File::open("/proc/self/exe")?;
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+            // SAFETY: what is replaced is ours, and nobody reaches it any more.
+            unsafe { rustix::mm::mmap(start, bytes, ProtFlags::READ, flags, file, 0) }.map(drop)
         }
         // SAFETY: the words are ours; who writes meanwhile is ended by a signal.
         Meddling::Protect => unsafe { rustix::mm::mprotect(start, bytes, MprotectFlags::READ) },

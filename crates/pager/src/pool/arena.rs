@@ -301,6 +301,9 @@ fn mapping(chunks: usize, kind: Kind) -> Result<Mapping> {
         PageSize::Huge => Advice::HugePages,
     };
     mapping.advise(whole.clone(), advice).ok(); // kernels without huge pages do not know it
+    // Merged pages (KSM) come home by a copy only, and pages of a pool are there to be written to.
+    // Nobody can keep a later prctl(PR_SET_MEMORY_MERGE) from undoing it.
+    mapping.advise(whole.clone(), Advice::Unmergeable).ok(); // likewise
     mapping.advise(whole.clone(), Advice::DontFork).map_err(system("madvise"))?;
     if let Origin::Node(Some(node)) = kind.origin {
         mapping.prefer(whole.clone(), node).map_err(system("mbind"))?;

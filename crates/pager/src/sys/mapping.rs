@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::io::Errno;
-use rustix::mm::{Advice as Raw, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice as Raw, MapFlags, MlockFlags, MprotectFlags, MsyncFlags, ProtFlags};
+use rustix::mm::{madvise, mlock_with, mmap_anonymous, mprotect, msync, munlock, munmap};
 use rustix::process::{Pid, getpid};
 
 const WORD_BYTES: usize = size_of::<AtomicU64>();
@@ -31,6 +32,8 @@ pub enum Advice {
     Discard,
     /// Bring missing pages into memory, writable.
     Populate,
+    /// Pages that hold the same are not merged (KSM), and those that are no more.
+    Unmergeable,
 }
 
 /// Private anonymous memory, reserved but not populated, which ends with the value.
@@ -100,12 +103,30 @@ impl Mapping {
         // SAFETY: the range is inside this mapping; at worst its pages read as zero afterwards,
         // which users of atomics must expect from any other thread, and holders of slots ask for.
         let done = unsafe { madvise(start, part.len(), raw(advice)) };
-        if let (Advice::Discard, Err(Errno::INVAL)) = (advice, done) {
-            // Locked, by mlockall(2) for example. Linux 5.18 has words for that.
-            // SAFETY: as above.
-            let done = unsafe { libc::madvise(start, part.len(), libc::MADV_DONTNEED_LOCKED) };
-            return if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+        match (advice, done) {
+            // Locked, by mlockall(2) for example.
+            (Advice::Discard, Err(Errno::INVAL)) => self.discard_locked(part),
+            _ => Ok(done?),
         }
+    }
+
+    /// Frees the pages of a part that is locked, and stays so.
+    fn discard_locked(&self, part: Range<usize>) -> io::Result<()> {
+        let start = (self.start + part.start as u64) as *mut c_void;
+        // SAFETY: as in `advise`.
+        let done = unsafe { libc::madvise(start, part.len(), libc::MADV_DONTNEED_LOCKED) };
+        if done == 0 {
+            return Ok(());
+        }
+        // Before Linux 5.18 there are no words for that.
+        // SAFETY: the range is inside this mapping; what is locked is not what it holds.
+        unsafe { munlock(start, part.len()) }?;
+        // SAFETY: as in `advise`.
+        let done = unsafe { madvise(start, part.len(), raw(Advice::Discard)) };
+        // On fault: who brings missing pages of ours may be this very thread. It fails only where
+        // the process may lock less than it had locked.
+        // SAFETY: as above.
+        unsafe { mlock_with(start, part.len(), MlockFlags::ONFAULT) }.ok();
         Ok(done?)
     }
 
@@ -183,6 +204,15 @@ unsafe fn map_at(start: *mut c_void, bytes: usize, how: MapFlags) -> Result<(), 
     unsafe { mmap_anonymous(start, bytes, access, flags) }.map(drop)
 }
 
+/// Whether some of a range is locked in memory.
+fn is_locked(start: u64, bytes: usize) -> bool {
+    let flags = MsyncFlags::ASYNC | MsyncFlags::INVALIDATE;
+    // SAFETY: what is not a file is neither written nor invalidated by msync(2), and of private
+    // mappings of files nothing is; it is asked because it tells of locks, by EBUSY.
+    let told = unsafe { msync(start as *mut c_void, bytes, flags) };
+    told == Err(Errno::BUSY)
+}
+
 fn raw(advice: Advice) -> Raw {
     match advice {
         Advice::HugePages => Raw::LinuxHugepage,
@@ -190,6 +220,7 @@ fn raw(advice: Advice) -> Raw {
         Advice::DontFork => Raw::LinuxDontFork,
         Advice::DontDump => Raw::LinuxDontDump,
         Advice::DoDump => Raw::LinuxDoDump,
+        Advice::Unmergeable => Raw::LinuxUnmergeable,
         Advice::Discard | Advice::Populate => Raw::LinuxDontNeed,
     }
 }
@@ -254,10 +285,14 @@ impl Slot {
     }
 
     /// Maps pages at `source` in the slot instead, from its byte `at` on; the mapping that they
-    /// come from stays, without them. Missing pages are missing afterwards.
+    /// come from stays, without them. Missing pages are missing afterwards. EINVAL: some of it is
+    /// locked (mlock(2)), and would not be afterwards.
     pub(super) fn take(&mut self, at: usize, source: u64, bytes: usize) -> Result<(), Errno> {
         if self.state == State::Lost {
             return Err(Errno::NOMEM);
+        }
+        if is_locked(source, bytes) {
+            return Err(Errno::INVAL);
         }
         let to = self.part(at, bytes) as *mut c_void;
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
@@ -278,6 +313,16 @@ impl Slot {
             self.state = State::Lost;
         }
         Err(errno)
+    }
+
+    /// Lets pages be read that mremap(2) put there: they kept their protection. Whether that was
+    /// it.
+    pub(super) fn let_read(&self, at: usize, bytes: usize) -> bool {
+        let start = self.part(at, bytes) as *mut c_void;
+        // SAFETY: the part is inside the slot, of which nobody has a borrow to write; what it holds
+        // does not change, and whatever is read from it can still be.
+        let let_read = || unsafe { mprotect(start, bytes, MprotectFlags::READ) };
+        self.state == State::Remapped && let_read().is_ok()
     }
 
     /// Whether the slot can be used no more.

@@ -53,7 +53,8 @@ impl Passage {
         }
     }
 
-    /// Brings pages that were taken out back to where they were and wakes who waits there.
+    /// Brings pages that were taken out back to where they were and wakes who waits there. What
+    /// cannot be moved is copied, a page at a call.
     pub fn put_back(
         self,
         uffd: &Uffd,
@@ -61,16 +62,40 @@ impl Passage {
         to: (&Mapping, Range<usize>),
     ) -> Transfer {
         let ((slot, at), (region, part)) = (from, to);
-        match self {
-            Self::Move => match bring(uffd, (slot, at), (region, part.clone())) {
-                // Protection that was taken away meanwhile stops a move, but not a copy.
-                Err(stopped) if stopped.errno == Errno::INVAL => {
-                    bring_copy(uffd, (slot, at), (region, part))
-                }
-                other => other,
-            },
-            Self::Remap => bring_copy(uffd, (slot, at), (region, part)),
+        if self == Self::Remap {
+            return bring_copy(uffd, (slot, at), (region, part));
         }
+        match bring_at_last(uffd, (slot, at), (region, part.clone())) {
+            Err(Stopped { done: 0, errno }) if !matches!(errno, Errno::NOENT | Errno::EXIST) => {
+                copy_first(uffd, (slot, at), (region, part))
+            }
+            told => told,
+        }
+    }
+}
+
+/// As [`bring`], again and again while the kernel says so and nothing has moved.
+fn bring_at_last(uffd: &Uffd, from: (&mut Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
+    const TRIES: usize = 64;
+    let ((slot, at), (region, part)) = (from, to);
+    let tries = (0..TRIES).map(|_| bring(uffd, (slot, at), (region, part.clone())));
+    let nothing = Err(Stopped { done: 0, errno: Errno::AGAIN });
+    tries.into_iter().find(|told| *told != nothing).unwrap_or(nothing)
+}
+
+/// Copies the first page of a part back, which asks for less than moving it: that it is not locked,
+/// protected, shared, merged with others (KSM) or in somebody's hands. One that is not in the slot
+/// is home already (ENOENT); to read it would be to wait for ourselves.
+fn copy_first(uffd: &Uffd, from: (&Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
+    let ((slot, at), (region, part)) = (from, to);
+    if !uffd.is_occupied(slot.address(at)) {
+        return Err(Stopped { done: 0, errno: Errno::NOENT });
+    }
+    let first = part.start..part.end.min(part.start + rustix::param::page_size());
+    let done = bring_copy(uffd, (slot, at), (region, first))?;
+    match done == part.len() as u64 {
+        true => Ok(done),
+        false => Err(Stopped { done, errno: Errno::AGAIN }),
     }
 }
 
@@ -89,7 +114,11 @@ pub fn bring_copy(uffd: &Uffd, from: (&Slot, usize), to: (&Mapping, Range<usize>
     let (destination, bytes) = within(region, part);
     // SAFETY: the source is inside the slot, which nobody writes while it is borrowed; the
     // destination is inside the region, whose content is shared memory.
-    unsafe { uffd.copy(destination, slot.part(at, bytes), bytes as u64, false) }
+    let copy = || unsafe { uffd.copy(destination, slot.part(at, bytes), bytes as u64, false) };
+    match copy() {
+        Err(Stopped { done: 0, errno: Errno::FAULT }) if slot.let_read(at, bytes) => copy(),
+        told => told,
+    }
 }
 
 /// The first address and the length of a part of a region.

@@ -218,6 +218,11 @@ impl Uffd {
         moved * rustix::param::page_size() as u64
     }
 
+    /// Whether a page is at an address, in memory or in swap. Where nobody can tell, there is.
+    pub fn is_occupied(&self, address: u64) -> bool {
+        self.pages.get().and_then(|pages| pages.is_occupied(address).ok()).unwrap_or(true)
+    }
+
     /// Fills missing pages at `to` with copies of what is at `from`, and wakes who waits there,
     /// unless `dont_wake`. EEXIST: a page is there already. ENOMEM: no room.
     ///

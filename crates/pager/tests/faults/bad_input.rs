@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use nodeward_model::{NodeId, Nodemask};
 use nodeward_pager::{
-    Budget, Error, Migration, PageSize, Pager, PagerOptions, Placement, RegionOptions, Supply,
+    Budget, Error, Migration, Mode, PageSize, Pager, PagerOptions, Placement, RegionOptions, Supply,
 };
 
-use crate::common::{HERE, MIB, always, assert_filled, filled, page_bytes, pager, region};
+use crate::common::{
+    HERE, MIB, always, assert_filled, filled, leave_all_out, page_bytes, pager, pages, region,
+};
 
 /// Goal: every call refuses ranges that are not whole pages or leave the region, says so, and moves
 /// nothing.
@@ -170,4 +172,19 @@ fn an_exchange_needs_two_ranges() {
     let report = region.exchange(0..2 * MIB, 4 * MIB..6 * MIB, &always(Supply::Any)).unwrap();
     assert_eq!(report.account.moved, (4 * MIB / page) as u64, "both ranges");
     assert_filled(&region, 0..region.bytes());
+}
+
+/// Goal: a region that the kernel moves has no lazy migration, and is told why and what to do.
+#[test]
+fn a_lazy_migration_by_the_kernel_is_refused_with_a_reason() {
+    let Some(pager) = pager() else { return };
+    let region = filled(&pager, 2 * MIB, PageSize::Base);
+    region.set_mode(Mode::Kernel).unwrap();
+    let error = region.migrate_lazily(0..2 * MIB, &Migration::default()).unwrap_err();
+    assert!(matches!(error, Error::BadOption { .. }), "{error:?}");
+    let expected =
+        "the kernel moves this region, and leaves nothing out; set its mode to `Auto` first";
+    assert_eq!(error.to_string(), expected);
+    region.set_mode(Mode::Auto).unwrap();
+    assert_eq!(leave_all_out(&region).lazy_pages, pages(2 * MIB));
 }

@@ -1,5 +1,6 @@
 //! What the tests share.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -8,6 +9,10 @@ use nodeward_model::NodeId;
 use nodeward_pager::{
     Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions,
     Report, Road, Supply,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
 };
 
 pub const MIB: usize = 1 << 20;
@@ -136,6 +141,19 @@ impl Drop for Stopper<'_> {
     fn drop(&mut self) {
         self.0.store(true, Release);
     }
+}
+
+/// Has a system call fail (EINVAL) on this thread and those that it starts, if an argument has a
+/// value: so the kernel is as one that does not know it.
+pub fn hide(call: i64, argument: u8, value: u64) {
+    let length = SeccompCmpArgLen::Dword;
+    let is_it = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value).unwrap();
+    let rules = BTreeMap::from([(call, vec![SeccompRule::new(vec![is_it]).unwrap()])]);
+    let refusal = SeccompAction::Errno(libc::EINVAL as u32);
+    let machine = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, machine).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    apply_filter(&program).unwrap();
 }
 
 const AGAIN: &str = "NODEWARD_AGAIN";

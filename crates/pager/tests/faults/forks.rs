@@ -1,7 +1,9 @@
 //! fork(2) while pages are on their way.
 
-use std::sync::atomic::AtomicBool;
+use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use nodeward_linux::own::{Area, Backing, fork_idle};
 use nodeward_linux::trouble::{End, fork_and_run, in_child};
@@ -210,7 +212,7 @@ fn a_progress_callback_may_fork() {
     alone("forks::a_progress_callback_may_fork", || {
         let Some(pager) = pager() else { return };
         let region = filled(&pager, 8 * MIB, PageSize::Base);
-        let forks = std::cell::Cell::new(0);
+        let forks = Cell::new(0);
         let fork = |_| {
             let child = fork_and_run(|| u8::from(wrong(&region, 0..8 * MIB).is_some())).unwrap();
             assert_eq!(child.wait().unwrap(), OK);
@@ -220,6 +222,41 @@ fn a_progress_callback_may_fork() {
         region.migrate(0..8 * MIB, HERE, &how).unwrap();
         assert!(forks.get() > 0);
         assert_filled(&region, 0..8 * MIB);
+    });
+}
+
+/// Goal: a thread that forked before may fork again while it ends, when its thread-local values are
+/// gone: the child has all words.
+#[test]
+fn a_thread_forks_at_its_end() {
+    /// Forks when the thread ends. Values that were made later are dropped before it.
+    struct AtTheEnd(Cell<Option<fn()>>);
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            self.0.take().into_iter().for_each(|fork| fork());
+        }
+    }
+    thread_local! {
+        static AT_THE_END: AtTheEnd = const { AtTheEnd(Cell::new(None)) };
+    }
+    static FORKS: AtomicU64 = AtomicU64::new(0);
+    alone("forks::a_thread_forks_at_its_end", || {
+        let Some(pager) = pager() else { return };
+        static REGION: OnceLock<Region> = OnceLock::new();
+        let region = REGION.get_or_init(|| filled(&pager, 4 * MIB, PageSize::Base));
+        let forks = || {
+            let region = REGION.get().unwrap();
+            assert!(leave_all_out(region).lazy_pages > 0);
+            assert_eq!(in_child(|| u8::from(wrong(region, 0..4 * MIB).is_some())).unwrap(), OK);
+            FORKS.fetch_add(1, Relaxed);
+        };
+        let begun = std::thread::spawn(move || {
+            AT_THE_END.with(|end| end.0.set(Some(forks)));
+            forks();
+        });
+        begun.join().unwrap();
+        assert_eq!(FORKS.load(Relaxed), 2);
+        assert_filled(region, 0..4 * MIB);
     });
 }
 

@@ -2,15 +2,16 @@
 //! zero or unmovable; the rest is as it was, and nobody waits for ever.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_linux::trouble::{Meddling, meddle};
 use nodeward_model::SkipReason;
-use nodeward_pager::{PageSize, PagerOptions, Region, Supply};
+use nodeward_pager::{PageSize, PagerOptions, Placement, Region, Supply};
 use rustix::mm::MlockAllFlags;
 
 use crate::common::{
-    CHUNK, HERE, MIB, alone, always, assert_filled, fill, filled, leave_all_out, move_all,
+    CHUNK, HERE, MIB, alone, always, assert_filled, fill, filled, hide, leave_all_out, move_all,
     page_bytes, pager, pager_with, pages, while_doing, while_moving, words,
 };
 
@@ -78,6 +79,23 @@ fn parts_are_replaced() {
             parts().into_iter().for_each(|part| fill(region, part));
             assert_eq!(leave_all_out(region).lazy_pages, pages(BYTES));
             assert_filled(region, 0..BYTES);
+        });
+    });
+}
+
+/// Goal: a file that is mapped over a part stays as it is, and concerns nothing else: the rest
+/// moves, is left out and comes back.
+#[test]
+fn a_file_is_mapped_over_parts() {
+    alone("meddling::a_file_is_mapped_over_parts", || {
+        each(|region| {
+            meddle_with(region, Meddling::MapFile);
+            let report = move_all(region);
+            assert_eq!(report.account.skipped_for(SkipReason::Unmovable), parts_pages());
+            assert_eq!(report.account.moved, pages(BYTES) - parts_pages(), "{report:?}");
+            assert_eq!(leave_all_out(region).lazy_pages, pages(BYTES) - parts_pages());
+            rest().into_iter().for_each(|part| assert_filled(region, part));
+            region.commit(0..BYTES, &Placement::Local).unwrap();
         });
     });
 }
@@ -219,6 +237,39 @@ fn all_memory_is_locked() {
     });
 }
 
+/// Goal: the same on kernels before Linux 5.18, which do not know how to discard what is locked: it
+/// is discarded all the same, and stays locked.
+#[test]
+fn locked_memory_is_discarded_by_older_kernels() {
+    alone("meddling::locked_memory_is_discarded_by_older_kernels", || {
+        hide(libc::SYS_madvise, 2, libc::MADV_DONTNEED_LOCKED as u64);
+        let Some(pager) = pager() else { return };
+        let region = filled(&pager, BYTES, PageSize::Base);
+        let flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
+        if let Err(error) = rustix::mm::mlockall(flags) {
+            eprintln!("skipped: mlockall: {error}; raise RLIMIT_MEMLOCK");
+            return;
+        }
+        let locked = kib_of_status("VmLck:");
+        for supply in [Supply::Any, Supply::OneWay] {
+            let report = region.migrate(0..BYTES, HERE, &always(supply)).unwrap();
+            assert_eq!(report.account.selected(), pages(BYTES));
+            assert_filled(&region, 0..BYTES);
+        }
+        leave_all_out(&region);
+        assert_filled(&region, 0..BYTES);
+        region.discard(0..BYTES).unwrap();
+        assert!(region.words().iter().all(|word| word.load(Relaxed) == 0));
+        assert_eq!(kib_of_status("VmLck:"), locked, "what was locked is locked");
+    });
+}
+
+fn kib_of_status(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
 /// Goal: who touches every page of the process, as mlockall(2) does, does not wait for ever for
 /// those that only the pager uses; and the pager goes on afterwards.
 #[test]
@@ -236,4 +287,43 @@ fn all_memory_is_touched() {
         assert_eq!(report.account.moved, pages(BYTES), "slots are made empty again: {report:?}");
         assert_filled(&region, 0..BYTES);
     });
+}
+
+/// Goal: locking all memory again and again, beside migrations and lazy ones, asks for the pages of
+/// slots by the chunk and not one by one. The first slots have 512 MiB, that is 131,072 pages in
+/// 256 chunks, and each question is read once; what else is asked for is some granules of ours.
+#[test]
+fn all_memory_is_locked_again_and_again() {
+    alone("meddling::all_memory_is_locked_again_and_again", || {
+        let Some(pager) = pager() else { return };
+        let region = filled(&pager, BYTES, PageSize::Base);
+        move_all(&region);
+        let Some(before) = questions() else { return eprintln!("skipped: reads are not counted") };
+        let again = || move_all(&region).account.moved + leave_all_out(&region).lazy_pages;
+        let lock = || {
+            for _ in 0..3 {
+                let locked = rustix::mm::mlockall(MlockAllFlags::CURRENT);
+                if let Err(error) = locked {
+                    return eprintln!("skipped: mlockall: {error}; raise RLIMIT_MEMLOCK");
+                }
+                rustix::mm::munlockall().unwrap();
+            }
+        };
+        while_doing(again, lock);
+        let asked = questions().unwrap() - before;
+        assert!(asked < 131_072 / 4, "{asked} questions");
+        assert_filled(&region, 0..BYTES);
+    });
+}
+
+/// How often the thread behind faults has read what is asked for.
+fn questions() -> Option<u64> {
+    let is_it = |task: &PathBuf| {
+        std::fs::read_to_string(task.join("comm"))
+            .is_ok_and(|name| name.trim() == "nodeward-faults")
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let task = tasks.map(|entry| entry.unwrap().path()).find(is_it).unwrap();
+    let io = std::fs::read_to_string(task.join("io")).ok()?;
+    io.lines().find_map(|line| line.strip_prefix("syscr: "))?.parse().ok()
 }

@@ -1,0 +1,56 @@
+//! What is known of the chunks of a region. There may be many millions, most of which nobody ever
+//! touches; those take no memory.
+
+/// Chunks that are entered together: 1 GiB.
+const TOGETHER: usize = 512;
+
+/// A table in which every entry is the default until somebody asks for it.
+pub struct ChunkTable<T>(Vec<Option<Box<[T]>>>);
+
+impl<T: Default> ChunkTable<T> {
+    /// Of so many chunks.
+    pub fn new(chunks: usize) -> Self {
+        Self((0..chunks.div_ceil(TOGETHER)).map(|_| None).collect())
+    }
+
+    /// The entry of a chunk.
+    pub fn entry(&mut self, chunk: usize) -> &mut T {
+        let blank = || (0..TOGETHER).map(|_| T::default()).collect();
+        let together = self.0[chunk / TOGETHER].get_or_insert_with(blank);
+        &mut together[chunk % TOGETHER]
+    }
+
+    /// The entries that were asked for, and some beside them.
+    pub fn known(&self) -> impl Iterator<Item = (usize, &T)> {
+        let firsts = (0..).step_by(TOGETHER);
+        let known = firsts.zip(&self.0).filter_map(|(first, known)| Some((first, known.as_ref()?)));
+        known.flat_map(|(first, known)| (first..).zip(known))
+    }
+
+    /// As [`ChunkTable::known`], without their chunks.
+    pub fn known_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().flatten().flat_map(|known| known.iter_mut())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: entries keep what is written to them, at either end, and only their neighbourhood
+    /// takes memory.
+    #[test]
+    fn entries_are_made_when_they_are_asked_for() {
+        let mut table = ChunkTable::<u8>::new(3 * TOGETHER - 1);
+        assert_eq!(table.known().count(), 0);
+        *table.entry(3 * TOGETHER - 2) = 2;
+        *table.entry(0) = 1;
+        assert_eq!((*table.entry(0), *table.entry(1), *table.entry(3 * TOGETHER - 2)), (1, 0, 2));
+        let known: Vec<usize> =
+            table.known().filter(|(_, entry)| **entry > 0).map(|e| e.0).collect();
+        assert_eq!(known, [0, 3 * TOGETHER - 2]);
+        assert_eq!(table.known().count(), 2 * TOGETHER, "not the one between");
+        table.known_mut().for_each(|entry| *entry += 1);
+        assert_eq!((*table.entry(0), *table.entry(1), *table.entry(TOGETHER)), (2, 1, 0));
+    }
+}

@@ -1,0 +1,39 @@
+//! Which parts of a region userfaultfd watches, and which of them pages can leave.
+
+use std::ops::Range;
+
+use nodeward_linux::own::{self, OwnMapping};
+
+use crate::error::{Result, system};
+use crate::shop::Shop;
+use crate::sys::Mapping;
+
+/// Has a region watched, and tells which parts of it, in bytes from its start, pages must not
+/// leave: those that cannot be watched and, where mremap(2) takes pages out whatever their
+/// protection, those that may not be written. UFFDIO_MOVE finds out the latter by itself.
+///
+/// # Errors
+/// If nothing of it can be watched.
+pub fn parts_that_stay(shop: &Shop, region: &Mapping) -> Result<Vec<Range<usize>>> {
+    let (start, bytes) = (region.start(), region.bytes() as u64);
+    let watched = shop.uffd.register(start, bytes);
+    if watched.is_ok() && shop.passage.can_bring() {
+        return Ok(Vec::new());
+    }
+    let parts = own::mappings_within(start..start + bytes).map_err(system("/proc/self/maps"))?;
+    let is_watched = |part: &OwnMapping| {
+        let Range { start, end } = part.range;
+        watched.is_ok() || shop.uffd.register(start, end - start).is_ok()
+    };
+    let can_leave = |part: &OwnMapping| part.is_writable || shop.passage.can_bring();
+    let bytes =
+        |part: &OwnMapping| (part.range.start - start) as usize..(part.range.end - start) as usize;
+    let unwatched: Vec<_> = parts.iter().filter(|part| !is_watched(part)).map(bytes).collect();
+    if let Err(errno) = watched
+        && unwatched.len() == parts.len()
+    {
+        return Err(system("UFFDIO_REGISTER")(errno.into()));
+    }
+    let protected = parts.iter().filter(|part| !can_leave(part)).map(bytes);
+    Ok(unwatched.into_iter().chain(protected).collect())
+}

@@ -1,0 +1,136 @@
+//! Pages that leave by mremap(2), as on kernels before Linux 6.8: a filter hides UFFDIO_MOVE. (In
+//! the lab the same is done on Linux 6.1.)
+
+use std::ops::Range;
+use std::thread;
+
+use nodeward_linux::trouble::{Meddling, meddle};
+use nodeward_model::SkipReason;
+use nodeward_pager::{Pager, PagerOptions, Placement, Region, RegionOptions, Road, Supply};
+
+use crate::common::{
+    CHUNK, HERE, MIB, alone, always, assert_filled, fill, hide, page_bytes, pages, while_moving,
+    words,
+};
+
+const BYTES: usize = 8 * MIB;
+
+const UFFDIO_MOVE: u64 = 0xc028_aa05; // _IOWR(0xaa, 0x05, 40 bytes)
+
+/// Does something with a filled region whose pages leave by mremap(2).
+fn by_remap(test: impl FnOnce(&Region) + Send) {
+    let confined = || {
+        hide(libc::SYS_ioctl, 1, UFFDIO_MOVE);
+        let pager = Pager::open(&PagerOptions::default()).unwrap();
+        if pager.road() != Road::Remap {
+            return eprintln!("skipped: {}", pager.why_not_faster().unwrap_or_default());
+        }
+        let options = RegionOptions { free_of_dma: true, ..Default::default() };
+        let region = pager.reserve(BYTES, &options).unwrap();
+        region.commit(0..BYTES, &Placement::Local).unwrap();
+        fill(&region, 0..BYTES);
+        test(&region);
+    };
+    thread::scope(|scope| scope.spawn(confined).join().unwrap());
+}
+
+/// Some pages in the middle of a chunk, and the end of it with the begin of the next.
+fn parts() -> [Range<usize>; 2] {
+    let page = page_bytes();
+    [MIB..MIB + 10 * page, 2 * CHUNK - 7 * page..2 * CHUNK + 7 * page]
+}
+
+const PARTS_PAGES: u64 = 10 + 2 * 7;
+
+fn meddle_with(region: &Region, how: Meddling) {
+    parts().into_iter().for_each(|part| meddle(&region.words()[words(part)], how).unwrap());
+}
+
+/// Moves all, and asserts that what is in `parts` stays as unmovable, and nothing else.
+fn assert_parts_stay(region: &Region, what: Meddling) {
+    let report = region.migrate(0..BYTES, HERE, &always(Supply::Any)).unwrap();
+    let stayed = report.account.skipped_for(SkipReason::Unmovable);
+    assert_eq!(stayed, PARTS_PAGES, "{what:?} {report:?}");
+    assert_eq!(report.account.moved, pages(BYTES) - PARTS_PAGES, "{what:?} {report:?}");
+}
+
+/// Goal: parts that may not be read, or not be written, stay as unmovable, keep what they hold and
+/// their protection, and nobody waits for ever: not for those either that are protected while they
+/// move.
+#[test]
+fn protected_parts_stay() {
+    alone("remap::protected_parts_stay", || {
+        by_remap(|region| {
+            for how in [Meddling::Forbid, Meddling::Protect] {
+                meddle_with(region, how);
+                assert_parts_stay(region, how);
+                meddle_with(region, Meddling::Unprotect);
+                assert_filled(region, 0..BYTES);
+                let come_and_go = || {
+                    for _ in 0..200 {
+                        meddle_with(region, how);
+                        thread::yield_now();
+                        meddle_with(region, Meddling::Unprotect);
+                    }
+                };
+                let ((), moved) = while_moving(region, come_and_go);
+                assert!(moved > 0);
+                assert_filled(region, 0..BYTES);
+            }
+        });
+    });
+}
+
+/// Goal: locked pages stay as unmovable, and locked.
+#[test]
+fn locked_parts_stay_locked() {
+    alone("remap::locked_parts_stay_locked", || {
+        by_remap(|region| {
+            let before = locked_kib();
+            meddle_with(region, Meddling::Lock);
+            let locked = before + PARTS_PAGES * page_bytes() as u64 / 1024;
+            assert_eq!(locked_kib(), locked);
+            assert_parts_stay(region, Meddling::Lock);
+            assert_eq!((locked_kib(), locked_kib_of(region)), (locked, locked - before));
+            assert_filled(region, 0..BYTES);
+        });
+    });
+}
+
+fn locked_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().find_map(|line| kib(line, "VmLck:")).unwrap()
+}
+
+/// What is locked of a region, by its mappings.
+fn locked_kib_of(region: &Region) -> u64 {
+    let start = region.as_ptr() as u64;
+    let (mut inside, mut locked) = (false, 0);
+    for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {
+        let address = line.split_once('-').and_then(|(a, _)| u64::from_str_radix(a, 16).ok());
+        if let Some(address) = address {
+            inside = (start..start + BYTES as u64).contains(&address);
+        }
+        locked += kib(line, "Locked:").filter(|_| inside).unwrap_or(0);
+    }
+    locked
+}
+
+fn kib(line: &str, field: &str) -> Option<u64> {
+    line.strip_prefix(field)?.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// Goal: a file that is mapped over a part stays as it is, and concerns nothing else.
+#[test]
+fn a_file_over_a_part_stays() {
+    alone("remap::a_file_over_a_part_stays", || {
+        by_remap(|region| {
+            meddle_with(region, Meddling::MapFile);
+            assert_parts_stay(region, Meddling::MapFile);
+            let [one, two] = parts();
+            for part in [0..one.start, one.end..two.start, two.end..BYTES] {
+                assert_filled(region, part);
+            }
+        });
+    });
+}
