@@ -31,6 +31,9 @@ pub const KERNELS: &str = "/proc/sys/kernel/numa_balancing";
 pub struct Round {
     pub patrol: bool,
     pub settled: bool,
+    pub stands_back: bool,
+    pub looked: u64,
+    pub threads: u64,
     pub moved_pages: u64,
     pub nudged: u64,
     pub processes: Vec<Row>,

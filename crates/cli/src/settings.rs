@@ -14,11 +14,15 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use nodeward_files::{is_not_a_file, read};
 use serde::Deserialize;
 
 pub use balance::{BalanceLayer, Named};
 pub use moving::{MoveLayer, MoveSettings};
 pub use source::{Origin, Said, Source};
+
+/// A longer file is not read to its end.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// Where the system's settings are.
 pub const SYSTEM_FILE: &str = "/etc/nodeward.toml";
@@ -46,7 +50,7 @@ impl Layer {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file is not there or may not be read.
-    #[error("cannot read the settings in {}; name another file by --config", path.display())]
+    #[error("cannot read the settings in {}; {}", path.display(), remedy(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -71,6 +75,13 @@ pub enum SettingsError {
         /// What is wrong with it.
         message: String,
     },
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match is_not_a_file(source) {
+        true => "put a file there, or name another by --config",
+        false => "name another file by --config",
+    }
 }
 
 /// All sources, the highest first.
@@ -166,13 +177,17 @@ impl Places {
     }
 }
 
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
 /// Reads a file; `None` if it has one of the errors that mean that there are no settings.
 fn file(
     path: &Path,
     absence: &[ErrorKind],
     place: fn(PathBuf, usize) -> Origin,
 ) -> Result<Option<Source>, SettingsError> {
-    match std::fs::read_to_string(path) {
+    match read(path, BYTES_MAX).and_then(text) {
         Ok(text) => Source::file(&text, path, place).map(Some),
         Err(error) if absence.contains(&error.kind()) => Ok(None),
         Err(source) => Err(SettingsError::Read { path: path.into(), source }),

@@ -8,10 +8,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+/// Who says nothing for so long waits for ever.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A daemon that balances this test alone, and what it says.
 struct Daemon {
@@ -54,15 +57,23 @@ impl Daemon {
 
     /// The next round.
     fn round(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout.recv().expect("a round")).unwrap()
+        serde_json::from_str(&self.stdout.recv_timeout(PATIENCE).expect("a round")).unwrap()
     }
 
     /// Waits for a line on stderr that has the words.
     fn says(&self, words: &str) {
+        self.line(words);
+    }
+
+    /// The next line on stderr that has the words.
+    fn line(&self, words: &str) -> String {
+        let until = Instant::now() + PATIENCE;
         loop {
-            let line = self.stderr.recv().unwrap_or_else(|_| panic!("it never said '{words}'"));
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self.stderr.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("it never said '{words}'"));
             if line.contains(words) {
-                return;
+                return line;
             }
         }
     }
@@ -155,6 +166,26 @@ fn settings_are_read_again() {
     assert_eq!(daemon.end().0, Some(0));
 }
 
+/// Goal: a pipe where the settings should be is told by what it is, and the daemon goes on: with
+/// the settings that it had, and until it is told to end.
+#[test]
+fn a_pipe_is_no_settings_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.toml");
+    let daemon = Daemon::start(command(dir.path()));
+    daemon.round();
+    std::fs::remove_file(&config).unwrap();
+    assert!(Command::new("mkfifo").arg(&config).status().unwrap().success());
+    daemon.signal(Signal::HUP);
+    let told = daemon.line("the settings stay as they were");
+    assert!(told.contains(config.to_str().unwrap()), "{told}");
+    let words = "put a file there, or name another by --config: it is a pipe (FIFO), and must be";
+    assert!(told.contains(words), "{told}");
+    daemon.round();
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().0, Some(0));
+}
+
 /// Goal: systemd is told when it begins, that it lives, what it is at, and that it ends.
 #[test]
 fn systemd_is_told() {
@@ -182,20 +213,64 @@ fn systemd_is_told() {
     }
 }
 
-/// Goal: where nothing can be written it says so once, and balances.
+/// Goal: where nothing can be written, one line says so, with all that this means and the remedy of
+/// its cause; it balances all the same.
 #[test]
 fn no_place_for_its_state() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let missing = "make the directory (mkdir -p; StateDirectory=";
+    // Nobody makes a directory of or below a file, or in /proc, not even root.
+    for (state, remedy) in [
+        (file.as_path(), "no directory stands there: remove it"),
+        (&file.join("state"), missing),
+        (Path::new("/proc/nodeward/state"), missing),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = command(dir.path());
+        command.env("NODEWARD_STATE_DIR", state);
+        let daemon = Daemon::start(command);
+        daemon.round();
+        daemon.round();
+        daemon.signal(Signal::TERM);
+        let (code, told) = daemon.end();
+        assert_eq!(code, Some(0), "{told}");
+        let about = ["cannot", "state", "ledger", "notice"];
+        let is_about = |line: &&str| about.iter().any(|word| line.contains(word));
+        let lines: Vec<_> = told.lines().filter(is_about).collect();
+        let [line] = lines[..] else { panic!("one line: {told}") };
+        let words = format!("cannot keep anything in {}; {remedy}", state.display());
+        assert!(line.contains(&words), "{told}");
+        assert!(!line.contains("free space"), "{told}");
+    }
+}
+
+/// Goal: with a umask of 0 the daemon makes nothing that others may read or write.
+#[test]
+fn its_files_are_its_own() {
     let dir = tempfile::tempdir().unwrap();
-    // A file stands where the directory should be: so it is for root, too.
-    std::fs::write(dir.path().join("state"), "").unwrap();
-    let daemon = Daemon::start(command(dir.path()));
-    daemon.says("would not be noticed");
+    let words = command(dir.path());
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 0; exec \"$0\" \"$@\""]).arg(words.get_program());
+    command.args(words.get_args()).env("NODEWARD_STATE_DIR", dir.path().join("state"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let daemon = Daemon::start(command);
     daemon.round();
     daemon.round();
     daemon.signal(Signal::TERM);
-    let (code, told) = daemon.end();
-    assert_eq!(code, Some(0), "{told}");
-    assert!(!told.contains("would not be noticed"), "said twice: {told}");
+    assert_eq!(daemon.end().0, Some(0));
+    let state = dir.path().join("state");
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&state), 0o700);
+    let mut names = Vec::new();
+    for entry in state.read_dir().unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(mode(&entry.path()), 0o600, "{}", entry.path().display());
+        names.push(entry.file_name().into_string().unwrap());
+    }
+    names.sort();
+    assert_eq!(names, ["balance.lock", "balance.notes", "balance.state"]);
 }
 
 /// Goal: somebody who may look at few processes is told so in a line, once.

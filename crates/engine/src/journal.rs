@@ -51,6 +51,12 @@ impl Journal {
         JournalReport { id: self.id, writing_ns: self.writing_ns.into_inner(), error }
     }
 
+    /// Takes the ledger away, of a move of which nothing came.
+    pub fn discard(self) {
+        let State { writer, .. } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        writer.discard();
+    }
+
     /// Notes what is about to move; `None` if the ledger cannot be written on.
     pub(crate) fn intend(
         &self,

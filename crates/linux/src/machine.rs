@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ impl Linux {
     ///
     /// # Errors
     /// If the file cannot be opened, read or emptied.
-    pub fn keep_notes(&self, path: &Path) -> Result<Option<Undone>> {
+    pub fn keep_notes(&self, path: &Path) -> io::Result<Option<Undone>> {
         self.notes.keep_in(path, Path::new("/"))
     }
 }

@@ -82,6 +82,8 @@ pub struct Sheet {
     pub changes_affinity: Option<(u64, Cpumask)>,
     /// Nudges and pins so far.
     pub placements: u64,
+    /// Cheap looks so far, together with all other processes.
+    pub glances: u64,
     /// Dear looks so far: at pages and at memory policies.
     pub looks: u64,
     /// How long it takes to find a page, in nanoseconds, which are CPU time of ours.

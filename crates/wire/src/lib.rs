@@ -3,5 +3,6 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
 pub mod ledger;
 pub mod state;

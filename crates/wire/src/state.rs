@@ -9,14 +9,17 @@
 //! name and then renamed, so whoever reads sees the old value or the new one. Nothing is flushed to
 //! the disk, as the ledger is not: after a power cut the processes of which it tells are gone too.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt as _, OpenOptionsExt};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nodeward_files::{For, create_new, is_not_a_file, make_directory, open_or_make, read};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::advice;
 
 const MAGIC: &[u8; 8] = b"nwstate ";
 const HEAD_BYTES: usize = 16;
@@ -28,7 +31,7 @@ const BYTES_MAX: u64 = 64 << 20;
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be written; the one before is still there.
-    #[error("cannot write {}; free space there, or choose another state directory", path.display())]
+    #[error("cannot write {}; {}", path.display(), advice::to_write(source))]
     Write {
         /// The file.
         path: PathBuf,
@@ -36,7 +39,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The file could not be read.
-    #[error("cannot read {}; run as the user who made it, or as root", path.display())]
+    #[error("cannot read {}; {}", path.display(), advice::to_read(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -67,6 +70,14 @@ pub enum Error {
         found: u32,
         /// The version that can be read.
         known: u32,
+    },
+    /// Nothing can be kept in the directory.
+    #[error("cannot keep anything in {}; {}", dir.display(), advice::to_write(source))]
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// Why not.
+        source: Arc<io::Error>,
     },
     /// Another program has the lock.
     #[error("{} is locked by process {holder}; end that one first", path.display())]
@@ -106,17 +117,11 @@ impl StateFile {
     /// # Errors
     /// `Read`, `Damaged`, `OtherVersion`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        let mut bytes = Vec::new();
-        let read = File::open(&self.path)
-            .and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes).map(drop));
-        match read {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => {
-                return Err(Error::Read { path: self.path.clone(), source: source.into() });
-            }
-            Ok(()) => {}
+        match read(&self.path, BYTES_MAX) {
+            Ok(bytes) => self.value(&bytes).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Read { path: self.path.clone(), source: source.into() }),
         }
-        self.value(&bytes).map(Some)
     }
 
     fn value<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Error> {
@@ -153,7 +158,7 @@ impl StateFile {
         make_directory_of(&self.path)?;
         let new = self.path.with_extension("new");
         let _ = fs::remove_file(&new);
-        let mut file = File::options().create_new(true).write(true).mode(0o600).open(&new)?;
+        let mut file = create_new(&new, For::Owner)?;
         let written = file.write_all(bytes).and_then(|()| fs::rename(&new, &self.path));
         written.inspect_err(|_| drop(fs::remove_file(&new)))
     }
@@ -169,13 +174,17 @@ impl OnlyOne {
     /// Takes the lock, and writes into its file who has it.
     ///
     /// # Errors
-    /// `Locked` if somebody else has it, `Write` if the file cannot be made.
+    /// `Locked` if somebody else has it, `Directory` if nothing can be made where it is to be,
+    /// `Write` if it is the lock that something is wrong with.
     pub fn take(path: &Path) -> Result<Self, Error> {
-        let refused = |source: io::Error| Error::Write { path: path.into(), source: source.into() };
+        let refused = |source: io::Error| match path.parent() {
+            Some(dir) if !is_not_a_file(&source) => {
+                Error::Directory { dir: dir.to_owned(), source: source.into() }
+            }
+            _ => Error::Write { path: path.to_owned(), source: source.into() },
+        };
         make_directory_of(path).map_err(refused)?;
-        let options = &mut File::options();
-        let options = options.create(true).read(true).write(true).truncate(false).mode(0o600);
-        let file = options.open(path).map_err(refused)?;
+        let file = open_or_make(path, For::Owner).map_err(refused)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -199,7 +208,7 @@ fn holder(file: &File) -> String {
 
 fn make_directory_of(path: &Path) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    dir.map_or(Ok(()), |dir| DirBuilder::new().recursive(true).mode(0o700).create(dir))
+    dir.map_or(Ok(()), |dir| make_directory(dir, For::Owner))
 }
 
 /// A little-endian number of four bytes.

@@ -9,13 +9,14 @@ use crate::workspace::{Package, Workspace};
 /// Each member and the members that it may use. What tests use is free.
 const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward-model", &[]),
+    ("nodeward-files", &[]),
     ("nodeward-lab-counts", &[]),
     ("nodeward-policy", &["nodeward-model"]),
     ("nodeward-migrate", &["nodeward-model"]),
     ("nodeward-machine", &["nodeward-model"]),
     ("nodeward-samples", &["nodeward-model"]),
-    ("nodeward-linux", &["nodeward-model", "nodeward-machine"]),
-    ("nodeward-wire", &["nodeward-model"]),
+    ("nodeward-linux", &["nodeward-model", "nodeward-files", "nodeward-machine"]),
+    ("nodeward-wire", &["nodeward-model", "nodeward-files"]),
     (
         "nodeward-engine",
         &["nodeward-model", "nodeward-policy", "nodeward-machine", "nodeward-wire"],
@@ -95,6 +96,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "nodeward-cli",
         &[
             "nodeward-model",
+            "nodeward-files",
             "nodeward-policy",
             "nodeward-machine",
             "nodeward-samples",

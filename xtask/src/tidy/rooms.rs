@@ -44,10 +44,22 @@ const IMPURE: &[(&str, &str)] = &[
 /// The verbs, which ask the readers of `linux`.
 const VERBS: &str = "crates/cli/src";
 
+/// What makes files has the mode said by `crates/files`, and not by the umask.
+const MAKERS: &[&str] =
+    &["File::create", "fs::write", "create_dir", "DirBuilder", ".create(", ".create_new("];
+
+/// What opens a file by its name, waits at a pipe.
+const OPENERS: &[&str] = &["File::open", "fs::read(", "fs::read_to_string"];
+
+/// Who opens nothing but files by name.
+const FILES_ONLY: &[&str] =
+    &["crates/wire/src", "crates/cli/src/settings", "crates/cli/src/settings.rs"];
+
 /// All rules about rooms.
 pub fn check(source: &Source) -> Vec<Violation> {
     let mut violations = check_unsafe(source);
     violations.extend(check_pure(source));
+    violations.extend(check_files(source));
     violations.extend(check_verbs(source));
     violations
 }
@@ -71,6 +83,22 @@ fn check_pure(source: &Source) -> Vec<Violation> {
     for (line, text) in source.shipped(&source.layers.code) {
         for (word, advice) in IMPURE.iter().filter(|(word, _)| has_word(text, word)) {
             let advice = format!("`{word}` in a crate that decides: {advice}");
+            violations.push(source.violation(line, advice));
+        }
+    }
+    violations
+}
+
+fn check_files(source: &Source) -> Vec<Violation> {
+    if !source.is_in("crates") || source.is_in("crates/files") {
+        return Vec::new();
+    }
+    let opens_files_only = FILES_ONLY.iter().any(|room| source.is_in(room));
+    let openers = if opens_files_only { OPENERS } else { &[] };
+    let mut violations = Vec::new();
+    for (line, text) in source.shipped(&source.layers.code) {
+        for word in MAKERS.iter().chain(openers).filter(|word| text.contains(**word)) {
+            let advice = format!("`{word}`: open and make files by way of crates/files");
             violations.push(source.violation(line, advice));
         }
     }
@@ -113,6 +141,16 @@ mod tests {
         assert_eq!(count("crates/linux/src/procfs.rs", text), 1);
         assert_eq!(count("crates/linux/src/sys/calls.rs", text), 0);
         assert_eq!(count("crates/linux/src/sys.rs", text), 0);
+    }
+
+    #[test]
+    fn files_are_made_in_one_place() {
+        let makes = "let a = File::create(path)?;\nstd::fs::write(path, text)?;\n";
+        assert_eq!(count("crates/cli/src/verbs/sim.rs", makes), 2);
+        assert_eq!(count("crates/files/src/make.rs", makes), 0);
+        let opens = "let a = File::open(path)?;\n";
+        assert_eq!(count("crates/wire/src/state.rs", opens), 1);
+        assert_eq!(count("crates/linux/src/procfs/stat.rs", opens), 0, "a file of the kernel");
     }
 
     #[test]

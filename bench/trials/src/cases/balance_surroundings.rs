@@ -40,19 +40,21 @@ fn without_privilege() -> Ran {
     Ok(())
 }
 
-/// Goal: beside the kernel's balancing it stands back, names it once and says what ends it; when
-/// that has ended, it goes to work.
+/// Goal: beside the kernel's balancing it stands back without a look, names it once and says what
+/// ends it; when that has ended, it goes to work.
 fn beside_the_kernel() -> Ran {
     set(KERNELS, "1")?;
     let place = Place::new("rival");
     let load = load_away("--size 8MiB");
     let mut balance = place.start(&named(&[&load]));
-    balance.until("it stands back", |round| round.is_because(load.pid(), "rival"));
+    balance.until("it stands back", |round| round.stands_back);
     let told = balance.stderr();
     let words = ["(kernel.numa_balancing=1) balances, too", "sysctl kernel.numa_balancing=0"];
     assert!(words.iter().all(|words| told.matches(words).count() == 1), "{told}");
     for _ in 0..3 {
-        balance.round_now();
+        let round = balance.round_now();
+        let seen = (round.threads, round.looked, round.processes.len());
+        assert_eq!(seen, (0, 0, 0), "who stands back looks at nobody");
     }
     assert_eq!((balance.moved_pages, balance.nudged), (0, 0));
     alone()?;

@@ -26,8 +26,11 @@ pub fn table(report: &RoundReport) -> String {
     let (shown, left): (Vec<_>, Vec<_>) = report.processes.iter().partition(|row| is_shown(row));
     let mut rows = vec![HEADS.map(str::to_owned)];
     rows.extend(shown.iter().map(|row| cells(row, report)));
-    let mut text =
-        if shown.is_empty() { "no process has a home\n".to_owned() } else { columns(&rows) };
+    let mut text = match (shown.is_empty(), report.stands_back && report.acted) {
+        (_, true) => String::new(), // nobody was looked at
+        (true, false) => "no process has a home\n".to_owned(),
+        (false, false) => columns(&rows),
+    };
     text += &left_alone(&left);
     text += &nodes(&report.nodes);
     text += &footer(report);
@@ -39,6 +42,9 @@ pub fn status(report: &RoundReport) -> String {
     let homes = report.processes.iter().filter(|row| row.home.is_some()).count();
     let pages = report.processes.iter().map(|row| row.numbers.pages_away).sum::<u64>();
     let away = show_bytes(pages * report.page_bytes);
+    if report.stands_back {
+        return news::standing_back(&report.rivals);
+    }
     let state = if report.settled { "settled" } else { "at work" };
     format!("{state}: {homes} processes have a home, {away} of their memory is elsewhere")
 }
@@ -125,9 +131,13 @@ fn footer(report: &RoundReport) -> String {
         (true, nudged, _) => format!("brought home: {nudged} threads, {moved}"),
     };
     let cost = &report.cost;
+    let back = match report.stands_back {
+        true => format!("{}\n", news::standing_back(&report.rivals)),
+        false => String::new(),
+    };
     format!(
-        "{did}\n{} threads seen, {} processes looked into; CPU time: {} looking, {} deciding, {} \
-         moving\n",
+        "{did}\n{back}{} threads seen, {} processes looked into; CPU time: {} looking, {} \
+         deciding, {} moving\n",
         report.threads,
         report.looked,
         show_ns(cost.looking_ns),

@@ -62,7 +62,7 @@ pub struct BalanceLayer {
           default_missing_value = "true", value_name = "true|false")]
     pub pin: Option<Switch>,
 
-    /// While the kernel or somebody else balances, too: stand-back (only tell) or ignore
+    /// While the kernel or somebody else balances, too: stand-back (do nothing) or ignore
     #[arg(help_heading = DECIDED, long, value_name = "stand-back|ignore")]
     pub rivals: Option<RivalsChoice>,
 

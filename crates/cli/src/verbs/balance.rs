@@ -107,27 +107,53 @@ struct Kept {
     lock: Option<OnlyOne>,
 }
 
+/// How taking the lock of the state directory went, if nobody else has it.
+enum Lock {
+    Taken(OnlyOne),
+    /// Something else stands there.
+    Missing,
+    /// Nothing can be written there at all.
+    NoPlace,
+}
+
+impl Lock {
+    /// Takes it. What is wrong is told, with all that this means.
+    fn take(dir: &Path) -> Result<Self> {
+        let error = match OnlyOne::take(&dir.join("balance.lock")) {
+            Ok(lock) => return Ok(Self::Taken(lock)),
+            Err(error @ Error::Locked { .. }) => {
+                return Err(error).context("a balancer runs already");
+            }
+            Err(error) => error,
+        };
+        let (lock, so) = match error {
+            Error::Directory { .. } => {
+                (Self::NoPlace, "no move is in a ledger, after a kill it begins anew, and a second")
+            }
+            _ => (Self::Missing, "a second"),
+        };
+        let told = anyhow::Error::new(error);
+        say!("nodeward: {so} balancer would not be noticed: {told:#}");
+        Ok(lock)
+    }
+}
+
 impl Kept {
     /// Opens it. What cannot be written is told, and balanced is all the same.
     fn open(chosen: &Chosen) -> Result<Self> {
         let dir = state::dir()?;
-        let lock = match OnlyOne::take(&dir.join("balance.lock")) {
-            Ok(lock) => Some(lock),
-            Err(error @ Error::Locked { .. }) => {
-                return Err(error).context("a balancer runs already");
-            }
-            Err(error) => {
-                let told = anyhow::Error::new(error);
-                say!("nodeward: a second balancer would not be noticed: {told:#}");
-                None
-            }
-        };
-        if let Chosen::Here(machine) = chosen {
+        let lock = Lock::take(&dir)?;
+        let has_no_place = matches!(lock, Lock::NoPlace);
+        if let Chosen::Here(machine) = chosen
+            && !has_no_place
+        {
             keep_notes(machine, &dir.join("balance.notes"));
         }
         let file = balance::state_file(dir.join("balance.state"));
         let memory = file.read().unwrap_or_else(|error| {
-            say!("nodeward: the balancer begins anew: {:#}", anyhow::Error::new(error));
+            if !has_no_place {
+                say!("nodeward: the balancer begins anew: {:#}", anyhow::Error::new(error));
+            }
             None
         });
         let keep = Keep {
@@ -135,6 +161,11 @@ impl Kept {
             ledger: Some(state::ledgers()?),
             unix_ms: state::now_unix_ms,
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            trouble_told: has_no_place,
+        };
+        let lock = match lock {
+            Lock::Taken(lock) => Some(lock),
+            Lock::Missing | Lock::NoPlace => None,
         };
         Ok(Self { memory, keep, lock })
     }
@@ -156,8 +187,9 @@ fn keep_notes(machine: &Linux, path: &Path) {
             undone.pid
         ),
         Err(error) => say!(
-            "nodeward: if this balancer is killed, a thread may be left with too few CPUs: {:#}",
-            anyhow::Error::new(error)
+            "nodeward: if this balancer is killed, a thread may be left with too few CPUs, as {} \
+             cannot be used; remove it, or choose another directory by NODEWARD_STATE_DIR: {error}",
+            path.display()
         ),
     }
 }

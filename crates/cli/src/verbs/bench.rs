@@ -9,6 +9,7 @@ mod pool_figure;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nodeward_files::{For, write};
 
 pub use balance::BalanceFigure;
 pub use figure::{Figure, Pages, rounded};
@@ -27,5 +28,5 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
 }
 
 fn write_picture(path: &Path, picture: &str) -> Result<()> {
-    std::fs::write(path, picture).with_context(|| format!("cannot write {}", path.display()))
+    write(path, picture, For::Everyone).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,11 +1,14 @@
 //! What people read: manual pages, completions. Both come from the command line's own
 //! definition, so they cannot disagree with it.
 
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
+use nodeward_files::{For, create, make_directory};
 
 use crate::args::Cli;
 use crate::exit::Exit;
@@ -14,9 +17,20 @@ use crate::output::print;
 /// Writes one page for the command and one for each verb: nodeward.1, nodeward-move.1 and so on.
 pub fn pages(directory: &Path) -> Result<Exit> {
     let cannot = || format!("cannot write manual pages to {}", directory.display());
-    std::fs::create_dir_all(directory).with_context(cannot)?;
-    clap_mangen::generate_to(Cli::command(), directory).with_context(cannot)?;
+    make_directory(directory, For::Everyone).with_context(cannot)?;
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    page(&command, directory).with_context(cannot)?;
     Ok(Exit::Done)
+}
+
+/// The page of a command and those of its verbs.
+fn page(command: &Command, directory: &Path) -> io::Result<()> {
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    verbs.into_iter().try_for_each(|verb| page(verb, directory))?;
+    let page = Man::new(command.clone());
+    let mut file = create(&directory.join(page.get_filename()), For::Everyone)?;
+    page.render(&mut file)
 }
 
 /// Prints the completions for a shell.

@@ -1,11 +1,11 @@
 //! `nodeward reproduce`: what five documents measured, simulated.
 
-use std::fs;
 use std::path::Path;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nodeward_files::For;
 use nodeward_reproduce::{Table, TableResult, run_all, seeds};
 use nodeward_swarm::crew::Watch;
 use serde_json::{Value, json};
@@ -114,5 +114,6 @@ fn write_docs(directory: &Path, results: &[TableResult]) -> Result<()> {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    nodeward_files::write(path, text, For::Everyone)
+        .with_context(|| format!("cannot write {}", path.display()))
 }

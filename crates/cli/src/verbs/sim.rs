@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use nodeward_files::{For, create};
 use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_scenario::{BUILT_IN, Scenario};
 use nodeward_sim::{Observer, Perfetto, Report, Section};
@@ -99,7 +100,7 @@ fn sections(scenario: &Scenario) -> Vec<Section> {
 }
 
 fn created(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("cannot write {}", path.display()))
+    create(path, For::Everyone).with_context(|| format!("cannot write {}", path.display()))
 }
 
 type Trace = Arc<Mutex<Perfetto<BufWriter<File>>>>;

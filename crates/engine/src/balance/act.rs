@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
-use nodeward_model::{NodeId, Placed, Range, SkipReason};
+use nodeward_model::{Account, NodeId, Placed, Range, SkipReason};
 use nodeward_policy::home::{EntityId, Home, MemoryMove, Nudge, Numbers, Plan, Rules, Verdict};
 
 use super::diary::Diary;
@@ -29,14 +29,15 @@ pub struct Pending {
     cursor: u64,
     /// Where the pages lie that are meant, in ascending order; all that its process has if `None`.
     ranges: Option<Vec<Range>>,
-    /// Pages that stay where they are, of those that were gone through.
-    stuck_pages: u64,
+    /// What became of those that were gone through.
+    account: Account,
 }
 
 impl Pending {
     /// Memory that sets out; that in these ranges only, if there are any.
     pub fn new(order: MemoryMove, ranges: Option<Vec<Range>>) -> Self {
-        Self { left_pages: order.pages_max, cursor: 0, order, ranges, stuck_pages: 0 }
+        let account = Account::default();
+        Self { left_pages: order.pages_max, cursor: 0, order, ranges, account }
     }
 
     /// Whose memory it is.
@@ -114,12 +115,21 @@ impl Actor<'_> {
                 self.done.entry(entity).or_default().pages_pending += one.left_pages;
                 self.pending.push(one);
             } else {
-                self.diary.end(entity, self.live.is_stopped());
+                self.end(&one);
             }
         }
         let mut ended = &before | &began;
         self.pending.iter().for_each(|one| _ = ended.remove(&one.order.entity));
         ended
+    }
+
+    /// A move came to its end.
+    fn end(&mut self, one: &Pending) {
+        let entity = one.order.entity;
+        self.diary.end(entity, self.live.is_stopped());
+        let done = self.done.entry(entity).or_default();
+        let outcome = done.outcome.get_or_insert_default();
+        outcome.add(one.order.pages_max, &one.account, done.short);
     }
 
     /// How many threads side by side move memory for these, one after the other.
@@ -149,7 +159,11 @@ impl Actor<'_> {
             }
             plan.homes.get(&entity).is_some_and(|home| holds(home, one.order.to))
         };
-        self.pending.retain_mut(|one| !new.contains(&one.order.entity) && goes_on(one));
+        let is_over = |one: &mut Pending| new.contains(&one.order.entity) || !goes_on(one);
+        for one in self.pending.extract_if(.., is_over).collect::<Vec<_>>() {
+            self.done.entry(one.order.entity).or_default().short = Some(Short::NotWanted);
+            self.end(&one);
+        }
         let pending = |order: &MemoryMove| Pending::new(order.clone(), None);
         self.pending.extend(plan.moves.iter().map(pending));
     }
@@ -265,7 +279,7 @@ impl Actor<'_> {
         let hauled = Road { machine, ground, live, journal, until_ns }.haul(&load, one.cursor);
         one.left_pages -= hauled.account.moved.min(one.left_pages);
         one.cursor = hauled.cursor;
-        one.stuck_pages += stuck(&hauled.account.skipped);
+        one.account.add(&hauled.account);
         Ok(self.enter(key, one, hauled))
     }
 
@@ -318,7 +332,7 @@ impl Member {
 
     /// What stayed where it is, on all of its way so far, counts as fixed.
     fn note_stuck(&mut self, one: &Pending) {
-        let mut left = one.stuck_pages;
+        let mut left = stuck(&one.account.skipped);
         if left > 0 {
             self.stuck_ago_ns = 0;
         }

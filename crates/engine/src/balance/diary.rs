@@ -44,6 +44,7 @@ impl Diary {
     /// Writes there from now on.
     pub fn keep(&mut self, keep: Keep) {
         self.end_all(true);
+        (self.ledger_fails, self.state_fails) = (keep.trouble_told, keep.trouble_told);
         self.keep = Some(keep);
         self.saved = None;
     }
@@ -109,6 +110,9 @@ impl Diary {
     pub fn end(&mut self, entity: EntityId, interrupted: bool) {
         let Some(chapter) = self.open.remove(&entity) else { return };
         let Some(keep) = &self.keep else { return };
+        if chapter.account.moved == 0 {
+            return chapter.journal.discard(); // nothing to tell, nor to undo
+        }
         let report = chapter.journal.end(chapter.account, interrupted, (keep.unix_ms)());
         if let Some(error) = report.error {
             self.ledger_failed(&error.to_string());

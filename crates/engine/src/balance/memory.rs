@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::pins::Pin;
 
 /// The version of what is saved; raised whenever [`Memory`] or [`Homes`] change.
-pub const MEMORY_VERSION: u32 = 4;
+pub const MEMORY_VERSION: u32 = 5;
 
 /// What is saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,8 @@ pub struct Keep {
     pub unix_ms: fn() -> u64,
     /// The command that the ledger names.
     pub command: Vec<String>,
+    /// That nothing can be written was told already; it is tried all the same.
+    pub trouble_told: bool,
 }
 
 /// The file of a balancer's memory at a path.

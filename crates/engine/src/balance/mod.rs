@@ -40,7 +40,7 @@ pub use events::{Event, Host};
 pub use memory::{Keep, Known, MEMORY_VERSION, Memory, state_file};
 pub use newcomer::{Newcomer, home_of_newcomer};
 pub use pins::Pin;
-pub use report::{Cost, Done, News, ProcessRow, RoundReport, Short, Undecided};
+pub use report::{Cost, Done, News, Outcome, ProcessRow, RoundReport, Short, Undecided};
 pub use settings::{BalanceSettings, OnRivals};
 
 use crate::Live;

@@ -11,8 +11,6 @@ use super::roster::{Load, Member, Roster};
 
 /// What keeps processes from being balanced that is not seen of themselves.
 pub struct Bars<'a> {
-    /// Whether somebody else balances, and we stand back.
-    pub rival: bool,
     /// Those that the settings leave out.
     pub excluded: &'a [Pid],
 }
@@ -25,7 +23,6 @@ impl Bars<'_> {
             (member.denied.is_some(), Bar::Denied),
             (now.frozen, Bar::Frozen),
             (is_bound, Bar::ExplicitPolicy),
-            (self.rival, Bar::Rival),
         ];
         bars.into_iter().find_map(|(is_so, bar)| is_so.then_some(bar))
     }

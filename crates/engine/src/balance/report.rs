@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{NodeId, Pid, Rival, SkipReason};
+use nodeward_model::{Account, NodeId, Pid, Rival, SkipReason};
 use nodeward_policy::home::{EntityId, Home, NodeSum, Numbers, Reason, Verdict};
 use serde::Serialize;
 
@@ -35,6 +35,9 @@ pub struct RoundReport {
     pub settled: bool,
     /// Whether it acted, or only told what it would do.
     pub acted: bool,
+    /// Whether somebody else balances and it stands back for that. Then a round that acts looks at
+    /// no process, and one that only tells says what it would do otherwise.
+    pub stands_back: bool,
     /// Each process, in ascending order of pids.
     pub processes: Vec<ProcessRow>,
     /// What each node has and would have.
@@ -124,6 +127,33 @@ pub struct Done {
     pub short: Option<Short>,
     /// Base pages that are away from home by a look after the move.
     pub pages_away_after: Option<u64>,
+    /// What a move came to that ended in this round.
+    pub outcome: Option<Outcome>,
+}
+
+/// What a move of memory came to, over all rounds that it took.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// Base pages that were planned to move, as far as samples told.
+    pub pages_planned: u64,
+    /// Base pages that moved.
+    pub pages_moved: u64,
+    /// Base pages that were to move and stayed, by reason.
+    pub pages_stayed: BTreeMap<SkipReason, u64>,
+    /// Why fewer moved than were planned, beside these.
+    pub short: Option<Short>,
+}
+
+impl Outcome {
+    /// Adds that of another way home.
+    pub(super) fn add(&mut self, planned: u64, account: &Account, short: Option<Short>) {
+        self.pages_planned += planned;
+        self.pages_moved += account.moved;
+        for (&reason, &pages) in &account.skipped {
+            *self.pages_stayed.entry(reason).or_default() += pages;
+        }
+        self.short = self.short.or(short);
+    }
 }
 
 /// Why fewer pages moved than were planned.
@@ -144,6 +174,8 @@ pub enum Short {
     NotThere,
     /// The process ended or called exec.
     Gone,
+    /// The memory belongs elsewhere by now, or the process is left alone.
+    NotWanted,
     /// The balancer was asked to stop.
     Interrupted,
     /// The machine refused; the news say why.

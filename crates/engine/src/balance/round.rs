@@ -11,6 +11,7 @@ use super::act::{Actor, Pending, away};
 use super::looks::{self, Cause};
 use super::meter::For;
 use super::observe::{Bars, snapshot, threads_by_node};
+use super::patrol::Pace;
 use super::report::{Done, News, ProcessRow, RoundReport, Undecided};
 use super::roster::{Key, Member};
 use super::{Balancer, OnRivals, RoundTime};
@@ -45,7 +46,10 @@ impl Balancer {
         let began_ns = machine.now_ns();
         self.meter.begin(&*machine);
         self.rounds += 1;
-        let mut coming = Coming::default();
+        let mut coming = Coming { news: self.rivals.look(&*machine), ..Coming::default() };
+        if self.settings.act && self.stands_back() {
+            return Ok(self.stand_back(&*machine, began_ns, coming));
+        }
         let elapsed_ns = self.glance(&*machine, &mut coming)?;
         self.look(&*machine, &mut coming);
         let plan = elapsed_ns.map(|_| self.decide(&*machine, began_ns)).unwrap_or_default();
@@ -67,7 +71,7 @@ impl Balancer {
 
     /// What keeps processes from being balanced now.
     pub(super) fn bars(&self) -> Bars<'_> {
-        Bars { rival: self.stands_back(), excluded: &self.excluded }
+        Bars { excluded: &self.excluded }
     }
 
     /// The cheap look. Returns the time since the last one.
@@ -80,7 +84,6 @@ impl Balancer {
         // Its own memory is none of its business: to move that would cost more than it gains.
         self.excluded.extend(machine.own_pid());
         self.excluded.sort_unstable();
-        coming.news.extend(self.rivals.look(machine));
         coming.news.extend(self.ground.see(machine, &glance)?);
         coming.news.extend(self.denials(&glance));
         self.recall(machine, &glance);
@@ -133,6 +136,27 @@ impl Balancer {
 
     fn stands_back(&self) -> bool {
         self.settings.rivals == OnRivals::StandBack && !self.rivals.seen().is_empty()
+    }
+
+    /// A round in which somebody else balances: nobody is looked at, as nothing would come of it,
+    /// and what was on its way ends where it is.
+    fn stand_back(
+        &mut self,
+        machine: &dyn Machine,
+        began_ns: u64,
+        mut coming: Coming,
+    ) -> RoundReport {
+        self.pending.clear();
+        self.diary.end_all(false);
+        self.settled = true;
+        self.pace = Pace::default();
+        coming.news.extend(self.diary.news());
+        self.meter.lap(machine, For::Looking);
+        let interval_ns = self.settings.interval_ns;
+        self.next_round = RoundTime { due_ns: began_ns.saturating_add(interval_ns), interval_ns };
+        let report = RoundReport { interval_ns, ..self.outline(machine, began_ns, coming) };
+        self.last = Some(report.clone());
+        report
     }
 
     /// Dear looks, as many as are allowed, and one at least.
@@ -341,6 +365,7 @@ impl Balancer {
             took_ns: machine.now_ns().saturating_sub(began_ns),
             settled: self.settled,
             acted: self.settings.act,
+            stands_back: self.stands_back(),
             nudged: coming.nudged(),
             moved_pages: coming.moved_pages(),
             page_bytes: machine.page_bytes(),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use nodeward_engine::Live;
 use nodeward_engine::balance::{
-    BalanceSettings, Event, Host, News, OnRivals, RoundReport, Short, Undecided,
+    BalanceSettings, Event, Host, News, OnRivals, Outcome, RoundReport, Short, Undecided,
 };
 use nodeward_machine::Machine;
 use nodeward_machine::paper::{Paper, PaperThread, Sheet};
-use nodeward_model::{Bound, CpuId, NodeId, Page, Range, Rival, Wanted};
+use nodeward_model::{Bound, CpuId, NodeId, Page, Range, Rival, SkipReason, Wanted};
 use nodeward_policy::home::{Home, Reason, Rules};
 
 use crate::stage::*;
@@ -103,6 +103,48 @@ fn memory_comes_to_threads_that_cannot_go() {
     let done = &row(did, 7).done;
     assert_eq!((done.pages_planned, done.pages_moved), (PAGES, PAGES));
     assert_eq!((done.short, done.pages_away_after), (None, Some(0)));
+}
+
+/// A process of which the pages on node 1 from some number on are other processes', too.
+fn sharing(private: usize) -> Sheet {
+    let mut sheet = sheet([0, PAGES], 0, "0-3");
+    sheet.pages.values_mut().skip(private).for_each(|page| page.shared = true);
+    sheet
+}
+
+/// Goal: what a move came to is told as it was: what moved, what stayed and why, and what is still
+/// away by the look after it. A quarter of the pages are the process's own.
+#[test]
+fn what_came_of_a_move_is_told() {
+    let paper = with(sharing(1024));
+    let mut balancer = balancer(&paper, BalanceSettings::default());
+    let reports = rounds(&paper, &mut balancer, 30);
+    assert_eq!((moved(&reports), residency(&paper)), (1024, [1024, PAGES - 1024]));
+    let rows = reports.iter().flat_map(|report| &report.processes);
+    let done: Vec<_> = rows.map(|row| &row.done).filter(|done| done.outcome.is_some()).collect();
+    let [done] = done[..] else { panic!("one move: {done:?}") };
+    let expected = Outcome {
+        pages_planned: PAGES,
+        pages_moved: 1024,
+        pages_stayed: [(SkipReason::Shared, PAGES - 1024)].into(),
+        short: Some(Short::Refused),
+    };
+    assert_eq!(done.outcome, Some(expected));
+    assert_eq!(done.pages_away_after, Some(PAGES - 1024));
+}
+
+/// Goal: of a move over several rounds it is told at its end what all of them brought.
+#[test]
+fn what_came_of_several_rounds_is_told_at_the_end() {
+    let paper = with(sharing(3072));
+    let budget_bytes_per_s = 2 << 20;
+    let settings = BalanceSettings { budget_bytes_per_s, ..BalanceSettings::default() };
+    let reports = rounds(&paper, &mut balancer(&paper, settings), 60);
+    let rows = reports.iter().flat_map(|report| &report.processes);
+    let outcomes: Vec<_> = rows.filter_map(|row| row.done.outcome.as_ref()).collect();
+    let [outcome] = outcomes[..] else { panic!("one move: {outcomes:?}") };
+    let stayed = [(SkipReason::Shared, 1024)].into();
+    assert_eq!((outcome.pages_moved, &outcome.pages_stayed), (3072, &stayed));
 }
 
 /// Goal: no more moves in a second than the budgets allow, of one process and of all; what is left
@@ -260,8 +302,8 @@ fn a_policy_that_was_read_half_way_binds_no_more() {
     assert_eq!(residency(&paper), [PAGES, 0]);
 }
 
-/// Goal: as long as another balancer is there, nothing is done, and that is said of each process;
-/// when it leaves, work begins. Both are news once.
+/// Goal: as long as another balancer is there, nothing is done, and that is said; when it leaves,
+/// work begins. Both are news once.
 #[test]
 fn rivals_are_never_fought_silently() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
@@ -270,13 +312,57 @@ fn rivals_are_never_fought_silently() {
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 15);
     assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
-    assert_eq!(row(&reports[14], 7).reason, Reason::Rival);
+    assert!(reports.iter().all(|report| report.stands_back && report.processes.is_empty()));
     assert_eq!(reports[14].rivals, std::slice::from_ref(&rival));
     paper.set_rivals(Vec::new());
     let more = rounds(&paper, &mut balancer, 20);
-    assert_eq!(runs_on(&paper), 1);
+    assert_eq!((runs_on(&paper), more.last().unwrap().stands_back), (1, false));
     let news: Vec<_> = reports.iter().chain(&more).flat_map(|report| &report.news).collect();
     assert_eq!(news, [&News::RivalCame { rival: rival.clone() }, &News::RivalLeft { rival }]);
+}
+
+/// Goal: who stands back looks at nobody, neither cheaply nor dearly, for however long; and a move
+/// that was on its way when the other came ends, as do patrols.
+#[test]
+fn standing_back_costs_nothing() {
+    let paper = with(sheet([0, PAGES], 0, "0-3"));
+    let budget_bytes_per_s = 2 << 20;
+    let settings = BalanceSettings { budget_bytes_per_s, ..BalanceSettings::default() };
+    let mut balancer = balancer(&paper, settings);
+    rounds(&paper, &mut balancer, 4);
+    let on_the_way = residency(&paper);
+    assert!(on_the_way[0] > 0 && on_the_way[1] > 0, "{on_the_way:?}");
+    paper.set_rivals(vec![Rival::Kernel { mode: 1 }]);
+    // Who else balances is looked up in each tenth round.
+    rounds(&paper, &mut balancer, 10);
+    let before = paper.sheet(pid(7)).unwrap();
+    let reports = rounds(&paper, &mut balancer, 600);
+    let after = paper.sheet(pid(7)).unwrap();
+    assert_eq!((after.glances, after.looks), (before.glances, before.looks));
+    assert_eq!((after.calls, after.placements), (before.calls, before.placements));
+    assert!(reports.iter().all(|report| report.stands_back && report.interval_ns == S));
+    let cost = reports.last().unwrap().total_cost;
+    assert_eq!(cost.looking_ns, reports[0].total_cost.looking_ns);
+    paper.set_rivals(Vec::new());
+    rounds(&paper, &mut balancer, 60);
+    assert_eq!(residency(&paper), [PAGES, 0], "it goes on where it was");
+}
+
+/// Goal: a dry run tells what would be done if nobody else balanced, and that it stands back.
+#[test]
+fn a_dry_run_tells_what_it_would_do_beside_a_rival() {
+    let dry = || BalanceSettings { act: false, ..BalanceSettings::default() };
+    let told = |rivals: Vec<Rival>| {
+        let paper = with(sheet([0, PAGES], 0, "0-3"));
+        paper.set_rivals(rivals);
+        let reports = rounds(&paper, &mut balancer(&paper, dry()), 5);
+        assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
+        let row = row(&reports[4], 7).clone();
+        (reports[4].stands_back, row.home, row.memory_reason, row.numbers.pages_planned)
+    };
+    let alone = told(Vec::new());
+    assert_eq!(alone, (false, Some(Home::Node(NodeId(0))), Some(Reason::Pays), PAGES));
+    assert_eq!(told(vec![Rival::Kernel { mode: 1 }]), (true, alone.1, alone.2, alone.3));
 }
 
 /// Goal: told to ignore rivals, it works beside them and still names them.

@@ -14,7 +14,7 @@
 //! memory that the process itself has registered with a userfaultfd, which a stranger cannot do
 //! for it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -75,7 +75,8 @@ fn try_on_ourselves(folder: &Path) -> io::Result<bool> {
     let (start, middle) = (area.address(), area.address() + page_bytes as u64);
     area.words()[0].store(1, Relaxed);
     area.words()[second].store(1, Relaxed);
-    fs::write(folder.join("clear_refs"), CLEAR_SOFT_DIRTY)?;
+    let mut clear = File::options().write(true).open(folder.join("clear_refs"))?;
+    clear.write_all(CLEAR_SOFT_DIRTY)?;
     area.words()[second].store(2, Relaxed);
     let range = Range::new(start, start + area.bytes() as u64);
     let found = written(&File::open(folder.join("pagemap"))?, range, page_bytes as u64)?;
@@ -193,7 +194,7 @@ mod tests {
         let answer = probe(Path::new("/"));
         let _alone = TRYING.lock().unwrap_or_else(PoisonError::into_inner);
         let word = std::sync::atomic::AtomicU64::new(0);
-        let cleared = fs::write("/proc/self/clear_refs", CLEAR_SOFT_DIRTY);
+        let cleared = std::fs::write("/proc/self/clear_refs", CLEAR_SOFT_DIRTY);
         word.store(1, Relaxed);
         let pagemap = File::open("/proc/self/pagemap").unwrap();
         let entry = crate::pagemap::entry(&pagemap, (&raw const word).addr() as u64, PAGE).unwrap();

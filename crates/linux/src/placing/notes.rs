@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use nodeward_machine::{Error, Result};
+use nodeward_files::{For, open_or_make};
 use nodeward_model::{Cpumask, Pid};
 
 use super::{Kernel, Scheduler, widen};
@@ -60,17 +60,14 @@ impl Notes {
     ///
     /// # Errors
     /// If the file cannot be opened or read.
-    pub fn keep_in(&self, path: &Path, root: &Path) -> Result<Option<Undone>> {
-        let wrap = |source| Error::Read { path: path.to_owned(), source };
-        let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(wrap)?;
+    pub fn keep_in(&self, path: &Path, root: &Path) -> io::Result<Option<Undone>> {
+        let file = open_or_make(path, For::Owner)?;
         let mut text = String::new();
         // What is no text is no note.
         (&file).take(BYTES_MAX).read_to_string(&mut text).ok();
         let boot = boot(root);
         let undone = parse(&text, &boot).and_then(|(started, note)| undo(root, started, &note));
-        file.set_len(0).map_err(wrap)?;
+        file.set_len(0)?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Kept { file, boot });
         Ok(undone)
     }

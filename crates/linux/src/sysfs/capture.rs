@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use nodeward_files::{For, make_directory, write};
+
 use super::{CPU_DIR, NODE_DIR};
 
 /// What is captured: directories below the root, and in them the names that matter.
@@ -118,7 +120,7 @@ fn write_file(root: &Path, file: Option<(&str, String)>) -> Result<(), CaptureEr
     let Some((path, content)) = file else { return Ok(()) };
     let path = root.join(path);
     let dir = path.parent().unwrap_or(root);
-    fs::create_dir_all(dir)
-        .and_then(|()| fs::write(&path, content))
+    make_directory(dir, For::Everyone)
+        .and_then(|()| write(&path, content, For::Everyone))
         .map_err(|source| CaptureError::Write { path, source })
 }

@@ -248,10 +248,11 @@ impl Watch for PaperWatch {
         let ids: Nodemask = nodes.keys().copied().collect();
         let (mut processes, mut denied) = (Vec::new(), Vec::new());
         for (&pid, sheet) in lock(&self.sheets).iter() {
-            let sheet = lock(sheet);
+            let mut sheet = lock(sheet);
             if sheet.life() == Life::Exited || !self.wants(pid, &sheet) {
                 continue;
             }
+            sheet.glances += 1;
             match &sheet.denied {
                 Some(need) => denied.push((pid, need.clone())),
                 None => processes.push(sheet.glance(pid, &ids)),

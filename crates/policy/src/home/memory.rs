@@ -11,6 +11,7 @@ use super::reason::Reason;
 use super::seat::{Kept, Seat};
 use super::snapshot::EntityId;
 use super::threads::Gathering;
+use super::trial::Measured;
 use super::view::View;
 
 /// A move into room for less than one in so many of its pages is not begun.
@@ -144,8 +145,7 @@ impl Hauler<'_> {
         };
         let sum = |of: fn(&Load) -> u64| loads.iter().map(of).fold(0, u64::saturating_add);
         let away = sum(|load| load.pages);
-        let measured_ns = view.entity.pages_at_ns;
-        kept.memory.judge(measured_ns, away, rules);
+        kept.memory.judge(measured(view, away), rules);
         let objection = kept.memory.objection();
         let paying: Vec<&Load> = loads.iter().filter(|load| load.pays()).collect();
         let may_move = away > 0 && rules.move_memory;
@@ -216,9 +216,15 @@ impl Hauler<'_> {
             Some(first) => haul.reason = Some(first.reason),
         }
         if let Some(kept) = self.kept.get_mut(&view.id()).filter(|_| haul.planned > 0) {
-            kept.memory.plan(view.entity.pages_at_ns, haul.away, self.prices.rules);
+            kept.memory.plan(measured(view, haul.away), self.prices.rules);
         }
     }
+}
+
+/// What is away of an entity, beside the pages that stay where they are.
+fn measured(view: &View, away: u64) -> Measured {
+    let fixed = view.pages.iter().zip(&view.movable).map(|(all, movable)| all - movable).sum();
+    (view.entity.pages_at_ns, away, fixed)
 }
 
 /// What gains more for its cost comes first.

@@ -136,8 +136,6 @@ pub enum Bar {
     Frozen,
     /// We may not move its memory or its threads.
     Denied,
-    /// Another balancer moves it.
-    Rival,
     /// The user excluded it.
     Excluded,
 }

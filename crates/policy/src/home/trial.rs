@@ -13,6 +13,16 @@ use super::rules::Rules;
 /// A move that takes away less than one in so many of the pages was for nothing.
 const LEAST_PART: u64 = 16;
 
+/// What was away when moves were given up, beside these pages that stay where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct GivenUp {
+    away: u64,
+    fixed: u64,
+}
+
+/// When memory was measured, how many pages were away that can be moved, and how many cannot be.
+pub(super) type Measured = (u64, u64, u64);
+
 /// The moves of one entity's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Trial {
@@ -23,7 +33,7 @@ pub(super) struct Trial {
     /// The last move took a good part of what was away.
     goes_on: bool,
     /// What was away when it was given up.
-    given_up: Option<u64>,
+    given_up: Option<GivenUp>,
     /// For how long no move has paid, in nanoseconds.
     unpaid_ns: Option<u64>,
     /// For how long one has paid since, in nanoseconds, if that is still doubted.
@@ -34,6 +44,8 @@ pub(super) struct Trial {
 struct Planned {
     measured_ns: u64,
     away: u64,
+    /// Pages that were taken to be where they stay.
+    fixed: u64,
 }
 
 impl Trial {
@@ -68,17 +80,22 @@ impl Trial {
         self.unpaid_ns.is_some_and(|ns| ns >= rules.patience_ns)
     }
 
-    /// What is away, as measured at a time: judges the last move if that was before.
-    pub(super) fn judge(&mut self, measured_ns: u64, away: u64, rules: &Rules) {
+    /// What is away, as measured at a time, and what stays where it is: judges the last move if
+    /// that was before. What turned out to stay, of what was to move, was moved in vain.
+    pub(super) fn judge(&mut self, (measured_ns, away, fixed): Measured, rules: &Rules) {
         let done = |planned: &mut Planned| planned.measured_ns != measured_ns;
         if let Some(planned) = self.planned.take_if(done) {
-            self.goes_on = away <= planned.away - planned.away.div_ceil(LEAST_PART);
+            let left = beside(away, fixed, planned.fixed);
+            self.goes_on = left <= planned.away - planned.away.div_ceil(LEAST_PART);
             self.vain = if self.goes_on { 0 } else { self.vain + 1 };
             if self.vain >= rules.memory_tries_max {
-                self.given_up = Some(away);
+                self.given_up = Some(GivenUp { away: left, fixed: planned.fixed });
             }
         }
-        let changed = |&mut at: &mut u64| away < at / 2 || away / 2 > at;
+        let changed = |at: &mut GivenUp| {
+            let left = beside(away, fixed, at.fixed);
+            left < at.away / 2 || left / 2 > at.away
+        };
         if self.given_up.take_if(changed).is_some() {
             self.vain = 0;
         }
@@ -104,12 +121,12 @@ impl Trial {
     }
 
     /// A move is planned, by what was measured.
-    pub(super) fn plan(&mut self, measured_ns: u64, away: u64, rules: &Rules) {
+    pub(super) fn plan(&mut self, (measured_ns, away, fixed): Measured, rules: &Rules) {
         if !self.goes_on {
             self.wait.again(rules.memory_wait_ns, rules.memory_tries_max);
         }
         self.goes_on = false;
-        self.planned = Some(Planned { measured_ns, away });
+        self.planned = Some(Planned { measured_ns, away, fixed });
     }
 
     /// Whoever was to carry out what was planned is no more: that says nothing about the move,
@@ -124,6 +141,11 @@ impl Trial {
     }
 }
 
+/// What is away if no more pages stay where they are than before.
+fn beside(away: u64, fixed: u64, fixed_before: u64) -> u64 {
+    away.saturating_add(fixed.saturating_sub(fixed_before))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,15 +158,15 @@ mod tests {
     #[test]
     fn moves_that_get_on_follow_each_other() {
         let (mut trial, rules) = (Trial::default(), rules());
-        trial.judge(1, 1600, &rules);
+        trial.judge((1, 1600, 0), &rules);
         assert_eq!(trial.objection(), None);
-        trial.plan(1, 1600, &rules);
-        trial.judge(1, 1600, &rules);
+        trial.plan((1, 1600, 0), &rules);
+        trial.judge((1, 1600, 0), &rules);
         assert_eq!(trial.objection(), Some(Reason::NotMeasured));
-        trial.judge(2, 1500, &rules); // a sixteenth
+        trial.judge((2, 1500, 0), &rules); // a sixteenth
         assert_eq!(trial.objection(), None);
-        trial.plan(2, 1500, &rules);
-        trial.judge(3, 1407, &rules); // 93 of 1500, a sixteenth is 93.75
+        trial.plan((2, 1500, 0), &rules);
+        trial.judge((3, 1407, 0), &rules); // 93 of 1500, a sixteenth is 93.75
         assert_eq!(trial.objection(), Some(Reason::Waits));
         trial.pass(10, &rules);
         assert_eq!(trial.objection(), None);
@@ -155,9 +177,9 @@ mod tests {
     fn moves_that_were_cut_off_go_on() {
         let (mut trial, rules) = (Trial::default(), rules());
         for measured_ns in 1..20 {
-            trial.judge(measured_ns, 1000, &rules);
+            trial.judge((measured_ns, 1000, 0), &rules);
             assert_eq!(trial.objection(), None);
-            trial.plan(measured_ns, 1000, &rules);
+            trial.plan((measured_ns, 1000, 0), &rules);
             trial.resume();
         }
     }
@@ -167,17 +189,17 @@ mod tests {
     fn moves_for_nothing_end() {
         let (mut trial, rules) = (Trial::default(), rules());
         for (measured_ns, wait) in [(1, 10), (2, 20), (3, 40)] {
-            trial.judge(measured_ns, 1000, &rules);
+            trial.judge((measured_ns, 1000, 0), &rules);
             assert_eq!(trial.objection(), None);
-            trial.plan(measured_ns, 1000, &rules);
+            trial.plan((measured_ns, 1000, 0), &rules);
             assert_eq!(trial.wait_ns(), wait);
             trial.pass(wait, &rules);
         }
-        trial.judge(4, 1000, &rules);
+        trial.judge((4, 1000, 0), &rules);
         assert_eq!(trial.objection(), Some(Reason::GivenUp));
-        trial.judge(5, 2000, &rules);
+        trial.judge((5, 2000, 0), &rules);
         assert_eq!(trial.objection(), Some(Reason::GivenUp), "twice as much is not more than that");
-        trial.judge(6, 2002, &rules);
+        trial.judge((6, 2002, 0), &rules);
         assert_eq!(trial.objection(), None);
     }
 
@@ -187,13 +209,36 @@ mod tests {
         let (mut trial, rules) = (Trial::default(), rules());
         let mut waits = Vec::new();
         for round in 0..6 {
-            trial.judge(2 * round, 1000, &rules);
+            trial.judge((2 * round, 1000, 0), &rules);
             assert_eq!(trial.objection(), None);
-            trial.plan(2 * round, 1000, &rules);
-            trial.judge(2 * round + 1, 0, &rules); // all moved
+            trial.plan((2 * round, 1000, 0), &rules);
+            trial.judge((2 * round + 1, 0, 0), &rules); // all moved
             waits.push(trial.wait_ns());
             trial.pass(trial.wait_ns(), &rules);
         }
         assert_eq!(waits, [10, 20, 40, 80, 80, 80], "doubled as often as it may be in vain");
+    }
+
+    /// Goal: pages that turn out to stay where they are did not come home, though they are no
+    /// longer taken for pages that are away: moves that find only such end, and what grows and
+    /// stays is tried again only when it is more than twice as much.
+    #[test]
+    fn what_stays_was_moved_in_vain() {
+        let (mut trial, rules) = (Trial::default(), rules());
+        for measured_ns in 1..=3 {
+            // 1000 pages are away; a move finds that they stay; a look takes them for movable.
+            trial.judge((2 * measured_ns, 1000, 0), &rules);
+            assert_eq!(trial.objection(), None, "{measured_ns}");
+            trial.plan((2 * measured_ns, 1000, 0), &rules);
+            trial.judge((2 * measured_ns + 1, 0, 1000), &rules);
+            assert_ne!(trial.wait_ns(), 0, "it did not get on");
+            trial.pass(trial.wait_ns(), &rules);
+        }
+        for away in [1000, 2000] {
+            trial.judge((9, away, 0), &rules);
+            assert_eq!(trial.objection(), Some(Reason::GivenUp), "{away}");
+        }
+        trial.judge((10, 2002, 0), &rules);
+        assert_eq!(trial.objection(), None);
     }
 }

@@ -164,7 +164,6 @@ fn reason_of(bar: Bar) -> Reason {
         Bar::ExplicitPolicy => Reason::ExplicitPolicy,
         Bar::Frozen => Reason::Frozen,
         Bar::Denied => Reason::Denied,
-        Bar::Rival => Reason::Rival,
         Bar::Excluded => Reason::Excluded,
     }
 }

@@ -23,7 +23,7 @@ fn what_is_left_alone_is_told() {
     world.processes[0].run_ns = SECOND - 1;
     let old = world.start(CPU, &[0], &[1000, 0]);
     world.processes[1].run_ns = SECOND;
-    let bars = [Bar::ExplicitPolicy, Bar::Frozen, Bar::Denied, Bar::Rival, Bar::Excluded];
+    let bars = [Bar::ExplicitPolicy, Bar::Frozen, Bar::Denied, Bar::Excluded];
     let barred = bars.map(|bar| {
         let id = world.start(CPU, &[1], &[1000, 0]);
         world.processes[id.0 as usize].bar = Some(bar);
@@ -39,8 +39,8 @@ fn what_is_left_alone_is_told() {
     assert_eq!(decision(&plan, empty).reason, Reason::NoThreads);
     assert_eq!(decision(&plan, launcher).reason, Reason::Launcher);
     let reasons = barred.map(|id| decision(&plan, id).reason);
-    use Reason::{Denied, Excluded, ExplicitPolicy, Frozen, Rival};
-    assert_eq!(reasons, [ExplicitPolicy, Frozen, Denied, Rival, Excluded]);
+    use Reason::{Denied, Excluded, ExplicitPolicy, Frozen};
+    assert_eq!(reasons, [ExplicitPolicy, Frozen, Denied, Excluded]);
     assert!(plan.nudges.is_empty() && plan.moves.is_empty());
 }
 

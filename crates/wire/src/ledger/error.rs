@@ -1,25 +1,34 @@
 //! What may go wrong with a ledger, in words that end with what to do.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Id;
+use crate::advice;
 
 /// Why a ledger could not be written, listed or read. Copies of one error share their source.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No operation can begin in this directory.
-    #[error("cannot keep a ledger in {}; {}", dir.display(), advice(source))]
+    #[error("cannot keep a ledger in {}; {}", dir.display(), advice::to_write(source))]
     Directory {
         /// The directory of the store.
         dir: PathBuf,
         /// Why not.
         source: Arc<io::Error>,
     },
+    /// The directory cannot be locked: something else stands there, or somebody keeps the lock.
+    #[error("cannot lock {}; {}", path.display(), advice::to_write(source))]
+    Lock {
+        /// The lock.
+        path: PathBuf,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
     /// A record could not be written. The file was cut back to what was written before.
-    #[error("cannot write {}; {}", path.display(), advice(source))]
+    #[error("cannot write {}; {}", path.display(), advice::to_write(source))]
     Write {
         /// The file of the operation.
         path: PathBuf,
@@ -45,7 +54,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A file or the directory could not be read.
-    #[error("cannot read {}; run as the user who made it, or as root", path.display())]
+    #[error("cannot read {}; {}", path.display(), advice::to_read(source))]
     Read {
         /// The file or directory.
         path: PathBuf,
@@ -110,16 +119,6 @@ pub struct Damage {
     pub at_byte: u64,
     /// What is wrong with it.
     pub what: String,
-}
-
-fn advice(source: &io::Error) -> &'static str {
-    match source.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there",
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "make it writable for you, or choose another state directory"
-        }
-        _ => "choose another state directory",
-    }
 }
 
 fn choice(present: &str) -> String {

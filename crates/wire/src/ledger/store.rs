@@ -1,10 +1,13 @@
 //! The directory of ledgers: one file per operation, and a bound on all of them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nodeward_files::{For, create_new, is_not_a_file, make_directory, open, open_or_make};
 
 use super::id::in_words;
 use super::{Damage, Error, Header, Id, Operation, State, Why, Writer};
@@ -12,6 +15,9 @@ use super::{Damage, Error, Header, Id, Operation, State, Why, Writer};
 /// Held by whoever begins an operation, so that numbers are given out and old files taken away by
 /// one command at a time.
 const LOCK: &str = "lock";
+/// Whoever holds the lock for longer is stopped or stuck, and the time between two tries.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
 /// An operation that has no number yet. It gets its name once it is locked and has a header, so a
 /// file with a number is never seen without them.
@@ -98,8 +104,8 @@ impl Store {
     /// limits hold: never one that is running, nor the latest.
     ///
     /// # Errors
-    /// `Directory` if the store cannot be written, `Write` if the file cannot, `Full` if the header
-    /// alone is too large, `LastId`.
+    /// `Directory` if the store cannot be written, `Lock` if its lock cannot be taken, `Write` if
+    /// the file cannot be written, `Full` if the header alone is too large, `LastId`.
     pub fn begin(&self, header: &Header) -> Result<Writer, Error> {
         self.begin_because(header, None)
     }
@@ -109,9 +115,8 @@ impl Store {
     /// # Errors
     /// Those of [`Store::begin`].
     pub fn begin_because(&self, header: &Header, why: Option<&Why>) -> Result<Writer, Error> {
-        let refused =
-            |source: io::Error| Error::Directory { dir: self.dir.clone(), source: source.into() };
-        let _alone = self.lock().map_err(refused)?;
+        let refused = |source| self.refused(source);
+        let _alone = self.lock()?;
         let before = self.sizes().map_err(refused)?;
         let id = self.next_id(&before)?;
         let new = self.dir.join(NEW);
@@ -159,13 +164,21 @@ impl Store {
         self.dir.join(id.file_name())
     }
 
-    /// Waits until no other command begins an operation.
-    fn lock(&self) -> io::Result<File> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        let options = &mut File::options();
-        let file = options.create(true).append(true).mode(0o600).open(self.dir.join(LOCK))?;
-        file.lock()?;
-        Ok(file)
+    /// Waits until no other command begins an operation, which takes each of them milliseconds.
+    fn lock(&self) -> Result<File, Error> {
+        make_directory(&self.dir, For::Owner).map_err(|source| self.refused(source))?;
+        let path = self.dir.join(LOCK);
+        match open_or_make(&path, For::Owner).and_then(|file| lock_in_time(&file).map(|()| file)) {
+            Ok(file) => Ok(file),
+            Err(source) if is_not_a_file(&source) || source.kind() == ErrorKind::TimedOut => {
+                Err(Error::Lock { path, source: source.into() })
+            }
+            Err(source) => Err(self.refused(source)),
+        }
+    }
+
+    fn refused(&self, source: io::Error) -> Error {
+        Error::Directory { dir: self.dir.clone(), source: source.into() }
     }
 
     /// The operations and the sizes of their files.
@@ -219,7 +232,7 @@ impl Store {
     /// Removes the file of an operation that is neither running nor being read.
     fn take_away(&self, id: Id) -> io::Result<()> {
         let path = self.path(id);
-        let file = open_regular(File::options().append(true), &path)?;
+        let file = open(File::options().append(true), &path)?;
         file.try_lock()?;
         fs::remove_file(path)
     }
@@ -227,7 +240,7 @@ impl Store {
     /// The file of an operation, and whether the operation is running. Whoever holds the file of
     /// one that is not keeps it from being taken away.
     fn open(&self, id: Id) -> io::Result<(File, bool)> {
-        let file = open_regular(File::options().read(true), &self.path(id))?;
+        let file = open(File::options().read(true), &self.path(id))?;
         match file.try_lock_shared() {
             Ok(()) => Ok((file, false)),
             Err(TryLockError::WouldBlock) => Ok((file, true)),
@@ -241,10 +254,24 @@ impl Store {
             Ok((file, is_running)) => {
                 Operation::decode(id, &path, BufReader::new(file), is_running)
             }
-            Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                Err(Error::NotALedger { path })
-            }
+            Err(error) if is_not_a_file(&error) => Err(Error::NotALedger { path }),
             Err(error) => Err(Error::read(&path, error)),
+        }
+    }
+}
+
+/// Locks a file, unless somebody keeps it: a command that is stopped would stop all others.
+fn lock_in_time(file: &File) -> io::Result<()> {
+    let until = Instant::now() + LOCK_WAIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                let words = format!("another command has held it for {} s", LOCK_WAIT.as_secs());
+                return Err(io::Error::new(ErrorKind::TimedOut, words));
+            }
         }
     }
 }
@@ -252,16 +279,7 @@ impl Store {
 /// A new, locked file. Whoever left one under this name was killed: only one begins at a time.
 fn fresh(path: &Path) -> io::Result<File> {
     let _ = fs::remove_file(path);
-    let file = File::options().create_new(true).append(true).mode(0o600).open(path)?;
+    let file = create_new(path, For::Owner)?;
     file.lock()?;
     Ok(file)
-}
-
-/// Opens a file that is neither a directory nor a pipe, at which one would wait.
-fn open_regular(options: &fs::OpenOptions, path: &Path) -> io::Result<File> {
-    if fs::metadata(path)?.is_file() {
-        options.open(path)
-    } else {
-        Err(ErrorKind::InvalidInput.into())
-    }
 }

@@ -1,6 +1,6 @@
 //! Writing the ledger of one operation.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
 use super::log::Log;
@@ -107,6 +107,12 @@ impl Writer {
     /// `Write` if the file cannot be written; the operation then counts as interrupted.
     pub fn end(mut self, end: &End) -> Result<(), Error> {
         self.log.append(&Record::End(end.clone()).framed())
+    }
+
+    /// Takes the file away: nothing moved. If that fails it stays, as one of an operation that was
+    /// interrupted before anything moved.
+    pub fn discard(self) {
+        fs::remove_file(&self.log.path).ok();
     }
 
     /// Appends a record after which so many intents are open. Room is kept for settling them in

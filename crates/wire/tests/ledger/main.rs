@@ -4,5 +4,6 @@ mod damage;
 mod roundtrip;
 mod small;
 mod store;
+mod strangers;
 #[path = "../support/mod.rs"]
 mod support;

@@ -7,7 +7,7 @@ use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_policy::home::{Reason, Verdict};
 use serde_json::{Value, json};
 
-use super::{by_node, cpus, home, words};
+use super::{by_node, cpus, home, news, words};
 use crate::verbs::explain::Would;
 
 /// For people.
@@ -24,6 +24,8 @@ pub fn json(would: &Would) -> Value {
         Ok(row) => {
             let mut value = json!(row);
             value["page_bytes"] = json!(would.report.page_bytes);
+            value["stands_back"] = json!(would.report.stands_back);
+            value["rivals"] = json!(would.report.rivals);
             value
         }
         Err(why) => json!({ "pid": would.pid, "undecided": why }),
@@ -66,6 +68,10 @@ fn decided(row: &ProcessRow, report: &RoundReport) -> String {
             lines.push(("counts", words.to_owned()));
         }
         None => {}
+    }
+    if report.stands_back {
+        let back = news::standing_back(&report.rivals);
+        lines.push(("but", format!("nothing of this is done: {back}")));
     }
     let lines = lines.iter().map(|(name, words)| format!("  {name:<8} {words}\n"));
     let first = format!("process {} ({}): {}\n", row.pid, row.name, verdict(row));

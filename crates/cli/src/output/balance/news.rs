@@ -57,17 +57,34 @@ fn thread_of(scheme: &Path) -> &Path {
 }
 
 fn came(rival: &Rival, acts: bool) -> String {
-    let what_to_do = match rival {
-        Rival::Kernel { .. } => "sysctl kernel.numa_balancing=0".to_owned(),
-        Rival::Numad { .. } => "systemctl stop numad".to_owned(),
-        Rival::Damon { path } => format!("echo off > {}/state", thread_of(path).display()),
-    };
     let we = if acts {
         "both move pages now, against each other"
     } else {
-        "until it ends, nodeward only tells what it would do (or use --rivals ignore)"
+        "until it ends, nodeward stands back and does nothing (--dry-run tells what it would do, \
+         --rivals ignore does it all the same)"
     };
-    format!("{} balances, too: {we}; to end it: {what_to_do}", who(rival))
+    format!("{} balances, too: {we}; to end it: {}", who(rival), what_ends(rival))
+}
+
+fn what_ends(rival: &Rival) -> String {
+    match rival {
+        Rival::Kernel { .. } => "sysctl kernel.numa_balancing=0".to_owned(),
+        Rival::Numad { .. } => "systemctl stop numad".to_owned(),
+        Rival::Damon { path } => format!("echo off > {}/state", thread_of(path).display()),
+    }
+}
+
+/// Why nothing of what is told is done, and what would change that.
+pub fn standing_back(rivals: &[Rival]) -> String {
+    let list = |each: fn(&Rival) -> String, and: &str| {
+        rivals.iter().map(each).collect::<Vec<_>>().join(and)
+    };
+    format!(
+        "nodeward balance stands back (rival), as others balance: {}; to change that: {}, or \
+         --rivals ignore",
+        list(who, ", "),
+        list(what_ends, " and ")
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Decisions in words.
 
-use nodeward_engine::balance::{ProcessRow, RoundReport};
+use std::fmt::Write as _;
+
+use nodeward_engine::balance::{Outcome, ProcessRow, RoundReport, Short};
 use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_policy::home::{Home, Reason, Verdict};
 
@@ -34,30 +36,38 @@ pub fn decision(row: &ProcessRow, report: &RoundReport) -> String {
         Verdict::Stays => "stays",
         Verdict::Moves => "moves",
     };
+    let (does, nudged, pages) = match report.acted {
+        true => ("brought", row.done.threads_placed, row.done.pages_moved),
+        false => ("brings", row.numbers.threads_nudged, row.numbers.pages_planned),
+    };
     let mut brought = Vec::new();
-    if row.numbers.threads_nudged > 0 {
-        brought.push(threads(row.numbers.threads_nudged));
+    if nudged > 0 {
+        brought.push(threads(nudged));
     }
-    if row.numbers.pages_planned > 0 {
-        brought.push(show_bytes(row.numbers.pages_planned * report.page_bytes));
+    if pages > 0 {
+        brought.push(show_bytes(pages * report.page_bytes));
     }
     if brought.is_empty() {
         return verdict.to_owned();
     }
-    format!("{verdict}, brings {}", brought.join(", "))
+    format!("{verdict}, {does} {}", brought.join(", "))
 }
 
 pub(super) fn threads(count: u32) -> String {
     format!("{count} thread{}", if count == 1 { "" } else { "s" })
 }
 
-/// One line for a decision that is new; `None` for one that nobody waits for: it is too young yet,
-/// or settled and now stays, with its memory at home.
+/// One line for a decision that is new, or for what came of one; `None` for one that nobody waits
+/// for: it is too young yet, or settled and now stays, with its memory at home.
 pub fn changed(row: &ProcessRow, report: &RoundReport) -> Option<String> {
     let is_home = matches!(row.memory_reason, None | Some(Reason::AllHome));
     let is_quiet = row.verdict == Verdict::Stays && is_home || row.reason == Reason::TooYoung;
-    let is_news = row.changed && !is_quiet;
-    is_news.then(|| format!("{} ({}): {}", row.name, row.pid, sentence(row, report)))
+    let words = match &row.done.outcome {
+        _ if row.changed && !is_quiet => sentence(row, report),
+        Some(outcome) => arrival(outcome, row, report),
+        None => return None,
+    };
+    Some(format!("{} ({}): {words}", row.name, row.pid))
 }
 
 fn sentence(row: &ProcessRow, report: &RoundReport) -> String {
@@ -74,12 +84,20 @@ fn sentence(row: &ProcessRow, report: &RoundReport) -> String {
 }
 
 fn about_threads(row: &ProcessRow) -> Option<String> {
-    let (away, brought) = (row.numbers.threads_away, row.numbers.threads_nudged);
+    let (away, done) = (row.numbers.threads_away, &row.done);
     if away == 0 {
         return None;
     }
+    let others = [
+        (done.threads_asleep, "asleep"),
+        (done.threads_not_allowed, "not allowed there"),
+        (done.threads_changed, "given other CPUs meanwhile"),
+        (done.threads_gone, "ended"),
+    ];
+    let others = others.into_iter().filter(|(count, _)| *count > 0);
+    let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
     let why = row.threads_reason.map_or_else(String::new, |reason| format!(" ({reason})"));
-    Some(format!("{} away, {brought} brought home{why}", threads(away)))
+    Some(format!("{} away, {} brought home{others}{why}", threads(away), done.threads_placed))
 }
 
 fn about_memory(row: &ProcessRow, report: &RoundReport) -> Option<String> {
@@ -93,9 +111,146 @@ fn about_memory(row: &ProcessRow, report: &RoundReport) -> Option<String> {
         0 => String::new(),
         gain => format!(", saves {} and costs {}", show_ns(gain), show_ns(numbers.cost_ns)),
     };
-    Some(format!(
-        "{} away, {} brought home ({reason}{gain})",
-        bytes(numbers.pages_away),
-        bytes(numbers.pages_planned)
-    ))
+    let came = match (&row.done.outcome, row.done.pages_pending) {
+        (Some(outcome), 0) => what_came(outcome, row, &bytes),
+        (_, 0) => format!("{} brought home", bytes(row.done.pages_moved)),
+        (_, rest) => {
+            format!("{} brought home, {} on the way", bytes(row.done.pages_moved), bytes(rest))
+        }
+    };
+    Some(format!("{} away, {came} ({reason}{gain})", bytes(numbers.pages_away)))
+}
+
+/// What a move came to whose decision was told rounds ago.
+fn arrival(outcome: &Outcome, row: &ProcessRow, report: &RoundReport) -> String {
+    let bytes = |pages: u64| show_bytes(pages * report.page_bytes);
+    format!("of {} away, {}", bytes(outcome.pages_planned), what_came(outcome, row, &bytes))
+}
+
+fn what_came(outcome: &Outcome, row: &ProcessRow, bytes: &impl Fn(u64) -> String) -> String {
+    let mut words = format!("{} brought home", bytes(outcome.pages_moved));
+    let stayed = outcome.pages_stayed.iter().filter(|(_, pages)| **pages > 0);
+    for (reason, &pages) in stayed {
+        let _ = write!(words, ", {} stayed ({reason})", bytes(pages));
+    }
+    if let Some(short) = outcome.short.and_then(rest) {
+        let _ = write!(words, "; the rest {short}");
+    }
+    if let Some(away) = row.done.pages_away_after.filter(|&pages| pages > 0) {
+        let _ = write!(words, "; {} still away", bytes(away));
+    }
+    words
+}
+
+/// What became of pages that neither moved nor stayed for a reason of their own.
+fn rest(short: Short) -> Option<&'static str> {
+    Some(match short {
+        Short::Refused => return None,
+        Short::Budget => "is left to later rounds",
+        Short::Pressure => "waits: memory is short there",
+        Short::Stalled => "waits: tasks stand still for want of memory",
+        Short::TooDear => "stays: moving it turned out too dear",
+        Short::NotThere => "was freed, or is not where it had been seen",
+        Short::Gone => "is gone with the process",
+        Short::NotWanted => "stays: it belongs elsewhere by now",
+        Short::Interrupted => "stays: the balancer was asked to stop",
+        Short::Failed => "stays: the machine refused",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_engine::balance::Done;
+    use nodeward_model::{NodeId, Pid, SkipReason};
+    use nodeward_policy::home::{EntityId, Numbers};
+
+    use super::*;
+
+    const MIB: u64 = 256; // pages
+
+    fn row(done: Done) -> ProcessRow {
+        ProcessRow {
+            entity: EntityId(1),
+            pid: Pid::new(7).unwrap(),
+            name: "postgres".to_owned(),
+            home: Some(Home::Node(NodeId(0))),
+            verdict: Verdict::Stays,
+            reason: Reason::MemoryThere,
+            threads_reason: None,
+            memory_reason: Some(Reason::Pays),
+            counts_wanted: false,
+            counted_pages: None,
+            numbers: Numbers {
+                pages_away: 56 * MIB,
+                pages_planned: 56 * MIB,
+                threads_away: 3,
+                threads_nudged: 3,
+                ..Numbers::default()
+            },
+            changed: true,
+            threads: [].into(),
+            pages: [].into(),
+            pages_at_ns: None,
+            done,
+        }
+    }
+
+    fn told(row: &ProcessRow) -> String {
+        let report = RoundReport { acted: true, page_bytes: 4096, ..RoundReport::default() };
+        changed(row, &report).unwrap()
+    }
+
+    fn outcome(pages_moved: u64, shared: u64, short: Option<Short>) -> Option<Outcome> {
+        let pages_stayed = [(SkipReason::Shared, shared)].into();
+        Some(Outcome { pages_planned: 56 * MIB, pages_moved, pages_stayed, short })
+    }
+
+    /// Goal: what is told of a decision is what came of it: 11 MiB moved of 56, and why not the
+    /// rest; two of three threads came.
+    #[test]
+    fn what_happened_is_told() {
+        let done = Done {
+            threads_placed: 2,
+            threads_asleep: 1,
+            pages_moved: 11 * MIB,
+            pages_away_after: Some(45 * MIB),
+            outcome: outcome(11 * MIB, 40 * MIB, Some(Short::NotThere)),
+            ..Done::default()
+        };
+        assert_eq!(
+            told(&row(done)),
+            "postgres (7): stays at home on 0: memory-there; 3 threads away, 2 brought home, 1 \
+             asleep; 56.0 MiB away, 11.0 MiB brought home, 40.0 MiB stayed (shared); the rest was \
+             freed, or is not where it had been seen; 45.0 MiB still away (pays)"
+        );
+    }
+
+    /// Goal: what takes several rounds is told when it begins, with what moved, and when it ends.
+    #[test]
+    fn what_takes_long_is_told_twice() {
+        let on_its_way = row(Done {
+            pages_moved: 4 * MIB,
+            pages_pending: 52 * MIB,
+            short: Some(Short::Budget),
+            ..Done::default()
+        });
+        let words = "56.0 MiB away, 4.00 MiB brought home, 52.0 MiB on the way (pays)";
+        assert!(told(&on_its_way).ends_with(words), "{}", told(&on_its_way));
+        let done = Done { outcome: outcome(56 * MIB, 0, None), ..Done::default() };
+        let arrived = ProcessRow { changed: false, ..row(done) };
+        assert_eq!(told(&arrived), "postgres (7): of 56.0 MiB away, 56.0 MiB brought home");
+        let later = ProcessRow { changed: false, ..row(Done::default()) };
+        assert_eq!(changed(&later, &RoundReport::default()), None);
+    }
+
+    /// Goal: a table of a round that acted tells what was done, one that did not what would be.
+    #[test]
+    fn a_table_tells_what_was_done() {
+        let row = row(Done { threads_placed: 1, pages_moved: 11 * MIB, ..Done::default() });
+        let told = |acted| {
+            decision(&row, &RoundReport { acted, page_bytes: 4096, ..RoundReport::default() })
+        };
+        assert_eq!(told(true), "stays, brought 1 thread, 11.0 MiB");
+        assert_eq!(told(false), "stays, brings 3 threads, 56.0 MiB");
+    }
 }

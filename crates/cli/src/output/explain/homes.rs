@@ -49,7 +49,7 @@ fn left_by_choice(reason: Reason) -> Option<Words> {
             "run as root, or with CAP_SYS_NICE and CAP_SYS_PTRACE (nodeward doctor)",
         ),
         Reason::Rival => (
-            "somebody else balances on this machine, and it is only told what would be done",
+            "somebody else balances on this machine, and nodeward balance stands back",
             "two that move the same pages undo each other's work",
             "switch the other off (nodeward balance names it), or set balance.rivals to ignore",
         ),

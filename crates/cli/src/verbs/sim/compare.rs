@@ -1,7 +1,6 @@
 //! `nodeward sim compare`: the same loads under one balancer after the other.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use nodeward_contest::steady::{self, Stayed};
 use nodeward_contest::{Asked, Balancer, CASES, Case, Judged, judge, run as simulate};
+use nodeward_files::For;
 use nodeward_swarm::crew::{Watch, each};
 use serde_json::{Value, json};
 
@@ -211,5 +211,6 @@ fn still(args: &CompareArgs) -> Result<Exit> {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    nodeward_files::write(path, text, For::Everyone)
+        .with_context(|| format!("cannot write {}", path.display()))
 }

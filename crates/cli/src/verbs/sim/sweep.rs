@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use nodeward_files::{For, create_new, write};
 use nodeward_scenario::Shard;
 
 pub use format::value;
@@ -61,7 +62,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
     let swept = sweep(&plan, &numbers, args)?;
     if let Some(path) = &args.plot {
         let picture = out::svg(&plan, &swept.rows)?;
-        std::fs::write(path, picture)
+        write(path, picture, For::Everyone)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     output::print(&match args.output.json {
@@ -101,7 +102,7 @@ fn print_or_write(text: &str, path: Option<&Path>) -> Result<Exit> {
     if path.exists() {
         bail!("{} is there; give another --out", path.display());
     }
-    let written = std::fs::File::create_new(path).and_then(|mut f| f.write_all(text.as_bytes()));
+    let written = create_new(path, For::Everyone).and_then(|mut f| f.write_all(text.as_bytes()));
     written.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Exit::Done)
 }

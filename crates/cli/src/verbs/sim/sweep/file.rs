@@ -3,11 +3,12 @@
 //! Rows stand in the order of their points, so what is there is always a beginning of what there is
 //! to be. A sweep that was killed leaves at worst a line without its end, which is dropped.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use nodeward_files::{For, create_new, open_or_make};
 
 use super::format::Format;
 use super::plan::{Plan, Row};
@@ -69,9 +70,11 @@ impl RowFile {
 }
 
 fn opened(path: &Path, resume: bool) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(resume).create_new(!resume);
-    let file = options.open(path).map_err(|error| match error.kind() {
+    let made = match resume {
+        true => open_or_make(path, For::Everyone),
+        false => create_new(path, For::Everyone),
+    };
+    let file = made.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => anyhow::anyhow!(
             "{} is there; --resume completes it, or give another --out",
             path.display()

@@ -1,0 +1,77 @@
+//! With a umask of 0, what nodeward is asked to write is for everyone to read and for its owner
+//! alone to write, and what it keeps is its owner's. (The daemon's files: `balance_daemon`.)
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+/// Two nodes of a CPU each; a program streams through the memory of the other node.
+const SMALL: &str = r#"
+distances = [[10, 20], [20, 10]]
+time = "20ms"
+sample = "5ms"
+
+[[node]]
+id = 0
+cpus = "0"
+memory = "1GiB"
+
+[[node]]
+id = 1
+cpus = "1"
+memory = "1GiB"
+
+[[workload]]
+name = "stream"
+kind = "triad"
+memory = "1MiB"
+nodes = "0"
+place = "bind:1"
+"#;
+
+fn run(dir: &Path, words: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 0; exec \"$0\" \"$@\"", NODEWARD]).args(words.split_whitespace());
+    command.current_dir(dir).env("NODEWARD_STATE_DIR", dir.join("state"));
+    let output = command.env("NODEWARD_CONFIG", "/dev/null").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}: {told}");
+}
+
+/// What is in a directory and below it.
+fn all(dir: &Path) -> Vec<PathBuf> {
+    let entries = dir.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { [all(&path), vec![path]].concat() } else { vec![path] })
+        .collect()
+}
+
+/// Goal: each verb that writes files or makes directories gives them a mode of its own.
+#[test]
+fn no_verb_leaves_the_mode_to_the_umask() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = dir.path().join("small.toml");
+    std::fs::write(&scenario, SMALL).unwrap();
+    let verbs = [
+        ("man pages/deep", "pages/deep/nodeward.1"),
+        ("sim ./small.toml --trace trace.json --plot sim.svg", "trace.json"),
+        ("sim sweep ./small.toml --grid machine.latency=80ns,160ns --out rows.csv", "rows.csv"),
+        (
+            "sim sweep ./small.toml --grid machine.latency=80ns,160ns --resume --out new.csv",
+            "new.csv",
+        ),
+        ("sim sweep ./small.toml --grid machine.latency=80ns,160ns --plot grid.svg", "grid.svg"),
+        ("sim sweep --merge rows.csv --out merged.csv", "merged.csv"),
+    ];
+    for (words, made) in verbs {
+        run(dir.path(), words);
+        assert!(dir.path().join(made).exists(), "{words}");
+    }
+    for path in all(dir.path()).into_iter().filter(|path| *path != scenario) {
+        let mode = path.metadata().unwrap().permissions().mode() & 0o7777;
+        let expected = if path.is_dir() { 0o755 } else { 0o644 };
+        assert_eq!(mode, expected, "{}", path.display());
+    }
+}

@@ -1,0 +1,114 @@
+//! What is opened as a file is one, and what is made has the mode that is said.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use nodeward_files::{For, create, create_new, is_not_a_file, make_directory, open};
+use nodeward_files::{open_or_make, read, write};
+
+/// Who waits for longer waits for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+    mknodat(CWD, &name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+/// What an attempt came to, which must not wait for anybody.
+fn told<T: Send + 'static>(
+    attempt: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Error {
+    let (tell, heard) = mpsc::channel();
+    thread::spawn(move || tell.send(attempt().err()));
+    heard.recv_timeout(PATIENCE).expect("it waits").expect("an error")
+}
+
+/// Goal: what is no regular file is refused without a wait, by what it is, in each way to open one.
+#[test]
+fn only_files_are_opened_as_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name);
+    fifo(&place("fifo"));
+    fs::create_dir(place("directory")).unwrap();
+    let _listener = UnixListener::bind(place("socket")).unwrap();
+    let names = ["fifo", "directory", "socket"].map(place);
+    let kinds = ["a pipe (FIFO)", "a directory", "a socket"].into_iter();
+    for (path, kind) in names.into_iter().chain(["/dev/zero".into()]).zip(kinds.chain(["a device"]))
+    {
+        let expected = format!("it is {kind}, and must be a regular file");
+        let ways: [Box<dyn Fn(PathBuf) -> std::io::Error>; 3] = [
+            Box::new(|path| told(move || open(File::options().append(true), &path))),
+            Box::new(|path| told(move || read(&path, 10))),
+            Box::new(|path| told(move || open_or_make(&path, For::Owner))),
+        ];
+        for way in ways {
+            let error = way(path.clone());
+            assert_eq!(error.to_string(), expected, "{}", path.display());
+            assert!(is_not_a_file(&error));
+        }
+    }
+    assert!(!is_not_a_file(&told(move || read(Path::new("/no/such/file"), 10))));
+}
+
+/// Goal: a link to a file is one for who reads, and not where nodeward would write through it;
+/// /dev/null is an empty file.
+#[test]
+fn links_and_null() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, link] = ["file", "link"].map(|name| dir.path().join(name));
+    fs::write(&file, "settings").unwrap();
+    symlink(&file, &link).unwrap();
+    assert_eq!(read(&link, 100).unwrap(), b"settings");
+    assert_eq!(read(&link, 3).unwrap(), b"set", "no more than was asked for");
+    let error = open_or_make(&link, For::Owner).unwrap_err();
+    assert_eq!(error.to_string(), "it is a symbolic link, and must be a regular file");
+    open_or_make(&link, For::Everyone).unwrap();
+    assert_eq!(read(Path::new("/dev/null"), 100).unwrap(), b"");
+}
+
+/// Tells a test that it is the one with a umask of 0, which is the whole process's.
+const ALONE: &str = "NODEWARD_FILES_TEST_ALONE";
+
+/// Goal: under a umask of 0 each file and directory has the mode that is said; one that others
+/// could write, made by an earlier version, is the owner's afterwards.
+#[test]
+fn modes_are_said() {
+    if std::env::var_os(ALONE).is_none() {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "modes_are_said", "--nocapture"]).env(ALONE, "1");
+        assert!(again.status().unwrap().success());
+        return;
+    }
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let dir = tempfile::tempdir().unwrap();
+    for (whose, file_mode, directory_mode) in
+        [(For::Owner, 0o600, 0o700), (For::Everyone, 0o644, 0o755)]
+    {
+        let base = dir.path().join(format!("{whose:?}/deep"));
+        make_directory(&base, whose).unwrap();
+        create(&base.join("created"), whose).unwrap();
+        create_new(&base.join("new"), whose).unwrap();
+        write(&base.join("written"), "text", whose).unwrap();
+        open_or_make(&base.join("made"), whose).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        for directory in [&base, base.parent().unwrap()] {
+            assert_eq!(mode(directory), directory_mode, "{}", directory.display());
+        }
+        for entry in fs::read_dir(&base).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode(&path), file_mode, "{}", path.display());
+        }
+        let old = base.join("written");
+        fs::set_permissions(&old, fs::Permissions::from_mode(0o666)).unwrap();
+        open_or_make(&old, For::Owner).unwrap();
+        assert_eq!(mode(&old), 0o600);
+    }
+}
