@@ -16,13 +16,16 @@ BUILT ?= $(TARGET_DIR)/release
 SONAME = libnodeward.so.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench spec reproduce soak install install-library install-migratepages setup
+.PHONY: help demo shell test lab bench spec reproduce soak install install-library install-migratepages setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## Show the main job on a machine with two memory nodes
 	$(CARGO) xtask demo
+
+shell: setup ## Try nodeward by hand, in a shell on an emulated machine with two memory nodes
+	$(CARGO) xtask lab shell
 
 test: setup ## Run all checks
 	$(CARGO) xtask ci

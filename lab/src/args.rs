@@ -17,8 +17,8 @@ pub struct Args {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes of `run`: that of the command, 128 plus the signal that ended it, 124 if its time was
-over, 125 if the lab itself failed. The other verbs: 0, or 125.
+Exit codes of `run` and `shell`: that of the command or of the shell, 128 plus the signal that ended
+it, 124 if the time of `run` was over, 125 if the lab itself failed. The other verbs: 0, or 125.
 
 Environment: NODEWARD_LAB_CACHE (where kernels and snapshots are kept, else nodeward/lab in the
 user's cache directory).";
@@ -28,6 +28,8 @@ user's cache directory).";
 pub enum Verb {
     /// Run a command in a guest
     Run(Box<Run>),
+    /// Open a shell in a guest
+    Shell(Box<Shell>),
     /// List the machines that come with the lab
     Scenarios,
     /// List the kernels that are on disk
@@ -67,6 +69,37 @@ Examples:
   nodeward-lab run --count=price=100ns --file ./a.out -- a.out --size 1G
   nodeward-lab run --kernel newest -- 'grep . /sys/devices/system/node/node*/meminfo | head'")]
 pub struct Run {
+    /// The guest.
+    #[command(flatten)]
+    pub guest: Guest,
+    /// End the command after this time, such as 90s
+    #[arg(short, long, default_value = "60s", value_parser = duration)]
+    pub timeout: Duration,
+    /// The command: one word is a line for the guest's shell, more are a program and its arguments
+    #[arg(last = true, required = true)]
+    pub command: Vec<String>,
+}
+
+/// A shell, and the guest for it.
+#[derive(Debug, ArgGroup)]
+#[command(after_help = "\
+On a terminal the guest's shell has one, too. `exit` or Ctrl-D leaves it, and its exit code is
+this program's. All keys go to the guest, Ctrl-C as well, but Ctrl-] three times in a row ends the
+guest at once (exit code 137). Without a terminal the shell reads its lines from standard input.
+
+Examples:
+  nodeward-lab shell
+  nodeward-lab shell --scenario four-nodes-hole --kernel newest --file ./a.out
+  nodeward-lab shell <script.sh")]
+pub struct Shell {
+    /// The guest.
+    #[command(flatten)]
+    pub guest: Guest,
+}
+
+/// A machine, its kernel, and what is brought along.
+#[derive(Debug, ArgGroup)]
+pub struct Guest {
     /// The machine: the name of one that comes with the lab, or the path of a TOML file
     #[arg(short, long, default_value = "two-nodes", value_name = "NAME|FILE")]
     pub scenario: String,
@@ -79,9 +112,6 @@ pub struct Run {
     /// Set a variable for the command
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
-    /// End the command after this time, such as 90s
-    #[arg(short, long, default_value = "60s", value_parser = duration)]
-    pub timeout: Duration,
     /// Give the kernel further arguments
     #[arg(long, default_value = "", value_name = "ARGUMENTS")]
     pub append: String,
@@ -99,9 +129,6 @@ pub struct Run {
     /// Keep the counts in a file, which `nodeward-lab counts` shows during and after the run
     #[arg(long, value_name = "FILE", requires = "count")]
     pub counts: Option<PathBuf>,
-    /// The command: one word is a line for the guest's shell, more are a program and its arguments
-    #[arg(last = true, required = true)]
-    pub command: Vec<String>,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -15,6 +15,7 @@ use crate::layout::Layout;
 use crate::qemu::{self, Machine, Memory};
 use crate::run::{self, Ended, Finished, Run, Sinks, TIMED_OUT};
 use crate::scenario::Scenario;
+use crate::shell;
 use crate::snapshot::{self, Snapshot};
 use crate::store;
 use crate::vm::Vm;
@@ -101,6 +102,20 @@ impl Lab {
 
     /// Runs a command and passes on what it writes.
     pub fn stream(&self, run: &Run, mut sinks: Sinks) -> Result<Ended> {
+        self.perform(run, |vm| run::drive(vm, run, &mut sinks))
+    }
+
+    /// Runs a command, a shell, between this process's standard streams: on a terminal if standard
+    /// input is one, which passes all keys on meanwhile.
+    pub fn shell(&self, run: &Run) -> Result<Ended> {
+        self.perform(run, |vm| shell::drive(vm, run))
+    }
+
+    fn perform(
+        &self,
+        run: &Run,
+        drive: impl FnOnce(&mut Vm) -> Result<Option<i32>>,
+    ) -> Result<Ended> {
         check_together(run)?;
         let kernel = store::kernel(&self.cache, &run.kernel)?;
         let initramfs = initramfs::path(&self.cache, &kernel)?;
@@ -116,7 +131,7 @@ impl Lab {
             counted: prepared.as_ref().map(|prepared| &prepared.counted),
         };
         let (mut vm, snapshot) = self.start(&machine, run.cold)?;
-        let ended = run::drive(&mut vm, run, &mut sinks);
+        let ended = drive(&mut vm);
         drop(vm);
         if let Some(snapshot) = snapshot {
             snapshot.trim()?;

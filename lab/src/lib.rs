@@ -30,6 +30,7 @@ pub mod qemu;
 mod ram;
 mod run;
 pub mod scenario;
+pub mod shell;
 mod snapshot;
 mod store;
 mod unpack;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use nodeward_lab_agent::wire::{Frame, Request};
+use nodeward_lab_agent::wire::{Frame, Input, Request};
 use nodeward_lab_counts::Counts;
 
 use crate::count::Count;
@@ -100,10 +100,23 @@ pub struct Sinks<'a> {
     pub stderr: &'a mut dyn Write,
 }
 
+/// When a run that begins now is over; never, if that is too far away to tell.
+pub type Deadline = Option<Instant>;
+
 /// Runs a command in a guest that is ready; its exit code, or `None` if its time was over.
 pub fn drive(vm: &mut Vm, run: &Run, sinks: &mut Sinks) -> Result<Option<i32>> {
-    let deadline = Instant::now() + run.timeout;
-    send(vm, run, deadline)?;
+    let deadline = deadline(run);
+    send(vm, run, Input::Nothing, deadline)?;
+    follow(vm, deadline, sinks)
+}
+
+/// When a run that begins now is over.
+pub fn deadline(run: &Run) -> Deadline {
+    Instant::now().checked_add(run.timeout)
+}
+
+/// Passes on what the command writes, until its end.
+pub fn follow(vm: &mut Vm, deadline: Deadline, sinks: &mut Sinks) -> Result<Option<i32>> {
     loop {
         let Some(frame) = receive(vm, deadline)? else { return Ok(None) };
         match frame {
@@ -116,15 +129,16 @@ pub fn drive(vm: &mut Vm, run: &Run, sinks: &mut Sinks) -> Result<Option<i32>> {
     }
 }
 
-fn send(vm: &mut Vm, run: &Run, deadline: Instant) -> Result<()> {
+/// Sends the files and the command, which will read `input`.
+pub fn send(vm: &mut Vm, run: &Run, input: Input, deadline: Deadline) -> Result<()> {
     ensure!(!run.command.is_empty(), "no command given");
-    vm.port.set_write_timeout(remaining(deadline))?;
+    vm.port.set_write_timeout(deadline.map(left))?;
     let sent = payload::send(&run.files, &mut vm.port)
-        .and_then(|()| Ok(Frame::Run(request(run)?).write_to(&mut vm.port)?));
+        .and_then(|()| Ok(Frame::Run(request(run, input)?).write_to(&mut vm.port)?));
     sent.context("cannot send files and command to the guest")
 }
 
-fn request(run: &Run) -> Result<Request> {
+fn request(run: &Run, input: Input) -> Result<Request> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let mut seed = vec![0; SEED_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut seed)?;
@@ -133,13 +147,16 @@ fn request(run: &Run) -> Result<Request> {
         env: run.env.clone(),
         now_ns: u64::try_from(now.as_nanos())?,
         seed,
+        input,
     })
 }
 
 /// The next frame, or `None` if the time is over.
-fn receive(vm: &mut Vm, deadline: Instant) -> Result<Option<Frame>> {
-    let Some(left) = remaining(deadline) else { return Ok(None) };
-    vm.port.set_read_timeout(Some(left))?;
+fn receive(vm: &mut Vm, deadline: Deadline) -> Result<Option<Frame>> {
+    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+        return Ok(None);
+    }
+    vm.port.set_read_timeout(deadline.map(left))?;
     match Frame::read_from(&mut vm.port) {
         Ok(frame) => Ok(Some(frame)),
         Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(None),
@@ -147,8 +164,9 @@ fn receive(vm: &mut Vm, deadline: Instant) -> Result<Option<Frame>> {
     }
 }
 
-fn remaining(deadline: Instant) -> Option<Duration> {
-    deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+/// The time until a deadline; at least a little, because sockets take none at all for no limit.
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
 fn pass_on(sink: &mut dyn Write, bytes: &[u8]) -> Result<()> {

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nodeward_lab::scenario::SMALL;
-use nodeward_lab::{Count, Kernel, Lab, Run, Scenario, Sinks};
+use nodeward_lab::{Count, Ended, Kernel, Lab, Run, Scenario, Sinks, shell};
 use nodeward_lab_counts::Reader;
 
 use crate::args::{self, Args, Verb};
@@ -18,6 +19,7 @@ const TIMED_OUT: u8 = 124;
 pub fn perform(args: Args) -> Result<u8> {
     match args.verb {
         Verb::Run(run) => return self::run(*run),
+        Verb::Shell(shell) => return self::shell(*shell),
         Verb::Scenarios => scenarios()?,
         Verb::Kernels => kernels()?,
         Verb::Fetch { kernels } => fetch(&kernels)?,
@@ -33,20 +35,40 @@ fn run(args: args::Run) -> Result<u8> {
         Ok([line]) => vec!["sh".to_owned(), "-c".to_owned(), line],
         Err(argv) => argv,
     };
-    let run = Run {
-        scenario: Scenario::find(&args.scenario)?,
-        kernel: args.kernel,
-        files: args.files,
-        command,
-        env: args.env,
-        timeout: args.timeout,
-        append: args.append,
-        cold: args.cold,
-        populate: args.populate,
-        count: args.count.map(|count| Count { file: args.counts, ..count }),
-    };
+    let run = Run { timeout: args.timeout, ..in_guest(args.guest, command)? };
     let sinks = Sinks { stdout: &mut io::stdout(), stderr: &mut io::stderr() };
     let ended = Lab::open()?.stream(&run, sinks)?;
+    exit_code(&ended, &run)
+}
+
+/// Nobody is cut off while typing.
+fn shell(args: args::Shell) -> Result<u8> {
+    let mut run = in_guest(args.guest, vec!["sh".to_owned()])?;
+    run.timeout = Duration::MAX;
+    let lab = Lab::open()?;
+    if shell::on_terminal() {
+        let (kernel, machine) = (lab.prepare(&run.kernel)?, &run.scenario.name);
+        eprintln!("nodeward-lab: a shell on {machine}, Linux {kernel}: {}", shell::HOW_TO_LEAVE);
+        let term = std::env::var("TERM").unwrap_or_else(|_| "dumb".to_owned());
+        run.env.insert(0, ("TERM".to_owned(), term));
+    }
+    exit_code(&lab.shell(&run)?, &run)
+}
+
+fn in_guest(guest: args::Guest, command: Vec<String>) -> Result<Run> {
+    Ok(Run {
+        kernel: guest.kernel,
+        files: guest.files,
+        env: guest.env,
+        append: guest.append,
+        cold: guest.cold,
+        populate: guest.populate,
+        count: guest.count.map(|count| Count { file: guest.counts, ..count }),
+        ..Run::new(Scenario::find(&guest.scenario)?, command)
+    })
+}
+
+fn exit_code(ended: &Ended, run: &Run) -> Result<u8> {
     if let Some(counts) = &ended.counts {
         eprint!("{}", tables::of_slots(counts));
     }

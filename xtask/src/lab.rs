@@ -1,6 +1,8 @@
 //! `cargo xtask lab ...` is `nodeward-lab ...`, built first; `cargo xtask lab compare ...` is
 //! `nodeward-compare ...`, built first with the programs that it needs in the guest; `cargo xtask
-//! lab soak` has the balancer work beside processes that come and go, for the time in `SOAK_TIME`.
+//! lab shell ...` is `nodeward-lab shell ...` with nodeward and a process to move in the guest,
+//! built first; `cargo xtask lab soak` has the balancer work beside processes that come and go, for
+//! the time in `SOAK_TIME`.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -9,6 +11,9 @@ use anyhow::Result;
 
 use crate::workspace::Workspace;
 use crate::{guest, process};
+
+/// What a shell in a guest has beside the guest's own: nodeward, and something to move.
+const TO_TRY: [&str; 2] = ["nodeward", "nodeward-load"];
 
 /// What `nodeward-lab` is to be told.
 #[derive(clap::Args)]
@@ -22,6 +27,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     match args.words.split_first() {
         Some((first, rest)) if first == "compare" => compare(rest),
+        Some((first, rest)) if first == "shell" => shell(rest),
         Some((first, [])) if first == "soak" => soak(),
         _ => process::hand_over(program("nodeward-lab").args(&args.words)),
     }
@@ -31,6 +37,20 @@ fn compare(words: &[OsString]) -> Result<ExitCode> {
     guest::build()?;
     let dir = guest::dir(&Workspace::load()?);
     process::hand_over(program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir))
+}
+
+/// Words that ask for help need no programs.
+fn shell(words: &[OsString]) -> Result<ExitCode> {
+    let mut lab = program("nodeward-lab");
+    lab.arg("shell").args(words);
+    if !words.iter().any(|word| word == "--help" || word == "-h") {
+        guest::build()?;
+        let dir = guest::dir(&Workspace::load()?);
+        for program in TO_TRY {
+            lab.arg("--file").arg(dir.join(program));
+        }
+    }
+    process::hand_over(&mut lab)
 }
 
 /// The one of the balancer's tests that takes as long as it is told to.

@@ -1,84 +1,83 @@
 //! Runs the one command and carries its output to the host while it runs.
 
 use std::fs::File;
-use std::io::{Read, Result as IoResult};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nodeward_lab_agent::wire::{Frame, Request};
+use nodeward_lab_agent::wire::{Frame, Input, Request, Size};
+use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+
+use crate::input;
+use crate::output::Carriers;
 
 /// Programs are looked for here; files from the host stand in the first by default.
 const PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
-/// How long output may still arrive, through children left behind, after the command has ended.
-const DRAIN: Duration = Duration::from_millis(300);
-const PIECE_BYTES: usize = 64 << 10;
 
 /// Runs the command to its end; its exit code, or 128 plus the signal that ended it.
 pub fn run(request: &Request, port: &File) -> Result<i32> {
-    let mut child = spawn(request)?;
-    let port = Arc::new(Mutex::new(port.try_clone()?));
-    let ended = carry_both(&mut child, &port);
+    let mut carriers = Carriers::new(port)?;
+    let child = match request.input {
+        Input::Terminal(size) => on_terminal(request, size, port, &mut carriers)?,
+        _ => on_streams(request, port, &mut carriers)?,
+    };
     let code = reap_until(child.id())?;
-    while ended.recv_timeout(DRAIN).is_ok() {}
+    carriers.finish();
     Ok(code)
 }
 
-fn spawn(request: &Request) -> Result<Child> {
-    let (program, arguments) = request.argv.split_first().context("the command is empty")?;
-    Command::new(program)
+/// Starts the command with streams, and a carrier for each.
+fn on_streams(request: &Request, port: &File, carriers: &mut Carriers) -> Result<Child> {
+    let stdin = if request.input == Input::Stream { Stdio::piped() } else { Stdio::null() };
+    let mut command = command(&request.argv, request)?;
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(command, request)?;
+    if let Some(stdin) = child.stdin.take() {
+        input::feed(port, stdin.into())?;
+    }
+    if let Some(stdout) = child.stdout.take() {
+        carriers.carry(stdout, Frame::Stdout)?;
+    }
+    if let Some(stderr) = child.stderr.take() {
+        carriers.carry(stderr, Frame::Stderr)?;
+    }
+    Ok(child)
+}
+
+/// Starts the command on a terminal of its own, in a session of its own, so that keys become
+/// signals there.
+fn on_terminal(
+    request: &Request,
+    size: Size,
+    port: &File,
+    carriers: &mut Carriers,
+) -> Result<Child> {
+    let (ours, theirs) = input::terminal(size).context("cannot open a terminal in the guest")?;
+    let session = ["/bin/busybox", "setsid", "-c"].map(str::to_owned);
+    let mut command = command(&[&session[..], &request.argv].concat(), request)?;
+    command.stdin(theirs.try_clone()?).stdout(theirs.try_clone()?).stderr(theirs);
+    let child = spawn(command, request)?;
+    input::feed(port, ours.try_clone()?.into())?;
+    carriers.carry(ours, Frame::Stdout)?;
+    Ok(child)
+}
+
+fn command(argv: &[String], request: &Request) -> Result<Command> {
+    let (program, arguments) = argv.split_first().context("the command is empty")?;
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .env_clear()
         .envs([("PATH", PATH), ("HOME", "/root"), ("TERM", "dumb")])
         .envs(request.env.iter().map(|(key, value)| (key, value)))
-        .current_dir("/root")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start '{program}' in the guest"))
+        .current_dir("/root");
+    Ok(command)
 }
 
-/// Starts a carrier per stream; the receiver ends when both have.
-fn carry_both(child: &mut Child, port: &Arc<Mutex<File>>) -> Receiver<()> {
-    let (alive, ended) = channel();
-    if let Some(stdout) = child.stdout.take() {
-        carry(stdout, Frame::Stdout, port, &alive);
-    }
-    if let Some(stderr) = child.stderr.take() {
-        carry(stderr, Frame::Stderr, port, &alive);
-    }
-    ended
-}
-
-fn carry<R: Read + Send + 'static>(
-    mut stream: R,
-    frame: fn(Vec<u8>) -> Frame,
-    port: &Arc<Mutex<File>>,
-    alive: &Sender<()>,
-) {
-    let (port, alive) = (Arc::clone(port), alive.clone());
-    std::thread::spawn(move || {
-        if let Err(why) = pump(&mut stream, frame, &port) {
-            eprintln!("nodeward-lab-init: output is lost: {why}");
-        }
-        drop(alive);
-    });
-}
-
-fn pump(stream: &mut impl Read, frame: fn(Vec<u8>) -> Frame, port: &Mutex<File>) -> IoResult<()> {
-    let mut piece = vec![0; PIECE_BYTES];
-    loop {
-        let count = stream.read(&mut piece)?;
-        if count == 0 {
-            return Ok(());
-        }
-        let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
-        frame(piece[..count].to_vec()).write_to(&mut *port)?;
-    }
+/// Takes the command, and with it our copies of what the child has for streams.
+fn spawn(mut command: Command, request: &Request) -> Result<Child> {
+    let name = request.argv.first().map_or("", String::as_str);
+    command.spawn().with_context(|| format!("cannot start '{name}' in the guest"))
 }
 
 /// Waits for any child, as the first process must, until the one asked for has ended.
@@ -86,7 +85,7 @@ fn reap_until(wanted: u32) -> Result<i32> {
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if is(pid, wanted) => return Ok(code(status)),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(why) => return Err(why).context("cannot wait for the command"),
         }
     }

@@ -64,10 +64,13 @@ impl<R: Read> Read for Files<'_, R> {
 
 #[cfg(test)]
 mod tests {
+    use nodeward_lab_agent::wire::Input;
+
     use super::*;
 
     fn request() -> Request {
-        Request { argv: vec!["true".into()], env: Vec::new(), now_ns: 1, seed: vec![7] }
+        let (argv, env, seed) = (vec!["true".into()], Vec::new(), vec![7]);
+        Request { argv, env, now_ns: 1, seed, input: Input::Nothing }
     }
 
     fn sent(frames: &[Frame]) -> Vec<u8> {

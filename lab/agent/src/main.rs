@@ -6,6 +6,8 @@
 
 mod command;
 mod inbox;
+mod input;
+mod output;
 mod port;
 mod world;
 

@@ -1,14 +1,15 @@
 //! Frames on the serial port between host and guest: one tag byte, a length, a payload.
 //!
 //! The order of a run: guest `Ready`; host any number of `Files` (one tar stream in pieces), then
-//! `Run`; guest any number of `Stdout` and `Stderr`, then `Exit` or `Failed`.
+//! `Run`; guest any number of `Stdout` and `Stderr`, then `Exit` or `Failed`. Where the request
+//! says that there is input, the host sends `Stdin` and `Resize` meanwhile, as they come.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol; the guest says it in [`Frame::Ready`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The name of the serial port as the guest sees it.
 pub const PORT_NAME: &str = "nodeward.lab";
@@ -30,6 +31,29 @@ pub struct Request {
     pub now_ns: u64,
     /// Random bytes from the host: every guest restored from one snapshot has the same pool.
     pub seed: Vec<u8>,
+    /// What the program reads.
+    pub input: Input,
+}
+
+/// What a program has for standard input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Input {
+    /// An empty one.
+    #[default]
+    Nothing,
+    /// A pipe with what comes from the host.
+    Stream,
+    /// A terminal of this size, which is its standard output and error, too.
+    Terminal(Size),
+}
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// From top to bottom.
+    pub rows: u16,
+    /// From left to right.
+    pub columns: u16,
 }
 
 /// One message.
@@ -49,6 +73,10 @@ pub enum Frame {
     Exit(i32),
     /// The guest could not do what was asked, and why.
     Failed(String),
+    /// The program is to read this; nothing at all is the end of its input.
+    Stdin(Vec<u8>),
+    /// The host's terminal has another size now.
+    Resize(Size),
 }
 
 impl Frame {
@@ -61,14 +89,19 @@ impl Frame {
             Self::Stderr(_) => 5,
             Self::Exit(_) => 6,
             Self::Failed(_) => 7,
+            Self::Stdin(_) => 8,
+            Self::Resize(_) => 9,
         }
     }
 
     fn payload(&self) -> Result<Vec<u8>> {
         Ok(match self {
             Self::Ready(version) => version.to_le_bytes().to_vec(),
-            Self::Files(bytes) | Self::Stdout(bytes) | Self::Stderr(bytes) => bytes.clone(),
+            Self::Files(bytes) | Self::Stdout(bytes) | Self::Stderr(bytes) | Self::Stdin(bytes) => {
+                bytes.clone()
+            }
             Self::Run(request) => serde_json::to_vec(request)?,
+            Self::Resize(size) => serde_json::to_vec(size)?,
             Self::Exit(code) => code.to_le_bytes().to_vec(),
             Self::Failed(why) => why.clone().into_bytes(),
         })
@@ -83,6 +116,8 @@ impl Frame {
             5 => Self::Stderr(payload),
             6 => Self::Exit(i32::from_le_bytes(four(&payload)?)),
             7 => Self::Failed(String::from_utf8(payload).map_err(|_| garbage("text"))?),
+            8 => Self::Stdin(payload),
+            9 => Self::Resize(serde_json::from_slice(&payload)?),
             _ => return Err(garbage("tag")),
         })
     }
@@ -138,12 +173,16 @@ mod tests {
     fn request() -> impl Strategy<Value = Request> {
         let words = prop::collection::vec(".*", 0..4);
         let env = prop::collection::vec(("[A-Z]+", ".*"), 0..3);
-        (words, env, any::<u64>(), bytes()).prop_map(|(argv, env, now_ns, seed)| Request {
-            argv,
-            env,
-            now_ns,
-            seed,
-        })
+        (words, env, any::<u64>(), bytes(), input())
+            .prop_map(|(argv, env, now_ns, seed, input)| Request { argv, env, now_ns, seed, input })
+    }
+
+    fn size() -> impl Strategy<Value = Size> {
+        any::<(u16, u16)>().prop_map(|(rows, columns)| Size { rows, columns })
+    }
+
+    fn input() -> impl Strategy<Value = Input> {
+        prop_oneof![Just(Input::Nothing), Just(Input::Stream), size().prop_map(Input::Terminal)]
     }
 
     fn frame() -> impl Strategy<Value = Frame> {
@@ -155,6 +194,8 @@ mod tests {
             bytes().prop_map(Frame::Stderr),
             any::<i32>().prop_map(Frame::Exit),
             ".*".prop_map(Frame::Failed),
+            bytes().prop_map(Frame::Stdin),
+            size().prop_map(Frame::Resize),
         ]
     }
 
@@ -192,7 +233,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_named() {
         for (bytes, told) in [
-            (&[9, 0, 0, 0, 0][..], "tag"),
+            (&[10, 0, 0, 0, 0][..], "tag"),
             (&[4, 1, 0, 16, 0], "length"), // 1 MiB and one byte
             (&[6, 1, 0, 0, 0, 7], "number"),
             (&[7, 1, 0, 0, 0, 0xff], "text"),
