@@ -14,6 +14,7 @@ fuzz_target!(|text: &str| {
     let _ = status::parse(text);
     let _ = pressure::stalled(text, Path::new("memory.pressure"));
     if let Ok(mappings) = maps::parse(text, Path::new("maps")) {
-        assert!(mappings.iter().all(|mapping| mapping.range.start <= mapping.range.end));
+        assert!(mappings.iter().all(|mapping| !mapping.range.is_empty()));
+        assert!(mappings.is_sorted_by(|before, next| before.range.end <= next.range.start));
     }
 });

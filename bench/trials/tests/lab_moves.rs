@@ -23,7 +23,7 @@ fn on_two_nodes(names: &[&str]) {
 }
 
 /// What a kernel may do in its own way: how it answers, what it refuses, how processes end.
-const ON_EVERY_KERNEL: [&str; 21] = [
+const ON_EVERY_KERNEL: [&str; 23] = [
     "conformance",
     "conformance_without_privilege",
     "conformance_in_every_state",
@@ -33,6 +33,8 @@ const ON_EVERY_KERNEL: [&str; 21] = [
     "thp",
     "thp_without_privilege",
     "hugetlb",
+    "hugetlb_shared",
+    "hugetlb_in_a_pipe",
     "hugetlb_without_a_pool",
     "ksm",
     "swapped",

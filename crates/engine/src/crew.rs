@@ -48,12 +48,30 @@ impl<'a> Crew<'a> {
         items: &[T],
         work: impl Fn(&T) -> (R, u64) + Sync,
     ) -> (Vec<R>, u32) {
+        self.shift(self.workers_max, items, work)
+    }
+
+    /// The same by one worker, for items that would be in each other's way.
+    pub fn one_by_one<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T) -> (R, u64) + Sync,
+    ) -> Vec<R> {
+        self.shift(1, items, work).0
+    }
+
+    fn shift<T: Sync, R: Send>(
+        &self,
+        workers: u32,
+        items: &[T],
+        work: impl Fn(&T) -> (R, u64) + Sync,
+    ) -> (Vec<R>, u32) {
         let queue = AtomicUsize::new(0);
         let done = Mutex::new(Vec::with_capacity(items.len()));
         self.ramp().begin(self.machine.now_ns());
-        let shift = Shift { crew: self, items, work: &work, queue: &queue, done: &done };
+        let shift = Shift { crew: self, workers, items, work: &work, queue: &queue, done: &done };
         std::thread::scope(|scope| {
-            for worker in 1..self.workers_max {
+            for worker in 1..workers {
                 let shift = &shift;
                 scope.spawn(move || shift.run(worker));
             }
@@ -82,6 +100,7 @@ impl<'a> Crew<'a> {
 /// One pass over a list of items.
 struct Shift<'a, T, R, F> {
     crew: &'a Crew<'a>,
+    workers: u32,
     items: &'a [T],
     work: &'a F,
     queue: &'a AtomicUsize,
@@ -91,7 +110,7 @@ struct Shift<'a, T, R, F> {
 impl<T, R, F: Fn(&T) -> (R, u64)> Shift<'_, T, R, F> {
     fn run(&self, worker: u32) {
         let crew = self.crew;
-        let _together = Together::begin(crew.machine, worker, crew.workers_max);
+        let _together = Together::begin(crew.machine, worker, self.workers);
         if crew.workers_max > 1 && !crew.cpus.is_empty() {
             crew.machine.stay_on(crew.cpus[worker as usize % crew.cpus.len()]);
         }

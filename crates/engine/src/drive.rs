@@ -48,13 +48,13 @@ enum Fate {
     NotTried,
 }
 
-/// What became of folios. Each is in `moved`, in `no_room`, or its pages are in `account`.
+/// What became of folios. Each is in `moved`, in `left`, or its pages are in `account`.
 #[derive(Debug, Default)]
 pub struct Driven {
     pub moved: Vec<FolioMove>,
-    /// Those for which the destination had no room, and what of.
-    pub no_room: Vec<(FolioMove, SkipReason)>,
-    /// Those that stay for another reason.
+    /// Those that were refused at every attempt, though another might help, and why.
+    pub left: Vec<(FolioMove, SkipReason)>,
+    /// Those that stay.
     pub account: Account,
     /// The machine's, if it refused to do anything for a reason other than the process being gone;
     /// pages that were not tried are then accounted as `Refused`.
@@ -87,12 +87,7 @@ impl Driver<'_> {
         if stuck.len() <= SINGLES_MAX && self.should_retry(&stuck, &driven) {
             self.again(&mut stuck, 1, &mut driven);
         }
-        for (folio, reason) in stuck {
-            match is_no_room(reason) {
-                true => driven.no_room.push((folio, reason)),
-                false => driven.skip(&[folio], reason),
-            }
-        }
+        driven.left = stuck;
         driven
     }
 
@@ -136,7 +131,7 @@ impl Driver<'_> {
             if self.live.is_stopped() {
                 return driven.skip(rest, SkipReason::Interrupted);
             }
-            if first.pages > self.pace.folio_pages_max() {
+            if self.pace.is_too_large(first.pages) {
                 driven.skip(&[*first], SkipReason::StallBudget);
                 rest = &rest[1..];
                 continue;
@@ -220,7 +215,7 @@ impl Driver<'_> {
             match places.iter().all(|place| *place == places[0]) {
                 true => told.push((folio, fate)),
                 false => told.extend(pages.into_iter().zip(places).map(|(page, place)| {
-                    let stuck = Fate::Stuck(self.no_room(end));
+                    let stuck = Fate::Stuck(self.why_left(end, folio));
                     let before = if fate == Fate::Moved { stuck } else { fate };
                     (page, now_at(place, page, before))
                 })),
@@ -252,12 +247,15 @@ impl Driver<'_> {
             CallEnd::Complete | CallEnd::Aborted | CallEnd::NoMemory => {}
         }
         let failed = failed_run(batch, outcome);
+        // All of them go to one node.
+        let left = folios.first().filter(|_| !failed.is_empty());
+        let left = left.map_or(SkipReason::Pinned, |folio| self.why_left(outcome.end, *folio));
         let entries = (0..batch.len()).filter(|&entry| batch.addresses()[entry] != SEPARATOR);
         let fate = |(entry, folio): (usize, &FolioMove)| match outcome.status[entry] {
             EntryStatus::On(node) if node == folio.to => Fate::Moved,
             EntryStatus::On(_) => Fate::Stays(SkipReason::WrongNode),
             EntryStatus::Refused(refusal) => self.refused(refusal),
-            EntryStatus::Unwritten if entry < failed.end => Fate::Stuck(self.no_room(outcome.end)),
+            EntryStatus::Unwritten if entry < failed.end => Fate::Stuck(left),
             EntryStatus::Unwritten => Fate::NotTried,
         };
         entries.zip(folios).map(fate).collect()
@@ -269,7 +267,7 @@ impl Driver<'_> {
             Refusal::Busy => Fate::Stuck(SkipReason::Pinned),
             Refusal::Fault => Fate::Stuck(SkipReason::Unmovable),
             Refusal::Absent => Fate::Stuck(SkipReason::NotPresent),
-            Refusal::NoMemory => Fate::Stuck(self.no_room(CallEnd::NoMemory)),
+            Refusal::NoMemory => Fate::Stuck(self.no_room()),
             Refusal::Other(errno) => {
                 tracing::debug!(errno, "the kernel refused a page");
                 Fate::Stays(SkipReason::Refused)
@@ -277,14 +275,24 @@ impl Driver<'_> {
         }
     }
 
-    fn no_room(&self, end: CallEnd) -> SkipReason {
-        match (end, self.hugetlb) {
-            (CallEnd::NoMemory, true) => SkipReason::NoHugePage,
-            (CallEnd::NoMemory, false) => SkipReason::NoMemory,
-            // A hugetlb folio without a page to go to only ends the call (seen on 6.1 and 6.12).
-            (_, true) => SkipReason::NoHugePage,
-            (_, false) => SkipReason::Pinned,
+    fn no_room(&self) -> SkipReason {
+        if self.hugetlb { SkipReason::NoHugePage } else { SkipReason::NoMemory }
+    }
+
+    /// Why a folio stays that a call took hold of and failed to move.
+    fn why_left(&self, end: CallEnd, folio: FolioMove) -> SkipReason {
+        match end {
+            CallEnd::NoMemory => self.no_room(),
+            _ if self.hugetlb && self.has_no_huge_page(folio) => SkipReason::NoHugePage,
+            _ => SkipReason::Pinned,
         }
+    }
+
+    /// Of a hugetlb folio the call only says that it failed, whether it had no page to go to (seen
+    /// on 6.1 and 6.12) or somebody uses it.
+    fn has_no_huge_page(&self, folio: FolioMove) -> bool {
+        let bytes = u64::from(folio.pages) * self.machine.page_bytes();
+        self.machine.free_huge_pages(folio.to, bytes).is_none_or(|pages| pages == 0)
     }
 
     /// Asks where the folios are of which the call told nothing certain. Returns which they are.
@@ -332,6 +340,7 @@ fn now_at(place: Place, folio: FolioMove, fate: Fate) -> Fate {
     }
 }
 
-fn is_no_room(reason: SkipReason) -> bool {
+/// Whether the destination was full.
+pub fn is_no_room(reason: SkipReason) -> bool {
     matches!(reason, SkipReason::NoMemory | SkipReason::NoHugePage)
 }

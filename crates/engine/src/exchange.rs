@@ -14,7 +14,8 @@ use nodeward_policy::plan::{FolioMove, Order, Plan};
 
 use crate::MoveRequest;
 use crate::crew::Crew;
-use crate::drive::Driven;
+use crate::drive::{Driven, is_no_room};
+use crate::leftovers::Leftovers;
 use crate::request::whole_pages;
 use crate::survey::Unit;
 use crate::tally::{Tallies, Tally};
@@ -36,18 +37,25 @@ pub fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, 
     let mut tallies = Tallies::new(work.processes.len());
     let mut parcels = cutter.parcels(crew, units, &mut tallies);
     let mut workers = 1;
+    let leftovers = Leftovers::new(work);
+    let goes_alone = units.iter().any(Unit::goes_alone);
     while !parcels.is_empty() {
         let moved_before = tallies.moved();
         let turns = in_turns(parcels, &cutter.room());
         let round = Round::new(work, crew.workers_max());
-        let (results, used) = crew.each(&turns, |loads| round.parcels(loads));
+        let (results, used) = match goes_alone {
+            true => (crew.one_by_one(&turns, |loads| round.parcels(loads)), 1),
+            false => crew.each(&turns, |loads| round.parcels(loads)),
+        };
         workers = workers.max(used);
         let outcomes = turns.into_iter().flatten().zip(results.into_iter().flatten());
-        parcels = outcomes.filter_map(|(load, r)| cutter.enter(load, r, &mut tallies)).collect();
+        let enter = |(load, result)| cutter.enter(load, result, &leftovers, &mut tallies);
+        parcels = outcomes.filter_map(enter).collect();
         if tallies.moved() == moved_before || work.live.is_stopped() {
             parcels.drain(..).for_each(|load| give_up(work, &load, &mut tallies));
         }
     }
+    leftovers.try_again(&mut tallies);
     (tallies, workers)
 }
 
@@ -183,15 +191,25 @@ impl<'a> Cutter<'a> {
     }
 
     /// Enters what became of a parcel; returns what is left of it for the next round.
-    fn enter(&self, load: Load, result: Result, tallies: &mut Tallies) -> Option<Load> {
+    fn enter(
+        &self,
+        load: Load,
+        result: Result,
+        leftovers: &Leftovers<'_>,
+        tallies: &mut Tallies,
+    ) -> Option<Load> {
         let Some((mut tally, driven)) = result else {
             return Some(load);
         };
         let (parcel, unit) = load;
+        let (no_room, refused): (Vec<_>, Vec<_>) =
+            driven.left.into_iter().partition(|&(_, reason)| is_no_room(reason));
+        leftovers.keep(&unit, refused, &mut tally.account);
         // Counted in the first look already.
         tally.before.clear();
+        tally.before_in_flight = 0;
         tallies.add(unit.process, &tally, driven.error);
-        let folios: Vec<FolioMove> = driven.no_room.iter().map(|(folio, _)| *folio).collect();
+        let folios: Vec<FolioMove> = no_room.iter().map(|(folio, _)| *folio).collect();
         let left = (!folios.is_empty()).then(|| self.load(&unit, &folios));
         let left_bytes = left.as_ref().map_or(0, |(left, _)| left.bytes);
         self.work.live.examined(parcel.bytes.saturating_sub(left_bytes));
@@ -223,7 +241,8 @@ impl<'a> Round<'a> {
             return None;
         }
         let (tally, driven) = self.work.unit(unit);
-        match driven.moved.is_empty() && !driven.no_room.is_empty() {
+        let is_full = driven.left.iter().any(|&(_, reason)| is_no_room(reason));
+        match driven.moved.is_empty() && is_full {
             true => _ = self.fruitless.fetch_add(1, Ordering::Relaxed),
             false => self.fruitless.store(0, Ordering::Relaxed),
         }

@@ -166,6 +166,7 @@ impl Fitting<'_> {
                 pid,
                 account: plan.account,
                 before: plan.residency.clone(),
+                before_in_flight: plan.in_flight,
                 after: plan.residency,
                 residue: Residue { expected: stayed, seen: stayed },
                 life: Life::Running,

@@ -15,6 +15,7 @@ mod exchange;
 mod fit;
 mod folios;
 mod journal;
+mod leftovers;
 pub mod list;
 mod live;
 mod migrate;

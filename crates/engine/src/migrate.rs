@@ -8,6 +8,7 @@ use nodeward_model::{Nodemask, SkipReason};
 use crate::crew::Crew;
 use crate::exchange;
 use crate::journal::Journal;
+use crate::leftovers::Leftovers;
 use crate::pace::Pace;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport};
 use crate::survey::{Scope, Unit, units};
@@ -53,6 +54,7 @@ pub fn migrate(
         verifying_ns: machine.now_ns() - moved_ns,
         workers,
         longest_hold_ns: pace.longest_hold_ns(),
+        stall_needed_ns: pace.stall_needed_ns(),
         interrupted: live.is_stopped() && tallies.error.is_none(),
         error: tallies.error,
     })
@@ -81,6 +83,7 @@ pub fn plan(
         plan.moves.iter().for_each(|&folio| total.add(folio));
         total.account.add(&plan.account);
         add_counts(&mut total.residency, &plan.residency);
+        total.in_flight += plan.unplaced;
     }
     let unseen = unseen(processes, request, &units);
     for ((_, plan), (reason, pages)) in report.processes.iter_mut().zip(unseen) {
@@ -126,19 +129,22 @@ fn survey(
 
 /// Moves unit by unit. Also returns the largest number of workers that was in use.
 fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, u32) {
-    let (results, workers) = crew.each(units, |unit| {
+    let leftovers = Leftovers::new(work);
+    let carry_out = |unit: &&Unit| {
         let (mut tally, driven) = work.unit(unit);
-        for (folio, reason) in driven.no_room {
-            tally.account.skip(reason, u64::from(folio.pages));
-        }
+        leftovers.keep(unit, driven.left, &mut tally.account);
         work.live.examined(unit.bytes);
         let bytes = tally.account.moved * work.machine.page_bytes();
-        ((tally, driven.error), bytes)
-    });
+        ((unit.process, tally, driven.error), bytes)
+    };
+    let (alone, together): (Vec<&Unit>, Vec<&Unit>) = units.iter().partition(|u| u.goes_alone());
+    let (mut results, workers) = crew.each(&together, carry_out);
+    results.extend(crew.one_by_one(&alone, carry_out));
     let mut tallies = Tallies::new(work.processes.len());
-    for (unit, (tally, error)) in units.iter().zip(results) {
-        tallies.add(unit.process, &tally, error);
+    for (process, tally, error) in results {
+        tallies.add(process, &tally, error);
     }
+    leftovers.try_again(&mut tallies);
     (tallies, workers)
 }
 
@@ -184,6 +190,7 @@ fn process_report(crew: &Crew<'_>, scope: &Scope<'_>, tally: Tally) -> ProcessRe
         residue: verify::residue(&tally.account, &tally.at_home, &after, &sources),
         account: tally.account,
         before: tally.before,
+        before_in_flight: tally.before_in_flight,
         after,
         life: scope.process.life(),
     }

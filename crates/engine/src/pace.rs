@@ -1,6 +1,6 @@
 //! The budget of a move, shared by its workers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nodeward_machine::Machine;
@@ -15,6 +15,7 @@ pub struct Pace {
     rate: Option<Mutex<RateLimit>>,
     stall: Option<Mutex<StallBudget>>,
     longest_hold_ns: AtomicU64,
+    too_large_pages: AtomicU32,
 }
 
 impl Pace {
@@ -23,6 +24,7 @@ impl Pace {
             rate: request.rate_bytes_per_s.map(|rate| Mutex::new(RateLimit::new(rate))),
             stall: request.stall_ns.map(|budget| Mutex::new(StallBudget::new(budget))),
             longest_hold_ns: AtomicU64::new(0),
+            too_large_pages: AtomicU32::new(0),
         }
     }
 
@@ -78,6 +80,27 @@ impl Pace {
     /// The largest folio that may be moved, in base pages.
     pub fn folio_pages_max(&self) -> u32 {
         self.stall.as_ref().map_or(u32::MAX, |stall| lock(stall).folio_pages_max())
+    }
+
+    /// Whether a folio of so many base pages is beyond the stall budget.
+    pub fn is_too_large(&self, folio_pages: u32) -> bool {
+        let is_so = folio_pages > self.folio_pages_max();
+        if is_so {
+            self.note_too_large(folio_pages);
+        }
+        is_so
+    }
+
+    /// Notes that a folio of so many base pages was left where it is for the budget's sake.
+    pub fn note_too_large(&self, folio_pages: u32) {
+        self.too_large_pages.fetch_max(folio_pages, Ordering::Relaxed);
+    }
+
+    /// The stall budget with which every folio could have been moved; `None` if it was enough.
+    pub fn stall_needed_ns(&self) -> Option<u64> {
+        let pages = self.too_large_pages.load(Ordering::Relaxed);
+        let stall = self.stall.as_ref().filter(|_| pages > 0)?;
+        lock(stall).budget_for_ns(pages)
     }
 
     /// Base pages that may be held together; `None` if there is no budget.

@@ -45,6 +45,8 @@ pub struct ProcessPlan {
     pub account: Account,
     /// Base pages by node.
     pub residency: BTreeMap<NodeId, u64>,
+    /// Base pages on no node, because somebody was moving them at every look.
+    pub in_flight: u64,
 }
 
 impl ProcessPlan {
@@ -60,7 +62,7 @@ impl ProcessPlan {
 
     /// Base pages of which something was seen, in memory or in swap.
     pub fn seen(&self) -> u64 {
-        total(&self.residency) + self.account.skipped_for(SkipReason::Swapped)
+        total(&self.residency) + self.in_flight + self.account.skipped_for(SkipReason::Swapped)
     }
 
     fn join(&mut self, other: &Self) {
@@ -68,6 +70,7 @@ impl ProcessPlan {
         add_counts(&mut self.folios, &other.folios);
         self.account.add(&other.account);
         add_counts(&mut self.residency, &other.residency);
+        self.in_flight += other.in_flight;
     }
 }
 
@@ -80,6 +83,8 @@ pub struct ProcessReport {
     pub account: Account,
     /// Base pages by node, each counted just before its turn.
     pub before: BTreeMap<NodeId, u64>,
+    /// Base pages on no node then, because somebody was moving them at every look.
+    pub before_in_flight: u64,
     /// Base pages by node at the end; empty if the process is gone.
     pub after: BTreeMap<NodeId, u64>,
     /// Whether the account agrees with what was seen at the end.
@@ -136,6 +141,7 @@ impl ProcessReport {
     fn join(&mut self, later: &Self) {
         self.account.add(&later.account);
         add_counts(&mut self.before, &later.before);
+        self.before_in_flight += later.before_in_flight;
         add_counts(&mut self.after, &later.after);
         self.residue.expected += later.residue.expected;
         self.residue.seen += later.residue.seen;
@@ -173,6 +179,9 @@ pub struct MoveReport {
     /// How long a run of pages was held at most under a stall budget, in nanoseconds, going by what
     /// its call took a page; `None` without a budget.
     pub longest_hold_ns: Option<u64>,
+    /// The stall budget with which nothing would have stayed behind for the budget's sake, as far
+    /// as was measured, in nanoseconds; `None` if nothing did.
+    pub stall_needed_ns: Option<u64>,
     /// Whether it was asked to stop.
     pub interrupted: bool,
     /// The first error that ended the work on some pages early.
@@ -218,6 +227,7 @@ impl MoveReport {
         self.verifying_ns += later.verifying_ns;
         self.workers = self.workers.max(later.workers);
         self.longest_hold_ns = self.longest_hold_ns.max(later.longest_hold_ns);
+        self.stall_needed_ns = self.stall_needed_ns.max(later.stall_needed_ns);
         self.interrupted |= later.interrupted;
         self.error = self.error.take().or(later.error);
     }
@@ -240,6 +250,7 @@ mod tests {
             pid: Pid::new(7).unwrap(),
             account,
             before: on(before),
+            before_in_flight: 0,
             after: on(after),
             residue: Residue::default(),
             life: Life::Running,

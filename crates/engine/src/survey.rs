@@ -29,6 +29,15 @@ pub struct Unit {
     pub orders: Arc<[Order]>,
 }
 
+impl Unit {
+    /// Whether only one worker at a time may move such memory: to move a hugetlb page of a shared
+    /// mapping the kernel tries for the lock of the whole file, and refuses the page if another
+    /// call has it.
+    pub fn goes_alone(&self) -> bool {
+        self.hugetlb && self.pieces.iter().any(|(mapping, _)| mapping.shared)
+    }
+}
+
 /// A stretch of address space and the mapping that it lies in.
 pub type Piece = (Arc<Mapping>, Range);
 

@@ -14,6 +14,8 @@ pub struct Tally {
     pub account: Account,
     /// Pages by node, each counted just before its turn.
     pub before: BTreeMap<NodeId, u64>,
+    /// Pages that were on no node then, because somebody was moving them.
+    pub before_in_flight: u64,
     /// Pages that are on their destination, by node.
     pub at_home: BTreeMap<NodeId, u64>,
 }
@@ -24,6 +26,7 @@ impl Tally {
         Self {
             account: plan.account.clone(),
             before: plan.residency.clone(),
+            before_in_flight: plan.unplaced,
             at_home: plan.at_home.clone(),
         }
     }
@@ -42,6 +45,7 @@ impl Tally {
     pub fn add(&mut self, other: &Self) {
         self.account.add(&other.account);
         add_counts(&mut self.before, &other.before);
+        self.before_in_flight += other.before_in_flight;
         add_counts(&mut self.at_home, &other.at_home);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{Page, PageSet, Range, SkipReason};
-use nodeward_policy::plan::{Order, Plan, Rules};
+use nodeward_policy::plan::{FolioMove, Order, Plan, Rules};
 
 use crate::drive::{Driven, Driver, RETRY_PAUSES_NS};
 use crate::journal::Journal;
@@ -28,13 +28,18 @@ impl Work<'_> {
         self.request.selection.everyones && self.machine.capabilities().move_everyones
     }
 
-    /// Looks at a unit and moves what is to be moved. What had no room is left to the caller.
+    /// Whether other workers may be moving the same pages, for another process that has them too.
+    pub fn is_in_company(&self) -> bool {
+        self.processes.len() > 1 && self.moves_everyones()
+    }
+
+    /// Looks at a unit and moves what is to be moved. What was refused is left to the caller.
     pub fn unit(&self, unit: &Unit) -> (Tally, Driven) {
         let mut tally = Tally::default();
         let driven = match self.look(unit) {
             Ok(plan) => {
                 tally = Tally::of(&plan);
-                self.drive(unit, &plan)
+                self.drive(unit.process, unit.hugetlb, &plan.moves)
             }
             Err(error) if error.is_gone() => Driven::default(),
             Err(error) => Driven { error: Some(error), ..Driven::default() },
@@ -57,6 +62,7 @@ impl Work<'_> {
             self.wait_for(unit, order, flown, &mut plan)?;
         }
         plan.sort();
+        self.pace.note_too_large(plan.too_large_pages);
         Ok(plan)
     }
 
@@ -77,6 +83,7 @@ impl Work<'_> {
         }
         // Whoever is moving them has still not let go.
         plan.account.skip(SkipReason::Pinned, flown.len());
+        plan.unplaced += flown.len();
         Ok(())
     }
 
@@ -100,7 +107,7 @@ impl Work<'_> {
             self.consider_piece(unit, piece, &rules, plan)?;
         }
         let mut flown = PageSet::new(self.machine.page_bytes());
-        plan.in_flight.drain(..).for_each(|address| _ = flown.insert(address));
+        plan.in_flight.drain(..).for_each(|folio| flown.insert_range(folio));
         Ok(flown)
     }
 
@@ -117,22 +124,23 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Moves what was planned. It stands in the ledger before, and what came of it afterwards.
-    fn drive(&self, unit: &Unit, plan: &Plan) -> Driven {
-        let journal = self.journal.filter(|_| !plan.moves.is_empty());
-        let intended = journal.and_then(|j| j.intend(self.machine, unit.process, &plan.moves));
+    /// Moves folios of a process, hugetlb ones or others. They stand in the ledger before, and what
+    /// came of it afterwards.
+    pub fn drive(&self, process: usize, hugetlb: bool, moves: &[FolioMove]) -> Driven {
+        let journal = self.journal.filter(|_| !moves.is_empty());
+        let intended = journal.and_then(|j| j.intend(self.machine, process, moves));
         let driver = Driver {
             machine: self.machine,
-            process: &*self.processes[unit.process],
+            process: &*self.processes[process],
             live: self.live,
             pace: self.pace,
             everyones: self.moves_everyones(),
-            hugetlb: unit.hugetlb,
-            in_company: self.processes.len() > 1 && self.moves_everyones(),
+            hugetlb,
+            in_company: self.is_in_company(),
         };
-        let driven = driver.drive(&plan.moves);
+        let driven = driver.drive(moves);
         if let (Some(journal), Some(ticket)) = (journal, intended) {
-            let all = driven.moved.len() == plan.moves.len();
+            let all = driven.moved.len() == moves.len();
             journal.settle(self.machine, ticket, (!all).then_some(&driven.moved[..]));
         }
         driven

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_engine::{Jobs, Live, MoveReport, MoveRequest, Order, Selection, migrate, plan};
 use nodeward_machine::paper::{Paper, Sheet};
 use nodeward_machine::{Life, Machine};
-use nodeward_model::{NodeId, NodePairs, Page, PageSet, Pid, SkipReason};
+use nodeward_model::{MappingKind, NodeId, NodePairs, Page, PageSet, Pid, SkipReason};
 use proptest::prelude::*;
 
 const FIRST: u64 = 16; // the number of the first page of a sheet
@@ -113,6 +113,76 @@ fn slow_flights_are_waited_for() {
         let account = run(sheet, &request("0", "1"), false).0.account();
         assert_eq!((account.moved, account.skipped_for(SkipReason::Pinned)), (100 - held, held));
     }
+}
+
+/// Goal: who holds pages for 15 ms does not keep them from moving: attempts at a unit end after
+/// 1 + 10 ms, and when all units are done there are as many again.
+#[test]
+fn passing_holders_are_waited_for() {
+    let held = (FIRST + 5..FIRST + 15).collect();
+    let sheet = Sheet { pinned: held, ..Sheet::of(&[on(0); 100]) };
+    let sheet = Sheet { lets_go_ns: Some(15_000_000), ..sheet };
+    let (report, sheet) = run(sheet, &request("0", "1"), false);
+    assert_eq!((report.account().moved, report.account().skipped_total()), (100, 0));
+    assert_eq!(sheet.residency(), [(NodeId(1), 100)].into());
+}
+
+/// Hugetlb pages of 16 base pages in a mapping that processes share.
+fn hugetlb(pages: usize) -> Sheet {
+    let head = Page { folio_pages: 16, ..on(0) };
+    let rest = [Page { folio_pages: 0, ..on(0) }; 15];
+    let one = [&[head], &rest[..]].concat();
+    let mut sheet = Sheet::of(&one.repeat(pages));
+    for mapping in &mut sheet.mappings {
+        mapping.huge_page_bytes = Some(16 * 4096);
+        (mapping.shared, mapping.kind) = (true, MappingKind::Huge);
+    }
+    sheet
+}
+
+/// Goal: of a huge page that somebody uses it is said that it is held, as long as the destination
+/// has a free one; where it has none, that is said.
+#[test]
+fn huge_pages_stay_for_the_reason_that_is_so() {
+    for (free, reason) in [(10, SkipReason::Pinned), (3, SkipReason::NoHugePage)] {
+        let sheet = Sheet { free: [(NodeId(1), free * 16)].into(), ..hugetlb(4) };
+        let sheet = Sheet { pinned: [FIRST + 16].into(), ..sheet };
+        let report = run(sheet, &request("0", "1"), true).0;
+        assert_eq!(report.account().moved, 3 * 16, "{free} free");
+        assert_eq!(skipped(&report), [(reason, 16)].into(), "{free} free");
+        assert_eq!(report.processes[0].residue.seen, 16);
+    }
+}
+
+/// Goal: pages that were on no node at every look have a count of their own, so that what was there
+/// before is as much as what became of it.
+#[test]
+fn pages_in_flight_for_ever_count_before() {
+    let flights = (FIRST + 10..FIRST + 20).map(|page| (page, NodeId(0))).collect();
+    let sheet = Sheet { landing: flights, ..Sheet::of(&[on(0); 100]) };
+    let sheet = Sheet { lets_go_ns: Some(3_000_000_000), ..sheet };
+    let report = run(sheet, &request("0", "1"), false).0;
+    let process = &report.processes[0];
+    assert_eq!(process.before_in_flight, 10);
+    let before: u64 = process.before.values().sum();
+    assert_eq!(before + process.before_in_flight, process.account.selected());
+}
+
+/// Goal: the stall budget that would have been enough is told, and is.
+#[test]
+fn the_budget_that_would_do_does() {
+    let head = Page { folio_pages: 512, ..on(0) };
+    let rest = [Page { folio_pages: 0, ..on(0) }; 511];
+    let huge = [&[head], &rest[..]].concat().repeat(4);
+    let mut request = request("0", "1");
+    request.stall_ns = Some(300); // a folio takes 1 us on this machine, 1 ns a page
+    let report = run(Sheet::of(&huge), &request, false).0;
+    // The first is tried, and tells how long they take.
+    assert_eq!(skipped(&report), [(SkipReason::StallBudget, 3 * 512)].into());
+    assert_eq!(report.stall_needed_ns, Some(640), "512 ns and a quarter");
+    request.stall_ns = report.stall_needed_ns;
+    let report = run(Sheet::of(&huge), &request, false).0;
+    assert_eq!((report.account().moved, report.stall_needed_ns), (4 * 512, None));
 }
 
 /// Goal: pages that another worker of the same move has hold of, for another process that has them

@@ -1,6 +1,7 @@
 //! What a program told the kernel about where its memory goes.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use nodeward_model::{Bound, Mapping, Range};
 
@@ -15,12 +16,26 @@ use crate::procfs::numa_maps::Policy;
 pub fn judge(policies: &[Policy<'_>], mappings: &[Mapping]) -> Bound {
     let whole = !policies.is_empty() && policies.iter().all(Policy::binds);
     let usual = if whole { most_frequent(policies) } else { None };
-    let special = |policy: &&Policy<'_>| policy.binds() && Some(policy.text) != usual;
-    let ranges: BTreeMap<u64, Range> =
-        mappings.iter().map(|mapping| (mapping.range.start, mapping.range)).collect();
-    let bound = policies.iter().filter(special);
-    let bound = bound.filter_map(|policy| ranges.get(&policy.start).copied()).collect();
-    Bound { whole, ranges: joined(bound) }
+    let special = |policy: &Policy<'_>| policy.binds() && Some(policy.text) != usual;
+    let by_start: BTreeMap<u64, Policy<'_>> = policies.iter().map(|p| (p.start, *p)).collect();
+    let ends = by_start.keys().skip(1).copied().chain([u64::MAX]);
+    let bound = by_start.values().zip(ends).filter(|(policy, _)| special(policy));
+    let bound = bound.flat_map(|(policy, end)| meant(Range::new(policy.start, end), mappings));
+    Bound { whole, ranges: joined(bound.collect()) }
+}
+
+/// What a line of numa_maps is about, of which it tells only the start: what is mapped there, and
+/// what follows without a gap, up to the next line. Mappings that were one when the kernel wrote
+/// that file may be several in the other.
+fn meant(line: Range, mappings: &[Mapping]) -> impl Iterator<Item = Range> + '_ {
+    let first = mappings.partition_point(|mapping| mapping.range.end <= line.start);
+    let mut rest = mappings[first..].iter();
+    let mut at = line.start;
+    iter::from_fn(move || {
+        let range = rest.next().filter(|mapping| mapping.range.start <= at)?.range.and(line)?;
+        at = range.end;
+        Some(range)
+    })
 }
 
 fn most_frequent<'a>(policies: &[Policy<'a>]) -> Option<&'a str> {
@@ -79,6 +94,21 @@ mod tests {
         assert_eq!(judged(["interleave:0-1"; 4]), Bound { whole: true, ranges: Vec::new() });
         let some = judged(["bind:0", "bind:0", "interleave:0-1", "bind:0"]);
         assert_eq!(some, Bound { whole: true, ranges: vec![Range::new(0x4000, 0x5000)] });
+    }
+
+    /// Goal: what was one mapping in one file and is two in the other has the policy as a whole, as
+    /// far as nothing else is told and nothing lies between; a line that is told twice counts once.
+    #[test]
+    fn mappings_split_and_merge() {
+        let ranges = |policies: &str| {
+            judge(&numa_maps::policies(policies), &maps::parse(MAPS, Path::new("maps")).unwrap())
+                .ranges
+        };
+        let within = |start, end| vec![Range::new(start, end)];
+        assert_eq!(ranges("1000 default\n2000 bind:0\n6000 default\n"), within(0x2000, 0x5000));
+        assert_eq!(ranges("1000 default\n3000 bind:0\n4000 default\n"), within(0x3000, 0x4000));
+        let twice = "1000 default\n2000 default\n2000 bind:0\n4000 default\n";
+        assert_eq!(ranges(twice), within(0x2000, 0x4000));
     }
 
     /// Goal: a mapping that came between the two files is left out, and nothing is nothing.

@@ -94,6 +94,10 @@ impl Machine for Linux {
         zoneinfo::rooms(Path::new("/"))
     }
 
+    fn free_huge_pages(&self, node: NodeId, bytes: u64) -> Option<u64> {
+        sysfs::huge_pages::available(Path::new("/"), node, bytes)
+    }
+
     fn frames_end(&self) -> Option<u64> {
         Some(self.frames.get()?.end())
     }

@@ -82,7 +82,8 @@ fn list(
         let end = at.saturating_add(step).min(range.end);
         let (count, walked) =
             patiently(|| scan_pages(pagemap, wanted, (at, end), PAGES_PER_CALL, &mut regions))?;
-        regions[..count].iter().for_each(|r| join(found, Range::new(r.start, r.end)));
+        let told = regions[..count].iter().map(|r| Range::new(r.start.max(at), r.end));
+        told.filter(|part| !part.is_empty()).for_each(|part| join(found, part));
         step = if count == 0 { (step * 2).min(step_max) } else { STEP_BYTES_MIN };
         at = if walked > at { walked } else { end };
     }

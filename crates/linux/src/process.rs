@@ -227,8 +227,8 @@ impl LinuxProcess {
         }
         let sizes = smaps::page_sizes(&read("smaps"));
         for mapping in mappings {
-            let size = sizes.get(&mapping.range.start).filter(|&&size| size > self.page_bytes);
-            if let Some(&size) = size {
+            let size = sizes.at(mapping.range.start).filter(|&size| size > self.page_bytes);
+            if let Some(size) = size {
                 mapping.kind = MappingKind::Huge;
                 mapping.huge_page_bytes = Some(size);
             }

@@ -2,10 +2,14 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nodeward_machine::{Error, Result};
 use nodeward_model::Pid;
+
+use crate::procfs::privileges::{Capability, Privileges};
+use crate::procfs::stat;
 
 /// Processes whose name (as in /proc/PID/comm, at most 15 bytes) is `name`, in ascending order.
 /// Processes that vanish while the list is read are left out.
@@ -29,6 +33,19 @@ pub fn by_name(root: &Path, name: &str) -> Result<Vec<Pid>> {
 pub fn by_thread(root: &Path, thread: Pid) -> Option<Pid> {
     let status = fs::read_to_string(root.join(format!("proc/{thread}/status"))).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
+/// Whether we might look into a process that has ended and is still there, because its parent has
+/// not taken note of it (a zombie): it is ours, or we may look into all. `None` if it is no zombie.
+pub fn zombie(root: &Path, pid: Pid) -> Option<bool> {
+    let folder = root.join(format!("proc/{pid}"));
+    let stat = stat::parse_bytes(&fs::read(folder.join("stat")).ok()?)?;
+    let user = fs::metadata(&folder).ok()?.uid();
+    let may_look = || {
+        let held = Privileges::of_this_thread(root).unwrap_or_default();
+        held.holds(Capability::SysPtrace) || user == rustix::process::geteuid().as_raw()
+    };
+    (stat.state == 'Z').then(may_look)
 }
 
 /// Processes in a control group (version 2) and the groups below it, in ascending order. The group

@@ -7,6 +7,7 @@
 mod capture;
 mod cpus;
 mod files;
+pub(crate) mod huge_pages;
 mod nodes;
 mod tree;
 

@@ -38,6 +38,12 @@ pub trait Machine: Send + Sync {
     /// file, which grows with the number of CPUs.
     fn rooms(&self) -> Result<BTreeMap<NodeId, Room>>;
 
+    /// Huge pages of so many bytes that a node has ready for whoever moves there; `None` where the
+    /// machine does not tell. Cost: a few files.
+    fn free_huge_pages(&self, _node: NodeId, _bytes: u64) -> Option<u64> {
+        None
+    }
+
     /// One past the highest page frame that the machine can have; `None` if frame numbers are
     /// hidden from us.
     fn frames_end(&self) -> Option<u64>;

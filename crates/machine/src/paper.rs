@@ -246,6 +246,12 @@ impl Machine for Paper {
         Ok(rooms)
     }
 
+    /// Pools are made of what is free.
+    fn free_huge_pages(&self, node: NodeId, bytes: u64) -> Option<u64> {
+        let rooms = self.rooms().ok()?;
+        rooms.get(&node).map(|room| room.free_pages * PAGE_BYTES / bytes)
+    }
+
     fn frames_end(&self) -> Option<u64> {
         Some(1 << 20)
     }

@@ -9,14 +9,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkipReason {
-    /// Somebody else holds a reference: direct I/O, RDMA, vfio, io_uring, or writeback that did not
-    /// end.
+    /// Somebody else holds a reference: direct I/O, RDMA, vfio, io_uring, a pipe, writeback that
+    /// did not end; or the kernel did so for a moment at each attempt.
     Pinned,
     /// Other processes map the page too, and moving it needs CAP_SYS_NICE.
     Shared,
     /// A child made by fork(2) still has the page, or nobody wrote to it since it had.
     SharedAfterFork,
-    /// The page went away between looking and moving (freed, unmapped, truncated).
+    /// There is no page: it went away between looking and moving (freed, unmapped, truncated), or
+    /// was named and never there.
     NotPresent,
     /// The page is in swap; the kernel chooses its node when it comes back.
     Swapped,
@@ -30,7 +31,7 @@ pub enum SkipReason {
     Unmovable,
     /// The kernel put the page on another node than the one asked for.
     WrongNode,
-    /// The page is part of a folio that cannot be moved within the stall budget.
+    /// The page is part of a folio (a larger page) that cannot be moved within the stall budget.
     StallBudget,
     /// The move was interrupted before the page's turn.
     Interrupted,
@@ -82,19 +83,25 @@ impl SkipReason {
     /// One line for people: what it means and what to do.
     pub fn advice(self) -> &'static str {
         match self {
-            Self::Pinned => "in use by I/O or a device; try again when the I/O has ended",
+            Self::Pinned => {
+                "held at every attempt, for a moment by chance or for long by I/O; try again"
+            }
             Self::Shared => "mapped by other processes; run with CAP_SYS_NICE to move it",
             Self::SharedAfterFork => {
                 "a child, or KSM, still shares it; try again when the child has ended"
             }
-            Self::NotPresent => "freed or unmapped meanwhile; nothing to do",
+            Self::NotPresent => {
+                "no page there: never touched, or freed or unmapped meanwhile; nothing to do"
+            }
             Self::Swapped => "in swap; it is placed when it is read back",
             Self::NoMemory => "destination full; free memory there or move less",
             Self::NoHugePage => "no free huge page there; raise nr_hugepages of that node",
             Self::NotAllowed => "outside the target's cpuset; widen cpuset.mems",
             Self::Unmovable => "zero page, device or kernel memory; the kernel never moves it",
             Self::WrongNode => "the kernel placed it on another node; see the residency below",
-            Self::StallBudget => "its folio cannot be moved within --stall; raise the budget",
+            Self::StallBudget => {
+                "part of a larger page, which takes longer than --stall; raise the budget"
+            }
             Self::Interrupted => "stopped before its turn; run the same command again",
             Self::Gone => "the process ended or called exec; nothing to do",
             Self::Refused => "the kernel refused; run with RUST_LOG=debug to see the error",

@@ -91,6 +91,14 @@ impl StallBudget {
         let pages = self.huge_page_ns.map(|page_ns| self.budget_ns / page_ns);
         pages.map_or(u32::MAX, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1))
     }
+
+    /// The budget within which a folio of so many base pages can be moved, going by what pages of
+    /// such folios took, and a quarter more, as no two take the same. `None` before one was
+    /// measured.
+    pub fn budget_for_ns(&self, folio_pages: u32) -> Option<u64> {
+        let ns = self.huge_page_ns?.saturating_mul(u64::from(folio_pages));
+        Some(ns.saturating_add(ns / 4))
+    }
 }
 
 /// How many folios, from the first on, go into each run of at most `run_pages` base pages to one
@@ -151,6 +159,11 @@ mod tests {
         assert_eq!(budget.folio_pages_max(), u32::MAX);
         budget.learn_huge(512, 2_048_000); // 4 us a page: a 2 MiB page takes 2.05 ms
         assert_eq!(budget.folio_pages_max(), 250);
+        assert_eq!(budget.budget_for_ns(512), Some(2_560_000), "2.048 ms and a quarter");
+        assert!(StallBudget::new(2_560_000).budget_for_ns(512).is_none());
+        let mut enough = StallBudget::new(2_560_000);
+        enough.learn_huge(512, 2_048_000);
+        assert!(enough.folio_pages_max() >= 512);
     }
 
     #[test]

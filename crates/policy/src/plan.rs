@@ -59,8 +59,12 @@ pub struct Plan {
     pub residency: BTreeMap<NodeId, u64>,
     /// Pages on their destination already, by node.
     pub at_home: BTreeMap<NodeId, u64>,
-    /// The addresses of pages that somebody is moving: they must be looked at again.
-    pub in_flight: Vec<u64>,
+    /// Folios that somebody is moving: they must be looked at again.
+    pub in_flight: Vec<Range>,
+    /// Pages that were on no node at every look, because somebody was moving them.
+    pub unplaced: u64,
+    /// The largest folio that stays for the stall budget's sake, in base pages; 0 if none does.
+    pub too_large_pages: u32,
 }
 
 impl Plan {
@@ -85,21 +89,30 @@ impl Plan {
         self.moves.iter().map(|folio| u64::from(folio.pages)).sum()
     }
 
+    /// A folio on a source node stays.
+    fn leave(&mut self, folio: FolioMove, reason: SkipReason) {
+        self.account.skip(reason, u64::from(folio.pages));
+        if reason == SkipReason::StallBudget {
+            self.too_large_pages = self.too_large_pages.max(folio.pages);
+        }
+    }
+
     /// Decides about pages that are all in the same place.
     fn run(&mut self, run: &Run<'_>, rules: &Rules<'_>, arrivals: &Nodemask) {
         let folios = run.folios().filter(|&(address, page)| rules.want(address, page, run));
-        let named = rules.order.pages.as_ref();
-        let named_here = || named.map_or(0, |set| set.count_in(run.range()));
+        let named_here = || rules.named_in(run.range());
         let from = match run.pages[0].place {
             Place::On(node) => node,
             Place::Swapped => return self.account.skip(SkipReason::Swapped, pages_of(folios)),
-            Place::InFlight => return self.in_flight.extend(folios.map(|(address, _)| address)),
+            Place::InFlight => {
+                return self.in_flight.extend(folios.map(|(address, page)| run.of(address, page)));
+            }
             Place::Absent => return self.account.skip(SkipReason::NotPresent, named_here()),
             Place::Fixed => return self.account.skip(SkipReason::Unmovable, named_here()),
         };
-        let seen = match (named, rules.only) {
-            (Some(_), None) => named_here(),
-            _ => pages_of(folios.clone()),
+        let seen = match rules.order.pages {
+            Some(_) => named_here(),
+            None => pages_of(folios.clone()),
         };
         if seen > 0 {
             *self.residency.entry(from).or_default() += seen;
@@ -108,7 +121,7 @@ impl Plan {
             Some(to) => folios.for_each(|(address, page)| {
                 let folio = FolioMove { address, pages: page.folio_pages, from, to };
                 match refusal(page, rules) {
-                    Some(reason) => self.account.skip(reason, u64::from(folio.pages)),
+                    Some(reason) => self.leave(folio, reason),
                     None => self.moves.push(folio),
                 }
             }),
@@ -123,12 +136,22 @@ impl Plan {
 }
 
 impl Rules<'_> {
+    /// How many pages of a range were named one by one, of those that are considered.
+    fn named_in(&self, range: Range) -> u64 {
+        match (&self.order.pages, self.only) {
+            (None, _) => 0,
+            (Some(named), None) => named.count_in(range),
+            (Some(named), Some(only)) => {
+                only.parts(range).into_iter().map(|part| named.count_in(part)).sum()
+            }
+        }
+    }
+
     /// Whether a folio is meant.
     fn want(&self, address: u64, page: Page, run: &Run<'_>) -> bool {
-        let range = Range::new(address, address + u64::from(page.folio_pages) * run.page_bytes);
         let holds_some = |set: &PageSet| match page.folio_pages {
             1 => set.contains(address),
-            _ => set.count_in(range) > 0,
+            _ => set.count_in(run.of(address, page)) > 0,
         };
         [self.order.pages.as_ref(), self.only].into_iter().flatten().all(holds_some)
     }
@@ -148,6 +171,11 @@ impl Run<'_> {
 
     fn range(&self) -> Range {
         Range::new(self.start, self.end())
+    }
+
+    /// The addresses of a folio that begins with a page here.
+    fn of(&self, address: u64, head: Page) -> Range {
+        Range::new(address, address + u64::from(head.folio_pages) * self.page_bytes)
     }
 
     /// The folios that begin here, and their addresses.
@@ -271,6 +299,27 @@ mod tests {
         let plan = decide(&pages, &rules(&order));
         assert_eq!((plan.moves.len(), plan.pages_to_move()), (1, 4));
         assert_eq!(plan.residency[&NodeId(0)], 1, "of the pages that were named");
+    }
+
+    /// Goal: a hugetlb page in flight is looked at again with all of its pages; in the second look
+    /// only those that were in flight are told of, where they are now.
+    #[test]
+    fn what_is_in_flight_is_considered_again() {
+        let tail = |place| Page { place, shared: false, folio_pages: 0 };
+        let huge = |place| [vec![Page { folio_pages: 4, ..tail(place) }], vec![tail(place); 3]];
+        let order = Order { pages: Some(named(&[0, 5])), ..order("0", "1") };
+        let mut pages = huge(Place::InFlight).concat();
+        pages.extend([Page::ABSENT; 2]);
+        let plan = decide(&pages, &rules(&order));
+        assert_eq!(plan.in_flight, [Range::new(START, START + 4 * 4096)]);
+        assert_eq!(plan.account.skipped, [(SkipReason::NotPresent, 1)].into());
+        let mut flown = PageSet::new(4096);
+        flown.insert_range(plan.in_flight[0]);
+        let rules = Rules { only: Some(&flown), ..rules(&order) };
+        let again = |pages: &[Page]| decide(&[pages, &[Page::ABSENT; 2]].concat(), &rules);
+        assert_eq!(again(&huge(Place::On(NodeId(0))).concat()).pages_to_move(), 4);
+        let gone = again(&[Page::ABSENT; 4]);
+        assert_eq!(gone.account.skipped, [(SkipReason::NotPresent, 1)].into(), "not both again");
     }
 
     fn any_page() -> impl Strategy<Value = Page> {

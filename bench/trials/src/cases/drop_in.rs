@@ -2,9 +2,9 @@
 
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 
-use crate::guest::SOMEBODY;
+use crate::guest::{SOMEBODY, read, wait_until};
 use crate::load::Load;
 use crate::nodeward::{Finished, finish, move_load};
 use crate::numa_maps::Nodes;
@@ -17,8 +17,9 @@ const THEIRS: &str = "migratepages";
 const OURS: &str = "/tmp/drop-in/migratepages";
 const ROOT: u32 = 0;
 
-/// Arguments; `PID` and `TID` stand for the load and one of its threads, `-` for an empty word.
-const ROWS: [&str; 26] = [
+/// Arguments; `PID` and `TID` stand for the load and one of its threads, `ENDED` for a process that
+/// nobody waited for, `-` for an empty word.
+const ROWS: [&str; 28] = [
     "PID 0 1",
     "TID 0 1",
     "PID 0,1 1",
@@ -38,6 +39,8 @@ const ROWS: [&str; 26] = [
     "- 0 1",
     "4000000 0 1",
     "2 0 1",
+    "ENDED 0 1",
+    "ENDED 0 7",
     "-- -5 0 1",
     "-5 0 1",
     "PID 0",
@@ -63,11 +66,13 @@ fn agrees() -> Ran {
     for user in [ROOT, SOMEBODY] {
         for owner in [ROOT, SOMEBODY] {
             let load = Load::start_as(owner, "--node 0 --size 2MiB --threads 0");
-            for row in ROWS {
-                let theirs = seen(&call(THEIRS, row, &load, user), &load);
-                let ours = seen(&call(OURS, row, &load, user), &load);
+            let mut ended = ended(owner);
+            for row in ROWS.map(|row| row.replace("ENDED", &ended.id().to_string())) {
+                let theirs = seen(&call(THEIRS, &row, &load, user), &load);
+                let ours = seen(&call(OURS, &row, &load, user), &load);
                 assert_eq!(ours, theirs, "{row} by {user} on a process of {owner}");
             }
+            ended.wait().expect("it has ended");
             load.done();
         }
     }
@@ -92,6 +97,14 @@ fn install() {
     std::fs::create_dir_all("/tmp/drop-in").expect("a directory can be made");
     // A second case finds it there.
     let _ = symlink("/bin/nodeward", OURS);
+}
+
+/// A process that has ended and is waited for by nobody.
+fn ended(owner: u32) -> Child {
+    let child = Command::new("true").uid(owner).gid(owner).spawn().expect("true starts");
+    let stat = format!("/proc/{}/stat", child.id());
+    wait_until("it has ended", || read(&stat).contains(") Z "));
+    child
 }
 
 fn call(program: &str, row: &str, load: &Load, user: u32) -> Finished {

@@ -1,12 +1,14 @@
 //! Kinds of memory with rules of their own: huge pages of the pool, merged, swapped, never written.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 
-use nodeward_linux::Linux;
-use nodeward_linux::own::{Area, Backing, Usage};
+use nodeward_linux::own::{self, Area, Backing, Usage};
+use nodeward_linux::{Linux, policy};
 use nodeward_machine::Machine;
-use nodeward_model::SkipReason;
+use nodeward_model::{NodeId, SkipReason};
 use rustix::process::Signal;
 
 use super::kinds::there_and_back;
@@ -14,11 +16,13 @@ use crate::guest::{
     SOMEBODY, free_huge_pages, huge_pages, kib, load_drivers, read, run, set, wait_until, write,
 };
 use crate::load::Load;
-use crate::nodeward::{Report, move_load, move_load_as, nodeward, reasons};
+use crate::nodeward::{Finished, Report, move_load, move_load_as, nodeward, reasons};
 use crate::{Body, Ran, Skipped};
 
-pub const CASES: [(&str, Body); 7] = [
+pub const CASES: [(&str, Body); 9] = [
     ("hugetlb", hugetlb),
+    ("hugetlb_shared", hugetlb_shared),
+    ("hugetlb_in_a_pipe", hugetlb_in_a_pipe),
     ("hugetlb_without_a_pool", hugetlb_without_a_pool),
     ("ksm", ksm),
     ("swapped", swapped),
@@ -47,6 +51,58 @@ fn hugetlb() -> Ran {
     huge_pages(0, 0);
     huge_pages(1, 0);
     Ok(())
+}
+
+/// Goal: a shared mapping moves as a whole by any number of workers: for each of its pages the
+/// kernel tries for the lock of the whole mapping, and refuses the page if another call has it.
+fn hugetlb_shared() -> Ran {
+    for jobs in ["--jobs 1", "", "--jobs 4"] {
+        let area = shared_huge_pages()?;
+        let report = move_range(&area, jobs).report(0);
+        assert_eq!(report.account.moved, SHARED * 512, "{jobs}: {report:?}");
+        assert_eq!(free_huge_pages(1), SHARED_FREE - SHARED);
+    }
+    [0, 1].into_iter().for_each(|node| _ = huge_pages(node, 0));
+    Ok(())
+}
+
+/// Goal: of a huge page that a pipe refers to it is said that somebody holds it, while the
+/// destination has free ones; the others move.
+fn hugetlb_in_a_pipe() -> Ran {
+    let area = shared_huge_pages()?;
+    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    let words = area.words().len() / SHARED as usize;
+    let held = own::hold_in_pipe(writer.as_fd(), &area.words()[5 * words..][..512]);
+    assert_eq!(held.expect("vmsplice"), 4096);
+    let report = move_range(&area, "").report(1);
+    assert_eq!(report.account.moved, (SHARED - 1) * 512, "{report:?}");
+    assert_eq!(report.account.skipped, reasons([(SkipReason::Pinned, 512)]));
+    drop(area);
+    [0, 1].into_iter().for_each(|node| _ = huge_pages(node, 0));
+    Ok(())
+}
+
+const SHARED: u64 = 32;
+const SHARED_FREE: u64 = 40;
+
+/// Shared huge pages of our own on node 0, and free ones on both nodes.
+fn shared_huge_pages() -> Result<Area, Skipped> {
+    for (node, wanted) in [(0, SHARED + SHARED_FREE), (1, SHARED_FREE)] {
+        let got = huge_pages(node, wanted);
+        if got < wanted {
+            return Err(Skipped(format!("node {node} yields only {got} huge pages")));
+        }
+    }
+    let area = Area::map(SHARED as usize * (2 << 20), Backing::SharedHuge).expect("huge pages");
+    // A memory policy is one of a thread.
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            policy::prefer_memory(NodeId(0)).expect("a memory policy");
+            area.words().iter().step_by(512).for_each(|word| word.store(1, Relaxed));
+        });
+    });
+    assert_eq!(free_huge_pages(0), SHARED_FREE);
+    Ok(area)
 }
 
 /// Goal: without a free page in the destination's pool the kernel makes one from free memory; the
@@ -195,7 +251,11 @@ fn only_read(usage: Usage) -> Ran {
 
 /// Moves memory of our own; on which of the two nodes it is does not matter here.
 fn move_area(area: &Area) -> Report {
+    move_range(area, "").report(0)
+}
+
+fn move_range(area: &Area, words: &str) -> Finished {
     let range = format!("{:x}-{:x}", area.address(), area.address() + area.bytes() as u64);
-    let words = format!("move --json --quiet {} 0 1 --range {range}", std::process::id());
-    nodeward(&words).report(0)
+    let move_us = format!("move --json --quiet {} 0 1 --range {range} {words}", std::process::id());
+    nodeward(move_us.trim_end())
 }

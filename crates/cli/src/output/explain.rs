@@ -53,21 +53,24 @@ fn one(of: &str, name: &str, means: &str, why: &str, what_to_do: &str) -> Value 
 fn means(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Pinned => {
-            "somebody beside the process holds the page, and did so for all attempts"
+            "somebody beside the process held the page at every attempt, the last of them when \
+             all else was done"
         }
         SkipReason::Shared => "other processes map the page as well",
         SkipReason::SharedAfterFork => {
             "a child that fork(2) made still shares the page, or KSM merged it with equal ones"
         }
-        SkipReason::NotPresent => "the page went away between looking and moving",
+        SkipReason::NotPresent => "there is no page at that address, or not any more",
         SkipReason::Swapped => "the page is in swap, on no node",
         SkipReason::NoMemory => "the destination had no free memory left",
-        SkipReason::NoHugePage => "the destination had no free huge page of that size",
+        SkipReason::NoHugePage => {
+            "the destination had no free huge page of that size, nor room to make one"
+        }
         SkipReason::NotAllowed => "the process may not have memory on the destination",
         SkipReason::Unmovable => "the page is of a kind that never moves",
         SkipReason::WrongNode => "the page moved, but to another node than the one asked for",
         SkipReason::StallBudget => {
-            "the page belongs to a folio that cannot be moved within --stall"
+            "the page is part of a larger one, which cannot be moved within --stall"
         }
         SkipReason::Interrupted => "the move was asked to stop before the page's turn",
         SkipReason::Gone => {
@@ -81,8 +84,9 @@ fn means(reason: SkipReason) -> &'static str {
 fn why(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Pinned => {
-            "a device or a system call may write to the page's present place at any time, so \
-             the kernel moves no page with more references than it can account for"
+            "a device, a pipe or a system call may use the page's present place at any time, so \
+             the kernel moves no page with a holder that it cannot account for; it holds pages \
+             itself, too, for moments: when it looks for pages to free or to merge, for one"
         }
         SkipReason::SharedAfterFork => {
             "a page that two processes share cannot change its place in one of them; only memory \
@@ -91,7 +95,10 @@ fn why(reason: SkipReason) -> &'static str {
         SkipReason::Shared => {
             "moving it changes their memory too, for which the kernel asks for CAP_SYS_NICE"
         }
-        SkipReason::NotPresent => "the process freed, unmapped or truncated it meanwhile",
+        SkipReason::NotPresent => {
+            "it was named (in a list, as hot) and never touched; or the process freed, unmapped or \
+             truncated it meanwhile"
+        }
         SkipReason::Swapped => {
             "it gets its node when it is read back, from the thread that touches it first"
         }
@@ -113,7 +120,8 @@ fn why(reason: SkipReason) -> &'static str {
              balancing, another tool) moved it at the same time"
         }
         SkipReason::StallBudget => {
-            "a folio is moved as a whole, and its threads wait for as long as that takes"
+            "a huge page, or another larger one, is moved as a whole, and threads that touch it \
+             wait for as long as that takes"
         }
         SkipReason::Interrupted => {
             "Ctrl-C, or an error that ended the work; what was moved stays moved"
@@ -127,8 +135,9 @@ fn why(reason: SkipReason) -> &'static str {
 fn what_to_do(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Pinned => {
-            "repeat the move when direct I/O has ended; memory registered with RDMA, vfio, \
-             io_uring or a GPU stays until its owner lets go of it"
+            "repeat the move: what was held for a moment moves then, and what direct I/O or a \
+             pipe used, when that has ended; memory registered with RDMA, vfio, io_uring or a GPU \
+             stays until its owner lets go of it"
         }
         SkipReason::SharedAfterFork => {
             "migrate again when the child has ended or called exec, or reserve the region so that \
@@ -164,7 +173,8 @@ fn what_to_do(reason: SkipReason) -> &'static str {
             "look with nodeward show PID; nodeward doctor tells who moves pages here"
         }
         SkipReason::StallBudget => {
-            "raise --stall, or move this memory at a time when a wait does no harm"
+            "raise --stall (the move tells which budget would have been enough), or move this \
+             memory at a time when a wait does no harm"
         }
         SkipReason::Interrupted => "run the same command again: it goes on with what is left",
         SkipReason::Gone => "nothing; name the new process if the program was started again",

@@ -112,6 +112,7 @@ fn report_json(looked: &Looked, report: &MoveReport, page_bytes: u64) -> Value {
         "looked": looked_json(looked),
         "account": report.account(),
         "before_pages": pages.map_or(&none, |pages| &pages.before),
+        "before_in_flight_pages": pages.map_or(0, |pages| pages.before_in_flight),
         "after_pages": pages.map_or(&none, |pages| &pages.after),
         "on_source": json!({ "expected_pages": residue.expected, "seen_pages": residue.seen }),
     });
@@ -172,6 +173,7 @@ mod tests {
             pid: Pid::new(4711).unwrap(),
             account,
             before: [(NodeId(0), 262_144)].into(),
+            before_in_flight: 0,
             after: [(NodeId(0), 3), (NodeId(1), 262_139)].into(),
             residue: Residue { expected: 3, seen: 3 },
             life: Life::Running,
@@ -203,6 +205,7 @@ mod tests {
             folios: [(1, 512), (512, 2)].into(),
             account: Account { already_there: 7, ..Account::default() },
             residency: [(NodeId(0), 1536), (NodeId(1), 7)].into(),
+            in_flight: 0,
         };
         let value = plan_json(&looked(), &plan, 4096);
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());

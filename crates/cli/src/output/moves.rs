@@ -121,6 +121,9 @@ pub(super) fn ending_text(report: &MoveReport, bytes: u64) -> String {
     if let Some(ns) = report.longest_hold_ns {
         let _ = writeln!(text, "pages were held for about {} at most", show_ns(ns));
     }
+    if let Some(ns) = report.stall_needed_ns {
+        let _ = writeln!(text, "--stall {} would have been enough for all pages", budget(ns));
+    }
     if report.interrupted {
         text += "interrupted: the same command moves the rest\n";
     }
@@ -128,6 +131,14 @@ pub(super) fn ending_text(report: &MoveReport, bytes: u64) -> String {
         let _ = writeln!(text, "ended early: {error}");
     }
     text
+}
+
+/// A time in whole milliseconds, or microseconds where it is shorter, and never less than it is.
+fn budget(ns: u64) -> String {
+    match ns {
+        0..1_000_000 => format!("{}us", ns.div_ceil(1_000)),
+        _ => format!("{}ms", ns.div_ceil(1_000_000)),
+    }
 }
 
 /// What became of the entries of a list.
@@ -168,13 +179,18 @@ fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
 /// Where the pages of a process were and are, and what became of them.
 pub(super) fn pages_text(process: &ProcessReport, page_bytes: u64) -> String {
     let mut text = nodes_text(&process.before, &process.after, page_bytes);
+    if process.before_in_flight > 0 {
+        let bytes = show_bytes(process.before_in_flight * page_bytes);
+        let _ = writeln!(text, "  {:<6}{bytes:>12}  (somebody was moving them)", "none");
+    }
     text += &account_text(&process.account, page_bytes);
     let appeared = process.residue.appeared();
     if appeared > 0 {
         let bytes = show_bytes(appeared * page_bytes);
         let _ = writeln!(
             text,
-            "  {appeared} pages ({bytes}) appeared on the source since: allocated, or moved back\n\
+            "  {appeared} pages ({bytes}) are on the source that were not there before: newly\n\
+             \x20 allocated; in memory already, and newly mapped by it; or moved back by somebody\n\
              \x20 (nodeward doctor tells who might)"
         );
     }
@@ -250,7 +266,7 @@ fn moves_text(plan: &ProcessPlan, page_bytes: u64) -> String {
     }
     for (&pages, count) in &plan.folios {
         let size = show_bytes(u64::from(pages) * page_bytes);
-        let _ = writeln!(text, "    in {count} folios of {size}");
+        let _ = writeln!(text, "    in {count} pages of {size}");
     }
     text
 }
@@ -263,6 +279,7 @@ fn report_json(told: &Told<'_>) -> Value {
             "pid": process.pid,
             "account": process.account,
             "before_pages": process.before,
+            "before_in_flight_pages": process.before_in_flight,
             "after_pages": process.after,
             "on_source": {
                 "expected_pages": process.residue.expected,
@@ -291,6 +308,7 @@ pub(super) fn with_ending(mut value: Value, report: &MoveReport) -> Value {
     value["verifying_ns"] = json!(report.verifying_ns);
     value["workers"] = json!(report.workers);
     value["longest_hold_ns"] = json!(report.longest_hold_ns);
+    value["stall_needed_ns"] = json!(report.stall_needed_ns);
     value["interrupted"] = json!(report.interrupted);
     value["error"] = json!(report.error.as_ref().map(ToString::to_string));
     value
@@ -372,6 +390,7 @@ mod tests {
                 pid: Pid::new(4711).unwrap(),
                 account,
                 before: [(NodeId(0), 262_144), (NodeId(1), 256)].into(),
+                before_in_flight: 0,
                 after: [(NodeId(0), 5), (NodeId(1), 262_397)].into(),
                 residue: Residue { expected: 3, seen: 5 },
                 life: Life::Running,
@@ -380,6 +399,7 @@ mod tests {
             verifying_ns: 20_000_000,
             workers: 2,
             longest_hold_ns: Some(310_000),
+            stall_needed_ns: None,
             interrupted: false,
             error: None,
         }
@@ -404,6 +424,7 @@ mod tests {
             pid: Pid::new(pid).unwrap(),
             account: Account { already_there: 7, ..Account::default() },
             before: [(NodeId(1), 7)].into(),
+            before_in_flight: 0,
             after: [(NodeId(1), 7)].into(),
             residue: Residue::default(),
             life: Life::Running,
@@ -444,6 +465,19 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
     }
 
+    /// Goal: the budget that would have been enough is told, never less than it is; and pages that
+    /// were on no node when they were looked at have their line.
+    #[test]
+    fn what_would_do_is_said() {
+        let mut report = report();
+        report.stall_needed_ns = Some(2_560_001);
+        report.processes[0].before_in_flight = 512;
+        let text = report_text(&told(&report));
+        assert!(text.contains("--stall 3ms would have been enough for all pages\n"), "{text}");
+        assert!(text.contains("  none      2.00 MiB  (somebody was moving them)\n"), "{text}");
+        assert_eq!([budget(1), budget(999_000), budget(1_000_000)], ["1us", "999us", "1ms"]);
+    }
+
     #[test]
     fn what_ended_early_is_said() {
         let mut report = report();
@@ -465,6 +499,7 @@ mod tests {
                 skipped: [(SkipReason::Shared, 9)].into(),
             },
             residency: [(NodeId(0), 1545), (NodeId(1), 7)].into(),
+            in_flight: 0,
         };
         let report = PlanReport { processes: vec![(Pid::new(4711).unwrap(), plan)] };
         insta::assert_snapshot!(plan_text(&report, 4096));

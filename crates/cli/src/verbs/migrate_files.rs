@@ -230,6 +230,7 @@ mod tests {
             pid: Pid::new(7).unwrap(),
             account,
             before: [].into(),
+            before_in_flight: 0,
             after: [].into(),
             residue: Residue::default(),
             life: Life::Running,

@@ -87,6 +87,8 @@ pub struct Balancer {
     decided_at_ns: u64,
     /// Those that the settings left out at the last round.
     excluded: Vec<Pid>,
+    /// Which process is the balancer.
+    own: Option<Pid>,
     last: Option<RoundReport>,
 }
 
@@ -152,6 +154,7 @@ impl Balancer {
             next_round: RoundTime::default(),
             decided_at_ns: 0,
             excluded: Vec::new(),
+            own: None,
             last: None,
         })
     }

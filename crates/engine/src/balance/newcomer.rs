@@ -42,7 +42,7 @@ pub fn home_of_newcomer(machine: &dyn Machine, newcomer: &Newcomer<'_>) -> Resul
     let is_it = |member: &Member| member.now.as_ref().is_some_and(|now| now.pid == newcomer.pid);
     let may_hold = roster.members().find(|(_, member)| is_it(member));
     let may_hold = may_hold.and_then(|(_, it)| Some(it.now.as_ref()?.memory_nodes.clone()));
-    let bars = Bars { excluded: &[] };
+    let bars = Bars { excluded: &[], own: None };
     let when = (machine.now_ns(), machine.page_bytes());
     let snapshot = snapshot(when, &ground, &roster, &bars, &is_it);
     Ok(settle(newcomer, may_hold, &ground, snapshot, EntityId(roster.next())))

@@ -13,13 +13,17 @@ use super::roster::{Load, Member, Roster};
 pub struct Bars<'a> {
     /// Those that the settings leave out.
     pub excluded: &'a [Pid],
+    /// The balancer itself. Its own memory is none of its business: to move that would cost more
+    /// than it gains.
+    pub own: Option<Pid>,
 }
 
 impl Bars<'_> {
     fn of(&self, member: &Member, now: &ProcessGlance) -> Option<Bar> {
         let is_bound = member.sight.as_ref().is_some_and(|sight| sight.bound.whole);
         let bars = [
-            (self.is_excluded(now.pid), Bar::Excluded),
+            (Some(now.pid) == self.own, Bar::Ourselves),
+            (self.excluded.binary_search(&now.pid).is_ok(), Bar::Excluded),
             (member.denied.is_some(), Bar::Denied),
             (now.frozen, Bar::Frozen),
             (is_bound, Bar::ExplicitPolicy),
@@ -27,9 +31,9 @@ impl Bars<'_> {
         bars.into_iter().find_map(|(is_so, bar)| is_so.then_some(bar))
     }
 
-    /// Whether the settings leave a process out.
-    pub fn is_excluded(&self, pid: Pid) -> bool {
-        self.excluded.binary_search(&pid).is_ok()
+    /// Whether a process is left out whatever it does: by the settings, or because it is ours.
+    pub fn is_left_out(&self, pid: Pid) -> bool {
+        Some(pid) == self.own || self.excluded.binary_search(&pid).is_ok()
     }
 }
 

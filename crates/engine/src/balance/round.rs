@@ -71,7 +71,7 @@ impl Balancer {
 
     /// What keeps processes from being balanced now.
     pub(super) fn bars(&self) -> Bars<'_> {
-        Bars { excluded: &self.excluded }
+        Bars { excluded: &self.excluded, own: self.own }
     }
 
     /// The cheap look. Returns the time since the last one.
@@ -81,9 +81,8 @@ impl Balancer {
             Some(except) => except.glance()?.processes.iter().map(|process| process.pid).collect(),
             None => Vec::new(),
         };
-        // Its own memory is none of its business: to move that would cost more than it gains.
-        self.excluded.extend(machine.own_pid());
         self.excluded.sort_unstable();
+        self.own = machine.own_pid();
         coming.news.extend(self.ground.see(machine, &glance)?);
         coming.news.extend(self.denials(&glance));
         self.recall(machine, &glance);
@@ -91,7 +90,7 @@ impl Balancer {
         gone.into_iter().for_each(|entity| self.diary.end(entity, false));
         self.roster.members_mut().for_each(|(_, member)| member.forget_pins_of_others());
         // What we do ourselves is soon over: nobody shall stay away from home for that.
-        let own = self.roster.members_mut().find(|((pid, _), _)| Some(*pid) == machine.own_pid());
+        let own = self.roster.members_mut().find(|((pid, _), _)| Some(*pid) == self.own);
         own.into_iter().for_each(|(_, member)| member.disregard_load());
         let took_ns = self.meter.lap(machine, For::Looking);
         let threads = self.roster.threads();
@@ -165,7 +164,7 @@ impl Balancer {
         let bars = self.bars();
         let due = |(key, member): (Key, &Member)| {
             let cause = looks::cause(member, &self.ground, now_ns, &self.settings)?;
-            (!bars.is_excluded(key.0)).then(|| (key, cause, member.load_ppm()))
+            (!bars.is_left_out(key.0)).then(|| (key, cause, member.load_ppm()))
         };
         let mut due: Vec<_> = self.roster.members().filter_map(due).collect();
         looks::in_order(&mut due, self.first);

@@ -43,8 +43,11 @@ fn own_work_keeps_nobody_away() {
         let settings = BalanceSettings::default();
         let rules = Rules { move_memory: false, ..settings.rules.clone() };
         let mut balancer = balancer(&paper, BalanceSettings { rules, ..settings });
-        rounds(&paper, &mut balancer, 10);
+        let reports = rounds(&paper, &mut balancer, 10);
         assert_eq!(runs_on(&paper), node, "process {own} is ours");
+        let last = reports.iter().rfind(|report| !report.patrol).unwrap();
+        let reason = row(last, 9).reason;
+        assert_eq!(reason == Reason::Ourselves, own == 9, "{reason}: no setting says so");
     }
 }
 

@@ -5,37 +5,57 @@ use nodeward_model::{Mapping, MappingKind, Range};
 use std::path::Path;
 
 /// Reads the text of a maps file. Ranges that never hold movable memory (vdso, vvar, vsyscall) are
-/// left out. `path` is for the error message only.
+/// left out. No two ranges overlap: each begins where the one before it ended, at the earliest.
+/// `path` is for the error message only.
 pub fn parse(text: &str, path: &Path) -> Result<Vec<Mapping>> {
-    let lines = text.lines().enumerate();
-    lines.filter_map(|(index, line)| mapping(line, path, index + 1).transpose()).collect()
+    let mut mappings = Vec::new();
+    let mut told_to = 0;
+    for (index, line) in text.lines().enumerate() {
+        let (range, mapping) = mapping(line, path, index + 1)?;
+        let rest = untold(range, &mut told_to);
+        mappings.extend(rest.zip(mapping).map(|(range, mapping)| Mapping { range, ..mapping }));
+    }
+    Ok(mappings)
 }
 
-fn mapping(line: &str, path: &Path, number: usize) -> Result<Option<Mapping>> {
+/// What a line tells that none before it did. The kernel writes such a file page by page, and lets
+/// the process map and unmap in between: what was told as one mapping may have become one with what
+/// follows, and is then told again from its beginning.
+pub fn untold(range: Range, told_to: &mut u64) -> Option<Range> {
+    let rest = Range::new(range.start.max(*told_to), range.end);
+    *told_to = range.end.max(*told_to);
+    (!rest.is_empty()).then_some(rest)
+}
+
+/// The addresses that begin a line, `START-END`.
+pub fn addresses(word: &str) -> Option<Range> {
+    let (start, end) = word.split_once('-')?;
+    let hex = |digits| u64::from_str_radix(digits, 16).ok();
+    Some(Range::new(hex(start)?, hex(end)?))
+}
+
+/// What a line says: its addresses, and its mapping if that can hold movable memory.
+fn mapping(line: &str, path: &Path, number: usize) -> Result<(Range, Option<Mapping>)> {
     let wrong = || Error::Parse {
         path: path.to_owned(),
         line: number,
         wanted: "START-END PERMISSIONS OFFSET DEVICE INODE [NAME]".to_owned(),
     };
     let mut fields = line.splitn(6, ' ');
-    let addresses = fields.next().ok_or_else(wrong)?;
+    let range = fields.next().and_then(addresses).ok_or_else(wrong)?;
     let permissions = fields.next().ok_or_else(wrong)?;
     let rest: Vec<&str> = fields.collect();
     let [_offset, _device, inode, ..] = rest[..] else { return Err(wrong()) };
     let name = rest.get(3).map_or("", |name| name.trim_start());
-    let (start, end) = addresses.split_once('-').ok_or_else(wrong)?;
-    let range = Range::new(
-        u64::from_str_radix(start, 16).map_err(|_| wrong())?,
-        u64::from_str_radix(end, 16).map_err(|_| wrong())?,
-    );
     let shared = permissions.ends_with('s');
-    Ok(kind(name, shared, inode != "0").map(|kind| Mapping {
+    let mapping = kind(name, shared, inode != "0").map(|kind| Mapping {
         range,
         kind,
         shared,
         huge_page_bytes: None,
         path: name.to_owned(),
-    }))
+    });
+    Ok((range, mapping))
 }
 
 fn kind(name: &str, shared: bool, backed: bool) -> Option<MappingKind> {
@@ -90,6 +110,25 @@ mod tests {
     fn names_with_spaces_are_kept_whole() {
         let text = "1000-2000 rw-s 00000000 00:01 7                          /tmp/a b (deleted)\n";
         assert_eq!(parse(text, Path::new("maps")).unwrap()[0].path, "/tmp/a b (deleted)");
+    }
+
+    /// Goal: no address is in two mappings, whatever became one or fell apart while the kernel
+    /// wrote the text: here 1000-3000 was told, grew to 5000 and was told again, then fell apart,
+    /// and a part that had been told came last. What holds no memory has been told, too.
+    #[test]
+    fn what_is_told_twice_counts_once() {
+        let text = "\
+1000-3000 rw-p 0 00:00 0
+1000-5000 rw-p 0 00:00 0
+3000-4000 rw-p 0 00:00 0
+4000-7000 r--p 0 00:00 0
+7000-9000 r-xp 0 00:00 0                          [vdso]
+8000-a000 rw-p 0 00:00 0
+";
+        let mappings = parse(text, Path::new("maps")).unwrap();
+        let ranges: Vec<_> = mappings.iter().map(|mapping| mapping.range).collect();
+        let expected = [(0x1000, 0x3000), (0x3000, 0x5000), (0x5000, 0x7000), (0x9000, 0xa000)];
+        assert_eq!(ranges, expected.map(|(start, end)| Range::new(start, end)));
     }
 
     #[test]

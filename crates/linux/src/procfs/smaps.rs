@@ -1,22 +1,37 @@
 //! /proc/PID/smaps, read only for the page size of each mapping and only for processes that use
 //! hugetlb pages: the kernel walks every page table to write it.
 
-use std::collections::BTreeMap;
+use nodeward_model::Range;
 
-/// The page size in bytes of each mapping, by its first address. Lines of other kinds are passed
-/// over.
-pub fn page_sizes(text: &str) -> BTreeMap<u64, u64> {
-    let mut sizes = BTreeMap::new();
-    let mut start = None;
+use super::maps::{addresses, untold};
+
+/// The page size in bytes of each mapping, in ascending order. Lines of other kinds are passed
+/// over. No two ranges overlap, as in [`maps::parse`](super::maps::parse).
+pub fn page_sizes(text: &str) -> PageSizes {
+    let mut sizes = Vec::new();
+    let (mut range, mut told_to) = (None, 0);
     for line in text.lines() {
         if let Some(size) = line.strip_prefix("KernelPageSize:") {
-            let bytes = size.trim().strip_suffix(" kB").and_then(|kb| kb.parse::<u64>().ok());
-            sizes.extend(start.zip(bytes.map(|kb| kb * 1024)));
-        } else if let Some((first, _)) = line.split_once('-') {
-            start = u64::from_str_radix(first, 16).ok().or(start);
+            let kib = size.trim().strip_suffix(" kB").and_then(|kib| kib.parse::<u64>().ok());
+            sizes.extend(range.zip(kib.and_then(|kib| kib.checked_mul(1024))));
+        } else if let Some(of) = line.split_once(' ').and_then(|(word, _)| addresses(word)) {
+            range = untold(of, &mut told_to);
         }
     }
-    sizes
+    PageSizes(sizes)
+}
+
+/// Page sizes by address.
+#[derive(Debug)]
+pub struct PageSizes(Vec<(Range, u64)>);
+
+impl PageSizes {
+    /// Of the mapping in which an address lies.
+    pub fn at(&self, address: u64) -> Option<u64> {
+        let behind = self.0.partition_point(|(range, _)| range.start <= address);
+        let (range, size) = self.0.get(behind.checked_sub(1)?)?;
+        (address < range.end).then_some(*size)
+    }
 }
 
 /// Whether the text of /proc/PID/status says that the process uses hugetlb pages.
@@ -41,8 +56,25 @@ VmFlags: rd wr mr mw me ht
 KernelPageSize:        4 kB
 ";
         let sizes = page_sizes(text);
-        assert_eq!(sizes.get(&0x7f00_0020_0000), Some(&(2 << 20)));
-        assert_eq!(sizes.get(&0x7ffc_0000_0000), Some(&4096));
+        assert_eq!(sizes.at(0x7f00_0020_0000), Some(2 << 20));
+        assert_eq!(sizes.at(0x7ffc_0000_0000), Some(4096));
+        let outside = [0, 0x7f00_001f_f000, 0x7f00_0040_0000, 0x7ffc_0002_1000];
+        assert_eq!(outside.map(|address| sizes.at(address)), [None; 4]);
+    }
+
+    /// Goal: a mapping that begins inside one of this file (it fell apart since) has its page size;
+    /// one that was told before and is told again, longer, has that of each part.
+    #[test]
+    fn mappings_may_have_changed_since() {
+        let text = "\
+200000-600000 rw-s 0 00:0f 9 /anon_hugepage (deleted)
+KernelPageSize:     2048 kB
+400000-900000 rw-p 0 00:00 0
+KernelPageSize:        4 kB
+";
+        let sizes = page_sizes(text);
+        let found = [0x20_0000, 0x40_0000, 0x5f_f000, 0x60_0000].map(|address| sizes.at(address));
+        assert_eq!(found, [Some(2 << 20), Some(2 << 20), Some(2 << 20), Some(4096)]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
@@ -18,6 +19,8 @@ pub enum Backing<'fd> {
     SharedAnonymous,
     /// Huge pages of the default size from the hugetlb pool.
     Huge,
+    /// The same, and children of fork(2) share them.
+    SharedHuge,
     /// A file, copied on write. It must stay as long as the area, or touching it raises SIGBUS.
     PrivateFile(BorrowedFd<'fd>),
     /// A file, written through. It must stay as long as the area, or touching it raises SIGBUS.
@@ -61,6 +64,7 @@ impl Area {
             Backing::Anonymous => (MapFlags::PRIVATE, None),
             Backing::SharedAnonymous => (MapFlags::SHARED, None),
             Backing::Huge => (MapFlags::PRIVATE | MapFlags::HUGETLB, None),
+            Backing::SharedHuge => (MapFlags::SHARED | MapFlags::HUGETLB, None),
             Backing::PrivateFile(file) => (MapFlags::PRIVATE, Some(file)),
             Backing::SharedFile(file) => (MapFlags::SHARED, Some(file)),
         };
@@ -111,15 +115,27 @@ impl Area {
 
     /// Tells the kernel how the area is used.
     pub fn advise(&self, usage: Usage) -> io::Result<()> {
+        self.advise_part(0..self.bytes, usage)
+    }
+
+    /// Tells the kernel how a part of the area is used, in bytes from its beginning.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the part is not inside; EINVAL if it does not begin at a page.
+    pub fn advise_part(&self, part: Range<usize>, usage: Usage) -> io::Result<()> {
+        if part.start > part.end || part.end > self.bytes {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let advice = match usage {
             Usage::HugePages => Advice::LinuxHugepage,
             Usage::BasePages => Advice::LinuxNoHugepage,
             Usage::Mergeable => Advice::LinuxMergeable,
             Usage::Discard => Advice::LinuxDontNeed,
         };
-        // SAFETY: the range is this mapping; at worst its pages read as zero afterwards, which
-        // users of atomics must expect from any other thread as well.
-        Ok(unsafe { rustix::mm::madvise(self.start.as_ptr(), self.bytes, advice) }?)
+        let start = self.start.as_ptr().wrapping_byte_add(part.start);
+        // SAFETY: the range is inside this mapping; at worst its pages read as zero afterwards,
+        // which users of atomics must expect from any other thread as well.
+        Ok(unsafe { rustix::mm::madvise(start, part.len(), advice) }?)
     }
 
     /// Brings every page into memory and keeps it there (RLIMIT_MEMLOCK bounds how much).

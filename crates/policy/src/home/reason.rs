@@ -51,6 +51,8 @@ reasons! {
     Rival = "rival", "another balancer moves it; switch that off, or tell us to ignore it";
     /// The user excluded it.
     Excluded = "excluded", "the settings leave it out";
+    /// It is the balancer.
+    Ourselves = "ourselves", "it is nodeward itself, which moves nothing of its own";
     /// There is one node to be at home on.
     OneNode = "one-node", "the machine has one node with CPUs; nothing to choose";
     /// Affinity and cpuset have no node in common.

@@ -138,4 +138,6 @@ pub enum Bar {
     Denied,
     /// The user excluded it.
     Excluded,
+    /// It is the balancer itself.
+    Ourselves,
 }

@@ -165,6 +165,7 @@ fn reason_of(bar: Bar) -> Reason {
         Bar::Frozen => Reason::Frozen,
         Bar::Denied => Reason::Denied,
         Bar::Excluded => Reason::Excluded,
+        Bar::Ourselves => Reason::Ourselves,
     }
 }
 

@@ -121,6 +121,7 @@ mod tests {
             pid: Pid::new(7).unwrap(),
             account: Account { moved: 2, already_there: 1, skipped },
             before: by_node(&pages.before),
+            before_in_flight: 0,
             after: by_node(&pages.after),
             residue: Residue { expected: 1, seen: 1 },
             life: Life::Running,

@@ -58,6 +58,11 @@ fn left_by_choice(reason: Reason) -> Option<Words> {
             LEFT_ALONE,
             "nodeward config print tells which file says so",
         ),
+        Reason::Ourselves => (
+            "the process is the nodeward that balances",
+            "it has little memory, runs seldom, and would move what it moves with",
+            "nothing",
+        ),
         _ => return None,
     })
 }

@@ -1,0 +1,79 @@
+//! The mappings of a process that changes them while they are read.
+
+use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use nodeward_linux::Linux;
+use nodeward_linux::own::{Area, Backing, Usage};
+use nodeward_linux::procfs::maps::addresses;
+use nodeward_machine::{Machine, Process};
+use nodeward_model::{Pid, Range};
+
+/// Enough for a list that the kernel writes in several pieces.
+const PAGES: usize = 100;
+/// The kernel tells a mapping twice in about one of 700 lists (Linux 6.18, 2 CPUs).
+const ROUNDS: usize = 60_000;
+/// So many lists that tell something twice are enough.
+const TWICE: usize = 10;
+
+/// Goal: each page of memory whose mappings split and merge all the time is in one mapping, never
+/// in two and never in none, though the kernel lists some of them twice.
+#[test]
+fn mappings_that_split_and_merge_count_once() {
+    let page = rustix::param::page_size();
+    let area = Area::map(PAGES * page, Backing::Anonymous).unwrap();
+    if let Err(error) = area.advise(Usage::BasePages) {
+        return println!("skipped: no advice splits mappings here ({error})");
+    }
+    let all = Range::new(area.address(), area.address() + area.bytes() as u64);
+    let process = Linux::open().hold(Pid::of_this_process()).unwrap();
+    let is_over = AtomicBool::new(false);
+    let (wrong, twice) = thread::scope(|scope| {
+        scope.spawn(|| split_and_merge(&area, &is_over));
+        let told = look(&*process, all);
+        is_over.store(true, Relaxed);
+        told
+    });
+    println!("{twice} lists of the kernel told something twice");
+    assert_eq!(wrong, None, "of {all}");
+}
+
+/// Reads the list again and again. The first that does not hold the range once, and how many of the
+/// kernel's held something twice.
+fn look(process: &dyn Process, all: Range) -> (Option<Vec<Range>>, usize) {
+    let mut twice = 0;
+    for _ in 0..ROUNDS {
+        let mappings = process.mappings().unwrap();
+        let parts: Vec<_> = mappings.iter().filter_map(|it| it.range.and(all)).collect();
+        let follow = parts.windows(2).all(|pair| pair[0].end == pair[1].start);
+        let bytes: u64 = parts.iter().map(|part| part.bytes()).sum();
+        if !follow || bytes != all.bytes() {
+            return (Some(parts), twice);
+        }
+        twice += usize::from(is_told_twice(&fs::read_to_string("/proc/self/maps").unwrap()));
+        if twice >= TWICE {
+            break;
+        }
+    }
+    (None, twice)
+}
+
+/// Whether a line of the kernel's begins before the end of the one above.
+fn is_told_twice(maps: &str) -> bool {
+    let range = |line: &str| addresses(line.split(' ').next()?);
+    let ranges: Vec<Range> = maps.lines().filter_map(range).collect();
+    ranges.windows(2).any(|pair| pair[1].start < pair[0].end)
+}
+
+/// Every second page becomes a mapping of its own, and all of them one, until it is over.
+fn split_and_merge(area: &Area, is_over: &AtomicBool) {
+    let page = rustix::param::page_size();
+    while !is_over.load(Relaxed) {
+        for at in (0..area.bytes()).step_by(2 * page) {
+            area.advise_part(at..at + page, Usage::HugePages).unwrap();
+        }
+        area.advise(Usage::BasePages).unwrap();
+    }
+}
