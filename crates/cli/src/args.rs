@@ -14,10 +14,12 @@ mod sweep;
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use nodeward_model::{MappingKind, Pid, Range, Synthetic, units};
+use nodeward_model::name::harmless;
+use nodeward_model::{Escape as _, MappingKind, Name, Pid, Range, Synthetic, units};
 use nodeward_wire::ledger::Id;
 
 use crate::examples;
@@ -167,8 +169,9 @@ pub struct MoveArgs {
     #[arg(required = true, allow_negative_numbers = true, value_name = "PID... FROM TO")]
     pub words: Vec<String>,
     /// Processes of this name, as ps shows it in its column COMMAND
-    #[arg(help_heading = PROCESSES, long, value_name = "NAME", conflicts_with = "machine")]
-    pub name: Vec<String>,
+    #[arg(help_heading = PROCESSES, long, value_name = "NAME", conflicts_with = "machine",
+          value_parser = name())]
+    pub name: Vec<Name>,
     /// Processes of this control group and those below it
     #[arg(help_heading = PROCESSES, long, value_name = "GROUP", conflicts_with = "machine")]
     pub cgroup: Vec<PathBuf>,
@@ -381,6 +384,31 @@ fn named<T: Copy + Send + Sync + 'static, const N: usize>(
         .map(move |word| all.into_iter().find(|&value| name(value) == word).unwrap_or(all[0]))
 }
 
+/// Reads a name, which need not be UTF-8.
+pub fn name() -> impl TypedValueParser<Value = Name> {
+    OsStringValueParser::new().map(Name::from)
+}
+
+/// An error of the command line with what was typed as it is shown. It quotes words, and scripts
+/// pass on those of others.
+pub fn as_shown(error: clap::Error) -> clap::Error {
+    let is_raw = |word: &str| harmless(word) != word || word.contains(['\n', '\t']);
+    if !std::env::args_os().any(|word| word.to_str().is_none_or(is_raw)) {
+        return error;
+    }
+    let words: Vec<_> = std::env::args_os().map(|word| word.escaped().to_string()).collect();
+    compact(Cli::command()).try_get_matches_from(&words).err().unwrap_or_else(|| {
+        match error.kind() {
+            ErrorKind::InvalidUtf8 => {
+                let odd = std::env::args_os().zip(words).find(|(word, _)| word.to_str().is_none());
+                let odd = odd.map(|(_, shown)| shown).unwrap_or_default();
+                Cli::command().error(ErrorKind::InvalidUtf8, format!("'{odd}' is not UTF-8"))
+            }
+            _ => error,
+        }
+    })
+}
+
 fn parse_machine(text: &str) -> Result<String, String> {
     let scenario = text.strip_prefix("sim:").filter(|name| !name.is_empty());
     let expected = "expected sim:SCENARIO, such as sim:two-socket";
@@ -405,8 +433,6 @@ fn parse_range(text: &str) -> Result<Range, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use nodeward_machine::{Error, Machine};
-use nodeward_model::Wanted;
+use nodeward_model::{Escape as _, Wanted};
 
 /// Checks that all are there, so that one which is not is known by its name.
 ///
@@ -23,7 +23,7 @@ pub fn check(machine: &dyn Machine, groups: &[PathBuf]) -> Result<()> {
 pub fn missing(group: &Path, error: Error) -> anyhow::Error {
     match error {
         Error::Read { source, .. } if source.kind() == ErrorKind::NotFound => {
-            anyhow!("'{}' is not a control group here", group.display())
+            anyhow!("'{}' is not a control group here", group.escaped())
         }
         error => error.into(),
     }

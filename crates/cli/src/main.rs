@@ -20,10 +20,12 @@ mod state;
 mod task;
 mod verbs;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use nodeward_model::Escape as _;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 use tracing_subscriber::EnvFilter;
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
     let typed = args::compact(Cli::command()).try_get_matches();
     let done = match typed.and_then(|typed| Cli::from_arg_matches(&typed)) {
         Ok(cli) => run(&cli),
-        Err(answer) => answered(&answer),
+        Err(answer) => answered(&args::as_shown(answer)),
     };
     done.unwrap_or_else(|error| report(&error)).into()
 }
@@ -59,7 +61,8 @@ fn answered(answer: &clap::Error) -> anyhow::Result<Exit> {
 
 /// Called by numactl's name, we are numactl's program.
 fn as_migratepages() -> Option<ExitCode> {
-    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let in_text = |word: OsString| word.escaped().to_string();
+    let mut words = std::env::args_os().map(|word| word.into_string().unwrap_or_else(in_text));
     let program = words.next()?;
     let name = Path::new(&program).file_name()?;
     (name == migratepages::NAME).then(|| migratepages::run(&program, &words.collect::<Vec<_>>()))

@@ -15,6 +15,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use nodeward_files::{is_not_a_file, read};
+use nodeward_model::Escape as _;
 use serde::Deserialize;
 
 pub use balance::{BalanceLayer, Named};
@@ -50,7 +51,7 @@ impl Layer {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file is not there or may not be read.
-    #[error("cannot read the settings in {}; {}", path.display(), remedy(source))]
+    #[error("cannot read the settings in {}; {}", path.escaped(), remedy(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -58,7 +59,7 @@ pub enum SettingsError {
         source: io::Error,
     },
     /// The file does not say what it should. The source shows the line.
-    #[error("the settings in {} are wrong in {place}; correct it", path.display())]
+    #[error("the settings in {} are wrong in {place}; correct it", path.escaped())]
     Parse {
         /// The file.
         path: PathBuf,
@@ -351,11 +352,11 @@ mod tests {
         let text = "[balance]\nnames = ['a']\nusers = [33, 'root']\ncgroups = 'x,y'";
         let layer = toml::from_str::<Layer>(text).unwrap().balance;
         let by_file = layer.wanted(&Named::default()).unwrap();
-        assert_eq!((by_file.names, by_file.users), (vec!["a".to_owned()], vec![33, 0]));
+        assert_eq!((by_file.names, by_file.users), (vec!["a".into()], vec![33, 0]));
         assert_eq!(by_file.cgroups, [PathBuf::from("x"), PathBuf::from("y")]);
-        let chosen = Named { name: vec!["b".to_owned()], ..Named::default() };
+        let chosen = Named { name: vec!["b".into()], ..Named::default() };
         let typed = layer.wanted(&chosen).unwrap();
-        assert_eq!((typed.names, typed.users), (vec!["b".to_owned()], vec![]));
+        assert_eq!((typed.names, typed.users), (vec!["b".into()], vec![]));
     }
 
     fn places(flag: Option<&str>, variables: &[(&str, &str)]) -> (String, bool) {
@@ -364,7 +365,7 @@ mod tests {
             Some(OsString::from(value))
         };
         let (path, must_exist) = Places::find(flag.map(Path::new), variable).user.unwrap();
-        (path.display().to_string(), must_exist)
+        (path.escaped().to_string(), must_exist)
     }
 
     /// Goal: the flag beats the variable, which beats the usual place.

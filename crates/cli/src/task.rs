@@ -8,7 +8,7 @@ use nodeward_engine::list::ListCounts;
 use nodeward_engine::{Journal, Live, MoveReport, Order, Selection, migrate, plan};
 use nodeward_linux::file_cache::Looked;
 use nodeward_machine::{Error, Life, Machine, Process};
-use nodeward_model::Topology;
+use nodeward_model::{Name, Topology};
 use nodeward_wire::ledger::{Header, Id, Store};
 
 use crate::args::When;
@@ -128,7 +128,7 @@ impl Task {
         let header = Header {
             page_bytes: machine.page_bytes(),
             began_unix_ms: now_unix_ms(),
-            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: std::env::args_os().map(Name::from).collect(),
             processes: identities.collect::<Result<_, _>>()?,
             undoes: self.undoes,
         };

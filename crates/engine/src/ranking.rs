@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{CpuId, NodeId, Nodemask, ProcessLoad};
 use nodeward_policy::rank::{self, Candidate, Ranked};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::residency::{self, Options};
 
@@ -25,7 +25,7 @@ pub struct Places<'a> {
 }
 
 /// Processes by misplaced bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ranking {
     /// The processes, the one with most misplaced bytes first.
     pub processes: Vec<Ranked>,
@@ -97,7 +97,7 @@ mod tests {
 
     fn load(pid: Pid, cpu_time_ns: u64) -> ProcessLoad {
         let threads = vec![ThreadTime { tid: pid.number(), cpu: CpuId(0), cpu_time_ns }];
-        ProcessLoad { pid, name: "worker".to_owned(), own_bytes: 1 << 24, threads }
+        ProcessLoad { pid, name: "worker".into(), own_bytes: 1 << 24, threads }
     }
 
     #[test]

@@ -98,12 +98,14 @@ impl MoveRequest {
 
 #[cfg(test)]
 mod tests {
+    use nodeward_model::Name;
+
     use super::*;
 
     fn mapping(huge_page_bytes: Option<u64>) -> Mapping {
         let range = Range::new(0x20_0000, 0x80_0000);
         let kind = MappingKind::Anonymous;
-        Mapping { range, kind, shared: false, huge_page_bytes, path: String::new() }
+        Mapping { range, kind, shared: false, huge_page_bytes, path: Name::default() }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use bstr::ByteSlice as _;
 use nodeward_machine::Error;
 
 use crate::procfs::privileges::{Capability, Privileges};
@@ -179,8 +180,8 @@ fn in_user_namespace(root: &Path) -> bool {
 }
 
 fn container(root: &Path) -> Option<Container> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    let tells = |name: &str| groups.contains(name);
+    let groups = fs::read(root.join("proc/self/cgroup")).unwrap_or_default();
+    let tells = |name: &str| groups.contains_str(name);
     let there = |path: &str| root.join(path).exists();
     if tells("kubepods") || there("var/run/secrets/kubernetes.io") {
         Some(Container::Kubernetes)

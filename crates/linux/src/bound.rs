@@ -76,7 +76,10 @@ mod tests {
         let lines =
             starts.iter().zip(policies).map(|(start, policy)| format!("{start} {policy}\n"));
         let text: String = lines.collect();
-        judge(&numa_maps::policies(&text), &maps::parse(MAPS, Path::new("maps")).unwrap())
+        judge(
+            &numa_maps::policies(text.as_bytes()),
+            &maps::parse(MAPS.as_bytes(), Path::new("maps")).unwrap(),
+        )
     }
 
     /// Goal: ranges with a policy are told, those that touch as one, when the rest has none.
@@ -101,8 +104,8 @@ mod tests {
     #[test]
     fn mappings_split_and_merge() {
         let ranges = |policies: &str| {
-            judge(&numa_maps::policies(policies), &maps::parse(MAPS, Path::new("maps")).unwrap())
-                .ranges
+            let mappings = maps::parse(MAPS.as_bytes(), Path::new("maps")).unwrap();
+            judge(&numa_maps::policies(policies.as_bytes()), &mappings).ranges
         };
         let within = |start, end| vec![Range::new(start, end)];
         assert_eq!(ranges("1000 default\n2000 bind:0\n6000 default\n"), within(0x2000, 0x5000));
@@ -114,8 +117,11 @@ mod tests {
     /// Goal: a mapping that came between the two files is left out, and nothing is nothing.
     #[test]
     fn mappings_come_and_go() {
-        let policies = numa_maps::policies("9000 bind:0\n1000 default\n");
+        let policies = numa_maps::policies(b"9000 bind:0\n1000 default\n");
         assert_eq!(judge(&policies, &[]), Bound::default());
-        assert_eq!(judge(&[], &maps::parse(MAPS, Path::new("maps")).unwrap()), Bound::default());
+        assert_eq!(
+            judge(&[], &maps::parse(MAPS.as_bytes(), Path::new("maps")).unwrap()),
+            Bound::default()
+        );
     }
 }

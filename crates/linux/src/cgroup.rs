@@ -1,11 +1,17 @@
 //! The control groups of this process, and how much more memory they allow. Beyond it the kernel
 //! would rather end a process than refuse.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use bstr::ByteSlice as _;
 use nodeward_machine::{Error, Result};
+use nodeward_model::Escape as _;
+
+use crate::procfs::{lines, said};
 
 /// The hierarchies that limit memory here, of both versions.
 #[derive(Clone, Debug)]
@@ -45,8 +51,8 @@ impl MemoryGroups {
     /// # Errors
     /// If that cannot be read.
     pub fn find(root: &Path) -> Result<Self> {
-        let text = read(root.join("proc/self/mountinfo"))?.unwrap_or_default();
-        let mounts = text.lines().filter_map(mount).collect();
+        let bytes = read(root.join("proc/self/mountinfo"))?.unwrap_or_default();
+        let mounts = lines(&bytes).filter_map(mount).collect();
         Ok(Self { root: root.to_owned(), mounts })
     }
 
@@ -87,15 +93,14 @@ impl MemoryGroups {
     }
 
     /// The kernel's list of our groups; empty without control groups.
-    fn own(&self) -> Result<String> {
+    fn own(&self) -> Result<Vec<u8>> {
         Ok(read(self.root.join("proc/self/cgroup"))?.unwrap_or_default())
     }
 
     /// The folder of our group in a hierarchy. A group outside of what is mounted has none here,
     /// and its limits are not seen.
-    fn folder(&self, mount: &Mount, own: &str) -> Option<PathBuf> {
-        let group = own.lines().find_map(|line| group(line, mount.version))?;
-        Some(self.folder_at(mount, Path::new(group)))
+    fn folder(&self, mount: &Mount, own: &[u8]) -> Option<PathBuf> {
+        Some(self.folder_at(mount, &group(own, mount.version)?))
     }
 
     fn folder_at(&self, mount: &Mount, group: &Path) -> PathBuf {
@@ -109,27 +114,52 @@ impl MemoryGroups {
 }
 
 /// Reads `31 23 0:28 TOP POINT options [more] - TYPE SOURCE OPTIONS`.
-fn mount(line: &str) -> Option<Mount> {
-    let (place, kind) = line.split_once(" - ")?;
-    let mut place = place.split(' ').skip(3);
-    let (top, point) = (place.next()?.into(), place.next()?.into());
-    let mut kind = kind.split(' ');
+fn mount(line: &[u8]) -> Option<Mount> {
+    let (place, kind) = line.split_once_str(" - ")?;
+    let mut place = place.split_str(" ").skip(3);
+    let (top, point) = (as_made(place.next()?), as_made(place.next()?));
+    let mut kind = kind.split_str(" ");
     let version = match (kind.next()?, kind.nth(1)?) {
-        ("cgroup2", _) => Version::V2,
-        ("cgroup", options) if options.split(',').any(|word| word == "memory") => Version::V1,
+        (b"cgroup2", _) => Version::V2,
+        (b"cgroup", options) if options.split_str(",").any(|word| word == b"memory") => Version::V1,
         _ => return None,
     };
     Some(Mount { version, top, point })
 }
 
-/// Reads `4:memory,cpu:/path` or `0::/path`: the path of our group in a hierarchy.
-fn group(line: &str, version: Version) -> Option<&str> {
-    let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-    let is_it = match version {
-        Version::V1 => controllers.split(',').any(|name| name == "memory"),
+/// A path as it was made: in this file the kernel writes blanks and backslashes as three octal
+/// digits behind a backslash.
+fn as_made(escaped: &[u8]) -> PathBuf {
+    let (mut path, mut rest) = (Vec::with_capacity(escaped.len()), escaped);
+    while let Some((&byte, behind)) = rest.split_first() {
+        let octal =
+            behind.get(..3).filter(|_| byte == b'\\').and_then(|digits| digits.to_str().ok());
+        let octal = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        path.push(octal.unwrap_or(byte));
+        rest = if octal.is_some() { &behind[3..] } else { behind };
+    }
+    path_of(&path)
+}
+
+/// The path of a group of version 2 by the bytes of /proc/PID/cgroup.
+pub(crate) fn group_v2(bytes: &[u8]) -> Option<PathBuf> {
+    group(bytes, Version::V2)
+}
+
+/// Reads `4:memory,cpu:/path` or `0::/path`: the path of the group in a hierarchy.
+fn group(bytes: &[u8], version: Version) -> Option<PathBuf> {
+    let is_it = |controllers: &[u8]| match version {
+        Version::V1 => controllers.split_str(",").any(|name| name == b"memory"),
         Version::V2 => controllers.is_empty(),
     };
-    is_it.then_some(path)
+    lines(bytes).find_map(|line| {
+        let (controllers, path) = line.split_once_str(":")?.1.split_once_str(":")?;
+        is_it(controllers).then(|| path_of(path))
+    })
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    OsStr::from_bytes(bytes).into()
 }
 
 /// What is left of one group; `None` if it has no limit.
@@ -138,7 +168,7 @@ fn headroom(folder: &Path, version: Version) -> Result<Option<u64>> {
     let path = folder.join(limit);
     // The top group has no such file, nor has one whose parent does not share memory out.
     let Some(limit) = read(path.clone())? else { return Ok(None) };
-    if limit.trim() == "max" {
+    if limit.trim_ascii() == b"max" {
         return Ok(None);
     }
     let limit = number(&path, &limit)?;
@@ -147,23 +177,25 @@ fn headroom(folder: &Path, version: Version) -> Result<Option<u64>> {
     let used = number(&path, &used)?;
     let path = folder.join("memory.stat");
     let stat = read(path.clone())?.unwrap_or_default();
-    let value = |line: &str| line.strip_prefix(reclaimable)?.strip_prefix(' ').map(str::to_owned);
-    let cold = stat.lines().find_map(value).map_or(Ok(0), |value| number(&path, &value))?;
+    let mut lines = stat.lines();
+    let value =
+        lines.find_map(|line| line.strip_prefix(reclaimable.as_bytes())?.strip_prefix(b" "));
+    let cold = value.map_or(Ok(0), |value| number(&path, value))?;
     Ok(Some((limit + cold).saturating_sub(used)))
 }
 
-fn number(path: &Path, text: &str) -> Result<u64> {
-    text.trim().parse().map_err(|_| Error::Parse {
+fn number(path: &Path, text: &[u8]) -> Result<u64> {
+    said(text).ok_or_else(|| Error::Parse {
         path: path.to_owned(),
         line: 1,
-        wanted: format!("a number of bytes, not '{}'", text.trim()),
+        wanted: format!("a number of bytes, not '{}'", text.trim_ascii().escaped()),
     })
 }
 
-/// The text of a file; `None` if it is not there.
-fn read(path: PathBuf) -> Result<Option<String>> {
-    match fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text)),
+/// The bytes of a file; `None` if it is not there.
+fn read(path: PathBuf) -> Result<Option<Vec<u8>>> {
+    match fs::read(&path) {
+        Ok(bytes) => Ok(Some(bytes)),
         // ENODEV: the group was removed while we read.
         Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(19) => {
             Ok(None)
@@ -279,5 +311,19 @@ mod tests {
     fn this_machine_can_be_read() {
         let groups = MemoryGroups::find(Path::new("/")).unwrap();
         eprintln!("{groups:?} {:?}", groups.headroom_bytes().unwrap());
+    }
+
+    /// Goal: a group and a place whose names have blanks and are no text are found.
+    #[test]
+    fn names_that_are_no_text() {
+        let root = root(&[]);
+        let proc = root.path().join("proc/self");
+        fs::create_dir_all(&proc).unwrap();
+        let mounts = b"30 23 0:26 / /sys/c\\040g\\134\xfe rw - cgroup2 cgroup2 rw\n\xff - - -\n";
+        fs::write(proc.join("mountinfo"), mounts).unwrap();
+        fs::write(proc.join("cgroup"), b"1:cpu:/\xff\n0::/a b\xff\n").unwrap();
+        let folder = MemoryGroups::find(root.path()).unwrap().folder_v2().unwrap().unwrap();
+        let below = folder.strip_prefix(root.path()).unwrap();
+        assert_eq!(below.as_os_str().as_bytes(), b"sys/c g\\\xfe/a b\xff");
     }
 }

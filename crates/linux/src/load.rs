@@ -69,8 +69,7 @@ pub fn pids(root: &Path) -> Result<BTreeSet<Pid>> {
 
 /// A process without its threads; `None` if it is gone or has no memory.
 fn process(root: &Path, pid: Pid) -> Option<ProcessLoad> {
-    let text = fs::read_to_string(folder(root, pid).join("status")).ok()?;
-    let status = status::parse(&text);
+    let status = status::parse(&fs::read(folder(root, pid).join("status")).ok()?);
     let own_bytes = status.own_bytes();
     status.has_memory().then_some(ProcessLoad {
         pid,
@@ -97,7 +96,7 @@ pub fn threads(root: &Path, pid: Pid) -> Vec<ThreadTime> {
 
 fn thread(tasks: &Path, tid: Pid) -> Option<ThreadTime> {
     let folder = tasks.join(tid.to_string());
-    let stat = stat::parse(&fs::read_to_string(folder.join("stat")).ok()?)?;
+    let stat = stat::parse(&fs::read(folder.join("stat")).ok()?)?;
     let precise = fs::read_to_string(folder.join("schedstat")).ok();
     let cpu_time_ns = precise
         .and_then(|text| Some(stat::parse_schedstat(&text)?.0))

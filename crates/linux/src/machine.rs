@@ -191,7 +191,7 @@ fn open_pidfd(pid: Pid) -> Result<std::os::fd::OwnedFd> {
 }
 
 fn refuse_kernel_thread(pid: Pid, folder: &Path) -> Result<()> {
-    let stat = fs::read_to_string(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
+    let stat = fs::read(folder.join("stat")).map_err(|_| Error::Gone(pid))?;
     match Flags::parse(&stat) {
         Some(flags) if flags.is_kernel_thread() => Err(Error::KernelThread(pid)),
         Some(_) => Ok(()),

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 
 use nodeward_model::{CpuId, Pid};
 
-use crate::procfs::stat;
+use crate::procfs::{lines, stat};
 use crate::sys::{self, PageRegion, Wanted};
 pub use crate::sys::{Area, Backing, Usage};
 
@@ -123,7 +123,7 @@ impl PageMap {
 
 /// The CPU that a thread of ours last ran on; `None` if it has ended. Cost: about 10 us.
 pub fn cpu_of_thread(tid: u32) -> Option<CpuId> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+    let text = std::fs::read(format!("/proc/self/task/{tid}/stat")).ok()?;
     Some(stat::parse(&text)?.cpu)
 }
 
@@ -189,7 +189,7 @@ fn own_mapping(line: &str) -> Option<OwnMapping> {
 
 /// How many mappings this process has.
 pub fn mappings() -> io::Result<usize> {
-    Ok(std::fs::read_to_string("/proc/self/maps")?.lines().count())
+    Ok(lines(&std::fs::read("/proc/self/maps")?).count())
 }
 
 /// Switches transparent huge pages off for this process, and for programs that it starts.

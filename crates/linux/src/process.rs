@@ -149,9 +149,9 @@ impl Process for LinuxProcess {
     fn bound(&self) -> Result<Bound> {
         let path = self.folder.join("numa_maps");
         let text = match std::fs::read(&path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(text) => text,
             // A kernel without nodes has no policies (CONFIG_NUMA).
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(source) => return Err(self.failed(path, source)),
         };
         let path = self.folder.join("maps");
@@ -174,7 +174,7 @@ impl LinuxProcess {
     /// The memory that was held is gone: by exec, or because the process is on its way out, which
     /// takes it long when there is much to free.
     fn without_memory(&self) -> Life {
-        let stat = std::fs::read_to_string(self.folder.join("stat")).unwrap_or_default();
+        let stat = std::fs::read(self.folder.join("stat")).unwrap_or_default();
         match Flags::parse(&stat) {
             Some(flags) if !flags.is_exiting() && !has_exited(&self.pidfd) => Life::Replaced,
             _ => Life::Exited,
@@ -211,17 +211,17 @@ impl LinuxProcess {
         }
     }
 
-    fn read_maps(&self) -> io::Result<String> {
+    fn read_maps(&self) -> io::Result<Vec<u8>> {
         let mut file = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         file.rewind()?;
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        Ok(text)
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// Finds the mappings of hugetlb pages, which maps does not tell from others.
     fn mark_huge(&self, mappings: &mut [Mapping]) {
-        let read = |name| std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+        let read = |name| std::fs::read(self.folder.join(name)).unwrap_or_default();
         if !smaps::uses_hugetlb(&read("status")) {
             return;
         }

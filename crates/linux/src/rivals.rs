@@ -21,7 +21,7 @@ const MIGRATES: [&str; 2] = ["migrate_hot", "migrate_cold"];
 pub fn find(root: &Path) -> Result<Vec<Rival>> {
     let mode = read(&root.join(BALANCING)).and_then(|text| text.parse().ok());
     let kernel = mode.filter(|&mode| mode != 0).map(|mode| Rival::Kernel { mode });
-    let numad = select::by_name(root, "numad")?.into_iter().map(|pid| Rival::Numad { pid });
+    let numad = select::by_name(root, &"numad".into())?.into_iter().map(|pid| Rival::Numad { pid });
     let schemes = schemes(&root.join(KDAMONDS)).into_iter().map(|path| Rival::Damon { path });
     Ok(kernel.into_iter().chain(numad).chain(schemes).collect())
 }

@@ -6,40 +6,51 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nodeward_machine::{Error, Result};
-use nodeward_model::Pid;
+use nodeward_model::{Name, Pid};
+
+use crate::procfs::{lines, said};
+
+/// The bytes of a name that the kernel keeps.
+const NAME_BYTES: usize = 15;
 
 use crate::procfs::privileges::{Capability, Privileges};
 use crate::procfs::stat;
 
 /// Processes whose name (as in /proc/PID/comm, at most 15 bytes) is `name`, in ascending order.
 /// Processes that vanish while the list is read are left out.
-pub fn by_name(root: &Path, name: &str) -> Result<Vec<Pid>> {
+pub fn by_name(root: &Path, name: &Name) -> Result<Vec<Pid>> {
     let proc = root.join("proc");
-    let wanted: String = name.chars().take(15).collect();
+    let wanted = as_kept(name);
     let entries = fs::read_dir(&proc).map_err(|source| Error::Read { path: proc, source })?;
     let mut found: Vec<Pid> = entries
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let pid: Pid = entry.file_name().to_str()?.parse().ok()?;
-            let comm = fs::read_to_string(entry.path().join("comm")).ok()?;
-            (comm.trim_end_matches('\n') == wanted).then_some(pid)
+            let comm = fs::read(entry.path().join("comm")).ok()?;
+            (comm.strip_suffix(b"\n")? == wanted.as_bytes()).then_some(pid)
         })
         .collect();
     found.sort_unstable();
     Ok(found)
 }
 
+/// A name as the kernel keeps and shows it: its first 15 bytes.
+pub(crate) fn as_kept(name: &Name) -> Name {
+    let bytes = name.as_bytes();
+    bytes[..bytes.len().min(NAME_BYTES)].into()
+}
+
 /// The process that a thread belongs to; `None` if there is no such thread.
 pub fn by_thread(root: &Path, thread: Pid) -> Option<Pid> {
-    let status = fs::read_to_string(root.join(format!("proc/{thread}/status"))).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    let status = fs::read(root.join(format!("proc/{thread}/status"))).ok()?;
+    said(lines(&status).find_map(|line| line.strip_prefix(b"Tgid:"))?)
 }
 
 /// Whether we might look into a process that has ended and is still there, because its parent has
 /// not taken note of it (a zombie): it is ours, or we may look into all. `None` if it is no zombie.
 pub fn zombie(root: &Path, pid: Pid) -> Option<bool> {
     let folder = root.join(format!("proc/{pid}"));
-    let stat = stat::parse_bytes(&fs::read(folder.join("stat")).ok()?)?;
+    let stat = stat::parse(&fs::read(folder.join("stat")).ok()?)?;
     let user = fs::metadata(&folder).ok()?.uid();
     let may_look = || {
         let held = Privileges::of_this_thread(root).unwrap_or_default();
@@ -104,15 +115,29 @@ mod tests {
     #[test]
     fn names_are_compared_as_the_kernel_cuts_them() {
         let root = tempfile::tempdir().unwrap();
-        for (pid, comm) in [("12", "postgres\n"), ("7", "postgres\n"), ("9", "a-very-long-nam\n")] {
+        for (pid, comm) in [
+            ("12", &b"postgres\n"[..]),
+            ("7", b"postgres\n"),
+            ("9", b"a-very-long-nam\n"),
+            ("13", b"p\xff\x1b\n\n"),
+            ("14", b"\xc3\xbc\xc3\xbc\xc3\xbc\xc3\xbc\xc3\xbc\xc3\xbc\xc3\xbc\xc3\n"),
+            ("15", b"\n"),
+        ] {
             let folder = root.path().join("proc").join(pid);
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("comm"), comm).unwrap();
         }
         fs::create_dir_all(root.path().join("proc/self")).unwrap();
-        assert_eq!(numbers(&by_name(root.path(), "postgres").unwrap()), [7, 12]);
-        assert_eq!(numbers(&by_name(root.path(), "a-very-long-name").unwrap()), [9]);
-        assert!(by_name(root.path(), "nobody").unwrap().is_empty());
+        let found = |name: &[u8]| numbers(&by_name(root.path(), &name.into()).unwrap());
+        assert_eq!(found(b"postgres"), [7, 12]);
+        assert_eq!(found(b"a-very-long-name"), [9]);
+        assert_eq!(found(b"p\xff\x1b\n"), [13], "only the kernel's own line feed is none of it");
+        assert_eq!(
+            found("\u{fc}".repeat(8).as_bytes()),
+            [14],
+            "15 bytes, in the middle of a letter"
+        );
+        assert_eq!(found(b"nobody"), []);
     }
 
     #[test]

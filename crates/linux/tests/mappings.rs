@@ -62,7 +62,7 @@ fn look(process: &dyn Process, all: Range) -> (Option<Vec<Range>>, usize) {
 
 /// Whether a line of the kernel's begins before the end of the one above.
 fn is_told_twice(maps: &str) -> bool {
-    let range = |line: &str| addresses(line.split(' ').next()?);
+    let range = |line: &str| addresses(line.split(' ').next()?.as_bytes());
     let ranges: Vec<Range> = maps.lines().filter_map(range).collect();
     ranges.windows(2).any(|pair| pair[1].start < pair[0].end)
 }

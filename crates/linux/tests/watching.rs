@@ -17,7 +17,7 @@ fn this_kernel_conforms() {
     let stage = Stage {
         machine: &machine,
         pid: Pid::new(std::process::id()).unwrap(),
-        name: std::fs::read_to_string("/proc/self/comm").unwrap().trim_end().to_owned(),
+        name: std::fs::read("/proc/self/comm").unwrap().trim_ascii_end().into(),
         busy: worker.tid,
         sets,
         own_bytes_min: machine.page_bytes(),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use nodeward_model::Pid;
+use nodeward_model::{Escape as _, Pid};
 
 /// The result of asking a machine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -45,7 +45,7 @@ pub enum Error {
     /// A file of /proc or /sys could not be read.
     #[error(
         "cannot read {}; check that /proc and /sys are mounted and readable here",
-        path.display()
+        path.escaped()
     )]
     Read {
         /// The file.
@@ -54,7 +54,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A file of /proc or /sys does not look as the kernel writes it.
-    #[error("{}:{line}: expected {wanted}", path.display())]
+    #[error("{}:{line}: expected {wanted}", path.escaped())]
     Parse {
         /// The file.
         path: PathBuf,

@@ -16,8 +16,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodeward_model::{
-    Bound, CpuId, Cpumask, Identity, Mapping, MappingKind, NodeId, Page, Pid, Place, Placed, Range,
-    Rival, Room, Synthetic, Topology, Wanted,
+    Bound, CpuId, Cpumask, Identity, Mapping, MappingKind, Name, NodeId, Page, Pid, Place, Placed,
+    Range, Rival, Room, Synthetic, Topology, Wanted,
 };
 
 use self::call::Call;
@@ -62,7 +62,7 @@ pub struct Sheet {
     /// The fewest free pages that each node had so far.
     pub free_pages_min: BTreeMap<NodeId, u64>,
     /// What it is called; `paper` if that is empty.
-    pub name: String,
+    pub name: Name,
     /// When it began: tells it from another that had its pid.
     pub started_ticks: u64,
     /// Its threads, by their numbers.
@@ -102,7 +102,7 @@ impl Sheet {
             kind: MappingKind::Anonymous,
             shared: false,
             huge_page_bytes: None,
-            path: String::new(),
+            path: Name::default(),
         };
         let pages = (first..).zip(pages.iter().copied()).collect();
         Self { mappings: vec![mapping], pages, ..Self::default() }
@@ -336,7 +336,7 @@ impl Process for Held {
     fn identity(&self) -> Result<Identity> {
         self.running().map(|sheet| Identity {
             pid: self.pid,
-            name: sheet.name().to_owned(),
+            name: sheet.name(),
             boot: "paper".to_owned(),
             started_ticks: sheet.started_ticks,
             program: 0,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{CpuId, Cpumask, NodeId, Nodemask, Pid, Room};
+use crate::{CpuId, Cpumask, Name, NodeId, Nodemask, Pid, Room};
 
 /// Which processes are meant: those that any of the lists names, or all if nothing is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Wanted {
     /// By number.
     pub pids: Vec<Pid>,
     /// By name, as /proc/PID/comm has it (15 bytes).
-    pub names: Vec<String>,
+    pub names: Vec<Name>,
     /// By the number of the user that they run as.
     pub users: Vec<u32>,
     /// By control group (version 2), with the groups below it.
@@ -50,7 +50,7 @@ pub struct ProcessGlance {
     /// Its pid.
     pub pid: Pid,
     /// Its name, as the kernel keeps it (15 bytes).
-    pub name: String,
+    pub name: Name,
     /// When it began, in clock ticks after the boot: tells it from another that gets its pid.
     pub started_ticks: u64,
     /// CPU time of all its threads since it began, those that ended among them, in nanoseconds.

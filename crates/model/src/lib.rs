@@ -17,6 +17,7 @@ pub mod hwloc;
 pub mod load;
 pub mod mapping;
 pub mod mask;
+pub mod name;
 pub mod nodes;
 pub mod nodestring;
 pub mod page;
@@ -36,6 +37,7 @@ pub use glance::{Bound, Glance, NodeGlance, Placed, ProcessGlance, Rival, Thread
 pub use load::{ProcessLoad, ThreadTime};
 pub use mapping::{Mapping, MappingKind, Range};
 pub use mask::{CpuId, Cpumask, Id, Mask, NodeId, Nodemask};
+pub use name::{Escape, Escaped, Name};
 pub use nodes::NodePairs;
 pub use nodestring::{NodestringError, parse_nodestring};
 pub use page::{Page, Place};

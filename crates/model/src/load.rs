@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuId, Pid};
+use crate::{CpuId, Name, Pid};
 
 /// The CPU time of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct ProcessLoad {
     /// Its pid.
     pub pid: Pid,
     /// Its name, as the kernel keeps it (15 bytes).
-    pub name: String,
+    pub name: Name,
     /// Memory in use that is not a mapped file: anonymous and shared memory and huge pages, in
     /// bytes.
     pub own_bytes: u64,

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Name;
+
 /// Virtual addresses from `start` up to, not including, `end`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Range {
@@ -110,7 +112,7 @@ pub struct Mapping {
     /// Bytes in one of its pages, if it is of kind `Huge`.
     pub huge_page_bytes: Option<u64>,
     /// The file or the bracketed name behind it; empty for anonymous memory.
-    pub path: String,
+    pub path: Name,
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Serialize};
 
+use crate::Escape as _;
+
 /// A small number that names a node or a CPU.
 pub trait Id: Copy + Ord + fmt::Display {
     /// One past the largest id that a [`Mask`] of this kind accepts.
@@ -219,7 +221,10 @@ impl<T: Id> fmt::Debug for Mask<T> {
 
 /// A kernel list (`0-3,8`) that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not a list of numbers such as 0-3,8 (each below {limit})")]
+#[error(
+    "'{}' is not a list of numbers such as 0-3,8 (each below {limit})",
+    text.escaped()
+)]
 pub struct ListError {
     text: String,
     limit: u32,

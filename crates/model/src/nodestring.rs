@@ -21,7 +21,7 @@
 //! - a minus is refused except before zero; libnuma wraps it round, so that -4294967295 is node 1;
 //! - device names (`netdev:eth0`, `file:/path` ...) are refused; name the node instead.
 
-use crate::{NodeId, Nodemask};
+use crate::{Escape as _, NodeId, Nodemask};
 
 /// What node strings are read against.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,10 @@ pub enum NodestringError {
         valid: Nodemask,
     },
     /// Text behind a node that neither continues nor ends the list.
-    #[error("'{rest}' behind '{read}' cannot be read; separate nodes by a comma or a dash")]
+    #[error(
+        "'{}' behind '{}' cannot be read; separate nodes by a comma or a dash",
+        rest.escaped(), read.escaped()
+    )]
     Trailing {
         /// The part that was understood.
         read: String,

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Escape as _, Name};
+
 /// A process id, as the kernel numbers it; always above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
@@ -12,7 +14,7 @@ pub struct Pid(u32);
 
 /// Text or a number that names no process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a process id (a number from 1 to 4194304)")]
+#[error("'{}' is not a process id (a number from 1 to 4194304)", .0.escaped())]
 pub struct PidError(String);
 
 impl Pid {
@@ -70,7 +72,7 @@ pub struct Identity {
     /// Its pid.
     pub pid: Pid,
     /// Its name at the time, as the kernel keeps it (15 bytes).
-    pub name: String,
+    pub name: Name,
     /// The boot of the machine, as /proc/sys/kernel/random/boot_id names it.
     pub boot: String,
     /// When it began, in clock ticks after the boot.

@@ -2,9 +2,11 @@
 //!
 //! `K M G T` and `KiB MiB GiB TiB` are powers of 1024, `kB KB MB GB TB` are powers of 1000.
 
+use crate::Escape as _;
+
 /// Text that is not the quantity that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not {wanted}")]
+#[error("'{}' is not {wanted}", text.escaped())]
 pub struct UnitError {
     text: String,
     wanted: &'static str,

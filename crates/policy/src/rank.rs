@@ -12,8 +12,9 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{CpuId, NodeId, Nodemask, Pid, ProcessLoad};
-use serde::{Deserialize, Serialize};
+use nodeward_model::name::in_json;
+use nodeward_model::{CpuId, Name, NodeId, Nodemask, Pid, ProcessLoad};
+use serde::Serialize;
 
 const WHOLE_PPM: u128 = 1_000_000;
 
@@ -26,7 +27,7 @@ pub struct Candidate {
     /// Its pid.
     pub pid: Pid,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Bytes on each node.
     pub bytes: BTreeMap<NodeId, u64>,
     /// CPU time on each node, in nanoseconds.
@@ -36,12 +37,13 @@ pub struct Candidate {
 }
 
 /// A process and what moving its memory would do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ranked {
     /// Its pid.
     pub pid: Pid,
     /// Its name.
-    pub name: String,
+    #[serde(flatten, serialize_with = "in_json")]
+    pub name: Name,
     /// Memory away from its CPU time, in bytes.
     pub misplaced_bytes: u64,
     /// Its memory on all nodes, in bytes.
@@ -178,7 +180,7 @@ mod tests {
     fn candidate(pid: u32, bytes: &[u64], cpu_time_ns: &[u64]) -> Candidate {
         Candidate {
             pid: Pid::new(pid).unwrap(),
-            name: format!("p{pid}"),
+            name: format!("p{pid}").into(),
             bytes: by_node(bytes),
             cpu_time_ns: by_node(cpu_time_ns),
             active: true,
@@ -236,7 +238,7 @@ mod tests {
         let thread = |&(tid, cpu, cpu_time_ns)| ThreadTime { tid, cpu: CpuId(cpu), cpu_time_ns };
         ProcessLoad {
             pid: Pid::new(1).unwrap(),
-            name: String::new(),
+            name: Name::default(),
             own_bytes: 0,
             threads: threads.iter().map(thread).collect(),
         }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use nodeward_model::Escape as _;
+
 use crate::lines::LINE_BYTES_MAX;
 
 /// Why a file could not be read, or not be read on.
@@ -12,7 +14,7 @@ pub enum Error {
     /// The file could not be opened.
     #[error(
         "cannot open {}; name a file that you may read, or - for standard input",
-        path.display()
+        path.escaped()
     )]
     Open {
         /// The file.

@@ -6,7 +6,7 @@ use nodeward_machine::{
     CallEnd, EntryStatus, Error, Life, MoveBatch, MoveOutcome, Process, Result,
 };
 use nodeward_model::{
-    Bound, Cpumask, Identity, Mapping, MappingKind, Page, Pid, Place, Placed, Range,
+    Bound, Cpumask, Identity, Mapping, MappingKind, Name, Page, Pid, Place, Placed, Range,
 };
 
 use crate::call::Target;
@@ -75,7 +75,7 @@ impl Process for SimProcess {
             kind: if region.shared { MappingKind::Shared } else { MappingKind::Anonymous },
             shared: region.shared,
             huge_page_bytes: None,
-            path: String::new(),
+            path: Name::default(),
         };
         Ok(stage.world.spaces[self.target.space].regions.iter().map(mapping).collect())
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Error, Result, Watch};
 use nodeward_model::{
-    Cpumask, Glance, NodeGlance, Nodemask, ProcessGlance, Room, ThreadGlance, Wanted,
+    Cpumask, Glance, Name, NodeGlance, Nodemask, ProcessGlance, Room, ThreadGlance, Wanted,
 };
 
 use crate::shift::{SharedStage, Until};
@@ -59,8 +59,8 @@ fn is_root(group: &Path) -> bool {
 }
 
 /// As the kernel keeps it.
-pub(crate) fn name(space: &Space) -> String {
-    space.name.chars().take(15).collect()
+pub(crate) fn name(space: &Space) -> Name {
+    space.name.chars().take(15).collect::<String>().into()
 }
 
 impl Watch for SimWatch {

@@ -79,7 +79,7 @@ fn it_is_watched_as_the_kernel_is() {
     let busy = SimMachine::new(&scenario(machine(2, 2, 1), triad(6, 4)), 1);
     busy.run_until_populated(1_000_000_000);
     let process = &busy.processes()[0];
-    let (pid, name) = (process.pid, process.name.clone());
+    let (pid, name) = (process.pid, process.name.as_str().into());
     let sets = watching::two_sets(&busy).unwrap();
     let stage = watching::Stage {
         machine: &busy,

@@ -184,7 +184,8 @@ fn the_frozen_stand_still() {
     let mut look = |at_ms: u64| -> BTreeMap<String, (bool, u64)> {
         sim.run_until(at_ms * MS);
         let told = watch.glance().unwrap().processes.into_iter();
-        told.map(|process| (process.name, (process.frozen, process.cpu_time_ns))).collect()
+        told.map(|process| (process.name.to_string(), (process.frozen, process.cpu_time_ns)))
+            .collect()
     };
     let [before, first, second, after] = [199, 250, 450, 900].map(&mut look);
     let ran = |from: &BTreeMap<_, (bool, u64)>, to: &BTreeMap<_, (bool, u64)>, name: &str| {

@@ -50,7 +50,7 @@ fn a_look_tells_time_and_memory() {
     }
     let used: u64 = after.nodes.values().map(|node| node.pages - node.room.free_pages).sum();
     assert!(used >= 3 * 1024, "{used}"); // and what lists of CPUs have
-    let names = Wanted { names: vec!["other".to_owned()], ..Wanted::default() };
+    let names = Wanted { names: vec!["other".into()], ..Wanted::default() };
     assert_eq!(sim.watch(&names).unwrap().glance().unwrap().processes, []);
     let group = Wanted { cgroups: vec!["/other".into()], ..Wanted::default() };
     assert!(sim.watch(&group).is_err());

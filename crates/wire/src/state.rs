@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nodeward_files::{For, create_new, is_not_a_file, make_directory, open_or_make, read};
+use nodeward_model::Escape as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -31,7 +32,7 @@ const BYTES_MAX: u64 = 64 << 20;
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be written; the one before is still there.
-    #[error("cannot write {}; {}", path.display(), advice::to_write(source))]
+    #[error("cannot write {}; {}", path.escaped(), advice::to_write(source))]
     Write {
         /// The file.
         path: PathBuf,
@@ -39,7 +40,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The file could not be read.
-    #[error("cannot read {}; {}", path.display(), advice::to_read(source))]
+    #[error("cannot read {}; {}", path.escaped(), advice::to_read(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -49,7 +50,7 @@ pub enum Error {
     /// The file holds something else, or is damaged.
     #[error(
         "{} is damaged ({what}); remove it, nothing but what was learnt is lost",
-        path.display()
+        path.escaped()
     )]
     Damaged {
         /// The file.
@@ -61,7 +62,7 @@ pub enum Error {
     #[error(
         "{} has version {found} and this nodeward reads version {known}; use the nodeward that \
          wrote it, or remove it",
-        path.display()
+        path.escaped()
     )]
     OtherVersion {
         /// The file.
@@ -72,7 +73,7 @@ pub enum Error {
         known: u32,
     },
     /// Nothing can be kept in the directory.
-    #[error("cannot keep anything in {}; {}", dir.display(), advice::to_write(source))]
+    #[error("cannot keep anything in {}; {}", dir.escaped(), advice::to_write(source))]
     Directory {
         /// The directory.
         dir: PathBuf,
@@ -80,7 +81,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// Another program has the lock.
-    #[error("{} is locked by process {holder}; end that one first", path.display())]
+    #[error("{} is locked by process {holder}; end that one first", path.escaped())]
     Locked {
         /// The file.
         path: PathBuf,

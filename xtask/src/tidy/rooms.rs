@@ -55,12 +55,26 @@ const OPENERS: &[&str] = &["File::open", "fs::read(", "fs::read_to_string"];
 const FILES_ONLY: &[&str] =
     &["crates/wire/src", "crates/cli/src/settings", "crates/cli/src/settings.rs"];
 
+/// Crates that show names of others, and what those may not be shown by.
+const SHOWING: [&str; 8] = [
+    "crates/cli/src",
+    "crates/engine/src",
+    "crates/linux/src",
+    "crates/machine/src",
+    "crates/model/src",
+    "crates/samples/src",
+    "crates/sim/src",
+    "crates/wire/src",
+];
+const RAW: [&str; 2] = [".display()", "to_string_lossy"];
+
 /// All rules about rooms.
 pub fn check(source: &Source) -> Vec<Violation> {
     let mut violations = check_unsafe(source);
     violations.extend(check_pure(source));
     violations.extend(check_files(source));
     violations.extend(check_verbs(source));
+    violations.extend(check_names(source));
     violations
 }
 
@@ -115,6 +129,16 @@ fn check_verbs(source: &Source) -> Vec<Violation> {
     found.map(|(line, _)| source.violation(line, advice)).collect()
 }
 
+fn check_names(source: &Source) -> Vec<Violation> {
+    if !SHOWING.iter().any(|room| source.is_in(room)) {
+        return Vec::new();
+    }
+    let shows = |line: &str| RAW.iter().any(|raw| line.contains(raw));
+    let found = source.shipped(&source.layers.code).filter(|(_, line)| shows(line));
+    let advice = "others choose names: show this one by escaped(), or keep it as a Name";
+    found.map(|(line, _)| source.violation(line, advice)).collect()
+}
+
 /// Whether the word stands in the line with no letter on either side.
 fn has_word(line: &str, word: &str) -> bool {
     let whole = |at: usize| {
@@ -164,6 +188,16 @@ mod tests {
     fn the_tests_of_decisions_may_see_the_world() {
         let text = "#[cfg(test)]\nmod tests {\n    use std::time::Instant;\n}\n";
         assert_eq!(count("crates/policy/src/plan.rs", text), 0);
+    }
+
+    #[test]
+    fn names_are_shown_escaped() {
+        let raw =
+            "f(path.display());\ng(name.to_string_lossy());\nh(path.escaped()); // .display()\n";
+        assert_eq!(count("crates/cli/src/verbs.rs", raw), 2);
+        assert_eq!(count("xtask/src/main.rs", raw), 0);
+        let test = "#[cfg(test)]\nmod tests {\n    f(path.display());\n}\n";
+        assert_eq!(count("crates/cli/src/verbs.rs", test), 0);
     }
 
     #[test]

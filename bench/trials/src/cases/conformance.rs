@@ -80,11 +80,11 @@ fn of_looks_and_nudges() -> Ran {
     let sets = watching::two_sets(&machine);
     let sets = sets.ok_or_else(|| Skipped("there is only one CPU".to_owned()))?;
     let worker = Worker::start(true).expect("a thread starts");
-    let name = std::fs::read_to_string("/proc/self/comm").expect("we have a name");
+    let name = std::fs::read("/proc/self/comm").expect("we have a name");
     let stage = watching::Stage {
         machine: &machine,
         pid: Pid::new(std::process::id()).expect("a pid"),
-        name: name.trim_end().to_owned(),
+        name: name.trim_ascii_end().into(),
         busy: worker.tid,
         sets,
         own_bytes_min: machine.page_bytes(),

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{Error, ErrorKind};
 use clap::{Arg, Args, Command};
-use nodeward_model::{Pid, SkipReason};
+use nodeward_model::{Escape as _, Pid, SkipReason};
 use nodeward_policy::home;
 
 use super::help::SIMULATED;
@@ -53,7 +53,8 @@ impl TypedValueParser for Words {
         _arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<Subject, Error> {
-        let text = value.to_string_lossy();
+        // What is odd in a text is seen to for all verbs.
+        let text = value.to_str().map_or_else(|| value.escaped().to_string(), str::to_owned);
         subject(&text).ok_or_else(|| {
             let words = format!(
                 "'{text}' is neither a process id nor a reason; nodeward explain without \

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use nodeward_linux::load;
 use nodeward_machine::Process;
-use nodeward_model::{Access, Pid};
+use nodeward_model::{Access, Escape as _, Pid};
 use nodeward_samples::source::{Input, open};
 use nodeward_samples::{Error, Head, Sample, Source, Unusable};
 
@@ -33,7 +33,7 @@ impl HotSource for Samples {
             Source::PerfText(_) => "the output of perf script",
             Source::PerfData(_) => "a perf.data",
         };
-        format!("reading '{}' as {what}", self.path.display())
+        format!("reading '{}' as {what}", self.path.escaped())
     }
 
     fn misses_per_count(&self) -> u64 {
@@ -88,7 +88,7 @@ fn select(
         }
     }
     if seen == 0 {
-        bail!("none of the {read} samples in '{}' is of process {pid}; record it", path.display());
+        bail!("none of the {read} samples in '{}' is of process {pid}; record it", path.escaped());
     }
     Ok(())
 }
@@ -105,5 +105,5 @@ fn warn(unusable: Unusable) {
 }
 
 fn wrong(path: &Path) -> String {
-    format!("'{}' cannot be used", path.display())
+    format!("'{}' cannot be used", path.escaped())
 }

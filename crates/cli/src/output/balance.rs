@@ -61,7 +61,7 @@ fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
     let time = |ns: u64| if ns == 0 { "-".to_owned() } else { show_ns(ns) };
     [
         row.pid.to_string(),
-        row.name.clone(),
+        row.name.to_string(),
         row.home.as_ref().map_or_else(|| "-".to_owned(), home),
         by_node(&row.threads, ToString::to_string),
         by_node(&row.pages, |&pages| show_bytes(pages * report.page_bytes)),

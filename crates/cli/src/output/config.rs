@@ -1,10 +1,12 @@
 //! Settings and where they come from.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use nodeward_model::Escape as _;
 use serde_json::{Value, json};
 
+use super::put_name;
 use crate::settings::{Origin, Said};
 
 /// The column in which the origins stand, as long as values leave room for that.
@@ -15,7 +17,7 @@ pub fn text(said: &[Said], files: &[(PathBuf, bool)]) -> String {
     let mut text = String::new();
     for (path, was_read) in files {
         let state = if *was_read { "read" } else { "not there" };
-        let _ = writeln!(text, "# {}: {state}", path.display());
+        let _ = writeln!(text, "# {}: {state}", path.escaped());
     }
     if said.is_empty() {
         text += "# nothing is set; --effective prints the defaults\n";
@@ -35,9 +37,15 @@ pub fn text(said: &[Said], files: &[(PathBuf, bool)]) -> String {
 /// For programs.
 pub fn json(said: &[Said], files: &[(PathBuf, bool)]) -> Value {
     let settings: Vec<Value> = said.iter().map(one).collect();
-    let file = |(path, was_read): &(PathBuf, bool)| json!({ "path": path, "was_read": was_read });
+    let file =
+        |(path, was_read): &(PathBuf, bool)| with_path(json!({ "was_read": was_read }), path);
     let files: Vec<Value> = files.iter().map(file).collect();
     json!({ "schema": "nodeward.config/1", "files": files, "settings": settings })
+}
+
+fn with_path(mut told: Value, path: &Path) -> Value {
+    put_name(&mut told, "path", &path.into());
+    told
 }
 
 fn one(said: &Said) -> Value {
@@ -49,9 +57,11 @@ fn one(said: &Said) -> Value {
             Origin::Environment(variable) => {
                 json!({ "kind": "environment", "variable": variable })
             }
-            Origin::User { path, line } => json!({ "kind": "user", "path": path, "line": line }),
+            Origin::User { path, line } => {
+                with_path(json!({ "kind": "user", "line": line }), path)
+            }
             Origin::System { path, line } => {
-                json!({ "kind": "system", "path": path, "line": line })
+                with_path(json!({ "kind": "system", "line": line }), path)
             }
             Origin::Default => json!({ "kind": "default" }),
         },

@@ -6,11 +6,12 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use nodeward_engine::{MoveReport, ProcessPlan};
 use nodeward_linux::file_cache::{Looked, Problem};
+use nodeward_model::Escape as _;
 use nodeward_model::units::show_bytes;
 use serde_json::{Value, json};
 
 use super::moves::{ending_text, moves_json, pages_text, planned_text, with_ending};
-use super::{print, print_done};
+use super::{print, print_done, put_name};
 
 /// Prints the result of a move on stdout.
 pub fn print_report(
@@ -74,7 +75,7 @@ fn looked_text(looked: &Looked) -> String {
     for Problem { path, trouble, error } in &looked.first_problems {
         let error = error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
         let name = trouble.name();
-        let _ = writeln!(text, "    {}: {name}{error}: {}", path.display(), trouble.advice());
+        let _ = writeln!(text, "    {}: {name}{error}: {}", path.escaped(), trouble.advice());
     }
     let told = looked.first_problems.len() as u64;
     if looked.problems > told {
@@ -85,11 +86,12 @@ fn looked_text(looked: &Looked) -> String {
 
 fn looked_json(looked: &Looked) -> Value {
     let problem = |problem: &Problem| {
-        json!({
-            "path": problem.path.to_string_lossy(),
+        let mut told = json!({
             "trouble": problem.trouble.name(),
             "error": problem.error.as_ref().map(ToString::to_string),
-        })
+        });
+        put_name(&mut told, "path", &problem.path.as_path().into());
+        told
     };
     json!({
         "files": looked.files,

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nodeward_model::units::show_bytes;
-use nodeward_model::{Identity, NodeId};
+use nodeward_model::{Identity, Name, NodeId};
 use nodeward_wire::ledger::{Header, Operation, Outline, Run, Runs, State, Summary, Why};
 use serde_json::{Value, json};
+
+use super::put_name;
 
 /// All operations, a line each.
 pub fn list_text(list: &[Summary]) -> String {
@@ -57,7 +59,7 @@ pub fn operation_text(operation: &Operation, runs: bool) -> String {
     if let State::Ended(end) = &operation.state {
         let _ = writeln!(text, "  ended    {}", time(end.ended_unix_ms));
     }
-    let _ = writeln!(text, "  command  {}", header.command.join(" "));
+    let _ = writeln!(text, "  command  {}", command(header));
     if let Some(Why { by, reason, words }) = &operation.why {
         let _ = writeln!(text, "  by       {by}");
         let _ = writeln!(text, "  why      {reason}: {words}");
@@ -118,11 +120,16 @@ fn outline_text(outline: &Outline) -> String {
 /// The command, or, of what nobody typed, who wanted it and why.
 fn wanted_by(outline: &Outline) -> String {
     let Some(Why { by, reason, .. }) = &outline.why else {
-        return outline.header.command.join(" ");
+        return command(&outline.header);
     };
     let process = |identity: &Identity| format!("{} ({})", identity.name, identity.pid);
     let processes: Vec<_> = outline.header.processes.iter().map(process).collect();
     format!("{by}: {reason}: {}", processes.join(", "))
+}
+
+fn command(header: &Header) -> String {
+    let words: Vec<_> = header.command.iter().map(ToString::to_string).collect();
+    words.join(" ")
 }
 
 fn why_json(why: Option<&Why>) -> Value {
@@ -132,19 +139,25 @@ fn why_json(why: Option<&Why>) -> Value {
 
 fn header_json(header: &Header) -> Value {
     let process = |identity: &Identity| {
-        json!({
+        let mut told = json!({
             "pid": identity.pid,
-            "name": identity.name,
             "started_ticks": identity.started_ticks,
-        })
+        });
+        put_name(&mut told, "name", &identity.name);
+        told
     };
-    json!({
+    let mut told = json!({
         "page_bytes": header.page_bytes,
         "began_unix_ms": header.began_unix_ms,
         "command": header.command,
         "undoes": header.undoes,
         "processes": header.processes.iter().map(process).collect::<Vec<_>>(),
-    })
+    });
+    if !header.command.iter().all(Name::is_text) {
+        let bytes = header.command.iter().map(Name::as_bytes);
+        told["command_bytes"] = json!(bytes.collect::<Vec<_>>());
+    }
+    told
 }
 
 fn state_name(state: &State) -> &'static str {
@@ -245,7 +258,7 @@ mod tests {
         let store = Store::new(folder.path().join("ledger"), Limits::default());
         let process = Identity {
             pid: nodeward_model::Pid::new(7).unwrap(),
-            name: "postgres".to_owned(),
+            name: "postgres".into(),
             boot: String::new(),
             started_ticks: 1,
             program: 1,
@@ -253,7 +266,7 @@ mod tests {
         let header = Header {
             page_bytes: 4096,
             began_unix_ms: 1_795_308_303_000,
-            command: vec!["nodeward".to_owned(), "balance".to_owned()],
+            command: ["nodeward", "balance"].map(Name::from).into(),
             processes: vec![process],
             undoes: None,
         };

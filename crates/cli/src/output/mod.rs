@@ -22,6 +22,9 @@ pub mod topology;
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::Result;
+use nodeward_model::Name;
+use nodeward_model::name::harmless;
+use serde_json::{Value, json};
 
 /// Standard output did not take what was to be printed.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +38,7 @@ impl Unprinted {
     }
 }
 
-/// Prints on stdout.
+/// Prints on stdout, and nothing that a terminal obeys.
 ///
 /// # Errors
 /// [`Unprinted`] if some of it was not taken.
@@ -48,9 +51,17 @@ pub fn print(text: &str) -> Result<()> {
 /// # Errors
 /// As [`print`].
 pub fn print_done(text: &str) -> Result<()> {
-    print(text).inspect_err(|_| say!("{}", text.trim_end_matches('\n')))
+    print(text).inspect_err(|_| text.lines().for_each(|line| say!("{line}")))
 }
 
 fn printed(mut out: impl Write, text: &str) -> Result<(), Unprinted> {
-    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
+    Ok(out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush())?)
+}
+
+/// Puts a name, or a path, into an object: as text, and, if it is not UTF-8, its bytes beside that.
+fn put_name(object: &mut Value, key: &str, name: &Name) {
+    object[key] = json!(name);
+    if !name.is_text() {
+        object[format!("{key}_bytes")] = json!(name.as_bytes());
+    }
 }

@@ -107,7 +107,7 @@ mod tests {
         let by_node = |amounts: [u64; 2]| [(NodeId(0), amounts[0]), (NodeId(1), amounts[1])].into();
         Ranked {
             pid: Pid::new(pid).unwrap(),
-            name: "postgres".to_owned(),
+            name: "postgres".into(),
             misplaced_bytes: bytes[1],
             bytes: bytes[0] + bytes[1],
             node_bytes: by_node(bytes),

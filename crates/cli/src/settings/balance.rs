@@ -1,11 +1,13 @@
 //! `[balance]`: which processes are balanced, and what that may cost.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use nodeward_engine::balance::BalanceSettings;
 use nodeward_linux::users;
-use nodeward_model::{Pid, Wanted};
+use nodeward_model::{Escape as _, Name, Pid, Wanted};
 use nodeward_policy::home::Rules;
 use serde::Deserialize;
 
@@ -80,15 +82,15 @@ pub struct BalanceLayer {
     pub cgroups: Option<List>,
 
     /// Leave processes of these names alone, with commas between them
-    #[arg(help_heading = EXCEPT, long, value_name = "NAME,...")]
+    #[arg(help_heading = EXCEPT, long, value_name = "NAME,...", value_parser = list())]
     pub except_names: Option<List>,
 
     /// Leave processes of these users alone
-    #[arg(help_heading = EXCEPT, long, value_name = "USER,...")]
+    #[arg(help_heading = EXCEPT, long, value_name = "USER,...", value_parser = list())]
     pub except_users: Option<List>,
 
     /// Leave processes of these control groups and those below them alone
-    #[arg(help_heading = EXCEPT, long, value_name = "GROUP,...")]
+    #[arg(help_heading = EXCEPT, long, value_name = "GROUP,...", value_parser = list())]
     pub except_cgroups: Option<List>,
 }
 
@@ -100,8 +102,8 @@ pub struct Named {
     #[arg(long, value_name = "PID")]
     pub pid: Vec<Pid>,
     /// Only processes of this name, as ps shows it in its column COMMAND; may be repeated
-    #[arg(long, value_name = "NAME")]
-    pub name: Vec<String>,
+    #[arg(long, value_name = "NAME", value_parser = crate::args::name())]
+    pub name: Vec<Name>,
     /// Only processes of this user, by name or number; may be repeated
     #[arg(long, value_name = "USER")]
     pub user: Vec<String>,
@@ -161,7 +163,7 @@ impl BalanceLayer {
             rivals: self.rivals.map_or(usual.rivals, |RivalsChoice(choice)| choice),
             except: Wanted {
                 pids: Vec::new(),
-                names: words(self.except_names.as_ref()),
+                names: names(self.except_names.as_ref()),
                 users: numbers(&words(self.except_users.as_ref()))?,
                 cgroups: paths(self.except_cgroups.as_ref()),
             },
@@ -199,7 +201,7 @@ impl BalanceLayer {
         }
         Ok(Wanted {
             pids: Vec::new(),
-            names: words(self.names.as_ref()),
+            names: names(self.names.as_ref()),
             users: numbers(&words(self.users.as_ref()))?,
             cgroups: paths(self.cgroups.as_ref()),
         })
@@ -220,18 +222,30 @@ fn looking_ppm(ns: u64) -> Result<u32> {
     }
 }
 
+/// Reads names with commas between them, which need not be UTF-8.
+fn list() -> impl TypedValueParser<Value = List> {
+    OsStringValueParser::new().map(|words| List::of(words.as_bytes()))
+}
+
+fn names(list: Option<&List>) -> Vec<Name> {
+    list.map_or_else(Vec::new, |List(names)| names.clone())
+}
+
 fn words(list: Option<&List>) -> Vec<String> {
-    list.map_or_else(Vec::new, |List(words)| words.clone())
+    names(list).iter().map(Name::to_string).collect()
 }
 
 fn paths(list: Option<&List>) -> Vec<PathBuf> {
-    words(list).into_iter().map(PathBuf::from).collect()
+    names(list).iter().map(|name| name.as_os_str().into()).collect()
 }
 
 fn numbers(names: &[String]) -> Result<Vec<u32>> {
     let number = |name: &String| match users::number(name)? {
         Some(number) => Ok(number),
-        None => bail!("'{name}' is no user in /etc/passwd; give the number that id -u tells"),
+        None => bail!(
+            "'{}' is no user in /etc/passwd; give the number that id -u tells",
+            name.escaped()
+        ),
     };
     names.iter().map(number).collect()
 }

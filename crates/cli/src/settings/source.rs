@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use nodeward_model::Escape as _;
 use toml::Table;
 use toml::de::DeTable;
 
@@ -68,7 +69,7 @@ impl fmt::Display for Origin {
             Self::Typed => f.write_str("typed"),
             Self::Environment(name) => write!(f, "${name}"),
             Self::User { path, line } | Self::System { path, line } => {
-                write!(f, "{}, line {line}", path.display())
+                write!(f, "{}, line {line}", path.escaped())
             }
             Self::Default => f.write_str("default"),
         }
@@ -128,7 +129,10 @@ impl Source {
         for key in keys {
             let name = key.variable();
             let Some(words) = variable(&name).filter(|words| !words.is_empty()) else { continue };
-            let words = words.to_string_lossy().into_owned();
+            let words = words.into_string().map_err(|words| SettingsError::Value {
+                name: name.clone(),
+                message: format!("'{}' is not UTF-8", words.escaped()),
+            })?;
             all.add(key, words, Origin::Environment(name.clone()), &name)?;
         }
         Ok(all)

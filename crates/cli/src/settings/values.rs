@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use nodeward_engine::Jobs;
 use nodeward_engine::balance::OnRivals;
+use nodeward_model::Name;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
@@ -38,7 +39,15 @@ struct Word(String);
 
 /// Words: an array in a file, with commas between them elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct List(pub Vec<String>);
+pub struct List(pub Vec<Name>);
+
+impl List {
+    /// The words between commas.
+    pub fn of(words: &[u8]) -> Self {
+        let words = words.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        Self(words.filter(|word| !word.is_empty()).map(Name::from).collect())
+    }
+}
 
 const JOBS_MAX: u32 = 1024;
 const UNLIMITED: &str = "unlimited";
@@ -110,8 +119,7 @@ impl FromStr for Word {
 impl FromStr for List {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-        Ok(Self(words.map(str::to_owned).collect()))
+        Ok(Self::of(text.as_bytes()))
     }
 }
 
@@ -181,7 +189,7 @@ impl<'de> Visitor<'de> for Array {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<List, A::Error> {
         let mut words = Vec::new();
         while let Some(Word(word)) = items.next_element()? {
-            words.push(word);
+            words.push(word.into());
         }
         Ok(List(words))
     }
@@ -208,7 +216,7 @@ mod tests {
         assert_eq!("2s".parse(), Ok(TimeChoice(2_000_000_000)));
         assert_eq!("true".parse(), Ok(Switch(true)));
         assert_eq!("ignore".parse(), Ok(RivalsChoice(OnRivals::Ignore)));
-        assert_eq!("a, b,,".parse(), Ok(List(vec!["a".to_owned(), "b".to_owned()])));
+        assert_eq!("a, b,,".parse(), Ok(List(vec!["a".into(), "b".into()])));
     }
 
     /// Goal: what is not a number, and has two ends, says both.

@@ -13,7 +13,7 @@ use nodeward_engine::Live;
 use nodeward_engine::balance::{self, BalanceSettings, Balancer, Keep, Memory, RoundReport};
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
-use nodeward_model::Wanted;
+use nodeward_model::{Escape as _, Name, Wanted};
 use nodeward_wire::state::{Error, OnlyOne};
 
 use crate::args::BalanceArgs;
@@ -160,7 +160,7 @@ impl Kept {
             state: Some(file),
             ledger: Some(state::ledgers()?),
             unix_ms: state::now_unix_ms,
-            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: std::env::args_os().map(Name::from).collect(),
             trouble_told: has_no_place,
         };
         let lock = match lock {
@@ -189,7 +189,7 @@ fn keep_notes(machine: &Linux, path: &Path) {
         Err(error) => say!(
             "nodeward: if this balancer is killed, a thread may be left with too few CPUs, as {} \
              cannot be used; remove it, or choose another directory by NODEWARD_STATE_DIR: {error}",
-            path.display()
+            path.escaped()
         ),
     }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nodeward_files::{For, write};
+use nodeward_model::Escape as _;
 
 pub use balance::BalanceFigure;
 pub use figure::{Figure, Pages, rounded};
@@ -28,5 +29,5 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
 }
 
 fn write_picture(path: &Path, picture: &str) -> Result<()> {
-    write(path, picture, For::Everyone).with_context(|| format!("cannot write {}", path.display()))
+    write(path, picture, For::Everyone).with_context(|| format!("cannot write {}", path.escaped()))
 }

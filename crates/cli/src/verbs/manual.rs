@@ -9,6 +9,7 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use nodeward_files::{For, create, make_directory};
+use nodeward_model::Escape as _;
 
 use crate::args::Cli;
 use crate::exit::Exit;
@@ -16,7 +17,7 @@ use crate::output::print;
 
 /// Writes one page for the command and one for each verb: nodeward.1, nodeward-move.1 and so on.
 pub fn pages(directory: &Path) -> Result<Exit> {
-    let cannot = || format!("cannot write manual pages to {}", directory.display());
+    let cannot = || format!("cannot write manual pages to {}", directory.escaped());
     make_directory(directory, For::Everyone).with_context(cannot)?;
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();

@@ -15,7 +15,7 @@ use nodeward_engine::{
 use nodeward_linux::Linux;
 use nodeward_linux::file_cache::{Batch, Batches, Looked, check_kernel};
 use nodeward_machine::{Error, Machine, Process};
-use nodeward_model::{NodePairs, Pid, Range, SkipReason, Topology};
+use nodeward_model::{Escape as _, NodePairs, Pid, Range, SkipReason, Topology};
 use nodeward_policy::room::Rooms;
 
 use crate::args::MoveArgs;
@@ -53,7 +53,7 @@ pub fn ourselves(machine: &dyn Machine) -> Result<Arc<dyn Process>> {
 
 /// Whoever names a path means something that is there.
 fn check_path(path: &PathBuf) -> Result<()> {
-    let shown = path.display();
+    let shown = path.escaped();
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() || found.is_dir() => Ok(()),
         Ok(_) => bail!("'{shown}' is no file or directory; only those have a page cache to move"),

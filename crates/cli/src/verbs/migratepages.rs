@@ -16,7 +16,7 @@ use nodeward_engine::{Live, Order, Selection, migrate};
 use nodeward_linux::{Linux, nodes, select};
 use nodeward_machine::{Error, Machine, Process};
 use nodeward_model::nodestring::{Context, parse_nodestring};
-use nodeward_model::{Account, NodePairs, Nodemask, Pid, SkipReason};
+use nodeward_model::{Account, Escape as _, NodePairs, Nodemask, Pid, SkipReason};
 
 use crate::output;
 use crate::settings::{MoveSettings, Places};
@@ -25,8 +25,11 @@ use words::Words;
 /// The name under which a link to nodeward acts like this.
 pub const NAME: &str = "migratepages";
 
-const USAGE: &str = "usage: migratepages pid from-nodes to-nodes\n\n\
-    nodes is a comma delimited list of node numbers or A-B ranges or all.";
+const USAGE: [&str; 3] = [
+    "usage: migratepages pid from-nodes to-nodes",
+    "",
+    "nodes is a comma delimited list of node numbers or A-B ranges or all.",
+];
 
 /// How numactl's program ends early: always with 1.
 enum Refusal {
@@ -132,11 +135,12 @@ impl Refusal {
         match self {
             Self::Usage(complaint) => {
                 complaint.iter().for_each(|complaint| say!("{complaint}"));
-                say!("{USAGE}");
+                USAGE.iter().for_each(|line| say!("{line}"));
             }
             Self::Node(text, why) => {
                 say!("nodeward: {why}");
                 // What numactl says on standard output, it says whether that is taken or not.
+                let text = text.escaped();
                 output::print(&format!("<{text}> is invalid\n")).unwrap_or_default();
             }
             Self::Call(message, why) => {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nodeward_files::For;
+use nodeward_model::Escape as _;
 use nodeward_reproduce::{Table, TableResult, run_all, seeds};
 use nodeward_swarm::crew::Watch;
 use serde_json::{Value, json};
@@ -115,5 +116,5 @@ fn write_docs(directory: &Path, results: &[TableResult]) -> Result<()> {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     nodeward_files::write(path, text, For::Everyone)
-        .with_context(|| format!("cannot write {}", path.display()))
+        .with_context(|| format!("cannot write {}", path.escaped()))
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use nodeward_linux::advice::{Attempt, Situation};
 use nodeward_linux::{Linux, policy};
 use nodeward_machine::Machine;
-use nodeward_model::{Cpumask, NodeId, Pid, Placed, Topology};
+use nodeward_model::{Cpumask, Escape as _, NodeId, Pid, Placed, Topology};
 
 use crate::args::{HomeChoice, RunArgs};
 use crate::exit::Exit;
@@ -25,7 +25,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     }
     let (program, words) = args.command.split_first().context("COMMAND is missing")?;
     let error = Command::new(program).args(words).exec();
-    say!("nodeward: cannot start {}: {error}", program.display());
+    say!("nodeward: cannot start {}: {error}", program.escaped());
     Ok(match error.kind() {
         ErrorKind::NotFound => Exit::NoSuchProgram,
         _ => Exit::NoProgram,

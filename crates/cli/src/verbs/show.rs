@@ -9,7 +9,7 @@ use nodeward_engine::ranking::{self, Places, Ranking};
 use nodeward_engine::residency::{self, Options};
 use nodeward_linux::{Linux, load, sysfs};
 use nodeward_machine::Machine;
-use nodeward_model::{Pid, Residency, Topology, hwloc};
+use nodeward_model::{Escape as _, Pid, Residency, Topology, hwloc};
 use nodeward_sim::SimMachine;
 use serde_json::{Value, json};
 
@@ -121,8 +121,8 @@ fn described(args: &ShowArgs) -> Result<Topology> {
     }
     if let Some(path) = &args.hwloc {
         let text =
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        return hwloc::parse(&text).with_context(|| format!("{} is not a machine", path.display()));
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.escaped()))?;
+        return hwloc::parse(&text).with_context(|| format!("{} is not a machine", path.escaped()));
     }
     Ok(sysfs::read_topology(args.root.as_deref().unwrap_or(Path::new("/")))?)
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use nodeward_files::{For, create};
+use nodeward_model::Escape as _;
 use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_scenario::{BUILT_IN, Scenario};
 use nodeward_sim::{Observer, Perfetto, Report, Section};
@@ -100,7 +101,7 @@ fn sections(scenario: &Scenario) -> Vec<Section> {
 }
 
 fn created(path: &Path) -> Result<File> {
-    create(path, For::Everyone).with_context(|| format!("cannot write {}", path.display()))
+    create(path, For::Everyone).with_context(|| format!("cannot write {}", path.escaped()))
 }
 
 type Trace = Arc<Mutex<Perfetto<BufWriter<File>>>>;
@@ -112,7 +113,7 @@ fn trace(path: &Path, scenario: &Scenario, args: &SimArgs) -> Result<Trace> {
 
 fn end_trace(trace: &Trace, path: &Path, at_ns: u64) -> Result<()> {
     let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
-    let end = trace.end(at_ns).with_context(|| format!("cannot write {}", path.display()))?;
+    let end = trace.end(at_ns).with_context(|| format!("cannot write {}", path.escaped()))?;
     if let Some(cut_at) = end.cut_at_ns {
         say!(
             "nodeward: the trace ends at {}, with {}; --trace-max allows more",
@@ -127,7 +128,7 @@ fn write_plot(mut file: File, path: &Path, scenario: &Scenario, report: &Report)
     use std::io::Write as _;
     let picture = out::svg(scenario, report)?;
     let written = file.write_all(picture.as_bytes());
-    written.with_context(|| format!("cannot write {}", path.display()))
+    written.with_context(|| format!("cannot write {}", path.escaped()))
 }
 
 /// The scenarios that come along.

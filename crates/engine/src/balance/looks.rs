@@ -262,7 +262,7 @@ mod tests {
     fn mapping(start: u64, end: u64, kind: MappingKind, path: &str) -> Mapping {
         let range = Range::new(start, end);
         let shared = kind == MappingKind::Shared;
-        Mapping { range, kind, shared, huge_page_bytes: None, path: path.to_owned() }
+        Mapping { range, kind, shared, huge_page_bytes: None, path: path.into() }
     }
 
     fn ranges(mappings: &[Mapping]) -> Vec<(u64, u64)> {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use nodeward_model::Pid;
+use nodeward_model::{Name, Pid};
 use nodeward_policy::home::{EntityId, Homes};
 use nodeward_wire::ledger::Store;
 use nodeward_wire::state::StateFile;
@@ -50,7 +50,7 @@ pub struct Keep {
     /// The time, in milliseconds after 1970.
     pub unix_ms: fn() -> u64,
     /// The command that the ledger names.
-    pub command: Vec<String>,
+    pub command: Vec<Name>,
     /// That nothing can be written was told already; it is tried all the same.
     pub trouble_told: bool,
 }

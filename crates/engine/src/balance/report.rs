@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{Account, NodeId, Pid, Rival, SkipReason};
+use nodeward_model::name::in_json;
+use nodeward_model::{Account, Name, NodeId, Pid, Rival, SkipReason};
 use nodeward_policy::home::{EntityId, Home, NodeSum, Numbers, Reason, Verdict};
 use serde::Serialize;
 
@@ -72,7 +73,8 @@ pub struct ProcessRow {
     /// Its pid.
     pub pid: Pid,
     /// Its name, as the kernel keeps it (15 bytes).
-    pub name: String,
+    #[serde(flatten, serialize_with = "in_json")]
+    pub name: Name,
     /// Where it belongs.
     pub home: Option<Home>,
     /// What is done about its home.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodeward_model::{Bound, CpuId, Glance, NodeId, Pid, ProcessGlance, ThreadGlance};
+use nodeward_model::{Bound, CpuId, Glance, Name, NodeId, Pid, ProcessGlance, ThreadGlance};
 use nodeward_policy::home::{EntityId, Home, Reason, Verdict, wanted_ppm};
 
 use super::memory::Known;
@@ -76,7 +76,7 @@ pub struct Sight {
     /// When, by the machine's clock.
     pub at_ns: u64,
     /// What the process was called and what it had at the time.
-    pub name: String,
+    pub name: Name,
     pub own_bytes: u64,
     /// The node that most of its load was on.
     pub busiest: Option<NodeId>,

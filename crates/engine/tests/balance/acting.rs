@@ -400,9 +400,9 @@ fn a_dry_run_only_tells() {
 #[test]
 fn exceptions_are_left_alone() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
-    let named = |name: &str| Sheet { name: name.to_owned(), ..sheet([0, PAGES], 0, "0-7") };
+    let named = |name: &str| Sheet { name: name.into(), ..sheet([0, PAGES], 0, "0-7") };
     paper.start(pid(8), named("db"));
-    let except = Wanted { names: vec!["db".to_owned()], ..Wanted::default() };
+    let except = Wanted { names: vec!["db".into()], ..Wanted::default() };
     let settings = BalanceSettings { except, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     let reports = rounds(&paper, &mut balancer, 5);

@@ -6,7 +6,7 @@ use nodeward_engine::balance::{
     BalanceSettings, Balancer, Keep, MEMORY_VERSION, Memory, News, Pin, RoundReport, state_file,
 };
 use nodeward_machine::paper::{Paper, Sheet};
-use nodeward_model::{NodeId, Page, Wanted};
+use nodeward_model::{Name, NodeId, Page, Wanted};
 use nodeward_policy::home::Home;
 use nodeward_wire::ledger::{Limits, State, Store};
 use nodeward_wire::state::StateFile;
@@ -38,7 +38,7 @@ impl Place {
             state: Some(self.state()),
             ledger: Some(self.store()),
             unix_ms: || 1000,
-            command: ["nodeward", "balance"].map(str::to_owned).into(),
+            command: ["nodeward", "balance"].map(Name::from).into(),
             trouble_told: false,
         }
     }

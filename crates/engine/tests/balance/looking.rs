@@ -72,7 +72,7 @@ fn what_is_seen_too_slowly_is_looked_at_for_longer() {
         kind: MappingKind::Stack,
         shared: false,
         huge_page_bytes: None,
-        path: String::new(),
+        path: Default::default(),
     };
     slow.mappings.push(stack);
     let paper = with(slow);
@@ -117,7 +117,7 @@ fn grow(sheet: &mut Sheet) -> Range {
         kind: MappingKind::Anonymous,
         shared: false,
         huge_page_bytes: None,
-        path: String::new(),
+        path: Default::default(),
     });
     range
 }

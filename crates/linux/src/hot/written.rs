@@ -23,7 +23,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nodeward_machine::{Process, Result};
-use nodeward_model::{MappingKind, Range};
+use nodeward_model::{Escape as _, MappingKind, Range};
 
 use super::{Obstacle, RegionAccess, still_there, wait};
 use crate::advice::Attempt;
@@ -56,7 +56,7 @@ pub(crate) fn examine(root: &Path) -> std::result::Result<(), Obstacle> {
             Err(Obstacle::missing("this kernel does not note which pages are written", kernel))
         }
         Err(error) => Err(Obstacle::missing(
-            format!("clear_refs and pagemap in {} do not work: {error}", folder.display()),
+            format!("clear_refs and pagemap in {} do not work: {error}", folder.escaped()),
             kernel,
         )),
     }

@@ -27,7 +27,7 @@ use nodeward_model::{CpuId, Cpumask, Pid, Placed};
 
 use self::notes::{Note, Notes};
 use crate::affinity;
-use crate::cgroup::MemoryGroups;
+use crate::cgroup::{self, MemoryGroups};
 use crate::procfs::stat;
 
 /// How often we look whether a sleeping thread has come, and the time between.
@@ -79,7 +79,7 @@ impl Scheduler for Kernel<'_> {
 
     fn cpu(&self, tid: u32) -> io::Result<CpuId> {
         let text = fs::read(self.folder.join(format!("task/{tid}/stat")))?;
-        stat::parse_bytes(&text).map(|stat| stat.cpu).ok_or(io::ErrorKind::InvalidData.into())
+        stat::parse(&text).map(|stat| stat.cpu).ok_or(io::ErrorKind::InvalidData.into())
     }
 
     fn is_everywhere(&self, tid: u32, cpus: &Cpumask) -> bool {
@@ -99,9 +99,9 @@ impl Kernel<'_> {
     /// The file with the CPUs of a thread's control group (version 2), or of the nearest group
     /// above it that shares CPUs out.
     fn cpuset(&self, tid: u32) -> Option<PathBuf> {
-        let text = fs::read_to_string(self.folder.join(format!("task/{tid}/cgroup"))).ok()?;
-        let group = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-        let folder = MemoryGroups::find(self.root).ok()?.folder_v2_of(Path::new(group))?;
+        let text = fs::read(self.folder.join(format!("task/{tid}/cgroup"))).ok()?;
+        let group = cgroup::group_v2(&text)?;
+        let folder = MemoryGroups::find(self.root).ok()?.folder_v2_of(&group)?;
         let file =
             |folder: &Path| Some(folder.join("cpuset.cpus.effective")).filter(|f| f.exists());
         folder.ancestors().take_while(|folder| folder.starts_with(self.root)).find_map(file)

@@ -131,7 +131,7 @@ fn undo(root: &Path, started: u64, note: &Note) -> Option<Undone> {
 
 fn started_ticks(root: &Path, pid: Pid) -> Option<u64> {
     let text = fs::read(root.join(format!("proc/{pid}/stat"))).ok()?;
-    Some(stat::parse_bytes(&text)?.started_ticks)
+    Some(stat::parse(&text)?.started_ticks)
 }
 
 fn boot(root: &Path) -> String {

@@ -319,7 +319,7 @@ fn stale_notes_do_no_harm() {
     let path = folder.path().join("nudge");
     let worker = Worker::start(false).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    let stat = fs::read("/proc/self/stat").unwrap();
     let started = stat::parse(&stat).unwrap().started_ticks;
     let note = Note {
         pid: us(),

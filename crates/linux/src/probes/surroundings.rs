@@ -119,9 +119,11 @@ impl Machine<'_> {
 
     fn running_daemon(&self) -> Option<&'static str> {
         let known = ["numad", "memtierd"];
-        let name = |folder: &PathBuf| fs::read_to_string(folder.join("comm")).ok();
+        let name = |folder: &PathBuf| fs::read(folder.join("comm")).ok();
         let names = entries(&self.root.join("proc"));
-        names.iter().filter_map(name).find_map(|name| known.into_iter().find(|k| *k == name.trim()))
+        names.iter().filter_map(name).find_map(|name| {
+            known.into_iter().find(|known| name.strip_suffix(b"\n") == Some(known.as_bytes()))
+        })
     }
 
     /// The action of a running scheme that moves pages between nodes.

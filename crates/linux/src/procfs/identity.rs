@@ -18,8 +18,8 @@ pub fn read(root: &Path, pid: Pid) -> Result<Identity> {
         let path = folder.join(name);
         fs::read(&path).map_err(|source| failed(pid, path, source))
     };
-    let text = |name: &str| Ok(String::from_utf8_lossy(&file(name)?).trim_end().to_owned());
-    let started_ticks = stat::parse_start(&text("stat")?).ok_or_else(|| Error::Parse {
+    let comm = file("comm")?;
+    let started_ticks = stat::parse_start(&file("stat")?).ok_or_else(|| Error::Parse {
         path: folder.join("stat"),
         line: 1,
         wanted: "PID (NAME) STATE and numbers".to_owned(),
@@ -28,7 +28,7 @@ pub fn read(root: &Path, pid: Pid) -> Result<Identity> {
     let boot_id = fs::read_to_string(&boot).map_err(|source| failed(pid, boot, source))?;
     Ok(Identity {
         pid,
-        name: text("comm")?,
+        name: comm.strip_suffix(b"\n").unwrap_or(&comm).into(),
         boot: boot_id.trim_end().to_owned(),
         started_ticks,
         // Addresses of the stack, the program and the vdso, drawn anew by each exec.

@@ -1,17 +1,26 @@
 //! /proc/PID/maps: which address ranges a process has, and of what kind.
 
-use nodeward_machine::{Error, Result};
-use nodeward_model::{Mapping, MappingKind, Range};
 use std::path::Path;
 
-/// Reads the text of a maps file. Ranges that never hold movable memory (vdso, vvar, vsyscall) are
+use bstr::ByteSlice as _;
+use nodeward_machine::{Error, Result};
+use nodeward_model::{Mapping, MappingKind, Range};
+
+use super::lines;
+
+/// Reads the bytes of a maps file. Ranges that never hold movable memory (vdso, vvar, vsyscall) are
 /// left out. No two ranges overlap: each begins where the one before it ended, at the earliest.
 /// `path` is for the error message only.
-pub fn parse(text: &str, path: &Path) -> Result<Vec<Mapping>> {
+pub fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Mapping>> {
+    let wrong = |index| Error::Parse {
+        path: path.to_owned(),
+        line: index + 1,
+        wanted: "START-END PERMISSIONS OFFSET DEVICE INODE [NAME]".to_owned(),
+    };
     let mut mappings = Vec::new();
     let mut told_to = 0;
-    for (index, line) in text.lines().enumerate() {
-        let (range, mapping) = mapping(line, path, index + 1)?;
+    for (index, line) in lines(bytes).enumerate() {
+        let (range, mapping) = mapping(line).ok_or_else(|| wrong(index))?;
         let rest = untold(range, &mut told_to);
         mappings.extend(rest.zip(mapping).map(|(range, mapping)| Mapping { range, ..mapping }));
     }
@@ -28,42 +37,37 @@ pub fn untold(range: Range, told_to: &mut u64) -> Option<Range> {
 }
 
 /// The addresses that begin a line, `START-END`.
-pub fn addresses(word: &str) -> Option<Range> {
-    let (start, end) = word.split_once('-')?;
+pub fn addresses(word: &[u8]) -> Option<Range> {
+    let (start, end) = word.to_str().ok()?.split_once('-')?;
     let hex = |digits| u64::from_str_radix(digits, 16).ok();
     Some(Range::new(hex(start)?, hex(end)?))
 }
 
-/// What a line says: its addresses, and its mapping if that can hold movable memory.
-fn mapping(line: &str, path: &Path, number: usize) -> Result<(Range, Option<Mapping>)> {
-    let wrong = || Error::Parse {
-        path: path.to_owned(),
-        line: number,
-        wanted: "START-END PERMISSIONS OFFSET DEVICE INODE [NAME]".to_owned(),
-    };
-    let mut fields = line.splitn(6, ' ');
-    let range = fields.next().and_then(addresses).ok_or_else(wrong)?;
-    let permissions = fields.next().ok_or_else(wrong)?;
-    let rest: Vec<&str> = fields.collect();
-    let [_offset, _device, inode, ..] = rest[..] else { return Err(wrong()) };
-    let name = rest.get(3).map_or("", |name| name.trim_start());
-    let shared = permissions.ends_with('s');
-    let mapping = kind(name, shared, inode != "0").map(|kind| Mapping {
+/// What a line says: its addresses, and its mapping if that can hold movable memory. `None` if it
+/// looks odd.
+fn mapping(line: &[u8]) -> Option<(Range, Option<Mapping>)> {
+    let mut fields = line.splitn_str(6, " ");
+    let range = addresses(fields.next()?)?;
+    let permissions = fields.next()?;
+    let (_offset, _device, inode) = (fields.next()?, fields.next()?, fields.next()?);
+    let name = fields.next().unwrap_or_default().trim_start_with(|c| c == ' ');
+    let shared = permissions.ends_with(b"s");
+    let mapping = kind(name, shared, inode != b"0").map(|kind| Mapping {
         range,
         kind,
         shared,
         huge_page_bytes: None,
-        path: name.to_owned(),
+        path: name.into(),
     });
-    Ok((range, mapping))
+    Some((range, mapping))
 }
 
-fn kind(name: &str, shared: bool, backed: bool) -> Option<MappingKind> {
+fn kind(name: &[u8], shared: bool, backed: bool) -> Option<MappingKind> {
     match name {
-        "[heap]" => Some(MappingKind::Heap),
-        "[stack]" => Some(MappingKind::Stack),
-        "[vdso]" | "[vvar]" | "[vsyscall]" | "[vvar_vclock]" | "[uprobes]" => None,
-        name if name.starts_with("/anon_hugepage") => Some(MappingKind::Huge),
+        b"[heap]" => Some(MappingKind::Heap),
+        b"[stack]" => Some(MappingKind::Stack),
+        b"[vdso]" | b"[vvar]" | b"[vsyscall]" | b"[vvar_vclock]" | b"[uprobes]" => None,
+        name if name.starts_with(b"/anon_hugepage") => Some(MappingKind::Huge),
         _ if shared => Some(MappingKind::Shared),
         _ if backed => Some(MappingKind::File),
         _ => Some(MappingKind::Anonymous),
@@ -72,10 +76,12 @@ fn kind(name: &str, shared: bool, backed: bool) -> Option<MappingKind> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn kinds(text: &str) -> Vec<(MappingKind, bool)> {
-        let mappings = parse(text, Path::new("maps")).unwrap();
+        let mappings = parse(text.as_bytes(), Path::new("maps")).unwrap();
         mappings.iter().map(|m| (m.kind, m.shared)).collect()
     }
 
@@ -109,7 +115,29 @@ mod tests {
     #[test]
     fn names_with_spaces_are_kept_whole() {
         let text = "1000-2000 rw-s 00000000 00:01 7                          /tmp/a b (deleted)\n";
-        assert_eq!(parse(text, Path::new("maps")).unwrap()[0].path, "/tmp/a b (deleted)");
+        let mappings = parse(text.as_bytes(), Path::new("maps")).unwrap();
+        assert_eq!(mappings[0].path, "/tmp/a b (deleted)");
+    }
+
+    proptest! {
+        /// Goal: whatever a file is called, its mapping is read, and so is the one behind it.
+        #[test]
+        fn any_name_is_read(
+            name in proptest::collection::vec(any::<u8>().prop_filter("", |&b| b != b'\n'), 0..40),
+        ) {
+            let behind = b"\n2000-3000 rw-p 0 00:00 0\n";
+            let text = [&b"1000-2000 rw-s 00000000 00:01 7   /"[..], &name, behind];
+            let mappings = parse(&text.concat(), Path::new("maps")).unwrap();
+            let ranges: Vec<_> = mappings.iter().map(|mapping| mapping.range).collect();
+            prop_assert_eq!(ranges, [Range::new(0x1000, 0x2000), Range::new(0x2000, 0x3000)]);
+            prop_assert_eq!(mappings[0].path.as_bytes(), [&b"/"[..], &name].concat());
+        }
+
+        /// Goal: any bytes are read or refused.
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes, Path::new("maps"));
+        }
     }
 
     /// Goal: no address is in two mappings, whatever became one or fell apart while the kernel
@@ -125,7 +153,7 @@ mod tests {
 7000-9000 r-xp 0 00:00 0                          [vdso]
 8000-a000 rw-p 0 00:00 0
 ";
-        let mappings = parse(text, Path::new("maps")).unwrap();
+        let mappings = parse(text.as_bytes(), Path::new("maps")).unwrap();
         let ranges: Vec<_> = mappings.iter().map(|mapping| mapping.range).collect();
         let expected = [(0x1000, 0x3000), (0x3000, 0x5000), (0x5000, 0x7000), (0x9000, 0xa000)];
         assert_eq!(ranges, expected.map(|(start, end)| Range::new(start, end)));
@@ -134,7 +162,8 @@ mod tests {
     #[test]
     fn odd_lines_name_their_place() {
         for text in ["x", "1000 rw-p 0 0 0", "1000-2000", "1000-zz rw-p 0 00:00 0"] {
-            let error = parse(&format!("1000-2000 rw-p 0 00:00 0\n{text}\n"), Path::new("maps"));
+            let text = format!("1000-2000 rw-p 0 00:00 0\n{text}\n");
+            let error = parse(text.as_bytes(), Path::new("maps"));
             assert!(error.unwrap_err().to_string().starts_with("maps:2: expected START"), "{text}");
         }
     }

@@ -1,6 +1,10 @@
 //! /proc/PID/numa_maps: the memory policy of each mapping, and where its pages are. The kernel
 //! walks all page tables of a process to write it.
 
+use bstr::ByteSlice as _;
+
+use super::lines;
+
 /// The policy of one mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy<'a> {
@@ -24,27 +28,32 @@ impl Policy<'_> {
 }
 
 /// Reads lines `ADDRESS POLICY [NAME=VALUE...]`; others are passed over.
-pub fn policies(text: &str) -> Vec<Policy<'_>> {
-    text.lines().filter_map(policy).collect()
+pub fn policies(bytes: &[u8]) -> Vec<Policy<'_>> {
+    lines(bytes).filter_map(policy).collect()
 }
 
-fn policy(line: &str) -> Option<Policy<'_>> {
-    let (start, rest) = line.split_once(' ')?;
-    let start = u64::from_str_radix(start, 16).ok()?;
-    let two = TWO_WORDS.iter().find(|name| rest.starts_with(**name));
+fn policy(line: &[u8]) -> Option<Policy<'_>> {
+    let (start, rest) = line.split_once_str(" ")?;
+    let start = u64::from_str_radix(start.to_str().ok()?, 16).ok()?;
+    let two = TWO_WORDS.iter().find(|name| rest.starts_with(name.as_bytes()));
     let name = two.map_or(0, |name| name.len());
-    let length = name + rest[name..].find(' ').unwrap_or(rest.len() - name);
-    Some(Policy { start, text: &rest[..length] }).filter(|policy| !policy.text.is_empty())
+    let length = name + rest[name..].find(" ").unwrap_or(rest.len() - name);
+    let text = rest[..length].to_str().ok()?; // a name may stand behind it, which may be no text
+    Some(Policy { start, text }).filter(|policy| !policy.text.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
 
     fn read(text: &str) -> Vec<(u64, &str, bool)> {
-        policies(text).iter().map(|policy| (policy.start, policy.text, policy.binds())).collect()
+        policies(text.as_bytes())
+            .iter()
+            .map(|policy| (policy.start, policy.text, policy.binds()))
+            .collect()
     }
 
     /// Goal: every policy that Linux 6.18 has is read, with its flags, also those of two words.
@@ -73,12 +82,18 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: any text is read or passed over; a line is read whatever stands behind its policy.
+        /// Goal: any bytes are read or passed over; a line is read whatever stands behind its
+        /// policy.
         #[test]
-        fn any_text_is_read(text in ".{0,80}", start in any::<u64>(), nodes in "[0-9,-]{0,9}") {
-            policies(&text);
+        fn any_bytes_are_read(
+            bytes in vec(any::<u8>().prop_filter("", |&b| b != b'\n'), 0..80),
+            start in any::<u64>(),
+            nodes in "[0-9,-]{0,9}",
+        ) {
+            policies(&bytes);
             for name in ["bind", "weighted interleave", "prefer (many)"] {
-                let line = format!("{start:x} {name}:{nodes} {text}");
+                let beginning = format!("{start:x} {name}:{nodes} file=");
+                let line = [beginning.as_bytes(), &bytes].concat();
                 let first = policies(&line).into_iter().next();
                 let expected = format!("{name}:{nodes}");
                 prop_assert_eq!(first, Some(Policy { start, text: &expected }));

@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use bstr::ByteSlice as _;
 use nodeward_machine::{Error, Result};
 use nodeward_model::{Cpumask, Nodemask};
+
+use super::lines;
 
 /// A privilege, by its bit in the kernel's masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ impl Privileges {
     /// Of the calling thread.
     pub fn of_this_thread(root: &Path) -> Result<Self> {
         let path = root.join("proc/thread-self/status");
-        match fs::read_to_string(&path) {
+        match fs::read(&path) {
             Ok(text) => parse(&text, &path),
             Err(source) => Err(Error::Read { path, source }),
         }
@@ -47,12 +50,15 @@ impl Privileges {
     }
 }
 
-/// Reads the text of a status file. `path` is for the error message only.
-pub fn parse(text: &str, path: &Path) -> Result<Privileges> {
+/// Reads the bytes of a status file. `path` is for the error message only.
+pub fn parse(bytes: &[u8], path: &Path) -> Result<Privileges> {
     let mut privileges = Privileges::default();
     let mut complete = false;
-    for (index, line) in text.lines().enumerate() {
-        let Some((name, value)) = line.split_once(':') else { continue };
+    for (index, line) in lines(bytes).enumerate() {
+        // The name of the program need not be text; all that is read here is.
+        let Some((name, value)) = line.to_str().ok().and_then(|line| line.split_once(':')) else {
+            continue;
+        };
         let value = value.trim();
         let wrong = |wanted: &str| Error::Parse {
             path: path.to_owned(),
@@ -79,7 +85,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Privileges> {
     }
     let missing = || Error::Parse {
         path: path.to_owned(),
-        line: text.lines().count() + 1,
+        line: lines(bytes).count() + 1,
         wanted: "a line CapEff:".to_owned(),
     };
     complete.then_some(privileges).ok_or_else(missing)
@@ -94,7 +100,7 @@ mod tests {
     fn fields_are_found_among_others() {
         let text = "Name:\tx: y\nCapInh:\t0\nCapEff:\t0000000000800000\nSeccomp:\t2\n\
                     Mems_allowed:\tf\nMems_allowed_list:\t0-1,3\n";
-        let privileges = parse(text, Path::new("status")).unwrap();
+        let privileges = parse(text.as_bytes(), Path::new("status")).unwrap();
         assert!(privileges.holds(Capability::SysNice) && !privileges.holds(Capability::SysAdmin));
         assert_eq!(privileges.filtered, Some(true));
         assert_eq!(privileges.memory_nodes.unwrap().to_string(), "0-1,3");
@@ -104,10 +110,10 @@ mod tests {
     /// place.
     #[test]
     fn gaps_and_errors_differ() {
-        let bare = parse("CapEff:\t0\n", Path::new("status")).unwrap();
+        let bare = parse(b"CapEff:\t0\n", Path::new("status")).unwrap();
         assert_eq!((bare.filtered, bare.memory_nodes), (None, None));
         for (text, place) in [("Name:\tx\n", "status:2"), ("\nCapEff:\tz\n", "status:2")] {
-            let error = parse(text, Path::new("status")).unwrap_err().to_string();
+            let error = parse(text.as_bytes(), Path::new("status")).unwrap_err().to_string();
             assert!(error.starts_with(place), "{error}");
         }
     }

@@ -1,20 +1,21 @@
 //! /proc/PID/smaps, read only for the page size of each mapping and only for processes that use
 //! hugetlb pages: the kernel walks every page table to write it.
 
+use bstr::ByteSlice as _;
 use nodeward_model::Range;
 
 use super::maps::{addresses, untold};
+use super::{lines, status};
 
 /// The page size in bytes of each mapping, in ascending order. Lines of other kinds are passed
 /// over. No two ranges overlap, as in [`maps::parse`](super::maps::parse).
-pub fn page_sizes(text: &str) -> PageSizes {
+pub fn page_sizes(bytes: &[u8]) -> PageSizes {
     let mut sizes = Vec::new();
     let (mut range, mut told_to) = (None, 0);
-    for line in text.lines() {
-        if let Some(size) = line.strip_prefix("KernelPageSize:") {
-            let kib = size.trim().strip_suffix(" kB").and_then(|kib| kib.parse::<u64>().ok());
-            sizes.extend(range.zip(kib.and_then(|kib| kib.checked_mul(1024))));
-        } else if let Some(of) = line.split_once(' ').and_then(|(word, _)| addresses(word)) {
+    for line in lines(bytes) {
+        if let Some(size) = line.strip_prefix(b"KernelPageSize:") {
+            sizes.extend(range.zip(status::kibibytes(size)));
+        } else if let Some(of) = line.split_once_str(" ").and_then(|(word, _)| addresses(word)) {
             range = untold(of, &mut told_to);
         }
     }
@@ -34,10 +35,9 @@ impl PageSizes {
     }
 }
 
-/// Whether the text of /proc/PID/status says that the process uses hugetlb pages.
-pub fn uses_hugetlb(status: &str) -> bool {
-    let line = status.lines().find_map(|line| line.strip_prefix("HugetlbPages:"));
-    line.is_some_and(|value| !value.trim().starts_with("0 "))
+/// Whether the bytes of /proc/PID/status say that the process uses hugetlb pages.
+pub fn uses_hugetlb(status: &[u8]) -> bool {
+    status::parse(status).hugetlb_bytes.is_some_and(|bytes| bytes > 0)
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ VmFlags: rd wr mr mw me ht
 7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0    [stack]
 KernelPageSize:        4 kB
 ";
-        let sizes = page_sizes(text);
+        let sizes = page_sizes(text.as_bytes());
         assert_eq!(sizes.at(0x7f00_0020_0000), Some(2 << 20));
         assert_eq!(sizes.at(0x7ffc_0000_0000), Some(4096));
         let outside = [0, 0x7f00_001f_f000, 0x7f00_0040_0000, 0x7ffc_0002_1000];
@@ -72,15 +72,15 @@ KernelPageSize:     2048 kB
 400000-900000 rw-p 0 00:00 0
 KernelPageSize:        4 kB
 ";
-        let sizes = page_sizes(text);
+        let sizes = page_sizes(text.as_bytes());
         let found = [0x20_0000, 0x40_0000, 0x5f_f000, 0x60_0000].map(|address| sizes.at(address));
         assert_eq!(found, [Some(2 << 20), Some(2 << 20), Some(2 << 20), Some(4096)]);
     }
 
     #[test]
     fn hugetlb_use_is_read_from_status() {
-        assert!(uses_hugetlb("Name:\tx\nHugetlbPages:\t    2048 kB\n"));
-        assert!(!uses_hugetlb("HugetlbPages:\t       0 kB\n"));
-        assert!(!uses_hugetlb("Name:\tx\n"), "kernels without hugetlb have no such line");
+        assert!(uses_hugetlb(b"Name:\tx\nHugetlbPages:\t    2048 kB\n"));
+        assert!(!uses_hugetlb(b"HugetlbPages:\t       0 kB\n"));
+        assert!(!uses_hugetlb(b"Name:\tx\n"), "kernels without hugetlb have no such line");
     }
 }

@@ -1,8 +1,11 @@
 //! /proc/PID/stat and /proc/PID/task/TID/stat: what the kernel notes about a thread, its CPU time
 //! and the CPU it ran on last.
 
+use bstr::ByteSlice as _;
 use nodeward_model::CpuId;
 use nodeward_model::mask::Id;
+
+use super::said;
 
 /// What is read of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +30,8 @@ pub struct Stat {
     pub cpu: CpuId,
 }
 
-/// Reads the text of a stat file; `None` if it does not look like one.
-pub fn parse(text: &str) -> Option<Stat> {
-    parse_bytes(text.as_bytes())
-}
-
 /// Reads the bytes of a stat file; names need not be text. `None` if it does not look like one.
-pub fn parse_bytes(bytes: &[u8]) -> Option<Stat> {
+pub fn parse(bytes: &[u8]) -> Option<Stat> {
     let end = bytes.iter().rposition(|&byte| byte == b')')?;
     let mut words = bytes[end + 1..].split(|&byte| byte == b' ').skip(1);
     let state = char::from(*words.next()?.first()?);
@@ -73,12 +71,12 @@ pub fn name(bytes: &[u8]) -> Option<&[u8]> {
 
 /// CPU time in user mode and in kernel mode, in clock ticks; `None` if the text does not look like
 /// a stat file. That of a process has the time of all its threads.
-pub fn parse_modes(text: &str) -> Option<(u64, u64)> {
+pub fn parse_modes(text: &[u8]) -> Option<(u64, u64)> {
     Some((field(text, 14)?, field(text, 15)?))
 }
 
 /// The same of the children that ended and were waited for.
-pub fn parse_modes_of_ended_children(text: &str) -> Option<(u64, u64)> {
+pub fn parse_modes_of_ended_children(text: &[u8]) -> Option<(u64, u64)> {
     Some((field(text, 16)?, field(text, 17)?))
 }
 
@@ -88,7 +86,7 @@ pub struct Flags(u64);
 
 impl Flags {
     /// From the text of a stat file; `None` if it does not look like one.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &[u8]) -> Option<Self> {
         field(text, 9).map(Self)
     }
 
@@ -104,15 +102,15 @@ impl Flags {
 }
 
 /// When a process began, in clock ticks after the boot, from the text of its stat file.
-pub fn parse_start(text: &str) -> Option<u64> {
+pub fn parse_start(text: &[u8]) -> Option<u64> {
     field(text, 22)
 }
 
 /// A field by its number in proc_pid_stat(5). The name in brackets may hold anything, so fields are
 /// counted from its last bracket on; the first one behind it is field 3.
-fn field(text: &str, number: usize) -> Option<u64> {
-    let (_, rest) = text.rsplit_once(')')?;
-    rest.split_whitespace().nth(number - 3)?.parse().ok()
+fn field(text: &[u8], number: usize) -> Option<u64> {
+    let (_, rest) = text.rsplit_once_str(")")?;
+    said(rest.fields_with(char::is_whitespace).nth(number - 3)?)
 }
 
 /// CPU time and time in which there was no CPU for it, both in nanoseconds, from the text of a
@@ -134,6 +132,7 @@ mod tests {
         // Fields 3 to 39 are numbered by themselves, so that what is read names its place.
         let fields: Vec<String> = (4..=39).map(|n| n.to_string()).collect();
         let text = format!("77 (a) R (b) S {}\n", fields.join(" "));
+        let text = text.as_bytes();
         let stat = Stat {
             state: 'S',
             flags: Flags(9),
@@ -145,12 +144,12 @@ mod tests {
             resident_pages: 24,
             cpu: CpuId(39),
         };
-        assert_eq!(parse(&text), Some(stat));
-        assert_eq!(name(text.as_bytes()), Some(&b"a) R (b"[..]));
-        assert_eq!(parse_start(&text), Some(22));
-        assert_eq!(parse_modes(&text), Some((14, 15)));
-        assert_eq!(parse_modes_of_ended_children(&text), Some((16, 17)));
-        assert_eq!(parse("77 (a) S 1 2"), None);
+        assert_eq!(parse(text), Some(stat));
+        assert_eq!(name(text), Some(&b"a) R (b"[..]));
+        assert_eq!(parse_start(text), Some(22));
+        assert_eq!(parse_modes(text), Some((14, 15)));
+        assert_eq!(parse_modes_of_ended_children(text), Some((16, 17)));
+        assert_eq!(parse(b"77 (a) S 1 2"), None);
     }
 
     proptest! {
@@ -160,24 +159,25 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..200),
             comm in proptest::collection::vec(any::<u8>(), 0..15),
         ) {
-            parse_bytes(&bytes);
+            parse(&bytes);
             name(&bytes);
             let zeros = ["0"; 36].join(" ");
             let text = [b"1 (", &comm[..], b") Z ", zeros.as_bytes()].concat();
-            prop_assert_eq!(parse_bytes(&text).map(|stat| stat.state), Some('Z'));
+            prop_assert_eq!(parse(&text).map(|stat| stat.state), Some('Z'));
             prop_assert_eq!(name(&text), Some(&comm[..]));
         }
     }
 
     #[test]
     fn flags_are_those_of_the_kernel() {
-        let flags = |number: u64| Flags::parse(&format!("2 (a ) b) S 0 0 0 0 -1 {number} 0 0"));
+        let flags =
+            |number: u64| Flags::parse(format!("2 (a ) b) S 0 0 0 0 -1 {number} 0 0").as_bytes());
         assert!(flags(0x0020_8040).unwrap().is_kernel_thread());
         assert!(flags(0x0040_0004).unwrap().is_exiting());
         let plain = flags(0x0040_0100).unwrap();
         assert!(!plain.is_kernel_thread() && !plain.is_exiting());
         for odd in ["", "2 (x)", "2 (x) S 0", "2 x S 0 0 0 0 -1 4", "2 (x) S 0 0 0 0 -1 four"] {
-            assert_eq!(Flags::parse(odd), None, "{odd}");
+            assert_eq!(Flags::parse(odd.as_bytes()), None, "{odd}");
         }
     }
 

@@ -1,12 +1,15 @@
 //! /proc/PID/status: name, user and memory of a process.
 
-use nodeward_model::Nodemask;
+use bstr::ByteSlice as _;
+use nodeward_model::{Name, Nodemask};
+
+use super::{lines, said};
 
 /// What is read of the file; a field that the kernel does not write is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The name, as the kernel keeps it.
-    pub name: String,
+    pub name: Name,
     /// The user that it runs as (effective).
     pub user: Option<u32>,
     /// The nodes that its cpuset allows; missing on kernels without cpusets.
@@ -35,33 +38,51 @@ impl Status {
     }
 }
 
-/// Reads the text of a status file; lines that are not known are passed over.
-pub fn parse(text: &str) -> Status {
+/// Reads the bytes of a status file; lines that are not known are passed over.
+pub fn parse(bytes: &[u8]) -> Status {
     let mut status = Status::default();
-    for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
+    for (key, value) in lines(bytes).filter_map(|line| line.split_once_str(":")) {
         match key {
-            "Name" => status.name = value.trim().to_owned(),
-            "Uid" => {
-                let mut users = value.split_ascii_whitespace().skip(1);
-                status.user = users.next().and_then(|user| user.parse().ok());
-            }
-            "Mems_allowed_list" => status.memory_nodes = value.trim().parse().ok(),
-            "VmRSS" => status.rss_bytes = kibibytes(value),
-            "RssAnon" => status.rss_anon_bytes = kibibytes(value),
-            "RssShmem" => status.rss_shmem_bytes = kibibytes(value),
-            "HugetlbPages" => status.hugetlb_bytes = kibibytes(value),
+            b"Name" => status.name = as_given(value.strip_prefix(b"\t").unwrap_or(value)),
+            b"Uid" => status.user = value.fields_with(char::is_whitespace).nth(1).and_then(said),
+            b"Mems_allowed_list" => status.memory_nodes = said(value),
+            b"VmRSS" => status.rss_bytes = kibibytes(value),
+            b"RssAnon" => status.rss_anon_bytes = kibibytes(value),
+            b"RssShmem" => status.rss_shmem_bytes = kibibytes(value),
+            b"HugetlbPages" => status.hugetlb_bytes = kibibytes(value),
             _ => {}
         }
     }
     status
 }
 
-fn kibibytes(value: &str) -> Option<u64> {
-    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+/// Reads `  100 kB` as bytes.
+pub(super) fn kibibytes(value: &[u8]) -> Option<u64> {
+    said::<u64>(value.trim_ascii().strip_suffix(b"kB")?)?.checked_mul(1024)
+}
+
+/// A name as it was given: here, and in no other file, the kernel writes a line feed as `\n` and a
+/// backslash as two.
+fn as_given(escaped: &[u8]) -> Name {
+    let mut name = Vec::with_capacity(escaped.len());
+    let mut rest = escaped.iter();
+    while let Some(&byte) = rest.next() {
+        name.push(match byte {
+            b'\\' => match rest.next() {
+                Some(b'n') => b'\n',
+                Some(&other) => other,
+                None => byte, // the kernel had no room for the other half
+            },
+            byte => byte,
+        });
+    }
+    name.into()
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -69,7 +90,7 @@ mod tests {
         let text = "Name:\ta:b c\nUid:\t1\t2\t3\t4\nMems_allowed_list:\t0-1,3\n\
                     VmRSS:\t     100 kB\nRssAnon:\t      60 kB\nRssFile:\t  30 kB\n\
                     RssShmem:\t      10 kB\nHugetlbPages:\t    2048 kB\n";
-        let status = parse(text);
+        let status = parse(text.as_bytes());
         assert_eq!(status.name, "a:b c");
         assert_eq!(status.user, Some(2), "the second of four is the effective one");
         assert_eq!(status.memory_nodes.as_ref().unwrap().to_string(), "0-1,3");
@@ -77,9 +98,28 @@ mod tests {
         assert!(status.has_memory());
     }
 
+    proptest! {
+        /// Goal: any name is read as it was given to the kernel, and moves no line behind it.
+        #[test]
+        fn any_name_is_read(comm in proptest::collection::vec(1..=u8::MAX, 0..15)) {
+            // As proc_task_name in fs/proc/array.c writes it.
+            let escaped = comm.replace("\\", "\\\\").replace("\n", "\\n");
+            let text = [b"Name:\t", &escaped[..], b"\nVmRSS:\t  4 kB\n"].concat();
+            let status = parse(&text);
+            prop_assert_eq!(status.name.as_bytes(), comm);
+            prop_assert_eq!(status.rss_bytes, Some(4096));
+        }
+
+        /// Goal: any bytes are read or passed over.
+        #[test]
+        fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            parse(&bytes);
+        }
+    }
+
     #[test]
     fn a_kernel_thread_has_no_memory() {
-        let status = parse("Name:\tkswapd0\nState:\tS (sleeping)\nThreads:\t1\n");
+        let status = parse(b"Name:\tkswapd0\nState:\tS (sleeping)\nThreads:\t1\n");
         assert!(!status.has_memory() && status.own_bytes() == 0);
     }
 }

@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use super::lines;
+
 /// Whether there is a swap area. Where the file cannot be read we must expect one.
 pub fn has_areas(root: &Path) -> bool {
-    fs::read_to_string(root.join("proc/swaps")).map_or(true, |text| text.lines().count() > 1)
+    fs::read(root.join("proc/swaps")).map_or(true, |bytes| lines(&bytes).count() > 1)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use nodeward_machine::{Error, Result};
+use nodeward_model::Escape as _;
 use nodeward_model::mask::{Id, Mask};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -134,6 +135,6 @@ impl File<'_> {
 
 impl fmt::Debug for File<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}: {:?}", self.dir.path.display(), self.name, self.text)
+        write!(f, "{}/{}: {:?}", self.dir.path.escaped(), self.name, self.text)
     }
 }

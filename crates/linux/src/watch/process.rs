@@ -4,14 +4,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nodeward_model::{Nodemask, Pid, ProcessGlance};
+use nodeward_model::{Name, Nodemask, Pid, ProcessGlance};
 
 use super::files::Kept;
 use super::threads::Threads;
 use super::tools::Tools;
-use crate::load;
 use crate::procfs::stat::{self, Stat};
 use crate::procfs::status::{self, Status};
+use crate::{cgroup, load};
 
 /// Memory that is shared or mapped from files may change by this part of all of it before we look
 /// how much of which there is.
@@ -21,7 +21,7 @@ const SHARED_PART: u64 = 64;
 #[derive(Debug)]
 pub struct Watched {
     pid: Pid,
-    name: String,
+    name: Name,
     started_ticks: u64,
     children_time_ticks: u64,
     memory: Memory,
@@ -60,7 +60,7 @@ pub struct First {
     /// Its stat file.
     pub stat: Stat,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     file: Kept,
 }
 
@@ -124,7 +124,7 @@ impl Watched {
     }
 
     /// Its name.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &Name {
         &self.name
     }
 
@@ -163,13 +163,12 @@ impl Watched {
     /// The long files: user, cpuset, memory by kind, control group.
     fn read_in_full(&mut self, tools: &mut Tools) -> io::Result<()> {
         let path = tools.path(self.pid, "status");
-        let status = status::parse(&String::from_utf8_lossy(tools.buffer.read_once(path)?));
+        let status = status::parse(tools.buffer.read_once(path)?);
         self.memory = self.memory_by(&status, tools)?;
         (self.user, self.nodes) = (status.user, status.memory_nodes);
         let path = tools.path(self.pid, "cgroup");
         // Kernels without control groups have no such file.
-        let text = tools.buffer.read_once(path).map(String::from_utf8_lossy);
-        let group = text.ok().and_then(|text| group_v2(&text));
+        let group = tools.buffer.read_once(path).ok().and_then(cgroup::group_v2);
         if self.group.as_deref() != group.as_ref() {
             self.group = group.map(Arc::new);
         }
@@ -208,16 +207,11 @@ impl Watched {
     }
 }
 
-fn read_stat(pid: Pid, file: &mut Kept, tools: &mut Tools) -> io::Result<(Stat, String)> {
+fn read_stat(pid: Pid, file: &mut Kept, tools: &mut Tools) -> io::Result<(Stat, Name)> {
     let root = &tools.root;
     let path = || root.join(format!("proc/{pid}/stat"));
     let bytes = file.read(path, &tools.shelf, &mut tools.buffer)?;
-    let read = stat::parse_bytes(bytes).zip(stat::name(bytes));
+    let read = stat::parse(bytes).zip(stat::name(bytes));
     let (stat, name) = read.ok_or(io::ErrorKind::InvalidData)?;
-    Ok((stat, String::from_utf8_lossy(name).into_owned()))
-}
-
-/// The line `0::/path` of /proc/PID/cgroup.
-fn group_v2(text: &str) -> Option<PathBuf> {
-    text.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from)
+    Ok((stat, name.into()))
 }

@@ -230,7 +230,7 @@ fn a_glance_is_what_the_files_say() {
     };
     let process = ProcessGlance {
         pid: pid(40),
-        name: "work".to_owned(),
+        name: "work".into(),
         started_ticks: 500,
         cpu_time_ns: 11,
         children_time_ns: 7 * crate::load::ns_per_tick(),
@@ -380,7 +380,7 @@ fn a_pid_that_is_used_again_is_another_process() {
         made.run(&other);
         let glance = watch.glance().unwrap();
         let [process] = &glance.processes[..] else { panic!("{glance:?}") };
-        assert_eq!((process.name.as_str(), process.started_ticks), ("other", 900));
+        assert_eq!((process.name.as_bytes(), process.started_ticks), (&b"other"[..], 900));
         assert_eq!(threads(&glance), [(40, 0, 3)]);
     }
 }
@@ -452,7 +452,7 @@ fn choices_are_made_anew_in_each_look() {
     made.run(&Program { name: "two", ..Program::new(41) });
     made.run(&Program { name: "three", ..Program::new(42) });
     made.write("sys/fs/cgroup/db/cgroup.procs", "42\n");
-    let by_name = Wanted { names: vec!["one".to_owned()], ..Wanted::default() };
+    let by_name = Wanted { names: vec!["one".into()], ..Wanted::default() };
     let mut by_name = made.watch(&by_name);
     let mut by_group = made.watch(&Wanted { cgroups: vec!["db".into()], ..Wanted::default() });
     let mut by_pid = made.watch(&Wanted { pids: vec![pid(41), pid(99)], ..Wanted::default() });

@@ -118,7 +118,7 @@ impl Thread {
 
     fn stat(&self, pid: Pid, tools: &mut Tools) -> io::Result<Stat> {
         let path = tools.path(pid, &format!("task/{}/stat", self.tid));
-        stat::parse_bytes(tools.buffer.read_once(path)?).ok_or_else(odd)
+        stat::parse(tools.buffer.read_once(path)?).ok_or_else(odd)
     }
 }
 

@@ -4,18 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use nodeward_machine::Result;
-use nodeward_model::{Pid, Wanted};
+use nodeward_model::{Name, Pid, Wanted};
 
 use crate::{load, select};
-
-/// The bytes of a name that the kernel keeps.
-const NAME_BYTES: usize = 15;
 
 /// A choice, which the next look makes anew: names, users and groups change.
 #[derive(Debug)]
 pub struct Choice {
     wanted: Wanted,
-    names: BTreeSet<String>,
+    names: BTreeSet<Name>,
     users: BTreeSet<u32>,
     /// Those that are meant whatever they are called.
     named: BTreeSet<Pid>,
@@ -31,7 +28,7 @@ impl Choice {
             select::by_cgroup(root, group)?;
         }
         Ok(Self {
-            names: wanted.names.iter().map(|name| as_kept(name)).collect(),
+            names: wanted.names.iter().map(select::as_kept).collect(),
             users: wanted.users.iter().copied().collect(),
             named: BTreeSet::new(),
             wanted: wanted.clone(),
@@ -70,18 +67,12 @@ impl Choice {
     }
 
     /// Whether a process is meant.
-    pub fn takes(&self, pid: Pid, name: &str, user: Option<u32>) -> bool {
+    pub fn takes(&self, pid: Pid, name: &Name, user: Option<u32>) -> bool {
         self.wanted.is_everything()
             || self.names(pid)
             || self.names.contains(name)
             || user.is_some_and(|user| self.users.contains(&user))
     }
-}
-
-/// A name as the kernel would keep and show it.
-fn as_kept(name: &str) -> String {
-    let bytes = name.as_bytes();
-    String::from_utf8_lossy(&bytes[..bytes.len().min(NAME_BYTES)]).into_owned()
 }
 
 #[cfg(test)]
@@ -98,17 +89,20 @@ mod tests {
         let pid = |number| Pid::new(number).unwrap();
         let wanted = Wanted {
             pids: vec![pid(7)],
-            names: vec!["a-very-long-name".to_owned()],
+            names: vec!["a-very-long-name".into()],
             users: vec![1000],
             cgroups: Vec::new(),
         };
         let mut some = choice(&wanted);
         some.candidates(Path::new("/")).unwrap();
-        assert!(some.takes(pid(7), "x", Some(0)));
-        assert!(some.takes(pid(8), "a-very-long-nam", Some(0)), "15 bytes are kept");
-        assert!(some.takes(pid(8), "x", Some(1000)));
-        assert!(!some.takes(pid(8), "a-very-long-na", Some(0)) && !some.takes(pid(8), "x", None));
-        assert!(choice(&Wanted::default()).takes(pid(8), "x", None));
+        assert!(some.takes(pid(7), &"x".into(), Some(0)));
+        assert!(some.takes(pid(8), &"a-very-long-nam".into(), Some(0)), "15 bytes are kept");
+        assert!(some.takes(pid(8), &"x".into(), Some(1000)));
+        assert!(
+            !some.takes(pid(8), &"a-very-long-na".into(), Some(0))
+                && !some.takes(pid(8), &"x".into(), None)
+        );
+        assert!(choice(&Wanted::default()).takes(pid(8), &"x".into(), None));
     }
 
     /// Goal: who names only pids pays for no list of all processes.

@@ -4,7 +4,9 @@
 //! thread away again as soon as a nudge has brought it over. So bodies look several times where
 //! they must see something, and never at a clock.
 
-use nodeward_model::{CpuId, Cpumask, Glance, Pid, Placed, ProcessGlance, ThreadGlance, Wanted};
+use nodeward_model::{
+    CpuId, Cpumask, Glance, Name, Pid, Placed, ProcessGlance, ThreadGlance, Wanted,
+};
 
 use crate::{Error, Machine, Process, Watch};
 
@@ -15,7 +17,7 @@ pub struct Stage<'a> {
     /// A running process without memory policies, whose threads may run on the CPUs of both sets.
     pub pid: Pid,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// One of its threads, which always has something to do.
     pub busy: u32,
     /// Two sets of CPUs without a common one: those of two nodes, where there are two.
@@ -133,9 +135,9 @@ fn only_what_is_wanted_is_shown(stage: &Stage<'_>) {
     assert_eq!(pids(&stage.named()), [stage.pid]);
     assert_eq!(pids(&Wanted { pids: vec![nobody, stage.pid], ..Wanted::default() }), [stage.pid]);
     assert_eq!(pids(&Wanted { pids: vec![nobody], ..Wanted::default() }), []);
-    let by_name = |name: &str| Wanted { names: vec![name.to_owned()], ..Wanted::default() };
+    let by_name = |name: &Name| Wanted { names: vec![name.clone()], ..Wanted::default() };
     assert!(pids(&by_name(&stage.name)).contains(&stage.pid));
-    assert_eq!(pids(&by_name("nobody-has-this-name")), []);
+    assert_eq!(pids(&by_name(&"nobody-has-this-name".into())), []);
 }
 
 /// The CPU time of a thread that works grows, and its process's with it; so does time itself.

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use nodeward_model::{
-    CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Page, Pid, Placed, ProcessGlance, Rival,
-    Room, ThreadGlance, Topology, Wanted,
+    CpuId, Cpumask, Glance, Name, NodeGlance, NodeId, Nodemask, Page, Pid, Placed, ProcessGlance,
+    Rival, Room, ThreadGlance, Topology, Wanted,
 };
 
 use super::{PAGE_BYTES, Paper, Sheet, Sheets, lock};
@@ -78,8 +78,8 @@ impl Weather {
 }
 
 impl Sheet {
-    pub(super) fn name(&self) -> &str {
-        if self.name.is_empty() { "paper" } else { &self.name }
+    pub(super) fn name(&self) -> Name {
+        if self.name.is_empty() { "paper".into() } else { self.name.clone() }
     }
 
     /// Lets its threads run for so long.
@@ -134,7 +134,7 @@ impl Sheet {
         let forbidden: Nodemask = self.forbidden.iter().copied().collect();
         ProcessGlance {
             pid,
-            name: self.name().to_owned(),
+            name: self.name(),
             started_ticks: self.started_ticks,
             cpu_time_ns: self.ended_ns + self.threads.values().map(|t| t.ran_ns).sum::<u64>(),
             children_time_ns: self.children_ns,
@@ -214,7 +214,7 @@ impl PaperWatch {
         let Wanted { pids, names, users, cgroups } = &self.wanted;
         self.wanted.is_everything()
             || pids.contains(&pid)
-            || names.iter().any(|name| name == sheet.name())
+            || names.contains(&sheet.name())
             || users.contains(&0)
             || cgroups.iter().any(|group| group == Path::new("/"))
     }
@@ -284,7 +284,7 @@ mod tests {
         let (cpu, cpus) = (CpuId(0), cpus("0-3"));
         let thread = PaperThread::new(cpu, cpus, 500);
         let sheet = Sheet {
-            name: "worker".to_owned(),
+            name: "worker".into(),
             threads: [(7, thread)].into(),
             ..Sheet::of(&[Page::on(NodeId(0)); 2])
         };
@@ -335,7 +335,7 @@ mod tests {
         use crate::conformance::watching::{ALL, Stage, two_sets};
         let (paper, _) = machine();
         let sets = two_sets(&paper).unwrap();
-        let name = "worker".to_owned();
+        let name = "worker".into();
         let stage =
             Stage { machine: &paper, pid: pid(7), name, busy: 7, sets, own_bytes_min: 8192 };
         for (name, body) in ALL {
@@ -352,7 +352,7 @@ mod tests {
         let glance = look(&paper, &Wanted::default());
         assert_eq!(glance.denied, [(pid(8), "be root".to_owned())]);
         assert!(matches!(paper.hold(pid(8)), Err(Error::Denied { .. })));
-        let other = Wanted { names: vec!["other".to_owned()], ..Wanted::default() };
+        let other = Wanted { names: vec!["other".into()], ..Wanted::default() };
         assert_eq!(look(&paper, &other).processes, []);
         paper.set_offline(NodeId(1), true);
         assert_eq!(look(&paper, &Wanted::default()).nodes.len(), 1);

@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nodeward_model::Escape as _;
+
 use super::Id;
 use crate::advice;
 
@@ -12,7 +14,7 @@ use crate::advice;
 #[non_exhaustive]
 pub enum Error {
     /// No operation can begin in this directory.
-    #[error("cannot keep a ledger in {}; {}", dir.display(), advice::to_write(source))]
+    #[error("cannot keep a ledger in {}; {}", dir.escaped(), advice::to_write(source))]
     Directory {
         /// The directory of the store.
         dir: PathBuf,
@@ -20,7 +22,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The directory cannot be locked: something else stands there, or somebody keeps the lock.
-    #[error("cannot lock {}; {}", path.display(), advice::to_write(source))]
+    #[error("cannot lock {}; {}", path.escaped(), advice::to_write(source))]
     Lock {
         /// The lock.
         path: PathBuf,
@@ -28,7 +30,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// A record could not be written. The file was cut back to what was written before.
-    #[error("cannot write {}; {}", path.display(), advice::to_write(source))]
+    #[error("cannot write {}; {}", path.escaped(), advice::to_write(source))]
     Write {
         /// The file of the operation.
         path: PathBuf,
@@ -39,7 +41,7 @@ pub enum Error {
     #[error(
         "{} would outgrow {limit} bytes, so it does not tell of everything that moved; \
          move less at a time",
-        path.display()
+        path.escaped()
     )]
     Full {
         /// The file of the operation.
@@ -48,13 +50,13 @@ pub enum Error {
         limit: u64,
     },
     /// The numbers of operations have run out, which takes a file of that name put there by hand.
-    #[error("{} holds the largest number of an operation; remove that file", path.display())]
+    #[error("{} holds the largest number of an operation; remove that file", path.escaped())]
     LastId {
         /// The file of the operation.
         path: PathBuf,
     },
     /// A file or the directory could not be read.
-    #[error("cannot read {}; {}", path.display(), advice::to_read(source))]
+    #[error("cannot read {}; {}", path.escaped(), advice::to_read(source))]
     Read {
         /// The file or directory.
         path: PathBuf,
@@ -62,7 +64,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The file holds something else.
-    #[error("{} is not a ledger; move it to another directory", path.display())]
+    #[error("{} is not a ledger; move it to another directory", path.escaped())]
     NotALedger {
         /// The file.
         path: PathBuf,
@@ -71,7 +73,7 @@ pub enum Error {
     #[error(
         "{} is a ledger of version {found} and this nodeward reads version {known}; \
          use the nodeward that wrote it",
-        path.display()
+        path.escaped()
     )]
     OtherVersion {
         /// The file.
@@ -85,7 +87,7 @@ pub enum Error {
     #[error(
         "{} tells of no operation: {damage}; remove the file, and look at the memory of the \
          processes in question with `nodeward show PID`",
-        path.display()
+        path.escaped()
     )]
     NoHeader {
         /// The file.
@@ -94,7 +96,7 @@ pub enum Error {
         damage: Damage,
     },
     /// The store has no such operation.
-    #[error("{} has no operation {id}; {}", dir.display(), choice(present))]
+    #[error("{} has no operation {id}; {}", dir.escaped(), choice(present))]
     NoSuchId {
         /// The directory of the store.
         dir: PathBuf,

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::str::FromStr;
 
+use nodeward_model::Escape as _;
 use serde::{Deserialize, Serialize};
 
 /// The number of an operation in its store, from 1; later operations have larger ones.
@@ -13,7 +14,10 @@ pub struct Id(u64);
 
 /// Text that numbers no operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not the number of an operation; write one that `nodeward ledger` lists")]
+#[error(
+    "'{}' is not the number of an operation; write one that `nodeward ledger` lists",
+    .0.escaped()
+)]
 pub struct IdError(String);
 
 impl Id {

@@ -6,16 +6,19 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use nodeward_model::{Account, Identity, SkipReason};
+use nodeward_model::{Account, Identity, Name, SkipReason};
 use serde::{Deserialize, Serialize};
 
 use super::runs::Packed;
 use super::{Damage, Error, Id};
 
-/// The latest version of the format. Files without a [`Why`] are still written in version 1, so
-/// that an older nodeward reads them.
-pub const VERSION: u32 = 2;
-const VERSION_WITHOUT_WHY: u32 = 1;
+/// The latest version of the format. Each file is written in the first version that can tell what
+/// stands in it, so that an older nodeward reads it if it can. There is no version 3: a bit that
+/// toppled would make it of another one.
+pub const VERSION: u32 = 4;
+/// Since then a file may have a [`Why`].
+const VERSION_WITH_WHY: u32 = 2;
+const VERSION_FIRST: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"nwledger";
 const PREAMBLE_BYTES: u64 = 12;
@@ -36,7 +39,7 @@ pub struct Header {
     /// When it began, in milliseconds after 1970 by the machine's clock.
     pub began_unix_ms: u64,
     /// The command and its arguments.
-    pub command: Vec<String>,
+    pub command: Vec<Name>,
     /// The processes whose pages it moves, which intents name by their place in this list.
     pub processes: Vec<Identity>,
     /// The operation that it takes back, if it does.
@@ -109,11 +112,20 @@ fn framed(payload: &[u8]) -> Vec<u8> {
 /// The first bytes of a file, up to and with its header and what made somebody want it.
 pub(super) fn beginning(header: &Header, why: Option<&Why>) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    let version = if why.is_some() { VERSION } else { VERSION_WITHOUT_WHY };
-    bytes.extend(version.to_le_bytes());
+    bytes.extend(version_for(header, why).to_le_bytes());
     bytes.extend(Record::Header(header.clone()).framed());
     bytes.extend(why.into_iter().flat_map(|why| Record::Why(why.clone()).framed()));
     bytes
+}
+
+/// Until version 2 names and words were text.
+fn version_for(header: &Header, why: Option<&Why>) -> u32 {
+    let names = header.processes.iter().map(|process| &process.name);
+    match names.chain(&header.command).all(Name::is_text) {
+        false => VERSION,
+        true if why.is_some() => VERSION_WITH_WHY,
+        true => VERSION_FIRST,
+    }
 }
 
 /// Reads records one after the other. What is held is bounded by what the input has, never by a
@@ -138,7 +150,7 @@ impl<R: Read> Records<R> {
             return Err(Error::NoHeader { path: path.to_owned(), damage });
         }
         let found = number(version);
-        if !(VERSION_WITHOUT_WHY..=VERSION).contains(&found) {
+        if ![VERSION_FIRST, VERSION_WITH_WHY, VERSION].contains(&found) {
             return Err(Error::OtherVersion { path: path.to_owned(), found, known: VERSION });
         }
         records.at_byte = PREAMBLE_BYTES;

@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use nodeward_wire::ledger::{Error, Header, Operation, Runs, State, VERSION, Why};
+use nodeward_wire::ledger::{
+    Error, Header, Id, Limits, Operation, Runs, State, Store, VERSION, Why,
+};
 
 use crate::small::{decode, file, pages, small};
 use crate::support::{end, header, id, runs, store};
@@ -127,6 +129,27 @@ fn zeros_are_damage() {
     let operation = decode(&[&bytes[..sizes[4]], &[0; 4096][..]].concat()).unwrap();
     assert_known(&operation, 4);
     assert_eq!(operation.damage.unwrap().at_byte, sizes[4] as u64);
+}
+
+/// Goal: names and words are bytes. Those that are text are written as ever, so that an older
+/// nodeward reads them; with others the file says that it takes a newer one.
+#[test]
+fn names_need_not_be_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path().to_owned(), Limits::default());
+    let version = |id: Id| fs::read(dir.path().join(format!("{id}.ledger"))).unwrap()[8];
+    for (name, expected) in [(&b"db"[..], 1), (b"db\xff\n", 4)] {
+        for in_command in [false, true] {
+            let mut header = header(1);
+            match in_command {
+                true => header.command.push(name.into()),
+                false => header.processes[0].name = name.into(),
+            }
+            let id = store.begin(&header).unwrap().id();
+            assert_eq!(version(id), expected, "{name:?}");
+            assert_eq!(store.read(id).unwrap().header, header);
+        }
+    }
 }
 
 /// Goal: a reader of another version says so and names both.

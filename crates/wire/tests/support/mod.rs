@@ -1,6 +1,6 @@
 //! Stores in directories of their own, and what tests write into them.
 
-use nodeward_model::{Account, Identity, NodeId, Pid, SkipReason};
+use nodeward_model::{Account, Identity, Name, NodeId, Pid, SkipReason};
 use nodeward_wire::ledger::{End, Header, Id, Limits, Runs, Store};
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ pub fn id(number: u64) -> Id {
 pub fn header(processes: u32) -> Header {
     let identity = |pid| Identity {
         pid: Pid::new(pid).unwrap(),
-        name: "db".to_owned(),
+        name: "db".into(),
         boot: "b0".to_owned(),
         started_ticks: 300,
         program: 7,
@@ -32,7 +32,7 @@ pub fn header(processes: u32) -> Header {
     Header {
         page_bytes: PAGE,
         began_unix_ms: 1000,
-        command: ["nodeward", "move", "1", "0", "1"].map(str::to_owned).into(),
+        command: ["nodeward", "move", "1", "0", "1"].map(Name::from).into(),
         processes: (1..=processes).map(identity).collect(),
         undoes: None,
     }

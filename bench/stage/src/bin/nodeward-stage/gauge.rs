@@ -59,11 +59,12 @@ impl Gauge {
 
     /// CPU time of the tasks that live, and of those that were waited for.
     fn tasks_us(&self) -> (u64, u64) {
-        let own = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let own = fs::read("/proc/self/stat").unwrap_or_default();
         let ended = stat::parse_modes_of_ended_children(&own).unwrap_or_default();
-        let living = self.tasks.iter().filter_map(|pid| {
-            stat::parse_modes(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-        });
+        let living = self
+            .tasks
+            .iter()
+            .filter_map(|pid| stat::parse_modes(&fs::read(format!("/proc/{pid}/stat")).ok()?));
         let us_per_tick = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
         living.fold((ended.0 * us_per_tick, ended.1 * us_per_tick), |sum, (user, system)| {
             (sum.0 + user * us_per_tick, sum.1 + system * us_per_tick)

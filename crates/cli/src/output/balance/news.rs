@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nodeward_engine::balance::News;
-use nodeward_model::{Pid, Rival};
+use nodeward_model::{Escape as _, Pid, Rival};
 
 /// Pids that are named in a line; the others are counted.
 const PIDS_SHOWN: usize = 5;
@@ -46,7 +46,7 @@ fn who(rival: &Rival) -> String {
     match rival {
         Rival::Kernel { mode } => format!("the kernel (kernel.numa_balancing={mode})"),
         Rival::Numad { pid } => format!("numad (process {pid})"),
-        Rival::Damon { path } => format!("DAMON ({})", path.display()),
+        Rival::Damon { path } => format!("DAMON ({})", path.escaped()),
     }
 }
 
@@ -70,7 +70,7 @@ fn what_ends(rival: &Rival) -> String {
     match rival {
         Rival::Kernel { .. } => "sysctl kernel.numa_balancing=0".to_owned(),
         Rival::Numad { .. } => "systemctl stop numad".to_owned(),
-        Rival::Damon { path } => format!("echo off > {}/state", thread_of(path).display()),
+        Rival::Damon { path } => format!("echo off > {}/state", thread_of(path).escaped()),
     }
 }
 

@@ -172,7 +172,7 @@ mod tests {
         ProcessRow {
             entity: EntityId(1),
             pid: Pid::new(7).unwrap(),
-            name: "postgres".to_owned(),
+            name: "postgres".into(),
             home: Some(Home::Node(NodeId(0))),
             verdict: Verdict::Stays,
             reason: Reason::MemoryThere,

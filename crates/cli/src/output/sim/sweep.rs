@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use nodeward_model::Escape as _;
+use nodeward_model::Name;
 use nodeward_model::units::{self, show_ns};
 use nodeward_scenario::Axis;
 use serde_json::{Map, Value, json};
@@ -24,7 +26,7 @@ pub fn text(plan: &Plan, swept: &Swept, file: Option<&Path>) -> String {
         0 => String::new(),
         held => format!(", {held} of them before"),
     };
-    let place = file.map_or(String::new(), |file| format!(": {}", file.display()));
+    let place = file.map_or(String::new(), |file| format!(": {}", file.escaped()));
     let resume = match (there < swept.total, file) {
         (false, _) => "",
         (true, None) => "interrupted; ",
@@ -46,7 +48,7 @@ pub fn json(plan: &Plan, swept: &Swept, file: Option<&Path>) -> Value {
         "done_before": swept.held,
         "jobs": swept.jobs,
         "wall_ns": swept.wall_ns,
-        "file": file.map(|file| file.display().to_string()),
+        "file": file.map(Name::from),
         "rows": if file.is_none() { objects(&plan.columns, &swept.rows) } else { Value::Null },
     })
 }

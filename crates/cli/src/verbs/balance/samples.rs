@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 use nodeward_linux::heard::Heard;
-use nodeward_model::Pid;
+use nodeward_model::{Escape as _, Pid};
 use nodeward_samples::{Error, Sample, Source, open};
 
 /// Reads samples in a thread of its own, as they come, until they end. That is told.
@@ -14,7 +14,7 @@ use nodeward_samples::{Error, Sample, Source, open};
 /// # Errors
 /// If there is no such file, or it is one of a time that is over.
 pub fn listen(path: &Path, heard: Arc<Heard>) -> Result<()> {
-    check(path).with_context(|| format!("--samples '{}' cannot be used", path.display()))?;
+    check(path).with_context(|| format!("--samples '{}' cannot be used", path.escaped()))?;
     let path = path.to_owned();
     let work = move || {
         let read = read(&path, &heard);

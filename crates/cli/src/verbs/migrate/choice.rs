@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use nodeward_linux::select;
-use nodeward_model::Pid;
+use nodeward_model::{Escape as _, Pid};
 
 use crate::args::MoveArgs;
 use crate::groups;
@@ -24,7 +24,7 @@ pub fn find(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {
         let found =
             select::by_cgroup(root, group).map_err(|error| groups::missing(group, error))?;
         if found.is_empty() {
-            bail!("no process is in the control group '{}'", group.display());
+            bail!("no process is in the control group '{}'", group.escaped());
         }
         pids.extend(found);
     }

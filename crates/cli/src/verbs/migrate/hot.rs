@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use nodeward_engine::{Live, Order, folios};
 use nodeward_linux::Linux;
 use nodeward_machine::{Machine, Process};
-use nodeward_model::{Access, NodeId, NodePairs, PageSet, ProcessLoad, Topology};
+use nodeward_model::{Access, Name, NodeId, NodePairs, PageSet, ProcessLoad, Topology};
 use nodeward_policy::hot::{Costs, Counts, HotPlan, Rules, choose};
 use nodeward_policy::rank::cpu_time;
 
@@ -91,7 +91,7 @@ fn observe(
 fn load(process: &dyn Process) -> ProcessLoad {
     let pid = process.pid();
     let threads = nodeward_linux::load::threads(Path::new("/"), pid);
-    ProcessLoad { pid, name: String::new(), own_bytes: 0, threads }
+    ProcessLoad { pid, name: Name::default(), own_bytes: 0, threads }
 }
 
 /// The node on which a process got most CPU time between two looks.
@@ -134,7 +134,7 @@ mod tests {
             cpu_time_ns,
         });
         let pid = nodeward_model::Pid::new(7).unwrap();
-        ProcessLoad { pid, name: String::new(), own_bytes: 0, threads: threads.collect() }
+        ProcessLoad { pid, name: Name::default(), own_bytes: 0, threads: threads.collect() }
     }
 
     /// Goal: who did not say where it runs is taken to run where its CPU time went meanwhile, not

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use nodeward_engine::Order;
 use nodeward_engine::list::{PhysicalList, VirtualList};
 use nodeward_model::nodestring::Context as Names;
-use nodeward_model::{NodePairs, Topology};
+use nodeward_model::{Escape as _, NodePairs, Topology};
 use nodeward_samples::{addresses, source};
 
 use crate::args::MoveArgs;
@@ -54,5 +54,5 @@ fn name(list: &Path) -> String {
     if list == Path::new("-") {
         return "on standard input".to_owned();
     }
-    format!("'{}'", list.display())
+    format!("'{}'", list.escaped())
 }

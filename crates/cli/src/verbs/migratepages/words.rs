@@ -1,5 +1,7 @@
 //! The arguments, read as getopt_long(3) and strtoul(3) read them for numactl's program.
 
+use nodeward_model::Escape as _;
+
 use super::Refusal;
 
 /// A pid and two node strings.
@@ -33,9 +35,10 @@ impl Words {
 
 /// What getopt_long says of an option; nothing of the one for help.
 fn complaint(program: &str, option: &str) -> Option<String> {
+    let program = program.escaped();
     match option.strip_prefix("--") {
         Some(long) if "help".starts_with(long) => None,
-        Some(_) => Some(format!("{program}: unrecognized option '{option}'")),
+        Some(_) => Some(format!("{program}: unrecognized option '{}'", option.escaped())),
         None => {
             let letter = option.chars().nth(1).filter(|&letter| letter != 'h')?;
             Some(format!("{program}: invalid option -- '{letter}'"))

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use nodeward_contest::steady::{self, Stayed};
 use nodeward_contest::{Asked, Balancer, CASES, Case, Judged, judge, run as simulate};
 use nodeward_files::For;
+use nodeward_model::Escape as _;
 use nodeward_swarm::crew::{Watch, each};
 use serde_json::{Value, json};
 
@@ -212,5 +213,5 @@ fn still(args: &CompareArgs) -> Result<Exit> {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     nodeward_files::write(path, text, For::Everyone)
-        .with_context(|| format!("cannot write {}", path.display()))
+        .with_context(|| format!("cannot write {}", path.escaped()))
 }

@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use nodeward_files::{For, create_new, write};
+use nodeward_model::Escape as _;
 use nodeward_scenario::Shard;
 
 pub use format::value;
@@ -63,7 +64,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
     if let Some(path) = &args.plot {
         let picture = out::svg(&plan, &swept.rows)?;
         write(path, picture, For::Everyone)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+            .with_context(|| format!("cannot write {}", path.escaped()))?;
     }
     output::print(&match args.output.json {
         true => format!("{}\n", out::json(&plan, &swept, args.out.as_deref())),
@@ -100,9 +101,9 @@ fn cpus() -> usize {
 fn print_or_write(text: &str, path: Option<&Path>) -> Result<Exit> {
     let Some(path) = path else { return output::print(text).map(|()| Exit::Done) };
     if path.exists() {
-        bail!("{} is there; give another --out", path.display());
+        bail!("{} is there; give another --out", path.escaped());
     }
     let written = create_new(path, For::Everyone).and_then(|mut f| f.write_all(text.as_bytes()));
-    written.with_context(|| format!("cannot write {}", path.display()))?;
+    written.with_context(|| format!("cannot write {}", path.escaped()))?;
     Ok(Exit::Done)
 }

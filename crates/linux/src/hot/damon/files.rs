@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nodeward_machine::{Error, Result};
+use nodeward_model::Escape as _;
 
 use super::setup::COUNT;
 use super::{Obstacle, WHAT};
@@ -40,7 +41,7 @@ pub trait Files {
 
     /// The error that a file did not take what was written.
     fn refused(&self, name: &str, source: io::Error) -> Error {
-        let why = format!("{} refuses what must be written: {source}", self.path(name).display());
+        let why = format!("{} refuses what must be written: {source}", self.path(name).escaped());
         Obstacle::missing(why, "see whether another program uses DAMON").error(WHAT)
     }
 }
@@ -69,7 +70,7 @@ impl Sysfs {
     pub fn lock(&self, root: &Path) -> std::result::Result<File, Obstacle> {
         let path = self.path(COUNT);
         let file = File::options().read(true).write(true).open(&path).map_err(|error| {
-            let shown = path.display();
+            let shown = path.escaped();
             match error.kind() {
                 ErrorKind::NotFound => Obstacle::missing(
                     format!("this kernel has no {shown}"),
@@ -92,7 +93,7 @@ impl Sysfs {
                 Err(Obstacle::missing("another nodeward uses it", "wait until that is done"))
             }
             Err(TryLockError::Error(error)) => {
-                let why = format!("{} cannot be locked: {error}", path.display());
+                let why = format!("{} cannot be locked: {error}", path.escaped());
                 Err(Obstacle::missing(why, "check that /sys is mounted as sysfs"))
             }
         }
@@ -120,7 +121,7 @@ impl Files for Sysfs {
 
     fn list(&self, name: &str) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(self.path(name))?;
-        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+        entries.map(|entry| Ok(entry?.file_name().escaped().to_string())).collect()
     }
 
     fn path(&self, name: &str) -> PathBuf {

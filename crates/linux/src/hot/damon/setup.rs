@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use nodeward_machine::Result;
-use nodeward_model::Pid;
+use nodeward_model::{Escape as _, Pid};
 
 use super::files::{Files, number};
 use super::{Obstacle, WHAT};
@@ -29,7 +29,7 @@ const MARK: (&str, u64) =
 pub fn refuse_if_in_use(files: &dyn Files) -> std::result::Result<(), Obstacle> {
     let text = files.read(COUNT).unwrap_or_default();
     let count: u64 = text.parse().map_err(|_| {
-        let why = format!("{} holds '{text}', not a number", files.path(COUNT).display());
+        let why = format!("{} holds '{text}', not a number", files.path(COUNT).escaped());
         Obstacle::missing(why, "check that /sys is mounted as sysfs")
     })?;
     let running = (0..count).filter(|&index| is_on(files, index)).count();
@@ -43,7 +43,7 @@ pub fn refuse_if_in_use(files: &dyn Files) -> std::result::Result<(), Obstacle> 
 pub fn refuse_beside_modules(root: &Path) -> std::result::Result<(), Obstacle> {
     let modules = fs::read_dir(root.join("sys/module")).into_iter().flatten().flatten();
     for module in modules {
-        let name = module.file_name().to_string_lossy().into_owned();
+        let name = module.file_name().escaped().to_string();
         let switch = module.path().join("parameters/enabled");
         let is_on = || fs::read_to_string(&switch).is_ok_and(|text| text.trim() == "Y");
         if name.starts_with("damon_") && is_on() {
@@ -148,8 +148,8 @@ impl<'a> Setup<'a> {
         self.has_ended = true;
         clear(self.files).map_err(|source| {
             let path = self.files.path(COUNT);
-            let why = format!("{} cannot be cleared: {source}", path.display());
-            let fix = format!("write off to {} and 0 to it", self.files.path(STATE).display());
+            let why = format!("{} cannot be cleared: {source}", path.escaped());
+            let fix = format!("write off to {} and 0 to it", self.files.path(STATE).escaped());
             Obstacle::missing(why, fix).error(WHAT)
         })
     }

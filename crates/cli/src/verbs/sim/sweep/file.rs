@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use nodeward_files::{For, create_new, open_or_make};
+use nodeward_model::Escape as _;
 
 use super::format::Format;
 use super::plan::{Plan, Row};
@@ -34,7 +35,7 @@ impl RowFile {
         let text = rows.text()?;
         let held = held(&text, format, plan, numbers);
         let (kept, bytes) = held.with_context(|| {
-            format!("{} is not of this sweep; give another --out", path.display())
+            format!("{} is not of this sweep; give another --out", path.escaped())
         })?;
         rows.cut(bytes)?;
         if let Some(header) = format.header(&plan.columns).filter(|_| bytes == 0) {
@@ -51,13 +52,13 @@ impl RowFile {
     /// Adds a line in one write, so that a reader seldom sees a part of it.
     fn append(&mut self, line: &str) -> Result<()> {
         let written = self.file.write_all(format!("{line}\n").as_bytes());
-        written.with_context(|| format!("cannot write {}", self.path.display()))
+        written.with_context(|| format!("cannot write {}", self.path.escaped()))
     }
 
     fn text(&mut self) -> Result<String> {
         let mut text = Vec::new();
         let read = self.file.read_to_end(&mut text);
-        read.with_context(|| format!("cannot read {}", self.path.display()))?;
+        read.with_context(|| format!("cannot read {}", self.path.escaped()))?;
         // A letter of several bytes that is cut is in the line that is dropped.
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
@@ -65,7 +66,7 @@ impl RowFile {
     fn cut(&mut self, bytes: usize) -> Result<()> {
         let cut = self.file.set_len(bytes as u64);
         let sought = cut.and_then(|()| self.file.seek(SeekFrom::Start(bytes as u64)));
-        sought.map(drop).with_context(|| format!("cannot write {}", self.path.display()))
+        sought.map(drop).with_context(|| format!("cannot write {}", self.path.escaped()))
     }
 }
 
@@ -77,17 +78,17 @@ fn opened(path: &Path, resume: bool) -> Result<File> {
     let file = made.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => anyhow::anyhow!(
             "{} is there; --resume completes it, or give another --out",
-            path.display()
+            path.escaped()
         ),
-        _ => anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
+        _ => anyhow::Error::new(error).context(format!("cannot write {}", path.escaped())),
     })?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            bail!("{} is being written by another sweep", path.display())
+            bail!("{} is being written by another sweep", path.escaped())
         }
         Err(TryLockError::Error(error)) => {
-            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+            Err(error).with_context(|| format!("cannot lock {}", path.escaped()))
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use nodeward_model::Escape as _;
 use serde_json::{Map, Value};
 
 use super::measure::TRACE_HASH;
@@ -23,7 +24,7 @@ impl Format {
         match path.extension().and_then(|end| end.to_str()) {
             Some("csv") => Ok(Self::Csv),
             Some("jsonl" | "json") => Ok(Self::JsonLines),
-            _ => bail!("{}: expected a name that ends in .csv or .jsonl", path.display()),
+            _ => bail!("{}: expected a name that ends in .csv or .jsonl", path.escaped()),
         }
     }
 

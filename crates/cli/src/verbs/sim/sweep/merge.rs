@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use nodeward_model::Escape as _;
 
 use super::format::Format;
 
@@ -31,8 +32,8 @@ pub fn merged(paths: &[PathBuf]) -> Result<String> {
     }
     for path in paths {
         let text = std::fs::read_to_string(path);
-        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        all.add(format, &text).with_context(|| path.display().to_string())?;
+        let text = text.with_context(|| format!("cannot read {}", path.escaped()))?;
+        all.add(format, &text).with_context(|| path.escaped().to_string())?;
     }
     all.text(paths)
 }

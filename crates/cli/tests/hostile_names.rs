@@ -1,0 +1,298 @@
+//! Names that others choose: of processes, of the files that they map, of files, control groups and
+//! words that somebody types. They are bytes, and no verb shows one as something that a terminal or
+//! a log obeys, nor fails for it.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use nodeward_model::{Escape as _, Identity, Name, Pid};
+use nodeward_wire::ledger::{Header, Limits, Store, Why};
+
+const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
+
+/// Set for the process that the tests look at.
+const PART: &str = "NODEWARD_TEST_PART";
+
+/// Fourteen of the fifteen bytes that the kernel keeps: colours, a line feed and what journald
+/// takes for a level, a bell, a byte that is no text, a backslash, and a blank at the end.
+const NAME: &[u8] = b"\x1b[31m\n<0>\x07\xff\\x ";
+
+/// The same as people see it.
+const SHOWN: &str = r"\x1b[31m\x0a<0>\x07\xff\\x ";
+
+/// The characters that a terminal obeys, besides those that part lines and columns.
+fn is_obeyed(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+        || ['\u{202e}', '\u{2066}', '\u{200b}', '\u{2028}'].contains(&c)
+}
+
+/// A process with that name, which runs a file of that name, and maps another, in 32 MiB of memory.
+struct Hostile {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Hostile {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join(OsStr::from_bytes(NAME));
+        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        let mut command = Command::new(&program);
+        command.arg0("process").env(PART, "1").args(["--exact", "a_process", "--nocapture"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("it is there")), "the process ended");
+        Self { child, folder }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn nodeward(&self, words: &[&OsStr]) -> Output {
+        let mut command = Command::new(NODEWARD);
+        command.args(words).env("NODEWARD_STATE_DIR", self.folder.path().join("state"));
+        command.env("XDG_CONFIG_HOME", self.folder.path()).output().unwrap()
+    }
+
+    /// What a verb said, which is harmless, and how it ended.
+    fn says(&self, words: &[&str]) -> (String, Option<i32>) {
+        let words: Vec<_> = words.iter().map(OsStr::new).collect();
+        told(self.nodeward(&words), &words)
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Both streams. Neither has a byte that is obeyed, and no line begins as a name wants it.
+fn told(output: Output, words: &[&OsStr]) -> (String, Option<i32>) {
+    let mut all = String::new();
+    for stream in [output.stdout, output.stderr] {
+        let text = String::from_utf8(stream).unwrap_or_else(|odd| panic!("{words:?}: {odd}"));
+        assert!(!text.contains(is_obeyed), "{words:?}: {text:?}");
+        assert!(!text.lines().any(|line| line.starts_with('<')), "{words:?}: {text:?}");
+        all += &text;
+    }
+    (all, output.status.code())
+}
+
+/// The process that these tests look at; not a test itself.
+#[test]
+fn a_process() {
+    if std::env::var_os(PART).is_none() {
+        return;
+    }
+    let memory = vec![1_u8; 32 << 20];
+    println!("it is there, with {} bytes", memory.len());
+    let mut end = String::new();
+    std::io::stdin().read_line(&mut end).unwrap();
+    assert!(std::hint::black_box(&memory).iter().all(|&byte| byte == 1));
+}
+
+/// Goal: a process of such a name, which maps such a file, is looked at like any other, and its
+/// name is shown escaped; in JSON its bytes stand beside it.
+#[test]
+fn looking() {
+    let hostile = Hostile::start();
+    let pid = hostile.pid();
+    let comm = std::fs::read(format!("/proc/{pid}/comm")).unwrap();
+    assert_eq!(comm.strip_suffix(b"\n"), Some(NAME), "the kernel calls it so");
+    for words in [&["show", &pid][..], &["show", &pid, "--exact"], &["show", &pid, "--json"]] {
+        let (text, code) = hostile.says(words);
+        assert_eq!(code, Some(0), "{words:?}: {text}");
+    }
+    let (text, code) = hostile.says(&["show"]);
+    assert_eq!(code, Some(0), "{text}");
+    let (json, _) = hostile.says(&["show", "--json"]);
+    let ranked: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let ranked = ranked["ranking"]["processes"].as_array().unwrap();
+    let found = |pid: u32| ranked.iter().find(|process| process["pid"] == pid);
+    let process = found(hostile.child.id()).unwrap_or_else(|| panic!("it is not in {json}"));
+    assert_eq!(process["name"], SHOWN);
+    assert_eq!(process["name_bytes"], serde_json::json!(NAME));
+    assert!(
+        found(std::process::id()).is_none_or(|text| text.get("name_bytes").is_none()),
+        "ours is text"
+    );
+    let (text, code) = hostile.says(&["explain", &pid]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(&format!("process {pid}")), "{text}");
+    hostile.says(&["doctor"]);
+}
+
+/// Goal: it is balanced and moved like any other, by its pid and by its name.
+#[test]
+fn acting() {
+    let hostile = Hostile::start();
+    let pid = hostile.pid();
+    for how in ["--once", "--dry-run"] {
+        let (text, code) = hostile.says(&["balance", how, "--pid", &pid]);
+        assert_eq!(code, Some(0), "{text}");
+        let name = OsStr::from_bytes(NAME);
+        let words = ["balance", how, "--json", "--name"].map(OsStr::new);
+        let words = [&words[..], &[name]].concat();
+        let (json, code) = told(hostile.nodeward(&words), &words);
+        assert_eq!(code, Some(0), "{json}");
+        let round: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+        let rows = round["processes"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["pid"] == hostile.child.id());
+        let row = row.unwrap_or_else(|| panic!("it is not in {json}"));
+        assert_eq!(row["name"], SHOWN);
+        assert_eq!(row["name_bytes"], serde_json::json!(NAME));
+    }
+    let name = OsStr::from_bytes(NAME);
+    for who in [&[OsStr::new(&pid)][..], &[OsStr::new("--name"), name]] {
+        let words = [&["move", "--quiet", "--dry-run"].map(OsStr::new)[..], who];
+        let words = [&words.concat()[..], &["all", "0"].map(OsStr::new)].concat();
+        let (text, code) = told(hostile.nodeward(&words), &words);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(&format!("process {pid}")), "{text}");
+    }
+}
+
+/// Goal: what was typed and is wrong is named, whatever it is.
+#[test]
+fn errors() {
+    let hostile = Hostile::start();
+    let bad = "\u{1b}]0;x\u{7}\n<0>\u{202e}\u{9b}";
+    let shown = r"\x1b]0;x\x07\x0a<0>\u{202e}\xc2\x9b";
+    assert_eq!(bad.escaped().to_string(), shown);
+    let in_between = r"\u001b]0;x\u0007"; // where nobody escaped it before
+    for (words, named) in [
+        (&["show", bad][..], true),
+        (&["explain", bad], true),
+        (&["move", bad, "0", "0"], true),
+        (&["move", "--name", bad, "0", "0"], true),
+        (&["move", "--cgroup", bad, "0", "0"], true),
+        (&["move", "--file", bad, "0"], true),
+        (&["move", "1", bad, "0"], true),
+        (&["move", "1", "0", "0", "--only", bad], true),
+        (&["move", "1", "0", "0", "--hot", bad], false),
+        (&["move", "1", "0", "0", "--machine", bad], true),
+        (&["balance", "--once", "--cgroup", bad], true),
+        (&["balance", "--once", "--user", bad], true),
+        (&["balance", "--once", "--samples", bad], true),
+        (&["ledger", bad], true),
+        (&["undo", bad], true),
+        (&["run", bad], false),
+        (&["run", "--home", "0", "--", bad], true),
+        (&["--config", bad, "config", "print"], true),
+        (&["show", "--hwloc", bad], true),
+        (&["show", "--synthetic", bad], true),
+        (&["show", "--root", bad, "--topology"], false),
+        (&["sim", bad], true),
+        (&[bad], true),
+    ] {
+        let (text, code) = hostile.says(words);
+        assert_ne!(code, Some(0), "{words:?}: {text}");
+        assert!(!named || text.contains(shown) || text.contains(in_between), "{words:?}: {text}");
+    }
+    let odd = OsStr::from_bytes(b"7\xff");
+    for words in [&["show"][..], &["explain"], &["ledger"], &["move", "0", "1"]] {
+        let words: Vec<_> = words.iter().map(OsStr::new).chain([odd]).collect();
+        let (text, code) = told(hostile.nodeward(&words), &words);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains(r"'7\xff'"), "{text}");
+    }
+}
+
+/// Goal: a variable that is no text is told, not taken for another.
+#[test]
+fn variables() {
+    let mut command = Command::new(NODEWARD);
+    command.args(["config", "print"]);
+    command.env("NODEWARD_BALANCE_EXCEPT_NAMES", OsString::from_vec(b"db\xff".to_vec()));
+    let (text, code) = told(command.output().unwrap(), &[]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(
+        text.contains(r"NODEWARD_BALANCE_EXCEPT_NAMES is wrong: 'db\xff' is not UTF-8"),
+        "{text}"
+    );
+}
+
+/// Goal: files of such names are found and their pages told, and so are those that are left out.
+#[test]
+fn files() {
+    let hostile = Hostile::start();
+    let folder = hostile.folder.path().join(OsStr::from_bytes(b"files\x1b\xff\n<0>"));
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join(OsStr::from_bytes(NAME));
+    std::fs::write(&file, [1; 8192]).unwrap();
+    for path in [&folder, &file] {
+        let words = ["move", "--dry-run", "--quiet", "--file"].map(OsStr::new);
+        let words = [&words[..], &[path.as_os_str()], &["0", "0"].map(OsStr::new)].concat();
+        let (text, code) = told(hostile.nodeward(&words), &words);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains("1 looked at"), "{text}");
+    }
+    let missing = folder.join(OsStr::from_bytes(b"none\x07"));
+    let words = ["move", "--file"].map(OsStr::new);
+    let words = [&words[..], &[missing.as_os_str(), OsStr::new("0")]].concat();
+    let (text, code) = told(hostile.nodeward(&words), &words);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains(r"files\x1b\xff\x0a<0>/none\x07' does not exist"), "{text}");
+}
+
+/// Goal: a ledger of such a process is listed, shown and taken back, in text and in JSON without
+/// loss.
+#[test]
+fn ledgers() {
+    let hostile = Hostile::start();
+    let store = Store::new(hostile.folder.path().join("state/ledger"), Limits::default());
+    let header = Header {
+        page_bytes: 4096,
+        began_unix_ms: 1_795_308_303_000,
+        command: vec!["nodeward".into(), Name::from(NAME)],
+        processes: vec![Identity {
+            pid: Pid::new(Pid::LIMIT).unwrap(),
+            name: NAME.into(),
+            boot: "b".to_owned(),
+            started_ticks: 1,
+            program: 1,
+        }],
+        undoes: None,
+    };
+    drop(store.begin(&header).unwrap());
+    let why = Why { by: "balance".into(), reason: "pays".into(), words: "saves".into() };
+    drop(store.begin_because(&header, Some(&why)).unwrap());
+    for words in [&["ledger"][..], &["ledger", "1"], &["ledger", "2", "--runs"]] {
+        let (text, code) = hostile.says(words);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(SHOWN), "{words:?}: {text}");
+    }
+    let (json, _) = hostile.says(&["ledger", "1", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(told["processes"][0]["name"], SHOWN);
+    assert_eq!(told["processes"][0]["name_bytes"], serde_json::json!(NAME));
+    assert_eq!(told["command_bytes"], serde_json::json!([&b"nodeward"[..], NAME]));
+    let (text, code) = hostile.says(&["undo", "1"]);
+    assert_eq!(code, Some(5), "{text}");
+    assert!(text.contains(&format!("({SHOWN}) is gone")), "{text}");
+}
+
+/// Goal: numactl's program says the same of usual words, and nothing that is obeyed of others.
+#[test]
+fn migratepages() {
+    let hostile = Hostile::start();
+    let link = hostile.folder.path().join("migratepages");
+    std::os::unix::fs::symlink(Path::new(NODEWARD), &link).unwrap();
+    let bad = OsStr::from_bytes(b"1\x1b[2J\xff\n<0>");
+    let pid = OsString::from(hostile.pid());
+    for words in [[bad, bad, bad], [&pid, bad, OsStr::new("0")], [OsStr::new("--\x1b"), bad, bad]] {
+        let output = Command::new(&link).args(words).output().unwrap();
+        // Its own message begins with the bracket.
+        let stdout = output.stdout.strip_prefix(b"<").unwrap_or(&output.stdout).to_vec();
+        let (text, code) = told(Output { stdout, ..output }, &words);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("usage: ") || text.contains(r"\x1b"), "{text}");
+    }
+}
