@@ -1,5 +1,6 @@
 //! Targets: `nodeward-load` as a child of ours.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::os::unix::process::CommandExt;
@@ -57,7 +58,7 @@ impl Load {
     }
 
     /// Starts a load by way of another program, which becomes the load.
-    pub fn through(program: &str, words: &str) -> Self {
+    pub fn through(program: impl AsRef<OsStr>, words: &str) -> Self {
         Self::spawn(Command::new(program).args(words.split_whitespace()))
     }
 

@@ -16,8 +16,8 @@ pub fn nodes_of(pid: u32) -> Nodes {
 
 /// The pages of a process in mappings that begin in a range, or hold its beginning.
 pub fn nodes_within(pid: u32, range: &Range<u64>) -> Nodes {
-    let text = fs::read_to_string(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = text_of(&format!("/proc/{pid}/numa_maps"));
+    let maps = text_of(&format!("/proc/{pid}/maps"));
     let kernels_own = kernels_own(&maps);
     let mappings: Vec<(u64, &str)> = text
         .lines()
@@ -32,6 +32,11 @@ pub fn nodes_within(pid: u32, range: &Range<u64>) -> Nodes {
         add(&mut nodes, fields);
     }
     nodes
+}
+
+/// A file of /proc, in which the names of files may be any bytes; nothing if the process is gone.
+fn text_of(path: &str) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
 /// Where mappings begin whose pages belong to the kernel; newer kernels count those pages too.

@@ -116,6 +116,11 @@ fn segments() {
 }
 
 #[test]
+fn names_of_any_bytes() {
+    on_two_nodes(&["name_of_any_bytes_moves", "name_of_any_bytes_comes_home"]);
+}
+
+#[test]
 fn faults() {
     on_two_nodes(&["shared_with_privilege", "outside_our_cpuset", "stopped_target", "interrupted"]);
 }

@@ -21,6 +21,7 @@ mod kinds;
 mod kinds_special;
 mod ledger;
 mod lists;
+mod names;
 mod pager;
 mod pager_meddling;
 mod pager_ways;
@@ -30,7 +31,7 @@ mod segments;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 27] = [
+const ALL: [&[(&str, Body)]; 28] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -40,6 +41,7 @@ const ALL: [&[(&str, Body)]; 27] = [
     &segments::CASES,
     &choice::CASES,
     &input::CASES,
+    &names::CASES,
     &files::CASES,
     &files_special::CASES,
     &drop_in::CASES,
