@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 /// An answer that takes longer will not come.
-const ANSWER: Duration = Duration::from_secs(60);
+const ANSWER: Duration = Duration::from_secs(120);
 /// How often a migration is asked about.
 const POLL: Duration = Duration::from_millis(3);
 

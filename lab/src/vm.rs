@@ -16,8 +16,8 @@ use nodeward_lab_agent::wire::{Frame, VERSION};
 use crate::monitor::Monitor;
 use crate::qemu::{self, Machine};
 
-/// How long a kernel has to boot: twenty times what it takes on a machine that does little else.
-const BOOT: Duration = Duration::from_secs(90);
+/// How long a kernel has to boot: forty times what it takes on a machine that does little else.
+const BOOT: Duration = Duration::from_secs(180);
 const LOG_LINES: usize = 12;
 const NO_BOOT: &str = "the guest did not boot";
 

@@ -1,6 +1,7 @@
 //! The machine that a guest sees is the machine that the scenario describes.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use nodeward_lab::scenario::{SMALL, Scenario};
 use nodeward_lab::{Kernel, Run, for_test, scenario};
@@ -29,7 +30,8 @@ fn expected(scenario: &Scenario) -> String {
 
 fn check(kernel: Kernel, name: &str) {
     let Some(lab) = for_test(&kernel) else { return };
-    let run = Run { kernel, ..Run::shell(scenario(name), SURVEY) };
+    let timeout = Duration::from_secs(300);
+    let run = Run { kernel, timeout, ..Run::shell(scenario(name), SURVEY) };
     let finished = lab.run(&run).unwrap();
     assert_eq!(String::from_utf8_lossy(&finished.stderr), "", "{name}");
     assert_eq!(String::from_utf8_lossy(&finished.stdout), expected(&run.scenario), "{name}");

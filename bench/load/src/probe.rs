@@ -20,7 +20,7 @@ pub struct Rhythm {
     pub burst: u32,
 }
 
-/// Touches random pages until told to stop.
+/// Touches random pages until told to stop, a burst at least.
 pub fn keep_touching(
     pages: &[Page],
     rhythm: Rhythm,
@@ -30,7 +30,7 @@ pub fn keep_touching(
     let _ = std::fs::write("/proc/thread-self/timerslack_ns", "1");
     let mut touches = Touches::of_this_thread()?;
     let mut dice = Dice::new(u64::MAX);
-    while !stop.load(Relaxed) {
+    loop {
         if !rhythm.rest.is_zero() {
             std::thread::sleep(rhythm.rest);
         }
@@ -41,6 +41,8 @@ pub fn keep_touching(
                 black_box(page[0].load(Relaxed));
             })?;
         }
+        if stop.load(Relaxed) {
+            return Ok(touches.into_stalls().report());
+        }
     }
-    Ok(touches.into_stalls().report())
 }

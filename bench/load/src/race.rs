@@ -14,12 +14,12 @@ use crate::memory::page_bytes;
 const CHILD_LIFE: Duration = Duration::from_millis(5);
 const GROWTH_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Runs one kind of change until told to stop; returns how often it was made.
+/// Makes one kind of change again and again until told to stop, once at least; returns how often.
 pub fn run(race: Race, bytes: usize, most: usize, stop: &AtomicBool) -> io::Result<u64> {
     let mut grown = Vec::new();
     let lasting = Area::map(bytes, Backing::Anonymous)?;
     let mut rounds = 0;
-    while !stop.load(Relaxed) {
+    loop {
         match race {
             Race::Unmap => touch(&Area::map(bytes, Backing::Anonymous)?),
             Race::Discard => {
@@ -30,8 +30,10 @@ pub fn run(race: Race, bytes: usize, most: usize, stop: &AtomicBool) -> io::Resu
             Race::Fork => fork()?,
         }
         rounds += 1;
+        if stop.load(Relaxed) {
+            return Ok(rounds);
+        }
     }
-    Ok(rounds)
 }
 
 fn touch(area: &Area) {

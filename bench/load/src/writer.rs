@@ -11,8 +11,8 @@ use crate::report::Tally;
 
 const BURST: usize = 256;
 
-/// Writes to pages in random order until told to stop, checks one whole page after each burst, and
-/// every page at the end.
+/// Writes to pages in random order until told to stop, a burst at least, checks one whole page
+/// after each, and every page at the end.
 pub fn keep_writing(
     pages: &mut [Written],
     seed: u64,
@@ -21,7 +21,7 @@ pub fn keep_writing(
 ) -> Tally {
     let mut tally = Tally::default();
     let mut dice = Dice::new(seed);
-    while !stop.load(Relaxed) {
+    loop {
         for _ in 0..BURST {
             let page = &mut pages[dice.below(pages.len())];
             let intact = page.step();
@@ -29,6 +29,9 @@ pub fn keep_writing(
         }
         tally.checked(&pages[dice.below(pages.len())]);
         pause.inspect(|&pause| std::thread::sleep(pause));
+        if stop.load(Relaxed) {
+            break;
+        }
     }
     check_all(pages, &mut tally);
     tally

@@ -80,10 +80,15 @@ fn no_writers_means_one_check_at_the_end() {
 
 #[test]
 fn exec_keeps_the_pid() {
-    let output = load("--size 1MiB --exec-after 0.05 --seconds 0.1").output().unwrap();
-    let lines = lines(&output);
-    assert_eq!(lines.len(), 3, "ready, ready again, done");
-    assert_eq!(lines[0]["pid"], lines[2]["pid"]);
+    let mut child = load("--size 1MiB --exec-after 0.05").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let (first, second) = (next(), next());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let last = next();
+    assert_eq!([&first["ready"], &second["ready"], &last["done"]], [&Value::Bool(true); 3]);
+    assert_eq!((&first["pid"], &second["pid"]), (&last["pid"], &last["pid"]));
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use nodeward_linux::patience::Patience;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,8 +19,8 @@ use crate::load::Load;
 use crate::numa_maps::{Nodes, nodes_within};
 use crate::{Ran, guest};
 
-/// Rounds until something must have happened.
-const PATIENCE: usize = 150;
+/// Rounds until something must have happened, however fast they are.
+const ROUNDS_MAX: usize = 150;
 /// Decisions come soon, and all that is said is JSON or said once.
 const USUAL: [&str; 5] =
     ["balance", "--json", "--quiet", "--interval=100ms", "--run-time-min=100ms"];
@@ -201,15 +202,20 @@ impl Balance {
 
     /// Waits for a round in which something is so.
     pub fn until(&mut self, what: &str, mut is_so: impl FnMut(&Round) -> bool) -> Round {
-        let mut last = None;
-        for _ in 0..PATIENCE {
+        let patience = Patience::begin();
+        for number in 0.. {
             let round = self.round();
             if is_so(&round) {
                 return round;
             }
-            last = Some(round);
+            let may_go_on = number < ROUNDS_MAX || !patience.is_over();
+            assert!(
+                may_go_on,
+                "{number} rounds in vain until {what}: {round:?}\n{}",
+                self.stderr()
+            );
         }
-        panic!("{PATIENCE} rounds passed in vain until {what}: {last:?}\n{}", self.stderr())
+        unreachable!("there is always a next number")
     }
 
     /// Waits until some of a load's memory has come to node 1: a move is on its way.

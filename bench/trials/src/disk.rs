@@ -118,7 +118,7 @@ impl Drop for Disk {
 fn device(path: &'static str) -> Result<&'static str, Skipped> {
     load_drivers();
     // A device shows up some time after its driver was loaded.
-    for _ in 0..200 {
+    for _ in 0..6000 {
         if Path::new(path).exists() {
             return Ok(path);
         }

@@ -5,16 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Once;
-use std::thread;
-use std::time::{Duration, Instant};
 
+pub use nodeward_linux::patience::wait_until;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::Skipped;
 
 /// The user without privileges that cases run programs as.
 pub const SOMEBODY: u32 = 1000;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The text of a file that must be there.
 pub fn read(path: &str) -> String {
@@ -45,15 +43,6 @@ pub fn kib(path: &str, field: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let value = value.and_then(|value| value.trim().strip_suffix(" kB")?.trim().parse().ok());
     value.unwrap_or_else(|| panic!("no {field} in {path}"))
-}
-
-/// Waits until something is so, which it is to be soon.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Runs a program that must succeed; what it prints on standard output is dropped.

@@ -14,8 +14,8 @@ use serde::Deserialize;
 
 use crate::numa_maps::{Nodes, nodes_of, nodes_within};
 
-/// Pages that two workers at 16 MiB/s move by their first calls of 50 ms each: 2 x 205. A process
-/// that ends in a call takes what the call moved with it.
+/// Pages that two workers move by their first calls of 50 ms each at 16 MiB/s, the most that cases
+/// ask for: 2 x 205. A process that ends in a call takes what the call moved with it.
 const FIRST_CALLS_PAGES: u64 = 410;
 
 /// What the load says when everything is in place.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -18,8 +18,14 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// A directory that cargo keeps for these tests.
+/// A path in the directory that cargo keeps for these tests, which one run of them has at a time.
 fn scratch(name: &str) -> PathBuf {
+    static ALONE: OnceLock<File> = OnceLock::new();
+    ALONE.get_or_init(|| {
+        let lock = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("lock")).unwrap();
+        lock.lock().unwrap();
+        lock
+    });
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 

@@ -3,6 +3,8 @@
 
 use std::process::{Command, Output};
 
+use nodeward_linux::patience::wait_until;
+
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 /// A pid that Linux does not give away: they end below it.
 const NOBODY: &str = "4194304";
@@ -53,9 +55,7 @@ fn a_process_that_was_not_waited_for() {
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id().to_string();
     let stat = format!("/proc/{pid}/stat");
-    while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
-        std::thread::yield_now();
-    }
+    wait_until("it has ended", || std::fs::read_to_string(&stat).unwrap().contains(") Z "));
     refused(&[&pid, "0", "0"], 5, &["is gone"]);
     child.wait().unwrap();
 }

@@ -8,13 +8,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
 
+use nodeward_linux::patience::{hear, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
-/// Who says nothing for so long waits for ever.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A daemon that balances this test alone, and what it says.
 struct Daemon {
@@ -57,7 +55,7 @@ impl Daemon {
 
     /// The next round.
     fn round(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout.recv_timeout(PATIENCE).expect("a round")).unwrap()
+        serde_json::from_str(&hear(&self.stdout, "a round is told")).unwrap()
     }
 
     /// Waits for a line on stderr that has the words.
@@ -67,11 +65,8 @@ impl Daemon {
 
     /// The next line on stderr that has the words.
     fn line(&self, words: &str) -> String {
-        let until = Instant::now() + PATIENCE;
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let line = self.stderr.recv_timeout(left);
-            let line = line.unwrap_or_else(|_| panic!("it never said '{words}'"));
+            let line = hear(&self.stderr, &format!("it says '{words}'"));
             if line.contains(words) {
                 return line;
             }
@@ -83,8 +78,8 @@ impl Daemon {
     }
 
     fn end(mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().unwrap().code();
-        (code, self.stderr.iter().collect::<Vec<_>>().join("\n"))
+        let ended = wait_for("the daemon ends", || self.child.try_wait().unwrap());
+        (ended.code(), self.stderr.iter().collect::<Vec<_>>().join("\n"))
     }
 }
 
@@ -283,7 +278,9 @@ fn little_is_permitted() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let program = dir.path().join("nodeward");
-    std::fs::copy(NODEWARD, &program).unwrap();
+    // By another process: one that another test starts just then would have our file open for
+    // writing until it is another program, and who is written to cannot be started.
+    assert!(Command::new("cp").arg(NODEWARD).arg(&program).status().unwrap().success());
     let mut command = Command::new(&program);
     command.args(["balance", "--json", "--pid", &std::process::id().to_string()]);
     command.env("NODEWARD_STATE_DIR", dir.path().join("state")).env("NODEWARD_CONFIG", "/dev/null");

@@ -17,6 +17,7 @@ mod moving;
 pub mod nodes;
 pub mod own;
 mod pagemap;
+pub mod patience;
 mod placing;
 pub mod policy;
 mod populated;

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use nodeward_linux::nodes;
+use nodeward_linux::patience::wait_for;
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_pager::{
     Error, Migration, Mode, Pager, PagerOptions, Placement, Progress, Region, RegionOptions, Road,
@@ -71,19 +72,31 @@ fn goes_to(region: &Region, node: NodeId) {
     let half = region.bytes() / 2;
     let pages = (half / rustix::param::page_size()) as u64;
     let there = |found: &BTreeMap<NodeId, u64>| found.get(&node).copied().unwrap_or(0);
-    let before = region.residency(0..half).unwrap();
+    let before = residency(region, half);
     let report = region.migrate(0..half, node, &Migration::default()).unwrap();
-    let after = region.residency(0..half).unwrap();
+    let after = residency(region, half);
     let told = format!("{before:?} {report:?} {after:?}");
     assert_eq!(report.account.selected(), pages, "{told}");
     if is_balancing() {
         return; // Pages may have moved behind our back, before and after.
     }
-    // The writer may hold a page by a fault just then; three retries do not always do.
-    let busy = report.account.skipped_for(SkipReason::Pinned);
-    assert_eq!(report.account.already_there, there(&before), "{told}");
-    assert_eq!(there(&after), pages - busy, "{told}");
-    assert_eq!(after.values().sum::<u64>(), pages, "{told}");
+    // The writer may hold a page by a fault just then, and the kernel some that it compacts, by no
+    // more than 32 at a time on each CPU; three retries do not always do.
+    let (open, cpus) = (report.account.skipped_total(), thread::available_parallelism().unwrap());
+    assert!(open <= 32 * (cpus.get() as u64 + 1), "{told}");
+    let expected = there(&before).saturating_sub(open)..=there(&before);
+    assert!(expected.contains(&report.account.already_there), "{told}");
+    assert!(there(&after) >= pages - open, "{told}");
+}
+
+/// Where the first pages of a region are, when all of them are somewhere: the kernel takes some
+/// out of sight for a moment when it compacts memory.
+fn residency(region: &Region, bytes: usize) -> BTreeMap<NodeId, u64> {
+    let pages = (bytes / rustix::param::page_size()) as u64;
+    wait_for("every page is somewhere", || {
+        let found = region.residency(0..bytes).unwrap();
+        (found.values().sum::<u64>() == pages).then_some(found)
+    })
 }
 
 #[test]

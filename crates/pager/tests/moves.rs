@@ -1,14 +1,16 @@
 //! Regions that move while they are in use, on whatever machine runs the test.
 
+use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nodeward_linux::Linux;
+use nodeward_linux::patience::rounds;
 use nodeward_machine::Machine;
 use nodeward_model::{NodeId, SkipReason};
 use nodeward_pager::{
-    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions,
-    Report, Road, Supply, Wanted,
+    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions, Road,
+    Supply, Wanted,
 };
 
 const MIB: usize = 1 << 20;
@@ -121,42 +123,56 @@ fn a_writer_loses_nothing_while_the_kernel_compacts_memory() {
                 compact().unwrap();
             }
         });
+        let end = End(&stop);
         // Memory that was just mapped is compacted once: three chances.
         (0..3).for_each(|_| write_while_pages_move(&pager, 20));
-        stop.store(true, Release);
+        drop(end);
         compactor.join().unwrap();
     });
 }
 
-/// Moves a region so many times while a thread counts in it. One page in a hundred may be in
-/// somebody's hands: the kernel's, for a moment.
-fn write_while_pages_move(pager: &Pager, times: usize) {
+/// Moves a region so many times at least while a thread counts in it. Pages may be in somebody's
+/// hands, the kernel's, for a moment: it goes on until none was.
+fn write_while_pages_move(pager: &Pager, times: u64) {
     let region = region(pager, 32 * MIB, PageSize::Base);
     let stop = AtomicBool::new(false);
-    let reports = std::thread::scope(|scope| {
+    let pages = (32 * MIB / rustix::param::page_size()) as u64;
+    let whole = Cell::new(false);
+    std::thread::scope(|scope| {
+        let _end = End(&stop);
         let writer = scope.spawn(|| count_rounds(&region, &stop));
-        let migrate = || region.migrate(0..region.bytes(), NodeId(0), &always(Supply::Any));
-        let reports: Vec<_> = (0..times).map(|_| migrate().unwrap()).collect();
+        for _ in rounds(times, "every page of a region moves", || whole.get()) {
+            let how = always(Supply::Any);
+            let report = region.migrate(0..region.bytes(), NodeId(0), &how).unwrap();
+            assert_eq!(report.account.selected(), pages, "{report:?}");
+            whole.set(whole.get() || report.account.moved == pages);
+        }
         stop.store(true, Release);
         assert!(writer.join().unwrap() > 0);
-        reports
     });
-    for Report { account, .. } in reports {
-        assert_eq!(account.selected(), (32 * MIB / rustix::param::page_size()) as u64);
-        assert!(account.skipped_total() * 100 <= account.moved, "{account:?}");
+}
+
+/// Ends threads that count or compact, also when an assertion fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Release);
     }
 }
 
 /// Adds 1 to one word in 64 again and again, each of which must be as it was left.
 fn count_rounds(region: &Region, stop: &AtomicBool) -> u64 {
     let mut rounds = 0;
-    while !stop.load(Acquire) {
+    loop {
         for word in region.words().iter().step_by(64) {
             assert_eq!(word.fetch_add(1, Relaxed), rounds);
         }
         rounds += 1;
+        if stop.load(Acquire) {
+            return rounds;
+        }
     }
-    rounds
 }
 
 /// Goal: what is left out comes back by being touched, and what is not touched costs nothing.

@@ -222,6 +222,8 @@ impl<'a> Worker<'a> {
 
 #[cfg(test)]
 mod tests {
+    use nodeward_linux::patience::wait_until;
+
     use super::*;
 
     const PAGE_BYTES: usize = 4096;
@@ -237,9 +239,7 @@ mod tests {
         let pattern = Pattern::fill(&words, PAGE_BYTES);
         let (_, report) = under_load(&pattern, load, |reins| {
             reins.run(true);
-            while reins.pages_written() < 10 * PAGES as u64 {
-                thread::yield_now();
-            }
+            wait_until("the threads have written", || reins.pages_written() >= 10 * PAGES as u64);
             reins.pause();
             harm(&words);
             reins.run(false);

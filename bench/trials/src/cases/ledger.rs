@@ -152,7 +152,7 @@ impl Finished {
 /// Goal: what is still moving is not taken back.
 fn undo_of_a_running_move() -> Ran {
     let load = Load::start("--node 0 --size 32MiB");
-    let underway = Underway::start(&load, "0 1 --rate 16MiB/s");
+    let underway = Underway::start(&load, "0 1 --rate 1MiB/s");
     load.wait_for_arrivals();
     let list: Value = nodeward("ledger --json").json();
     let last = &list["operations"][0];

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
@@ -12,7 +11,7 @@ use nodeward_model::{Pid, Range};
 use rustix::process::{Signal, kill_process};
 use serde::Deserialize;
 
-use crate::guest::{SOMEBODY, kib};
+use crate::guest::{SOMEBODY, kib, read, wait_until};
 use crate::load::Load;
 use crate::nodeward::{Finished, move_load, move_load_as, reasons};
 use crate::{Body, Ran};
@@ -197,10 +196,18 @@ fn reader(load: &Load, list: &str, input: Stdio) -> Child {
     command.stdin(input).stdout(Stdio::piped()).spawn().expect("nodeward starts")
 }
 
+/// Bytes that it may have in memory at most.
+const PEAK: u64 = 32 << 20;
+
+/// Reads more than it may keep, and keeps little.
 fn bounded(mut reader: Child) {
-    std::thread::sleep(Duration::from_secs(2));
+    wait_until("it has read more than it may keep", || {
+        let io = read(&format!("/proc/{}/io", reader.id()));
+        let bytes = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
+        bytes.expect("what it has read") > 2 * PEAK
+    });
     let peak = kib(&format!("/proc/{}/status", reader.id()), "VmHWM");
-    assert!(peak < 32 << 10, "{peak} kB");
+    assert!(peak << 10 < PEAK, "{peak} kB");
     let pid = rustix::process::Pid::from_child(&reader);
     kill_process(pid, Signal::INT).expect("our child can be signalled");
     let status = reader.wait().expect("our child can be waited for");

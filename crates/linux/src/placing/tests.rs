@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Linux;
+use crate::patience::wait_until;
 use crate::trouble::{End, Worker, in_child};
 
 const TID: u32 = 77;
@@ -224,10 +225,12 @@ fn a_real_thread_sleeps_or_ends() {
         assert!([Placed::Done, Placed::Asleep].contains(&placed), "{placed:?}");
         placed == Placed::Asleep
     };
-    // It is awake for a little while when it begins.
-    assert!(std::iter::repeat_with(sleeps).take(10_000).any(|asleep| asleep));
+    // It is awake for a little while when it begins, and there for one when it has ended.
+    wait_until("the thread sleeps", sleeps);
     worker.end();
-    assert_eq!(process.nudge(worker.tid, &two[0]).unwrap(), Placed::Gone);
+    wait_until("the thread is gone", || {
+        process.nudge(worker.tid, &two[0]).unwrap() == Placed::Gone
+    });
     let parent = rustix::process::getppid().unwrap().as_raw_nonzero().get().cast_unsigned();
     assert_eq!(process.pin(parent, &two[0]).unwrap(), Placed::Gone);
 }

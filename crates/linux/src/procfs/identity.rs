@@ -47,6 +47,8 @@ fn failed(pid: Pid, path: PathBuf, source: std::io::Error) -> Error {
 mod tests {
     use std::process::{Command, Stdio};
 
+    use crate::patience::wait_until;
+
     use super::*;
 
     fn identity(pid: u32) -> Identity {
@@ -78,14 +80,10 @@ mod tests {
         let before = identity(child.id());
         drop(child.stdin.take());
         let is_sleeping = || identity(child.id()).name == "sleep";
-        let changed = (0..1000).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-            is_sleeping()
-        });
+        wait_until("the shell is another program", is_sleeping);
         let after = identity(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(changed);
         assert_eq!(before.started_ticks, after.started_ticks);
         assert!(!before.is_same(&after));
     }

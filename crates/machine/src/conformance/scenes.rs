@@ -63,7 +63,7 @@ pub const ALL: [(&str, SceneBody); 7] = [
 
 const HUGE_BYTES: u64 = 2 << 20;
 /// Milliseconds between a process without memory and one that has exited.
-const ENDING_MS_MAX: u32 = 10_000;
+const ENDING_MS_MAX: u32 = 60_000;
 /// Moves of a process that is to end; it ends long before.
 const MOVES_MAX: usize = 100_000;
 

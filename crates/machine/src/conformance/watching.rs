@@ -58,8 +58,8 @@ pub fn two_sets(machine: &dyn Machine) -> Option<[Cpumask; 2]> {
 
 /// Between two looks.
 const PAUSE_NS: u64 = 20_000_000;
-/// Looks at something that must be seen sooner or later.
-const LOOKS_MAX: usize = 500;
+/// Looks at something that must be seen sooner or later: for a minute at least.
+const LOOKS_MAX: usize = 3000;
 
 impl Stage<'_> {
     fn named(&self) -> Wanted {
@@ -161,20 +161,22 @@ fn run_time_grows(stage: &Stage<'_>) {
 /// time since a look before, but for waits that were under way then.
 fn waits_never_shrink(stage: &Stage<'_>) {
     let mut watch = stage.watch(&stage.named());
-    let first = glance(&mut *watch);
-    let before = stage.busy(&first.processes[0]);
-    let mut last = before.clone();
-    stage.until("the thread has worked", || {
-        let now = glance(&mut *watch);
-        let thread = stage.busy(&now.processes[0]);
-        assert!(thread.waited_ns >= last.waited_ns, "{last:?} {thread:?}");
-        last = thread;
-        last.cpu_time_ns > before.cpu_time_ns
+    // A turn and a wait may have been under way at the first look: a long one, where all CPUs are
+    // busy. Some stretch begins without.
+    stage.until("a thread had no more time than went by", || {
+        let first = glance(&mut *watch);
+        let before = stage.busy(&first.processes[0]);
+        let mut last = before.clone();
+        stage.until("the thread has worked", || {
+            let now = glance(&mut *watch);
+            let thread = stage.busy(&now.processes[0]);
+            assert!(thread.waited_ns >= last.waited_ns, "{last:?} {thread:?}");
+            last = thread;
+            last.cpu_time_ns > before.cpu_time_ns
+        });
+        let had_ns = last.cpu_time_ns - before.cpu_time_ns + last.waited_ns - before.waited_ns;
+        had_ns <= stage.machine.now_ns() - first.at_ns + 1_000_000_000
     });
-    let had_ns = last.cpu_time_ns - before.cpu_time_ns + last.waited_ns - before.waited_ns;
-    let elapsed_ns = stage.machine.now_ns() - first.at_ns;
-    // A turn and a wait may have been under way at the first look.
-    assert!(had_ns <= elapsed_ns + 1_000_000_000, "{had_ns} of {elapsed_ns} ns");
 }
 
 /// What the memory of a node carried does not shrink, and where both are told it is no more than

@@ -3,6 +3,9 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use nodeward_linux::Linux;
+use nodeward_linux::own::current_cpu;
+use nodeward_machine::Machine;
 use nodeward_policy::pcp::Tuning;
 
 use super::{PagePool, PoolError, PoolOptions, Wanted};
@@ -65,6 +68,8 @@ fn guarded_runs_are_freed_by_their_guards() {
 /// Goal: zeroed means zeroed, also where somebody left something.
 #[test]
 fn zeroed_runs_are_zero() {
+    // What was freed on one CPU is in the list of that one.
+    Linux::open().stay_on(current_cpu());
     let pool = pool();
     let mut run = pool.run(&of_order(3)).unwrap();
     run.fill(7);

@@ -309,6 +309,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use nodeward_linux::own::{Area, Backing, Usage};
+    use nodeward_linux::patience::wait_until;
 
     use super::*;
 
@@ -399,9 +400,7 @@ mod tests {
         assert_eq!(moved(there + 2 * page, here + 2 * page, 2 * page), exists);
         let touch = std::thread::scope(|scope| {
             let waits = scope.spawn(|| home.words()[7].load(Relaxed));
-            while faults(&uffd).is_empty() {
-                std::thread::yield_now();
-            }
+            wait_until("a touch waits", || !faults(&uffd).is_empty());
             // The page comes as the kernel brings it when it forgets to count it and to wake.
             assert_eq!(moved(here, there, page), Ok(page));
             // SAFETY: as above.

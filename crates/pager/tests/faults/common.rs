@@ -18,6 +18,9 @@ use seccompiler::{
 pub const MIB: usize = 1 << 20;
 /// What is claimed at a time, and a huge page.
 pub const CHUNK: usize = 2 * MIB;
+/// A child that only sleeps does so for longer than any test takes, in seconds; it ends with the
+/// thread that started it.
+pub const IDLE_S: u32 = 3600;
 /// The only node that every machine has.
 pub const HERE: NodeId = NodeId(0);
 
@@ -104,15 +107,14 @@ pub fn leave_all_out(region: &Region) -> Report {
 
 /// Does something while the region moves all the time; returns that and the pages that moved.
 pub fn while_moving<T>(region: &Region, act: impl FnOnce() -> T) -> (T, u64) {
-    while_doing(
-        || {
-            let supplies = [Supply::Any, Supply::OneWay];
-            let how = supplies.map(always);
-            let reports = how.map(|how| region.migrate(0..region.bytes(), HERE, &how).unwrap());
-            reports.iter().map(|report| report.account.moved).sum::<u64>()
-        },
-        act,
-    )
+    while_doing(|| move_twice(region), act)
+}
+
+/// Moves all of a region to whatever pages there are, and to fresh ones; how many moved.
+pub fn move_twice(region: &Region) -> u64 {
+    let how = [Supply::Any, Supply::OneWay].map(always);
+    let reports = how.map(|how| region.migrate(0..region.bytes(), HERE, &how).unwrap());
+    reports.iter().map(|report| report.account.moved).sum()
 }
 
 /// Does something while another thread does something else again and again, three times at least;

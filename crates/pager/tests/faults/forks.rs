@@ -14,8 +14,8 @@ use nodeward_pager::{
 use rustix::process::{Signal, WaitOptions};
 
 use crate::common::{
-    CHUNK, HERE, MIB, Stopper, alone, always, assert_filled, fill, filled, leave_all_out, move_all,
-    pager, pages, region, while_doing, while_moving, wrong,
+    CHUNK, HERE, IDLE_S, MIB, Stopper, alone, always, assert_filled, fill, filled, leave_all_out,
+    move_all, pager, pages, region, while_doing, while_moving, wrong,
 };
 
 const OK: End = End::Code(0);
@@ -56,7 +56,7 @@ fn shared_pages_heal() {
         let Some(pager) = pager() else { return };
         for page in [PageSize::Base, PageSize::Huge] {
             let region = filled(&pager, 4 * MIB, page);
-            let child = fork_idle(60).unwrap().number().cast_signed();
+            let child = fork_idle(IDLE_S).unwrap().number().cast_signed();
             let child = rustix::process::Pid::from_raw(child).unwrap();
             let report = move_all(&region);
             let shared = report.account.skipped_for(SkipReason::SharedAfterFork);
@@ -76,7 +76,7 @@ fn a_region_without_children() {
     alone("forks::a_region_without_children", || {
         let Some(pager) = pager() else { return };
         let region = withheld(&pager);
-        let child = fork_idle(60).unwrap().number().cast_signed();
+        let child = fork_idle(IDLE_S).unwrap().number().cast_signed();
         assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
         assert_filled(&region, 0..4 * MIB);
         let child = rustix::process::Pid::from_raw(child).unwrap();
@@ -265,11 +265,11 @@ fn a_thread_forks_at_its_end() {
 fn a_child_outlives_the_pager() {
     alone("forks::a_child_outlives_the_pager", || {
         let Some(pager) = pager() else { return };
-        let child = fork_idle(60).unwrap().number().cast_signed();
+        let child = fork_idle(IDLE_S).unwrap().number().cast_signed();
         let child = rustix::process::Pid::from_raw(child);
         drop(pager);
         let ended = rustix::process::waitpid(child, WaitOptions::NOHANG).unwrap();
-        assert!(ended.is_none(), "it lives for a minute: {ended:?}");
+        assert!(ended.is_none(), "it lives for an hour: {ended:?}");
         rustix::process::kill_process(child.unwrap(), Signal::KILL).unwrap();
         rustix::process::waitpid(child, WaitOptions::empty()).unwrap();
     });

@@ -3,8 +3,10 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use nodeward_linux::patience::wait_until;
 use nodeward_linux::trouble::{Meddling, meddle};
 use nodeward_model::SkipReason;
 use nodeward_pager::{PageSize, PagerOptions, Placement, Region, Supply};
@@ -12,7 +14,7 @@ use rustix::mm::MlockAllFlags;
 
 use crate::common::{
     CHUNK, HERE, MIB, alone, always, assert_filled, fill, filled, hide, leave_all_out, move_all,
-    page_bytes, pager, pager_with, pages, while_doing, while_moving, words,
+    move_twice, page_bytes, pager, pager_with, pages, while_doing, while_moving, words,
 };
 
 const BYTES: usize = 8 * MIB;
@@ -106,11 +108,23 @@ fn a_file_is_mapped_over_parts() {
 fn parts_are_protected_and_locked() {
     for how in [Meddling::Protect, Meddling::Lock] {
         each(|region| {
-            let ((), moved) = while_moving(region, || {
-                std::thread::sleep(std::time::Duration::from_millis(20));
+            let moves = AtomicU64::new(0);
+            let again = || {
+                let moved = move_twice(region);
+                moves.fetch_add(1, Relaxed);
+                moved
+            };
+            // One that was under way, and another one.
+            let two_more = || {
+                let seen = moves.load(Relaxed);
+                wait_until("the region has moved", || moves.load(Relaxed) >= seen + 2);
+            };
+            let meddles = || {
+                two_more();
                 meddle_with(region, how);
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            });
+                two_more();
+            };
+            let ((), moved) = while_doing(again, meddles);
             assert!(moved > 0);
             assert_filled(region, 0..BYTES);
             let report = move_all(region);
@@ -208,9 +222,11 @@ fn dropped_regions_leave_nothing() {
     });
 }
 
+/// Counted page by page: statm leaves out what each CPU has not yet told.
 fn resident_pages() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse().unwrap()
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let kib = text.lines().find_map(|line| line.strip_prefix("Rss:")?.strip_suffix(" kB"));
+    pages(kib.unwrap().trim().parse::<usize>().unwrap() * 1024)
 }
 
 /// Goal: a program that locks all its memory (mlockall(2), as data bases do) is not aborted.

@@ -12,7 +12,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::common::{CHUNK, HERE, MIB, Stopper, move_all, page_bytes, pager, pages, region};
 
-/// How long, on top of what the checks take.
+/// How long, on top of what the checks take; every thread works at least once.
 const TIME: Duration = Duration::from_secs(4);
 const BYTES: usize = 8 * MIB;
 /// This part is discarded at random; the others have writers, which never see it happen.
@@ -100,12 +100,15 @@ fn write(region: &Region, writer: usize, stop: &AtomicBool) -> u64 {
         words.filter(|(index, _)| !DISCARDED.contains(&(index * 8))).map(|(_, word)| word)
     };
     let mut round = 0;
-    while !stop.load(Acquire) {
+    loop {
         for word in mine() {
             let before = word.fetch_add(1, Relaxed);
             assert_eq!(before, round, "writer {writer} lost a write, or read a torn page");
         }
         round += 1;
+        if stop.load(Acquire) {
+            break;
+        }
     }
     mine().for_each(|word: &AtomicU64| assert_eq!(word.load(Relaxed), round));
     round
@@ -129,10 +132,13 @@ fn torture(page: PageSize, seed: u64) {
                 let (pager, regions, stop, acts) = (&pager, &regions, &stop, &acts);
                 scope.spawn(move || {
                     let mut random = random(seed, thread);
-                    while !stop.load(Acquire) {
+                    loop {
                         let region = &regions[random.next_u32() as usize % 2];
                         act(&mut random, pager, region);
                         acts.fetch_add(1, Relaxed);
+                        if stop.load(Acquire) {
+                            break;
+                        }
                     }
                 })
             })
@@ -140,8 +146,7 @@ fn torture(page: PageSize, seed: u64) {
         std::thread::sleep(TIME);
         drop(stopper);
         actors.into_iter().for_each(|actor| actor.join().unwrap());
-        let rounds = writers.into_iter().map(|writer| writer.join().unwrap());
-        assert!(rounds.sum::<u64>() > 0 && acts.load(Relaxed) > 0);
+        writers.into_iter().for_each(|writer| assert!(writer.join().unwrap() > 0));
     });
     eprintln!("{page:?}: {} calls", acts.load(Relaxed));
     for region in &regions {

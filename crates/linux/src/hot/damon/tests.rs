@@ -186,8 +186,9 @@ fn process() -> Arc<dyn Process> {
     paper.hold(pid).unwrap()
 }
 
-/// Time for all looks on paper, which take 20 ms each, and for a slow machine.
-const LONG_ENOUGH: Duration = Duration::from_secs(2);
+/// Time for all looks on paper, of which there are 100 in it at most; that none is left is what
+/// ends it.
+const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
 /// Watches until every look was taken.
 fn watched(kernel: &Kernel) -> Result<Vec<RegionAccess>> {

@@ -10,7 +10,7 @@ use nodeward_policy::pcp::Tuning;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::{address, assert_idle, of_order, options, pool, start};
-use crate::common::{Stopper, alone};
+use crate::common::{IDLE_S, Stopper, alone};
 
 const OK: End = End::Code(0);
 
@@ -78,11 +78,11 @@ fn a_child_outlives_the_pool() {
     alone("pool::forks::a_child_outlives_the_pool", || {
         let options = PoolOptions { housekeeper: true, ..options(Tuning::Depth) };
         let pool = PagePool::open(&options).unwrap();
-        let child = fork_idle(60).unwrap().number().cast_signed();
+        let child = fork_idle(IDLE_S).unwrap().number().cast_signed();
         let child = Pid::from_raw(child);
         drop(pool);
         let ended = waitpid(child, WaitOptions::NOHANG).unwrap();
-        assert!(ended.is_none(), "it lives for a minute: {ended:?}");
+        assert!(ended.is_none(), "it lives for an hour: {ended:?}");
         kill_process(child.unwrap(), Signal::KILL).unwrap();
         waitpid(child, WaitOptions::empty()).unwrap();
     });

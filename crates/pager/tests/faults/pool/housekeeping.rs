@@ -1,14 +1,12 @@
 //! What a pool does while nobody asks it for anything.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use nodeward_linux::patience::wait_until;
 use nodeward_pager::{PagePool, PoolOptions};
 use nodeward_policy::pcp::Tuning;
 
 use super::{of_order, options};
-
-/// Longer than any machine needs for a few periods of a millisecond.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Goal: a pool that nobody uses returns to its default by itself: four batches of 63 pages in each
 /// list, and nothing beside.
@@ -22,11 +20,10 @@ fn an_idle_pool_shrinks_by_itself() {
             let runs: Vec<_> = (0..8192).map(|_| pool.run(&of_order(0)).unwrap()).collect();
             drop(runs);
         }
-        let (began, default) = (Instant::now(), 4 * 63 * pool.stats().lists.len() as u64);
-        while pool.stats().held_pages > default {
-            assert!(began.elapsed() < PATIENCE, "{:?}", pool.stats());
-            std::thread::sleep(period);
-        }
+        let default = 4 * 63 * pool.stats().lists.len() as u64;
+        wait_until("an idle pool holds no more than its default", || {
+            pool.stats().held_pages <= default
+        });
         super::assert_idle(&pool);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
+use nodeward_linux::patience::wait_until;
 use nodeward_pager::{PagePool, PageRun, PageSize, PoolError, PoolOptions, Wanted};
 use nodeward_policy::pcp::Tuning;
 use proptest::prelude::Rng;
@@ -14,7 +15,7 @@ use super::{assert_idle, options};
 use crate::common::Stopper;
 use crate::torture::{random, seed};
 
-/// How long each kind of pool is tortured.
+/// How long each kind of pool is tortured at least.
 const TIME: Duration = Duration::from_millis(600);
 /// On each node; less than what the threads would like to have.
 const ZONE_BYTES: u64 = 24 << 20;
@@ -149,12 +150,12 @@ fn torture(options: &PoolOptions, seed: u64) {
         }
         scope.spawn(move || ring.look_after(random(seed, threads)));
         std::thread::sleep(TIME);
+        wait_until("a run was freed by another thread", || ring.remote.load(Relaxed) > 0);
     });
     let Ring { handed_over, allocated_pages, refused, remote, .. } = ring;
     handed_over.into_inner().unwrap().into_iter().for_each(Marked::check);
     let (allocated, remote) = (allocated_pages.into_inner(), remote.into_inner());
     eprintln!("{options:?}: {allocated} pages, {remote} runs by others, {refused:?} refusals");
-    assert!(allocated > 0 && remote > 0);
     assert_eq!(pool.stats().allocated_pages, allocated);
     assert_idle(&pool);
 }
