@@ -1,14 +1,16 @@
 //! Our own process as a target: memory of every kind, children that share it, pages that are held,
 //! and what a thread has waited for. Load programs, probes and tests are made of this.
 
+use std::ffi::CStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicU64;
 
 use nodeward_model::{CpuId, Pid};
+use rustix::fs::{Mode, OFlags};
 
 use crate::procfs::{lines, stat};
 use crate::sys::{self, PageRegion, Wanted};
@@ -102,29 +104,26 @@ impl PageMap {
         Ok(entry & (EXCLUSIVE | PRESENT) == EXCLUSIVE | PRESENT)
     }
 
-    /// Whether there is a page at an address, as [`PageMap::occupied`] sees it. Allocates nothing.
+    /// Whether there is a page at an address, in memory, on its way to another frame or in swap.
+    /// Cost: one system call. Allocates nothing.
     pub fn is_occupied(&self, address: u64) -> io::Result<bool> {
         let mut entry = [0; 8];
         self.file.read_exact_at(&mut entry, address / self.page_bytes * 8)?;
         Ok(u64::from_ne_bytes(entry) & PRESENT_OR_SWAPPED != 0)
     }
-
-    /// For each page of a range whether there is one, in memory, on its way to another frame or in
-    /// swap. Cost: one system call.
-    pub fn occupied(&self, range: Range<u64>) -> io::Result<Vec<bool>> {
-        let first = range.start / self.page_bytes;
-        let mut entries = vec![0; (range.end.div_ceil(self.page_bytes) - first) as usize * 8];
-        self.file.read_exact_at(&mut entries, first * 8)?;
-        let (entries, _) = entries.as_chunks();
-        let is_occupied = |entry: &[u8; 8]| u64::from_ne_bytes(*entry) & PRESENT_OR_SWAPPED != 0;
-        Ok(entries.iter().map(is_occupied).collect())
-    }
 }
 
-/// The CPU that a thread of ours last ran on; `None` if it has ended. Cost: about 10 us.
+/// The CPU that a thread of ours last ran on; `None` if it has ended. Cost: about 10 us. Allocates
+/// nothing.
 pub fn cpu_of_thread(tid: u32) -> Option<CpuId> {
-    let text = std::fs::read(format!("/proc/self/task/{tid}/stat")).ok()?;
-    Some(stat::parse(&text)?.cpu)
+    // Room for 10 digits, and for 64 characters of a name and 51 numbers.
+    let (mut path, mut text) = ([0; 40], [0; 2048]);
+    write!(&mut path[..39], "/proc/self/task/{tid}/stat").ok()?;
+    let path = CStr::from_bytes_until_nul(&path).ok()?;
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    // The kernel writes it in one piece.
+    let bytes = rustix::io::read(&file, &mut text).ok()?;
+    Some(stat::parse(&text[..bytes])?.cpu)
 }
 
 /// The CPU that the calling thread runs on now.

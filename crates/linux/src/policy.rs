@@ -7,6 +7,9 @@ use nodeward_model::{NodeId, Nodemask};
 
 use crate::sys::mempolicy;
 
+/// Nodes that a kernel can have (MAX_NUMNODES).
+const NODES_MAX: usize = 1024;
+
 /// Memory that the calling thread (and threads that it starts later) touches first comes only from
 /// these nodes. Pages that are there already stay where they are.
 ///
@@ -20,8 +23,14 @@ pub fn bind_memory(nodes: &Nodemask) -> io::Result<()> {
 ///
 /// # Errors
 /// `InvalidInput` if the node does not exist or the cpuset forbids it.
+///
+/// Allocates nothing.
 pub fn prefer_memory(node: NodeId) -> io::Result<()> {
-    mempolicy::set_mempolicy(mempolicy::PREFERRED, &words(&Nodemask::from_iter([node])))
+    let mut words = [0; NODES_MAX / 64];
+    let last = node.0 as usize / 64;
+    let word = words.get_mut(last).ok_or(io::ErrorKind::InvalidInput)?;
+    *word = 1 << (node.0 % 64);
+    mempolicy::set_mempolicy(mempolicy::PREFERRED, &words[..=last])
 }
 
 /// New memory comes from the node of the CPU that touches it first, as the kernel does by default.

@@ -1,26 +1,29 @@
 //! Carries batches out: what one lane, or the fault handler, does with the pages of a chunk that it
 //! has claimed.
 //!
-//! Between taking pages out of sight and bringing them back nothing here allocates, because the
-//! program's allocator may live in a region.
+//! Between taking pages out of sight and bringing them back, or releasing their chunk with them
+//! out, nothing here allocates or frees: who touches one may have a lock of the program's
+//! allocator, in a hook of it or in a signal handler that interrupted it. The thread behind page
+//! faults never does, see [`crate::porter`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
-use nodeward_model::{Range, SkipReason};
+use nodeward_model::{NodeId, Range, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 use nodeward_policy::ways::Way;
 
 use crate::by_kernel;
 use crate::hands::{Hands, Seat, Trip, whole, within_stretches};
 use crate::landing;
-use crate::page_bits::PageBits;
+use crate::page_bits::{PAGES_MAX, PageBits};
+use crate::porter::Errands;
 use crate::refusals;
 use crate::shadow::Shadow;
 use crate::shop::Shop;
-use crate::stock::{Destination, Stock};
+use crate::stock::{Destination, Kept, Stock};
 use crate::{CHUNK_BYTES, PageSize, Report};
 
 /// How often a page that was refused for the time being is tried in one batch.
@@ -35,6 +38,10 @@ pub struct Carrier {
     seats: Vec<Seat>,
     /// Pages of the chunk that were refused because somebody holds or shares them.
     busy: PageBits,
+    /// An account that nobody needs now, with room for every reason.
+    pub scratch: Report,
+    /// Who fetches and takes slots for the thread behind page faults.
+    pub porter: Option<Errands>,
 }
 
 /// Pages that were taken out of sight.
@@ -60,6 +67,8 @@ impl Carrier {
             refused: Vec::with_capacity(most),
             seats: Vec::with_capacity(most),
             busy: PageBits::default(),
+            scratch: Report::with_room(),
+            porter: None,
         }
     }
 
@@ -76,11 +85,8 @@ impl Carrier {
             return self.migrate(&trip, pages, stall, report);
         }
         let folio_pages = self.shop.folio_pages(trip.size);
-        let folios: Vec<usize> = match trip.size {
-            PageSize::Base => pages.iter().collect(),
-            PageSize::Huge => vec![0],
-        };
-        let mut rest = &folios[..];
+        let mut room = [0; PAGES_MAX];
+        let mut rest = folios(trip.size, &pages, &mut room);
         let mut stayed = PageBits::default();
         while !rest.is_empty() {
             if let Some(why) = reason_to_stop(trip, stall.as_ref()) {
@@ -152,6 +158,12 @@ impl Carrier {
     /// Whether the chunk is one huge page still: the kernel may have split it.
     fn is_one_huge_page(&self, trip: &Trip<'_>) -> bool {
         self.shop.is_huge_page(trip.home.start() + trip.start as u64)
+    }
+
+    /// An empty account with room for every reason, to be put back into `scratch`.
+    pub fn take_scratch(&mut self) -> Report {
+        self.scratch.clear();
+        std::mem::take(&mut self.scratch)
     }
 
     /// The pages that were refused as busy since the last question.
@@ -237,8 +249,9 @@ impl Carrier {
         self.refused.clear(); // those have no home any more
     }
 
-    /// Moves pages that were left out on to their destination. Returns those that were moved; the
-    /// others are back where they were, or have no place any more.
+    /// Moves pages that were left out on to their destination; those that could not be moved are
+    /// back where they were, or have no place any more. An error: some are out still, and all are
+    /// to be put back. Allocates nothing.
     pub fn pull(
         &mut self,
         trip: &Trip<'_>,
@@ -247,22 +260,35 @@ impl Carrier {
         report: &mut Report,
     ) -> Result<(), SkipReason> {
         let folio_pages = self.shop.folio_pages(trip.size);
-        let mut folios = match trip.size {
-            PageSize::Base => pages.iter().collect::<Vec<_>>(),
-            PageSize::Huge => vec![0],
-        };
-        while !folios.is_empty() {
-            let way = self.stock.way(trip, folios.len());
-            let (destination, most) = self.stock.destination(trip, way, folios.len(), report)?;
-            let later = folios.split_off(most);
-            self.seat(folios.into_iter());
+        let mut room = [0; PAGES_MAX];
+        let mut rest = folios(trip.size, pages, &mut room);
+        while !rest.is_empty() {
+            let porter = self.porter.as_mut().expect("only the thread behind faults pulls");
+            let (destination, most) = porter.destination(&mut self.stock, trip, rest.len())?;
+            let (now, later) = rest.split_at(most);
+            self.seat(now.iter().copied());
             self.batch.reset_to_unmapped(self.shape(trip.size));
             let (_, moved) = self.drive(trip, &destination, shadow, report);
             self.stock.settle(&destination, moved == most, folio_pages);
-            self.correct(trip, &destination, report);
-            folios = later;
+            rest = later;
         }
         Ok(())
+    }
+
+    /// A huge page of zeros that is fresh from the kernel.
+    pub fn fresh_huge_page(&self, node: Option<NodeId>) -> Result<Shadow, SkipReason> {
+        match &self.porter {
+            Some(porter) => porter.huge_page(node),
+            None => self.stock.fresh_huge_page(node),
+        }
+    }
+
+    /// Gives back a slot.
+    pub fn give(&self, slot: Kept) {
+        match &self.porter {
+            Some(porter) => porter.give(slot),
+            None => self.shop.shadows(slot.0).give(slot.2, slot.1),
+        }
     }
 
     /// Seats folios that have the same index in their slot as in their chunk.
@@ -364,6 +390,17 @@ impl Carrier {
             let moved = self.seats.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
             landing::correct(&self.shop, trip, moved.map(|(seat, _)| seat.home), report);
         }
+    }
+}
+
+/// The folios of some pages of a chunk, by their index in it.
+fn folios<'a>(size: PageSize, pages: &PageBits, room: &'a mut [usize; PAGES_MAX]) -> &'a [usize] {
+    match size {
+        PageSize::Base => {
+            room.iter_mut().zip(pages.iter()).for_each(|(folio, page)| *folio = page);
+            &room[..pages.len()]
+        }
+        PageSize::Huge => &room[..1],
     }
 }
 

@@ -12,6 +12,7 @@ use crate::desk::Claim;
 use crate::hands::Trip;
 use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
+use crate::stock::prefer;
 use crate::sys::{Advice, bring, bring_copy};
 use crate::{CHUNK_BYTES, PageSize, Report, Supply};
 
@@ -76,11 +77,12 @@ impl Work<'_> {
         report: &mut Report,
     ) -> Option<Claim<Note>> {
         self.return_left_out();
-        let mut first = Report::default();
+        let mut first = self.carrier.take_scratch();
         self.migrate_once(pages, to, how, stop, stall, &mut first);
         let busy = self.carrier.take_busy();
         if busy.is_empty() {
             report.add(&first);
+            self.carrier.scratch = first;
             return Some(self.claim);
         }
         let (alone, shared) = self.told_apart(&busy);
@@ -88,6 +90,7 @@ impl Work<'_> {
         *pinned = pinned.saturating_sub(busy.len() as u64);
         first.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
         report.add(&first);
+        self.carrier.scratch = first;
         let Some(mut again) = self.healed(&alone) else {
             report.account.skip(SkipReason::Interrupted, alone.len() as u64);
             return None;
@@ -215,13 +218,16 @@ impl Work<'_> {
         how: &How,
         report: &mut Report,
     ) -> Option<Claim<Note>> {
-        let mut first = Report::default();
+        let mut first = self.carrier.take_scratch();
         self.leave_out_once(pages, how, &mut first);
         let busy = self.carrier.take_busy();
         let (alone, shared) = self.told_apart(&busy);
         report.account.skip(SkipReason::SharedAfterFork, shared.len() as u64);
         if alone.is_empty() {
             report.add(&first);
+        }
+        self.carrier.scratch = first;
+        if alone.is_empty() {
             return Some(self.claim);
         }
         let pages = pages.without(&shared);
@@ -286,18 +292,19 @@ impl Work<'_> {
         let trip = Self::trip(self.core, self.claim.chunk, to, &NEVER);
         let trip = Trip { size: left.size, from, ..trip };
         let stays = from == Some(to) && !left.even_if_there;
-        let mut report = Report::default();
+        let mut report = self.carrier.take_scratch();
         let pulled =
             !stays && self.carrier.pull(&trip, &mut left.out.shadow, &granule, &mut report).is_ok();
         if !pulled {
             self.carrier.put_back(&trip, &mut left.out.shadow, &granule);
         }
         left.emptied += usize::try_from(report.account.moved).unwrap_or(0);
+        self.carrier.scratch = report;
         left.out.pages = left.out.pages.without(&granule);
         match left.out.pages.is_empty() {
             true => {
                 let full = left.emptied == self.core.shop.chunk_pages();
-                self.core.give(left, full);
+                self.carrier.give(left.into_slot(full));
             }
             false => self.claim.note.left_out = Some(left),
         }
@@ -306,7 +313,7 @@ impl Work<'_> {
     /// Brings pages of zeros where none are, and wakes who waits there.
     pub fn supply(&mut self, pages: PageBits, node: Option<NodeId>) {
         if let Some(node) = node {
-            self.carrier.stock.prefer(node).ok(); // elsewhere is better than nowhere
+            prefer(&self.core.shop, node).ok(); // elsewhere is better than nowhere
         }
         self.claim.note.node = self.claim.note.node.filter(|known| Some(*known) == node);
         // A huge page of zeros would lie over pages that are left out.
@@ -339,14 +346,14 @@ impl Work<'_> {
     /// Brings a huge page of zeros if the whole chunk is missing; `false` if that was not possible.
     fn supply_huge(&mut self, node: Option<NodeId>) -> bool {
         let core = self.core;
-        let Ok(mut fresh) = self.carrier.stock.fresh_huge_page(node) else { return false };
+        let Ok(mut fresh) = self.carrier.fresh_huge_page(node) else { return false };
         let to = (&core.mapping, core.chunk(self.claim.chunk));
         let brought = bring(&core.shop.uffd, (&mut fresh.slot, 0), to).is_ok();
         match brought {
             true => fresh.pages = 0,
             false => fresh.clear(),
         }
-        core.shop.shadows(PageSize::Huge).give(fresh, None);
+        self.carrier.give((PageSize::Huge, None, fresh));
         brought
     }
 }

@@ -1,11 +1,14 @@
 //! What is known of the chunks of a region. There may be many millions, most of which nobody ever
-//! touches; those take no memory.
+//! touches; those take no memory. The thread behind page faults enters chunks, too, so none of it
+//! comes from the program's allocator but what a new table has.
+
+use crate::sys::Row;
 
 /// Chunks that are entered together: 1 GiB.
 const TOGETHER: usize = 512;
 
 /// A table in which every entry is the default until somebody asks for it.
-pub struct ChunkTable<T>(Vec<Option<Box<[T]>>>);
+pub struct ChunkTable<T>(Vec<Option<Row<T>>>);
 
 impl<T: Default> ChunkTable<T> {
     /// Of so many chunks.
@@ -15,8 +18,7 @@ impl<T: Default> ChunkTable<T> {
 
     /// The entry of a chunk.
     pub fn entry(&mut self, chunk: usize) -> &mut T {
-        let blank = || (0..TOGETHER).map(|_| T::default()).collect();
-        let together = self.0[chunk / TOGETHER].get_or_insert_with(blank);
+        let together = self.0[chunk / TOGETHER].get_or_insert_with(|| Row::of(TOGETHER));
         &mut together[chunk % TOGETHER]
     }
 
@@ -24,7 +26,7 @@ impl<T: Default> ChunkTable<T> {
     pub fn known(&self) -> impl Iterator<Item = (usize, &T)> {
         let firsts = (0..).step_by(TOGETHER);
         let known = firsts.zip(&self.0).filter_map(|(first, known)| Some((first, known.as_ref()?)));
-        known.flat_map(|(first, known)| (first..).zip(known))
+        known.flat_map(|(first, known)| (first..).zip(known.iter()))
     }
 
     /// As [`ChunkTable::known`], without their chunks.

@@ -11,6 +11,7 @@ use crate::desk::{Claim, Desk};
 use crate::error::Result;
 use crate::page_bits::PageBits;
 use crate::shop::Shop;
+use crate::stock::Kept;
 use crate::sync::{Mutex, lock};
 use crate::sys::Mapping;
 use crate::{CHUNK_BYTES, PageSize, Placement, watched};
@@ -36,6 +37,19 @@ pub struct LeftOut {
     pub from: Option<NodeId>,
     /// Whether they move even if the thread that touches them is on that node.
     pub even_if_there: bool,
+}
+
+impl LeftOut {
+    /// The slot, once nothing of it is out of sight any more; `full` if it is full of emptied
+    /// pages.
+    pub fn into_slot(self, full: bool) -> Kept {
+        let Out { mut shadow, slots, .. } = self.out;
+        match full {
+            true => shadow.pages = self.emptied,
+            false => shadow.clear(),
+        }
+        (slots, self.from, shadow)
+    }
 }
 
 /// A region without its handle.
@@ -87,12 +101,9 @@ impl Core {
     }
 
     /// Gives a slot back that pages were left out in; `full` if it is full of emptied pages.
-    pub fn give(&self, mut left: LeftOut, full: bool) {
-        match full {
-            true => left.out.shadow.pages = self.shop.chunk_pages(),
-            false => left.out.shadow.clear(),
-        }
-        self.shop.shadows(left.out.slots).give(left.out.shadow, left.from);
+    pub fn give(&self, left: LeftOut, full: bool) {
+        let (size, node, shadow) = left.into_slot(full);
+        self.shop.shadows(size).give(shadow, node);
     }
 
     /// Has all of it watched. What the program maps over a part of it is not, and pages that are
@@ -105,30 +116,33 @@ impl Core {
         let stays = watched::parts_that_stay(&self.shop, &self.mapping)?;
         let page_bytes = self.shop.page_bytes;
         let pages = |part: &Range<usize>| part.start / page_bytes..part.end / page_bytes;
-        *lock(&self.stays) = stays.iter().map(pages).collect();
+        let stays = stays.iter().map(pages).collect();
+        let before = std::mem::replace(&mut *lock(&self.stays), stays);
+        drop(before); // without the lock
         Ok(())
     }
 
     /// Pages of a chunk that cannot be taken out.
     pub fn unmovable(&self, chunk: usize) -> PageBits {
-        self.of_chunk(chunk, &lock(&self.stays))
+        let mut bits = PageBits::default();
+        lock(&self.stays).iter().for_each(|range| self.insert_part(&mut bits, chunk, range));
+        bits
     }
 
     /// Pages of a chunk that must stay where they are.
     pub fn pinned(&self, chunk: usize) -> PageBits {
         let pages = self.shop.chunk_pages();
-        self.of_chunk(chunk, &self.desk.pinned(&(chunk * pages..(chunk + 1) * pages)))
+        let mut bits = PageBits::default();
+        let pages = chunk * pages..(chunk + 1) * pages;
+        self.desk.pinned(&pages, |part| self.insert_part(&mut bits, chunk, &part));
+        bits
     }
 
-    /// Those pages of a chunk that are in some ranges.
-    fn of_chunk(&self, chunk: usize, ranges: &[Range<usize>]) -> PageBits {
+    /// Adds those pages of a chunk that are in a range.
+    fn insert_part(&self, bits: &mut PageBits, chunk: usize, range: &Range<usize>) {
         let pages = self.shop.chunk_pages();
         let (first, end) = (chunk * pages, (chunk + 1) * pages);
-        let mut bits = PageBits::default();
-        for range in ranges {
-            let part = range.start.max(first)..range.end.min(end);
-            part.for_each(|page| bits.insert(page - first));
-        }
-        bits
+        let part = range.start.max(first)..range.end.min(end);
+        part.for_each(|page| bits.insert(page - first));
     }
 }

@@ -7,12 +7,15 @@
 //! of sight in a chunk that is not claimed, except what a lazy migration left out, and that is
 //! noted with the chunk.
 //!
+//! The fault handler takes the desk's lock, and the thread that it serves may be in the middle of
+//! malloc(3), or in a signal handler: so nobody allocates or runs a signal handler with that lock.
+//!
 //! The protocol is model-checked in `tests/desk_model.rs`, with the locks of the model.
 
 use std::ops::Range;
 
 use crate::chunk_table::ChunkTable;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, hold_signals};
 
 /// The table of a region's chunks; `T` is what is noted with a chunk.
 pub struct Desk<T> {
@@ -132,6 +135,7 @@ impl<T: Default> Desk<T> {
     /// Lets nobody take pages out of sight until [`Desk::resume`], and waits until nobody does.
     /// Pauses add up.
     pub fn pause(&self) {
+        let _held = hold_signals();
         let mut state = self.state();
         state.pauses += 1;
         while state.claimed > 0 {
@@ -141,6 +145,7 @@ impl<T: Default> Desk<T> {
 
     /// Ends a pause.
     pub fn resume(&self) {
+        let _held = hold_signals();
         self.state().pauses -= 1;
         self.changed.notify_all();
     }
@@ -149,41 +154,71 @@ impl<T: Default> Desk<T> {
     /// what was noted with chunks.
     #[must_use = "what was left out has to go somewhere"]
     pub fn close(&self) -> Vec<T> {
+        let _held = hold_signals();
         let mut state = self.state();
         state.closing = true;
         self.changed.notify_all();
         while state.claimed > 0 {
             state = self.wait(state);
         }
-        state.chunks.known_mut().filter_map(|chunk| chunk.note.take()).collect()
+        let known = state.chunks.known().count(); // for good
+        drop(state);
+        let mut notes = Vec::with_capacity(known);
+        notes.extend(self.state().chunks.known_mut().filter_map(|chunk| chunk.note.take()));
+        notes
     }
 
     /// Chunks whose note says so; those that are claimed now count as well.
     pub fn chunks_where(&self, says: impl Fn(&T) -> bool) -> Vec<usize> {
-        let state = self.state();
+        let _held = hold_signals();
         let wanted = |chunk: &Chunk<T>| chunk.note.as_ref().is_none_or(&says);
-        let chunks = state.chunks.known();
-        chunks.filter(|(_, chunk)| wanted(chunk)).map(|(index, _)| index).collect()
+        let mut found = Vec::new();
+        loop {
+            let state = self.state();
+            let chunks = || state.chunks.known().filter(|(_, chunk)| wanted(chunk));
+            let count = chunks().count();
+            if count <= found.capacity() {
+                found.extend(chunks().map(|(index, _)| index));
+                return found;
+            }
+            drop(state);
+            found.reserve(count);
+        }
     }
 
     /// Notes that pages stay where they are. Claims that began before may still move them.
     pub fn pin(&self, pages: Range<usize>) {
-        self.state().pins.push(pages);
+        let _held = hold_signals();
+        let mut pins = Vec::new();
+        loop {
+            let mut state = self.state();
+            if state.pins.len() < pins.capacity() {
+                pins.append(&mut state.pins);
+                pins.push(pages);
+                std::mem::swap(&mut state.pins, &mut pins);
+                return drop(state); // before the old ones are freed
+            }
+            let count = state.pins.len();
+            drop(state);
+            pins.reserve(count + 1);
+        }
     }
 
     /// Takes back one [`Desk::pin`] of the same pages.
     pub fn unpin(&self, pages: &Range<usize>) {
+        let _held = hold_signals();
         let mut state = self.state();
         if let Some(index) = state.pins.iter().position(|pin| pin == pages) {
             state.pins.swap_remove(index);
         }
     }
 
-    /// The parts of `pages` that must stay where they are. Asked by the holder of their chunk.
-    pub fn pinned(&self, pages: &Range<usize>) -> Vec<Range<usize>> {
+    /// Names the parts of `pages` that must stay where they are. Asked by the holder of their
+    /// chunk.
+    pub fn pinned(&self, pages: &Range<usize>, part: impl FnMut(Range<usize>)) {
         let state = self.state();
         let common = |pin: &Range<usize>| pin.start.max(pages.start)..pin.end.min(pages.end);
-        state.pins.iter().map(common).filter(|part| !part.is_empty()).collect()
+        state.pins.iter().map(common).filter(|part| !part.is_empty()).for_each(part);
     }
 
     /// Waits until something has changed.

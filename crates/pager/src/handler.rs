@@ -1,8 +1,10 @@
 //! The thread behind page faults: it brings what was left out, or zeros where nothing ever was.
 //!
 //! Of pages in flight it does nothing: who carries them wakes those who wait.
+//!
+//! It never allocates or frees, and takes no lock of whoever does: the thread that waits for a page
+//! may have interrupted malloc(3), or be in it. What needs memory a porter does for it.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, RwLock, RwLockWriteGuard};
@@ -19,9 +21,10 @@ use crate::core::Core;
 use crate::desk::Turn;
 use crate::error::Result;
 use crate::lanes::start_thread;
+use crate::porter::Porter;
 use crate::shop::Shop;
 use crate::stop::{self, Stop};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, hold_signals, lock};
 use crate::sys::{Fault, Uffd};
 
 /// The regions of a pager.
@@ -30,8 +33,8 @@ pub struct Regions(RwLock<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// By their first address.
-    regions: BTreeMap<u64, Arc<Core>>,
+    /// In the order of their addresses.
+    regions: Vec<Arc<Core>>,
     /// Pauses that have not ended.
     pauses: usize,
 }
@@ -39,45 +42,67 @@ struct Known {
 impl Regions {
     /// Enters a region. One that is made while others are paused is paused, too.
     pub fn add(&self, core: &Arc<Core>) {
-        let mut known = self.known_mut();
-        (0..known.pauses).for_each(|_| core.desk.pause());
-        known.regions.insert(core.mapping.start(), Arc::clone(core));
+        self.change(|known, others| {
+            (0..known.pauses).for_each(|_| core.desk.pause());
+            let place = known.regions.partition_point(|other| other.mapping.start() < start(core));
+            others.append(&mut known.regions);
+            others.insert(place, Arc::clone(core));
+            std::mem::swap(&mut known.regions, others);
+        });
     }
 
     /// Strikes a region out.
     pub fn remove(&self, core: &Core) {
-        self.known_mut().regions.remove(&core.mapping.start());
+        let _held = hold_signals();
+        let mut known = self.known_mut();
+        let place = known.regions.iter().position(|other| start(other) == start(core));
+        let removed = place.map(|place| known.regions.remove(place));
+        drop(known);
+        drop(removed); // without the lock
     }
 
     /// Lets nobody take pages out of sight in any of them. Returns them.
     pub fn pause(&self) -> Vec<Arc<Core>> {
-        let mut known = self.known_mut();
-        known.pauses += 1;
-        let regions: Vec<Arc<Core>> = known.regions.values().cloned().collect();
-        drop(known);
+        let regions = self.change(|known, regions| {
+            known.pauses += 1;
+            regions.extend(known.regions.iter().cloned());
+        });
         regions.iter().for_each(|core| core.desk.pause());
         regions
     }
 
     /// Ends a pause.
     pub fn resume(&self) {
+        let _held = hold_signals();
         let mut known = self.known_mut();
         known.pauses -= 1;
-        known.regions.values().for_each(|core| core.desk.resume());
+        known.regions.iter().for_each(|core| core.desk.resume());
     }
 
-    /// The region with an address. If there is none, then `stranger` is called, and no region
-    /// begins there meanwhile.
-    fn at(&self, address: u64, stranger: impl FnOnce()) -> Option<Arc<Core>> {
+    /// Serves with the region that has an address, if there is one. None comes or goes meanwhile.
+    fn with(&self, address: u64, serve: impl FnOnce(Option<&Core>)) {
         let known = self.0.read().expect("not poisoned");
-        let before = known.regions.range(..=address).next_back();
-        let inside =
-            |(start, core): &(&u64, &Arc<Core>)| address - **start < core.mapping.bytes() as u64;
-        let found = before.filter(inside).map(|(_, core)| Arc::clone(core));
-        if found.is_none() {
-            stranger();
+        let end = known.regions.partition_point(|core| start(core) <= address);
+        let before = end.checked_sub(1).map(|last| &*known.regions[last]);
+        serve(before.filter(|core| address - start(core) < core.mapping.bytes() as u64));
+    }
+
+    /// Changes what is known, with room for one more region than there are; returns what is in it
+    /// then. Nobody allocates, frees or runs a signal handler with the lock.
+    fn change(&self, change: impl FnOnce(&mut Known, &mut Vec<Arc<Core>>)) -> Vec<Arc<Core>> {
+        let _held = hold_signals();
+        let mut room = Vec::new();
+        loop {
+            let mut known = self.known_mut();
+            let count = known.regions.len();
+            if count < room.capacity() {
+                change(&mut known, &mut room);
+                drop(known);
+                return room;
+            }
+            drop(known);
+            room.reserve(count + 1);
         }
-        found
     }
 
     fn known_mut(&self) -> RwLockWriteGuard<'_, Known> {
@@ -85,8 +110,14 @@ impl Regions {
     }
 }
 
+fn start(core: &Core) -> u64 {
+    core.mapping.start()
+}
+
 /// The thread, and where it is told to go.
 pub struct Handler {
+    /// Ends with this, when nobody sends it any more.
+    _porter: Porter,
     stop: Mutex<Option<Stop>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -95,12 +126,14 @@ impl Handler {
     /// Starts it. `lane` is a number that no lane has.
     pub fn start(shop: &Arc<Shop>, regions: &Arc<Regions>, lane: usize) -> Result<Self> {
         let (stopped, stop) = stop::pipe()?;
-        let carrier = Carrier::new(Arc::clone(shop), lane);
+        let porter = Porter::start(shop, lane)?;
+        let mut carrier = Carrier::new(Arc::clone(shop), lane);
+        carrier.porter = Some(porter.errands(shop));
         let regions = Arc::clone(regions);
         let thread = start_thread("nodeward-faults".to_owned(), move || {
             serve(carrier, &regions, &stopped).expect("userfaultfd can be read");
         })?;
-        Ok(Self { stop: Mutex::new(Some(stop)), thread: Mutex::new(Some(thread)) })
+        Ok(Self { _porter: porter, stop: Mutex::new(Some(stop)), thread: Mutex::new(Some(thread)) })
     }
 
     /// Ends it. No region is left by then.
@@ -127,13 +160,13 @@ fn serve(mut carrier: Carrier, regions: &Regions, stopped: &OwnedFd) -> io::Resu
         faults.clear();
         uffd.read_faults(&mut faults)?;
         for fault in &faults {
-            let stranger = || serve_stranger(&uffd, fault);
-            if let Some(core) = regions.at(fault.address, stranger) {
-                serve_fault(&mut carrier, &core, fault);
-            }
+            regions.with(fault.address, |core| match core {
+                Some(core) => serve_fault(&mut carrier, core, fault),
+                None => serve_stranger(&uffd, fault),
+            });
         }
-        if !faults.is_empty() {
-            carrier.stock.finish();
+        if let Some((size, node, shadow)) = carrier.stock.ready.take() {
+            carrier.give((size, Some(node), shadow));
         }
     }
 }

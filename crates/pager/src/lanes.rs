@@ -129,7 +129,7 @@ fn serve(mut carrier: Carrier, index: usize, inbox: &Receiver<Arc<Job>>) {
 }
 
 fn work(carrier: &mut Carrier, lane: usize, job: &Job) -> Report {
-    let mut report = Report::default();
+    let mut report = Report::with_room();
     let mut stall = job.order.stall_ns.map(StallBudget::new);
     let mut turn = Instant::now();
     while let Some(task) = job.take(lane) {

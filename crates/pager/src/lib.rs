@@ -28,6 +28,7 @@ mod page_bits;
 mod pager;
 mod patience;
 mod pool;
+mod porter;
 mod probe;
 mod refusals;
 mod region;

@@ -1,6 +1,6 @@
 //! What came of a migration.
 
-use nodeward_model::Account;
+use nodeward_model::{Account, SkipReason};
 
 /// The outcome: where every page of the range ended, and what it took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,19 @@ pub struct Spent {
 }
 
 impl Report {
+    /// An empty one in which no page counted allocates.
+    pub(crate) fn with_room() -> Self {
+        let skipped = SkipReason::ALL.map(|reason| (reason, 0)).into();
+        Self { account: Account { skipped, ..Account::default() }, ..Self::default() }
+    }
+
+    /// Empties one that was made with room, and leaves it the room.
+    pub(crate) fn clear(&mut self) {
+        let mut skipped = std::mem::take(&mut self.account.skipped);
+        skipped.values_mut().for_each(|pages| *pages = 0);
+        *self = Self { account: Account { skipped, ..Account::default() }, ..Self::default() };
+    }
+
     /// Adds what another lane did; times run side by side, so the caller sets `took_ns`.
     pub(crate) fn add(&mut self, other: &Self) {
         self.account.add(&other.account);

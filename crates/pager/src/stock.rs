@@ -1,5 +1,6 @@
 //! Where a lane gets destination pages from, and where it leaves those that are emptied.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -46,15 +47,21 @@ pub struct Stock {
     pub ready: Option<(PageSize, NodeId, Shadow)>,
     /// What base pages cost by the way they go.
     pub costs: WayCosts,
+}
+
+/// A slot with pages, and the node that they are on.
+pub type Kept = (PageSize, Option<NodeId>, Shadow);
+
+thread_local! {
     /// Where this thread's new pages come from.
-    preferred: Option<NodeId>,
+    static PREFERRED: Cell<Option<NodeId>> = const { Cell::new(None) };
 }
 
 impl Stock {
     /// Nothing yet.
     pub fn new(shop: Arc<Shop>, lane: usize) -> Self {
         let costs = WayCosts::default();
-        Self { shop, lane, emptied: None, ready: None, costs, preferred: None }
+        Self { shop, lane, emptied: None, ready: None, costs }
     }
 
     /// Gives all slots back, at the end of a job.
@@ -116,7 +123,7 @@ impl Stock {
             return Ok((Destination::Ready(folios - most), most));
         }
         self.shop.room_for(trip.to, most * folio_pages)?;
-        self.prefer(trip.to)?;
+        prefer(&self.shop, trip.to)?;
         Ok((Destination::Fresh, most))
     }
 
@@ -148,7 +155,7 @@ impl Stock {
 
     /// A slot with pages that are kept on a node. What is not there any more, because somebody else
     /// moved it or the kernel merged it, is freed.
-    fn kept(&self, size: PageSize, node: NodeId) -> Option<Shadow> {
+    pub fn kept(&self, size: PageSize, node: NodeId) -> Option<Shadow> {
         let shadows = self.shop.shadows(size);
         loop {
             let kept = shadows.kept(self.lane, node)?;
@@ -166,10 +173,10 @@ impl Stock {
     }
 
     /// A huge page of zeros that is fresh from the kernel.
-    pub fn fresh_huge_page(&mut self, node: Option<NodeId>) -> Result<Shadow, SkipReason> {
+    pub fn fresh_huge_page(&self, node: Option<NodeId>) -> Result<Shadow, SkipReason> {
         if let Some(node) = node {
             self.shop.room_for(node, self.shop.chunk_pages())?;
-            self.prefer(node)?;
+            prefer(&self.shop, node)?;
         }
         let shadows = self.shop.shadows(PageSize::Huge);
         let mut shadow = shadows.unwatched().map_err(|_| SkipReason::NoMemory)?;
@@ -186,16 +193,6 @@ impl Stock {
         shadow.clear();
         shadows.give(shadow, None);
         Err(if populated && !astray { SkipReason::NoHugePage } else { SkipReason::NoMemory })
-    }
-
-    /// Lets this thread's new pages come from a node.
-    pub fn prefer(&mut self, node: NodeId) -> Result<(), SkipReason> {
-        if self.shop.has_one_node() || self.preferred == Some(node) {
-            return Ok(());
-        }
-        policy::prefer_memory(node).map_err(|_| SkipReason::NotAllowed)?;
-        self.preferred = Some(node);
-        Ok(())
     }
 
     /// Sees to it that `emptied` can take so many folios from the trip's node, and returns at which
@@ -240,7 +237,17 @@ impl Stock {
     }
 }
 
+/// Lets this thread's new pages come from a node. Allocates nothing.
+pub fn prefer(shop: &Shop, node: NodeId) -> Result<(), SkipReason> {
+    if shop.has_one_node() || PREFERRED.get() == Some(node) {
+        return Ok(());
+    }
+    policy::prefer_memory(node).map_err(|_| SkipReason::NotAllowed)?;
+    PREFERRED.set(Some(node));
+    Ok(())
+}
+
 /// Whether destination pages are of the right size and on the right node.
-fn fits(ready: &(PageSize, NodeId, Shadow), trip: &Trip<'_>) -> bool {
+pub fn fits(ready: &(PageSize, NodeId, Shadow), trip: &Trip<'_>) -> bool {
     (ready.0, ready.1) == (trip.size, trip.to) && ready.2.pages > 0
 }

@@ -8,6 +8,8 @@ pub use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 pub use std::sync::{Condvar, Mutex, MutexGuard};
 pub use std::thread::{panicking, yield_now};
 
+pub use crate::sys::hold_signals;
+
 /// Takes a lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no thread panicked with this lock")

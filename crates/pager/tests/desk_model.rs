@@ -14,6 +14,38 @@ mod desk;
 /// What `desk.rs` takes its locks from.
 mod sync {
     pub use loom::sync::{Condvar, Mutex, MutexGuard};
+
+    /// There are no signals in a model.
+    pub struct NoSignals;
+
+    pub fn hold_signals() -> NoSignals {
+        NoSignals
+    }
+}
+
+/// Where `chunk_table.rs` has its memory from.
+mod sys {
+    pub struct Row<T>(Box<[T]>);
+
+    impl<T: Default> Row<T> {
+        pub fn of(count: usize) -> Self {
+            Self((0..count).map(|_| T::default()).collect())
+        }
+    }
+
+    impl<T> std::ops::Deref for Row<T> {
+        type Target = [T];
+
+        fn deref(&self) -> &[T] {
+            &self.0
+        }
+    }
+
+    impl<T> std::ops::DerefMut for Row<T> {
+        fn deref_mut(&mut self) -> &mut [T] {
+            &mut self.0
+        }
+    }
 }
 
 use desk::{Claim, Desk, Turn};
@@ -133,11 +165,17 @@ impl World {
         }
     }
 
+    fn is_pinned(&self) -> bool {
+        let mut is_pinned = false;
+        self.desk.pinned(&(0..1), |_| is_pinned = true);
+        is_pinned
+    }
+
     /// A lane that moves page 0, unless it is pinned or the region is going.
     fn migrate(&self, order: Order) {
         let Ok(mut claim) = self.desk.claim(CHUNK) else { return };
         self.return_left_out(&mut claim);
-        let out = self.desk.pinned(&(0..1)).is_empty() && self.take_out(0);
+        let out = !self.is_pinned() && self.take_out(0);
         if order == Order::ReleasedBeforeHome {
             self.release(claim, order);
             if out {
@@ -155,7 +193,7 @@ impl World {
     fn leave_out(&self) {
         let Ok(mut claim) = self.desk.claim(CHUNK) else { return };
         self.return_left_out(&mut claim);
-        if self.desk.pinned(&(0..1)).is_empty() {
+        if !self.is_pinned() {
             claim.note[0] = self.take_out(0);
         }
         self.release(claim, Order::Right);

@@ -1,6 +1,7 @@
 //! Threads that run no signal handler.
 
 use std::io;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Blocks all signals for the calling thread. A handler of the program could touch a page that only
@@ -13,4 +14,33 @@ pub fn block_signals() -> io::Result<()> {
     let error =
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), std::ptr::null_mut()) };
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+/// No signal handler runs on this thread until this is dropped.
+#[must_use = "signals are let in at once"]
+pub struct SignalsHeld {
+    before: libc::sigset_t,
+    /// Neither `Send` nor `Sync`.
+    stays: PhantomData<*const ()>,
+}
+
+/// Holds the signals of the calling thread, for as long as it has a lock that the thread behind
+/// page faults takes: a handler that interrupts it may touch a page that is out of sight.
+pub fn hold_signals() -> SignalsHeld {
+    let (mut all, mut before) =
+        (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
+    // SAFETY: writes one sigset_t into the place we own.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: reads the set that was filled in, and writes the old one into the place we own.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+    // SAFETY: every bit pattern is a set, zeros are the empty one.
+    let before = unsafe { before.assume_init() };
+    SignalsHeld { before, stays: PhantomData }
+}
+
+impl Drop for SignalsHeld {
+    fn drop(&mut self) {
+        // SAFETY: reads the set that we own; with a null pointer the old one is not stored.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
 }

@@ -211,11 +211,14 @@ impl Uffd {
 
     /// How many bytes, from the start, are gone from one place and have come to the other.
     fn already_moved(&self, to: u64, from: u64, bytes: u64) -> u64 {
-        let Some(pages) = self.pages.get() else { return 0 };
-        let occupied = |start| pages.occupied(start..start + bytes).unwrap_or_default();
-        let pairs = occupied(from).into_iter().zip(occupied(to));
-        let moved = pairs.take_while(|(here, there)| !here && *there).count() as u64;
-        moved * rustix::param::page_size() as u64
+        let (Some(pages), page_bytes) = (self.pages.get(), rustix::param::page_size()) else {
+            return 0;
+        };
+        let occupied = |address| pages.is_occupied(address).ok();
+        let has_moved =
+            |at: &u64| (occupied(from + at), occupied(to + at)) == (Some(false), Some(true));
+        let moved = (0..bytes).step_by(page_bytes).take_while(has_moved).count();
+        (moved * page_bytes) as u64
     }
 
     /// Whether a page is at an address, in memory or in swap. Where nobody can tell, there is.

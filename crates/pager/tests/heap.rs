@@ -1,0 +1,216 @@
+//! The program's allocator may be held, for as long as a page takes to come, by the very thread
+//! that waits for the page: a hook of malloc(3) touches it, or a signal handler that interrupted
+//! malloc. So who serves faults must do without it, and so must lanes while pages are out.
+
+use std::fs;
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
+use std::time::{Duration, Instant};
+
+use nodeward_model::NodeId;
+use nodeward_pager::{
+    Migration, PageSize, Pager, PagerOptions, Placement, PoolOptions, Region, RegionOptions, Road,
+    Supply,
+};
+
+#[allow(unsafe_code, reason = "an allocator, from the room where that is allowed")]
+#[path = "../src/sys/spied_heap.rs"]
+mod spied_heap;
+
+#[global_allocator]
+static HEAP: spied_heap::SpiedHeap = spied_heap::SpiedHeap(before_each_call);
+
+const MIB: usize = 1 << 20;
+const CHUNK: usize = 2 * MIB;
+const NOBODY: i32 = 0;
+
+/// The thread that must not use the heap, and how often it did.
+static FORBIDDEN: AtomicI32 = AtomicI32::new(NOBODY);
+static CALLS: AtomicU64 = AtomicU64::new(0);
+static TOLD: AtomicBool = AtomicBool::new(false);
+/// The thread that has the heap for itself.
+static HOLDER: AtomicI32 = AtomicI32::new(NOBODY);
+
+/// Tests here concern the heap of the whole process.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn myself() -> i32 {
+    rustix::thread::gettid().as_raw_pid()
+}
+
+fn before_each_call() {
+    let forbidden = FORBIDDEN.load(Relaxed);
+    if forbidden != NOBODY && forbidden == myself() && !TOLD.load(Relaxed) {
+        CALLS.fetch_add(1, Relaxed);
+        TOLD.store(true, Relaxed); // to tell takes memory
+        eprintln!("used the heap: {}", std::backtrace::Backtrace::force_capture());
+        TOLD.store(CALLS.load(Relaxed) > 3, Relaxed);
+    }
+    while HOLDER.load(Acquire) != NOBODY && HOLDER.load(Acquire) != myself() {
+        std::thread::yield_now();
+    }
+}
+
+/// Does something while no other thread can allocate or free, as with a lock of malloc(3).
+fn with_the_heap<T>(act: impl FnOnce() -> T) -> T {
+    while HOLDER.compare_exchange(NOBODY, myself(), AcqRel, Acquire).is_err() {
+        std::thread::yield_now();
+    }
+    let done = act();
+    HOLDER.store(NOBODY, Release);
+    done
+}
+
+/// A pager that moves pages itself; `None`, said aloud, where there is none.
+fn pager() -> Option<Pager> {
+    let pool = PoolOptions { housekeeper: false, ..Default::default() };
+    let pager = Pager::open(&PagerOptions { pool, ..Default::default() }).unwrap();
+    if pager.road() != Road::Move {
+        eprintln!("skipped: {}", pager.why_not_faster().unwrap_or_default());
+        return None;
+    }
+    Some(pager)
+}
+
+fn filled(pager: &Pager, bytes: usize, page: PageSize) -> Region {
+    let region = pager.reserve(bytes, &RegionOptions { page, ..Default::default() }).unwrap();
+    region.commit(0..region.bytes(), &Placement::Local).unwrap();
+    region.words().iter().zip(1..).for_each(|(word, value)| word.store(value, Relaxed));
+    region
+}
+
+/// Reads one word of each page, by the threads that it is on.
+fn touch(region: &Region) {
+    let words = rustix::param::page_size() / 8;
+    let pages = region.words().iter().zip(1..).step_by(words);
+    pages.for_each(|(word, value)| assert_eq!(word.load(Relaxed), value));
+}
+
+fn always(supply: Supply) -> Migration<'static> {
+    Migration { supply, even_if_there: true, ..Default::default() }
+}
+
+/// The only thread of this process with a name.
+fn thread_named(name: &str) -> i32 {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
+    let named = |task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
+    };
+    let mut found = tasks.filter(named);
+    let tid = found.next().unwrap().file_name().into_string().unwrap().parse().unwrap();
+    assert!(found.next().is_none(), "one pager at a time");
+    tid
+}
+
+/// Goal: the thread behind faults neither allocates nor frees, whatever it serves: pages that were
+/// left out and move on, to pages that are kept and to fresh ones, or come home to where they were;
+/// what was never there, also in a part of a region that nobody has touched; discarded pages; while
+/// pages migrate, and regions come and go.
+#[test]
+fn faults_are_served_without_the_heap() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let Some(pager) = pager() else { return };
+    FORBIDDEN.store(thread_named("nodeward-faults"), Relaxed);
+    for page in [PageSize::Base, PageSize::Huge] {
+        let region = filled(&pager, 4 * CHUNK, page);
+        let whole = 0..region.bytes();
+        for round in 0..12 {
+            let supply = [Supply::OneWay, Supply::Any][round % 2];
+            let how = if round % 3 == 2 { Migration::default() } else { always(supply) };
+            let left = region.migrate_lazily(whole.clone(), &how).unwrap();
+            assert_eq!(
+                left.lazy_pages,
+                (4 * CHUNK / rustix::param::page_size()) as u64,
+                "{left:?}"
+            );
+            touch(&region);
+            region.migrate(whole.clone(), NodeId(0), &always(supply)).unwrap();
+        }
+        region.discard(whole).unwrap();
+        assert!(region.words().iter().all(|word| word.load(Relaxed) == 0));
+        // Two GiB, of each of which nobody knew anything.
+        let large =
+            pager.reserve(2048 * MIB, &RegionOptions { page, ..Default::default() }).unwrap();
+        large.words().iter().step_by(512 * MIB / 8).for_each(|word| word.store(1, Relaxed));
+    }
+    let calls = CALLS.swap(0, Relaxed);
+    FORBIDDEN.store(NOBODY, Relaxed);
+    assert_eq!(calls, 0, "calls of the allocator by the thread behind faults");
+}
+
+/// Goal: what the thread behind faults asks on machines with several nodes, where threads are and
+/// where new pages come from, takes nothing from the heap.
+#[test]
+fn nodes_are_found_without_the_heap() {
+    let _alone = ONE_AT_A_TIME.lock();
+    FORBIDDEN.store(myself(), Relaxed);
+    let cpu = nodeward_linux::own::cpu_of_thread(myself() as u32);
+    let nobody = nodeward_linux::own::cpu_of_thread(u32::MAX);
+    // A kernel without nodes knows no policies.
+    let preferred = nodeward_linux::policy::prefer_memory(NodeId(0)).is_ok();
+    let default = nodeward_linux::policy::default_memory().is_ok();
+    let beyond = nodeward_linux::policy::prefer_memory(NodeId(u32::MAX)).is_err();
+    FORBIDDEN.store(NOBODY, Relaxed);
+    assert!(cpu.is_some() && nobody.is_none() && preferred == default && beyond);
+    assert_eq!(CALLS.swap(0, Relaxed), 0, "calls of the allocator");
+}
+
+/// Tells that something has ended, also by a panic.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Release);
+    }
+}
+
+/// Aborts the process, with a message, if something does not end in time. Needs no heap.
+fn watch(done: &AtomicBool) {
+    let began = Instant::now();
+    while !done.load(Acquire) {
+        std::thread::sleep(Duration::from_millis(50));
+        if began.elapsed() > Duration::from_secs(180) {
+            let message = b"a thread that has the heap waits for a page for ever: who brings \
+                            pages waits for the heap\n";
+            std::io::stderr().write_all(message).ok();
+            std::process::abort();
+        }
+    }
+}
+
+/// Goal: a thread that has the program's allocator for itself gets every page that it touches,
+/// whatever happens to the region at the same time.
+#[test]
+fn who_has_the_heap_gets_its_pages() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let Some(pager) = pager() else { return };
+    let region = filled(&pager, 4 * CHUNK, PageSize::Base);
+    let alone = filled(&pager, CHUNK, PageSize::Base);
+    let whole = 0..region.bytes();
+    let (ended, touched) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| watch(&ended));
+        let _watchdog = Ending(&ended);
+        let _toucher = Ending(&touched);
+        scope.spawn(|| {
+            let mut rounds = 0..;
+            while !touched.load(Acquire) {
+                // Most that come home come to where they were, which takes no looking.
+                region.migrate_lazily(whole.clone(), &Migration::default()).unwrap();
+                if rounds.next().is_some_and(|round| round % 4 == 0) {
+                    drop(region.pin(0..CHUNK).unwrap());
+                    region.migrate(whole.clone(), NodeId(0), &always(Supply::Any)).unwrap();
+                }
+            }
+        });
+        // Each may take the second that a fault waits for who looks for its destination.
+        for _ in 0..10 {
+            region.migrate_lazily(whole.clone(), &always(Supply::Any)).unwrap();
+            with_the_heap(|| touch(&region));
+            alone.migrate_lazily(0..CHUNK, &always(Supply::Any)).unwrap();
+            with_the_heap(|| touch(&alone));
+        }
+    });
+}
