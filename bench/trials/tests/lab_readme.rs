@@ -1,0 +1,55 @@
+//! README.md's first five minutes are typed in a guest as they stand there.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nodeward_lab::{Kernel, Run, for_test, scenario};
+
+mod programs;
+
+/// How the guest's shell asks for a line.
+const PROMPT: &str = "    /root # ";
+
+/// What `make shell` brings along.
+const TO_TRY: [&str; 2] = ["nodeward", "nodeward-load"];
+
+/// What is typed in the guest, in order.
+fn typed(readme: &str) -> Vec<&str> {
+    let section = readme.split("\n## ").find(|section| section.starts_with("First five minutes"));
+    section.into_iter().flat_map(str::lines).filter_map(|line| line.strip_prefix(PROMPT)).collect()
+}
+
+/// The lines, each of which must succeed.
+fn script(lines: &[&str]) -> String {
+    let checked = lines.iter().enumerate().map(|(at, line)| {
+        let number = at + 1;
+        format!("{line}\ncode=$?\n[ $code = 0 ] || {{ echo \"line {number}: $code\"; exit 1; }}\n")
+    });
+    checked.collect()
+}
+
+/// Goal: every line works as it is printed, from the first on, with nothing but what `make shell`
+/// brings along.
+#[test]
+fn the_first_five_minutes_are_true() {
+    let kernel = Kernel::V6_12;
+    let Some(lab) = for_test(&kernel) else { return };
+    let Some(programs) = programs::find(&lab, &kernel) else { return };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(path).expect("README.md");
+    let lines = typed(&readme);
+    assert_eq!(lines.last(), Some(&"exit"), "of {lines:?}");
+    for verb in ["show", "show $!", "move $! 0 1", "undo 1", "ledger"] {
+        let line = format!("nodeward {verb}");
+        assert!(lines.contains(&line.as_str()), "no {line:?} in {lines:?}");
+    }
+    let mut run = Run::shell(scenario("two-nodes"), &script(&lines));
+    run.files = programs.files();
+    run.files.retain(|file| TO_TRY.iter().any(|name| file.host.ends_with(name)));
+    run.timeout = Duration::from_secs(300);
+    let finished = lab.run(&run).expect("the lab runs");
+    let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (told(&finished.stdout), told(&finished.stderr));
+    println!("{stdout}\n{stderr}");
+    assert_eq!((finished.code, finished.timed_out), (0, false), "{stdout}\n{stderr}");
+}
