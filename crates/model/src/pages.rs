@@ -54,13 +54,28 @@ impl PageSet {
 
     /// Pages of the set that lie in a range.
     pub fn count_in(&self, range: Range) -> u64 {
+        self.count_windows(range, |_, words| *words)
+    }
+
+    /// Pages of both this set and another one of pages of the same size that lie in a range.
+    pub fn count_common(&self, other: &Self, range: Range) -> u64 {
+        debug_assert_eq!(self.page_bytes, other.page_bytes);
+        self.count_windows(range, |window, words| match other.windows.get(&window) {
+            Some(others) => std::array::from_fn(|word| words[word] & others[word]),
+            None => Window::default(),
+        })
+    }
+
+    /// The bits that `pick` gives for each window that a range touches, as far as they lie in it.
+    fn count_windows(&self, range: Range, pick: impl Fn(u64, &Window) -> Window) -> u64 {
         if range.is_empty() {
             return 0;
         }
         let first = range.start / self.page_bytes;
         let last = (range.end - 1) / self.page_bytes;
         let windows = self.windows.range(first / WINDOW_PAGES..=last / WINDOW_PAGES);
-        windows.map(|(&window, words)| count(words, window * WINDOW_PAGES, first, last)).sum()
+        let picked = windows.map(|(&window, words)| (window * WINDOW_PAGES, pick(window, words)));
+        picked.map(|(base, words)| count(&words, base, first, last)).sum()
     }
 
     /// Pages in the set.
@@ -181,6 +196,10 @@ mod tests {
             }
             let within = expected.range(range.start..range.end).count() as u64;
             prop_assert_eq!(set.count_in(range), within);
+            let mut evens = PageSet::new(PAGE);
+            (0..4096).step_by(2).for_each(|page| { evens.insert(page * PAGE); });
+            let even = expected.range(range.start..range.end).filter(|at| (*at / PAGE).is_multiple_of(2));
+            prop_assert_eq!(set.count_common(&evens, range), even.count() as u64);
             prop_assert!(parts.iter().all(|&part| range.and(part) == Some(part)));
             prop_assert!(parts.windows(2).all(|pair| pair[0].end < pair[1].start));
         }

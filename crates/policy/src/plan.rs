@@ -141,9 +141,7 @@ impl Rules<'_> {
         match (&self.order.pages, self.only) {
             (None, _) => 0,
             (Some(named), None) => named.count_in(range),
-            (Some(named), Some(only)) => {
-                only.parts(range).into_iter().map(|part| named.count_in(part)).sum()
-            }
+            (Some(named), Some(only)) => named.count_common(only, range),
         }
     }
 

@@ -167,16 +167,17 @@ fn moved_by_engine(machine: &SimMachine, pid: Pid) -> Account {
 }
 
 /// Goal: a move by the engine ends with an account that is what the pages came to, with everything
-/// going wrong at once, and moves the rest once nothing does.
+/// going wrong at once, and moves the rest once nothing does. A look that is stale may tell of a
+/// page that moved as if it had stayed, never of one that stayed as if it had moved.
 #[test]
 fn the_engine_gets_by() {
     let faults = Faults {
-        allocation_milli: 1,
+        allocation_milli: 20,
         pinned_milli: 50,
         late_ipi_milli: 100,
         late_ipi_by_ns: MS,
         stale_residency_milli: 50,
-        until_ns: Some(1000 * MS),
+        until_ns: Some(10_000 * MS),
         ..Faults::default()
     };
     let mut scenario = moving(faults);
@@ -185,10 +186,11 @@ fn the_engine_gets_by() {
     let pid = machine.processes()[0].pid;
     let there = |machine: &SimMachine| machine.census().processes[0].pages[1];
     let first = moved_by_engine(&machine, pid);
-    assert_eq!(first.moved, there(&machine));
-    assert!(first.moved > 0 && first.moved < PAGES, "{first:?}");
-    machine.run_until(1000 * MS);
+    let moved = there(&machine);
+    assert!(first.moved <= moved && moved <= first.selected(), "{moved} of {first:?}");
+    assert!(first.moved > 0 && moved < PAGES, "{moved} of {first:?}");
+    machine.run_until(10_000 * MS);
     let second = moved_by_engine(&machine, pid);
-    assert_eq!((there(&machine), first.moved + second.moved), (PAGES, PAGES));
+    assert_eq!((there(&machine), moved + second.moved), (PAGES, PAGES));
     assert_eq!(machine.census().stale, []);
 }
