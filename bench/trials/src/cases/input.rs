@@ -38,17 +38,18 @@ fn another_users_process() -> Ran {
     Ok(())
 }
 
-/// Goal: FROM and TO of different length are paired as migrate_pages(2) does, and that is said.
+/// Goal: FROM and TO of different length are paired as migrate_pages(2) does, and that is said; what
+/// would move nothing is refused, and nothing moves.
 fn unequal_nodes() -> Ran {
     let load = Load::start("--node 0 --size 2MiB --threads 0");
     let before = load.nodes();
     let finished = move_load(&load, "0,1 1");
     finished.report(0);
     assert!(finished.stderr.contains("0 to 1"), "{finished:?}");
-    assert_eq!(load.nodes(), [(1, before.values().sum())].into());
-    let finished = move_load(&load, "1 0,1");
-    finished.report(0);
-    assert!(finished.stderr.contains("nothing"), "{finished:?}");
+    let there = load.nodes();
+    assert_eq!(there, [(1, before.values().sum())].into());
+    move_load(&load, "1 0,1").refused(2, &["moves nothing", "'1 0'"]);
+    assert_eq!(load.nodes(), there);
     load.done();
     Ok(())
 }
