@@ -70,14 +70,15 @@ fn hugetlb_shared() -> Ran {
 /// destination has free ones; the others move.
 fn hugetlb_in_a_pipe() -> Ran {
     let area = shared_huge_pages()?;
-    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
     let words = area.words().len() / SHARED as usize;
     let held = own::hold_in_pipe(writer.as_fd(), &area.words()[5 * words..][..512]);
     assert_eq!(held.expect("vmsplice"), 4096);
     let report = move_range(&area, "").report(1);
     assert_eq!(report.account.moved, (SHARED - 1) * 512, "{report:?}");
     assert_eq!(report.account.skipped, reasons([(SkipReason::Pinned, 512)]));
-    drop(area);
+    // What a pipe holds no pool gives back.
+    drop((area, reader, writer));
     [0, 1].into_iter().for_each(|node| _ = huge_pages(node, 0));
     Ok(())
 }
