@@ -93,13 +93,24 @@ fn node_set(text: &str, context: &Context) -> Result<Nodemask, Refusal> {
 fn hold(machine: &Linux, pid: i64) -> Result<Arc<dyn Process>, Refusal> {
     let number = if pid == 0 { std::process::id() } else { u32::try_from(pid).unwrap_or(0) };
     let pid = Pid::new(number).map_err(|_| Refusal::Call(NO_PROCESS, None))?;
-    match machine.hold(pid) {
-        // The kernel finds the process, looks at privileges, and then for its memory.
-        Err(error) if error.is_gone() => Err(match select::zombie(Path::new("/"), pid) {
-            Some(true) => Refusal::Call(INVALID, Some(format!("process {pid} has ended"))),
-            Some(false) => Refusal::Call(NOT_PERMITTED, None),
-            None => Refusal::of(error),
-        }),
+    let held = machine.hold(pid);
+    // The kernel finds the process, looks at privileges, and then for its memory. Of one that has
+    // ended others than root may not even open the files.
+    let zombie = held.is_err().then(|| select::zombie(Path::new("/"), pid)).flatten();
+    match zombie {
+        Some(true) => Err(Refusal::Call(INVALID, Some(format!("process {pid} has ended")))),
+        Some(false) => Err(Refusal::Call(NOT_PERMITTED, None)),
+        None => take(machine, pid, held),
+    }
+}
+
+/// What came of taking hold of a process that is no zombie.
+fn take(
+    machine: &Linux,
+    pid: Pid,
+    held: Result<Arc<dyn Process>, Error>,
+) -> Result<Arc<dyn Process>, Refusal> {
+    match held {
         Err(Error::Unsupported { .. }) => {
             let process = select::by_thread(Path::new("/"), pid);
             machine.hold(process.ok_or(Refusal::Call(NO_PROCESS, None))?).map_err(Refusal::of)
