@@ -7,6 +7,8 @@ INCLUDEDIR ?= $(PREFIX)/include
 SOAK ?= 1TiB
 SWARM ?= 10000
 SOAK_TIME ?= 3600s
+TORTURE_TIME ?= 3600s
+TORTURE_PATIENCE ?= 10s
 STATIC ?= 1000
 CARGO ?= cargo
 TARGET_DIR = $${CARGO_TARGET_DIR:-target}
@@ -42,10 +44,11 @@ spec: setup ## Measure every promise of SPEC.md
 reproduce: setup ## Simulate what the five documents measured, and what nodeward adds
 	$(CARGO) run --release --package nodeward-cli -- reproduce
 
-soak: setup ## Check 10000 simulated machines (SWARM=N), balance 1000 (STATIC=N), balance for an hour (SOAK_TIME=TIME), move 1 TiB (SOAK=SIZE)
+soak: setup ## Check 10000 simulated machines (SWARM=N), balance 1000 (STATIC=N), balance for an hour (SOAK_TIME=TIME), use memory by every means while it moves for another (TORTURE_TIME=TIME), move 1 TiB (SOAK=SIZE)
 	$(CARGO) run --release --package nodeward-cli -- sim swarm --seeds $(SWARM)
 	$(CARGO) run --release --package nodeward-cli -- sim compare --figure static --seeds $(STATIC)
 	SOAK_TIME=$(SOAK_TIME) $(CARGO) xtask lab soak
+	TORTURE_TIME=$(TORTURE_TIME) TORTURE_PATIENCE=$(TORTURE_PATIENCE) $(CARGO) xtask lab torture
 	$(CARGO) run --release --package nodeward-cli -- bench pager --soak $(SOAK)
 
 install: install-library ## Install command, service, manual, completions and library below PREFIX (/usr/local)

@@ -2,7 +2,8 @@
 //! `nodeward-compare ...`, built first with the programs that it needs in the guest; `cargo xtask
 //! lab shell ...` is `nodeward-lab shell ...` with nodeward and a process to move in the guest,
 //! built first; `cargo xtask lab soak` has the balancer work beside processes that come and go, for
-//! the time in `SOAK_TIME`.
+//! the time in `SOAK_TIME`; `cargo xtask lab torture` has memory of a pager used by every means,
+//! for that in `TORTURE_TIME`.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -28,7 +29,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match args.words.split_first() {
         Some((first, rest)) if first == "compare" => compare(rest),
         Some((first, rest)) if first == "shell" => shell(rest),
-        Some((first, [])) if first == "soak" => soak(),
+        Some((first, [])) if first == "soak" => tests("lab_balance", &["churn"]),
+        Some((first, [])) if first == "torture" => tests("lab_torture", &[]),
         _ => process::hand_over(program("nodeward-lab").args(&args.words)),
     }
 }
@@ -53,12 +55,12 @@ fn shell(words: &[OsString]) -> Result<ExitCode> {
     process::hand_over(&mut lab)
 }
 
-/// The one of the balancer's tests that takes as long as it is told to.
-fn soak() -> Result<ExitCode> {
+/// Tests that take as long as they are told to, one after the other.
+fn tests(program: &str, names: &[&str]) -> Result<ExitCode> {
     guest::build()?;
     let mut cargo = process::cargo();
-    cargo.args(["test", "--package", "nodeward-trials", "--test", "lab_balance", "--"]);
-    cargo.args(["churn", "--nocapture"]).env("NODEWARD_LAB_REQUIRED", "1");
+    cargo.args(["test", "--package", "nodeward-trials", "--test", program, "--"]).args(names);
+    cargo.args(["--nocapture", "--test-threads=1"]).env("NODEWARD_LAB_REQUIRED", "1");
     process::hand_over(cargo.env("NODEWARD_GUEST_DIR", guest::dir(&Workspace::load()?)))
 }
 

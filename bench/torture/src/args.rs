@@ -22,6 +22,10 @@ pub struct Args {
           value_parser = parse_duration_ns)]
     pub time: u64,
 
+    /// Go on after that until each thread has made so many steps: machines may be slow
+    #[arg(long, value_name = "STEPS", default_value_t = 1)]
+    pub steps: u64,
+
     /// How long a thread may stand still, in time in which others went on
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration_ns)]
     pub patience: u64,

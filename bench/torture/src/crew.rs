@@ -33,12 +33,19 @@ pub enum Ending {
     Stands(Arc<Post>),
 }
 
-/// How long, and how long a thread may stand still.
+/// How long, how much, and how long a thread may stand still.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub run: Duration,
+    /// So many steps are made by each thread at least.
+    pub steps: u64,
     pub patience: Duration,
 }
+
+/// A thread works for that part of its time: there are many more threads than CPUs, and those of
+/// the pager serve all of them.
+const BUSY: u32 = 4;
+const REST_MOST: Duration = Duration::from_millis(50);
 
 type Worker = JoinHandle<(Box<dyn Means>, Result<(), Fault>)>;
 
@@ -73,7 +80,7 @@ impl Crew {
         while self.workers.iter().any(|(_, worker)| !worker.is_finished()) {
             // One that ends before its time has found something.
             let early = self.workers.iter().any(|(_, worker)| worker.is_finished());
-            if began.elapsed() >= times.run || early {
+            if early || began.elapsed() >= times.run && self.has_stepped(times.steps) {
                 self.stop.store(true, Relaxed);
             }
             if let Some(post) = self.watchdog.look(times.patience) {
@@ -84,6 +91,10 @@ impl Crew {
             thread::sleep(LOOK);
         }
         self.join()
+    }
+
+    fn has_stepped(&self, steps: u64) -> bool {
+        self.workers.iter().all(|(post, _)| post.steps() >= steps)
     }
 
     /// What those came to that found something before others stood still.
@@ -133,8 +144,10 @@ fn work(mut means: Box<dyn Means>, mut hand: Hand) -> (Box<dyn Means>, Result<()
     let post = Arc::clone(&hand.post);
     post.begin();
     let result = loop {
+        let began = Instant::now();
         let result = means.step(&mut hand);
         post.stepped();
+        thread::sleep((began.elapsed() * (BUSY - 1)).min(REST_MOST));
         if result.is_err() || hand.is_over() {
             break result;
         }

@@ -72,7 +72,7 @@ fn run(args: &Args) -> Result<Ending> {
     let (tally, began) = (Arc::new(Tally::default()), Instant::now());
     let mut crew = Crew::start(parts, seed, &tally);
     let [run, patience] = [args.time, args.patience].map(Duration::from_nanos);
-    let ending = crew.watch(Times { run, patience });
+    let ending = crew.watch(Times { run, steps: args.steps, patience });
     let mut report = Report { seed, road, skipped_means, ..Report::default() };
     report.kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     report.ran_ms = began.elapsed().as_millis() as u64;

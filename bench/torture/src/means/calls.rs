@@ -14,7 +14,8 @@ use rustix::fs::MemfdFlags;
 use super::{Made, Means, Site, Skipped, one};
 use crate::ground::Use;
 use crate::hand::{Fault, Hand, failed};
-use crate::lot::{Lot, PAGE};
+use crate::lot::{Lot, PAGE, PAGE_WORDS};
+use crate::post;
 
 pub const WHAT: &str = "read, write, send, recv, preadv and pwritev by pipe, socket and file";
 
@@ -58,7 +59,8 @@ impl Means for Calls {
     }
 }
 
-/// Has a call take all of some words, however much it takes at a time.
+/// Has calls take all of some words, a few pages at a time: in a large call nobody sees that its
+/// thread goes on.
 pub fn carry_all(
     what: &'static str,
     fd: BorrowedFd<'_>,
@@ -67,7 +69,10 @@ pub fn carry_all(
 ) -> Result<(), Fault> {
     let mut done = 0;
     while done < size_of_val(words) {
-        match carry(fd, &words[done / 8..], how(done)) {
+        post::go_on();
+        let rest = &words[done / 8..];
+        let piece = &rest[..rest.len().min(PIPE_PAGES * PAGE_WORDS)];
+        match carry(fd, piece, how(done)) {
             Ok(bytes) if bytes > 0 && bytes % 8 == 0 => done += bytes,
             Ok(bytes) => return Err(Fault::Failed(format!("{what}: {bytes} bytes after {done}"))),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => (),

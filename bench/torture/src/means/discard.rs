@@ -3,7 +3,7 @@
 use nodeward::Placement;
 
 use super::{Made, Means, Site, one};
-use crate::ground::{HUGE_BYTES, Use};
+use crate::ground::{HUGE_BYTES, LOT_BYTES, Use};
 use crate::hand::{Fault, Hand, failed};
 use crate::lot::{Lot, PAGE};
 
@@ -21,6 +21,7 @@ impl Means for Discard {
         let lot = hand.one_of(&mut self.0);
         hand.turn(lot)?;
         let some = hand.pages(lot);
+        let some = some.start..some.end.min(some.start + LOT_BYTES / PAGE);
         let size = lot.region.page_bytes() / PAGE;
         let pages = some.start / size * size..some.end.next_multiple_of(size);
         let start = lot.bytes.start;

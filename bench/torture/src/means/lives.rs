@@ -3,9 +3,9 @@
 use nodeward::{ForkRule, Migration, PageSize, Pager, Placement, RegionOptions, Road};
 
 use super::{Made, Means, Site, one};
-use crate::ground::HUGE_BYTES;
+use crate::ground::{HUGE_BYTES, LOT_BYTES};
 use crate::hand::{Fault, Hand, failed};
-use crate::lot::Lot;
+use crate::lot::{Lot, PAGE};
 
 pub const WHAT: &str = "regions that are reserved, written, moved, left out, and dropped at once";
 
@@ -21,6 +21,7 @@ pub fn make(site: &mut Site<'_>) -> Made {
 impl Means for Lives {
     fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
         let huge = hand.once_in(4);
+        let bytes = if huge { HUGE_BYTES } else { LOT_BYTES };
         let options = RegionOptions {
             page: if huge { PageSize::Huge } else { PageSize::Base },
             placement: Placement::Node(hand.dice.one_of(&self.nodes)),
@@ -29,12 +30,13 @@ impl Means for Lives {
             ..RegionOptions::default()
         };
         hand.post.does("reserve", 0..0);
-        let region = match self.pager.reserve(HUGE_BYTES, &options) {
+        let region = match self.pager.reserve(bytes, &options) {
             Err(nodeward::Error::NoHugePages { .. }) => return Ok(()),
             region => region.map_err(failed("reserve"))?,
         };
-        let mut lot = Lot::new(&region, 0..HUGE_BYTES, u8::MAX);
-        lot.write(0..lot.pages());
+        let mut lot = Lot::new(&region, 0..bytes, u8::MAX);
+        let written = 0..LOT_BYTES / PAGE;
+        lot.write(written.clone());
         let node = hand.dice.one_of(&self.nodes);
         // Where the kernel moves a region it moves nothing that is there.
         let even_if_there = self.pager.road() == Road::Move;
@@ -49,8 +51,8 @@ impl Means for Lives {
             report => hand.tally.add(&report.map_err(failed("migrate_lazily"))?),
         }
         if hand.once_in(2) {
-            hand.post.does("check all", 0..0);
-            lot.check(0..lot.pages())?;
+            hand.post.does("check", 0..0);
+            lot.check(written)?;
         }
         hand.post.does("drop", 0..0);
         Ok(())

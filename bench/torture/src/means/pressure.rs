@@ -1,7 +1,7 @@
 //! Memory gets short for all of us: memory.high of our control group goes down and up.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::pageout::swap;
 use super::{Made, Means, Site, Skipped, one};
@@ -14,6 +14,9 @@ pub const WHAT: &str = "memory.high of our control group, so low that pages go t
 const ROOT: &str = "/sys/fs/cgroup";
 /// So much less than we have is allowed at times.
 const LESS: u64 = 1 << 20;
+/// Memory is short for that part of the time: others wait for swap then, and do little else.
+const SHORT: u32 = 8;
+const NAP: Duration = Duration::from_millis(10);
 
 struct Pressure {
     lots: Vec<Lot<'static>>,
@@ -36,6 +39,7 @@ fn enter(folder: &str) -> std::io::Result<()> {
 
 impl Means for Pressure {
     fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
+        let began = Instant::now();
         let used = fs::read_to_string(format!("{}/memory.current", self.folder));
         let used: u64 = used.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         hand.post.does("memory.high down", 0..0);
@@ -43,12 +47,21 @@ impl Means for Pressure {
         std::thread::sleep(Duration::from_millis(hand.dice.below(20) as u64));
         hand.post.does("memory.high up", 0..0);
         self.high("max");
+        rest(hand, began.elapsed() * (SHORT - 1));
         let lot = hand.one_of(&mut self.lots);
         hand.turn(lot)
     }
 
     fn lots(&mut self) -> &mut [Lot<'static>] {
         &mut self.lots
+    }
+}
+
+fn rest(hand: &Hand, time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time && !hand.is_over() {
+        std::thread::sleep(NAP);
+        hand.post.goes_on();
     }
 }
 

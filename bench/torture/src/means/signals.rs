@@ -16,7 +16,7 @@ use crate::post::Post;
 
 pub const WHAT: &str = "signals for every thread, at any time; their handlers write to the memory";
 
-/// Signals in a step.
+/// Signals in a step, and counts that are looked at then; all of them are at the end.
 const SIGNALS: usize = 16;
 
 /// Each is counted in the memory and beside it.
@@ -63,7 +63,9 @@ impl Means for Signals {
             std::thread::sleep(std::time::Duration::from_micros(hand.dice.below(500) as u64));
         }
         // What is counted beside was counted in the memory before.
-        counts().try_for_each(|count| {
+        let counts = COUNTS.get().map_or(&[][..], |counts| counts);
+        (0..SIGNALS.min(counts.len())).try_for_each(|_| {
+            let count = &counts[hand.dice.below(counts.len())];
             hand.post.goes_on();
             let beside = count.beside.load(SeqCst);
             let found = count.word.load(SeqCst);

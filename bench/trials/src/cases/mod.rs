@@ -28,10 +28,11 @@ mod pager_ways;
 mod pool;
 mod races;
 mod segments;
+mod torture;
 
 use crate::Body;
 
-const ALL: [&[(&str, Body)]; 28] = [
+const ALL: [&[(&str, Body)]; 29] = [
     &conformance::CASES,
     &kinds::CASES,
     &kinds_special::CASES,
@@ -60,6 +61,7 @@ const ALL: [&[(&str, Body)]; 28] = [
     &balance_surroundings::CASES,
     &balance_service::CASES,
     &balance_churn::CASES,
+    &torture::CASES,
 ];
 
 /// The case of a name.

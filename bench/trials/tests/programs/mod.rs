@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nodeward_lab::{GuestFile, Kernel, Lab};
 use tempfile::TempDir;
 
-const NAMES: [&str; 3] = ["nodeward", "nodeward-load", "nodeward-trials"];
+const NAMES: [&str; 4] = ["nodeward", "nodeward-load", "nodeward-torture", "nodeward-trials"];
 
 /// Drivers of swap on compressed memory, of disks in memory, of memory that stands for a persistent
 /// one, of xfs and of overlays. (ext4 is built in.)

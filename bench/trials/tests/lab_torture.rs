@@ -1,0 +1,60 @@
+//! Memory of a pager, used by every means that programs have, while it moves: on each kernel for a
+//! third of `TORTURE_TIME`, as `cargo xtask lab torture` and `make soak` set it. Without it nothing
+//! runs: how long a guest takes, and a panic of one that was seen once, are not for every test run.
+
+use std::time::Duration;
+
+use nodeward_lab::{Kernel, scenario};
+use nodeward_model::units::{parse_duration_ns, show_ns};
+
+use guests::Guest;
+
+mod guests;
+mod programs;
+
+/// How long a thread may stand still, in time in which others went on, where `TORTURE_PATIENCE`
+/// says nothing: 4 s were seen on a host with five times as much to do as it has processors.
+/// `make soak` allows 10 s.
+const PATIENCE: &str = "60s";
+
+/// A guest ends after that and twice the time. (A clean run of 6 s takes 30 s beside other load.)
+const SLOWEST: Duration = Duration::from_secs(600);
+
+/// A third of `TORTURE_TIME` on each kernel.
+fn torture(kernel: &Kernel) {
+    let set = |name: &str| std::env::var(name).ok();
+    let or = |name, default: &str| set(name).unwrap_or_else(|| default.to_owned());
+    let Some(time) = set("TORTURE_TIME") else {
+        return println!("skipped: TORTURE_TIME says for how long, and is not set");
+    };
+    let time = parse_duration_ns(&time).expect("TORTURE_TIME is a time") / 3;
+    let mut guest = Guest::new(kernel, scenario("two-nodes"));
+    guest.timeout = SLOWEST + Duration::from_nanos(time) * 2;
+    let all = [
+        ("TORTURE_TIME", Some(format!("{}ms", time / 1_000_000))),
+        ("TORTURE_PATIENCE", Some(or("TORTURE_PATIENCE", PATIENCE))),
+        ("TORTURE_SEED", set("TORTURE_SEED")),
+    ];
+    let given = all.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?)));
+    guest.env = given.collect();
+    println!("{} on {kernel}", show_ns(time));
+    guest.run(&["torture"]);
+}
+
+/// Goal: the road of kernels before 6.8, by mremap.
+#[test]
+fn on_6_1() {
+    torture(&Kernel::V6_1);
+}
+
+/// Goal: the fastest road.
+#[test]
+fn on_6_12() {
+    torture(&Kernel::V6_12);
+}
+
+/// Goal: the fastest road on the newest kernel.
+#[test]
+fn on_the_newest_kernel() {
+    torture(&Kernel::Newest);
+}
