@@ -88,8 +88,8 @@ fn heat(seen: &[RegionAccess], range: Range) -> u64 {
 /// and nothing is left in sysfs. DAMON sees an access when a translation is loaded, and does not
 /// flush those that are; an emulated CPU keeps them until somebody else does. So a thread of the
 /// target gives pages back all the time; to give back more than 33 at once flushes all
-/// (tlb_single_page_flush_ceiling). How often it gets to do so beside others is chance, and how well
-/// regions fit, too: it is watched until it is told once.
+/// (tlb_single_page_flush_ceiling). How often it gets to do so beside others is chance, and how
+/// well regions fit, too: it is watched until it is told once.
 fn damon_finds_what_is_hot() -> Ran {
     free_damon()?;
     let load = Load::start("--node 0 --size 64MiB --hot 16MiB --race discard --race-size 256KiB");

@@ -38,8 +38,8 @@ fn another_users_process() -> Ran {
     Ok(())
 }
 
-/// Goal: FROM and TO of different length are paired as migrate_pages(2) does, and that is said; what
-/// would move nothing is refused, and nothing moves.
+/// Goal: FROM and TO of different length are paired as migrate_pages(2) does, and that is said;
+/// what would move nothing is refused, and nothing moves.
 fn unequal_nodes() -> Ran {
     let load = Load::start("--node 0 --size 2MiB --threads 0");
     let before = load.nodes();
