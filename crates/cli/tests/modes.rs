@@ -7,29 +7,8 @@ use std::process::Command;
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 
-/// Two nodes of a CPU each; a program streams through the memory of the other node.
-const SMALL: &str = r#"
-distances = [[10, 20], [20, 10]]
-time = "20ms"
-sample = "5ms"
-
-[[node]]
-id = 0
-cpus = "0"
-memory = "1GiB"
-
-[[node]]
-id = 1
-cpus = "1"
-memory = "1GiB"
-
-[[workload]]
-name = "stream"
-kind = "triad"
-memory = "1MiB"
-nodes = "0"
-place = "bind:1"
-"#;
+/// Two nodes of two CPUs; a program streams through the memory of the other node.
+const SMALL: &str = include_str!("small.toml");
 
 fn run(dir: &Path, words: &str) {
     let mut command = Command::new("sh");

@@ -9,28 +9,7 @@ use serde_json::Value;
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 
 /// Two nodes of two CPUs; a program streams through the memory of the other node.
-const SMALL: &str = r#"
-distances = [[10, 20], [20, 10]]
-time = "20ms"
-sample = "5ms"
-
-[[node]]
-id = 0
-cpus = "0-1"
-memory = "1GiB"
-
-[[node]]
-id = 1
-cpus = "2-3"
-memory = "1GiB"
-
-[[workload]]
-name = "stream"
-kind = "triad"
-memory = "1MiB"
-nodes = "0"
-place = "bind:1"
-"#;
+const SMALL: &str = include_str!("small.toml");
 
 /// Six points: two latencies, and of each three seeds.
 const SIX: [&str; 4] = ["--grid", "machine.latency=80ns,160ns", "--seeds", "1-3"];
