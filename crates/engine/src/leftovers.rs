@@ -36,10 +36,10 @@ impl<'a> Leftovers<'a> {
 
     /// Keeps those for which it may help to try once more, and enters the others.
     pub fn keep(&self, unit: &Unit, left: Vec<(FolioMove, SkipReason)>, account: &mut Account) {
-        let (later, now) = left.into_iter().partition(|&(_, reason)| self.may_help(unit, reason));
+        let (mut later, now): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|&(_, reason)| self.may_help(unit, reason));
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let room = FOLIOS_MAX.saturating_sub(kept.values().map(Vec::len).sum());
-        let mut later: Vec<_> = later;
         let beyond = later.split_off(later.len().min(room));
         enter(&now, account);
         enter(&beyond, account);
