@@ -5,15 +5,16 @@
 //! pages are asked for one by one.
 
 use std::fs::{self, File};
-use std::hint::black_box;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 use nodeward_model::NodeId;
 
 use crate::pagemap::{self, WINDOW_PAGES};
+use crate::sys::{Area, Backing, Usage};
 
 /// What a memory block says about its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,8 @@ impl LazyFrames {
 pub struct Frames {
     blocks: Vec<Block>,
     block_shift: u32,
-    zero_frame: u64,
+    /// `None` if it could not be seen.
+    zero_frame: Option<u64>,
     flags: Option<File>,
 }
 
@@ -56,7 +58,8 @@ impl Frames {
     /// Reads the memory blocks (a power of two in size) under `root`. `None` if frame numbers are
     /// hidden from us or the kernel has no memory blocks.
     pub fn open(root: &Path, page_bytes: u64) -> Option<Self> {
-        let zero_frame = zero_frame(page_bytes)?;
+        let [one, other] = untouched_frames(page_bytes)?;
+        let zero_frame = (one == other).then_some(one);
         let system = root.join("sys/devices/system");
         let block_bytes = fs::read_to_string(system.join("memory/block_size_bytes")).ok()?;
         let block_bytes = u64::from_str_radix(block_bytes.trim(), 16).ok()?;
@@ -80,9 +83,10 @@ impl Frames {
         (self.blocks.len() as u64) << self.block_shift
     }
 
-    /// Whether this is the page of zeros that all untouched memory shares.
-    pub fn is_zero(&self, frame: u64) -> bool {
-        frame == self.zero_frame
+    /// Whether this is the page of zeros that all untouched memory shares; `None` if only the
+    /// kernel can tell.
+    pub fn is_zero(&self, frame: u64) -> Option<bool> {
+        self.zero_frame.map(|zero| frame == zero)
     }
 
     /// Whether a frame is inside a folio, behind its first page, or a page of zeros.
@@ -165,17 +169,21 @@ fn numbered(folder: &Path, prefix: &str) -> io::Result<Vec<(u32, std::path::Path
     Ok(found)
 }
 
-/// The frame of the shared page of zeros, seen in our own untouched memory; `None` if frame numbers
-/// are hidden from us.
-fn zero_frame(page_bytes: u64) -> Option<u64> {
-    // Below 2 MiB, so that no huge zero page stands in; opaque, or the optimiser knows what a read
-    // would yield and leaves it out.
-    let untouched = black_box(vec![0_u8; 1 << 20]);
-    let middle = &untouched[untouched.len() / 2];
-    black_box(*middle); // a read of untouched memory maps the zero page
-    let address = std::ptr::from_ref(middle).addr() as u64;
+/// The frames behind two pages of ours that were only read: both times the shared page of zeros,
+/// unless something filled them (mlockall(2) does), and then they differ. `None` if frame numbers
+/// are hidden from us. (Memory of the heap may have been written by whoever had it before.)
+fn untouched_frames(page_bytes: u64) -> Option<[u64; 2]> {
+    let page = usize::try_from(page_bytes).ok()?;
+    let area = Area::map(2 * page, Backing::Anonymous).ok()?;
+    // A kernel without huge pages refuses, and has no huge page of zeros either.
+    let _ = area.advise(Usage::BasePages);
     let pagemap = File::open("/proc/self/pagemap").ok()?;
-    pagemap::entry(&pagemap, address, page_bytes).ok()?.frame()
+    let frame = |index: usize| {
+        std::hint::black_box(area.words()[index * page / 8].load(Ordering::Relaxed));
+        let address = area.address() + (index * page) as u64;
+        pagemap::entry(&pagemap, address, page_bytes).ok()?.frame()
+    };
+    Some([frame(0)?, frame(1)?])
 }
 
 #[cfg(test)]
@@ -188,7 +196,7 @@ mod tests {
         for (block, node) in [(0, 0), (1, 0), (2, 0), (2, 1), (3, 1), (5, 1)] {
             claim(&mut blocks, block, NodeId(node));
         }
-        Frames { blocks, block_shift: 15, zero_frame: 7, flags: None }
+        Frames { blocks, block_shift: 15, zero_frame: Some(7), flags: None }
     }
 
     #[test]
@@ -205,6 +213,28 @@ mod tests {
         let frames = two_nodes();
         for frame in [2 * 32768, 4 * 32768, 6 * 32768, u64::MAX] {
             assert_eq!(frames.node(frame), None, "frame {frame}");
+        }
+    }
+
+    /// Goal: the page of zeros is found whatever the heap held before. (It was looked for in memory
+    /// of the heap; a recycled block's own frame was taken for it, and later called unmovable in
+    /// whichever process had it then.)
+    #[test]
+    fn the_page_of_zeros_is_not_a_recycled_page() {
+        const MIB: usize = 1 << 20;
+        // Freed, this makes the C library recycle blocks of up to its size.
+        drop(std::hint::black_box(vec![1_u8; 16 * MIB]));
+        let written = std::hint::black_box([(); 8].map(|()| vec![1_u8; MIB]));
+        let _between = vec![1_u8; 4096];
+        drop(written);
+        let page_bytes = rustix::param::page_size() as u64;
+        let Some(frames) = Frames::open(Path::new("/"), page_bytes) else {
+            return println!("skipped: frame numbers are hidden from us");
+        };
+        let zero = frames.zero_frame.expect("untouched pages are the page of zeros");
+        match frames.flags(zero, 1).first() {
+            Some(flags) => assert!(flags.is_zero(), "{zero:#x} is not the page of zeros"),
+            None => println!("skipped: flags of frames are hidden from us"),
         }
     }
 }

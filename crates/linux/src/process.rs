@@ -279,10 +279,8 @@ impl LinuxProcess {
             return Some(self.place_if_absent(entry));
         }
         let frame = entry.frame()?;
-        match frames? {
-            frames if frames.is_zero(frame) => Some(Place::Fixed),
-            frames => frames.node(frame).map(Place::On),
-        }
+        let frames = frames?;
+        if frames.is_zero(frame)? { Some(Place::Fixed) } else { frames.node(frame).map(Place::On) }
     }
 
     /// Where a page is by the kernel's answer; what the answer leaves open is read from its entry.
