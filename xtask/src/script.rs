@@ -31,16 +31,12 @@ impl Profile {
     }
 
     fn build(self) -> Result<()> {
-        let commands: &[&[&str]] = match self {
-            Self::Release => &[&["--release", "-p", "nodeward-cli", "-p", "nodeward-lab"]],
-            Self::Dev => &[
-                &["--workspace", "--exclude", "nodeward-lab", "--bin", "nodeward"],
-                &["-p", "nodeward-lab", "--bin", "nodeward-lab"],
-            ],
+        let words: &[&str] = match self {
+            Self::Release => &["build", "--release", "-p", "nodeward-cli", "-p", "nodeward-lab"],
+            // Programs alone would be built anew, with fewer features of what tests ask for more.
+            Self::Dev => &["test", "--workspace", "--no-run", "--quiet"],
         };
-        commands
-            .iter()
-            .try_for_each(|words| process::run(process::cargo().arg("build").args(*words)))
+        process::run(process::cargo().args(words))
     }
 }
 

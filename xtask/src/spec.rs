@@ -11,9 +11,10 @@ mod report;
 mod table;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+use std::{fs, iter, thread};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -87,9 +88,10 @@ fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<Judged>> {
     if promises.is_empty() {
         return Ok(Vec::new());
     }
-    let profile = match effort {
-        Effort::Full => Profile::Release,
-        Effort::Smoke => Profile::Dev,
+    let (profile, at_once) = match effort {
+        Effort::Full => (Profile::Release, 1),
+        // Their numbers mean nothing, so they may disturb each other.
+        Effort::Smoke => (Profile::Dev, thread::available_parallelism()?.get()),
     };
     let limited = promises.iter().any(|promise| promise.memcpy.is_some());
     let memcpy = (limited && effort == Effort::Full).then(host::memcpy);
@@ -106,5 +108,43 @@ fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<Judged>> {
         Ok(Judged { promise: promise.clone(), finding })
     };
     script::build(profile)?;
-    promises.iter().map(judge).collect()
+    each(promises, at_once, judge)
+}
+
+/// Does something with each, so many at once, and returns what came of it in their order.
+fn each<T: Sync, U: Send>(
+    all: &[T],
+    at_once: usize,
+    act: impl Fn(&T) -> Result<U> + Sync,
+) -> Result<Vec<U>> {
+    let next = AtomicUsize::new(0);
+    let take_turns = || {
+        let turns = iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+        turns.map_while(|at| Some((at, act(all.get(at)?)))).collect::<Vec<_>>()
+    };
+    let mut done: Vec<(usize, Result<U>)> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(take_turns)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("no worker panics")).collect()
+    });
+    done.sort_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: each is done once, however many at a time, and answers stand in the order of
+    /// questions; one that fails fails all.
+    #[test]
+    fn answers_stand_in_the_order_of_questions() {
+        let all: Vec<u64> = (0..100).collect();
+        for at_once in [1, 2, 7, 200] {
+            let squares = each(&all, at_once, |number| Ok(number * number)).unwrap();
+            assert!(squares.iter().zip(&all).all(|(square, number)| *square == number * number));
+            assert_eq!(squares.len(), all.len());
+            let fails = |number: &u64| if *number == 41 { bail!("no {number}") } else { Ok(()) };
+            assert_eq!(each(&all, at_once, fails).unwrap_err().to_string(), "no 41");
+        }
+    }
 }
