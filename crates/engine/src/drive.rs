@@ -265,7 +265,7 @@ impl Driver<'_> {
         match refusal {
             Refusal::Shared => Fate::Stays(SkipReason::Shared),
             Refusal::Busy => Fate::Stuck(SkipReason::Pinned),
-            Refusal::Fault => Fate::Stuck(SkipReason::Unmovable),
+            Refusal::Fault => Fate::Stuck(faulted(self.hugetlb)),
             Refusal::Absent => Fate::Stuck(SkipReason::NotPresent),
             Refusal::NoMemory => Fate::Stuck(self.no_room()),
             Refusal::Other(errno) => {
@@ -310,6 +310,13 @@ impl Driver<'_> {
     }
 }
 
+/// Why a page stays of whose address the kernel says EFAULT: its mapping is of a kind that never
+/// moves, or there is none just then. Hugetlb memory always moves; a program that unmaps it and
+/// maps it again without pause has it there whenever we look.
+fn faulted(hugetlb: bool) -> SkipReason {
+    if hugetlb { SkipReason::NotPresent } else { SkipReason::Unmovable }
+}
+
 /// The entries that a call took hold of and then failed to move: from the first without status up
 /// to the end of its run.
 fn failed_run(batch: &MoveBatch, outcome: &MoveOutcome) -> std::ops::Range<usize> {
@@ -343,4 +350,27 @@ fn now_at(place: Place, folio: FolioMove, fate: Fate) -> Fate {
 /// Whether the destination was full.
 pub fn is_no_room(reason: SkipReason) -> bool {
     matches!(reason, SkipReason::NoMemory | SkipReason::NoHugePage)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeward_model::NodeId;
+
+    use super::*;
+
+    /// Goal: what was unmapped in the moment of the call, and is there again when it is looked at,
+    /// is not called unmovable if such memory always moves (181,944 pages of a program that mapped
+    /// and unmapped hugetlb memory were); zero pages and device memory are.
+    #[test]
+    fn memory_that_comes_and_goes_is_not_called_unmovable() {
+        let [from, to] = [0, 1].map(NodeId);
+        let folio = FolioMove { address: 0x20_0000, pages: 512, from, to };
+        let told = |hugetlb| now_at(Place::On(from), folio, Fate::Stuck(faulted(hugetlb)));
+        assert_eq!(told(true), Fate::Stuck(SkipReason::Pinned));
+        assert_eq!(told(false), Fate::Stuck(SkipReason::Unmovable));
+        let gone = now_at(Place::Absent, folio, Fate::Stuck(faulted(true)));
+        assert_eq!(gone, Fate::Stays(SkipReason::NotPresent));
+        let fixed = now_at(Place::Fixed, folio, Fate::Stuck(faulted(false)));
+        assert_eq!(fixed, Fate::Stays(SkipReason::Unmovable));
+    }
 }
