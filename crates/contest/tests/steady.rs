@@ -12,10 +12,16 @@ use nodeward_contest::steady::{Stayed, watch};
 /// half.
 #[test]
 fn what_once_was_restless_stays() {
-    for seed in [10, 166, 180, 251, 401, 514, 883, 979] {
-        match watch(seed, Balancer::Nodeward).expect("a machine that can be balanced") {
-            Stayed::Home { before, after: 0 } => assert!(before > 0, "seed {seed}: it came home"),
-            other => panic!("seed {seed}: {other:?}"),
+    std::thread::scope(|scope| {
+        for seed in [10, 166, 180, 251, 401, 514, 883, 979] {
+            scope.spawn(move || stays(seed));
         }
+    });
+}
+
+fn stays(seed: u64) {
+    match watch(seed, Balancer::Nodeward).expect("a machine that can be balanced") {
+        Stayed::Home { before, after: 0 } => assert!(before > 0, "seed {seed}: it came home"),
+        other => panic!("seed {seed}: {other:?}"),
     }
 }
