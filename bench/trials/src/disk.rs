@@ -1,14 +1,16 @@
 //! File systems for cases about files, and files on them whose pages are on node 0.
 
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hasher};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_linux::own::{Area, Backing, Usage};
+use nodeward_linux::{Linux, policy};
+use nodeward_machine::Machine;
+use nodeward_model::{CpuId, NodeId};
 
 use crate::Skipped;
 use crate::guest::{load_drivers, run, write};
@@ -81,15 +83,15 @@ impl Disk {
     /// A new file of so many MiB whose pages are on node 0, and the digest of what is in it. They
     /// are dirty, and stay so until somebody writes them out.
     pub fn write(&self, name: &str, mib: u64) -> (String, u64) {
-        self.fill(name, mib, &[])
+        self.fill(name, mib, |_| ())
     }
 
     /// As [`Disk::write`], and all on its disk, whose memory is on node 0 too.
     pub fn write_clean(&self, name: &str, mib: u64) -> (String, u64) {
-        self.fill(name, mib, &["conv=fsync"])
+        self.fill(name, mib, |file| file.sync_all().expect("the file gets to its disk"))
     }
 
-    fn fill(&self, name: &str, mib: u64, how: &[&str]) -> (String, u64) {
+    fn fill(&self, name: &str, mib: u64, then: impl FnOnce(&File) + Send) -> (String, u64) {
         // Else a thread of the kernel writes what is old, and takes memory for the disk anywhere.
         write("/proc/sys/vm/dirty_writeback_centisecs", "0");
         write("/proc/sys/vm/dirty_background_ratio", "70");
@@ -97,9 +99,17 @@ impl Disk {
         // Else khugepaged may make huge pages of what a case has mapped, and unmaps it meanwhile.
         write("/sys/kernel/mm/transparent_hugepage/enabled", "never");
         let path = self.path(name);
-        let (to, count) = (format!("of={path}"), format!("count={mib}"));
-        let from = ["--cpunodebind=0", "--membind=0", "dd", "if=/dev/urandom", "bs=1M"];
-        run("numactl", &[&from[..], &[&to, &count, "status=none"], how].concat());
+        let mut file = File::create(&path).expect("a file can be made");
+        // A CPU and a memory policy are a thread's.
+        let fill = move || {
+            Linux::open().stay_on(CpuId(0));
+            policy::prefer_memory(NodeId(0)).expect("a memory policy");
+            for piece in 0..mib {
+                file.write_all(&numbers(piece << 17)).expect("the file can be written");
+            }
+            then(&file);
+        };
+        std::thread::scope(|scope| scope.spawn(fill).join().expect("the file is written"));
         let digest = digest(&path);
         (path, digest)
     }
@@ -127,17 +137,29 @@ fn device(path: &'static str) -> Result<&'static str, Skipped> {
     Err(Skipped(format!("this kernel has no {path}")))
 }
 
+/// A MiB of words that are nowhere the same, from the one of this number on.
+fn numbers(first: u64) -> Vec<u8> {
+    (first..first + (1 << 17)).flat_map(|number| mixed(number).to_ne_bytes()).collect()
+}
+
+/// Any change of a word changes what comes out, and so does any change of what came before.
+fn mixed(word: u64) -> u64 {
+    (word ^ word >> 29).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// What stands for the content of a file; reading it takes no memory worth speaking of.
 pub fn digest(path: &str) -> u64 {
-    let mut file = File::open(path).expect("the file can be opened");
-    let mut hasher = DefaultHasher::new();
-    let mut piece = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut piece).expect("the file can be read") {
-            0 => return hasher.finish(),
-            bytes => hasher.write(&piece[..bytes]),
-        }
+    let file = File::open(path).expect("the file can be opened");
+    let (mut digest, mut piece) = (0, Vec::with_capacity(1 << 20));
+    while (&file).take(1 << 20).read_to_end(&mut piece).expect("the file can be read") > 0 {
+        digest = piece.chunks(8).fold(digest, |digest: u64, word| {
+            let mut eight = [0; 8];
+            eight[..word.len()].copy_from_slice(word);
+            mixed(digest.rotate_left(23) ^ u64::from_ne_bytes(eight))
+        });
+        piece.clear();
     }
+    digest
 }
 
 /// A file of base pages that is mapped by us, with all its pages.

@@ -26,13 +26,13 @@ fn targets_end() -> Ran {
     let place = Place::new("end");
     let mut balance = place.start(SLOWLY);
     for signal in [Signal::TERM, Signal::KILL] {
-        let load = load_away("--size 32MiB");
+        let load = load_away("--size 16MiB");
         let pid = load.pid();
         balance.until_arrivals(&load);
         load.signal(signal);
         balance.until("it is forgotten", |round| round.of(pid).is_none());
     }
-    let other = load_away("--size 32MiB");
+    let other = load_away("--size 16MiB");
     balance.until_arrivals(&other);
     other.signal(Signal::HUP); // it calls exec
     let load = load_away("--size 8MiB");
@@ -68,7 +68,7 @@ fn targets_fork() -> Ran {
 fn targets_go_elsewhere() -> Ran {
     alone()?;
     let place = Place::new("elsewhere");
-    let load = load_away("--size 16MiB");
+    let load = load_away("--size 8MiB");
     let mut balance = place.start(&format!("{}{SLOWLY}", named(&[&load])));
     balance.until_arrivals(&load);
     let_run_on(load.pid(), &[0]);

@@ -30,7 +30,7 @@ fn gone(finished: &Finished, life: &str) -> Report {
 /// Goal: a process that is killed while we wait is gone, and what had moved is told.
 fn killed_between_calls() -> Ran {
     let load = Load::start("--node 0 --size 32MiB");
-    let underway = Underway::start(&load, "0 1 --rate 1MiB/s");
+    let underway = Underway::start(&load, "0 1 --rate 2MiB/s");
     load.wait_for_arrivals();
     load.signal(Signal::KILL);
     let report = gone(&underway.finish(), "exited");
@@ -59,7 +59,7 @@ fn killed_at_any_time() -> Ran {
 /// Goal: so it is when the process ends by itself.
 fn exits() -> Ran {
     let load = Load::start("--node 0 --size 32MiB");
-    let underway = Underway::start(&load, "0 1 --rate 1MiB/s");
+    let underway = Underway::start(&load, "0 1 --rate 2MiB/s");
     load.wait_for_arrivals();
     load.done();
     let report = gone(&underway.finish(), "exited");
@@ -70,7 +70,7 @@ fn exits() -> Ran {
 /// Goal: another program under the same pid is not touched.
 fn exec() -> Ran {
     let load = Load::start("--node 0 --size 32MiB");
-    let underway = Underway::start(&load, "0 1 --rate 1MiB/s");
+    let underway = Underway::start(&load, "0 1 --rate 2MiB/s");
     load.wait_for_arrivals();
     load.signal(Signal::HUP);
     let report = gone(&underway.finish(), "replaced");

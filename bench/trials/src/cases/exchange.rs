@@ -14,8 +14,8 @@ const HUGE_PAGE_KIB: u64 = 2048;
 
 /// Goal: the memory of two processes changes places though a node has room for a fraction of it.
 fn full_nodes() -> Ran {
-    let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 128MiB --pause 1ms")));
-    leave_free(48 << 10);
+    let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 64MiB --pause 1ms")));
+    leave_free(32 << 10);
     let report = exchange(&loads).report(0);
     assert_eq!(report.account.skipped, reasons([]), "{report:?}");
     let nodes = loads.each_ref().map(Load::nodes_of_memory);

@@ -128,7 +128,7 @@ fn interrupted() -> Ran {
     for signal in [Signal::INT, Signal::TERM] {
         let load = Load::start("--node 0 --size 32MiB");
         let before = load.nodes_of_memory();
-        let words = format!("0 1 --range {} --rate 1MiB/s", load.ready.range);
+        let words = format!("0 1 --range {} --rate 2MiB/s", load.ready.range);
         let underway = Underway::start(&load, &words);
         load.wait_for_arrivals();
         underway.signal(signal);

@@ -31,12 +31,12 @@ pub const CASES: [(&str, Body); 12] = [
 /// Goal: large folios move whole, clean and dirty.
 fn file_xfs() -> Ran {
     let disk = Disk::xfs()?;
-    let (path, content) = disk.write_clean("clean", 16);
+    let (path, content) = disk.write_clean("clean", 8);
     there_and_back(&path, content);
-    let (path, content) = disk.write("dirty", 16);
+    let (path, content) = disk.write("dirty", 8);
     there_and_back(&path, content);
     let plan: serde_json::Value = move_file(&path, "0 --dry-run").ended(0);
-    println!("folios of 16 MiB on xfs: {}", plan["folios_by_pages"]);
+    println!("folios of 8 MiB on xfs: {}", plan["folios_by_pages"]);
     run("sync", &[]);
     drop_caches();
     assert_eq!(digest(&path), content, "what is on the disk");
@@ -199,7 +199,7 @@ const GIVEN_UP: u64 = 256;
 /// which is told; a second move drops nothing either. (Node 1 is small there.)
 fn file_destination_full() -> Ran {
     let disk = Disk::ext4()?;
-    let (path, content) = disk.write_clean("large", 128);
+    let (path, content) = disk.write_clean("large", 96);
     let mut moved = 0;
     for round in ["first", "second"] {
         let report: FilesReport = move_file(&path, "1").ended(1);
@@ -208,7 +208,7 @@ fn file_destination_full() -> Ran {
             .map(|reason| report.account.skipped_for(reason));
         assert_eq!(report.account.skipped_total(), left + gone, "{report:?}");
         assert!(gone <= GIVEN_UP, "{report:?}");
-        assert_eq!(report.account.selected(), 128 * MIB, "{report:?}");
+        assert_eq!(report.account.selected(), 96 * MIB, "{report:?}");
         let stayed = report.account.already_there + GIVEN_UP >= moved;
         assert!(stayed, "what came first is there: {report:?}");
         moved = report.account.moved + report.account.already_there;
@@ -237,13 +237,13 @@ pub fn huge_pages_have_no_room() -> Ran {
 fn file_over_cold_cache() -> Ran {
     let disk = Disk::ext4()?;
     let cold = disk.path("cold");
-    File::create(&cold).and_then(|file| file.set_len(640 << 20)).expect("a file of one hole");
+    File::create(&cold).and_then(|file| file.set_len(320 << 20)).expect("a file of one hole");
     run("numactl", &["--cpunodebind=1", "--membind=1", "cat", &cold]);
-    let (path, content) = disk.write_clean("wanted", 128);
+    let (path, content) = disk.write_clean("wanted", 64);
     let report: FilesReport = move_file(&path, "1").ended(0);
     println!("over a cold cache: {:?}", report.account);
-    assert_eq!(report.account.moved, 128 * MIB, "{report:?}");
-    assert_eq!(places(&path), [(1, 128 * MIB)].into());
+    assert_eq!(report.account.moved, 64 * MIB, "{report:?}");
+    assert_eq!(places(&path), [(1, 64 * MIB)].into());
     assert_eq!(digest(&path), content);
     Ok(())
 }

@@ -197,7 +197,7 @@ fn reader(load: &Load, list: &str, input: Stdio) -> Child {
 }
 
 /// Bytes that it may have in memory at most.
-const PEAK: u64 = 32 << 20;
+const PEAK: u64 = 16 << 20;
 
 /// Reads more than it may keep, and keeps little.
 fn bounded(mut reader: Child) {

@@ -107,7 +107,7 @@ fn assert_all_moved(report: &Report, region: &Region, to: NodeId) {
     assert_eq!(places(region, 0..region.bytes()), [(to.0, pages(region.bytes()))].into());
 }
 
-/// Adds one to every 16th word again and again, once at least, and checks what was there, on
+/// Adds one to every 64th word again and again, once at least, and checks what was there, on
 /// every CPU in turn, while something is done; fails if a word was lost.
 pub fn while_written<T>(region: &Region, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
@@ -115,7 +115,7 @@ pub fn while_written<T>(region: &Region, work: impl FnOnce() -> T) -> T {
         let writer = scope.spawn(|| {
             for rounds in 0.. {
                 Linux::open().stay_on(CpuId(rounds as u32 % 2));
-                for (word, index) in region.words().iter().zip(0..).step_by(16) {
+                for (word, index) in region.words().iter().step_by(64).zip((0..).step_by(64)) {
                     assert_eq!(word.fetch_add(1, Relaxed), index + rounds, "a write was lost");
                 }
                 if stop.load(Acquire) {
@@ -182,18 +182,23 @@ fn under_a_writer() -> Ran {
 fn placement() -> Ran {
     const BYTES: usize = 4 * MIB;
     let pager = pager(0)?;
+    // A fault of each 16th page shows where it is; a huge page comes whole.
+    let touch = |region: &Region| {
+        let words = region.words().iter().step_by(16 * PAGE / 8);
+        words.for_each(|word| word.store(1, Relaxed));
+    };
     let both = Placement::Interleaved([NODES[0], NODES[1]].into_iter().collect());
     let half = pages(BYTES) / 2;
-    for page in SIZES {
+    for (page, some) in SIZES.into_iter().zip([half / 16, half]) {
         let touched = reserve(&pager, BYTES, page, Placement::Node(NODES[1]));
-        on_node(NODES[0], || fill(&touched));
-        assert_eq!(places(&touched, 0..BYTES), [(1, half * 2)].into());
+        on_node(NODES[0], || touch(&touched));
+        assert_eq!(places(&touched, 0..BYTES), [(1, some * 2)].into());
         let touched = reserve(&pager, BYTES, page, both.clone());
-        on_node(NODES[0], || fill(&touched));
-        assert_eq!(places(&touched, 0..BYTES), [(0, half), (1, half)].into());
+        on_node(NODES[0], || touch(&touched));
+        assert_eq!(places(&touched, 0..BYTES), [(0, some), (1, some)].into());
         let local = reserve(&pager, BYTES, page, Placement::Local);
-        on_node(NODES[1], || fill(&local));
-        assert_eq!(places(&local, 0..BYTES), [(1, half * 2)].into());
+        on_node(NODES[1], || touch(&local));
+        assert_eq!(places(&local, 0..BYTES), [(1, some * 2)].into());
         let committed = reserve(&pager, BYTES, page, Placement::Local);
         committed.commit(0..BYTES, &both).expect("the nodes have room");
         assert_eq!(places(&committed, 0..BYTES), [(0, half), (1, half)].into());
@@ -208,7 +213,7 @@ fn placement() -> Ran {
 
 /// Goal: two ranges change places though each node has room for a fraction of them.
 fn exchange_full_nodes() -> Ran {
-    const HALF: usize = 96 * MIB;
+    const HALF: usize = 64 * MIB;
     let pager = pager(8 * MIB)?;
     for page in SIZES {
         let region = reserve(&pager, 2 * HALF, page, Placement::Local);
@@ -282,7 +287,7 @@ fn assert_exact(report: &Report, region: &Region, before: &Nodes) {
 /// Goal: a node that fills up takes what it can, and the rest stays and is told; nobody is killed.
 /// (Node 1 is small there.)
 fn destination_full() -> Ran {
-    const BYTES: usize = 160 * MIB;
+    const BYTES: usize = 128 * MIB;
     let pager = pager(16 * MIB)?;
     let killed = vmstat("oom_kill");
     for (page, supply) in [(0, Supply::Any), (0, Supply::OneWay), (1, Supply::Any)] {
@@ -307,7 +312,7 @@ fn destination_full() -> Ran {
 /// not told as moved. (Node 1 is small there.)
 fn destination_fills_up() -> Ran {
     const BYTES: usize = 48 * MIB;
-    const ROUNDS: usize = 6;
+    const ROUNDS: usize = 3;
     let pager = pager(0)?;
     let killed = vmstat("oom_kill");
     let (mut moved, mut left) = (0, 0);
@@ -325,7 +330,7 @@ fn destination_fills_up() -> Ran {
                 taken.store(0, Release);
                 order.send(()).expect("the other thread waits");
                 // Once the node is empty still, once it is nearly full, and so on.
-                while taken.load(Acquire) < round * 24 * MIB {
+                while taken.load(Acquire) < round * 48 * MIB {
                     thread::yield_now();
                 }
                 let report = migrate(&region, NODES[1], Supply::OneWay);
@@ -364,26 +369,26 @@ fn take_and_give(node: NodeId, orders: Receiver<()>, taken: &AtomicUsize, given:
 /// Goal: however much is moved or left out, there are hardly more mappings: a process may have
 /// 65530 of them.
 fn few_mappings() -> Ran {
-    const BYTES: usize = 192 * MIB;
-    let pager = pager(32 * MIB)?;
+    const BYTES: usize = 96 * MIB;
+    let pager = pager(16 * MIB)?;
     for page in SIZES {
         let before = mappings();
         let region = region(&pager, BYTES, page, NODES[0]);
-        // Every other huge page alone, so that what is out is not in one piece.
+        // Of 48 huge pages every other one alone, so that what is out is not in one piece.
         for (step, to) in [(2, NODES[1]), (1, NODES[1]), (3, NODES[0])] {
             for start in (0..BYTES).step_by(2 * MIB * step) {
                 let part = start..start + 2 * MIB;
                 let report = region.migrate(part, to, &by(Supply::Any)).expect("a good range");
                 assert_eq!(report.account.skipped_total(), 0, "{report:?}");
             }
-            assert_few_more(before);
+            assert_few_more(before, 24);
         }
         region.migrate_lazily(0..BYTES, &by(Supply::Any)).expect("a good range");
-        assert_few_more(before);
+        assert_few_more(before, 24);
         let touched = region.words().iter().step_by(3 * MIB / 8);
         let sum = on_node(NODES[1], || touched.map(|word| word.load(Relaxed)).sum::<u64>());
         assert!(sum > 0, "words say where they are");
-        assert_few_more(before);
+        assert_few_more(before, 24);
         assert_filled(&region);
         println!("{page:?}: {} mappings, {before} before", mappings());
     }
@@ -393,7 +398,7 @@ fn few_mappings() -> Ran {
 /// Goal: a kernel without UFFDIO_MOVE moves what is declared free of DMA by mremap(2): nothing is
 /// lost, what is missing is told, and mappings stay few. Nothing else goes that way.
 fn by_remap() -> Ran {
-    const BYTES: usize = 16 * MIB;
+    const BYTES: usize = 8 * MIB;
     let pager = on_road(Road::Remap, &PagerOptions::default())?;
     let declared = RegionOptions { free_of_dma: true, ..Default::default() };
     let region = pager.reserve(BYTES, &declared).expect("address space");
@@ -410,8 +415,8 @@ fn by_remap() -> Ran {
     let report = migrate(&region, NODES[0], Supply::Recycled);
     assert_eq!(report.account.skipped_for(SkipReason::NoMemory), pages(BYTES), "{report:?}");
 
-    // Every other page of a chunk moves alone, so that the rest is 256 stretches.
-    for start in (0..2 * MIB).step_by(2 * PAGE) {
+    // Every fourth page of a chunk moves alone, so that the rest is 128 stretches.
+    for start in (0..2 * MIB).step_by(4 * PAGE) {
         let report = region.migrate(start..start + PAGE, NODES[0], &Migration::default());
         assert_eq!(report.expect("a good range").account.moved, 1);
     }
@@ -420,15 +425,15 @@ fn by_remap() -> Ran {
     let how = Migration { progress: Some(&look), ..Default::default() };
     let report = while_written(&region, || region.migrate(0..BYTES, NODES[0], &how));
     let account = report.expect("a good range").account;
-    assert_eq!((account.moved, account.already_there), (pages(BYTES) - 256, 256));
+    assert_eq!((account.moved, account.already_there), (pages(BYTES) - 128, 128));
     assert_eq!(places(&region, 0..BYTES), [(0, pages(BYTES))].into());
     assert!(most.into_inner() < before + 100, "{before} mappings before");
-    assert_few_more(before);
+    assert_few_more(before, 100);
 
-    region.discard(4 * MIB..8 * MIB).expect("a good range");
+    region.discard(4 * MIB..6 * MIB).expect("a good range");
     let account = migrate(&region, NODES[1], Supply::Any).account;
-    assert_eq!(account.skipped_for(SkipReason::NotPresent), pages(4 * MIB));
-    assert_eq!(account.moved, pages(BYTES - 4 * MIB));
+    assert_eq!(account.skipped_for(SkipReason::NotPresent), pages(2 * MIB));
+    assert_eq!(account.moved, pages(BYTES - 2 * MIB));
     assert_eq!(region.words()[5 * MIB / 8].load(Relaxed), 0);
 
     let lazily = region.migrate_lazily(0..BYTES, &Migration::default());
@@ -482,7 +487,7 @@ fn mappings() -> usize {
     crate::guest::read("/proc/self/maps").lines().count()
 }
 
-fn assert_few_more(before: usize) {
+fn assert_few_more(before: usize, most: usize) {
     let now = mappings();
-    assert!(now < before + 100, "{before} mappings before, {now} now");
+    assert!(now < before + most, "{before} mappings before, {now} now");
 }

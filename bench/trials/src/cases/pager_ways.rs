@@ -12,7 +12,7 @@ pub const CASES: [(&str, Body); 1] = [("pager_cheapest_way", cheapest_way)];
 /// the kernel moves is whole and told. Where UFFDIO_MOVE interrupts all CPUs of the process for
 /// each page, that is the kernel's way as soon as two lanes and a thread of the program run.
 fn cheapest_way() -> Ran {
-    const BYTES: usize = 16 * MIB;
+    const BYTES: usize = 8 * MIB;
     const TRIPS: usize = 12;
     // Small batches, so that a way that turns out to be dear is not tried with many pages.
     const BATCH: u64 = 256 << 10;

@@ -18,7 +18,7 @@ pub const CASES: [(&str, Body); 6] = [
     ("race_without_privilege", race_without_privilege),
 ];
 
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 2;
 
 /// Goal: no write is lost, and every page ends with a reason that can be true.
 fn race(how: &str) -> Ran {
