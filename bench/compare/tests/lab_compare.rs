@@ -6,10 +6,10 @@ use nodeward_compare::{
 };
 use nodeward_lab::{Kernel, Lab, for_counting_test};
 
-const SIZE: u64 = 16 << 20;
-const PASSES: u64 = 8;
+const SIZE: u64 = 8 << 20;
+const PASSES: u64 = 5;
 
-/// The smallest comparison that there is: 32 MiB, far more than the caches.
+/// The smallest comparison that there is: 16 MiB, far more than the caches.
 fn settings() -> Settings {
     let is_chosen = |contender: &Contender| {
         ["nothing", "kernel", "hand"].contains(&contender.balancer.name.as_str())

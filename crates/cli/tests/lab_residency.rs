@@ -1,5 +1,7 @@
 //! Residency where there are two nodes: what sampling says, what counting says, and what we did.
 
+use std::path::{Path, PathBuf};
+
 use nodeward_lab::{GuestFile, Kernel, Run, for_test, scenario};
 use serde_json::Value;
 
@@ -19,12 +21,18 @@ fn shown(kernel: Kernel, policy: &str) -> Option<[(u64, u64, u64); 2]> {
     let lab = for_test(&kernel)?;
     let mut run = Run::shell(scenario("two-nodes"), &script(policy));
     run.kernel = kernel;
-    run.files.push(GuestFile::new(env!("CARGO_BIN_EXE_nodeward")));
+    run.files.push(GuestFile::new(program()));
     let finished = lab.run(&run).expect("the guest to run");
     let lines = String::from_utf8_lossy(&finished.stdout).into_owned();
     let errors = String::from_utf8_lossy(&finished.stderr).into_owned();
     let totals: Vec<_> = lines.lines().map(total).collect();
     Some(totals.try_into().unwrap_or_else(|_| panic!("two lines expected: {lines}{errors}")))
+}
+
+/// The static program, where `cargo xtask ci lab` has built one; a guest is slow to take the other.
+fn program() -> PathBuf {
+    let built = std::env::var_os("NODEWARD_GUEST_DIR");
+    built.map_or(env!("CARGO_BIN_EXE_nodeward").into(), |dir| Path::new(&dir).join("nodeward"))
 }
 
 fn total(line: &str) -> (u64, u64, u64) {

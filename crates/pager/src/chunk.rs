@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
-use nodeward_model::{NodeId, Place, SkipReason};
+use nodeward_model::{Account, NodeId, Place, SkipReason};
 use nodeward_policy::pacing::StallBudget;
 
 use crate::carrier::Carrier;
@@ -180,20 +180,7 @@ impl Work<'_> {
         if shop.myself.places(range, &mut places).is_err() {
             return vec![(None, pages)];
         }
-        let mut sources: Vec<(Option<NodeId>, PageBits)> = Vec::new();
-        for page in pages.iter() {
-            match places.get(page).copied().unwrap_or(Place::Absent) {
-                Place::On(node) if node == to && !how.even_if_there => {
-                    report.account.already_there += 1;
-                }
-                Place::On(node) => enter(&mut sources, node, page),
-                Place::Absent => report.account.skip(SkipReason::NotPresent, 1),
-                Place::Swapped => report.account.skip(SkipReason::Swapped, 1),
-                Place::Fixed => report.account.skip(SkipReason::Unmovable, 1),
-                Place::InFlight => report.account.skip(SkipReason::Refused, 1),
-            }
-        }
-        sources
+        sorted(&pages, &places, (to, how.even_if_there), &mut report.account)
     }
 
     /// Of pages that were refused as busy: those that no other process maps, and the others.
@@ -379,9 +366,68 @@ fn make_ours(core: &Core, chunk: usize, pages: &PageBits) {
     }
 }
 
-fn enter(sources: &mut Vec<(Option<NodeId>, PageBits)>, node: NodeId, page: usize) {
-    match sources.iter_mut().find(|(from, _)| *from == Some(node)) {
+/// Pages by the node they are on, by where the pages of their chunk are; those that need not move
+/// to the node, or cannot, are accounted for. Where a page is that the kernel moves just then is
+/// not known: to take it out waits until the kernel has put it down.
+fn sorted(
+    pages: &PageBits,
+    places: &[Place],
+    (to, even_if_there): (NodeId, bool),
+    account: &mut Account,
+) -> Vec<(Option<NodeId>, PageBits)> {
+    let mut sources: Vec<(Option<NodeId>, PageBits)> = Vec::new();
+    let mut enter = |from, page| match sources.iter_mut().find(|(node, _)| *node == from) {
         Some((_, pages)) => pages.insert(page),
-        None => sources.push((Some(node), PageBits::of(page..page + 1))),
+        None => sources.push((from, PageBits::of(page..page + 1))),
+    };
+    for page in pages.iter() {
+        match places.get(page).copied().unwrap_or(Place::Absent) {
+            Place::On(node) if node == to && !even_if_there => account.already_there += 1,
+            Place::On(node) => enter(Some(node), page),
+            Place::InFlight => enter(None, page),
+            Place::Absent => account.skip(SkipReason::NotPresent, 1),
+            Place::Swapped => account.skip(SkipReason::Swapped, 1),
+            Place::Fixed => account.skip(SkipReason::Unmovable, 1),
+        }
+    }
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every page is tried or accounted for; one that the kernel is moving itself, as it does
+    /// to make room for huge pages, is tried (it was given up as refused).
+    #[test]
+    fn pages_are_tried_or_accounted_for() {
+        let [here, there] = [0, 1].map(NodeId);
+        let places = [
+            Place::On(here),
+            Place::InFlight,
+            Place::On(there),
+            Place::Absent,
+            Place::Swapped,
+            Place::Fixed,
+            Place::On(here),
+        ];
+        let pages = PageBits::of(0..8);
+        let sort = |even_if_there| {
+            let mut account = Account::default();
+            let sources = sorted(&pages, &places, (there, even_if_there), &mut account);
+            let sources = sources.into_iter().map(|(from, pages)| (from, pages.iter().collect()));
+            (sources.collect::<Vec<(_, Vec<_>)>>(), account)
+        };
+        let (sources, account) = sort(false);
+        assert_eq!(sources, [(Some(here), vec![0, 6]), (None, vec![1])]);
+        assert_eq!(account.already_there, 1);
+        // 3 is absent, and so is 7, of which nothing is known.
+        assert_eq!(account.skipped_for(SkipReason::NotPresent), 2);
+        assert_eq!(account.skipped_for(SkipReason::Swapped), 1);
+        assert_eq!(account.skipped_for(SkipReason::Unmovable), 1);
+        assert_eq!(account.skipped_total(), 4);
+        let (sources, account) = sort(true);
+        assert_eq!(sources, [(Some(here), vec![0, 6]), (None, vec![1]), (Some(there), vec![2])]);
+        assert_eq!(account.already_there, 0);
     }
 }

@@ -10,6 +10,8 @@ use nodeward_model::{NodeId, Place, Range};
 use nodeward_policy::sampling::{Goal, Step, Stream, Survey};
 
 const SEEDS: u64 = 1000;
+/// Where it is only shown that the number can be had (`NODEWARD_SPEC_SMOKE`).
+const SEEDS_SMOKE: u64 = 100;
 const PAGE: u64 = 4096;
 
 /// A line of pages, and where page `i` of it is.
@@ -124,23 +126,27 @@ fn error(layout: &Layout, truth: &(Vec<Range>, BTreeMap<NodeId, u64>), seed: u64
 }
 
 /// How many seeds kept the promise on a layout, and the probes that each spent on average.
-fn kept(layout: &Layout) -> (u64, u64) {
+fn kept(layout: &Layout, seeds: u64) -> (u64, u64) {
     let truth = truth(layout);
-    let runs: Vec<_> = (0..SEEDS).map(|seed| error(layout, &truth, seed)).collect();
+    let runs: Vec<_> = (0..seeds).map(|seed| error(layout, &truth, seed)).collect();
     let kept = runs.iter().filter(|(error, _)| *error <= 20_000).count() as u64;
-    (kept, runs.iter().map(|(_, probes)| probes).sum::<u64>() / SEEDS)
+    (kept, runs.iter().map(|(_, probes)| probes).sum::<u64>() / seeds)
 }
 
 #[test]
 fn answers_lie_within_two_points_of_the_truth() {
+    let smoke = std::env::var_os("NODEWARD_SPEC_SMOKE").is_some_and(|set| set == "1");
+    let seeds = if smoke { SEEDS_SMOKE } else { SEEDS };
+    let count = |layout| kept(layout, seeds);
     let results: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = LAYOUTS.iter().map(|layout| scope.spawn(|| kept(layout))).collect();
+        let threads: Vec<_> =
+            LAYOUTS.iter().map(|layout| scope.spawn(move || count(layout))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for (layout, (kept, probes)) in LAYOUTS.iter().zip(&results) {
-        println!("{:<18} {kept:>4} of {SEEDS} seeds, {probes} probes on average", layout.name);
+        println!("{:<18} {kept:>4} of {seeds} seeds, {probes} probes on average", layout.name);
     }
     let worst = results.iter().map(|(kept, _)| *kept).min().unwrap();
-    println!("{{\"measured\": {}, \"seeds\": {SEEDS}}}", worst as f64 / SEEDS as f64);
-    assert!(worst * 100 >= SEEDS * 94, "only {worst} of {SEEDS} seeds within two points");
+    println!("{{\"measured\": {}, \"seeds\": {seeds}}}", worst as f64 / seeds as f64);
+    assert!(smoke || worst * 100 >= seeds * 94, "only {worst} of {seeds} seeds within two points");
 }
