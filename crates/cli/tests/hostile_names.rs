@@ -40,7 +40,11 @@ impl Hostile {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join(OsStr::from_bytes(NAME));
-        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        // By another process: a file that we had open for writing, as a child that a test beside us
+        // starts at this moment would have it, too, cannot be run (ETXTBSY).
+        let mut copy = Command::new("cp");
+        copy.arg("--").arg(std::env::current_exe().unwrap()).arg(&program);
+        assert!(copy.status().unwrap().success());
         let mut command = Command::new(&program);
         command.arg0("process").env(PART, "1").args(["--exact", "a_process", "--nocapture"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
