@@ -7,7 +7,7 @@ use nodeward_policy::home::Reason;
 
 const UNIT: &str = include_str!("../../../packaging/nodeward-balance.service");
 const SAMPLE: &str = include_str!("../../../packaging/nodeward.toml");
-const DOCS: &str = include_str!("../../../docs/balance.md");
+const DOCS: &str = include_str!("../../../docs/reference/balance.md");
 
 /// The values of a key of the unit.
 fn values(key: &str) -> Vec<&'static str> {
