@@ -2,15 +2,19 @@
 //! reading files and asking cargo happens here, so that rules are tested on small strings.
 
 mod arrows;
+mod book;
 mod changelog;
 mod documents;
 mod figures;
 mod functions;
+mod links;
+mod markdown;
 mod mask;
 mod rooms;
 mod source;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +24,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::{self, Workspace};
 use crate::{process, spec};
+use markdown::Document;
 use source::Source;
 
 /// One place that breaks a rule, and what to do about it.
@@ -53,6 +58,7 @@ pub fn run() -> Result<()> {
     let mut violations: Vec<Violation> = sources.iter().flat_map(check_source).collect();
     violations.extend(files.iter().flat_map(|(path, text)| words::check_text(path, text)));
     violations.extend(check_workspace(&Workspace::load()?, &files));
+    violations.extend(check_documents(&files));
     for violation in &violations {
         eprintln!("{violation}");
     }
@@ -77,6 +83,17 @@ fn check_workspace(workspace: &Workspace, files: &[(PathBuf, String)]) -> Vec<Vi
     violations.extend(documents::check_readme(text("README.md")));
     violations.extend(changelog::check(text("CHANGELOG.md")));
     violations.extend(check_spec(text("SPEC.md")));
+    violations
+}
+
+fn check_documents(files: &[(PathBuf, String)]) -> Vec<Violation> {
+    let ours = || files.iter().filter(|(path, _)| documents::is_document(path));
+    let parsed: Vec<Document<'_>> = ours().map(|(path, text)| Document::new(path, text)).collect();
+    let known: BTreeSet<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
+    let mut violations = links::check(&parsed, &known);
+    violations.extend(book::check(&parsed));
+    violations.extend(ours().filter_map(|(path, text)| documents::check_size(path, text)));
+    violations.extend(parsed.iter().flat_map(documents::check_columns));
     violations
 }
 

@@ -1,8 +1,44 @@
-//! Rules about the documents that a newcomer reads first.
+//! Rules about the documents: what the first ones lead to, how long they and their lines are.
 
 use std::path::Path;
 
 use super::Violation;
+use super::markdown::Document;
+
+/// The longest line of prose, in columns.
+const COLUMNS_MAX: usize = 120;
+
+/// Documents that are read as a whole, and how many bytes they have at most.
+const BYTES_MAX: [(&str, usize); 2] = [("README.md", 10_000), ("ARCHITECTURE.md", 20_000)];
+
+/// Documents that may have longer lines, each with the reason.
+const LONG_LINES: [(&str, &str); 1] =
+    [("docs/reproduce.md", "`nodeward reproduce --docs` writes a paragraph a line")];
+
+/// Whether it is for people who use nodeward or work on it, and so under the rules for documents.
+pub fn is_document(path: &Path) -> bool {
+    let first = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SPEC.md", "CHANGELOG.md"];
+    let is_page = path.starts_with("docs") && path.extension().is_some_and(|end| end == "md");
+    is_page || first.iter().any(|name| path == Path::new(name))
+}
+
+/// No document is longer than people read at once.
+pub fn check_size(path: &Path, text: &str) -> Option<Violation> {
+    let (_, most) = BYTES_MAX.into_iter().find(|(name, _)| path == Path::new(name))?;
+    let advice = || format!("{} bytes, over {most}; move details to docs/", text.len());
+    (text.len() > most).then(|| Violation::new(path, 0, advice()))
+}
+
+/// Lines of prose fit a screen.
+pub fn check_columns(document: &Document<'_>) -> Vec<Violation> {
+    if LONG_LINES.iter().any(|(name, _)| document.path == Path::new(name)) {
+        return Vec::new();
+    }
+    let columns = document.prose().map(|(number, line)| (number, line.chars().count()));
+    let long = columns.filter(|(_, columns)| *columns > COLUMNS_MAX);
+    let advice = |columns| format!("{columns} columns; break the line at {COLUMNS_MAX}");
+    long.map(|(number, columns)| Violation::new(document.path, number, advice(columns))).collect()
+}
 
 /// The map in ARCHITECTURE.md has a line for every member of the workspace.
 pub fn check_map(text: Option<&str>, dirs: &[&Path]) -> Vec<Violation> {
@@ -41,5 +77,33 @@ mod tests {
         assert_eq!(check_readme(Some("`make demo`, `make test`")), []);
         assert_eq!(check_readme(Some("`make test`")).len(), 1);
         assert_eq!(check_readme(None).len(), 2);
+    }
+
+    #[test]
+    fn documents_are_those_for_people() {
+        let is = |path: &str| is_document(Path::new(path));
+        assert!(is("README.md") && is("CHANGELOG.md") && is("docs/how-to/undo.md"));
+        assert!(!is("crates/cli/src/output/reproduce/head.md") && !is("docs/pool.svg"));
+    }
+
+    #[test]
+    fn a_document_has_so_many_bytes_at_most() {
+        let told = |name: &str, bytes: usize| check_size(Path::new(name), &"x".repeat(bytes));
+        assert_eq!((told("README.md", 10_000), told("docs/a.md", 90_000)), (None, None));
+        let over = told("README.md", 10_001).unwrap().to_string();
+        assert_eq!(over, "README.md: 10001 bytes, over 10000; move details to docs/");
+        assert!(told("ARCHITECTURE.md", 20_001).is_some());
+    }
+
+    #[test]
+    fn prose_has_so_many_columns_at_most() {
+        let (fits, long) = ("é".repeat(120), "x".repeat(121));
+        let text = format!("{fits}\n| {long} |\n\n    {long}\n{long}\n");
+        let told = |name: &str| {
+            let found = check_columns(&Document::new(Path::new(name), &text));
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(told("docs/a.md"), ["docs/a.md:5: 121 columns; break the line at 120"]);
+        assert_eq!(told(LONG_LINES[0].0), [""; 0]);
     }
 }
