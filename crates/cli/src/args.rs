@@ -440,6 +440,31 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    const REFERENCE: &str = include_str!("../../../docs/reference/verbs.md");
+
+    /// The section of the reference, or, of a command without one, that of the command above.
+    fn assert_told(command: &clap::Command, path: &str, above: &str) {
+        let mut sections = REFERENCE.split("\n## ");
+        let section = sections.find(|text| text.lines().next() == Some(path)).unwrap_or(above);
+        assert!(!section.is_empty(), "docs/reference/verbs.md has no section {path:?}");
+        for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+            let is_told = section.contains(&format!("--{option}"));
+            assert!(is_told, "docs/reference/verbs.md: section {path:?} lacks --{option}");
+        }
+        for below in command.get_subcommands() {
+            let path = format!("{path} {}", below.get_name());
+            assert_told(below, path.trim(), section);
+        }
+    }
+
+    /// Goal: docs/reference/verbs.md has a section for each command, with each of its options.
+    #[test]
+    fn the_reference_is_complete() {
+        for command in Cli::command().get_subcommands() {
+            assert_told(command, command.get_name(), "");
+        }
+    }
+
     #[test]
     fn ranges_are_hexadecimal_and_not_empty() {
         assert_eq!(parse_range("1000-0x2000"), Ok(Range::new(0x1000, 0x2000)));

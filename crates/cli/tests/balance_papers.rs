@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use nodeward_model::SkipReason;
 use nodeward_policy::home::Reason;
 
 const UNIT: &str = include_str!("../../../packaging/nodeward-balance.service");
 const SAMPLE: &str = include_str!("../../../packaging/nodeward.toml");
-const DOCS: &str = include_str!("../../../docs/reference/balance.md");
+const SETTINGS: &str = include_str!("../../../docs/reference/settings.md");
+const REASONS: &str = include_str!("../../../docs/reference/reasons.md");
 
 /// The values of a key of the unit.
 fn values(key: &str) -> Vec<&'static str> {
@@ -60,19 +62,24 @@ fn systemd_understands_it() {
     assert!(ours.is_empty(), "{told}");
 }
 
-/// Goal: the documentation has a line for each reason and each setting, and none for others.
+/// The words in the first column of all tables, where that begins with one.
+fn told(page: &str) -> BTreeSet<&str> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
+    let words = rows.flat_map(|(first, _)| first.split(['`', ',', ' ']));
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Goal: the documentation has a line for each setting, and none for others.
 #[test]
-fn the_documentation_is_complete() {
-    let words: BTreeSet<_> = DOCS
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split_once(" |"))
-        .flat_map(|(first, _)| first.split(['`', ',', ' ']))
-        .filter(|word| !word.is_empty())
-        .collect();
-    let table = SAMPLE.split("\n[balance]\n").nth(1).unwrap();
+fn every_setting_is_told_of() {
     let key = |line: &'static str| Some(line.split_once(" = ")?.0).filter(|k| !k.starts_with('#'));
-    let keys = table.lines().filter_map(key);
-    let expected: BTreeSet<_> =
-        keys.chain(Reason::ALL.iter().map(|reason| reason.name())).collect();
-    assert_eq!(words, expected);
+    assert_eq!(told(SETTINGS), SAMPLE.lines().filter_map(key).collect());
+}
+
+/// Goal: the documentation has a line for each reason, and none for others.
+#[test]
+fn every_reason_is_told_of() {
+    let pages = SkipReason::ALL.iter().map(|reason| reason.name());
+    let homes = Reason::ALL.iter().map(|reason| reason.name());
+    assert_eq!(told(REASONS), pages.chain(homes).collect());
 }
