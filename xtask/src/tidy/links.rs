@@ -85,9 +85,7 @@ mod tests {
     #[test]
     fn a_link_to_no_file() {
         let want = |target: &str| {
-            format!(
-                "docs/a.md:2: `{target}` leads to no file of the repository; correct the link"
-            )
+            format!("docs/a.md:2: `{target}` leads to no file of the repository; correct the link")
         };
         for target in ["c.md", "../docs", "../../b.md", "/docs/b.md"] {
             assert_eq!(told(&format!("text\n[a]({target})")), [want(target)]);
