@@ -1,7 +1,7 @@
 /* libnodeward: memory that moves between NUMA nodes while a program uses it.
  *
  * Written by `cargo xtask header` from crates/capi; do not edit. How to use it, what is guaranteed,
- * and what a program must not do with managed memory stands in docs/library.md.
+ * and what a program must not do with managed memory stands in docs/reference/library.md.
  *
  * - A function that returns int returns one of enum nodeward_status.
  * - A struct that is handed over begins with its size: set it to zero, then

@@ -8,8 +8,9 @@ use nodeward_model::units::parse_duration_ns;
 
 use crate::means::{ALL, BROKEN};
 
-/// Uses memory of a pager by every means that docs/library.md allows, each with threads of its own,
-/// while all of it moves: no write may be lost, no read torn, and no thread stand still.
+/// Uses memory of a pager by every means that docs/reference/library.md allows, each with threads
+/// of its own, while all of it moves: no write may be lost, no read torn, and no thread stand
+/// still.
 ///
 /// Prints one line of JSON at the end. Exit codes: 0 nothing was wrong, 2 wrong usage, 3 it could
 /// not be set up, 6 a call failed that must not, 7 memory did not hold what was written to it,

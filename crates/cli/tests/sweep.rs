@@ -277,7 +277,7 @@ fn a_scenario_called_sweep() {
 #[test]
 fn the_slurm_job_of_the_documentation() {
     let place = Place::new();
-    let document = include_str!("../../../docs/sweep.md");
+    let document = include_str!("../../../docs/reference/sweep.md");
     let job = document.split("```").find(|part| part.contains("#SBATCH --array=1-4")).unwrap();
     let (_, job) = job.split_once('\n').unwrap();
     std::fs::write(place.path("links.sh"), job).unwrap();

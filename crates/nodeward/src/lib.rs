@@ -195,8 +195,8 @@
 //! # }
 //! ```
 //!
-//! What a program must not do with managed memory stands in `docs/library.md`, and so do the
-//! functions of C, which are these.
+//! What a program must not do with managed memory stands in `docs/reference/library.md`, and so do
+//! the functions of C, which are these.
 
 #![forbid(unsafe_code)]
 

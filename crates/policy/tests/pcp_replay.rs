@@ -1,7 +1,8 @@
 //! What the tuners do to traces of allocating and freeing: how often the zone's lock is taken, and
 //! how much memory lies in lists. The lists are numbers, the zone is without end.
 //!
-//! docs/pool.md has the table; the test that compares it prints it as it should be.
+//! docs/explanation/page-pool.md has the table; the test that compares it prints it as it should
+//! be.
 
 use nodeward_policy::pcp::{AnyTuner, Limits, PERIOD_MS, Tuner, Tuning};
 use nodeward_policy::sampling::Stream;
@@ -282,8 +283,9 @@ fn table() -> String {
 #[test]
 fn the_documentation_has_the_table() {
     let table = table();
-    let page = include_str!("../../../docs/pool.md");
-    assert!(page.contains(&table), "docs/pool.md should have this table:\n\n{table}");
+    let page = include_str!("../../../docs/explanation/page-pool.md");
+    let name = "docs/explanation/page-pool.md";
+    assert!(page.contains(&table), "{name} should have this table:\n\n{table}");
 }
 
 /// Visits of one pass of page_fault1 with lists that do not grow, from the second pass on: back go

@@ -71,7 +71,10 @@ fn syntax(error: &toml::de::Error, lines: &Lines) -> Fault {
     }
     match error.message().split_once(", expected ") {
         Some((what, expected)) => Fault::new(&place, what, expected),
-        None => Fault::new(&place, error.message(), "TOML, as docs/scenarios.md describes it"),
+        None => {
+            let expected = "TOML, as docs/reference/scenarios.md describes it";
+            Fault::new(&place, error.message(), expected)
+        }
     }
 }
 

@@ -1,9 +1,9 @@
-//! docs/scenarios.md says what is so: its example can be read, its tables have every key, every
-//! parameter and every scenario, and its defaults are those of the code.
+//! docs/reference/scenarios.md says what is so: its example can be read, its tables have every key,
+//! every parameter and every scenario, and its defaults are those of the code.
 
 use nodeward_scenario::{BUILT_IN, ParamInfo, Params, Scenario, Unit};
 
-const PAGE: &str = include_str!("../../../docs/scenarios.md");
+const PAGE: &str = include_str!("../../../docs/reference/scenarios.md");
 
 /// The indented lines below a heading.
 fn example(heading: &str) -> String {
@@ -49,7 +49,8 @@ fn table() -> String {
 #[test]
 fn the_table_of_parameters_is_that_of_the_code() {
     let table = table();
-    assert!(PAGE.contains(&table), "docs/scenarios.md should have this table:\n\n{table}");
+    let name = "docs/reference/scenarios.md";
+    assert!(PAGE.contains(&table), "{name} should have this table:\n\n{table}");
 }
 
 /// What is expected where a key does not exist is the list of those that do.
