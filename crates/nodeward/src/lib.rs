@@ -1,11 +1,12 @@
 //! Memory that moves between NUMA nodes while a program uses it.
 //!
-//! A program gives memory to a [`Pager`] to manage: a [`Region`] is memory like any other, read and
-//! written by any thread at any time, and its pages can be sent to another node meanwhile. A thread
-//! that touches a page in flight waits until that page is back; no write is lost, no read is torn,
-//! and addresses stay as they are. What came of every page stands in a [`Report`].
+//! A [`Pager`] manages memory of the program. A [`Region`] is memory like any other: any thread
+//! reads and writes it at any time, while its pages move to another node. A thread that touches a
+//! page in flight waits until that page is mapped again. No write is lost, no read is torn, and
+//! addresses do not change. The [`Report`] of a migration accounts for every page.
 //!
-//! It needs no kernel patch and no privilege. What it can have decides how fast it is ([`Road`]).
+//! It needs no kernel patch and no privilege. What the kernel offers decides how fast it is
+//! ([`Road`]).
 //!
 //! ```
 //! use std::sync::atomic::Ordering::Relaxed;
@@ -35,8 +36,8 @@
 //!
 //! # Budgets and cancel
 //!
-//! A [`Migration`] says how fast pages may move and how long a thread may have to wait for one. Any
-//! thread may end it by a [`Cancel`]; pages that had not had their turn are in the account as
+//! A [`Migration`] limits how fast pages move and how long a thread waits for one. Any thread may
+//! end it by a [`Cancel`]; the account has pages that had not had their turn as
 //! [`SkipReason::Interrupted`].
 //!
 //! ```
@@ -73,8 +74,8 @@
 //!
 //! # Memory that follows its threads
 //!
-//! [`Region::migrate_lazily`] takes a range out of sight and leaves it out: the next thread that
-//! touches a granule of 256 KiB pulls it to its own node. It needs userfaultfd.
+//! [`Region::migrate_lazily`] unmaps a range. The next thread that touches a granule of 256 KiB
+//! brings it to its own node. It needs userfaultfd.
 //!
 //! ```
 //! use std::sync::atomic::Ordering::Relaxed;
@@ -97,11 +98,11 @@
 //!
 //! # Memory that others hold
 //!
-//! Pages that a device or direct I/O works on are found out by the kernel, and stay with the reason
-//! [`SkipReason::Pinned`]. Plain references it does not see on the fast [`Road`]s: vmsplice(2),
-//! MSG_ZEROCOPY, direct I/O of some network file systems. Whoever hands out such references keeps
-//! the range where it is, until they are gone. (The kernel's own road sees all of them, and leaves
-//! what is held.)
+//! The kernel detects pages that a device or direct I/O uses; they stay, with the reason
+//! [`SkipReason::Pinned`]. On the fast [`Road`]s it does not detect plain references: vmsplice(2),
+//! MSG_ZEROCOPY, direct I/O of some network file systems. A program that makes such references
+//! pins the range until they are gone. ([`Road::Kernel`] detects all of them, and leaves pages
+//! that are held.)
 //!
 //! ```
 //! use nodeward::{Migration, Pager, PagerOptions, RegionOptions, Road, SkipReason};
@@ -127,12 +128,12 @@
 //!
 //! # Children
 //!
-//! fork(2) waits until pages in flight are home and pulls lazy ones back, so a child has a whole
-//! copy ([`ForkRule::Copy`]). The pager stays with the parent; in the child its methods end with
-//! [`Error::Forked`]. As long as the child lives the pages are shared with it, and on the fast
-//! roads they stay where they are. With [`ForkRule::DontFork`] children do not have the region at
-//! all, which is the choice for large regions and for programs that call clone(2) themselves. A
-//! child that calls exec at once, as [`std::process::Command`] starts it, is no trouble either way:
+//! fork(2) waits until pages in flight are mapped again and brings lazy ones back, so a child has a
+//! whole copy ([`ForkRule::Copy`]). The pager stays with the parent; in the child its methods end
+//! with [`Error::Forked`]. While the child lives, it shares the pages, and on the fast [`Road`]s
+//! shared pages stay where they are. With [`ForkRule::DontFork`] children do not have the region.
+//! Choose that for large regions and for programs that call clone(2) themselves. A child that calls
+//! exec at once, as [`std::process::Command`] starts it, does not affect the region either way:
 //!
 //! ```
 //! use std::sync::atomic::Ordering::Relaxed;
@@ -154,10 +155,10 @@
 //!
 //! # Pages by the run
 //!
-//! A [`PagePool`] is for programs that take and give back memory all the time: buffer pools, packet
-//! rings, key-value caches. It hands out runs of 2^n base pages, from the node of the calling
-//! thread. Each CPU has as many free ones at hand as it is seen to need ([`Tuning`]), so that most
-//! calls wait for nobody. They stay where they are: a pool is not a region.
+//! A [`PagePool`] is for programs that allocate and free memory all the time: buffer pools, packet
+//! rings, key-value caches. It hands out runs of 2^n base pages, on the node of the calling thread.
+//! Each CPU has a list of free pages, so most calls wait for no lock. [`Tuning`] decides how long
+//! the lists become. Pages of a pool do not move: a pool is not a region.
 //!
 //! ```
 //! use nodeward::{PagePool, PoolError, PoolOptions, Wanted};
@@ -167,14 +168,14 @@
 //! let pool = PagePool::open(&options)?; // 64 MiB on each node at most; none of it in memory yet
 //!
 //! let mut frame = pool.run(&Wanted { order: 1, ..Wanted::default() })?; // two pages, on this node
-//! frame.fill(7); // what was in them is what somebody left there
+//! frame.fill(7); // before this, the pages had what their last user left there
 //! let index = pool.run(&Wanted { zeroed: true, ..Wanted::default() })?;
 //! assert!(index.iter().all(|&byte| byte == 0));
 //! assert!(pool.stats().in_use_pages >= 2 + 1);
 //! std::thread::scope(|scope| _ = scope.spawn(|| drop(frame))); // any thread may free it
 //! drop(index);
 //!
-//! // By address, for data structures of one's own. A mistake is an error, and harms nobody.
+//! // By address, for data structures of your own. A mistake is an error without effect.
 //! let start = pool.allocate(&Wanted::default())?;
 //! pool.free(start, 0)?;
 //! let address = start.as_ptr() as u64;
@@ -188,15 +189,15 @@
 //! println!("{} bytes went to the kernel", pool.give_back());
 //!
 //! let last = pool.allocate(&Wanted::default())?;
-//! pool.close(); // nobody allocates any more; what is out can still be freed
+//! pool.close(); // refuses allocations; runs can still be freed
 //! assert_eq!(pool.allocate(&Wanted::default()), Err(PoolError::Closed));
 //! pool.free(last, 0)?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What a program must not do with managed memory stands in `docs/reference/library.md`, and so do
-//! the functions of C, which are these.
+//! `docs/reference/library.md` has what a program must not do with managed memory, and the names of
+//! all of this in C.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a program needs to know of the machine: which nodes there are.
+//! The nodes of the machine, for programs.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use nodeward_model::{Nodemask, Topology};
 
 use crate::Result;
 
-/// Where the kernel shows a live machine.
+/// The root of /sys and /proc of the running kernel.
 const ROOT: &str = "/";
 
 /// The nodes that have memory which this process may use (its cpuset's `cpuset.mems`), read afresh.
@@ -31,7 +31,7 @@ pub fn nodes() -> Result<Nodemask> {
     Ok(with_memory.map(|(&id, _)| id).filter(|&id| allowed.contains(id)).collect())
 }
 
-/// Nodes, CPUs, caches and distances as they are now. Cost: a few milliseconds.
+/// Nodes, CPUs, caches and distances, read afresh. Cost: a few milliseconds.
 ///
 /// # Errors
 /// If /sys cannot be read.
