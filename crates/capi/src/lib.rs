@@ -1,12 +1,12 @@
-//! libnodeward: the library for C. Each function checks what C handed over, calls the method of
-//! `nodeward` with that name, and turns the outcome into a status; nothing is decided here.
+//! libnodeward: the library for C. Each function checks its arguments, calls the method of
+//! `nodeward` with that name, and turns the result into a status. It decides nothing itself.
 //!
-//! The comments of public items go to `include/nodeward.h` (`cargo xtask header`), so they speak to
+//! The comments of public items go to `include/nodeward.h` (`cargo xtask header`), so they address
 //! C programmers.
 //!
-//! A panic never crosses the border: where a function of `extern "C"` would unwind, Rust aborts the
-//! process. That is what we want. After a panic nobody knows which pages are out of sight, and a
-//! status that a caller ignores would let the program go on with zeros.
+//! A panic never unwinds into C: where a function of `extern "C"` would unwind, Rust aborts the
+//! process. After a panic nobody knows which pages are unmapped. A status that a caller ignores
+//! would let the program go on and read zeros.
 
 #![allow(unsafe_code, reason = "C hands over pointers")]
 #![allow(clippy::missing_safety_doc, reason = "the header says once what pointers must be")]

@@ -11,8 +11,8 @@ pub extern "C" fn nodeward_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// The nodes that have memory which this process may use, in ascending order: at most `capacity`
-/// of them at `nodes`, and at `count` how many there are. `nodes` may be NULL if `capacity` is 0.
+/// Writes the nodes with memory that this process may use to `nodes`, in ascending order and at
+/// most `capacity` of them, and their number to `count`. `nodes` may be NULL if `capacity` is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_nodes(
     nodes: *mut u32,

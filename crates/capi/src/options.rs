@@ -14,19 +14,19 @@ use crate::pointers;
 use crate::sized::{self, Versioned};
 use crate::status::Failure;
 
-/// Of struct nodeward_pager_options: use only what works everywhere, move_pages(2).
+/// Of struct nodeward_pager_options: use only move_pages(2), which works everywhere.
 pub const NODEWARD_PAGER_KERNEL_ONLY: u32 = 1;
-/// Of struct nodeward_pager_options: where userfaultfd handles faults of user code only, use it
-/// all the same. The program promises to hand managed memory to no system call while pages move:
-/// read(2), write(2) and all others would fail with EFAULT.
+/// Of struct nodeward_pager_options: use userfaultfd also where it handles faults of user code
+/// only. The program promises to pass managed memory to no system call while pages move: read(2),
+/// write(2) and all others would fail with EFAULT.
 pub const NODEWARD_PAGER_ASSUME_NO_SYSCALLS: u32 = 2;
-/// Of struct nodeward_pager_options: keep no pages of earlier migrations.
+/// Of struct nodeward_pager_options: keep no pages from earlier migrations.
 pub const NODEWARD_PAGER_NO_POOL: u32 = 4;
-/// Of struct nodeward_region_options: no device and no direct I/O ever works on this memory while
-/// it moves. Linux before 6.8 cannot tell; there only such regions move by the road "remap".
+/// Of struct nodeward_region_options: no device and no direct I/O ever uses this memory while it
+/// moves. Linux before 6.8 cannot detect that; there only such regions use the method "remap".
 pub const NODEWARD_REGION_FREE_OF_DMA: u32 = 1;
-/// Of struct nodeward_migration: move pages, too, that are on the destination already; to measure.
-/// Not on the road "kernel".
+/// Of struct nodeward_migration: also move pages that are on the destination already, for
+/// measurements. Not with the method "kernel".
 pub const NODEWARD_MIGRATION_EVEN_IF_THERE: u32 = 1;
 /// Of struct nodeward_pool_options: no lists of CPUs; each call takes the lock of its node's zone.
 pub const NODEWARD_POOL_NO_LISTS: u32 = 1;
@@ -44,53 +44,53 @@ pub enum NodewardPage {
     Huge = 1,
 }
 
-/// What moves the pages of a region.
+/// The mover of the pages of a region.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum NodewardMode {
-    /// The fastest road that works here.
+    /// The fastest method that works here.
     Auto = 0,
-    /// The kernel, by move_pages(2): slower, but it sees plain references too.
+    /// The kernel, by move_pages(2): slower, but it detects plain references too.
     Kernel = 1,
 }
 
-/// What happens to a region in a child of fork(2).
+/// Whether a child of fork(2) has a region.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum NodewardFork {
-    /// The child has a copy. fork(2) waits until pages in flight are home.
+    /// The child has a copy. fork(2) waits until pages in flight are mapped again.
     Copy = 0,
     /// The child does not have it (MADV_DONTFORK).
     Dont = 1,
 }
 
-/// Which destination pages are used.
+/// The destination pages of a migration.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum NodewardSupply {
-    /// Kept ones as long as there are some, then fresh ones.
+    /// Pages kept from earlier migrations as long as there are some, then fresh ones.
     Any = 0,
-    /// Only such as earlier migrations emptied.
+    /// Only pages that earlier migrations emptied.
     Recycled = 1,
-    /// Only fresh ones.
+    /// Only fresh pages.
     OneWay = 2,
 }
 
-/// What the length of a pool's per-CPU lists follows.
+/// How the length of a pool's per-CPU lists is chosen.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum NodewardTuning {
     /// The library chooses, now NODEWARD_TUNING_DEPTH.
     Default = 0,
-    /// Nothing: it is `high_default`, as in Linux 5.14 to 6.6.
+    /// It is always `high_default`, as in Linux 5.14 to 6.6.
     Fixed = 1,
-    /// How much is allocated and freed in turn.
+    /// By how much is allocated and freed in turn.
     Depth = 2,
-    /// What had to be taken from the zone, as in Linux 6.7.
+    /// By what had to be taken from the zone, as in Linux 6.7.
     Events = 3,
 }
 
-/// How a pager is set up. Zero is the default of every field but `size`.
+/// Options of a pager. Zero is the default of every field but `size`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodewardPagerOptions {
@@ -104,7 +104,7 @@ pub struct NodewardPagerOptions {
     pub flags: u32,
 }
 
-/// How a region is set up. Zero is the default of every field but `size`.
+/// Options of a region. Zero is the default of every field but `size`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodewardRegionOptions {
@@ -118,33 +118,32 @@ pub struct NodewardRegionOptions {
     pub fork: u32,
     /// NODEWARD_REGION_FREE_OF_DMA
     pub flags: u32,
-    /// Where memory is placed that is touched for the first time: so many nodes, 2 MiB on each in
-    /// turn. Without any, on the node of the thread that touches it.
+    /// Nodes of memory that is touched for the first time, 2 MiB on each in turn. Without any: the
+    /// node of the thread that touches it.
     pub nodes: *const u32,
-    /// How many.
+    /// The number of `nodes`.
     pub node_count: usize,
 }
 
-/// Called by a migration on the thread that asked for it, every 50 ms and at the end, with how many
-/// bytes are done with, moved or not, of how many. It may touch managed memory and call all
-/// functions of this header; it must return (no longjmp, no exception).
+/// Called by a migration on the thread that requested it, every 50 ms and at the end, with the
+/// bytes that are done (moved or not) and all bytes. It may touch managed memory and call all
+/// functions of this header. It must return (no longjmp, no exception).
 pub type NodewardProgress =
     Option<unsafe extern "C" fn(user: *mut c_void, examined_bytes: u64, total_bytes: u64)>;
 
-/// How a migration is done. Zero is the default of every field but `size`.
+/// Options of a migration. Zero is the default of every field but `size`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodewardMigration {
     /// sizeof(struct nodeward_migration)
     pub size: usize,
-    /// At most so many bytes a second. 0: no limit.
+    /// The most bytes a second. 0: no limit.
     pub bytes_per_s: u64,
-    /// A thread that touches a page in flight waits for no longer than this, 99 times of 100.
-    /// 0: no limit.
+    /// 99 of 100 touches of a page in flight wait no longer than this. 0: no limit.
     pub stall_ns: u64,
     /// Bytes in flight per lane, at most 2 MiB. 0: 2 MiB.
     pub batch_bytes: u64,
-    /// At most so many lanes. 0: as many as pay.
+    /// The most lanes. 0: as many as pay.
     pub lanes: u32,
     /// One of enum nodeward_supply.
     pub supply: u32,
@@ -152,20 +151,20 @@ pub struct NodewardMigration {
     pub flags: u64,
     /// Called while it runs, or NULL.
     pub progress: NodewardProgress,
-    /// What `progress` gets as its first argument.
+    /// The first argument of `progress`.
     pub user: *mut c_void,
     /// Ends the migration early, or NULL.
     pub cancel: *const NodewardCancel,
 }
 
-/// How a pool is set up. Zero is the default of every field but `size`.
+/// Options of a pool. Zero is the default of every field but `size`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodewardPoolOptions {
     /// sizeof(struct nodeward_pool_options)
     pub size: usize,
-    /// Bytes that the pool has on each node at most. Lists hold an eighth of it at most, and an
-    /// eighth stays free at most. 0: all memory of the node.
+    /// The most bytes of the pool on each node. Lists hold an eighth of it at most, and an eighth
+    /// stays free at most. 0: all memory of the node.
     pub zone_bytes: u64,
     /// Free bytes that stay on each node when nobody allocates.
     pub keep_bytes: u64,
@@ -175,7 +174,7 @@ pub struct NodewardPoolOptions {
     pub page: u32,
     /// Base pages that go between a list and its zone at a time, at least. 0: 63, the kernel's.
     pub batch: u32,
-    /// Base pages that a list holds unless more are shown to be of use. 0: four batches.
+    /// The most base pages of a list until tuning raises it. 0: four batches.
     pub high_default: u32,
     /// The period of tuning in milliseconds. 0: a second.
     pub period_ms: u32,

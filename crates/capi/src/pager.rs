@@ -50,15 +50,15 @@ pub unsafe extern "C" fn nodeward_pager_open(
     })
 }
 
-/// Ends the handle; the pager itself ends with its last region, and with the last handle of its
-/// pool. Nothing for NULL.
+/// Ends the handle. The pager itself ends with its last region and the last handle of its pool.
+/// Does nothing for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_close(pager: *mut NodewardPager) {
     // SAFETY: it comes from `nodeward_pager_open`, and C does not use it again.
     unsafe { pointers::end(pager) };
 }
 
-/// How pages move here: "move" (UFFDIO_MOVE, Linux 6.8), "remap" (only regions with
+/// Returns how pages move here: "move" (UFFDIO_MOVE, Linux 6.8), "remap" (only regions with
 /// NODEWARD_REGION_FREE_OF_DMA) or "kernel" (move_pages(2)), fastest first. Valid as long as the
 /// pager. NULL for NULL.
 #[unsafe(no_mangle)]
@@ -67,7 +67,8 @@ pub unsafe extern "C" fn nodeward_pager_road(pager: *const NodewardPager) -> *co
     unsafe { pager.as_ref() }.map_or(ptr::null(), |pager| pager.road.as_ptr())
 }
 
-/// Why it is not a faster road; NULL on the fastest. Valid as long as the pager.
+/// Returns why no faster method works and what to do; NULL for the fastest. Valid as long as the
+/// pager.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_why_not_faster(
     pager: *const NodewardPager,
@@ -77,7 +78,8 @@ pub unsafe extern "C" fn nodeward_pager_why_not_faster(
     why.map_or(ptr::null(), |why| why.as_ptr())
 }
 
-/// What copies pages, for example "memcpy"; NULL if the kernel does. Valid as long as the pager.
+/// Returns the name of the routine that copies pages, for example "memcpy"; NULL if the kernel
+/// copies them. Valid as long as the pager.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_copier(pager: *const NodewardPager) -> *const c_char {
     // SAFETY: C keeps it alive.
@@ -85,24 +87,24 @@ pub unsafe extern "C" fn nodeward_pager_copier(pager: *const NodewardPager) -> *
     copier.map_or(ptr::null(), |copier| copier.as_ptr())
 }
 
-/// The most lanes that a migration gets; 0 for NULL.
+/// Returns the most lanes that a migration gets; 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_lanes(pager: *const NodewardPager) -> u32 {
     // SAFETY: C keeps it alive.
     unsafe { pager.as_ref() }.map_or(0, |pager| pager.pager.lanes())
 }
 
-/// Frees the pages that are kept from earlier migrations, and all others that are free in the pool,
-/// and returns how many bytes; 0 for NULL.
+/// Frees the pages that are kept from earlier migrations and all others that are free in the pool.
+/// Returns how many bytes; 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_trim(pager: *const NodewardPager) -> usize {
     // SAFETY: C keeps it alive.
     unsafe { pager.as_ref() }.map_or(0, |pager| pager.pager.trim())
 }
 
-/// Writes to `pool` the pool that pages go to when migrations empty them, and come from when others
-/// are moved there. The program may allocate from it, too. The handle ends with
-/// nodeward_pool_release(), and the pager not before it.
+/// Writes the pager's page pool to `pool`. Pages that migrations empty go to it; later migrations
+/// and the program take pages from it. The handle ends with nodeward_pool_release(); the pager
+/// lives at least as long.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pager_pool(
     pager: *const NodewardPager,
@@ -118,9 +120,9 @@ pub unsafe extern "C" fn nodeward_pager_pool(
     })
 }
 
-/// Reserves address space for a region of so many bytes, rounded up to 2 MiB. Nothing is in memory
-/// yet; what is touched first reads as zero. The region is written to `region` and ends with
-/// nodeward_region_release(). `options` may be NULL.
+/// Reserves address space for a region of `bytes`, rounded up to 2 MiB, and writes it to `region`.
+/// It has no memory yet and reads as zero. It ends with nodeward_region_release(). `options` may be
+/// NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_reserve(
     pager: *const NodewardPager,

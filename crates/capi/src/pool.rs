@@ -16,7 +16,7 @@ use crate::pointers;
 use crate::sized::{self, Versioned};
 use crate::status::{Failure, status_of};
 
-/// For nodeward_pool_allocate(): all bytes are zero. Without it they are what somebody left there.
+/// For nodeward_pool_allocate(): all bytes are zero. Without it they have any content.
 pub const NODEWARD_POOL_ZEROED: u32 = 1;
 /// For nodeward_pool_allocate(): the node of the calling thread's CPU, or, if that one has no room,
 /// the nearest one that has.
@@ -54,8 +54,8 @@ unsafe fn open<'a>(handle: *const NodewardPool) -> Result<&'a PagePool, Failure>
     if let Some(pool) = pool { Ok(pool) } else { Err(Failure::PoolReleased) }
 }
 
-/// What a pool has and has done, in base pages. Set `size` before the call; all else is written by
-/// it. They fit each other only while nobody works on the pool, the housekeeper included.
+/// Counts of a pool, in base pages. Set `size` before the call; the call writes all other fields.
+/// They agree with each other only while nobody uses the pool, the housekeeper included.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodewardPoolStats {
@@ -63,11 +63,11 @@ pub struct NodewardPoolStats {
     pub size: usize,
     /// In memory.
     pub held_pages: u64,
-    /// Those that somebody has, or that are on their way to the kernel.
+    /// Allocated, or on their way to the kernel.
     pub in_use_pages: u64,
-    /// Those in lists of CPUs.
+    /// In lists of CPUs.
     pub listed_pages: u64,
-    /// Those that are free in the zones.
+    /// Free in the zones.
     pub zone_free_pages: u64,
     /// The most that were ever in memory.
     pub peak_held_pages: u64,
@@ -75,7 +75,7 @@ pub struct NodewardPoolStats {
     pub zone_visits: u64,
     /// Allocated since the pool was opened.
     pub allocated_pages: u64,
-    /// Freed since.
+    /// Freed since the pool was opened.
     pub freed_pages: u64,
 }
 
@@ -119,8 +119,8 @@ pub unsafe extern "C" fn nodeward_pool_open(
     })
 }
 
-/// Lets nobody allocate any more: NODEWARD_STATUS_POOL_CLOSED. What was allocated stays valid and
-/// can be freed.
+/// Refuses further allocations with NODEWARD_STATUS_POOL_CLOSED. Allocated runs stay valid and can
+/// be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_close(pool: *const NodewardPool) -> c_int {
     status_of(|| {
@@ -131,9 +131,9 @@ pub unsafe extern "C" fn nodeward_pool_close(pool: *const NodewardPool) -> c_int
 }
 
 /// Ends a pool: its free memory goes back to the kernel, that of a pager's pool when the pager
-/// ends. Runs that nobody freed stay valid for as long as the process lives. No other call with the
-/// pool may be under way; those that begin later are refused with NODEWARD_STATUS_POOL_RELEASED.
-/// Nothing for NULL, and nothing when it was released before.
+/// ends. Runs that were not freed stay valid for as long as the process lives. No other call with
+/// the pool may be under way; those that begin later are refused with
+/// NODEWARD_STATUS_POOL_RELEASED. Does nothing for NULL and for a pool that was released before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_release(pool: *mut NodewardPool) {
     // SAFETY: handles stay.
@@ -143,9 +143,9 @@ pub unsafe extern "C" fn nodeward_pool_release(pool: *mut NodewardPool) {
     unsafe { pointers::end(pool) };
 }
 
-/// Writes to `run` the first byte of 2^order base pages, which may be used and freed by any thread.
-/// They begin at a multiple of their length. `flags`: NODEWARD_POOL_ZEROED or 0. `node`: where they
-/// must be, or NODEWARD_ANY_NODE.
+/// Allocates a run of 2^order base pages and writes the address of its first byte, a multiple of
+/// its length, to `run`. Any thread may use and free the run. `flags`: NODEWARD_POOL_ZEROED or 0.
+/// `node`: the node of the run, or NODEWARD_ANY_NODE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_allocate(
     pool: *const NodewardPool,
@@ -174,8 +174,8 @@ fn wanted(order: u32, flags: u32, node: u32) -> Result<Wanted, Failure> {
     Ok(Wanted { order, zeroed: flags & NODEWARD_POOL_ZEROED != 0, node })
 }
 
-/// Takes a run back that nodeward_pool_allocate() handed out, with its order. Nobody may use it any
-/// more. What is no run of this order, or was freed before, is refused, and nothing happens.
+/// Frees a run of nodeward_pool_allocate(), with its order. Nobody may use it any more. An address
+/// that is no run of this order, or was freed before, is refused without effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_free(
     pool: *const NodewardPool,
@@ -189,8 +189,8 @@ pub unsafe extern "C" fn nodeward_pool_free(
     })
 }
 
-/// Gives all free memory back to the kernel, and writes to `bytes`, which may be NULL, how much
-/// that was. Nothing in a child of fork(2).
+/// Gives all free memory back to the kernel and writes how much that was to `bytes`, which may be
+/// NULL. Does nothing in a child of fork(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_give_back(
     pool: *const NodewardPool,
@@ -207,8 +207,8 @@ pub unsafe extern "C" fn nodeward_pool_give_back(
     })
 }
 
-/// Does what is due once in a period, for pools with NODEWARD_POOL_NO_HOUSEKEEPER. Nothing in a
-/// child of fork(2).
+/// Does what is due once in a period, for pools with NODEWARD_POOL_NO_HOUSEKEEPER. Does nothing in
+/// a child of fork(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_tick(pool: *const NodewardPool) -> c_int {
     status_of(|| {
@@ -218,8 +218,8 @@ pub unsafe extern "C" fn nodeward_pool_tick(pool: *const NodewardPool) -> c_int 
     })
 }
 
-/// Writes to `stats` what the pool has and has done; all zero in a child of fork(2). Takes a moment
-/// on a machine with many CPUs.
+/// Writes the counts of the pool to `stats`; all zero in a child of fork(2). Takes a moment on a
+/// machine with many CPUs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_stats(
     pool: *const NodewardPool,
@@ -236,14 +236,14 @@ pub unsafe extern "C" fn nodeward_pool_stats(
     })
 }
 
-/// How many bytes a base page has; 0 for NULL and for a pool that was released.
+/// Returns the bytes of a base page; 0 for NULL and for a pool that was released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_page_bytes(pool: *const NodewardPool) -> usize {
     // SAFETY: C keeps it alive.
     unsafe { open(pool) }.map_or(0, PagePool::page_bytes)
 }
 
-/// The largest order: a run of it has 2 MiB. 0 for NULL and for a pool that was released.
+/// Returns the largest order, that of a run of 2 MiB; 0 for NULL and for a pool that was released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_pool_order_max(pool: *const NodewardPool) -> u32 {
     // SAFETY: C keeps it alive.

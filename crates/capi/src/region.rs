@@ -64,38 +64,38 @@ unsafe fn part(
 }
 
 /// Ends a region: its memory is unmapped and nobody may use it any more. Where calls of other
-/// threads are under way or pins are left, it happens with the last of them; to end a migration
-/// early, cancel it. Nothing for NULL.
+/// threads are under way or pins are left, the region ends with the last of them. To end a
+/// migration early, cancel it. Does nothing for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_release(region: *mut NodewardRegion) {
     // SAFETY: it comes from `nodeward_region_reserve`, and C does not use it again.
     unsafe { pointers::end(region) };
 }
 
-/// The first byte, 2 MiB aligned. The memory may be read and written like any other, by any thread,
-/// also while it moves. NULL for NULL.
+/// Returns the address of the first byte, aligned to 2 MiB. Any thread may read and write the
+/// memory like any other, also while it moves. NULL for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_address(region: *const NodewardRegion) -> *mut c_void {
     // SAFETY: C keeps it alive.
     unsafe { region.as_ref() }.map_or(ptr::null_mut(), |region| region.0.as_ptr().cast())
 }
 
-/// How many bytes it has, a multiple of 2 MiB; 0 for NULL.
+/// Returns the bytes of a region, a multiple of 2 MiB; 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_bytes(region: *const NodewardRegion) -> usize {
     // SAFETY: C keeps it alive.
     unsafe { region.as_ref() }.map_or(0, |region| region.0.bytes())
 }
 
-/// How many bytes one of its pages has: what ranges must be multiples of. 0 for NULL.
+/// Returns the bytes of a page of the region. Ranges must be multiples of it. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_page_bytes(region: *const NodewardRegion) -> usize {
     // SAFETY: C keeps it alive.
     unsafe { region.as_ref() }.map_or(0, |region| region.0.page_bytes())
 }
 
-/// Brings pages into memory that are not: zeros, on `node_count` nodes, 2 MiB on each in turn, or
-/// without any on the node of the calling thread.
+/// Brings pages into memory that are not there, filled with zeros: on `node_count` nodes, 2 MiB on
+/// each in turn, or, without any, on the node of the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_commit(
     region: *const NodewardRegion,
@@ -144,8 +144,8 @@ unsafe fn migrate(
     unsafe { sized::write(report, &NodewardReport::from(&done)) }
 }
 
-/// Moves a range to a node. `how` and `report` may be NULL. Returns when all of it has had its
-/// turn; what came of it stands in the report.
+/// Moves a range to a node. Returns when each page has had its turn; the report accounts for every
+/// page. `how` and `report` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_migrate(
     region: *const NodewardRegion,
@@ -164,8 +164,8 @@ pub unsafe extern "C" fn nodeward_region_migrate(
     })
 }
 
-/// Leaves a range out, so that the next thread to touch a granule (256 KiB) pulls it to its own
-/// node. Returns when all is out. `how` and `report` may be NULL.
+/// Unmaps a range. The next thread that touches a granule (256 KiB) of it brings the granule to its
+/// own node. Returns when all pages are unmapped. `how` and `report` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_migrate_lazily(
     region: *const NodewardRegion,
@@ -203,9 +203,9 @@ pub unsafe extern "C" fn nodeward_region_exchange(
     })
 }
 
-/// Counts the base pages of a range by node, in ascending order of nodes: at most `capacity` of
-/// them at `found`, and at `count` how many nodes there are. `found` may be NULL if `capacity` is
-/// 0. Pages that are out (lazy) are not counted.
+/// Counts the base pages of a range by node. Writes the nodes to `found`, in ascending order and at
+/// most `capacity` of them, and their number to `count`. `found` may be NULL if `capacity` is 0.
+/// Lazy pages are not counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_residency(
     region: *const NodewardRegion,
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn nodeward_region_residency(
 
 /// Keeps a range where it is until nodeward_region_unpin(), because somebody holds plain references
 /// to its pages (vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file systems). Waits for
-/// pages in flight and pulls lazy ones back. Pins may overlap.
+/// pages in flight and brings lazy pages back. Pins may overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_pin(
     region: *const NodewardRegion,
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn nodeward_region_pin(
     })
 }
 
-/// Ends a pin, on any thread. Nothing for NULL.
+/// Ends a pin, on any thread. Does nothing for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_unpin(pin: *mut NodewardPin) {
     // SAFETY: it comes from `nodeward_region_pin`, and C does not use it again.

@@ -9,10 +9,10 @@ use nodeward::{Report, SkipReason};
 
 use crate::sized::Versioned;
 
-/// Places for reasons in struct nodeward_report; more than there are, for later ones.
+/// Slots for reasons in struct nodeward_report; more than there are reasons today.
 pub const NODEWARD_SKIP_SLOTS: usize = 32;
 
-/// Why a page stayed where it was. nodeward_skip_advice() has a line for each.
+/// Reasons for which a page stays where it was. nodeward_skip_advice() has a line for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum NodewardSkip {
@@ -40,7 +40,7 @@ pub enum NodewardSkip {
     StallBudget = 10,
     /// The migration ended before its turn.
     Interrupted = 11,
-    /// The process ended, or its place was unmapped.
+    /// The process ended, or the address was unmapped.
     Gone = 12,
     /// The kernel refused for another reason.
     Refused = 13,
@@ -73,9 +73,9 @@ impl NodewardSkip {
     }
 }
 
-/// What came of a migration. Set `size` before the call; all else is written by it. Pages are base
-/// pages. Each page of the range is in exactly one of `moved_pages`, `already_there_pages` and
-/// `skipped_pages`.
+/// The account of a migration. Set `size` before the call; the call writes all other fields. Pages
+/// are base pages. Each page of the range is in exactly one of `moved_pages`, `already_there_pages`
+/// and `skipped_pages`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodewardReport {
@@ -87,27 +87,27 @@ pub struct NodewardReport {
     pub already_there_pages: u64,
     /// Stayed where they were, or are not in memory.
     pub skipped_pages: u64,
-    /// The same by reason; enum nodeward_skip says which slot is which.
+    /// `skipped_pages` by reason; the slots are numbered by enum nodeward_skip.
     pub skipped_by_reason: [u64; NODEWARD_SKIP_SLOTS],
     /// Went to pages kept from earlier migrations.
     pub recycled_pages: u64,
     /// Went to fresh pages.
     pub one_way_pages: u64,
-    /// Left out, to be pulled by the next thread that touches them.
+    /// Unmapped, until the next thread touches them and brings them to its node.
     pub lazy_pages: u64,
     /// Batches.
     pub batches: u64,
-    /// From beginning to end.
+    /// Duration of the call.
     pub took_ns: u64,
-    /// Taking pages out of sight, summed over lanes as the next three.
+    /// Time to unmap pages, summed over lanes as the next three.
     pub unmap_ns: u64,
-    /// Copying.
+    /// Time to copy.
     pub copy_ns: u64,
-    /// Bringing pages into sight.
+    /// Time to map pages.
     pub map_ns: u64,
-    /// Getting destination pages and giving back emptied ones.
+    /// Time to get destination pages and to give back emptied ones.
     pub supply_ns: u64,
-    /// The longest time that pages were out of sight.
+    /// The longest time that pages were unmapped.
     pub longest_hold_ns: u64,
     /// Lanes that took part.
     pub lanes: u32,
@@ -168,13 +168,14 @@ fn word(words: &'static Words, slot: u32) -> *const c_char {
     words.get(slot).and_then(Option::as_ref).map_or(ptr::null(), |word| word.as_ptr())
 }
 
-/// The name of a reason, for example "pinned", valid for ever; NULL for a slot that has none.
+/// Returns the name of a reason, for example "pinned", valid for ever; NULL for a slot without
+/// reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn nodeward_skip_name(reason: u32) -> *const c_char {
     word(&NAMES, reason)
 }
 
-/// One line for people: what a reason means and what to do. NULL for a slot that has none.
+/// Returns one line about a reason: its meaning and what to do. NULL for a slot without reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn nodeward_skip_advice(reason: u32) -> *const c_char {
     word(&ADVICE, reason)

@@ -5,13 +5,13 @@ use std::ffi::{CString, c_char, c_int};
 
 use nodeward::{Error, PoolError};
 
-/// How a function ended. All but NODEWARD_STATUS_OK mean that nothing was done, and that
-/// nodeward_last_error() tells what was wrong and what to do. More may be added later. What
+/// The result of a function. All but NODEWARD_STATUS_OK mean that nothing was done, and that
+/// nodeward_last_error() returns the cause and what to do. Later versions may add values. What
 /// happened to single pages is no error: see struct nodeward_report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum NodewardStatus {
-    /// It was done.
+    /// Success.
     Ok = 0,
     /// A pointer is NULL, or a struct or number has a value that has no meaning.
     Argument = 1,
@@ -23,38 +23,38 @@ pub enum NodewardStatus {
     UnknownNode = 4,
     /// A setting makes no sense here.
     BadOption = 5,
-    /// Huge pages were asked for and there are none.
+    /// Huge pages were requested and there are none.
     NoHugePages = 6,
-    /// It works with userfaultfd only, which cannot be had.
+    /// The call works only with userfaultfd, which cannot be used.
     NeedsUserfaultfd = 7,
-    /// The pager or pool was opened by the process that this one is a child of.
+    /// The parent process opened the pager or pool.
     Forked = 8,
     /// The region is being released.
     Closing = 9,
-    /// A node had no room for memory to be committed, or no node that a run may be on has any.
+    /// A node has no room for memory to be committed, or no allowed node has room for a run.
     NoRoom = 10,
     /// No file descriptor is left.
     NoDescriptor = 11,
     /// A system call failed.
     System = 12,
-    /// The machine could not be looked at.
+    /// /proc or /sys could not be read.
     Machine = 13,
-    /// A run cannot be so long; see nodeward_pool_order_max().
+    /// The order is too large; see nodeward_pool_order_max().
     RunTooLong = 14,
-    /// The pool has no memory there.
+    /// The address is not memory of the pool.
     NotOurs = 15,
-    /// There is memory of the pool, but no run begins there.
+    /// The address is memory of the pool, but no run begins there.
     NotAStart = 16,
     /// The run was allocated with another order.
     WrongOrder = 17,
-    /// Nobody has the run: it was freed before, or never allocated.
+    /// The run is not allocated: it was freed before, or never allocated.
     DoubleFree = 18,
-    /// Somebody wrote to memory after it was freed. It is not handed out again. Found by debug
-    /// builds of the library only.
+    /// Memory was written after it was freed. It is not handed out again. Only debug builds of the
+    /// library detect this.
     WrittenAfterFree = 19,
-    /// The pool was closed; what was allocated can still be freed.
+    /// The pool was closed; allocated runs can still be freed.
     PoolClosed = 20,
-    /// The pool was released; nothing can be done with it any more.
+    /// The pool was released and cannot be used any more.
     PoolReleased = 21,
 }
 
@@ -167,8 +167,9 @@ fn remember(words: &str) {
     let _ = LAST_ERROR.try_with(|last| last.replace(words));
 }
 
-/// What was wrong, and what to do, when a function last failed on the calling thread: a text that
-/// is valid until the next failure on this thread, or the end of it. "" if none has failed.
+/// Returns the cause of the last failure of a function on the calling thread, and what to do. The
+/// text is valid until the next failure on this thread or the end of the thread. "" if none has
+/// failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn nodeward_last_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
