@@ -1,4 +1,5 @@
-//! The shell session of docs/tutorial/first-hour.md is typed in a guest as it stands there.
+//! The shell sessions of README.md and docs/tutorial/first-hour.md are typed in guests as they stand
+//! there.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,18 +28,17 @@ fn script(lines: &[&str]) -> String {
     checked.collect()
 }
 
-/// Goal: every line works as it is printed, from the first on, with nothing but what `make shell`
-/// brings along.
-#[test]
-fn the_first_hour_is_true() {
+/// Every line works as it is printed, from the first on, with nothing but what `make shell` brings
+/// along; these are among them.
+fn is_true(page: &str, verbs: &[&str]) {
     let kernel = Kernel::V6_12;
     let Some(lab) = for_test(&kernel) else { return };
     let Some(programs) = programs::find(&lab, &kernel) else { return };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial/first-hour.md");
-    let page = std::fs::read_to_string(path).expect("docs/tutorial/first-hour.md");
-    let lines = typed(&page);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+    let text = std::fs::read_to_string(path).expect(page);
+    let lines = typed(&text);
     assert_eq!(lines.last(), Some(&"exit"), "of {lines:?}");
-    for verb in ["show", "show $!", "move $! 0 1", "undo 1", "ledger"] {
+    for verb in verbs {
         let line = format!("nodeward {verb}");
         assert!(lines.contains(&line.as_str()), "no {line:?} in {lines:?}");
     }
@@ -51,4 +51,17 @@ fn the_first_hour_is_true() {
     let (stdout, stderr) = (told(&finished.stdout), told(&finished.stderr));
     println!("{stdout}\n{stderr}");
     assert_eq!((finished.code, finished.timed_out), (0, false), "{stdout}\n{stderr}");
+}
+
+/// Goal: README's first five minutes are true.
+#[test]
+fn the_first_five_minutes_are_true() {
+    is_true("README.md", &["show", "move $! 0 1", "undo 1"]);
+}
+
+/// Goal: the tutorial is true.
+#[test]
+fn the_first_hour_is_true() {
+    let verbs = ["show", "show $!", "move $! 0 1", "undo 1", "ledger"];
+    is_true("docs/tutorial/first-hour.md", &verbs);
 }
