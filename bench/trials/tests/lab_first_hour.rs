@@ -1,5 +1,5 @@
-//! The shell sessions of README.md and docs/tutorial/first-hour.md are typed in guests as they stand
-//! there.
+//! The shell sessions of README.md and docs/tutorial/first-hour.md are typed in guests as they
+//! stand there.
 
 use std::path::Path;
 use std::time::Duration;
