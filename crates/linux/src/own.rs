@@ -93,15 +93,25 @@ impl PageMap {
         Ok(count == 1 && (found[0].start, found[0].end) == ends)
     }
 
-    /// Whether the page at an address is in memory and no other process maps it. Cost: one system
-    /// call.
-    pub fn is_ours_alone(&self, address: u64) -> io::Result<bool> {
-        const EXCLUSIVE: u64 = 1 << 56;
-        const PRESENT: u64 = 1 << 63;
-        let mut entry = [0; 8];
-        self.file.read_exact_at(&mut entry, address / self.page_bytes * 8)?;
-        let entry = u64::from_ne_bytes(entry);
-        Ok(entry & (EXCLUSIVE | PRESENT) == EXCLUSIVE | PRESENT)
+    /// Calls `found` with the index of each page of a range that is in memory and that no other
+    /// process maps. Cost: one system call for 512 pages. Allocates nothing.
+    pub fn each_of_ours_alone(
+        &self,
+        range: Range<u64>,
+        mut found: impl FnMut(usize),
+    ) -> io::Result<()> {
+        const OURS_ALONE: u64 = 1 << 63 | 1 << 56; // present, exclusively mapped
+        let pages = ((range.end - range.start) / self.page_bytes) as usize;
+        let mut room = [0; 512 * 8];
+        for first in (0..pages).step_by(room.len() / 8) {
+            let bytes = &mut room[..(pages - first).min(512) * 8];
+            let at = range.start / self.page_bytes + first as u64;
+            self.file.read_exact_at(bytes, at * 8)?;
+            let entries = bytes.as_chunks().0.iter().copied().map(u64::from_ne_bytes);
+            let ours = (first..).zip(entries).filter(|(_, e)| e & OURS_ALONE == OURS_ALONE);
+            ours.for_each(|(page, _)| found(page));
+        }
+        Ok(())
     }
 
     /// Whether there is a page at an address, in memory, on its way to another frame or in swap.

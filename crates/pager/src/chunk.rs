@@ -185,16 +185,14 @@ impl Work<'_> {
 
     /// Of pages that were refused as busy: those that no other process maps, and the others.
     fn told_apart(&self, busy: &PageBits) -> (PageBits, PageBits) {
-        let start = self.core.mapping.start() + self.core.chunk(self.claim.chunk).start as u64;
-        let page_bytes = self.core.shop.page_bytes as u64;
         let mut alone = PageBits::default();
-        for page in busy.iter() {
-            let address = start + page as u64 * page_bytes;
-            if self.core.shop.pages.is_ours_alone(address).unwrap_or(false) {
-                alone.insert(page);
-            }
+        if !busy.is_empty() {
+            let start = self.core.mapping.start() + self.core.chunk(self.claim.chunk).start as u64;
+            let chunk = start..start + CHUNK_BYTES as u64;
+            // Where it cannot be read, all are left alone as if they were shared.
+            self.core.shop.pages.each_of_ours_alone(chunk, |page| alone.insert(page)).ok();
         }
-        (alone, busy.without(&alone))
+        (busy.and(&alone), busy.without(&alone))
     }
 
     /// Leaves pages out of sight, for the next thread that touches them. For those that somebody

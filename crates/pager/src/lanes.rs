@@ -5,7 +5,7 @@
 //! panics takes the process with it, rather than leave pages out of sight for ever.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -33,8 +33,13 @@ pub struct Lanes {
     returns: Lane,
 }
 
+/// A job, and which of its lanes the receiver is.
+type Assignment = (Arc<Job>, usize);
+
 struct Lane {
-    jobs: Mutex<Option<Sender<Arc<Job>>>>,
+    jobs: Mutex<Option<Sender<Assignment>>>,
+    /// Jobs that were sent and are not finished.
+    pending: Arc<AtomicUsize>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -61,14 +66,21 @@ impl Lanes {
         let wanted = !cancel.is_some_and(Cancel::is_cancelled);
         job.stop.store(!wanted, Ordering::Relaxed);
         let job = Arc::new(job);
-        let returns = std::slice::from_ref(&self.returns);
-        let lanes = if job.order.kind.takes_nothing_out() { returns } else { &self.lanes[..] };
-        for lane in &lanes[..job.order.lanes as usize] {
-            let jobs = lock(&lane.jobs);
-            let jobs = jobs.as_ref().expect("lanes stop with the pager");
-            jobs.send(Arc::clone(&job)).expect("lanes stop with the pager");
+        match job.order.kind.takes_nothing_out() {
+            true => self.returns.assign(&job, 0),
+            false => self.least_busy(job.order.lanes).zip(0..).for_each(|(lane, number)| {
+                lane.assign(&job, number);
+            }),
         }
         job.wait(progress, cancel)
+    }
+
+    /// So many lanes, those with the fewest jobs first: callers do not stand in line behind each
+    /// other while lanes are idle.
+    fn least_busy(&self, count: u32) -> impl Iterator<Item = &Lane> {
+        let mut lanes: Vec<_> = self.lanes.iter().collect();
+        lanes.sort_by_key(|lane| lane.pending.load(Ordering::Relaxed));
+        lanes.into_iter().take(count as usize)
     }
 
     /// Ends the threads. Jobs are done by then, because their callers wait for them.
@@ -86,10 +98,19 @@ impl Lane {
     fn start(shop: &Arc<Shop>, index: usize) -> Result<Self> {
         let (jobs, inbox) = channel();
         let carrier = Carrier::new(Arc::clone(shop), index);
+        let pending = Arc::new(AtomicUsize::new(0));
+        let unfinished = Arc::clone(&pending);
         let thread = start_thread(format!("nodeward-lane{index}"), move || {
-            serve(carrier, index, &inbox);
+            serve(carrier, &inbox, &unfinished);
         })?;
-        Ok(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) })
+        Ok(Self { jobs: Mutex::new(Some(jobs)), pending, thread: Mutex::new(Some(thread)) })
+    }
+
+    fn assign(&self, job: &Arc<Job>, number: usize) {
+        let jobs = lock(&self.jobs);
+        let jobs = jobs.as_ref().expect("lanes stop with the pager");
+        self.pending.fetch_add(1, Ordering::Relaxed);
+        jobs.send((Arc::clone(job), number)).expect("lanes stop with the pager");
     }
 }
 
@@ -114,16 +135,15 @@ impl Drop for AbortOnPanic {
     }
 }
 
-fn serve(mut carrier: Carrier, index: usize, inbox: &Receiver<Arc<Job>>) {
-    for job in inbox {
-        // The lane that only brings pages back is the first of its own jobs.
-        let lane = if job.order.kind.takes_nothing_out() { 0 } else { index };
+fn serve(mut carrier: Carrier, inbox: &Receiver<Assignment>, unfinished: &AtomicUsize) {
+    for (job, lane) in inbox {
         if job.order.lanes > 1 && !job.order.cpus.is_empty() {
             let cpu = job.order.cpus[lane % job.order.cpus.len()];
             carrier.shop.machine.stay_on(cpu);
         }
         let report = work(&mut carrier, lane, &job);
         carrier.stock.finish();
+        unfinished.fetch_sub(1, Ordering::Relaxed);
         job.lane_finished(&report);
     }
 }
@@ -186,5 +206,26 @@ fn do_task(
     };
     if let Some(claim) = claim {
         core.release(claim);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: jobs go to the lanes that have least to do; of equals, to the first.
+    #[test]
+    fn jobs_go_to_idle_lanes() {
+        let lane = |pending| {
+            let pending = Arc::new(AtomicUsize::new(pending));
+            Lane { jobs: Mutex::new(None), pending, thread: Mutex::new(None) }
+        };
+        let lanes = Lanes { lanes: [2, 0, 1, 0].map(lane).into(), returns: lane(0) };
+        let chosen = |count| -> Vec<_> {
+            let number = |lane: &Lane| lanes.lanes.iter().position(|one| std::ptr::eq(one, lane));
+            lanes.least_busy(count).filter_map(number).collect()
+        };
+        assert_eq!(chosen(1), [1]);
+        assert_eq!(chosen(3), [1, 3, 2]);
     }
 }
