@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 use nodeward_model::{CpuId, Pid};
 use rustix::fs::{Mode, OFlags};
 
+use crate::pagemap::{self, Entry, Window};
 use crate::procfs::{lines, stat};
 use crate::sys::{self, PageRegion, Wanted};
 pub use crate::sys::{Area, Backing, Usage};
@@ -63,9 +64,6 @@ impl QueueTime {
     }
 }
 
-/// Bits of an entry of pagemap. What is on its way counts as swapped.
-const PRESENT_OR_SWAPPED: u64 = 0b11 << 62;
-
 /// Our own page tables, as /proc/self/pagemap shows them; those of the process that opened it, also
 /// in its children.
 #[derive(Debug)]
@@ -94,32 +92,25 @@ impl PageMap {
     }
 
     /// Calls `found` with the index of each page of a range that is in memory and that no other
-    /// process maps. Cost: one system call for 512 pages. Allocates nothing.
+    /// process maps. The range has 512 pages at most. Cost: one system call. Allocates nothing.
     pub fn each_of_ours_alone(
         &self,
-        range: Range<u64>,
-        mut found: impl FnMut(usize),
+        range: nodeward_model::Range,
+        found: impl FnMut(usize),
     ) -> io::Result<()> {
-        const OURS_ALONE: u64 = 1 << 63 | 1 << 56; // present, exclusively mapped
-        let pages = ((range.end - range.start) / self.page_bytes) as usize;
-        let mut room = [0; 512 * 8];
-        for first in (0..pages).step_by(room.len() / 8) {
-            let bytes = &mut room[..(pages - first).min(512) * 8];
-            let at = range.start / self.page_bytes + first as u64;
-            self.file.read_exact_at(bytes, at * 8)?;
-            let entries = bytes.as_chunks().0.iter().copied().map(u64::from_ne_bytes);
-            let ours = (first..).zip(entries).filter(|(_, e)| e & OURS_ALONE == OURS_ALONE);
-            ours.for_each(|(page, _)| found(page));
-        }
+        let mut window = Window::new();
+        window.read(&self.file, range, self.page_bytes)?;
+        let is_ours_alone = |entry: &Entry| entry.is_present() && entry.is_exclusive();
+        let ours = window.entries().enumerate().filter(|(_, entry)| is_ours_alone(entry));
+        ours.map(|(page, _)| page).for_each(found);
         Ok(())
     }
 
     /// Whether there is a page at an address, in memory, on its way to another frame or in swap.
     /// Cost: one system call. Allocates nothing.
     pub fn is_occupied(&self, address: u64) -> io::Result<bool> {
-        let mut entry = [0; 8];
-        self.file.read_exact_at(&mut entry, address / self.page_bytes * 8)?;
-        Ok(u64::from_ne_bytes(entry) & PRESENT_OR_SWAPPED != 0)
+        let entry = pagemap::entry(&self.file, address, self.page_bytes)?;
+        Ok(entry.is_present() || entry.stand_in().is_some())
     }
 }
 

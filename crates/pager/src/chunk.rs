@@ -14,7 +14,7 @@ use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
 use crate::stock::prefer;
 use crate::sys::{Advice, bring, bring_copy};
-use crate::{CHUNK_BYTES, PageSize, Report, Supply};
+use crate::{PageSize, Report, Supply};
 
 /// Bytes that the first touch of a range that was left out pulls. A fault costs about 60 us, the
 /// copy of so much about half of that.
@@ -174,8 +174,7 @@ impl Work<'_> {
         if known.is_some_and(|node| node != to || how.even_if_there) {
             return vec![(known, pages)];
         }
-        let start = self.core.mapping.start() + self.core.chunk(self.claim.chunk).start as u64;
-        let range = nodeward_model::Range::new(start, start + CHUNK_BYTES as u64);
+        let range = self.core.addresses(self.claim.chunk);
         let mut places = Vec::with_capacity(shop.chunk_pages());
         if shop.myself.places(range, &mut places).is_err() {
             return vec![(None, pages)];
@@ -187,10 +186,9 @@ impl Work<'_> {
     fn told_apart(&self, busy: &PageBits) -> (PageBits, PageBits) {
         let mut alone = PageBits::default();
         if !busy.is_empty() {
-            let start = self.core.mapping.start() + self.core.chunk(self.claim.chunk).start as u64;
-            let chunk = start..start + CHUNK_BYTES as u64;
-            // Where it cannot be read, all are left alone as if they were shared.
-            self.core.shop.pages.each_of_ours_alone(chunk, |page| alone.insert(page)).ok();
+            let range = self.core.addresses(self.claim.chunk);
+            // Where it cannot be read, all count as shared.
+            self.core.shop.pages.each_of_ours_alone(range, |page| alone.insert(page)).ok();
         }
         (busy.and(&alone), busy.without(&alone))
     }

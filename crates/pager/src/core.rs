@@ -85,11 +85,17 @@ impl Core {
         chunk * CHUNK_BYTES..(chunk + 1) * CHUNK_BYTES
     }
 
+    /// The addresses of a chunk.
+    pub fn addresses(&self, chunk: usize) -> nodeward_model::Range {
+        let start = self.mapping.start() + self.chunk(chunk).start as u64;
+        nodeward_model::Range::new(start, start + CHUNK_BYTES as u64)
+    }
+
     /// Wakes whoever waits for a chunk.
     pub fn wake(&self, chunk: usize) {
-        let start = self.mapping.start() + self.chunk(chunk).start as u64;
+        let range = self.addresses(chunk);
         // Fails only where the program unmapped the memory, and then nobody waits.
-        self.shop.uffd.wake(start, CHUNK_BYTES as u64).ok();
+        self.shop.uffd.wake(range.start, range.bytes()).ok();
     }
 
     /// Gives a chunk back and wakes whoever waits for it.

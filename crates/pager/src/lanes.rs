@@ -66,21 +66,23 @@ impl Lanes {
         let wanted = !cancel.is_some_and(Cancel::is_cancelled);
         job.stop.store(!wanted, Ordering::Relaxed);
         let job = Arc::new(job);
-        match job.order.kind.takes_nothing_out() {
-            true => self.returns.assign(&job, 0),
-            false => self.least_busy(job.order.lanes).zip(0..).for_each(|(lane, number)| {
-                lane.assign(&job, number);
-            }),
+        let lanes = match job.order.kind.takes_nothing_out() {
+            true => vec![&self.returns],
+            false => self.least_busy_first(),
+        };
+        for (number, lane) in lanes[..job.order.lanes as usize].iter().enumerate() {
+            lane.assign(&job, number);
         }
         job.wait(progress, cancel)
     }
 
-    /// So many lanes, those with the fewest jobs first: callers do not stand in line behind each
-    /// other while lanes are idle.
-    fn least_busy(&self, count: u32) -> impl Iterator<Item = &Lane> {
+    /// All lanes, those with the fewest jobs first: callers do not stand in line behind each other
+    /// while lanes are idle, unless they call at the same moment.
+    fn least_busy_first(&self) -> Vec<&Lane> {
         let mut lanes: Vec<_> = self.lanes.iter().collect();
-        lanes.sort_by_key(|lane| lane.pending.load(Ordering::Relaxed));
-        lanes.into_iter().take(count as usize)
+        // Each number is read once: a sort may panic where numbers change meanwhile.
+        lanes.sort_by_cached_key(|lane| lane.pending.load(Ordering::Relaxed));
+        lanes
     }
 
     /// Ends the threads. Jobs are done by then, because their callers wait for them.
@@ -223,7 +225,7 @@ mod tests {
         let lanes = Lanes { lanes: [2, 0, 1, 0].map(lane).into(), returns: lane(0) };
         let chosen = |count| -> Vec<_> {
             let number = |lane: &Lane| lanes.lanes.iter().position(|one| std::ptr::eq(one, lane));
-            lanes.least_busy(count).filter_map(number).collect()
+            lanes.least_busy_first().into_iter().filter_map(number).take(count).collect()
         };
         assert_eq!(chosen(1), [1]);
         assert_eq!(chosen(3), [1, 3, 2]);
