@@ -481,7 +481,8 @@ size_t nodeward_region_bytes(const struct nodeward_region *region);
 size_t nodeward_region_page_bytes(const struct nodeward_region *region);
 
 // Brings pages into memory that are not there, filled with zeros: on `node_count` nodes, 2 MiB on
-// each in turn, or, without any, on the node of the calling thread.
+// each in turn, or, without any, on the node of the calling thread. In mode NODEWARD_MODE_KERNEL
+// pages are left out that may not be written, by mprotect(2).
 int nodeward_region_commit(const struct nodeward_region *region,
                            size_t offset,
                            size_t bytes,

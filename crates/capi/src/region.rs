@@ -95,7 +95,8 @@ pub unsafe extern "C" fn nodeward_region_page_bytes(region: *const NodewardRegio
 }
 
 /// Brings pages into memory that are not there, filled with zeros: on `node_count` nodes, 2 MiB on
-/// each in turn, or, without any, on the node of the calling thread.
+/// each in turn, or, without any, on the node of the calling thread. In mode NODEWARD_MODE_KERNEL
+/// pages are left out that may not be written, by mprotect(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nodeward_region_commit(
     region: *const NodewardRegion,

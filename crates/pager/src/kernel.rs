@@ -14,7 +14,7 @@ use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range, SkipReason, To
 use nodeward_policy::workers;
 
 use crate::error::system;
-use crate::sys::{Advice, Mapping};
+use crate::sys::Mapping;
 use crate::{CHUNK_BYTES, Error, Migration, Placement, Progress, Report, Result, Supply};
 
 /// How often the caller hears of the progress, and how soon a wish to cancel is heeded.
@@ -143,7 +143,7 @@ impl Kernel<'_> {
 }
 
 /// Brings missing pages into memory, on a thread of its own because the memory policy is one of
-/// threads.
+/// threads. What the program has protected against writing is left out.
 pub fn commit(
     mapping: &Mapping,
     range: ops::Range<usize>,
@@ -151,7 +151,7 @@ pub fn commit(
 ) -> io::Result<()> {
     let populate = |part: ops::Range<usize>, node: Option<NodeId>| {
         node.map_or(Ok(()), policy::prefer_memory)?;
-        mapping.advise(part, Advice::Populate)
+        populate_writable(mapping, part)
     };
     let by_chunk = || {
         let chunks = range.start / CHUNK_BYTES..range.end.div_ceil(CHUNK_BYTES);
@@ -163,8 +163,25 @@ pub fn commit(
         Ok(())
     };
     match placement {
-        Placement::Local => mapping.advise(range, Advice::Populate),
+        Placement::Local => populate_writable(mapping, range),
         _ => thread::scope(|scope| scope.spawn(by_chunk).join().expect("does not panic")),
+    }
+}
+
+/// Tries halves of what the kernel refuses, down to single pages, which are left out.
+fn populate_writable(mapping: &Mapping, part: ops::Range<usize>) -> io::Result<()> {
+    let page_bytes = rustix::param::page_size();
+    match mapping.populate(part.clone()) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            let pages = part.len() / page_bytes;
+            if pages <= 1 {
+                return Ok(());
+            }
+            let middle = part.start + pages / 2 * page_bytes;
+            populate_writable(mapping, part.start..middle)?;
+            populate_writable(mapping, middle..part.end)
+        }
+        done => done,
     }
 }
 

@@ -80,7 +80,8 @@ impl Region {
         self.mapping().words()
     }
 
-    /// Brings pages into memory that are not: zeros, on the nodes of `placement`.
+    /// Brings pages into memory that are not: zeros, on the nodes of `placement`. In mode `Kernel`
+    /// pages are left out that may not be written, by mprotect(2).
     ///
     /// # Errors
     /// For a bad range or node, or if a node has no room.

@@ -5,8 +5,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 use rustix::mm::{Advice as Raw, MapFlags, MlockFlags, MprotectFlags, MsyncFlags, ProtFlags};
@@ -131,9 +131,12 @@ impl Mapping {
     }
 
     /// Brings a part into memory, writable.
+    ///
+    /// # Errors
+    /// `InvalidInput` where some of it may not be written.
     pub fn populate(&self, part: Range<usize>) -> io::Result<()> {
         match self.advise(part.clone(), Advice::Populate) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput && !knows_populate() => {
                 // Linux 5.14 has words for that; before, a write that changes nothing does it.
                 let words = &self.words()[part.start / WORD_BYTES..part.end / WORD_BYTES];
                 let pages = words.iter().step_by(rustix::param::page_size() / WORD_BYTES);
@@ -158,6 +161,14 @@ impl Mapping {
         let start = NonNull::new(start).expect("nothing is mapped at zero");
         Lent { start, bytes: part.len(), mapping: PhantomData }
     }
+}
+
+/// Whether the kernel can be told to bring pages in: it then accepts to bring none.
+fn knows_populate() -> bool {
+    static KNOWS: OnceLock<bool> = OnceLock::new();
+    // SAFETY: a range without a byte has no content.
+    let ask = || unsafe { libc::madvise(ptr::null_mut(), 0, libc::MADV_POPULATE_WRITE) };
+    *KNOWS.get_or_init(|| ask() == 0)
 }
 
 /// A part of a mapping that was lent to somebody.
