@@ -10,6 +10,7 @@ mod debian;
 mod rustup;
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
@@ -51,13 +52,13 @@ pub fn run(args: &Args) -> Result<()> {
         Source::Rustup => rustup::fetch().map(|()| Compiler::Installed)?,
         Source::Debian => Compiler::Other(debian::fetch()?),
     };
-    check(&compiler)
+    process::run(&mut check(&compiler))
 }
 
-/// The part of `ci`: a machine that cannot get a standard library skips it.
-pub fn part() -> Result<Outcome> {
+/// The part of `ci`, which runs the check itself; it is skipped where there is no standard library.
+pub fn part(run: impl FnOnce(&mut Command) -> Result<()>) -> Result<Outcome> {
     match any() {
-        Ok(compiler) => check(&compiler).map(|()| Outcome::Done),
+        Ok(compiler) => run(&mut check(&compiler)).map(|()| Outcome::Done),
         Err(why) => Ok(Outcome::Skipped(format!("{why:#}"))),
     }
 }
@@ -75,7 +76,7 @@ fn any() -> Result<Compiler> {
     })
 }
 
-fn check(compiler: &Compiler) -> Result<()> {
+fn check(compiler: &Compiler) -> Command {
     let mut cargo = process::cargo();
     cargo.args(["check", "--workspace", "--target", TARGET]);
     // Allocators in C, which `nodeward bench pool` measures: they need a C compiler for the target.
@@ -84,5 +85,5 @@ fn check(compiler: &Compiler) -> Result<()> {
         eprintln!("using {}", rustc.display());
         cargo.env("RUSTC", rustc);
     }
-    process::run(&mut cargo)
+    cargo
 }

@@ -1,13 +1,13 @@
-//! All checks, in the order in which they are cheap. CI calls `make test`, which calls this with no
-//! part; a part named on the command line runs alone. Parts can be run again and again, and beside
-//! a load, to find tests that fail now and then.
+//! All checks. CI calls `make test`, which calls this with no part; a part named on the command
+//! line runs alone. Parts can be run again and again, and beside a load, to find tests that fail
+//! now and then.
 
 mod failures;
 mod load;
 mod parts;
+mod runner;
 mod runs;
 mod summary;
-mod watch;
 
 use std::process::ExitCode;
 use std::thread;
@@ -15,13 +15,16 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use rustix::process::setpriority_process;
 
-use crate::guest;
 use load::Load;
+use runner::Runner;
 use runs::Runs;
 pub use summary::Outcome;
 use summary::{Line, Summary};
-use watch::Tests;
+
+/// The priority of what has time.
+const LEAST: i32 = 19;
 
 /// Which checks to run.
 #[derive(clap::Args)]
@@ -44,6 +47,8 @@ enum Part {
     Fmt,
     /// The house's own rules
     Tidy,
+    /// All that tests start compiles
+    Build,
     /// Lints, with warnings as errors
     Clippy,
     /// Unit and integration tests
@@ -56,6 +61,13 @@ enum Part {
     Lab,
     /// Every command of SPEC.md runs and measures
     SpecSmoke,
+}
+
+impl Part {
+    /// Whether it can run beside the tests.
+    fn is_beside(self) -> bool {
+        matches!(self, Part::Clippy | Part::Docs | Part::Aarch64)
+    }
 }
 
 /// Runs the parts, all of them even when one fails, and sums up.
@@ -71,7 +83,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn once(parts: &[Part]) -> bool {
-    let summary = summed_up(parts, Tests::unwatched);
+    let summary = summed_up(parts, || Runner::Shown);
     eprint!("\n{summary}");
     summary.holds()
 }
@@ -81,38 +93,48 @@ fn again(parts: &[Part], times: u32) -> bool {
     let mut runs = Runs::default();
     for run in 1..=times {
         eprintln!("\n==== run {run} of {times}");
-        runs.push(summed_up(parts, Tests::watched));
+        runs.push(summed_up(parts, Runner::reading));
         eprint!("\n{runs}");
     }
     runs.hold()
 }
 
-fn summed_up(parts: &[Part], tests: fn() -> Tests) -> Summary {
-    let mut summary = Summary::default();
-    for part in parts {
-        if *part == Part::Test && parts.contains(&Part::Lab) {
-            build_ahead();
+/// Parts that run nothing of ours run beside those that do: tests leave a quarter of two CPUs idle.
+fn summed_up(parts: &[Part], runner: fn() -> Runner) -> Summary {
+    let tests = parts.contains(&Part::Test);
+    let (beside, ahead): (Vec<Part>, _) = parts.iter().partition(|part| tests && part.is_beside());
+    let mut lines = thread::scope(|scope| {
+        let mut begun = None;
+        let mut lines = Vec::new();
+        for part in ahead {
+            if part == Part::Test {
+                begun = Some(scope.spawn(|| at_leisure(&beside)));
+            }
+            lines.push((part, timed(part, runner())));
         }
-        summary.push(timed(*part, tests()));
-    }
-    summary
+        lines.extend(begun.into_iter().flat_map(|it| it.join().expect("no part panics")));
+        lines
+    });
+    lines.sort_by_key(|(part, _)| *part as usize);
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Begins to build what the lab needs: tests leave a third of the CPUs idle. The lab waits for it,
-/// and says so if it cannot be built.
-fn build_ahead() {
-    thread::spawn(guest::build);
+/// Runs parts on what CPU time the tests leave.
+fn at_leisure(parts: &[Part]) -> Vec<(Part, Line)> {
+    // Of this thread, and of the processes that it starts. Refused nowhere: it asks for less.
+    let _ = setpriority_process(None, LEAST);
+    parts.iter().map(|part| (*part, timed(*part, Runner::HeldBack))).collect()
 }
 
-fn timed(part: Part, mut tests: Tests) -> Line {
+fn timed(part: Part, mut runner: Runner) -> Line {
     let name = name(part);
     eprintln!("\n== {name}");
     let start = Instant::now();
-    let result = parts::run(part, &mut tests);
+    let result = parts::run(part, &mut runner);
     if let Err(error) = &result {
         eprintln!("error: {error:#}");
     }
-    Line { name, result, seconds: start.elapsed().as_secs_f64(), failed: tests.failed() }
+    Line { name, result, seconds: start.elapsed().as_secs_f64(), failed: runner.failed() }
 }
 
 fn name(part: Part) -> String {

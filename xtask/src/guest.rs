@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 
 use crate::process;
+use crate::script::Profile;
 use crate::workspace::Workspace;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -19,24 +20,24 @@ const HOST_ONLY: [&str; 3] = ["xtask", "nodeward-lab", "nodeward-compare"];
 
 /// Builds the programs and prints their paths.
 pub fn run() -> Result<()> {
-    for path in build()? {
+    for path in build(Profile::Release)? {
         println!("{}", path.display());
     }
     Ok(())
 }
 
 /// Builds the programs and returns their paths.
-pub fn build() -> Result<Vec<PathBuf>> {
+pub fn build(profile: Profile) -> Result<Vec<PathBuf>> {
     let workspace = Workspace::load()?;
     let programs = programs(&workspace);
     let mut cargo = process::cargo();
     // Without the C allocators that `nodeward bench pool` measures: benchmarks of them run here.
-    cargo.args(["build", "--release", "--no-default-features", "--target", TARGET]);
+    cargo.args(["build", "--profile", name(profile), "--no-default-features", "--target", TARGET]);
     for (package, program) in &programs {
         cargo.args(["-p", package, "--bin", program]);
     }
     process::run(cargo.env("RUSTFLAGS", static_flags()))?;
-    let dir = dir(&workspace);
+    let dir = dir(&workspace, profile);
     let paths: Vec<PathBuf> = programs.iter().map(|(_, program)| dir.join(program)).collect();
     for path in &paths {
         ensure!(path.is_file(), "cargo built no {}; is its name in Cargo.toml?", path.display());
@@ -45,8 +46,17 @@ pub fn build() -> Result<Vec<PathBuf>> {
 }
 
 /// Where the programs are put.
-pub fn dir(workspace: &Workspace) -> PathBuf {
-    workspace.target_directory.join(TARGET).join("release")
+pub fn dir(workspace: &Workspace, profile: Profile) -> PathBuf {
+    workspace.target_directory.join(TARGET).join(name(profile))
+}
+
+/// What cargo calls the profile, and its folder.
+fn name(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Release => "release",
+        // Not `dev`: code that is not optimised at all is too slow for emulated CPUs.
+        Profile::Dev => "guest",
+    }
 }
 
 fn programs(workspace: &Workspace) -> Vec<(&str, &str)> {

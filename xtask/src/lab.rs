@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 
+use crate::script::Profile;
 use crate::workspace::Workspace;
 use crate::{guest, process};
 
@@ -36,8 +37,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn compare(words: &[OsString]) -> Result<ExitCode> {
-    guest::build()?;
-    let dir = guest::dir(&Workspace::load()?);
+    guest::build(Profile::Release)?;
+    let dir = guest::dir(&Workspace::load()?, Profile::Release);
     process::hand_over(program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir))
 }
 
@@ -46,8 +47,8 @@ fn shell(words: &[OsString]) -> Result<ExitCode> {
     let mut lab = program("nodeward-lab");
     lab.arg("shell").args(words);
     if !words.iter().any(|word| word == "--help" || word == "-h") {
-        guest::build()?;
-        let dir = guest::dir(&Workspace::load()?);
+        guest::build(Profile::Release)?;
+        let dir = guest::dir(&Workspace::load()?, Profile::Release);
         for program in TO_TRY {
             lab.arg("--file").arg(dir.join(program));
         }
@@ -57,11 +58,12 @@ fn shell(words: &[OsString]) -> Result<ExitCode> {
 
 /// Tests that take as long as they are told to, one after the other.
 fn tests(program: &str, names: &[&str]) -> Result<ExitCode> {
-    guest::build()?;
+    guest::build(Profile::Dev)?;
     let mut cargo = process::cargo();
     cargo.args(["test", "--package", "nodeward-trials", "--test", program, "--"]).args(names);
     cargo.args(["--nocapture", "--test-threads=1"]).env("NODEWARD_LAB_REQUIRED", "1");
-    process::hand_over(cargo.env("NODEWARD_GUEST_DIR", guest::dir(&Workspace::load()?)))
+    let programs = guest::dir(&Workspace::load()?, Profile::Dev);
+    process::hand_over(cargo.env("NODEWARD_GUEST_DIR", programs))
 }
 
 /// Runs the program of the package of the same name.

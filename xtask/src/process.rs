@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -39,6 +39,25 @@ pub fn run_reading(command: &mut Command, each: impl FnMut(&str)) -> Result<()> 
     pass_on(reader, &mut child, each)?;
     let status = child.wait().context("cannot wait for a child")?;
     succeeded(command, status)
+}
+
+/// The same without a word before the end; what the command writes is part of the error.
+pub fn run_held_back(command: &mut Command) -> Result<()> {
+    let (mut reader, writer) = io::pipe().context("cannot make a pipe")?;
+    let errors = writer.try_clone().context("cannot make a pipe")?;
+    command.stdin(Stdio::null()).stdout(writer).stderr(errors);
+    let mut child = command.spawn().with_context(|| missing(command))?;
+    // Ours of the pipe, which would keep it open.
+    command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let mut words = Vec::new();
+    reader.read_to_end(&mut words).context("cannot read what a program said")?;
+    match child.wait().context("cannot wait for a child")? {
+        status if status.success() => Ok(()),
+        status => {
+            let words = String::from_utf8_lossy(&words);
+            bail!("`{}` ended with {status}; it said:\n{}", shown(command), words.trim_end())
+        }
+    }
 }
 
 /// Shows what comes until nothing can come, or, where the child left a process behind that holds
@@ -151,6 +170,15 @@ mod tests {
         let (result, lines) = read_of("echo a; echo b >&2; printf 'c\\377\\nd'");
         result.expect("success");
         assert_eq!(lines, ["a", "b", "c\u{fffd}", "d"]);
+    }
+
+    /// Goal: nothing is lost of what a command wrote that failed.
+    #[test]
+    fn what_was_held_back_is_in_the_error() {
+        let run = |script: &str| run_held_back(Command::new("sh").args(["-c", script]));
+        run("echo a; echo b >&2").expect("success");
+        let error = run("echo a; echo b >&2; exit 3").expect_err("it fails").to_string();
+        assert!(error.starts_with("`sh -c") && error.ends_with("it said:\na\nb"), "{error}");
     }
 
     #[test]

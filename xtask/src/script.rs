@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use crate::workspace::{self, Workspace};
 use crate::{guest, process};
 
-/// How this machine's programs are built. The guest's are always release builds: its CPUs are slow.
+/// How programs are built, for this machine and for guests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Profile {
     /// As users build them.
@@ -60,7 +60,7 @@ pub fn run(script: &str, args: &Args) -> Result<ExitCode> {
 /// Builds the programs of both worlds: this machine and the lab's guest.
 pub fn build(profile: Profile) -> Result<()> {
     profile.build()?;
-    guest::build().map(drop)
+    guest::build(profile).map(drop)
 }
 
 /// Adds the variables that lead to the programs, and starts in the root of the repository.
@@ -70,6 +70,6 @@ pub fn tell(command: &mut Command, profile: Profile) -> Result<()> {
     command.current_dir(workspace::root());
     command.env("NODEWARD", host.join("nodeward"));
     command.env("NODEWARD_LAB", host.join("nodeward-lab"));
-    command.env("NODEWARD_GUEST_DIR", guest::dir(&workspace));
+    command.env("NODEWARD_GUEST_DIR", guest::dir(&workspace, profile));
     Ok(())
 }

@@ -4,10 +4,12 @@
 //! starts with `lab`. The part `lab` runs them, and the part `test` everything else.
 
 use std::process::Command;
+use std::thread;
 
 use anyhow::Result;
 
-use super::{Outcome, Part, Tests};
+use super::{Outcome, Part, Runner};
+use crate::script::Profile;
 use crate::workspace::Workspace;
 use crate::{aarch64, guest, process, spec, tidy};
 
@@ -15,55 +17,71 @@ const QEMU: &str = "qemu-system-x86_64";
 /// The package whose integration tests all boot a lab.
 const LAB: &str = "nodeward-lab";
 
-/// Runs one part; its tests are started by `tests`.
-pub fn run(part: Part, tests: &mut Tests) -> Result<Outcome> {
+/// Runs one part; its commands are started by `runner`.
+pub fn run(part: Part, runner: &mut Runner) -> Result<Outcome> {
     match part {
-        Part::Fmt => cargo(&["fmt", "--all", "--check"]),
-        Part::Clippy => cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny=warnings"]),
+        Part::Fmt => cargo(runner, &["fmt", "--all", "--check"]),
+        Part::Clippy => {
+            cargo(runner, &["clippy", "--workspace", "--all-targets", "--", "--deny=warnings"])
+        }
+        Part::Build => build(runner),
         Part::Tidy => tidy::run().map(|()| Outcome::Done),
-        Part::Test => test(tests),
-        Part::Docs => docs(),
-        Part::Aarch64 => aarch64::part(),
-        Part::Lab => lab(tests),
+        Part::Test => test(runner),
+        Part::Docs => docs(runner),
+        Part::Aarch64 => aarch64::part(|cargo| runner.run(cargo)),
+        Part::Lab => lab(runner),
         Part::SpecSmoke => spec::smoke(),
     }
 }
 
-fn cargo(words: &[&str]) -> Result<Outcome> {
-    process::run(process::cargo().args(words)).map(|()| Outcome::Done)
+fn cargo(runner: &mut Runner, words: &[&str]) -> Result<Outcome> {
+    runner.run(process::cargo().args(words)).map(|()| Outcome::Done)
 }
 
-fn docs() -> Result<Outcome> {
+fn docs(runner: &mut Runner) -> Result<Outcome> {
     let mut cargo = process::cargo();
     cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny=warnings");
-    process::run(&mut cargo).map(|()| Outcome::Done)
+    runner.run(&mut cargo).map(|()| Outcome::Done)
 }
 
-/// One build of all packages: of fewer cargo would choose other features and build much anew.
-fn test(tests: &mut Tests) -> Result<Outcome> {
-    let workspace = Workspace::load()?;
-    let mut programs = cargo_test(&["--workspace", "--lib", "--bins", "--examples"]);
-    for (_, name) in workspace.targets("test").filter(|(pkg, name)| !is_lab_test(pkg, name)) {
-        programs.args(["--test", name]);
-    }
+/// What the parts after this run. Programs of guests are built in another folder, so at once.
+fn build(runner: &mut Runner) -> Result<Outcome> {
+    let guests = thread::spawn(|| guest::build(Profile::Dev));
+    let tests = runner.run(cargo_test(&["--workspace"]).arg("--no-run"));
+    guests.join().expect("building does not panic")?;
+    tests.map(|()| Outcome::Done)
+}
+
+fn test(runner: &mut Runner) -> Result<Outcome> {
+    let mut programs = tests(&Workspace::load()?);
     let mut documentation = cargo_test(&["--workspace", "--doc"]);
-    let results = [&mut programs, &mut documentation].map(|cargo| tests.run(cargo));
+    let results = [&mut programs, &mut documentation].map(|cargo| runner.run(cargo));
     results.into_iter().collect::<Result<()>>().map(|()| Outcome::Done)
 }
 
+/// One build of all packages: of fewer cargo would choose other features and build much anew.
+fn tests(workspace: &Workspace) -> Command {
+    let mut cargo = cargo_test(&["--workspace", "--lib", "--bins", "--examples"]);
+    for (_, name) in workspace.targets("test").filter(|(pkg, name)| !is_lab_test(pkg, name)) {
+        cargo.args(["--test", name]);
+    }
+    cargo
+}
+
 /// With QEMU here, a lab test that cannot run has failed.
-fn lab(tests: &mut Tests) -> Result<Outcome> {
+fn lab(runner: &mut Runner) -> Result<Outcome> {
     if process::find(QEMU).is_none() {
         return Ok(Outcome::Skipped(format!("{QEMU} is not installed; run `cargo xtask setup`")));
     }
-    guest::build()?;
+    guest::build(Profile::Dev)?;
     let workspace = Workspace::load()?;
     let mut cargo = cargo_test(&["--workspace"]);
     for (_, name) in workspace.targets("test").filter(|(pkg, name)| is_lab_test(pkg, name)) {
         cargo.args(["--test", name]);
     }
-    cargo.env("NODEWARD_LAB_REQUIRED", "1").env("NODEWARD_GUEST_DIR", guest::dir(&workspace));
-    tests.run(&mut cargo).map(|()| Outcome::Done)
+    let programs = guest::dir(&workspace, Profile::Dev);
+    cargo.env("NODEWARD_LAB_REQUIRED", "1").env("NODEWARD_GUEST_DIR", programs);
+    runner.run(&mut cargo).map(|()| Outcome::Done)
 }
 
 /// One failure does not hide the others.

@@ -115,10 +115,8 @@ mod tests {
     }
 
     fn run(test: Line) -> Summary {
-        let mut summary = Summary::default();
-        summary.push(test);
-        summary.push(line("lab", Ok(Outcome::Skipped("no QEMU".to_owned())), &[]));
-        summary
+        let lab = line("lab", Ok(Outcome::Skipped("no QEMU".to_owned())), &[]);
+        Summary::from_iter([test, lab])
     }
 
     /// Goal: a row for each run, reasons once, and each failed test with the runs in which it did.

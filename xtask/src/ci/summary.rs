@@ -46,16 +46,18 @@ impl Line {
 }
 
 /// All parts that ran.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Summary {
     lines: Vec<Line>,
 }
 
-impl Summary {
-    pub fn push(&mut self, line: Line) {
-        self.lines.push(line);
+impl FromIterator<Line> for Summary {
+    fn from_iter<T: IntoIterator<Item = Line>>(lines: T) -> Summary {
+        Summary { lines: lines.into_iter().collect() }
     }
+}
 
+impl Summary {
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
@@ -90,18 +92,16 @@ mod tests {
 
     #[test]
     fn a_skipped_part_says_why_and_does_not_fail_the_run() {
-        let mut summary = Summary::default();
-        summary.push(line("fmt", Ok(Outcome::Done)));
-        summary.push(line("lab", Ok(Outcome::Skipped("no QEMU".to_owned()))));
+        let lab = line("lab", Ok(Outcome::Skipped("no QEMU".to_owned())));
+        let summary = Summary::from_iter([line("fmt", Ok(Outcome::Done)), lab]);
         assert!(summary.holds());
         assert_eq!(summary.to_string(), "fmt      1.2 s  ok\nlab      1.2 s  skipped: no QEMU\n");
     }
 
     #[test]
     fn one_failure_fails_the_run() {
-        let mut summary = Summary::default();
-        summary.push(line("fmt", Ok(Outcome::Done)));
-        summary.push(line("tidy", Err(anyhow::anyhow!("3 violations\nmore"))));
+        let tidy = line("tidy", Err(anyhow::anyhow!("3 violations\nmore")));
+        let summary = Summary::from_iter([line("fmt", Ok(Outcome::Done)), tidy]);
         assert!(!summary.holds());
         assert!(summary.to_string().ends_with("FAILED: 3 violations\n"));
     }
