@@ -7,7 +7,6 @@
 //! faults never does, see [`crate::porter`].
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
@@ -85,6 +84,7 @@ impl Carrier {
             return self.migrate(&trip, pages, stall, report);
         }
         let folio_pages = self.shop.folio_pages(trip.size);
+        let folio_bytes = (folio_pages * self.shop.page_bytes) as u64;
         let mut room = [0; PAGES_MAX];
         let mut rest = folios(trip.size, &pages, &mut room);
         let mut stayed = PageBits::default();
@@ -100,6 +100,7 @@ impl Carrier {
                 let (now, later) = rest.split_at(most);
                 rest = later;
                 self.let_kernel(trip, now, &mut stayed, report);
+                trip.control.examined(now.len() as u64 * folio_bytes);
                 continue;
             }
             let (began, moved) = (Instant::now(), report.account.moved);
@@ -113,6 +114,7 @@ impl Carrier {
             let (now, later) = rest.split_at(most);
             rest = later;
             let hold_ns = self.carry(trip, now, &destination, report);
+            trip.control.examined(now.len() as u64 * folio_bytes);
             if trip.size == PageSize::Base {
                 let moved = report.account.moved - moved;
                 self.stock.costs.learn(destination.way(), moved, nanoseconds(began));
@@ -407,7 +409,7 @@ fn folios<'a>(size: PageSize, pages: &PageBits, room: &'a mut [usize; PAGES_MAX]
 /// Why no further batch may begin.
 fn reason_to_stop(trip: &Trip<'_>, stall: Option<&StallBudget>) -> Option<SkipReason> {
     let huge = trip.size == PageSize::Huge;
-    if trip.stop.load(Ordering::Relaxed) {
+    if trip.control.is_stopped() {
         Some(SkipReason::Interrupted)
     } else if huge && stall.is_some_and(|stall| stall.folio_pages_max() < Batch::PAGES_MAX) {
         Some(SkipReason::StallBudget)

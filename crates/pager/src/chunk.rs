@@ -1,7 +1,6 @@
 //! What is done with a chunk while it is claimed.
 
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 
 use nodeward_model::{Account, NodeId, Place, SkipReason};
 use nodeward_policy::pacing::StallBudget;
@@ -10,6 +9,7 @@ use crate::carrier::Carrier;
 use crate::core::{Core, LeftOut, Note};
 use crate::desk::Claim;
 use crate::hands::Trip;
+use crate::job::TaskControl;
 use crate::page_bits::PageBits;
 use crate::refusals::{self, each_refusal};
 use crate::stock::prefer;
@@ -19,8 +19,6 @@ use crate::{PageSize, Report, Supply};
 /// Bytes that the first touch of a range that was left out pulls. A fault costs about 60 us, the
 /// copy of so much about half of that.
 const GRANULE_BYTES: usize = 256 << 10;
-
-static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// How a job does its chunks.
 #[derive(Clone, Copy, Default)]
@@ -41,7 +39,12 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn trip<'a>(core: &'a Core, chunk: usize, to: NodeId, stop: &'a AtomicBool) -> Trip<'a> {
+    fn trip<'a>(
+        core: &'a Core,
+        chunk: usize,
+        to: NodeId,
+        control: &'a TaskControl<'a>,
+    ) -> Trip<'a> {
         Trip {
             home: &core.mapping,
             start: core.chunk(chunk).start,
@@ -51,7 +54,7 @@ impl Work<'_> {
             supply: Supply::Any,
             by_kernel: false,
             batch_pages: core.shop.chunk_pages(),
-            stop,
+            control,
         }
     }
 
@@ -59,7 +62,7 @@ impl Work<'_> {
     pub fn return_left_out(&mut self) {
         let Some(mut left) = self.claim.note.left_out.take() else { return };
         let to = NodeId(0); // nothing goes anywhere
-        let trip = Self::trip(self.core, self.claim.chunk, to, &NEVER);
+        let trip = Self::trip(self.core, self.claim.chunk, to, TaskControl::of_no_job());
         self.carrier.put_back(&trip, &mut left.out.shadow, &left.out.pages);
         self.core.give(left, false);
     }
@@ -72,13 +75,13 @@ impl Work<'_> {
         pages: PageBits,
         to: NodeId,
         how: &How,
-        stop: &AtomicBool,
+        control: &TaskControl<'_>,
         stall: &mut Option<StallBudget>,
         report: &mut Report,
     ) -> Option<Claim<Note>> {
         self.return_left_out();
         let mut first = self.carrier.take_scratch();
-        self.migrate_once(pages, to, how, stop, stall, &mut first);
+        self.migrate_once(pages, to, how, control, stall, &mut first);
         let busy = self.carrier.take_busy();
         if busy.is_empty() {
             report.add(&first);
@@ -95,7 +98,7 @@ impl Work<'_> {
             report.account.skip(SkipReason::Interrupted, alone.len() as u64);
             return None;
         };
-        again.migrate_once(alone, to, how, stop, stall, report);
+        again.migrate_once(alone, to, how, control, stall, report);
         again.carrier.take_busy();
         Some(again.claim)
     }
@@ -116,7 +119,7 @@ impl Work<'_> {
         pages: PageBits,
         to: NodeId,
         how: &How,
-        stop: &AtomicBool,
+        control: &TaskControl<'_>,
         stall: &mut Option<StallBudget>,
         report: &mut Report,
     ) {
@@ -132,7 +135,7 @@ impl Work<'_> {
                 // How long it keeps a page out of sight is not known.
                 by_kernel: stall.is_none() && self.kernel_may_help(how),
                 batch_pages: how.batch_pages,
-                ..Self::trip(self.core, self.claim.chunk, to, stop)
+                ..Self::trip(self.core, self.claim.chunk, to, control)
             };
             self.carrier.migrate(&trip, pages, stall, report);
         }
@@ -230,7 +233,7 @@ impl Work<'_> {
         let from = self.core.shop.only_node().or(self.claim.note.node);
         let whole = pages.len() == self.core.shop.chunk_pages();
         let size = if whole { self.core.size } else { PageSize::Base };
-        let trip = Self::trip(self.core, self.claim.chunk, NodeId(0), &NEVER);
+        let trip = Self::trip(self.core, self.claim.chunk, NodeId(0), TaskControl::of_no_job());
         let trip = Trip { size, from, ..trip };
         self.claim.note.node = None; // each granule goes where it is touched
         let Some(out) = self.carrier.leave_out(&trip, pages, report) else { return };
@@ -272,7 +275,7 @@ impl Work<'_> {
         let granule = granule(self.core, &left, page);
         let to = toucher.or(left.from).unwrap_or(NodeId(0));
         let from = left.from;
-        let trip = Self::trip(self.core, self.claim.chunk, to, &NEVER);
+        let trip = Self::trip(self.core, self.claim.chunk, to, TaskControl::of_no_job());
         let trip = Trip { size: left.size, from, ..trip };
         let stays = from == Some(to) && !left.even_if_there;
         let mut report = self.carrier.take_scratch();

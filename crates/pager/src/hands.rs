@@ -1,11 +1,11 @@
 //! The steps of one batch, as calls of userfaultfd.
 
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 
 use nodeward_migrate::{Refusal, Refused, Run, Slice};
 use nodeward_model::{NodeId, SkipReason};
 
+use crate::job::TaskControl;
 use crate::page_bits::PageBits;
 use crate::patience::Patience;
 use crate::refusals::{self, each_refusal};
@@ -33,8 +33,8 @@ pub struct Trip<'a> {
     pub by_kernel: bool,
     /// Most base pages in a batch.
     pub batch_pages: usize,
-    /// Says when no further batch may begin.
-    pub stop: &'a AtomicBool,
+    /// Says when no further batch may begin, and is told what was done.
+    pub control: &'a TaskControl<'a>,
 }
 
 /// Where a folio of a batch is, as indices of folios: in its chunk, and in the slot it is taken

@@ -98,6 +98,45 @@ pub struct Job {
     finished: Condvar,
 }
 
+/// What the batches of one task ask its job, and tell it.
+pub struct TaskControl<'j> {
+    stop: &'j AtomicBool,
+    /// Of all tasks of the job.
+    examined_bytes: &'j AtomicU64,
+    /// Bytes of this task that are not examined.
+    left_bytes: AtomicU64,
+}
+
+impl TaskControl<'_> {
+    /// Control of what is no task of a job: it is not stopped, and nobody asks how far it is.
+    pub fn of_no_job() -> &'static TaskControl<'static> {
+        static STOP: AtomicBool = AtomicBool::new(false);
+        static EXAMINED: AtomicU64 = AtomicU64::new(0);
+        static CONTROL: TaskControl<'_> =
+            TaskControl { stop: &STOP, examined_bytes: &EXAMINED, left_bytes: AtomicU64::new(0) };
+        &CONTROL
+    }
+
+    /// Whether no further batch may begin.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells that a batch was examined. Pages that are tried again do not count twice.
+    pub fn examined(&self, bytes: u64) {
+        let all_left = self.left_bytes.load(Ordering::Relaxed);
+        let bytes = bytes.min(all_left);
+        self.left_bytes.store(all_left - bytes, Ordering::Relaxed);
+        self.examined_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for TaskControl<'_> {
+    fn drop(&mut self) {
+        self.examined(u64::MAX);
+    }
+}
+
 struct Queue {
     /// The tasks of each lane that are still to do. Each has a part of its own, so that lanes work
     /// in different sections; one that has finished helps another.
@@ -169,10 +208,15 @@ impl Job {
         Some((task, wait_ns))
     }
 
+    /// What the batches of a task ask and tell. The task counts as examined when this is dropped.
+    pub fn control(&self, task: &Task) -> TaskControl<'_> {
+        let left_bytes = AtomicU64::new(self.bytes(task));
+        TaskControl { stop: &self.stop, examined_bytes: &self.examined_bytes, left_bytes }
+    }
+
     /// Tells that a lane has done a task, in so many nanoseconds.
     pub fn finished(&self, lane: usize, task: &Task, took_ns: u64) {
         let bytes = self.bytes(task);
-        self.examined_bytes.fetch_add(bytes, Ordering::Relaxed);
         let now = self.now_ns();
         let mut queue = lock(&self.queue);
         queue.ramp.finished(now, bytes);
@@ -256,5 +300,30 @@ impl Queue {
             return Some(task);
         }
         self.parts.iter_mut().max_by_key(|part| part.len())?.next_back()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: progress grows with each batch, pages that are tried again count once, and a task that
+    /// ends early is examined as a whole. 3 + 3 + 3 of 8 bytes are 8, and 2 of 5 bytes are 5.
+    #[test]
+    fn each_byte_of_a_task_is_examined_once() {
+        let (stop, all) = (AtomicBool::new(false), AtomicU64::new(0));
+        let control = |bytes| {
+            let left_bytes = AtomicU64::new(bytes);
+            TaskControl { stop: &stop, examined_bytes: &all, left_bytes }
+        };
+        let first = control(8);
+        let seen = [3, 3, 3].map(|bytes| {
+            first.examined(bytes);
+            all.load(Ordering::Relaxed)
+        });
+        assert_eq!(seen, [3, 6, 8]);
+        drop(first);
+        control(5).examined(2);
+        assert_eq!(all.load(Ordering::Relaxed), 13);
     }
 }

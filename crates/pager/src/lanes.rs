@@ -173,7 +173,7 @@ fn do_task(
     stall: &mut Option<StallBudget>,
     report: &mut Report,
 ) {
-    let core = &*job.order.core;
+    let (core, control) = (&*job.order.core, job.control(task));
     let claim = match job.order.kind.takes_nothing_out() {
         true => core.desk.claim_to_return(task.chunk),
         false => core.desk.claim(task.chunk),
@@ -183,9 +183,7 @@ fn do_task(
     };
     let mut work = Work { carrier, core, claim };
     let claim = match &job.order.kind {
-        Kind::Migrate => {
-            work.migrate(task.pages, task.to, &job.order.how, &job.stop, stall, report)
-        }
+        Kind::Migrate => work.migrate(task.pages, task.to, &job.order.how, &control, stall, report),
         Kind::LeaveOut => work.leave_out(task.pages, &job.order.how, report),
         Kind::Commit(placement) => {
             work.return_left_out();
