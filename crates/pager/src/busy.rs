@@ -1,4 +1,4 @@
-//! Which CPUs have other work, so that lanes stay away from them.
+//! CPUs that run other work, so that lanes stay away from them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use nodeward_policy::workers;
 
 use crate::sync::lock;
 
-/// Watches the CPUs between jobs: what lanes do themselves is nobody else's work.
+/// Measures CPU use between jobs, so that the lanes' own work is not counted.
 #[derive(Default)]
 pub struct Watch(Mutex<Watched>);
 
@@ -21,7 +21,8 @@ struct Watched {
 }
 
 impl Watch {
-    /// The CPUs that were busy since the last job, or before it if that has just ended.
+    /// Returns the CPUs that were busy since the last job. A CPU whose interval is still too short
+    /// to judge keeps its previous answer.
     pub fn busy(&self) -> Cpumask {
         let mut watched = lock(&self.0);
         let now = cpu_time::read(Path::new("/")).unwrap_or_default();
@@ -38,7 +39,7 @@ impl Watch {
         watched.busy.clone()
     }
 
-    /// Begins anew, after a job.
+    /// Starts a new interval. Called after each job.
     pub fn restart(&self) {
         lock(&self.0).since = cpu_time::read(Path::new("/")).unwrap_or_default();
     }

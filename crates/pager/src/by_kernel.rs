@@ -1,11 +1,12 @@
-//! Pages of a claimed chunk that the kernel moves (move_pages(2)), where that is the cheapest way.
+//! Moves pages of a claimed chunk with move_pages(2), for batches where that is the cheapest
+//! method.
 
 use nodeward_machine::{EntryStatus, MoveBatch, Process};
 use nodeward_model::{NodeId, Place, Range};
 
 use crate::page_bits::PageBits;
 
-/// Lets the kernel move pages, given by their index in the chunk, and returns those that stayed.
+/// Moves the named pages (indices in the chunk) with move_pages(2) and returns those that stayed.
 pub fn migrate(
     process: &dyn Process,
     chunk: Range,
@@ -20,9 +21,9 @@ pub fn migrate(
     if outcome.is_ok_and(|told| told.status.iter().all(|&page| page == EntryStatus::On(to))) {
         return stayed;
     }
-    // A call that ends early does not tell of all pages that it moved.
+    // A call that ends early does not report every page that it moved, so the pages are located.
     let mut places = Vec::with_capacity(pages.len());
-    process.places(chunk, &mut places).ok(); // of what cannot be seen we believe that it stayed
+    process.places(chunk, &mut places).ok(); // a page whose place cannot be read counts as stayed
     let is_there = |page: usize| places.get(page) == Some(&Place::On(to));
     pages.iter().filter(|&&page| !is_there(page)).for_each(|&page| stayed.insert(page));
     stayed
@@ -39,8 +40,8 @@ mod tests {
     const HERE: NodeId = NodeId(0);
     const THERE: NodeId = NodeId(1);
 
-    /// A chunk of 512 pages, all on one node but for page 5, which is not there; some of them are
-    /// to move. Returns those that stayed and those that the machine has on the destination.
+    /// Moves `pages` of a chunk of 512 pages. All of them are on one node, except page 5, which is
+    /// absent. Returns the pages that stayed, and those that the machine has on the destination.
     fn moved(pages: &[usize], sheet: impl FnOnce(Sheet) -> Sheet) -> (Vec<usize>, Vec<usize>) {
         let all: Vec<Page> =
             (0..512).map(|page| if page == 5 { Page::ABSENT } else { Page::on(HERE) }).collect();
@@ -57,15 +58,15 @@ mod tests {
         (stayed.iter().collect(), there.collect())
     }
 
-    /// Goal: what is named moves, all of it and nothing else.
+    /// Goal: exactly the named pages move.
     #[test]
     fn the_kernel_moves_what_is_named() {
         let pages: Vec<usize> = (100..300).collect();
         assert_eq!(moved(&pages, |sheet| sheet), (vec![], pages.clone()));
     }
 
-    /// Goal: whatever ends a call early (a page that is held, one that is missing, a full node),
-    /// each page that is not on the destination is told as having stayed, and no other.
+    /// Goal: whatever ends a call early (a pinned page, a missing page, a full node), exactly the
+    /// pages that are not on the destination are reported as stayed.
     #[test]
     fn what_stays_is_told() {
         let pages: Vec<usize> = (0..512).collect();
@@ -83,7 +84,7 @@ mod tests {
         }
     }
 
-    /// Goal: where the call is not allowed all stays, for us to move.
+    /// Goal: where the call is not allowed all pages stay, and the pager can move them itself.
     #[test]
     fn a_kernel_that_refuses_moves_nothing() {
         let forbid = |sheet| Sheet { forbidden: [THERE].into(), ..sheet };

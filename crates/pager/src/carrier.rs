@@ -1,10 +1,10 @@
-//! Carries batches out: what one lane, or the fault handler, does with the pages of a chunk that it
-//! has claimed.
+//! Carries out batches: the work of one lane, or of the fault handler, on the pages of a chunk
+//! that it has claimed.
 //!
-//! Between taking pages out of sight and bringing them back, or releasing their chunk with them
-//! out, nothing here allocates or frees: who touches one may have a lock of the program's
-//! allocator, in a hook of it or in a signal handler that interrupted it. The thread behind page
-//! faults never does, see [`crate::porter`].
+//! Nothing here allocates or frees between taking pages out of sight and bringing them back (or
+//! releasing their chunk with the pages out). A thread that touches such a page may hold a lock of
+//! the program's allocator, for example in an allocator hook or in a signal handler that
+//! interrupted it. The thread behind page faults never allocates at all, see [`crate::porter`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,36 +25,36 @@ use crate::shop::Shop;
 use crate::stock::{Destination, Kept, Stock};
 use crate::{CHUNK_BYTES, PageSize, Report};
 
-/// How often a page that was refused for the time being is tried in one batch.
+/// Attempts per batch for a page that is refused with a transient error.
 const ATTEMPTS: u32 = 3;
 
-/// The tools of one thread that carries pages.
+/// The state of one thread that carries pages.
 pub struct Carrier {
     pub shop: Arc<Shop>,
     pub stock: Stock,
     batch: Batch,
     refused: Vec<Refused>,
     seats: Vec<Seat>,
-    /// Pages of the chunk that were refused because somebody holds or shares them.
+    /// Pages of the chunk that were refused because another process or the kernel holds them.
     busy: PageBits,
-    /// An account that nobody needs now, with room for every reason.
+    /// A spare report with room for every reason, so that none is allocated while pages are out.
     pub scratch: Report,
-    /// Who fetches and takes slots for the thread behind page faults.
+    /// The porter that fetches and takes slots on behalf of the thread behind page faults.
     pub porter: Option<Errands>,
 }
 
-/// Pages that were taken out of sight.
+/// Pages that have been taken out of sight.
 pub struct Out {
-    /// Where they are: each at its own index.
+    /// The slot that they are in, each at its own index.
     pub shadow: Shadow,
-    /// Which slots that one belongs to.
+    /// Page size of the pool of slots that `shadow` belongs to.
     pub slots: PageSize,
-    /// Which they are.
+    /// The pages, by their index in the chunk.
     pub pages: PageBits,
 }
 
 impl Carrier {
-    /// Tools for a lane. Lanes with different numbers work in different sections.
+    /// State for lane number `lane`. Lanes with different numbers use different sections.
     pub fn new(shop: Arc<Shop>, lane: usize) -> Self {
         let shape = Shape { folios: 0, folio_pages: 1, page_bytes: 1, copiers: 1, attempts: 1 };
         let most = Batch::PAGES_MAX as usize;
@@ -128,8 +128,9 @@ impl Carrier {
         }
     }
 
-    /// Lets the kernel move a batch of base pages, and adds those that stay to `stayed`. How long
-    /// each was out of sight is not known, only how long all of it took.
+    /// Moves a batch of base pages with move_pages(2) and adds those that stay to `stayed`. The
+    /// time
+    /// that a single page was out of sight is not known, so the time of the whole call is reported.
     fn let_kernel(
         &mut self,
         trip: &Trip<'_>,
@@ -157,24 +158,24 @@ impl Carrier {
         report.longest_hold_ns = report.longest_hold_ns.max(took_ns);
     }
 
-    /// Whether the chunk is one huge page still: the kernel may have split it.
+    /// Returns whether the chunk still is one huge page: the kernel may have split it.
     fn is_one_huge_page(&self, trip: &Trip<'_>) -> bool {
         self.shop.is_huge_page(trip.home.start() + trip.start as u64)
     }
 
-    /// An empty account with room for every reason, to be put back into `scratch`.
+    /// Returns an empty report with room for every reason. The caller puts it back into `scratch`.
     pub fn take_scratch(&mut self) -> Report {
         self.scratch.clear();
         std::mem::take(&mut self.scratch)
     }
 
-    /// The pages that were refused as busy since the last question.
+    /// Returns the pages that were refused as busy since the last call.
     pub fn take_busy(&mut self) -> PageBits {
         std::mem::take(&mut self.busy)
     }
 
-    /// Carries one batch of folios, given by their index in the chunk; returns how long they were
-    /// out of sight, in nanoseconds.
+    /// Carries one batch of folios (indices in the chunk). Returns the time that they were out of
+    /// sight, in nanoseconds.
     fn carry(
         &mut self,
         trip: &Trip<'_>,
@@ -210,8 +211,9 @@ impl Carrier {
         hold_ns
     }
 
-    /// Takes pages out of sight and leaves them there. What cannot be taken out is accounted for,
-    /// but for what is busy.
+    /// Takes pages out of sight and leaves them there. Pages that cannot be taken out are skipped
+    /// in
+    /// `report`, except busy ones, which [`Self::take_busy`] returns.
     pub fn leave_out(
         &mut self,
         trip: &Trip<'_>,
@@ -243,17 +245,18 @@ impl Carrier {
         Some(Out { shadow, slots: size, pages: out })
     }
 
-    /// Puts pages back that were left out, and wakes who waits for them.
+    /// Puts back pages that were left out, and wakes the threads that wait for them.
     pub fn put_back(&mut self, trip: &Trip<'_>, shadow: &mut Shadow, pages: &PageBits) {
         self.seat(pages.iter());
         let all = [whole(&self.seats)];
         self.hands(trip).put_back(&all, shadow);
-        self.refused.clear(); // those have no home any more
+        self.refused.clear(); // pages refused here have no home any more
     }
 
-    /// Moves pages that were left out on to their destination; those that could not be moved are
-    /// back where they were, or have no place any more. An error: some are out still, and all are
-    /// to be put back. Allocates nothing.
+    /// Moves pages that were left out on to their destination. Pages that cannot be moved are put
+    /// back, or no longer have a home. After an error some pages are still out, and the caller has
+    /// to
+    /// put all of them back. Allocates nothing.
     pub fn pull(
         &mut self,
         trip: &Trip<'_>,
@@ -277,7 +280,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// A huge page of zeros that is fresh from the kernel.
+    /// Returns a huge page of zeros that is fresh from the kernel.
     pub fn fresh_huge_page(&self, node: Option<NodeId>) -> Result<Shadow, SkipReason> {
         match &self.porter {
             Some(porter) => porter.huge_page(node),
@@ -293,7 +296,7 @@ impl Carrier {
         }
     }
 
-    /// Seats folios that have the same index in their slot as in their chunk.
+    /// Assigns seats to folios whose index in the slot equals their index in the chunk.
     fn seat(&mut self, folios: impl Iterator<Item = usize>) {
         self.seats.clear();
         self.seats.extend(folios.map(|index| Seat { home: index, out: index }));
@@ -320,8 +323,8 @@ impl Carrier {
         }
     }
 
-    /// Does what the batch says, to its end. Returns the longest time that pages were out of
-    /// sight, and how many folios were moved.
+    /// Carries out the steps of the batch to its end. Returns the longest time that pages were out
+    /// of sight (ns), and the number of folios moved.
     fn drive(
         &mut self,
         trip: &Trip<'_>,
@@ -386,7 +389,7 @@ impl Carrier {
         }
     }
 
-    /// Looks where the fresh pages of the last batch are.
+    /// Checks which node the fresh pages of the last batch came from, and corrects the report.
     fn correct(&self, trip: &Trip<'_>, destination: &Destination, report: &mut Report) {
         if let Destination::Fresh = destination {
             let moved = self.seats.iter().zip(0..).filter(|(_, index)| self.batch.is_moved(*index));
@@ -395,7 +398,7 @@ impl Carrier {
     }
 }
 
-/// The folios of some pages of a chunk, by their index in it.
+/// Returns the folios of some pages of a chunk, by their index in it.
 fn folios<'a>(size: PageSize, pages: &PageBits, room: &'a mut [usize; PAGES_MAX]) -> &'a [usize] {
     match size {
         PageSize::Base => {
@@ -406,7 +409,7 @@ fn folios<'a>(size: PageSize, pages: &PageBits, room: &'a mut [usize; PAGES_MAX]
     }
 }
 
-/// Why no further batch may begin.
+/// Returns why no further batch may begin, if so.
 fn reason_to_stop(trip: &Trip<'_>, stall: Option<&StallBudget>) -> Option<SkipReason> {
     let huge = trip.size == PageSize::Huge;
     if trip.control.is_stopped() {
@@ -418,7 +421,7 @@ fn reason_to_stop(trip: &Trip<'_>, stall: Option<&StallBudget>) -> Option<SkipRe
     }
 }
 
-/// Most base pages of the next batch.
+/// Returns the most base pages that the next batch may have.
 fn limit(trip: &Trip<'_>, stall: Option<&StallBudget>) -> usize {
     let budget = stall.map_or(usize::MAX, |stall| stall.run_pages() as usize);
     trip.batch_pages.min(budget)
@@ -431,7 +434,7 @@ fn learn(stall: &mut StallBudget, size: PageSize, pages: u64, hold_ns: u64) {
     }
 }
 
-/// Time since then.
+/// Returns the time elapsed since `since`, in nanoseconds.
 pub fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What is done with a chunk while it is claimed.
+//! Work on a chunk while it is claimed.
 
 use std::ops::Range;
 
@@ -16,22 +16,22 @@ use crate::stock::prefer;
 use crate::sys::{Advice, bring, bring_copy};
 use crate::{PageSize, Report, Supply};
 
-/// Bytes that the first touch of a range that was left out pulls. A fault costs about 60 us, the
-/// copy of so much about half of that.
+/// Bytes that the first touch of a range that was left out pulls in. A fault costs about 60 us, and
+/// copying this much costs about half of that.
 const GRANULE_BYTES: usize = 256 << 10;
 
-/// How a job does its chunks.
+/// Options of a job, as its chunks need them.
 #[derive(Clone, Copy, Default)]
 pub struct How {
-    /// Which destination pages.
+    /// Destination pages to use.
     pub supply: Supply,
-    /// Most base pages in a batch.
+    /// Maximum number of base pages in a batch.
     pub batch_pages: usize,
-    /// Whether pages that are on the destination already move, too.
+    /// Move pages that are on the destination already, too.
     pub even_if_there: bool,
 }
 
-/// A chunk that is claimed, and the tools to work on it.
+/// A claimed chunk, and the carrier and region to work on it with.
 pub struct Work<'a> {
     pub carrier: &'a mut Carrier,
     pub core: &'a Core,
@@ -58,18 +58,22 @@ impl Work<'_> {
         }
     }
 
-    /// Brings all pages back that were left out.
+    /// Brings back all pages that were left out.
     pub fn return_left_out(&mut self) {
         let Some(mut left) = self.claim.note.left_out.take() else { return };
-        let to = NodeId(0); // nothing goes anywhere
+        let to = NodeId(0); // unused: nothing is moved
         let trip = Self::trip(self.core, self.claim.chunk, to, TaskControl::of_no_job());
         self.carrier.put_back(&trip, &mut left.out.shadow, &left.out.pages);
         self.core.give(left, false);
     }
 
-    /// Moves pages to a node. Those that somebody shares are tried once more after a write that
-    /// changes nothing, which makes them ours alone if they can be: the chunk is released for that,
-    /// because a write may fault. Returns the claim, or `None` if the region is going away.
+    /// Moves pages to a node. Busy pages that only look shared (no other process maps them any
+    /// more)
+    /// are tried once more, after a write that changes nothing has made them private again. The
+    /// chunk is
+    /// released for that write, because it may fault. Returns the claim, or `None` if the region is
+    /// being
+    /// dropped.
     pub fn migrate(
         mut self,
         pages: PageBits,
@@ -103,8 +107,8 @@ impl Work<'_> {
         Some(again.claim)
     }
 
-    /// Makes pages ours alone that only look shared, with the chunk released meanwhile; `None` if
-    /// the region is going away.
+    /// Makes pages that only look shared private again, with the chunk released meanwhile. Returns
+    /// `None` if the region is being dropped.
     fn healed(self, alone: &PageBits) -> Option<Self> {
         let Self { carrier, core, claim } = self;
         let chunk = claim.chunk;
@@ -132,7 +136,7 @@ impl Work<'_> {
                 size,
                 from,
                 supply: how.supply,
-                // How long it keeps a page out of sight is not known.
+                // The kernel does not report how long it keeps a page out of sight.
                 by_kernel: stall.is_none() && self.kernel_may_help(how),
                 batch_pages: how.batch_pages,
                 ..Self::trip(self.core, self.claim.chunk, to, control)
@@ -144,7 +148,7 @@ impl Work<'_> {
         self.claim.note.node = (all_there || stays).then_some(to);
     }
 
-    /// Those pages that may be taken out. The others are accounted for.
+    /// Returns the pages that may be taken out, and skips the others in `report`.
     fn free_to_leave(&self, pages: PageBits, report: &mut Report) -> PageBits {
         let chunk = self.claim.chunk;
         let pinned = pages.and(&self.core.pinned(chunk));
@@ -155,14 +159,15 @@ impl Work<'_> {
         pages.without(&unmovable)
     }
 
-    /// Whether the kernel may move pages where that is cheaper. It does not move those that are on
-    /// the node already, and of a huge page it moves all, not only what was named.
+    /// Returns whether the kernel may move pages where that is cheaper. It does not move pages that
+    /// are on the node already, and of a huge page it moves all of it, not only the named part.
     fn kernel_may_help(&self, how: &How) -> bool {
         let shop = &self.core.shop;
         self.core.size == PageSize::Base && !how.even_if_there && !shop.has_one_node()
     }
 
-    /// The pages that are to move, by the node they are on. Others are accounted for.
+    /// Groups the pages that are to move by the node they are on. Accounts for the others in
+    /// `report`.
     fn sources(
         &self,
         pages: PageBits,
@@ -172,7 +177,7 @@ impl Work<'_> {
     ) -> Vec<(Option<NodeId>, PageBits)> {
         let shop = &self.core.shop;
         let known = shop.only_node().or(self.claim.note.node);
-        // Where taking pages out does not tell which are missing, they are looked at before.
+        // Where taking pages out does not report missing ones, they are located first.
         let known = known.filter(|_| shop.passage.can_bring());
         if known.is_some_and(|node| node != to || how.even_if_there) {
             return vec![(known, pages)];
@@ -185,7 +190,8 @@ impl Work<'_> {
         sorted(&pages, &places, (to, how.even_if_there), &mut report.account)
     }
 
-    /// Of pages that were refused as busy: those that no other process maps, and the others.
+    /// Splits pages that were refused as busy into those that no other process maps, and the
+    /// others.
     fn told_apart(&self, busy: &PageBits) -> (PageBits, PageBits) {
         let mut alone = PageBits::default();
         if !busy.is_empty() {
@@ -196,8 +202,8 @@ impl Work<'_> {
         (busy.and(&alone), busy.without(&alone))
     }
 
-    /// Leaves pages out of sight, for the next thread that touches them. For those that somebody
-    /// shares, and for what is returned, see [`Work::migrate`].
+    /// Leaves pages out of sight until a thread touches them. Busy pages and the returned claim are
+    /// treated as by [`Work::migrate`].
     pub fn leave_out(
         mut self,
         pages: PageBits,
@@ -235,7 +241,7 @@ impl Work<'_> {
         let size = if whole { self.core.size } else { PageSize::Base };
         let trip = Self::trip(self.core, self.claim.chunk, NodeId(0), TaskControl::of_no_job());
         let trip = Trip { size, from, ..trip };
-        self.claim.note.node = None; // each granule goes where it is touched
+        self.claim.note.node = None; // each granule goes to the node where it is touched
         let Some(out) = self.carrier.leave_out(&trip, pages, report) else { return };
         let all = out.pages.len() == self.core.shop.chunk_pages();
         let size = if all { out.slots } else { PageSize::Base };
@@ -254,12 +260,13 @@ impl Work<'_> {
         let start = core.chunk(self.claim.chunk).start;
         for run in pages.runs() {
             let part = start + run.start * page_bytes..start + run.end * page_bytes;
-            // Fails only where the program unmapped the memory itself.
+            // Fails only where the program has unmapped the memory itself.
             core.mapping.advise(part, Advice::Discard).ok();
         }
     }
 
-    /// Serves a fault of a thread on `toucher`: brings what was left out, or a page of zeros.
+    /// Serves a fault of a thread that runs on node `toucher`: brings in the granule that was left
+    /// out, or a page of zeros.
     pub fn serve(&mut self, page: usize, toucher: Option<NodeId>) {
         match self.claim.note.left_out.take() {
             Some(left) if left.out.pages.contains(page) => self.pull(left, page, toucher),
@@ -296,13 +303,13 @@ impl Work<'_> {
         }
     }
 
-    /// Brings pages of zeros where none are, and wakes who waits there.
+    /// Brings in pages of zeros where none are, and wakes the threads that wait there.
     pub fn supply(&mut self, pages: PageBits, node: Option<NodeId>) {
         if let Some(node) = node {
             prefer(&self.core.shop, node).ok(); // elsewhere is better than nowhere
         }
         self.claim.note.node = self.claim.note.node.filter(|known| Some(*known) == node);
-        // A huge page of zeros would lie over pages that are left out.
+        // A huge page of zeros would cover pages that are left out.
         let only_these = self.core.size == PageSize::Base || self.claim.note.left_out.is_some();
         if only_these || !self.supply_huge(node) {
             self.supply_base(&pages);
@@ -319,8 +326,9 @@ impl Work<'_> {
                 let part = home + part.start..home + part.end;
                 bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, part))
             };
-            // What is there already is as good; where there is no memory, the page of zeros that
-            // all share needs none until it is written to.
+            // A page that is already there is as good. Without memory, the shared zero page is
+            // mapped: it
+            // needs none until it is written to.
             let refused = |page: usize, _| {
                 let address = core.mapping.start() + (home + page * page_bytes) as u64;
                 uffd.zero(address, page_bytes as u64).ok();
@@ -329,7 +337,7 @@ impl Work<'_> {
         }
     }
 
-    /// Brings a huge page of zeros if the whole chunk is missing; `false` if that was not possible.
+    /// Brings in a huge page of zeros if the whole chunk is missing. Returns `false` on failure.
     fn supply_huge(&mut self, node: Option<NodeId>) -> bool {
         let core = self.core;
         let Ok(mut fresh) = self.carrier.fresh_huge_page(node) else { return false };
@@ -344,7 +352,7 @@ impl Work<'_> {
     }
 }
 
-/// The pages that are pulled together with one of them.
+/// Returns the pages that are pulled in together with `page`.
 fn granule(core: &Core, left: &LeftOut, page: usize) -> PageBits {
     let pages = (GRANULE_BYTES / core.shop.page_bytes).max(1);
     match left.size {
@@ -355,19 +363,20 @@ fn granule(core: &Core, left: &LeftOut, page: usize) -> PageBits {
     }
 }
 
-/// Writes to pages without changing them, so that those that a child had are ours alone again. May
-/// fault, so their chunk must not be claimed by us.
+/// Writes to pages without changing them, so that pages once shared with a child become private
+/// again. The write may fault, so this thread must not have claimed their chunk.
 fn make_ours(core: &Core, chunk: usize, pages: &PageBits) {
     let (page_bytes, start) = (core.shop.page_bytes, core.chunk(chunk).start);
     for run in pages.runs() {
         let part = start + run.start * page_bytes..start + run.end * page_bytes;
-        core.mapping.advise(part, Advice::Populate).ok(); // what could not be is refused again
+        core.mapping.advise(part, Advice::Populate).ok(); // pages that could not be made private are refused again
     }
 }
 
-/// Pages by the node they are on, by where the pages of their chunk are; those that need not move
-/// to the node, or cannot, are accounted for. Where a page is that the kernel moves just then is
-/// not known: to take it out waits until the kernel has put it down.
+/// Groups pages by their node, given the places of all pages of their chunk. Pages that need not or
+/// cannot move to the node are accounted for. The node of a page that the kernel is moving right
+/// now
+/// is not known: taking it out waits until the kernel has put it down.
 fn sorted(
     pages: &PageBits,
     places: &[Place],
@@ -396,8 +405,8 @@ fn sorted(
 mod tests {
     use super::*;
 
-    /// Goal: every page is tried or accounted for; one that the kernel is moving itself, as it does
-    /// to make room for huge pages, is tried (it was given up as refused).
+    /// Goal: every page is tried or accounted for. A page that the kernel is moving itself, as
+    /// compaction does to make room for huge pages, is tried (it used to be given up as refused).
     #[test]
     fn pages_are_tried_or_accounted_for() {
         let [here, there] = [0, 1].map(NodeId);

@@ -1,35 +1,36 @@
-//! What is known of the chunks of a region. There may be many millions, most of which nobody ever
-//! touches; those take no memory. The thread behind page faults enters chunks, too, so none of it
-//! comes from the program's allocator but what a new table has.
+//! The table of a region's chunks. There may be many millions of chunks, most of them never
+//! touched;
+//! those take no memory. The thread behind page faults also adds entries, so only a new table takes
+//! memory from the program's allocator, a new entry never does.
 
 use crate::sys::Row;
 
-/// Chunks that are entered together: 1 GiB.
+/// Chunks that are allocated together: 1 GiB of address space.
 const TOGETHER: usize = 512;
 
-/// A table in which every entry is the default until somebody asks for it.
+/// A table in which every entry has the default value until it is first requested.
 pub struct ChunkTable<T>(Vec<Option<Row<T>>>);
 
 impl<T: Default> ChunkTable<T> {
-    /// Of so many chunks.
+    /// A table of `chunks` chunks.
     pub fn new(chunks: usize) -> Self {
         Self((0..chunks.div_ceil(TOGETHER)).map(|_| None).collect())
     }
 
-    /// The entry of a chunk.
+    /// Returns the entry of a chunk, allocating its row if needed.
     pub fn entry(&mut self, chunk: usize) -> &mut T {
         let together = self.0[chunk / TOGETHER].get_or_insert_with(|| Row::of(TOGETHER));
         &mut together[chunk % TOGETHER]
     }
 
-    /// The entries that were asked for, and some beside them.
+    /// Returns the entries of all allocated rows: those requested so far and their neighbours.
     pub fn known(&self) -> impl Iterator<Item = (usize, &T)> {
         let firsts = (0..).step_by(TOGETHER);
         let known = firsts.zip(&self.0).filter_map(|(first, known)| Some((first, known.as_ref()?)));
         known.flat_map(|(first, known)| (first..).zip(known.iter()))
     }
 
-    /// As [`ChunkTable::known`], without their chunks.
+    /// As [`ChunkTable::known`], mutable and without the chunk numbers.
     pub fn known_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut().flatten().flat_map(|known| known.iter_mut())
     }
@@ -39,8 +40,8 @@ impl<T: Default> ChunkTable<T> {
 mod tests {
     use super::*;
 
-    /// Goal: entries keep what is written to them, at either end, and only their neighbourhood
-    /// takes memory.
+    /// Goal: entries keep what is written to them, at either end, and only rows that were touched
+    /// take memory.
     #[test]
     fn entries_are_made_when_they_are_asked_for() {
         let mut table = ChunkTable::<u8>::new(3 * TOGETHER - 1);

@@ -1,18 +1,20 @@
-//! What copies pages: the part of a migration that an accelerator could take over.
+//! Copying of pages: the part of a migration that an accelerator could take over.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::sys::{Routine, evict, routines};
 
-/// Copies pages that nobody else sees: the source is out of sight of all threads, the destination
-/// is not in sight yet.
+/// Copies pages that no other thread sees: the source is out of sight, and the destination is not
+/// in
+/// sight yet.
 pub trait Copier: Send + Sync {
-    /// Its name in reports.
+    /// The name of the copier in reports.
     fn name(&self) -> &'static str;
 
-    /// Copies `from` to `to`, which are equally long, page-aligned and do not overlap. All of it
-    /// must be visible to other CPUs when this returns.
+    /// Copies `from` to `to`, which have equal lengths, are page-aligned and do not overlap. The
+    /// whole
+    /// copy must be visible to other CPUs when this returns.
     fn copy(&self, to: &mut [u8], from: &[u8]);
 }
 
@@ -40,23 +42,23 @@ impl Copier for Routine {
     }
 }
 
-/// All copiers that work on this CPU; those that should be fastest first.
+/// Returns all copiers that work on this CPU, the ones expected to be fastest first.
 pub fn all() -> Vec<Arc<dyn Copier>> {
     let copier = |routine| Arc::new(routine) as Arc<dyn Copier>;
     routines().into_iter().map(copier).chain([Arc::new(Memcpy) as Arc<dyn Copier>]).collect()
 }
 
-/// Whether what is copied to is in the caches.
+/// The cache state of the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Pages that were not touched for a while.
     Cold,
-    /// Pages that the kernel has just filled with zeros: stores that go past the caches lose time
-    /// with throwing the zeros out.
+    /// Pages that the kernel has just zeroed: non-temporal stores lose time by evicting the zeros
+    /// from the caches.
     Fresh,
 }
 
-/// The fastest copier here. The first call measures, for some 30 ms.
+/// Returns the fastest copier of this machine. The first call measures them, for about 30 ms.
 pub(crate) fn fastest(target: Target) -> Arc<dyn Copier> {
     static FASTEST: OnceLock<[Arc<dyn Copier>; 2]> = OnceLock::new();
     let [cold, fresh] = FASTEST.get_or_init(|| {
@@ -66,12 +68,12 @@ pub(crate) fn fastest(target: Target) -> Arc<dyn Copier> {
     Arc::clone(if target == Target::Cold { cold } else { fresh })
 }
 
-/// What is copied at a time. The source is dropped from the caches before, as large ranges are not
-/// in there when they migrate.
+/// Bytes copied per measurement. The source is evicted from the caches before each, because a large
+/// range is not cached when it migrates.
 const SAMPLE_BYTES: usize = 256 << 10;
-/// The best of these leaves out what else ran on this CPU.
+/// Rounds of measurement; the best time counts, which leaves out interference by other work.
 const ROUNDS: usize = 4;
-/// Who should be faster stays in front unless beaten by a twentieth.
+/// A copier expected to be faster is replaced only if another one is faster by a twentieth.
 const TIE: (u128, u128) = (19, 20);
 
 fn choose(copiers: Vec<Arc<dyn Copier>>, target: Target) -> Arc<dyn Copier> {
@@ -84,10 +86,10 @@ fn names(copiers: &[Arc<dyn Copier>]) -> impl Iterator<Item = &'static str> {
     copiers.iter().map(|copier| copier.name())
 }
 
-/// The best time of each. In every round another one begins, because the first after a change of
-/// routine meets caches and clock rates that the one before it left.
+/// Returns the best time of each copier. Every round starts with another copier, because the first
+/// one after a change of routine meets the caches and clock rates that the previous one left.
 fn measure(copiers: &[Arc<dyn Copier>], target: Target) -> Vec<Duration> {
-    // Bytes that are not zero, so that pages are really there.
+    // Nonzero bytes, so that real pages are mapped.
     let (mut to, from) = (vec![1; SAMPLE_BYTES], vec![2; SAMPLE_BYTES]);
     let mut best = vec![Duration::MAX; copiers.len()];
     for round in 0..ROUNDS {
@@ -106,7 +108,7 @@ fn measure(copiers: &[Arc<dyn Copier>], target: Target) -> Vec<Duration> {
     best
 }
 
-/// Which one to take: the first, unless a later one is clearly faster.
+/// Returns the index of the chosen copier: the first, unless a later one is clearly faster.
 fn winner(best: &[Duration]) -> usize {
     let beats = |later: usize, first: usize| {
         best[later].as_nanos() * TIE.1 < best[first].as_nanos() * TIE.0
@@ -123,10 +125,10 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// Copies pages within larger buffers, from byte `at` on, and returns what the larger buffer
-    /// holds then.
+    /// Copies `content` to offset `at` within a larger guarded buffer, checks the guard bytes, and
+    /// returns the copy.
     fn copied(copier: &dyn Copier, content: &[u8], at: usize, guard: u8) -> Vec<u8> {
-        // Whole pages around, so that `at` alone decides how the target is aligned.
+        // Whole pages around it, so that `at` alone decides the alignment of the destination.
         let mut buffer = vec![guard; content.len() + 4 * PAGE];
         let start = buffer.as_ptr().align_offset(PAGE) + PAGE + at;
         copier.copy(&mut buffer[start..start + content.len()], content);
@@ -137,8 +139,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: every copier copies what it is given and nothing else: whole pages, few and many,
-        /// with and without a rest of the groups that routines copy at a time.
+        /// Goal: every copier copies exactly what it is given: whole pages, few and many, with and
+        /// without a remainder of the groups that routines copy at a time.
         #[test]
         fn copies_are_exact(pages in 0usize..=21, seed: [u8; 32], guard: u8) {
             let mut random = proptest::test_runner::TestRng::from_seed(
@@ -152,7 +154,8 @@ mod tests {
             }
         }
 
-        /// Goal: a routine that is given less than a page, or off its boundary, is slow at worst.
+        /// Goal: a slice shorter than a page, or unaligned, is copied correctly, though maybe
+        /// slowly.
         #[test]
         fn odd_slices_are_copied_too(content in prop::collection::vec(any::<u8>(), 0..700),
                                      at in 0usize..PAGE) {
@@ -163,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Goal: a routine's check of lengths is what makes it safe.
+    /// Goal: a routine refuses slices of different lengths, which is what makes it safe.
     #[test]
     fn lengths_must_agree() {
         for routine in routines() {
@@ -173,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Goal: a tie goes to the first, a clear lead to the fastest, wherever it stands.
+    /// Goal: a tie goes to the first copier, a clear lead to the fastest, whatever its position.
     #[test]
     fn ties_go_to_the_first() {
         let best = |micros: &[u64]| {
@@ -184,7 +187,7 @@ mod tests {
         assert_eq!(best(&[100, 80, 60, 90]), 2);
     }
 
-    /// Goal: what is chosen is one of all, the same at each call.
+    /// Goal: the chosen copier is one of all copiers, and the same at each call.
     #[test]
     fn the_choice_stays() {
         let first = fastest(Target::Cold).name();

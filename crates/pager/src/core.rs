@@ -1,4 +1,4 @@
-//! The part of a region that its handle, lanes, the fault handler and fork share.
+//! The part of a region that its handle, the lanes, the fault handler and fork share.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,32 +16,33 @@ use crate::sync::{Mutex, lock};
 use crate::sys::Mapping;
 use crate::{CHUNK_BYTES, PageSize, Placement, watched};
 
-/// What is known of a chunk.
+/// Per-chunk state.
 #[derive(Default)]
 pub struct Note {
-    /// The node that all its pages are on, as far as we put them there.
+    /// The node that all its pages are on, if the pager put them there.
     pub node: Option<NodeId>,
     /// Pages that a lazy migration left out of sight.
     pub left_out: Option<LeftOut>,
 }
 
-/// Pages that are out of sight until somebody touches them.
+/// Pages that are out of sight until a thread touches them.
 pub struct LeftOut {
-    /// Those that are still out.
+    /// The pages that are still out, and their slot.
     pub out: Out,
-    /// What they are.
+    /// Their page size.
     pub size: PageSize,
-    /// How many have been moved on to their destination.
+    /// Number of pages that have been moved on to their destination.
     pub emptied: usize,
-    /// The node that they were on, if they were on one.
+    /// The node that they were on, if all were on one node.
     pub from: Option<NodeId>,
-    /// Whether they move even if the thread that touches them is on that node.
+    /// Move them even if the touching thread runs on that node.
     pub even_if_there: bool,
 }
 
 impl LeftOut {
-    /// The slot, once nothing of it is out of sight any more; `full` if it is full of emptied
-    /// pages.
+    /// Returns the slot, once none of its pages is out of sight any more. `full` says that all of
+    /// its
+    /// pages are emptied ones.
     pub fn into_slot(self, full: bool) -> Kept {
         let Out { mut shadow, slots, .. } = self.out;
         match full {
@@ -59,14 +60,14 @@ pub struct Core {
     pub size: PageSize,
     pub placement: Placement,
     pub shop: Arc<Shop>,
-    /// Whether the kernel moves its pages.
+    /// Set while the kernel moves the region's pages.
     pub by_kernel: AtomicBool,
-    /// Base pages that must not be taken out, as of the begin of the last job.
+    /// Base pages that must not be taken out, as of the start of the last job.
     pub stays: Mutex<Vec<Range<usize>>>,
 }
 
 impl Core {
-    /// A region of base pages with no wishes.
+    /// A region of base pages with default options.
     pub fn new(shop: &Arc<Shop>, mapping: Mapping) -> Self {
         let chunks = mapping.bytes() / CHUNK_BYTES;
         Self {
@@ -80,25 +81,25 @@ impl Core {
         }
     }
 
-    /// The bytes of a chunk.
+    /// Returns the byte range of a chunk in the region.
     pub fn chunk(&self, chunk: usize) -> Range<usize> {
         chunk * CHUNK_BYTES..(chunk + 1) * CHUNK_BYTES
     }
 
-    /// The addresses of a chunk.
+    /// Returns the addresses of a chunk.
     pub fn addresses(&self, chunk: usize) -> nodeward_model::Range {
         let start = self.mapping.start() + self.chunk(chunk).start as u64;
         nodeward_model::Range::new(start, start + CHUNK_BYTES as u64)
     }
 
-    /// Wakes whoever waits for a chunk.
+    /// Wakes all threads that wait for a chunk.
     pub fn wake(&self, chunk: usize) {
         let range = self.addresses(chunk);
-        // Fails only where the program unmapped the memory, and then nobody waits.
+        // Fails only where the program unmapped the memory; then no thread waits there.
         self.shop.uffd.wake(range.start, range.bytes()).ok();
     }
 
-    /// Gives a chunk back and wakes whoever waits for it.
+    /// Releases a claim and wakes the threads that wait for the chunk.
     pub fn release(&self, claim: Claim<Note>) {
         let chunk = claim.chunk;
         if self.desk.release(claim) {
@@ -106,36 +107,35 @@ impl Core {
         }
     }
 
-    /// Gives a slot back that pages were left out in; `full` if it is full of emptied pages.
+    /// Gives back the slot that pages were left out in. `full`: all of its pages are emptied ones.
     pub fn give(&self, left: LeftOut, full: bool) {
         let (size, node, shadow) = left.into_slot(full);
         self.shop.shadows(size).give(shadow, node);
     }
 
-    /// Has all of it watched. What the program maps over a part of it is not, and pages that are
-    /// taken out from there could not come back: where that cannot be mended, as with a file, they
-    /// stay.
-    ///
+    /// Registers the whole region with userfaultfd. A part that the program has mapped something
+    /// else over is not registered, so pages taken out of it could not come back. Where that cannot
+    /// be repaired, as with a file mapping, those pages stay.
     /// # Errors
-    /// If nothing of it can be watched.
+    /// If no part of the region can be registered.
     pub fn watch(&self) -> Result<()> {
         let stays = watched::parts_that_stay(&self.shop, &self.mapping)?;
         let page_bytes = self.shop.page_bytes;
         let pages = |part: &Range<usize>| part.start / page_bytes..part.end / page_bytes;
         let stays = stays.iter().map(pages).collect();
         let before = std::mem::replace(&mut *lock(&self.stays), stays);
-        drop(before); // without the lock
+        drop(before); // dropped without the lock
         Ok(())
     }
 
-    /// Pages of a chunk that cannot be taken out.
+    /// Returns the pages of a chunk that cannot be taken out.
     pub fn unmovable(&self, chunk: usize) -> PageBits {
         let mut bits = PageBits::default();
         lock(&self.stays).iter().for_each(|range| self.insert_part(&mut bits, chunk, range));
         bits
     }
 
-    /// Pages of a chunk that must stay where they are.
+    /// Returns the pages of a chunk that are pinned where they are.
     pub fn pinned(&self, chunk: usize) -> PageBits {
         let pages = self.shop.chunk_pages();
         let mut bits = PageBits::default();
@@ -144,7 +144,7 @@ impl Core {
         bits
     }
 
-    /// Adds those pages of a chunk that are in a range.
+    /// Adds those pages of a chunk that are in `range`.
     fn insert_part(&self, bits: &mut PageBits, chunk: usize, range: &Range<usize>) {
         let pages = self.shop.chunk_pages();
         let (first, end) = (chunk * pages, (chunk + 1) * pages);

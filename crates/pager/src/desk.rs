@@ -1,14 +1,17 @@
-//! Who may touch which chunk of a region: the hand-over between lanes, fault handler, fork and
-//! drop.
+//! Claims on the chunks of a region: the hand-over between lanes, fault handler, fork and drop.
 //!
-//! A chunk is claimed by one of them at a time. A lane waits for its turn. The fault handler never
-//! waits for a lane, because threads stand behind it: it notes that somebody waits for the chunk
-//! and goes on, and whoever releases the chunk wakes them, so that they fault again. Nothing is out
-//! of sight in a chunk that is not claimed, except what a lazy migration left out, and that is
-//! noted with the chunk.
+//! A chunk is claimed by one thread at a time. A lane waits for its turn. The fault handler never
+//! waits for a lane, because faulting threads wait for the handler: it marks the chunk as waited
+//! for
+//! and goes on. The thread that releases the chunk wakes the waiting threads, which then fault
+//! again.
+//! In an unclaimed chunk no page is out of sight, except those that a lazy migration left out;
+//! these
+//! are recorded in the chunk's note.
 //!
-//! The fault handler takes the desk's lock, and the thread that it serves may be in the middle of
-//! malloc(3), or in a signal handler: so nobody allocates or runs a signal handler with that lock.
+//! The fault handler takes the desk's lock while the thread that it serves may be in the middle of
+//! malloc(3), or in a signal handler. So no thread allocates or runs a signal handler with that
+//! lock.
 //!
 //! The protocol is model-checked in `tests/desk_model.rs`, with the locks of the model.
 
@@ -17,7 +20,7 @@ use std::ops::Range;
 use crate::chunk_table::ChunkTable;
 use crate::sync::{Condvar, Mutex, MutexGuard, hold_signals};
 
-/// The table of a region's chunks; `T` is what is noted with a chunk.
+/// The table of a region's chunks; `T` is the note kept with each chunk.
 pub struct Desk<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
@@ -28,12 +31,12 @@ struct State<T> {
     claimed: usize,
     pauses: usize,
     closing: bool,
-    /// Page ranges that stay where they are. There are few.
+    /// Page ranges that are pinned. There are few.
     pins: Vec<Range<usize>>,
 }
 
 struct Chunk<T> {
-    /// `None` while it is claimed: the claim has it.
+    /// `None` while the chunk is claimed: the claim holds the note.
     note: Option<T>,
     waited_for: bool,
 }
@@ -48,39 +51,39 @@ impl<T: Default> Default for Chunk<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closing;
 
-/// What the fault handler may do about a chunk.
+/// The answer to the fault handler's request for a chunk.
 pub enum Turn<T> {
-    /// It has the chunk.
+    /// The fault handler has the chunk.
     Claimed(Claim<T>),
-    /// Somebody else has it, and will wake those who wait for it.
+    /// Another thread has the chunk, and will wake the threads that wait for it.
     WillBeWoken,
     /// The region is being dropped.
     Closing,
 }
 
-/// The sole right to a chunk. It goes back by [`Desk::release`].
+/// The sole right to a chunk. [`Desk::release`] takes it back.
 #[must_use = "a chunk that is not released stays claimed"]
 pub struct Claim<T> {
-    /// Which.
+    /// The chunk number.
     pub chunk: usize,
-    /// What is noted with it.
+    /// The chunk's note.
     pub note: T,
 }
 
 impl<T: Default> Desk<T> {
-    /// Of so many chunks that nobody has, and nothing is noted with.
+    /// A table of `chunks` unclaimed chunks with default notes.
     pub fn new(chunks: usize) -> Self {
         let chunks = ChunkTable::new(chunks);
         let state = State { chunks, claimed: 0, pauses: 0, closing: false, pins: Vec::new() };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Claims a chunk to take pages out of sight. Waits while somebody has it, and while paused.
+    /// Claims a chunk to take pages out of sight. Waits while it is claimed, and during a pause.
     pub fn claim(&self, chunk: usize) -> Result<Claim<T>, Closing> {
         self.claim_when(chunk, |state| state.pauses == 0)
     }
 
-    /// Claims a chunk to bring pages into sight, also while paused. Waits while somebody has it.
+    /// Claims a chunk to bring pages into sight, also during a pause. Waits while it is claimed.
     pub fn claim_to_return(&self, chunk: usize) -> Result<Claim<T>, Closing> {
         self.claim_when(chunk, |_| true)
     }
@@ -119,7 +122,7 @@ impl<T: Default> Desk<T> {
         }
     }
 
-    /// Gives a chunk back. Returns whether threads that wait for it must be woken now.
+    /// Releases a chunk. Returns whether threads that wait for it must be woken now.
     #[must_use = "threads that wait must be woken"]
     pub fn release(&self, claim: Claim<T>) -> bool {
         let mut state = self.state();
@@ -132,8 +135,8 @@ impl<T: Default> Desk<T> {
         waited_for
     }
 
-    /// Lets nobody take pages out of sight until [`Desk::resume`], and waits until nobody does.
-    /// Pauses add up.
+    /// Stops [`Desk::claim`] until [`Desk::resume`], and waits until no chunk is claimed. Pauses
+    /// nest.
     pub fn pause(&self) {
         let _held = hold_signals();
         let mut state = self.state();
@@ -150,8 +153,8 @@ impl<T: Default> Desk<T> {
         self.changed.notify_all();
     }
 
-    /// Ends all claims for good: later ones are refused, and this waits for those that are. Returns
-    /// what was noted with chunks.
+    /// Ends all claims for good: refuses new ones and waits for the present ones. Returns the notes
+    /// of the chunks.
     #[must_use = "what was left out has to go somewhere"]
     pub fn close(&self) -> Vec<T> {
         let _held = hold_signals();
@@ -161,14 +164,14 @@ impl<T: Default> Desk<T> {
         while state.claimed > 0 {
             state = self.wait(state);
         }
-        let known = state.chunks.known().count(); // for good
+        let known = state.chunks.known().count(); // final: no entry is added any more
         drop(state);
         let mut notes = Vec::with_capacity(known);
         notes.extend(self.state().chunks.known_mut().filter_map(|chunk| chunk.note.take()));
         notes
     }
 
-    /// Chunks whose note says so; those that are claimed now count as well.
+    /// Returns the chunks whose note satisfies `says`. Chunks that are claimed now count as well.
     pub fn chunks_where(&self, says: impl Fn(&T) -> bool) -> Vec<usize> {
         let _held = hold_signals();
         let wanted = |chunk: &Chunk<T>| chunk.note.as_ref().is_none_or(&says);
@@ -186,7 +189,7 @@ impl<T: Default> Desk<T> {
         }
     }
 
-    /// Notes that pages stay where they are. Claims that began before may still move them.
+    /// Pins pages. Claims that began earlier may still move them.
     pub fn pin(&self, pages: Range<usize>) {
         let _held = hold_signals();
         let mut pins = Vec::new();
@@ -196,7 +199,7 @@ impl<T: Default> Desk<T> {
                 pins.append(&mut state.pins);
                 pins.push(pages);
                 std::mem::swap(&mut state.pins, &mut pins);
-                return drop(state); // before the old ones are freed
+                return drop(state); // released before the old pins are freed
             }
             let count = state.pins.len();
             drop(state);
@@ -204,7 +207,7 @@ impl<T: Default> Desk<T> {
         }
     }
 
-    /// Takes back one [`Desk::pin`] of the same pages.
+    /// Undoes one [`Desk::pin`] of the same pages.
     pub fn unpin(&self, pages: &Range<usize>) {
         let _held = hold_signals();
         let mut state = self.state();
@@ -213,15 +216,14 @@ impl<T: Default> Desk<T> {
         }
     }
 
-    /// Names the parts of `pages` that must stay where they are. Asked by the holder of their
-    /// chunk.
+    /// Calls `part` for each pinned part of `pages`. The caller holds their chunk.
     pub fn pinned(&self, pages: &Range<usize>, part: impl FnMut(Range<usize>)) {
         let state = self.state();
         let common = |pin: &Range<usize>| pin.start.max(pages.start)..pin.end.min(pages.end);
         state.pins.iter().map(common).filter(|part| !part.is_empty()).for_each(part);
     }
 
-    /// Waits until something has changed.
+    /// Waits for the next change of the state.
     fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
         self.changed.wait(state).expect("no thread panicked with this lock")
     }

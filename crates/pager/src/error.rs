@@ -1,12 +1,11 @@
-//! Why the pager could not do what was asked. What happened to single pages stands in a
-//! [`crate::Report`], never here.
+//! Errors of the pager. The outcome of single pages is in a [`crate::Report`], never here.
 
 use std::io;
 
 use nodeward_model::NodeId;
 use rustix::io::Errno;
 
-/// An error; nothing was done.
+/// An error. Nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A range is not made of whole pages.
@@ -16,9 +15,9 @@ pub enum Error {
     Unaligned {
         /// First byte, counted from the region's start.
         start: usize,
-        /// One past the last.
+        /// One past the last byte.
         end: usize,
-        /// What they must be multiples of.
+        /// The size that both ends must be multiples of.
         page_bytes: usize,
     },
     /// A range leaves the region.
@@ -28,10 +27,10 @@ pub enum Error {
         start: usize,
         /// One past the last.
         end: usize,
-        /// How many the region has.
+        /// Size of the region in bytes.
         region_bytes: usize,
     },
-    /// No such node, or none with memory that we may use.
+    /// The node does not exist, or has no memory that we may use.
     #[error(
         "node {node} has no memory that we may use; `nodeward show --topology` lists the nodes"
     )]
@@ -39,28 +38,28 @@ pub enum Error {
         /// The node.
         node: NodeId,
     },
-    /// A setting makes no sense.
+    /// An option is invalid.
     #[error("{what}; {fix}")]
     BadOption {
-        /// What is wrong with it.
+        /// The value that is wrong.
         what: String,
-        /// What would be right.
+        /// The values that are valid.
         fix: String,
     },
-    /// Huge pages were asked for and there are none.
+    /// Huge pages were requested and are not available.
     #[error("huge pages are not available: {why}")]
     NoHugePages {
-        /// Why not, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
-    /// Something else than moving by the kernel was asked for, and does not work here.
+    /// Something other than migration by the kernel was requested, and does not work here.
     #[error(
         "{what} needs userfaultfd, which cannot be used: {why}; `nodeward doctor` tells what to do"
     )]
     NeedsUserfaultfd {
-        /// What was asked for.
+        /// The request.
         what: &'static str,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// This process is a child made by fork(2) of the one that opened the pager.
@@ -78,9 +77,9 @@ pub enum Error {
     /// No file descriptor is left.
     #[error("{what} needs a file descriptor and {whose} has none left; {fix}")]
     NoDescriptor {
-        /// What would have it.
+        /// The part of the pager that needs it.
         what: &'static str,
-        /// Who has used them up.
+        /// The owner of the limit that is reached.
         whose: &'static str,
         /// What to do.
         fix: &'static str,
@@ -88,12 +87,12 @@ pub enum Error {
     /// A system call failed.
     #[error("{call} failed: {source}")]
     System {
-        /// Which.
+        /// Name of the call.
         call: &'static str,
-        /// How.
+        /// Its error.
         source: io::Error,
     },
-    /// The machine could not be looked at.
+    /// Reading the machine's state failed.
     #[error(transparent)]
     Machine(nodeward_machine::Error),
 }
@@ -110,15 +109,15 @@ impl From<nodeward_machine::Error> for Error {
     }
 }
 
-/// The result of what the pager does.
+/// The result of a pager operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Names the system call that failed, if it was not for want of a descriptor.
+/// Wraps an I/O error with the name of the system call, or as [`Error::NoDescriptor`].
 pub(crate) fn system(call: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |source| no_descriptor(call, &source).unwrap_or(Error::System { call, source })
 }
 
-/// That `what` has no file descriptor, if that is what an error says.
+/// Returns [`Error::NoDescriptor`] for `what` if the error says so.
 pub(crate) fn no_descriptor(what: &'static str, error: &io::Error) -> Option<Error> {
     let (whose, fix) = match Errno::from_io_error(error)? {
         Errno::MFILE => ("this process", "raise RLIMIT_NOFILE (ulimit -n) or close some"),

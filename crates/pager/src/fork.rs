@@ -1,6 +1,7 @@
-//! fork(2) while pages are out of sight: the child would read zeros there. So before a fork nobody
-//! may take pages out any more, and what is out comes back; afterwards it goes on. The child has a
-//! copy of the memory and a pager that refuses to work: its threads are not there.
+//! Handling of fork(2) while pages are out of sight, which the child would read as zeros. Before a
+//! fork, taking pages out is stopped and pages that are out come back; after the fork, migration
+//! continues. The child has a copy of the memory and a pager that refuses to work, because the
+//! pager's threads do not exist in the child.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -21,18 +22,21 @@ struct Pagers {
 /// A fork that has begun.
 struct Fork {
     waiting: Vec<Arc<Inner>>,
-    /// The child needs the list: held by another thread when the child is made, it would stay
-    /// locked there for ever. So the thread that forks has it.
+    /// The lock of the list, held by the forking thread. If another thread held it when the child
+    /// is
+    /// made, it would stay locked in the child for ever.
     _list: MutexGuard<'static, Pagers>,
 }
 
 thread_local! {
-    /// This thread's fork. Nothing is to be dropped at the thread's end: what is, is gone when
-    /// other values are dropped, and their destructors may fork.
+    /// The fork of this thread. `ManuallyDrop` because nothing may be dropped at the thread's end:
+    /// a
+    /// thread-local with a destructor is gone when other values are dropped, and their destructors
+    /// may fork.
     static FORK: Cell<Option<ManuallyDrop<Fork>>> = const { Cell::new(None) };
 }
 
-/// Has a pager take part in every fork from now on.
+/// Registers a pager for every later fork.
 pub fn join(pager: &Arc<Inner>) -> Result<()> {
     let mut pagers = lock(&PAGERS);
     if !pagers.hooked {
@@ -58,12 +62,12 @@ fn end() -> Option<Fork> {
 extern "C" fn parent() {
     let Some(Fork { waiting, _list: list }) = end() else { return };
     waiting.iter().for_each(|pager| pager.resume());
-    drop(list); // the last handle of a pager may be ours, and its end may take a while
+    drop(list); // unlocked first: ours may be the last handle of a pager, and its end may take long
 }
 
 extern "C" fn child() {
     let Some(Fork { waiting, .. }) = end() else { return };
-    // The handles in the child must not end what is the parent's; one that is dropped late does
-    // nothing (see `Inner::is_of_parent`), so these may be forgotten.
+    // Dropping the handles in the child must not end what belongs to the parent. A handle that is
+    // dropped late does nothing (see `Inner::is_of_parent`), so these may be forgotten.
     waiting.into_iter().for_each(std::mem::forget);
 }

@@ -1,9 +1,12 @@
-//! The thread behind page faults: it brings what was left out, or zeros where nothing ever was.
+//! The thread behind page faults: it brings in pages that were left out, or zeros where no page
+//! was.
 //!
-//! Of pages in flight it does nothing: who carries them wakes those who wait.
+//! It does nothing for pages in flight: the lane that carries them wakes the waiting threads.
 //!
-//! It never allocates or frees, and takes no lock of whoever does: the thread that waits for a page
-//! may have interrupted malloc(3), or be in it. What needs memory a porter does for it.
+//! It never allocates or frees, and takes no lock that is held while allocating: the faulting
+//! thread
+//! may be inside malloc(3), or in a signal handler that interrupted it. A porter thread does the
+//! work that needs memory.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,14 +36,14 @@ pub struct Regions(RwLock<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// In the order of their addresses.
+    /// In ascending order of addresses.
     regions: Vec<Arc<Core>>,
-    /// Pauses that have not ended.
+    /// Number of pauses that have not ended.
     pauses: usize,
 }
 
 impl Regions {
-    /// Enters a region. One that is made while others are paused is paused, too.
+    /// Adds a region. A region that is added during a pause is paused, too.
     pub fn add(&self, core: &Arc<Core>) {
         self.change(|known, others| {
             (0..known.pauses).for_each(|_| core.desk.pause());
@@ -51,17 +54,17 @@ impl Regions {
         });
     }
 
-    /// Strikes a region out.
+    /// Removes a region.
     pub fn remove(&self, core: &Core) {
         let _held = hold_signals();
         let mut known = self.known_mut();
         let place = known.regions.iter().position(|other| start(other) == start(core));
         let removed = place.map(|place| known.regions.remove(place));
         drop(known);
-        drop(removed); // without the lock
+        drop(removed); // dropped without the lock
     }
 
-    /// Lets nobody take pages out of sight in any of them. Returns them.
+    /// Stops taking pages out of sight in all regions. Returns the regions.
     pub fn pause(&self) -> Vec<Arc<Core>> {
         let regions = self.change(|known, regions| {
             known.pauses += 1;
@@ -79,7 +82,8 @@ impl Regions {
         known.regions.iter().for_each(|core| core.desk.resume());
     }
 
-    /// Serves with the region that has an address, if there is one. None comes or goes meanwhile.
+    /// Calls `serve` with the region that contains an address, if any. Regions cannot be added or
+    /// removed meanwhile.
     fn with(&self, address: u64, serve: impl FnOnce(Option<&Core>)) {
         let known = self.0.read().expect("not poisoned");
         let end = known.regions.partition_point(|core| start(core) <= address);
@@ -87,8 +91,9 @@ impl Regions {
         serve(before.filter(|core| address - start(core) < core.mapping.bytes() as u64));
     }
 
-    /// Changes what is known, with room for one more region than there are; returns what is in it
-    /// then. Nobody allocates, frees or runs a signal handler with the lock.
+    /// Runs `change` with a vector that has room for one more region than there are, and returns
+    /// the
+    /// vector's content. No thread allocates, frees or runs a signal handler with the lock.
     fn change(&self, change: impl FnOnce(&mut Known, &mut Vec<Arc<Core>>)) -> Vec<Arc<Core>> {
         let _held = hold_signals();
         let mut room = Vec::new();
@@ -114,16 +119,16 @@ fn start(core: &Core) -> u64 {
     core.mapping.start()
 }
 
-/// The thread, and where it is told to go.
+/// The thread, and the means to end it.
 pub struct Handler {
-    /// Ends with this, when nobody sends it any more.
+    /// Ends when this is dropped, because then no sender is left.
     _porter: Porter,
     stop: Mutex<Option<Stop>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Handler {
-    /// Starts it. `lane` is a number that no lane has.
+    /// Starts the thread. `lane` is a number that no lane has.
     pub fn start(shop: &Arc<Shop>, regions: &Arc<Regions>, lane: usize) -> Result<Self> {
         let (stopped, stop) = stop::pipe()?;
         let porter = Porter::start(shop, lane)?;
@@ -136,7 +141,7 @@ impl Handler {
         Ok(Self { _porter: porter, stop: Mutex::new(Some(stop)), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Ends it. No region is left by then.
+    /// Ends the thread. No region is left by then.
     pub fn stop(&self) {
         lock(&self.stop).take().into_iter().for_each(Stop::tell);
         if let Some(thread) = lock(&self.thread).take() {
@@ -174,7 +179,7 @@ fn serve(mut carrier: Carrier, regions: &Regions, stopped: &OwnedFd) -> io::Resu
 fn serve_fault(carrier: &mut Carrier, core: &Core, fault: &Fault) {
     let offset = (fault.address - core.mapping.start()) as usize;
     let (chunk, page) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES / core.shop.page_bytes);
-    // While the region goes away nobody may use it, and what is left is woken by its end.
+    // While the region is being dropped no thread may use it; its end wakes the threads left.
     let Turn::Claimed(claim) = core.desk.claim_for_fault(chunk) else { return };
     let toucher = node_of(&core.shop, fault.thread);
     let mut work = Work { carrier, core, claim };
@@ -182,19 +187,22 @@ fn serve_fault(carrier: &mut Carrier, core: &Core, fault: &Fault) {
     core.release(work.claim);
 }
 
-/// Brings zeros where nobody has a region. Nobody uses slots by their address but those who look
-/// into every mapping, as mlockall(2) and debuggers do. They must not wait for ever, and the next
-/// page is what they want next: without it mlockall asks 131,072 times for the first slots alone.
+/// Brings in zeros at an address outside all regions. Only code that walks every mapping touches
+/// slots by address, as mlockall(2) and debuggers do. It must not wait for ever, and it wants the
+/// next
+/// page next, so the rest of the chunk is filled: otherwise mlockall faults 131,072 times for the
+/// first slots alone.
 fn serve_stranger(uffd: &Uffd, fault: &Fault) {
     let rest = CHUNK_BYTES as u64 - fault.address % CHUNK_BYTES as u64;
-    // As far as pages are missing. If the first is not any more, because a lane took a page out to
-    // there, nobody is woken by that.
+    // Stops at the first page that is present. If that is the faulting one, because a lane took a
+    // page
+    // out to there, the call wakes no thread, so wake it explicitly.
     if uffd.zero(fault.address, rest).is_err() {
         uffd.wake(fault.address, rest).ok();
     }
 }
 
-/// The node that a thread runs on now.
+/// Returns the node that a thread runs on now.
 fn node_of(shop: &Shop, tid: u32) -> Option<NodeId> {
     shop.only_node().or_else(|| shop.topology.node_of_cpu(own::cpu_of_thread(tid)?))
 }

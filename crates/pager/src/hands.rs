@@ -14,38 +14,38 @@ use crate::shop::Shop;
 use crate::sys::{Advice, Mapping, Transfer, bring, bring_copy};
 use crate::{PageSize, Supply};
 
-/// Where the pages of one chunk go, and how.
+/// The move of one chunk's pages: source, destination and options.
 #[derive(Clone, Copy)]
 pub struct Trip<'a> {
     /// The region.
     pub home: &'a Mapping,
-    /// Where the chunk begins in it, in bytes.
+    /// Offset of the chunk in the region, in bytes.
     pub start: usize,
-    /// What the chunk is made of.
+    /// Page size of the chunk.
     pub size: PageSize,
-    /// Where its pages are, if they are known to be on one node.
+    /// The node that all its pages are on, if known.
     pub from: Option<NodeId>,
-    /// Where they go.
+    /// The destination node.
     pub to: NodeId,
-    /// Which destination pages may be used.
+    /// Destination pages that may be used.
     pub supply: Supply,
-    /// Whether the kernel may move them instead.
+    /// The kernel may move the pages instead.
     pub by_kernel: bool,
-    /// Most base pages in a batch.
+    /// Maximum number of base pages in a batch.
     pub batch_pages: usize,
-    /// Says when no further batch may begin, and is told what was done.
+    /// Says when no further batch may begin, and counts what was examined.
     pub control: &'a TaskControl<'a>,
 }
 
-/// Where a folio of a batch is, as indices of folios: in its chunk, and in the slot it is taken
-/// to.
+/// Position of a folio of a batch, in units of folios: `home` in its chunk, and `out` in the slot
+/// that it is taken to.
 #[derive(Clone, Copy, Debug)]
 pub struct Seat {
     pub home: usize,
     pub out: usize,
 }
 
-/// The hands that carry out the steps of one batch.
+/// Carries out the steps of one batch.
 pub struct Hands<'a> {
     pub shop: &'a Shop,
     pub trip: &'a Trip<'a>,
@@ -69,7 +69,7 @@ impl Hands<'_> {
         }
     }
 
-    /// Puts back what came out of huge pages that were refused half-way: the kernel had split them.
+    /// Puts back pages of huge pages that were refused half-way, because the kernel had split them.
     fn return_halves(&self, emptied: &mut Shadow) {
         if self.folio_bytes > self.shop.page_bytes {
             for refused in self.refused.iter() {
@@ -78,7 +78,7 @@ impl Hands<'_> {
         }
     }
 
-    /// Notes which folios of an unmap were refused as busy; those that were before may be no more.
+    /// Records which folios of an unmap were refused as busy, and clears those that no longer are.
     pub fn note_busy(&self, runs: &[Run], busy: &mut PageBits) {
         let pages = self.folio_bytes / self.shop.page_bytes;
         let pages_of = |folio: u32| {
@@ -106,8 +106,8 @@ impl Hands<'_> {
         });
     }
 
-    /// Puts pages back, all of them. A page that has no home any more, because the program unmapped
-    /// it, is refused for good; of a huge page the rest goes home.
+    /// Puts all pages back. A page that has no home any more, because the program unmapped it, is
+    /// refused for good; the remaining pages of a huge page still go home.
     pub fn put_back(&mut self, runs: &[Run], emptied: &mut Shadow) {
         if self.folio_bytes == self.shop.page_bytes {
             let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
@@ -121,7 +121,7 @@ impl Hands<'_> {
         }
     }
 
-    /// Puts base pages back that could not go home for the time being.
+    /// Retries base pages that could not go home for a transient reason, until each is settled.
     fn insist(&mut self, emptied: &mut Shadow) {
         let (uffd, passage, trip) = (&self.shop.uffd, self.shop.passage, self.trip);
         let (seats, bytes) = (self.seats, self.folio_bytes);
@@ -142,8 +142,8 @@ impl Hands<'_> {
         }
     }
 
-    /// Puts the pages of a huge page back, together if they can go together. Those that are home
-    /// are refused for good, so all may be tried until none is refused for the time being.
+    /// Puts the pages of a huge page back, in one call if possible. Pages that are home already are
+    /// refused for good, so all may be tried until none is refused with a transient error.
     fn put_back_huge(&self, seat: Seat, emptied: &mut Shadow) {
         let (uffd, passage) = (&self.shop.uffd, self.shop.passage);
         let (trip, page_bytes) = (self.trip, self.shop.page_bytes);
@@ -165,7 +165,7 @@ impl Hands<'_> {
         }
     }
 
-    /// Copies slices, which begin and end at folios because there is one copier.
+    /// Copies slices. They begin and end at folio boundaries, because there is one copier.
     pub fn copy(&self, slices: &[Slice], emptied: &Shadow, ready: &mut Shadow, first: usize) {
         let shop = self.shop;
         let copier = if ready.is_fresh() { &shop.fresh_copier } else { &shop.copier };
@@ -178,8 +178,8 @@ impl Hands<'_> {
         }
     }
 
-    /// Does something for each stretch of the runs that is unbroken at home and outside, and notes
-    /// what was refused.
+    /// Runs `call` for each stretch of the runs that is contiguous at home and in the slot, and
+    /// records refusals.
     fn transfer(
         &mut self,
         runs: &[Run],
@@ -203,7 +203,7 @@ impl Hands<'_> {
     }
 }
 
-/// Why a page is not home, if it may be later.
+/// Returns why a page is not home yet, if it may be later.
 fn not_yet(refused: &Refused) -> Option<SkipReason> {
     match refused.why {
         Refusal::Transient(why) => Some(why),
@@ -213,20 +213,20 @@ fn not_yet(refused: &Refused) -> Option<SkipReason> {
 
 /// Bytes that one call moves.
 struct Stretch {
-    /// In the region.
+    /// Their range in the region.
     home: Range<usize>,
-    /// Where they begin in the slot that they are taken to.
+    /// Their offset in the slot that they are taken to.
     out: usize,
-    /// Where they begin in the batch.
+    /// Their offset in the batch.
     batch: usize,
 }
 
-/// All folios.
+/// Returns the run of all folios.
 pub fn whole(seats: &[Seat]) -> Run {
     Run { first: 0, folios: seats.len() as u32 }
 }
 
-/// Cuts a run where its folios are not side by side in their chunk: (first, folios).
+/// Splits a run into (first, number of folios) where its folios are not adjacent in their chunk.
 fn stretches<'a>(seats: &'a [Seat], run: &Run) -> impl Iterator<Item = (usize, usize)> + use<'a> {
     let (mut next, end) = (run.first as usize, (run.first + run.folios) as usize);
     std::iter::from_fn(move || {
@@ -239,7 +239,7 @@ fn stretches<'a>(seats: &'a [Seat], run: &Run) -> impl Iterator<Item = (usize, u
     })
 }
 
-/// How many folios, given by their index in the chunk, lie in the first so many stretches.
+/// Returns how many folios (indices in the chunk) lie in the first `stretches` stretches.
 pub fn within_stretches(folios: &[usize], stretches: usize) -> usize {
     let beside = |pair: &[usize]| pair[1] == pair[0] + 1;
     let ends = folios.windows(2).zip(1..).filter(|(pair, _)| !beside(pair)).map(|(_, end)| end);

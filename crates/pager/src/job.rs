@@ -1,4 +1,4 @@
-//! A job: what a call asks the lanes to do, chunk by chunk, and what came of it.
+//! A job: the work that a call gives to the lanes, chunk by chunk, and its outcome.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,31 +16,33 @@ use crate::page_bits::PageBits;
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{Cancel, Placement, Progress, Report};
 
-/// How often a lane that is not needed now looks whether it is.
+/// Interval at which a lane that is not needed checks whether it is.
 const IDLE: Duration = Duration::from_micros(500);
-/// How often progress is told, and a wish to cancel is looked for.
+/// Interval of progress reports, and of checks for cancellation.
 const TELL_EVERY: Duration = Duration::from_millis(50);
 const LISTEN_EVERY: Duration = Duration::from_millis(2);
 
-/// What is done with each chunk.
+/// The operation that is applied to each chunk.
 pub enum Kind {
-    /// Its pages move to the task's node.
+    /// Moves its pages to the task's node.
     Migrate,
-    /// Its pages are left out of sight.
+    /// Leaves its pages out of sight.
     LeaveOut,
-    /// Its missing pages come into memory.
+    /// Brings its missing pages into memory.
     Commit(Placement),
-    /// What was left out of sight comes back.
+    /// Brings back pages that were left out of sight.
     Return,
-    /// Its pages are freed.
+    /// Frees its pages.
     Discard,
-    /// What was left out comes back, and it is forgotten where pages are: the kernel moves them.
+    /// Brings back pages that were left out, and forgets the chunk's node, because from now on the
+    /// kernel moves its pages.
     HandOver,
 }
 
 impl Kind {
-    /// Whether pages only come into sight by it: then it may go on while a fork waits for just
-    /// that, and has a lane of its own.
+    /// Returns whether the operation only brings pages into sight. Then it may run while a fork
+    /// waits
+    /// for just that, and it has a lane of its own.
     pub fn takes_nothing_out(&self) -> bool {
         matches!(self, Self::Return | Self::Discard | Self::HandOver)
     }
@@ -54,23 +56,23 @@ pub struct Task {
     pub to: NodeId,
 }
 
-/// What a job is made of.
+/// The description of a job.
 pub struct Order {
     pub core: Arc<Core>,
     pub kind: Kind,
     pub how: How,
     pub tasks: Vec<Task>,
-    /// Lanes that work on it, and whether all of them do from the start.
+    /// Number of lanes that work on it, and whether all of them work from the start.
     pub lanes: u32,
     pub all_lanes: bool,
-    /// Where the lanes run, best place first; anywhere if there are none.
+    /// CPUs that the lanes run on, the best first; empty for any.
     pub cpus: Vec<CpuId>,
     pub bytes_per_s: Option<u64>,
     pub stall_ns: Option<u64>,
 }
 
 impl Order {
-    /// For one lane, without limits.
+    /// An order for one lane, without limits.
     pub fn simple(core: &Arc<Core>, kind: Kind, how: How, tasks: Vec<Task>) -> Self {
         Self {
             core: Arc::clone(core),
@@ -138,8 +140,9 @@ impl Drop for TaskControl<'_> {
 }
 
 struct Queue {
-    /// The tasks of each lane that are still to do. Each has a part of its own, so that lanes work
-    /// in different sections; one that has finished helps another.
+    /// Remaining tasks of each lane. Each lane has a part of its own, so that lanes work in
+    /// different
+    /// sections; a lane that has finished its part helps another.
     parts: Vec<Range<usize>>,
     ramp: Ramp,
     roster: Roster,
@@ -153,7 +156,7 @@ struct Done {
 }
 
 impl Job {
-    /// A job that nobody has begun.
+    /// A job that no lane has begun.
     pub fn new(order: Order) -> Self {
         let ramp = match order.all_lanes {
             true => Ramp::fixed(order.lanes),
@@ -179,7 +182,7 @@ impl Job {
         }
     }
 
-    /// The next task for a lane; waits while the lane is not needed or the rate is used up.
+    /// Returns the next task for a lane. Waits while the lane is not needed or the rate is used up.
     pub fn take(&self, lane: usize) -> Option<Task> {
         let (task, wait_ns) = self.pick(lane)?;
         let wake_at = Instant::now() + Duration::from_nanos(wait_ns);
@@ -208,13 +211,14 @@ impl Job {
         Some((task, wait_ns))
     }
 
-    /// What the batches of a task ask and tell. The task counts as examined when this is dropped.
+    /// Returns what the batches of a task need of the job. The task counts as examined when it is
+    /// dropped.
     pub fn control(&self, task: &Task) -> TaskControl<'_> {
         let left_bytes = AtomicU64::new(self.bytes(task));
         TaskControl { stop: &self.stop, examined_bytes: &self.examined_bytes, left_bytes }
     }
 
-    /// Tells that a lane has done a task, in so many nanoseconds.
+    /// Records that a lane has done a task, in `took_ns` nanoseconds.
     pub fn finished(&self, lane: usize, task: &Task, took_ns: u64) {
         let bytes = self.bytes(task);
         let now = self.now_ns();
@@ -223,7 +227,7 @@ impl Job {
         queue.roster.finished(lane, task.pages.len() as u64, took_ns);
     }
 
-    /// Tells that a lane has nothing more to do, and what it did.
+    /// Records that a lane has nothing more to do, and adds its report.
     pub fn lane_finished(&self, report: &Report) {
         let mut done = lock(&self.done);
         done.lanes += 1;
@@ -232,8 +236,8 @@ impl Job {
         self.finished.notify_all();
     }
 
-    /// Waits for the end and returns the outcome; meanwhile tells how far it is and listens for the
-    /// wish to end.
+    /// Waits for the end and returns the outcome. Meanwhile reports progress and checks for
+    /// cancellation.
     pub fn wait(&self, progress: Option<&dyn Fn(Progress)>, cancel: Option<&Cancel>) -> Report {
         let total_bytes = self.order.tasks.iter().map(|task| self.bytes(task)).sum();
         let tell = || {
@@ -262,7 +266,7 @@ impl Job {
         report
     }
 
-    /// Enters what is known at the end only.
+    /// Fills in the fields that are known only at the end.
     fn close(&self, report: &mut Report) {
         report.took_ns = self.now_ns();
         report.cancelled = self.is_stopped();
@@ -288,13 +292,14 @@ impl Job {
 }
 
 impl Queue {
-    /// Whether the lane is among the first that get work, of as many as pay.
+    /// Returns whether the lane is among the first lanes that get work, as many as are worth it.
     fn is_needed(&self, lane: usize) -> bool {
         let before = (0..lane).filter(|&other| !self.roster.is_given_up(other)).count();
         before < self.ramp.workers() as usize
     }
 
-    /// The next task of a lane's part, or the last one of the part with most left.
+    /// Returns the next task of the lane's part, or else the last one of the largest remaining
+    /// part.
     fn next(&mut self, lane: usize) -> Option<usize> {
         if let Some(task) = self.parts[lane].next() {
             return Some(task);

@@ -1,5 +1,5 @@
-//! Pages that the kernel moves: move_pages(2) on ourselves, by several threads. It works
-//! everywhere, and it checks plain references, which userfaultfd does not see.
+//! Migration by the kernel: move_pages(2) on this process, by several threads. It works everywhere,
+//! and it checks plain page references (DMA), which userfaultfd does not see.
 
 use std::io;
 use std::ops;
@@ -17,10 +17,10 @@ use crate::error::system;
 use crate::sys::Mapping;
 use crate::{CHUNK_BYTES, Error, Migration, Placement, Progress, Report, Result, Supply};
 
-/// How often the caller hears of the progress, and how soon a wish to cancel is heeded.
+/// Interval of progress reports, and the delay until a cancellation takes effect.
 const BEAT: Duration = Duration::from_millis(50);
 
-/// What moves pages of a process, which is ourselves but in tests.
+/// Moves pages of a process: this one, except in tests.
 #[derive(Clone, Copy)]
 pub struct Kernel<'a> {
     pub machine: &'a dyn Machine,
@@ -29,14 +29,14 @@ pub struct Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// Moves a range of whole pages to a node. The kernel chooses the size of batches.
+    /// Moves a range of whole pages to a node. The engine chooses the batch size.
     pub fn migrate(&self, range: Range, to: NodeId, how: &Migration<'_>) -> Result<Report> {
         let order = Order { pairs: self.pairs(to), pages: None };
         self.carry_out(vec![order], vec![range], how)
     }
 
-    /// Moves two ranges of whole pages, each to its node, in turns: what leaves a node makes room
-    /// for what comes.
+    /// Moves two ranges of whole pages, each to its node, alternately: pages that leave a node make
+    /// room for those that arrive.
     pub fn exchange(
         &self,
         one: (Range, NodeId),
@@ -79,8 +79,9 @@ impl Kernel<'_> {
         missing.map_or(Ok(()), |node| Err(Error::UnknownNode { node }))
     }
 
-    /// From every other node. On a machine of one node a source that does not exist makes pages
-    /// count as being there.
+    /// Returns the pairs from every other node to `to`. On a machine with one node, a source that
+    /// does
+    /// not exist makes pages count as already there.
     fn pairs(&self, to: NodeId) -> NodePairs {
         let elsewhere = self.topology.nodes_with_memory().without(&Nodemask::from_iter([to]));
         let mut from: Vec<NodeId> = elsewhere.iter().collect();
@@ -90,8 +91,8 @@ impl Kernel<'_> {
         NodePairs::in_order(&from, &[to])
     }
 
-    /// Works on threads of its own, because workers choose their CPUs, which are the caller's to
-    /// choose on the calling thread.
+    /// Runs the engine on threads of its own, because workers set their CPU affinity, which on the
+    /// calling thread belongs to the caller.
     fn watch(
         &self,
         request: &MoveRequest,
@@ -126,7 +127,7 @@ impl Kernel<'_> {
             tracing::debug!(%error, "some pages stayed behind");
         }
         let mut account = moved.account();
-        // The engine does not count what was never there.
+        // The engine does not count pages that were never there.
         let pages = bytes / self.machine.page_bytes();
         account.skip(SkipReason::NotPresent, pages.saturating_sub(account.selected()));
         Report {
@@ -142,8 +143,8 @@ impl Kernel<'_> {
     }
 }
 
-/// Brings missing pages into memory, on a thread of its own because the memory policy is one of
-/// threads. What the program has protected against writing is left out.
+/// Brings missing pages into memory, on a thread of its own because the memory policy is
+/// per thread. Parts that the program has write-protected are left out.
 pub fn commit(
     mapping: &Mapping,
     range: ops::Range<usize>,
@@ -168,7 +169,7 @@ pub fn commit(
     }
 }
 
-/// Tries halves of what the kernel refuses, down to single pages, which are left out.
+/// Halves a part that the kernel refuses, down to single pages, which are then left out.
 fn populate_writable(mapping: &Mapping, part: ops::Range<usize>) -> io::Result<()> {
     let page_bytes = rustix::param::page_size();
     match mapping.populate(part.clone()) {
@@ -202,7 +203,7 @@ fn heed(how: &Migration<'_>, live: &Live) {
     }
 }
 
-/// Parts that hold no pages are done with as soon as the others are known.
+/// Reports progress. Parts that hold no pages count as done as soon as the others are known.
 fn tell(how: &Migration<'_>, live: &Live, total_bytes: u64) {
     let Some(progress) = how.progress else { return };
     let empty_bytes = match live.total_bytes() {
@@ -258,7 +259,7 @@ mod tests {
         }
     }
 
-    /// A process on paper: 3000 pages on node 0, 1000 on node 1, 96 that are not there.
+    /// A process of the fake machine: 3000 pages on node 0, 1000 on node 1, 96 absent.
     fn paper(sheet: impl FnOnce(Sheet) -> Sheet) -> World<Paper> {
         let pages = [vec![on(0); 3000], vec![on(1); 1000], vec![Page::ABSENT; 96]].concat();
         let sheet = sheet(Sheet::of(&pages));
@@ -268,8 +269,7 @@ mod tests {
         World::of(machine, pid, range)
     }
 
-    /// Goal: each page of the range is in the account once, with what became of it, and residency
-    /// agrees.
+    /// Goal: each page of the range is accounted for once, with its outcome, and residency agrees.
     #[test]
     fn every_page_is_accounted_for() {
         let world = paper(|sheet| sheet);
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(world.residency(), [(NodeId(1), 4000)].into());
     }
 
-    /// Goal: only the range that was named moves.
+    /// Goal: only the named range moves.
     #[test]
     fn a_part_moves_alone() {
         let world = paper(|sheet| sheet);
@@ -305,8 +305,8 @@ mod tests {
         assert_eq!(report.account.selected(), 4096);
     }
 
-    /// Goal: two ranges change places though the nodes have room for a tenth of them, and pages
-    /// between them stay.
+    /// Goal: two ranges change places though each node has room for only 100 more pages, and pages
+    /// between the ranges stay.
     #[test]
     fn full_nodes_exchange() {
         let free = [(NodeId(0), 100), (NodeId(1), 100)].into();
@@ -314,7 +314,7 @@ mod tests {
         let pages = |first: u64, last: u64| {
             Range::new(world.range.start + first * PAGE, world.range.start + last * PAGE)
         };
-        // Pages 0 to 2999 lie on node 0, 3000 to 3999 on node 1, the rest nowhere.
+        // Pages 0 to 2999 are on node 0, 3000 to 3999 on node 1, the rest is absent.
         let (one, other) = (pages(0, 1000), pages(3050, 4050));
         let (machine, topology, myself) = (&world.machine, &world.topology, &world.myself);
         let kernel = Kernel { machine, topology, myself };
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(at(pages(1000, 3050)), [(NodeId(0), 2000), (NodeId(1), 50)].into());
     }
 
-    /// Goal: a migration that is cancelled leaves the rest where it is, and says so.
+    /// Goal: a cancelled migration leaves the remaining pages where they are, and reports it.
     #[test]
     fn it_can_be_cancelled() {
         let world = paper(|sheet| sheet);
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(report.account.skipped_for(SkipReason::Interrupted), 3000);
     }
 
-    /// Goal: progress is told on the calling thread, never goes back, and ends with all bytes.
+    /// Goal: progress is reported on the calling thread, never decreases, and ends with all bytes.
     #[test]
     fn progress_ends_with_all() {
         let world = paper(|sheet| sheet);
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(told.last(), Some(&Progress { examined_bytes: all, total_bytes: all }));
     }
 
-    /// Goal: the rate is kept, by the clock of the machine on paper: 3000 pages at 1000 a second.
+    /// Goal: the rate is kept, by the clock of the fake machine: 3000 pages at 1000 pages a second.
     #[test]
     fn the_rate_is_kept() {
         let world = paper(|sheet| sheet);
@@ -370,7 +370,7 @@ mod tests {
         assert!(world.machine.now_ns() >= report.took_ns);
     }
 
-    /// Goal: what the kernel cannot do is refused before anything moves.
+    /// Goal: options that the kernel cannot honour are refused before anything moves.
     #[test]
     fn impossible_wishes_are_refused() {
         let world = paper(|sheet| sheet);
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(world.residency()[&NodeId(0)], 3000);
     }
 
-    /// Goal: on this kernel, our own pages go to each node in turn with what they hold. On the
+    /// Goal: on this kernel, our own pages move to each node in turn and keep their content. On the
     /// first node, or the only one, they are there already.
     #[test]
     fn our_own_pages_move_here() {

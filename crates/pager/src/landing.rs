@@ -1,5 +1,5 @@
-//! Where fresh pages came down. The kernel is told which node they should be from, but takes them
-//! from another one rather than refuse; a page that went astray has not moved.
+//! Checks the node of fresh pages. The kernel is asked for pages of a certain node, but takes them
+//! from another one rather than fail; a page on the wrong node has not moved.
 
 use nodeward_model::{NodeId, Place, Range, SkipReason};
 
@@ -8,8 +8,9 @@ use crate::hands::Trip;
 use crate::shadow::Shadow;
 use crate::shop::Shop;
 
-/// Takes base pages that went astray out of those that were moved. `pages` are those of a batch, by
-/// their index in the chunk.
+/// Removes base pages that are on the wrong node from the count of those moved. `pages` are those
+/// of
+/// a batch, by their index in the chunk.
 pub fn correct(
     shop: &Shop,
     trip: &Trip<'_>,
@@ -24,9 +25,10 @@ pub fn correct(
     report.account.skip(SkipReason::WrongNode, strays);
 }
 
-/// How many of these pages, given by their addresses in ascending order, are on another node than
-/// the one they were fetched from. Each is looked at: a node that has no room left gives single
-/// pages all the same, as soon as somebody frees some.
+/// Counts the pages (ascending addresses) that are on another node than the one requested. Each
+/// page
+/// is checked: a node that has run out of room still supplies single pages, as soon as some are
+/// freed.
 fn strays(shop: &Shop, pages: impl Iterator<Item = u64> + Clone, to: NodeId) -> u64 {
     let (Some(first), Some(last)) = (pages.clone().next(), pages.clone().last()) else { return 0 };
     if shop.has_one_node() {
@@ -38,7 +40,7 @@ fn strays(shop: &Shop, pages: impl Iterator<Item = u64> + Clone, to: NodeId) -> 
     let place = |page: u64| places.get(((page - first) / page_bytes) as usize);
     let strays = match looked {
         Ok(()) => pages.filter(|&page| is_other(place(page), to)).count() as u64,
-        Err(_) => 0, // what cannot be seen is believed
+        Err(_) => 0, // pages that cannot be located count as moved
     };
     if strays > 0 {
         shop.look_again(to);
@@ -46,7 +48,7 @@ fn strays(shop: &Shop, pages: impl Iterator<Item = u64> + Clone, to: NodeId) -> 
     strays
 }
 
-/// Whether all pages of a slot are on this node.
+/// Returns whether all pages of a slot are on this node.
 pub fn is_all_there(shop: &Shop, kept: &Shadow, node: NodeId) -> bool {
     if shop.has_one_node() {
         return true;
@@ -58,13 +60,13 @@ pub fn is_all_there(shop: &Shop, kept: &Shadow, node: NodeId) -> bool {
     looked.is_ok() && places.iter().all(|place| *place == Place::On(node))
 }
 
-/// Whether a page is on another node than this one.
+/// Returns whether a page is on another node than this one.
 pub fn is_elsewhere(shop: &Shop, page: u64, node: NodeId) -> bool {
     let places = shop.myself.locate(&[page]).unwrap_or_default();
     is_other(places.first(), node)
 }
 
-/// Pages that the program has freed meanwhile are nowhere.
+/// A page that the program has freed meanwhile is on no node.
 fn is_other(place: Option<&Place>, node: NodeId) -> bool {
     matches!(place, Some(Place::On(other)) if *other != node)
 }

@@ -1,8 +1,8 @@
 //! The threads that carry pages.
 //!
-//! Never the program's own: a signal handler that interrupts one of those in the middle of a batch
-//! could touch a page that only the same thread brings back. Lanes block all signals, and one that
-//! panics takes the process with it, rather than leave pages out of sight for ever.
+//! A lane is never one of the program's own threads: a signal handler that interrupted it in the
+//! middle of a batch could touch a page that only this thread brings back. Lanes block all signals.
+//! A lane that panics aborts the process, rather than leave pages out of sight for ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,18 +22,20 @@ use crate::sync::{Mutex, lock};
 use crate::sys::block_signals;
 use crate::{Cancel, Progress, Report};
 
-/// With a stall budget a lane gives its CPU away so often, while it holds no pages: the scheduler
-/// would take it at the end of a turn (3 ms), in the middle of a batch, for as long as others run.
+/// With a stall budget, the interval at which a lane yields its CPU while it holds no pages.
+/// Otherwise the scheduler would preempt it at the end of its slice (3 ms), in the middle of a
+/// batch,
+/// for as long as other threads run.
 const TURN_MAX: Duration = Duration::from_millis(1);
 
-/// The lanes of a pager, and one more that only brings pages back: it must not stand in line behind
-/// a job that waits for just that.
+/// The lanes of a pager, and one more that only brings pages back: it must not queue behind a job
+/// that waits for just that.
 pub struct Lanes {
     lanes: Vec<Lane>,
     returns: Lane,
 }
 
-/// A job, and which of its lanes the receiver is.
+/// A job, and the receiver's number among its lanes.
 type Assignment = (Arc<Job>, usize);
 
 struct Lane {
@@ -44,19 +46,19 @@ struct Lane {
 }
 
 impl Lanes {
-    /// Starts so many.
+    /// Starts `count` lanes, and the one that brings pages back.
     pub fn start(shop: &Arc<Shop>, count: u32) -> Result<Self> {
         let lanes = (0..count as usize).map(|index| Lane::start(shop, index));
         let lanes = lanes.collect::<Result<_>>()?;
         Ok(Self { lanes, returns: Lane::start(shop, count as usize)? })
     }
 
-    /// How many there are.
+    /// Returns the number of lanes.
     pub fn count(&self) -> u32 {
         self.lanes.len() as u32
     }
 
-    /// Has a job done and returns what came of it.
+    /// Runs a job and returns its outcome.
     pub fn run(
         &self,
         job: Job,
@@ -76,16 +78,16 @@ impl Lanes {
         job.wait(progress, cancel)
     }
 
-    /// All lanes, those with the fewest jobs first: callers do not stand in line behind each other
+    /// Returns all lanes, those with the fewest jobs first: callers do not queue behind each other
     /// while lanes are idle, unless they call at the same moment.
     fn least_busy_first(&self) -> Vec<&Lane> {
         let mut lanes: Vec<_> = self.lanes.iter().collect();
-        // Each number is read once: a sort may panic where numbers change meanwhile.
+        // Each counter is read once: a sort may panic if its keys change meanwhile.
         lanes.sort_by_cached_key(|lane| lane.pending.load(Ordering::Relaxed));
         lanes
     }
 
-    /// Ends the threads. Jobs are done by then, because their callers wait for them.
+    /// Ends the threads. All jobs are done by then, because their callers wait for them.
     pub fn stop(&self) {
         for lane in self.lanes.iter().chain([&self.returns]) {
             lock(&lane.jobs).take();
@@ -213,7 +215,7 @@ fn do_task(
 mod tests {
     use super::*;
 
-    /// Goal: jobs go to the lanes that have least to do; of equals, to the first.
+    /// Goal: jobs go to the lanes with the fewest jobs; of equals, to the first.
     #[test]
     fn jobs_go_to_idle_lanes() {
         let lane = |pending| {

@@ -1,8 +1,9 @@
 //! Memory of this process that moves between nodes while it is in use.
 //!
-//! A [`Region`] is memory that a program gives us to manage. Its pages are taken out of sight with
-//! userfaultfd, copied by threads near the destination, and brought back where they were; threads
-//! that touch them meanwhile wait for that batch. No write is lost.
+//! A [`Region`] is memory that a program lets the pager manage. To move pages, the pager takes them
+//! out of sight with userfaultfd, copies them with threads near the destination, and brings them
+//! back
+//! at their addresses. Threads that touch a page meanwhile wait for its batch. No write is lost.
 
 #[allow(unsafe_code, reason = "the room that maps memory and speaks to userfaultfd")]
 mod sys;
@@ -58,5 +59,5 @@ pub use region::{PinGuard, Region};
 pub use report::{Report, Spent};
 pub use road::Road;
 
-/// What is claimed at a time, what a slot holds, and what a huge page is: 2 MiB.
+/// Size of a chunk, of a slot and of a huge page: 2 MiB. A chunk is the unit that is claimed.
 const CHUNK_BYTES: usize = 2 << 20;

@@ -1,4 +1,4 @@
-//! What a program asks of the pager.
+//! Options of the pager, its regions and migrations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,29 +9,31 @@ use nodeward_model::{NodeId, Nodemask};
 
 use crate::{Copier, PoolOptions};
 
-/// How a [`crate::Pager`] is set up.
+/// Options of a [`crate::Pager`].
 #[derive(Clone, Default)]
 pub struct PagerOptions {
-    /// Threads that migrate pages; `None`: one for each usable physical core, 16 at most.
+    /// Number of threads that migrate pages; `None`: one per usable physical core, at most 16.
     pub lanes: Option<u32>,
-    /// Bytes that are kept on each node from earlier migrations, as destinations of later ones;
+    /// Bytes per node of pages that earlier migrations emptied, kept as destinations of later ones;
     /// `None`: [`PagerOptions::POOL_BYTES`].
     pub pool_bytes: Option<u64>,
-    /// How the pool is set up that keeps them, and that the program may allocate from
-    /// ([`crate::Pager::pool`]). Its `keep_bytes` is `pool_bytes`.
+    /// Options of the pool that keeps them, and that the program may allocate from
+    /// ([`crate::Pager::pool`]). `pool_bytes` replaces its `keep_bytes`.
     pub pool: PoolOptions,
-    /// What copies; `None`: the fastest here, found by measurement.
+    /// The copier; `None`: the fastest of this machine, found by measurement.
     pub copier: Option<Arc<dyn Copier>>,
-    /// Where only faults of user code may be handled (unprivileged_userfaultfd = 0, no access to
-    /// /dev/userfaultfd): use that. The program promises that it hands managed memory to no system
-    /// call while pages move; read(2) and write(2) would fail with EFAULT.
+    /// Use userfaultfd even where it can only handle faults of user code (unprivileged_userfaultfd
+    /// =
+    /// 0, no access to /dev/userfaultfd). The program promises to pass no managed memory to a
+    /// system
+    /// call while pages move: read(2) and write(2) would fail with EFAULT.
     pub assume_no_syscalls: bool,
-    /// Use only what works everywhere: move_pages(2) on ourselves.
+    /// Use only the method that works everywhere: move_pages(2) on this process.
     pub kernel_only: bool,
 }
 
 impl PagerOptions {
-    /// Bytes kept per node unless something else is asked for.
+    /// Default of `pool_bytes`.
     pub const POOL_BYTES: u64 = 64 << 20;
 }
 
@@ -48,17 +50,17 @@ impl fmt::Debug for PagerOptions {
     }
 }
 
-/// The pages that a region is made of.
+/// The page size of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PageSize {
     /// Base pages (4 KiB).
     #[default]
     Base,
-    /// Transparent huge pages (2 MiB), as far as the kernel has them.
+    /// Transparent huge pages (2 MiB), as far as the kernel has some.
     Huge,
 }
 
-/// Where memory is placed that is touched or committed for the first time.
+/// Placement of memory that is touched or committed for the first time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// On the node of the thread that touches or commits it.
@@ -71,7 +73,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// The node that the pages of a chunk come from; `None` to leave it to the kernel.
+    /// Returns the node that the pages of a chunk come from; `None` leaves it to the kernel.
     pub(crate) fn node_of_chunk(&self, chunk: usize) -> Option<NodeId> {
         match self {
             Self::Local => None,
@@ -81,81 +83,86 @@ impl Placement {
     }
 }
 
-/// What moves the pages of a region.
+/// The method that moves the pages of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Ourselves, where that works (see [`crate::Road`]), but for batches of base pages that cost
-    /// less when the kernel moves them; which that is true of is measured.
+    /// The pager itself, where that works (see [`crate::Road`]), except batches of base pages that
+    /// are measured to be cheaper when the kernel moves them.
     #[default]
     Auto,
-    /// The kernel (move_pages(2)), whatever it costs: it checks plain references too.
+    /// The kernel (move_pages(2)), whatever it costs: it checks plain page references (DMA) too.
     Kernel,
 }
 
-/// What happens to a region in a child of fork(2).
+/// The fate of a region in a child of fork(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForkRule {
-    /// The child has a copy. fork(2) waits until pages in flight are home.
+    /// The child has a copy. fork(2) waits until pages in flight are back.
     #[default]
     Copy,
-    /// The child does not have it (MADV_DONTFORK); pages stay ours alone, also for raw clone(2).
+    /// The child does not have the region (MADV_DONTFORK). Its pages are never shared, even after a
+    /// raw clone(2).
     DontFork,
 }
 
-/// How a region is set up.
+/// Options of a region.
 #[derive(Clone, Debug, Default)]
 pub struct RegionOptions {
-    /// Its pages.
+    /// Page size.
     pub page: PageSize,
-    /// Where they come from.
+    /// Placement of new pages.
     pub placement: Placement,
-    /// What moves them.
+    /// Method that moves its pages.
     pub mode: Mode,
-    /// What children see.
+    /// Fate of the region in children.
     pub fork: ForkRule,
-    /// No device and no direct I/O ever works on this memory while it moves. Kernels without
-    /// UFFDIO_MOVE (before Linux 6.8) cannot tell, so there only such regions are moved by us, and
-    /// only with base pages.
+    /// A promise that no device and no direct I/O works on this memory while it moves. Kernels
+    /// without UFFDIO_MOVE (before Linux 6.8) cannot detect that, so there the pager moves only
+    /// such
+    /// regions, and only with base pages.
     pub free_of_dma: bool,
 }
 
-/// Which destination pages are used.
+/// The source of destination pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Supply {
-    /// Kept ones as long as there are some, then fresh ones; or what is measured to cost less.
+    /// Kept pages while there are some, then fresh ones; or the kind that is measured to be
+    /// cheaper.
     #[default]
     Any,
-    /// Kept ones only.
+    /// Kept pages only.
     Recycled,
-    /// Fresh ones only.
+    /// Fresh pages only.
     OneWay,
 }
 
-/// How fast, and how long at a stretch.
+/// Limits on the rate of a migration and on stalls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
-    /// At most so many bytes a second.
+    /// Maximum rate in bytes a second.
     pub bytes_per_s: Option<u64>,
-    /// A thread that touches a page in flight waits for no longer than this, 99 times of 100.
+    /// Maximum time that a thread waits for a page in flight, in 99 of 100 cases.
     pub stall: Option<Duration>,
 }
 
-/// How a migration is done.
+/// Options of a migration.
 #[derive(Clone, Copy, Default)]
 pub struct Migration<'a> {
-    /// Limits.
+    /// Limits on rate and stalls.
     pub budget: Budget,
-    /// At most so many lanes, fewer for a range that is too short to share; `None`: as many as pay.
+    /// Maximum number of lanes; a range that is too short to share gets fewer. `None`: as many as
+    /// are
+    /// worth it.
     pub lanes: Option<u32>,
-    /// Pages in flight per lane, in bytes; `None`: 2 MiB, which is also the most.
+    /// Bytes in flight per lane; `None`: 2 MiB, which is also the maximum.
     pub batch_bytes: Option<u64>,
-    /// Which destination pages.
+    /// Source of destination pages.
     pub supply: Supply,
-    /// Move pages that are on the destination node already, for measuring.
+    /// Move pages that are on the destination node already, too. For measurements.
     pub even_if_there: bool,
     /// Called on the calling thread, every 50 ms and at the end.
     pub progress: Option<&'a dyn Fn(Progress)>,
-    /// Ends the migration between two batches.
+    /// Ends the migration between two batches when cancelled.
     pub cancel: Option<&'a Cancel>,
 }
 
@@ -171,7 +178,7 @@ impl fmt::Debug for Migration<'_> {
     }
 }
 
-/// How far a migration is.
+/// Progress of a migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes that are done with, moved or not.
@@ -180,22 +187,22 @@ pub struct Progress {
     pub total_bytes: u64,
 }
 
-/// The wish to end a migration; any thread, or a signal handler, may say it.
+/// A request to end a migration. Any thread, or a signal handler, may make it.
 #[derive(Debug, Default)]
 pub struct Cancel(AtomicBool);
 
 impl Cancel {
-    /// A wish that nobody has yet.
+    /// A request that is not made yet.
     pub const fn new() -> Self {
         Self(AtomicBool::new(false))
     }
 
-    /// Says it.
+    /// Requests the end of the migration.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was said.
+    /// Returns whether the end was requested.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

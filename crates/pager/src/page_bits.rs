@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-/// Base pages of a chunk of 2 MiB, at most (there are fewer where base pages are larger).
+/// Maximum number of base pages of a chunk of 2 MiB (fewer where base pages are larger).
 pub const PAGES_MAX: usize = 512;
 
-/// Order of a chunk of so many.
+/// Order of a chunk of `PAGES_MAX` pages.
 pub const ORDER_MAX: u32 = PAGES_MAX.ilog2();
 
-/// Order of as many pages as a word of the set has bits.
+/// Order of the number of pages that one word of the set covers.
 const WORD_ORDER: u32 = u64::BITS.ilog2();
 
 /// A set of pages of one chunk, by their index in it.
@@ -28,7 +28,7 @@ impl PageBits {
         range.for_each(|page| self.insert(page));
     }
 
-    /// Takes the pages of a range away.
+    /// Removes the pages of a range.
     pub fn remove_all(&mut self, range: Range<usize>) {
         range.for_each(|page| self.remove(page));
     }
@@ -38,37 +38,38 @@ impl PageBits {
         self.0[page / 64] |= 1 << (page % 64);
     }
 
-    /// Takes a page away.
+    /// Removes a page.
     pub fn remove(&mut self, page: usize) {
         self.0[page / 64] &= !(1 << (page % 64));
     }
 
-    /// Whether a page is in it.
+    /// Returns whether a page is in the set.
     pub fn contains(&self, page: usize) -> bool {
         self.0[page / 64] & 1 << (page % 64) != 0
     }
 
-    /// How many pages.
+    /// Returns the number of pages.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().fold(0, |all, word| all | word) == 0
     }
 
-    /// Those that are in the other, too.
+    /// Returns the pages that are in both sets.
     pub fn and(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
     }
 
-    /// Those that are not in the other.
+    /// Returns the pages that are not in `other`.
     pub fn without(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & !other.0[i]))
     }
 
-    /// The first pages of all runs of 2^`order` pages that begin at a multiple of their length.
+    /// Returns the first pages of all runs of 2^`order` pages that begin at a multiple of their
+    /// length.
     pub fn blocks(&self, order: u32) -> Self {
         if order >= WORD_ORDER {
             let words = 1 << (order - WORD_ORDER);
@@ -77,15 +78,15 @@ impl PageBits {
             };
             return Self(std::array::from_fn(|i| u64::from(whole(i))));
         }
-        // After each round a bit says that twice as many bits from it on were set.
+        // After each round a set bit says that twice as many bits from it on were set.
         let runs = |word: u64| (0..order).fold(word, |bits, round| bits & bits >> (1 << round));
         // One bit in 2^order: 0b...0001_0001 for order 2.
         let starts = !0 / (!0 >> (64 - (1 << order)));
         Self(self.0.map(|word| runs(word) & starts))
     }
 
-    /// The smallest of the blocks that hold 2^`order` pages, its first page and its order: the
-    /// block that is missed least, because its buddy is not whole.
+    /// Returns first page and order of the smallest block that holds 2^`order` pages: the block
+    /// whose loss costs least, because its buddy is not whole.
     pub fn best_block(&self, order: u32) -> Option<(usize, u32)> {
         let mut blocks = self.blocks(order);
         for order in order..=ORDER_MAX {
@@ -99,14 +100,14 @@ impl PageBits {
         None
     }
 
-    /// The largest order that it has a block of.
+    /// Returns the largest order of a block in the set.
     pub fn largest_order(&self) -> Option<u32> {
         let nearly_full = self.0.contains(&!0);
         let mut orders = if nearly_full { WORD_ORDER..=ORDER_MAX } else { 0..=WORD_ORDER - 1 };
         orders.rfind(|&order| !self.blocks(order).is_empty())
     }
 
-    /// Unbroken runs of pages in ascending order.
+    /// Returns the contiguous runs of pages in ascending order.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -117,7 +118,7 @@ impl PageBits {
         })
     }
 
-    /// The pages in ascending order.
+    /// Returns the pages in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         let word_pages = |(index, &word): (usize, &u64)| {
             let mut rest = word;
@@ -158,8 +159,9 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: blocks are what a loop over all starts finds, and the best block is one of the
-        /// smallest that are in no larger one.
+        /// Goal: `blocks` finds the same blocks as a loop over all starts, and the best block is
+        /// one
+        /// of the smallest that are in no larger one.
         #[test]
         fn blocks_are_runs_of_their_length(
             holes in proptest::collection::btree_set(0..PAGES_MAX, 0..40), order in 0..=ORDER_MAX,

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Manages memory of this process: regions whose pages move between nodes while they are in use.
-/// A clone is another handle of the same pager, which ends with its last handle and region.
+/// A clone is another handle of the same pager. The pager ends with its last handle and region.
 #[derive(Clone)]
 pub struct Pager(Arc<Inner>);
 
@@ -39,16 +39,16 @@ pub struct Pager(Arc<Inner>);
 pub struct Inner {
     pub machine: Linux,
     pub topology: Topology,
-    /// This process, to be asked where pages are.
+    /// This process, to query the place of its pages.
     pub myself: Arc<dyn Process>,
     road: Road,
     why_not_faster: Option<String>,
     lanes_max: u32,
     usable_nodes: Nodemask,
     pid: i32,
-    /// The owner of all free pages.
+    /// The pool that owns all free pages.
     pool: PagePool,
-    /// The engine room; none where only the kernel moves pages.
+    /// Present unless only the kernel moves pages.
     pub engine: Option<Engine>,
 }
 
@@ -63,11 +63,12 @@ pub struct Engine {
 }
 
 impl Pager {
-    /// Probes what works here and starts the threads.
+    /// Probes which methods work here and starts the threads.
     ///
     /// # Errors
-    /// If threads or memory cannot be had, or an option makes no sense. A kernel that offers little
-    /// is no error: see [`Pager::road`].
+    /// If threads or memory cannot be obtained, or an option is invalid. A kernel that supports
+    /// only
+    /// a slow method is no error: see [`Pager::road`].
     pub fn open(options: &PagerOptions) -> Result<Self> {
         let machine = Linux::open();
         let topology = machine.topology()?;
@@ -112,41 +113,41 @@ impl Pager {
         Ok(Self(inner))
     }
 
-    /// How pages move here.
+    /// Returns the method by which pages move here.
     pub fn road(&self) -> Road {
         self.0.road
     }
 
-    /// Why it is not a faster road; `None` on the fastest.
+    /// Returns why no faster method is used; `None` if it is the fastest.
     pub fn why_not_faster(&self) -> Option<&str> {
         self.0.why_not_faster.as_deref()
     }
 
-    /// Name of the copier that is used; `None` if the kernel copies.
+    /// Returns the name of the copier; `None` if the kernel copies.
     pub fn copier(&self) -> Option<&'static str> {
         self.0.engine.as_ref().map(|engine| engine.shop.copier.name())
     }
 
-    /// Most lanes that a migration gets.
+    /// Returns the maximum number of lanes of a migration.
     pub fn lanes(&self) -> u32 {
         self.0.lanes_max
     }
 
-    /// Reserves address space for a region of so many bytes, rounded up to 2 MiB. Nothing is in
-    /// memory yet; what is touched first reads as zero.
+    /// Reserves address space for a region of `bytes` bytes, rounded up to 2 MiB. No page is in
+    /// memory yet; memory reads as zero at the first touch.
     pub fn reserve(&self, bytes: usize, options: &RegionOptions) -> Result<Region> {
         self.0.check_process()?;
         Region::reserve(&self.0, bytes, options)
     }
 
-    /// Frees the pages that are kept from earlier migrations, and all others that are free in the
-    /// pool. Returns how many bytes. Children of fork(2) have none.
+    /// Frees the pages that are kept from earlier migrations, and all other free pages of the pool.
+    /// Returns the number of bytes freed. In a child of fork(2) there are none.
     pub fn trim(&self) -> usize {
         self.0.pool.give_back()
     }
 
-    /// The pool that pages go to when migrations empty them, and come from when others are moved
-    /// there. The program may allocate from it, too.
+    /// Returns the pool that receives pages that migrations empty, and supplies destination pages.
+    /// The program may allocate from it, too.
     pub fn pool(&self) -> PagePool {
         PagePool::of_pager(self.0.pool.shared(), self.clone())
     }
@@ -206,8 +207,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Moves a chunk of our own, with what is kept from moving it before, and measures; `None` if
-    /// that does not work now. Cost: two milliseconds.
+    /// Measures the cost of a job: moves a chunk of its own, with destination pages kept from
+    /// earlier
+    /// moves. Returns `None` if that does not work now. Cost: two milliseconds.
     fn measure(&self) -> Option<BreakEven> {
         let core = Core::new(&self.shop, Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).ok()?);
         let core = Arc::new(core);
@@ -221,7 +223,7 @@ impl Engine {
             self.lanes.run(Job::new(Order::simple(&core, kind, how, tasks)), None, None)
         };
         run(Kind::Commit(Placement::Node(node)), pages);
-        // With pages of zeros that all share there would be less to do.
+        // Write to each page: with the shared zero page there would be less to do.
         let words = core.mapping.words().iter().step_by(self.shop.page_bytes / size_of::<u64>());
         words.for_each(|word| word.store(1, Ordering::Relaxed));
         let moved = (0..3).map(|_| run(Kind::Migrate, pages));
@@ -236,30 +238,31 @@ impl Engine {
         Some(measured)
     }
 
-    /// Has a region watched, and its faults served.
+    /// Registers a region and serves its faults.
     pub fn manage(&self, core: &Arc<Core>) -> Result<()> {
         self.regions.add(core);
         core.watch().inspect_err(|_| self.regions.remove(core))
     }
 
-    /// Ends that, when nobody has a chunk of it any more.
+    /// Undoes [`Self::manage`], once no chunk of the region is claimed any more.
     pub fn forget(&self, core: &Core) {
         for note in core.desk.close() {
             note.left_out.into_iter().for_each(|left| core.give(left, false));
         }
         self.regions.remove(core);
-        // Wakes whoever still waits there; nobody should. Fails only where it was unmapped before.
+        // Wakes any thread that still waits there; none should. Fails only where memory was
+        // unmapped.
         let bytes = core.mapping.bytes() as u64;
         self.shop.uffd.unregister(core.mapping.start(), bytes).ok();
     }
 
-    /// Lanes that so many base pages are worth, of at most so many.
+    /// Returns the number of lanes that `pages` base pages are worth, at most `lanes_max`.
     pub fn lanes_for(&self, pages: u64, lanes_max: u32) -> u32 {
         let lanes_max = lanes_max.clamp(1, self.lanes.count());
         self.break_even.map_or(lanes_max, |measured| measured.lanes_for(pages, lanes_max))
     }
 
-    /// Brings back what is left out of chunks of a region.
+    /// Brings back the pages of some chunks of a region that are left out.
     pub fn return_left_out(&self, core: &Arc<Core>, chunks: Vec<usize>) {
         let task = |chunk| Task { chunk, pages: PageBits::default(), to: NodeId(0) };
         let how = chunk::How::default();
@@ -270,33 +273,35 @@ impl Engine {
 }
 
 impl Inner {
-    /// Nodes with memory that our cpuset allows.
+    /// Returns the nodes with memory that our cpuset allows.
     pub fn usable_nodes(&self) -> &Nodemask {
         &self.usable_nodes
     }
 
-    /// What moves pages where we do not.
+    /// Returns the migration by move_pages(2), for pages that the pager does not move itself.
     pub fn kernel(&self) -> Kernel<'_> {
         Kernel { machine: &self.machine, topology: &self.topology, myself: &self.myself }
     }
 
-    /// Why the road is not a faster one.
+    /// Returns why no faster method is used.
     pub fn why_not_faster(&self) -> String {
         self.why_not_faster.clone().unwrap_or_default()
     }
 
-    /// Whether this is the process that opened the pager, and not a child of it.
+    /// Returns whether this is the process that opened the pager, and not a child of it.
     pub fn is_of_parent(&self) -> bool {
         getpid().as_raw_pid() == self.pid
     }
 
+    /// Refuses to work in a child.
+    ///
     /// # Errors
-    /// In a child that fork(2) made.
+    /// [`Error::Forked`] in a child made by fork(2).
     pub fn check_process(&self) -> Result<()> {
         if self.is_of_parent() { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// Lets nobody take pages out of sight, and brings back what is.
+    /// Stops taking pages out of sight, and brings back those that are out.
     pub fn pause(&self) {
         let Some(engine) = self.engine.as_ref().filter(|_| self.is_of_parent()) else { return };
         for core in engine.regions.pause() {
@@ -305,7 +310,7 @@ impl Inner {
         }
     }
 
-    /// Ends that.
+    /// Ends a pause.
     pub fn resume(&self) {
         let Some(engine) = self.engine.as_ref().filter(|_| self.is_of_parent()) else { return };
         engine.regions.resume();

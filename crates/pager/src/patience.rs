@@ -1,25 +1,30 @@
-//! How long pages are tried again that cannot go home.
+//! Retries of pages that cannot go home.
 //!
-//! A page that cannot be moved back is copied (see [`crate::sys::Passage::put_back`]), so what is
-//! left here is a want of memory, or memory that went bad. Threads stand behind these pages, and
-//! whoever would have them run on with zeros would lie to them. A want of memory may end, by
-//! reclaim, by the OOM killer, or when somebody raises a limit: that is waited for, as the kernel
-//! itself waits where a control group may not kill, and told each minute. What does not end in a
-//! minute otherwise never does: then there is what the kernel does, too, where a page fault cannot
-//! be served, and the process ends.
+//! A page that cannot be moved back is copied (see [`crate::sys::Passage::put_back`]). The causes
+//! that
+//! remain are lack of memory, and memory that went bad. Threads wait for these pages, and letting
+//! them
+//! run on with zeros would corrupt their data.
+//!
+//! Lack of memory may end: by reclaim, by the OOM killer, or when a limit is raised. The pager
+//! waits
+//! for that, as the kernel itself waits where a control group may not kill, and writes a message
+//! each
+//! minute. Any other cause that lasts for a minute never ends. Then the process is aborted, as the
+//! kernel does where a page fault cannot be served.
 
 use std::time::{Duration, Instant};
 
 use nodeward_model::SkipReason;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long it is tried before that is told, or is enough.
+/// Time of retries until the message, or the abort.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The first pause; each is twice as long as the one before.
+/// The first pause; each is twice as long as the one before, up to `LONGEST`.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// The patience with some pages.
+/// The retries of some pages.
 pub struct Patience {
     since: Instant,
     limit: Duration,
@@ -37,8 +42,8 @@ impl Patience {
         Self { since: Instant::now(), limit, next: SHORTEST }
     }
 
-    /// Lets some time pass before the next try. If there was time enough, it ends the process; but
-    /// a want of memory is waited for.
+    /// Sleeps before the next try. After the limit it aborts the process, or, for lack of memory,
+    /// writes a message and waits on.
     pub fn pause(&mut self, why: SkipReason) {
         if self.since.elapsed() >= self.limit {
             match why {
@@ -64,8 +69,8 @@ fn give_up() -> ! {
     std::process::abort()
 }
 
-/// Writes to standard error, if there is room for it: without std's lock and without waiting for
-/// who reads a pipe, because either may be with a thread that waits for our pages.
+/// Writes to standard error, if there is room: without std's lock and without waiting for a pipe's
+/// reader, because a thread that waits for our pages may have the lock or be the reader.
 fn tell(message: &str) {
     let stderr = rustix::stdio::stderr();
     let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
@@ -81,8 +86,9 @@ mod tests {
 
     use super::*;
 
-    /// Goal: it is tried often, with pauses that grow to a bound, and not without end: then the
-    /// process is aborted (SIGABRT is 6), rather than that a page is lost.
+    /// Goal: retries have pauses that grow to a bound, and end: then the process is aborted
+    /// (SIGABRT
+    /// is 6), rather than that a page is lost.
     #[test]
     fn it_ends() {
         let mut patience = Patience::with_limit(Duration::from_secs(3600));
@@ -95,8 +101,9 @@ mod tests {
         assert_eq!(in_child(tries_for_ever).unwrap(), End::Signal(6));
     }
 
-    /// Goal: a want of memory, which may end, never ends the process, though nobody reads what is
-    /// told of it: a pipe has room for 65,536 bytes, and this is many times more.
+    /// Goal: lack of memory, which may end, never ends the process, even if nobody reads the
+    /// messages:
+    /// a pipe has room for 65,536 bytes, and this is many times more.
     #[test]
     fn memory_is_waited_for() {
         let waits = || {

@@ -1,10 +1,14 @@
-//! Who fetches and takes slots for the thread behind page faults.
+//! The porter: a thread that fetches and takes slots for the thread behind page faults.
 //!
-//! To look for room and to keep slots takes memory of the program's allocator, and locks that
-//! others hold while they use it. The thread that waits for a page may hold just those: it may have
-//! interrupted malloc(3) by a signal, or have come from a hook of it. So the thread behind faults
-//! has a porter do that, and waits for it, but not for ever: then a page that was left out comes
-//! home to where it was, which takes nothing of all that.
+//! Checking for room and keeping slots need the program's allocator, and locks that other threads
+//! hold
+//! while they use it. The faulting thread may hold just those: it may be in an allocator hook, or
+//! in a
+//! signal handler that interrupted malloc(3). So the thread behind faults lets the porter do that
+//! work
+//! and waits for it, with a timeout. After the timeout a page that was left out is put back where
+//! it
+//! was, which needs none of this.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,30 +25,30 @@ use crate::stock::{Destination, Kept, Stock, fits, prefer};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use crate::{CHUNK_BYTES, PageSize};
 
-/// How long a fault waits for the porter. Longer than it ever takes on a machine that gets on, and
-/// short beside what a thread can wait for a page that is swapped out.
+/// Timeout of a fault's wait for the porter. It is longer than the porter takes on a machine that
+/// makes progress, and short beside a fault on a swapped-out page under load.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Room that was found for fresh pages is good for so long, because others allocate as well.
+/// Validity of a finding that a node has room: other programs allocate as well.
 const ROOM_LASTS: Duration = Duration::from_millis(20);
-/// Slots that wait to be taken. More would come only where the porter waits for the program's
-/// allocator all the time.
+/// Maximum number of slots that wait to be taken. More would accumulate only if the porter waited
+/// for the program's allocator all the time.
 const GIVEN_MAX: usize = 1024;
 
-/// The thread.
+/// The handle of the thread.
 pub struct Porter {
     counter: Arc<Counter>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread behind page faults has of it.
+/// The fault handler's side: requests to the porter.
 pub struct Errands {
     counter: Arc<Counter>,
     shop: Arc<Shop>,
-    /// Fresh base pages that a node has room for, and when that was found.
+    /// Room for fresh base pages on a node: the node, the pages left, and the time of the finding.
     room: Option<(NodeId, usize, Instant)>,
 }
 
-/// Where the two meet. Nobody allocates or frees with its lock.
+/// The shared state of both sides. No thread allocates or frees with its lock.
 struct Counter {
     state: Mutex<State>,
     changed: Condvar,
@@ -52,25 +56,25 @@ struct Counter {
 
 struct State {
     wish: Option<Wish>,
-    /// How many wishes there were; what is found for an earlier one is not waited for any more.
+    /// Number of requests so far. A result for an earlier request is not wanted any more.
     wishes: u64,
     found: Option<Found>,
-    /// The porter is still at what nobody waits for any more.
+    /// The porter still works on a request that timed out.
     is_late: bool,
     given: Vec<Kept>,
     ended: bool,
 }
 
-/// What is to be found.
+/// A request.
 #[derive(Clone, Copy)]
 enum Wish {
-    /// Where so many base pages could go: pages that are kept, or room for fresh ones.
+    /// A destination for `pages` base pages: pages that are kept, or room for fresh ones.
     Destination { size: PageSize, to: NodeId, pages: usize },
     /// A huge page of zeros.
     HugePage(Option<NodeId>),
 }
 
-/// What was found: pages, or room for so many fresh ones.
+/// The result: pages, or room for this many fresh ones.
 enum Found {
     Pages(Shadow),
     Room(usize),
@@ -78,7 +82,7 @@ enum Found {
 }
 
 impl Porter {
-    /// Starts it. `lane` is a number that no lane has.
+    /// Starts the thread. `lane` is a number that no lane has.
     pub fn start(shop: &Arc<Shop>, lane: usize) -> Result<Self> {
         let given = Vec::with_capacity(GIVEN_MAX);
         let state =
@@ -92,14 +96,14 @@ impl Porter {
         Ok(Self { counter, thread: Some(thread) })
     }
 
-    /// The other side of the counter.
+    /// Returns the fault handler's side.
     pub fn errands(&self, shop: &Arc<Shop>) -> Errands {
         Errands { counter: Arc::clone(&self.counter), shop: Arc::clone(shop), room: None }
     }
 }
 
 impl Drop for Porter {
-    /// Ends it, once it has taken all slots. Nobody wants anything by then.
+    /// Ends the thread, once it has taken all slots. No request is pending by then.
     fn drop(&mut self) {
         lock(&self.counter.state).ended = true;
         self.counter.changed.notify_all();
@@ -110,7 +114,9 @@ impl Drop for Porter {
 }
 
 impl Errands {
-    /// Finds destination pages for at most so many folios, and for how many they are enough.
+    /// Finds destination pages for at most `most` folios. Returns them, and the number of folios
+    /// that
+    /// they are enough for.
     pub fn destination(
         &mut self,
         stock: &mut Stock,
@@ -141,7 +147,7 @@ impl Errands {
         Ok((Destination::Ready(folios - most), most))
     }
 
-    /// Whether fresh base pages may be taken of what was found before.
+    /// Takes fresh base pages from the room found before; returns whether it is enough and recent.
     fn has_room(&mut self, trip: &Trip<'_>, pages: usize) -> bool {
         let Some((node, left, seen)) = &mut self.room else { return false };
         let has_room = trip.size == PageSize::Base
@@ -151,7 +157,7 @@ impl Errands {
         has_room
     }
 
-    /// A huge page of zeros that is fresh from the kernel.
+    /// Fetches a huge page of zeros that is fresh from the kernel.
     pub fn huge_page(&self, node: Option<NodeId>) -> std::result::Result<Shadow, SkipReason> {
         match self.counter.ask(Wish::HugePage(node)) {
             Found::Pages(found) => Ok(found),
@@ -160,7 +166,7 @@ impl Errands {
         }
     }
 
-    /// Has a slot taken.
+    /// Hands over a slot for the porter to keep or free.
     pub fn give(&self, (size, node, mut slot): Kept) {
         let mut state = lock(&self.counter.state);
         if state.given.len() < GIVEN_MAX {
@@ -169,14 +175,15 @@ impl Errands {
             return self.counter.changed.notify_all();
         }
         drop(state);
-        // Some address space is lost.
+        // Its address space is lost.
         slot.clear();
         std::mem::forget(slot);
     }
 }
 
 impl Counter {
-    /// Waits for what is found, but not for ever, and only once for a porter who is late.
+    /// Makes a request and waits for its result, at most for `PATIENCE`. Fails at once while the
+    /// porter is late with an earlier request.
     fn ask(&self, wish: Wish) -> Found {
         let mut state = lock(&self.state);
         if state.is_late {
@@ -194,7 +201,7 @@ impl Counter {
         state.found.take().unwrap_or(Found::Nothing(SkipReason::NoMemory))
     }
 
-    /// Waits for something to do; the lock is back then.
+    /// Waits for work. Returns with the lock held.
     fn wait(&self) -> MutexGuard<'_, State> {
         let idle = |state: &mut State| {
             state.is_late = false;
@@ -216,7 +223,7 @@ fn serve(counter: &Counter, shop: &Shop, stock: &Stock) {
         if ended {
             return;
         }
-        // First, because some of it may be what is wished for.
+        // These come first, because one of them may satisfy the request.
         given.drain(..).for_each(|(size, node, slot)| shop.shadows(size).give(slot, node));
         let Some(wish) = wish else { continue };
         let found = find(shop, stock, wish);
@@ -252,7 +259,7 @@ fn huge_page(stock: &Stock, node: Option<NodeId>) -> Found {
     stock.fresh_huge_page(node).map_or_else(Found::Nothing, Found::Pages)
 }
 
-/// Room for so many fresh base pages, and for some that are wanted next.
+/// Checks room for `pages` fresh base pages, and first for a whole chunk, for later requests.
 fn room(shop: &Shop, to: NodeId, pages: usize) -> Found {
     let ample = pages.max(CHUNK_BYTES / shop.page_bytes);
     let mut wishes = [ample, pages].into_iter();

@@ -1,4 +1,5 @@
-//! What works here. Everything is tried on pages of our own; nothing is concluded from a version.
+//! Probes which methods work here. Each is tried on pages of our own; nothing is concluded from a
+//! kernel version.
 
 use std::fmt;
 use std::path::Path;
@@ -10,18 +11,18 @@ use crate::error::{no_descriptor, system};
 use crate::sys::{FEATURE_MOVE, FEATURE_THREAD_ID, Uffd, try_move, try_remap};
 use crate::{Result, Road};
 
-/// What the kernel lets this process do.
+/// The userfaultfd features that this process can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Which faults a userfaultfd of ours sees.
+    /// Faults that our userfaultfd sees.
     pub faults: Faults,
-    /// Faults tell which thread waits.
+    /// Fault messages carry the id of the waiting thread.
     pub thread_id: bool,
-    /// UFFDIO_MOVE has moved pages out and back.
+    /// UFFDIO_MOVE has moved pages out and back in a trial.
     pub can_move: bool,
-    /// MREMAP_DONTUNMAP has taken pages out, and UFFDIO_COPY has brought them back.
+    /// MREMAP_DONTUNMAP has taken pages out and UFFDIO_COPY has brought them back, in a trial.
     pub can_remap: bool,
-    /// Why not all faults are seen.
+    /// The reason why not all faults are seen.
     blind: Option<Shortfall>,
 }
 
@@ -30,18 +31,18 @@ pub struct Capabilities {
 pub enum Faults {
     /// All of them.
     All,
-    /// Those of user code. A system call that meets one fails with EFAULT.
+    /// Faults of user code only. A system call that meets one fails with EFAULT.
     UserCode,
     /// None.
     None,
 }
 
-/// What is missing, and what to do about it: two fragments without a full stop.
+/// A missing feature and its remedy: two fragments without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     /// What is missing.
     pub why: String,
-    /// The one thing to do.
+    /// The one thing to do about it.
     pub fix: String,
 }
 
@@ -61,12 +62,12 @@ impl Capabilities {
     /// Tries everything. Cost: less than a millisecond.
     ///
     /// # Errors
-    /// If no file descriptor is left to try with.
+    /// If no file descriptor is left for the trials.
     pub fn probe() -> Result<Self> {
         Ok(examine()?.0)
     }
 
-    /// How pages move. `assume_no_syscalls`: see [`crate::PagerOptions`].
+    /// Returns the method by which pages move. `assume_no_syscalls`: see [`crate::PagerOptions`].
     pub fn road(&self, assume_no_syscalls: bool) -> Road {
         let sees_enough = match self.faults {
             Faults::All => true,
@@ -80,7 +81,7 @@ impl Capabilities {
         }
     }
 
-    /// Why that is not a faster road; `None` on the fastest.
+    /// Returns why that is not a faster method; `None` if it is the fastest.
     pub fn shortfall(&self, assume_no_syscalls: bool) -> Option<Shortfall> {
         let newer = "boot Linux 6.8 or later";
         match (self.road(assume_no_syscalls), &self.blind) {
@@ -95,19 +96,19 @@ impl Capabilities {
     }
 }
 
-/// What [`probe`] found.
+/// The result of [`probe`].
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// How pages move.
+    /// The method by which pages move.
     pub road: Road,
-    /// Unless they go by the kernel: close-on-exec, non-blocking, with UFFDIO_MOVE and the ids of
-    /// threads as far as they are there.
+    /// The userfaultfd, unless only the kernel moves pages: close-on-exec, non-blocking, with
+    /// UFFDIO_MOVE and thread ids as far as the kernel has them.
     pub uffd: Option<Uffd>,
-    /// Why it is not a faster road, and what to do.
+    /// Why it is not a faster method, and what to do.
     pub why_not_faster: Option<String>,
 }
 
-/// Chooses the road. The two options are those of [`crate::PagerOptions`].
+/// Chooses the method. The two options are those of [`crate::PagerOptions`].
 pub(crate) fn probe(assume_no_syscalls: bool, kernel_only: bool) -> Result<Found> {
     if kernel_only {
         let why = "the program asked for the kernel's moves only; leave `kernel_only` out";
@@ -136,12 +137,13 @@ fn examine() -> Result<(Capabilities, Option<Uffd>)> {
     Ok((capabilities, Some(uffd)))
 }
 
-/// A fork in another thread, or compaction, may disturb a trial; not three in a row.
+/// Repeats a trial: a fork in another thread, or compaction, may disturb one, but not three in a
+/// row.
 fn works(trial: impl Fn() -> std::result::Result<(), Errno>) -> bool {
     (0..3).any(|_| trial().inspect_err(|errno| tracing::debug!(%errno, "a trial failed")).is_ok())
 }
 
-/// A way to get a userfaultfd.
+/// A way to open a userfaultfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Call,
@@ -159,19 +161,19 @@ impl Way {
     }
 }
 
-/// The best that could be opened.
+/// The most capable userfaultfd that could be opened.
 enum Opened {
     Full(Way),
     UserCode(Refused),
     Nothing(Refused),
 }
 
-/// What was said to each attempt.
+/// The error of each attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Refused {
     by_call: Errno,
     by_device: Errno,
-    /// `None` if that works.
+    /// `None` if that succeeds.
     for_user_code: Option<Errno>,
 }
 
@@ -190,8 +192,8 @@ fn open() -> Result<Opened> {
     })
 }
 
-/// Opens one with the features that are there. Features are agreed on once for each descriptor, so
-/// a first one is asked what there is.
+/// Opens a userfaultfd with the available features. A descriptor agrees on features only once, so a
+/// first one is opened to ask for them.
 fn agree(opened: &Opened) -> Result<Option<(Uffd, u64)>> {
     let way = match opened {
         Opened::Full(way) => *way,
@@ -209,9 +211,9 @@ fn agree(opened: &Opened) -> Result<Option<(Uffd, u64)>> {
 }
 
 impl Refused {
-    /// Why not all faults are seen, and the one thing to do.
+    /// Returns why not all faults are seen, and the one thing to do.
     fn explain(&self) -> Shortfall {
-        // The file is there wherever the kernel was built with userfaultfd (Linux 5.2).
+        // The file exists wherever the kernel was built with userfaultfd (Linux 5.2).
         let built_in = Path::new("/proc/sys/vm/unprivileged_userfaultfd").exists();
         self.because(built_in, &Situation::find(Path::new("/")))
     }
@@ -224,12 +226,12 @@ impl Refused {
                 "this kernel has no userfaultfd",
                 "boot a kernel with CONFIG_USERFAULTFD",
             ),
-            // The kernel itself refuses nobody who asks for faults of user code only.
+            // The kernel itself never refuses a userfaultfd for faults of user code only.
             Some(Errno::PERM | Errno::NOSYS) if filtered => Shortfall::new(
                 "a seccomp filter refuses userfaultfd, whatever privileges we hold",
                 situation.past_filter(),
             ),
-            // Before Linux 5.11 there was only one kind, for the privileged.
+            // Before Linux 5.11 there was only one kind, for privileged processes.
             Some(Errno::INVAL) => self.unprivileged(situation),
             Some(errno) => Shortfall::new(
                 format!("userfaultfd is refused ({errno}), by a security module it seems"),
@@ -238,7 +240,7 @@ impl Refused {
         }
     }
 
-    /// The device is the finest key: it opens userfaultfd to a group and nothing else.
+    /// Prefers the device: it opens userfaultfd to a group, and gives no other privilege.
     fn unprivileged(&self, situation: &Situation) -> Shortfall {
         let why = "faults inside system calls are only shown to the privileged";
         let fix = match (situation.container, self.by_device) {
@@ -270,7 +272,7 @@ mod tests {
         Refused { by_call: for_user_code.unwrap_or(Errno::PERM), by_device, for_user_code }
     }
 
-    /// Goal: each refusal leads to its one cause and its one cure.
+    /// Goal: each refusal leads to its one cause and its one remedy.
     #[test]
     fn causes_are_told_apart() {
         let docker = Some(Container::Docker);
@@ -295,7 +297,7 @@ mod tests {
         Capabilities { faults, thread_id: true, can_move, can_remap, blind }
     }
 
-    /// Goal: the road is the fastest that is safe, and nothing is missing on the fastest only.
+    /// Goal: the chosen method is the fastest safe one, and only the fastest has no shortfall.
     #[test]
     fn the_fastest_safe_road_is_taken() {
         use Faults::{All, None, UserCode};
@@ -315,7 +317,8 @@ mod tests {
         }
     }
 
-    /// Goal: whatever this kernel has, a road comes with what it needs, and both faces agree.
+    /// Goal: whatever this kernel has, the method comes with what it needs, and both functions
+    /// agree.
     #[test]
     fn a_road_is_found_here() {
         let found = probe(false, false).unwrap();
@@ -326,7 +329,7 @@ mod tests {
         assert_eq!(found.why_not_faster.is_none(), found.road == Road::Move);
     }
 
-    /// Goal: a program that wants the kernel's moves gets nothing else.
+    /// Goal: a program that asks for the kernel's moves gets nothing else.
     #[test]
     fn the_kernel_can_be_asked_for() {
         let found = probe(true, true).unwrap();

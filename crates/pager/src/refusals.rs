@@ -1,4 +1,4 @@
-//! What the answers of userfaultfd mean for single folios.
+//! Maps errors of userfaultfd to refusals of single folios.
 
 use std::ops::Range;
 
@@ -8,32 +8,32 @@ use rustix::io::Errno;
 
 use crate::sys::Transfer;
 
-/// What an error of a step means.
+/// Maps the error of a step to a refusal.
 pub type Why = fn(Errno) -> Refusal;
 
-/// How often a call that is told to try again may get nowhere before the folio is refused.
+/// Attempts of a call that returns EAGAIN without progress, before the folio is refused.
 const IDLE_TRIES: u32 = 64;
 
-/// Somebody holds the page (direct I/O, a device), or shares it.
+/// The page is held (direct I/O, a device) or shared.
 pub const BUSY: Refusal = Refusal::Transient(SkipReason::Pinned);
 
-/// There is a page where the slot should be empty: somebody touched every page of the process.
+/// A page is in the slot, which should be empty: some code touched every page of the process.
 pub const OCCUPIED: Refusal = Refusal::Transient(SkipReason::Refused);
 
-/// An error while pages are taken out of sight: they are still in place.
+/// Maps an error of taking pages out of sight: they are still in place.
 pub fn of_unmap(errno: Errno) -> Refusal {
     match errno {
         Errno::NOENT => Refusal::Final(SkipReason::NotPresent),
         Errno::BUSY | Errno::AGAIN => BUSY,
         Errno::EXIST => OCCUPIED,
         Errno::NOMEM => Refusal::Transient(SkipReason::NoMemory),
-        // Locked, protected, replaced by another mapping.
+        // Locked, protected, or replaced by another mapping.
         Errno::INVAL => Refusal::Final(SkipReason::Unmovable),
         _ => Refusal::Final(SkipReason::Refused),
     }
 }
 
-/// An error while copies are mapped: they go back, whatever it is.
+/// Maps an error of mapping copies. Whatever it is, the originals go back.
 pub fn of_map(errno: Errno) -> Refusal {
     match errno {
         Errno::NOMEM => Refusal::Transient(SkipReason::NoMemory),
@@ -45,8 +45,8 @@ pub fn of_map(errno: Errno) -> Refusal {
     }
 }
 
-/// An error while originals are put back, by whatever means. Only a place that is no longer ours
-/// ends that.
+/// Maps an error of putting originals back, by any method. Only a place that is no longer ours is
+/// final.
 pub fn of_put_back(errno: Errno) -> Refusal {
     match errno {
         Errno::NOENT | Errno::INVAL | Errno::EXIST => Refusal::Final(SkipReason::Gone),
@@ -55,9 +55,10 @@ pub fn of_put_back(errno: Errno) -> Refusal {
     }
 }
 
-/// Carries a stretch of folios, leaving out those that are refused. `transfer` is given bytes of
-/// the stretch. A call that is refused as a whole is made again for its first folio alone: the
-/// program may have cut the mapping in two, and no call may reach across.
+/// Carries out a transfer of folios, leaving out those that are refused. `transfer` is given byte
+/// ranges of the stretch. A call that is refused as a whole is repeated for its first folio alone:
+/// the
+/// program may have split the mapping, and no call may span two mappings.
 pub fn each_refusal(
     folios: usize,
     folio_bytes: usize,
@@ -93,8 +94,9 @@ mod tests {
     use super::*;
     use crate::sys::Stopped;
 
-    /// A stretch of folios of 10 bytes in which some are refused, as the kernel tells it: what
-    /// came before counts first, then the error is told. No call may reach across `cut`.
+    /// Simulates a stretch of folios of 10 bytes of which some (`bad`) are refused. Like the
+    /// kernel,
+    /// it first returns the progress before a bad folio, then its error. No call may span `cut`.
     fn carry(
         folios: usize,
         bad: &[(usize, Errno)],
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(carried, [0]);
     }
 
-    /// Goal: pages on both sides of a cut are carried, although no call can carry them together.
+    /// Goal: pages on both sides of a split are carried, although no call can carry them together.
     #[test]
     fn a_mapping_that_was_cut_is_carried_in_parts() {
         let (refused, carried) = carry(6, &[(1, Errno::NOENT)], 3);

@@ -1,4 +1,4 @@
-//! A region: the handle that programs have.
+//! The public handle of a region.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,12 +22,12 @@ use crate::{
     residency, sections,
 };
 
-/// A section is no smaller than this.
+/// Minimum size of a section.
 const SECTION_BYTES_MIN: usize = 32 << 20;
 
-/// Managed memory. It ends with the handle: dropping it ends migrations, waits for pages in flight
-/// and unmaps. Ranges are bytes from the region's start and must be whole pages (whole huge pages
-/// in a region of huge pages).
+/// Managed memory. Dropping the handle ends migrations, waits for pages in flight and unmaps the
+/// memory. Ranges are bytes from the region's start and must be whole pages (whole huge pages in a
+/// region of huge pages).
 pub struct Region {
     pager: Arc<Inner>,
     backing: Backing,
@@ -35,9 +35,9 @@ pub struct Region {
 }
 
 enum Backing {
-    /// Pages that we move.
+    /// Memory whose pages the pager moves.
     Managed(Arc<Core>),
-    /// Pages that only the kernel moves.
+    /// Memory whose pages only the kernel moves.
     Plain(Mapping),
 }
 
@@ -56,18 +56,18 @@ impl Region {
         Ok(Self { pager: Arc::clone(pager), backing, size: options.page })
     }
 
-    /// The first byte. The memory may be read and written like any other, by any thread, as long
-    /// as the region lives, also while it moves.
+    /// Returns the first byte. Any thread may read and write the memory like any other, as long as
+    /// the region lives, also while it moves.
     pub fn as_ptr(&self) -> *mut u8 {
         self.mapping().start() as *mut u8
     }
 
-    /// Bytes; a multiple of 2 MiB.
+    /// Returns the size in bytes, a multiple of 2 MiB.
     pub fn bytes(&self) -> usize {
         self.mapping().bytes()
     }
 
-    /// Bytes of one of its pages.
+    /// Returns the size of one of its pages in bytes.
     pub fn page_bytes(&self) -> usize {
         match self.size {
             PageSize::Base => self.base_page_bytes(),
@@ -75,16 +75,16 @@ impl Region {
         }
     }
 
-    /// The content, for threads that share it.
+    /// Returns the content, for threads that share it.
     pub fn words(&self) -> &[AtomicU64] {
         self.mapping().words()
     }
 
-    /// Brings pages into memory that are not: zeros, on the nodes of `placement`. In mode `Kernel`
-    /// pages are left out that may not be written, by mprotect(2).
+    /// Brings missing pages into memory, filled with zeros, on the nodes of `placement`. In mode
+    /// `Kernel`, pages that mprotect(2) has made read-only are left out.
     ///
     /// # Errors
-    /// For a bad range or node, or if a node has no room.
+    /// For an invalid range or node, or if a node has no room.
     pub fn commit(&self, range: Range<usize>, placement: &Placement) -> Result<()> {
         self.check(&range)?;
         check_placement(&self.pager, placement)?;
@@ -96,10 +96,10 @@ impl Region {
         }
     }
 
-    /// Gives the memory of a range back; it reads as zero afterwards. Waits for pages in flight.
+    /// Frees the memory of a range; it reads as zero afterwards. Waits for pages in flight.
     ///
     /// # Errors
-    /// For a bad range.
+    /// For an invalid range.
     pub fn discard(&self, range: Range<usize>) -> Result<()> {
         self.check(&range)?;
         match &self.backing {
@@ -115,11 +115,10 @@ impl Region {
         }
     }
 
-    /// Moves a range to a node.
+    /// Moves a range to a node. The report has the outcome of single pages.
     ///
     /// # Errors
-    /// For a bad range or node, and in a child of fork(2). What happened to single pages is in the
-    /// report.
+    /// For an invalid range or node, and in a child of fork(2).
     pub fn migrate(&self, range: Range<usize>, to: NodeId, how: &Migration<'_>) -> Result<Report> {
         self.check(&range)?;
         self.check_node(to)?;
@@ -135,11 +134,12 @@ impl Region {
         }
     }
 
-    /// Leaves a range out, so that the next thread to touch a granule (256 KiB) pulls it to its
-    /// own node. Returns when all is out; `Report::lazy_pages` counts.
+    /// Leaves a range out of sight, so that the next thread to touch a granule (256 KiB) pulls it
+    /// to
+    /// its own node. Returns when all of it is out; `Report::lazy_pages` counts the pages.
     ///
     /// # Errors
-    /// As [`Region::migrate`], where UFFDIO_MOVE does not work, and in [`Mode::Kernel`].
+    /// As [`Region::migrate`]; also where UFFDIO_MOVE does not work, and in [`Mode::Kernel`].
     pub fn migrate_lazily(&self, range: Range<usize>, how: &Migration<'_>) -> Result<Report> {
         self.check(&range)?;
         let core = match &self.backing {
@@ -157,12 +157,13 @@ impl Region {
         self.run(core, Kind::LeaveOut, tasks, None, how)
     }
 
-    /// Exchanges the nodes of two ranges of equal length: what is on the node of the first goes to
-    /// that of the second and the other way round, in turns, so that neither node needs room for
+    /// Exchanges the nodes of two ranges of equal length. Pages on the node of the first range go
+    /// to
+    /// that of the second and the other way round, alternately, so that neither node needs room for
     /// more than a few batches. The node of a range is the one that most of its pages are on.
     ///
     /// # Errors
-    /// As [`Region::migrate`], and if a range has no pages or the ranges meet.
+    /// As [`Region::migrate`], and if a range has no pages or the ranges overlap.
     pub fn exchange(
         &self,
         one: Range<usize>,
@@ -190,35 +191,35 @@ impl Region {
         self.run(core, Kind::Migrate, tasks, Some(first), how)
     }
 
-    /// Base pages of a range by node, counted. Pages that are out (lazy) are not counted.
+    /// Counts the base pages of a range by node. Pages that are left out (lazily) are not counted.
     ///
     /// # Errors
-    /// For a bad range.
+    /// For an invalid range.
     pub fn residency(&self, range: Range<usize>) -> Result<BTreeMap<NodeId, u64>> {
         self.check(&range)?;
         let page_bytes = self.pager.machine.page_bytes();
         residency::count(&*self.pager.myself, self.addresses(&range), page_bytes)
     }
 
-    /// Keeps a range where it is until the guard is dropped, because somebody holds plain
-    /// references to its pages (vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file
-    /// systems). Waits for pages in flight and brings lazy ones back.
+    /// Keeps a range where it is until the guard is dropped. Needed while plain references to its
+    /// pages exist (vmsplice(2), MSG_ZEROCOPY, direct I/O of some network file systems). Waits for
+    /// pages in flight and brings lazy ones back.
     ///
     /// # Errors
-    /// For a bad range.
+    /// For an invalid range.
     pub fn pin(&self, range: Range<usize>) -> Result<PinGuard<'_>> {
         self.check(&range)?;
         let page_bytes = self.base_page_bytes();
         let pages = range.start / page_bytes..range.end.div_ceil(page_bytes);
         if let Backing::Managed(core) = &self.backing {
             core.desk.pin(pages.clone());
-            // Each chunk is claimed once, so whoever moved its pages has ended.
+            // Each chunk is claimed once, so any move of its pages has ended.
             self.engine()?.return_left_out(core, chunks(&range).collect());
         }
         Ok(PinGuard { region: self, pages })
     }
 
-    /// Chooses what moves the pages from the next call on.
+    /// Sets the method that moves the pages, from the next call on.
     ///
     /// # Errors
     /// For [`Mode::Auto`] where only the kernel moves pages.
@@ -236,7 +237,7 @@ impl Region {
         }
     }
 
-    /// Prepares a range for being moved by the kernel.
+    /// Prepares a range for migration by the kernel.
     fn hand_over(&self, range: &Range<usize>) -> Result<()> {
         if let Backing::Managed(core) = &self.backing {
             let tasks = self.tasks(range, NodeId(0));
@@ -253,7 +254,7 @@ impl Region {
         }
     }
 
-    /// The core, if we move the pages.
+    /// Returns the core, if the pager moves the pages.
     fn managed(&self) -> Option<&Arc<Core>> {
         match &self.backing {
             Backing::Managed(core) if !core.by_kernel.load(Ordering::Relaxed) => Some(core),

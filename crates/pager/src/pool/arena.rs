@@ -1,4 +1,4 @@
-//! Address space of a pool: blocks of chunks, and what is known of each page in them.
+//! The address space of a pool: blocks of chunks, and the state of each page in them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,39 +16,40 @@ use crate::sync::lock;
 use crate::sys::{Advice, Mapping, Slot, Uffd};
 use crate::{CHUNK_BYTES, PageSize, sections};
 
-/// Blocks that a pool can have. Each one of a kind has twice as many chunks as the one before.
+/// Maximum number of blocks of a pool. Each block of a kind has twice the chunks of the previous
+/// one.
 const BLOCKS_MAX: usize = 256;
 
-/// Chunks in the first block of a kind: 512 MiB of address space. Each block is a mapping or more,
-/// of which a process can have some ten thousand.
+/// Chunks in the first block of a kind: 512 MiB of address space. Each block takes at least one
+/// mapping, of which a process can have some ten thousand.
 const FIRST_BLOCK_CHUNKS: usize = 256;
 
-/// Sections of a block that is watched.
+/// Sections of a block that is registered with userfaultfd.
 const SECTIONS: usize = 8;
 
-/// How many of the last empty chunks are looked through for one of the lane's own section.
+/// Number of the most recent empty chunks among which one of the lane's own section is sought.
 const LOOK_BACK: usize = 8;
 
-/// What the chunks of a block are for.
+/// The use of a block's chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
-    /// The pages that its memory is made of.
+    /// Page size of its memory.
     pub size: PageSize,
-    /// Where its memory comes from.
+    /// Source of its memory.
     pub origin: Origin,
 }
 
-/// Where the memory of a chunk comes from.
+/// The source of a chunk's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// From the kernel, from this node as long as it has room; `None`: from where the thread says
-    /// that touches it first.
+    /// The kernel: from this node as long as it has room; `None`: as the memory policy of the
+    /// thread says that touches it first.
     Node(Option<NodeId>),
-    /// From regions, by migrations that take pages out. Userfaultfd watches it, as it must.
+    /// Regions, by migrations that take pages out. This requires registration with userfaultfd.
     Regions,
 }
 
-/// A page of a pool: its block, and its index there.
+/// A page of a pool: its block, and its index in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageNo(u64);
 
@@ -57,19 +58,19 @@ struct Block {
     /// The number of its first chunk.
     first_chunk: ChunkNo,
     chunks: usize,
-    /// Chunks that share a lock in the kernel follow each other; so many do.
+    /// Number of consecutive chunks that share a lock in the kernel.
     section_chunks: usize,
     states: States,
     /// The zone that each chunk belongs to.
     zones: Box<[AtomicU16]>,
 }
 
-/// All address space of a pool.
+/// The whole address space of a pool.
 pub struct Arena {
     page_bytes: usize,
     uffd: Option<Arc<Uffd>>,
     blocks: [OnceLock<Block>; BLOCKS_MAX],
-    /// The block that was found last: most addresses are in the same one.
+    /// Index of the block that was found last: most addresses are in the same one.
     last_found: AtomicU32,
     empty: Mutex<Empty>,
 }
@@ -77,14 +78,16 @@ pub struct Arena {
 #[derive(Default)]
 struct Empty {
     slots: BTreeMap<Kind, Vec<Slot>>,
-    /// Chunks that the next block of a kind has.
+    /// Number of chunks of the next block of each kind.
     next_chunks: BTreeMap<Kind, usize>,
     blocks: usize,
     chunks: usize,
 }
 
 impl Arena {
-    /// No block yet. Memory of regions can come here only if `uffd` is what watches them.
+    /// An arena without blocks. It can take memory of regions only if `uffd` is the userfaultfd
+    /// that
+    /// the regions are registered with.
     pub fn new(page_bytes: usize, uffd: Option<Arc<Uffd>>) -> Self {
         Self {
             page_bytes,
@@ -95,17 +98,18 @@ impl Arena {
         }
     }
 
-    /// Bytes of a base page.
+    /// Returns the size of a base page in bytes.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Pages of a chunk.
+    /// Returns the number of base pages of a chunk.
     pub fn chunk_pages(&self) -> usize {
         CHUNK_BYTES / self.page_bytes
     }
 
-    /// A chunk without pages, and its number; of the section `lane` if one was used lately.
+    /// Takes a chunk without pages, and its number. Prefers one of section `lane` among those given
+    /// back most recently.
     pub fn take_empty(&self, kind: Kind, lane: usize) -> Result<(ChunkNo, Slot)> {
         let mut empty = lock(&self.empty);
         if empty.slots.get(&kind).is_none_or(Vec::is_empty) {
@@ -119,43 +123,43 @@ impl Arena {
         Ok((self.chunk_of(&slot), slot))
     }
 
-    /// Takes a chunk without pages back.
+    /// Takes back a chunk without pages.
     pub fn give_empty(&self, kind: Kind, slot: Slot) {
         lock(&self.empty).slots.entry(kind).or_default().push(slot);
     }
 
-    /// The number of a chunk.
+    /// Returns the number of a chunk.
     pub fn chunk_of(&self, slot: &Slot) -> ChunkNo {
         let page = self.find(slot.address(0)).expect("slots are made here");
         self.chunk_of_page(page).0
     }
 
-    /// Whether a chunk is in a section that a lane prefers.
+    /// Returns whether a chunk is in the section that a lane prefers.
     pub fn is_of_lane(&self, chunk: ChunkNo, lane: usize) -> bool {
         let block = self.block_of_chunk(chunk);
         (chunk - block.first_chunk) as usize / block.section_chunks == lane % SECTIONS
     }
 
-    /// The page with this number in a chunk.
+    /// Returns the page at index `page` of a chunk.
     pub fn page(&self, chunk: ChunkNo, page: usize) -> PageNo {
         let (index, block) = self.indexed_block_of_chunk(chunk);
         let first = (chunk - block.first_chunk) as usize * self.chunk_pages();
         PageNo((index as u64) << 48 | (first + page) as u64)
     }
 
-    /// The chunk of a page, and the page's number there.
+    /// Returns the chunk of a page, and the page's index in it.
     pub fn chunk_of_page(&self, page: PageNo) -> (ChunkNo, usize) {
         let chunk = page.index() / self.chunk_pages();
         (self.block(page).first_chunk + chunk as ChunkNo, page.index() % self.chunk_pages())
     }
 
-    /// Where a page is.
+    /// Returns the address of a page.
     pub fn address(&self, page: PageNo) -> NonNull<u8> {
         let start = self.block(page).mapping.start() as usize + page.index() * self.page_bytes;
         NonNull::new(start as *mut u8).expect("nothing is mapped at zero")
     }
 
-    /// The page that begins at an address.
+    /// Returns the page that begins at an address.
     pub fn page_at(&self, start: NonNull<u8>) -> std::result::Result<PageNo, PoolError> {
         let address = start.as_ptr() as u64;
         let page = self.find(address).ok_or(PoolError::NotOurs { address })?;
@@ -165,41 +169,41 @@ impl Arena {
         }
     }
 
-    /// The mapping of so many pages, and their bytes there.
+    /// Returns the mapping of `pages` pages, and their byte range in it.
     pub fn place(&self, first: PageNo, pages: usize) -> (&Mapping, Range<usize>) {
         let start = first.index() * self.page_bytes;
         (&self.block(first).mapping, start..start + pages * self.page_bytes)
     }
 
-    /// The zone of a page that is in memory.
+    /// Returns the zone of a page that is in memory.
     pub fn zone_of(&self, page: PageNo) -> usize {
         let chunk = page.index() / self.chunk_pages();
         usize::from(self.block(page).zones[chunk].load(Ordering::Relaxed))
     }
 
-    /// Enters the zone of a chunk.
+    /// Records the zone of a chunk.
     pub fn set_zone(&self, chunk: ChunkNo, zone: usize) {
         let block = self.block_of_chunk(chunk);
         let index = (chunk - block.first_chunk) as usize;
         block.zones[index].store(zone as u16, Ordering::Relaxed);
     }
 
-    /// Enters what a page is now. Who has the page says so, nobody else.
+    /// Sets the state of a page. Only the owner of the page may call this.
     pub fn set(&self, page: PageNo, state: State) {
         self.block(page).states.set(page.index(), state);
     }
 
-    /// Whether a page is in this state.
+    /// Returns whether a page is in this state.
     pub fn is(&self, page: PageNo, state: State) -> bool {
         self.block(page).states.is(page.index(), state)
     }
 
-    /// Enters the same for so many pages.
+    /// Sets the state of `pages` pages.
     pub fn set_all(&self, first: PageNo, pages: usize, state: State) {
         self.block(first).states.set_all(first.index()..first.index() + pages, state);
     }
 
-    /// Makes a run that somebody has a run in a list, or finds out why it cannot be freed.
+    /// Turns an allocated run into a listed one, or returns why it cannot be freed.
     pub fn begin_free(&self, page: PageNo, order: u32) -> std::result::Result<(), PoolError> {
         let address = || self.address(page).as_ptr() as u64;
         self.block(page).states.begin_free(page.index(), order, address)
@@ -241,7 +245,7 @@ impl Arena {
         let mut chunks = *empty.next_chunks.entry(kind).or_insert(FIRST_BLOCK_CHUNKS);
         let mapping = loop {
             match mapping(chunks, kind) {
-                // The process may be allowed less (RLIMIT_AS).
+                // RLIMIT_AS may allow less.
                 Err(_) if chunks > SECTIONS => chunks /= 2,
                 made => break made?,
             }
@@ -261,7 +265,7 @@ impl Arena {
         };
         let mut slots: Vec<(usize, Slot)> =
             Mapping::slots(&block.mapping, CHUNK_BYTES).into_iter().enumerate().collect();
-        // So that sections take turns, and low addresses come first.
+        // So that sections alternate, and low addresses come first.
         slots.sort_by_key(|(index, _)| std::cmp::Reverse(index % block.section_chunks));
         let entry = self.blocks.get(empty.blocks).ok_or_else(too_many)?;
         entry.set(block).ok().expect("blocks are added one after the other");
@@ -272,7 +276,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Has a block watched, and returns how many sections it has.
+    /// Registers a block with userfaultfd, and returns its number of sections.
     fn watch(&self, mapping: &Mapping) -> Result<usize> {
         let uffd = self.uffd.as_ref().expect("a pool without pager has no memory of regions");
         let sections = sections::split(mapping, SECTIONS);
@@ -300,15 +304,18 @@ fn mapping(chunks: usize, kind: Kind) -> Result<Mapping> {
         PageSize::Base => Advice::BasePages,
         PageSize::Huge => Advice::HugePages,
     };
-    mapping.advise(whole.clone(), advice).ok(); // kernels without huge pages do not know it
-    // Merged pages (KSM) come home by a copy only, and pages of a pool are there to be written to.
-    // Nobody can keep a later prctl(PR_SET_MEMORY_MERGE) from undoing it.
-    mapping.advise(whole.clone(), Advice::Unmergeable).ok(); // likewise
+    mapping.advise(whole.clone(), advice).ok(); // fails on kernels without huge pages
+    // Merged pages (KSM) can be put back only by a copy, and pages of a pool are meant to be
+    // written
+    // to. A later prctl(PR_SET_MEMORY_MERGE) of the program may undo this; nothing can prevent
+    // that.
+    mapping.advise(whole.clone(), Advice::Unmergeable).ok(); // fails on kernels without KSM
     mapping.advise(whole.clone(), Advice::DontFork).map_err(system("madvise"))?;
     if let Origin::Node(Some(node)) = kind.origin {
         mapping.prefer(whole.clone(), node).map_err(system("mbind"))?;
     }
-    // Where all memory is locked (MCL_FUTURE) mmap brought the pages, and nobody would count them.
+    // If all memory is locked (MCL_FUTURE), mmap has populated the pages, which are counted
+    // nowhere.
     mapping.advise(whole, Advice::Discard).map_err(system("madvise"))?;
     Ok(mapping)
 }

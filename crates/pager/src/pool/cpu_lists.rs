@@ -1,4 +1,4 @@
-//! The lists of all CPUs: for each CPU and each zone, made when they are first used.
+//! The free lists of all CPUs: some for each CPU and each zone, created at their first use.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,28 +9,29 @@ use nodeward_policy::pcp::{Limits, Tuning};
 use super::list::List;
 use crate::sys::{Guard, TryLock};
 
-/// Lists that a CPU has of each zone. The first is the one that is tuned. If the scheduler takes
-/// the CPU from a thread that has it, others use the next one for some milliseconds, which never
-/// keeps more than by default; without it they went to the zone for every single run.
+/// Lists per CPU and zone. The first one is tuned. If the scheduler preempts a thread that holds
+/// it,
+/// other threads on the CPU use the next one for some milliseconds; its length never exceeds the
+/// default. Without the second list they went to the zone for every single run.
 const LISTS: usize = 2;
 
 /// All lists of a pool.
 pub struct CpuLists {
-    /// By CPU, then by zone, then [`LISTS`] of them.
+    /// Ordered by CPU, then by zone, then by number (0 to [`LISTS`] - 1).
     lists: Vec<OnceLock<Box<CpuList>>>,
-    /// Of each zone.
+    /// Indexed by zone.
     limits: Vec<Limits>,
     tuning: Tuning,
 }
 
-/// A list, and how much is in it for others to see.
+/// A list, and its number of pages, readable without its lock.
 struct CpuList {
     list: TryLock<List>,
     pages: AtomicU32,
 }
 
 impl CpuList {
-    /// Does something with the list, and shows what is in it then.
+    /// Runs `work` on the list and publishes the list's number of pages.
     fn change<R>(&self, mut list: Guard<'_, List>, work: impl FnOnce(&mut List) -> R) -> R {
         let result = work(&mut list);
         self.pages.store(list.pages(), Ordering::Relaxed);
@@ -39,13 +40,13 @@ impl CpuList {
 }
 
 impl CpuLists {
-    /// For so many CPUs, and zones with these limits.
+    /// Lists for `cpus` CPUs and one zone for each of `limits`.
     pub fn new(cpus: usize, limits: Vec<Limits>, tuning: Tuning) -> Self {
         let lists = (0..cpus * limits.len() * LISTS).map(|_| OnceLock::new()).collect();
         Self { lists, limits, tuning }
     }
 
-    /// Does something with the first list of a CPU that nobody has; `None` if there is none.
+    /// Runs `work` on the first list of a CPU that is not locked; returns `None` if all are.
     pub fn with<R>(&self, cpu: usize, zone: usize, work: impl FnOnce(&mut List) -> R) -> Option<R> {
         let free_one = |which| {
             let cpu_list = self.list(cpu, zone, which);
@@ -55,7 +56,7 @@ impl CpuLists {
         Some(cpu_list.change(list, work))
     }
 
-    /// Does something with each list of a zone that was ever used and nobody has now.
+    /// Runs `work` on each list of a zone that was ever used and is not locked now.
     pub fn each(&self, zone: usize, mut work: impl FnMut(CpuId, &mut List)) {
         for (cpu, cpu_list) in self.of_zone(zone) {
             if let Some(list) = cpu_list.list.try_lock() {
@@ -64,19 +65,19 @@ impl CpuLists {
         }
     }
 
-    /// The same with each list that was ever used; waits for those that somebody has.
+    /// Runs `work` on each list of a zone that was ever used. Waits for locked ones.
     pub fn all(&self, zone: usize, mut work: impl FnMut(&mut List)) {
         for (_, cpu_list) in self.of_zone(zone) {
             cpu_list.change(cpu_list.list.lock(), &mut work);
         }
     }
 
-    /// Looks at each list of a zone that was ever used, and waits for those that somebody has.
+    /// Reads each list of a zone that was ever used. Waits for locked ones.
     pub fn look_at_each(&self, zone: usize, mut look: impl FnMut(CpuId, &List)) {
         self.of_zone(zone).for_each(|(cpu, cpu_list)| look(cpu, &cpu_list.list.lock()));
     }
 
-    /// Base pages in all lists of a zone.
+    /// Returns the number of base pages in all lists of a zone.
     pub fn pages(&self, zone: usize) -> usize {
         self.of_zone(zone).map(|(_, list)| list.pages.load(Ordering::Relaxed) as usize).sum()
     }
@@ -89,7 +90,7 @@ impl CpuLists {
             .filter_map(move |(index, list)| Some((CpuId((index / of_cpu) as u32), &**list.get()?)))
     }
 
-    /// CPUs that came later than the pool share the lists of others.
+    /// Returns a list. CPUs that were added after the pool was made share the lists of others.
     fn list(&self, cpu: usize, zone: usize, which: usize) -> &CpuList {
         let index = ((cpu * self.limits.len() + zone) * LISTS + which) % self.lists.len();
         self.lists[index].get_or_init(|| {

@@ -1,19 +1,19 @@
-//! Why a page pool did not do what was asked.
+//! Errors of a page pool.
 
 use nodeward_model::NodeId;
 
-/// An error; nothing was done, and the pool is as it was before.
+/// An error. Nothing was done, and the pool is as it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// A run cannot be so long.
+    /// The order of a run is too large.
     #[error("order {order} is too large; a run has at most 2^{order_max} pages")]
     Order {
-        /// What was asked for.
+        /// The order that was requested.
         order: u32,
-        /// The largest.
+        /// The largest order.
         order_max: u32,
     },
-    /// No such node, or none with memory that we may use.
+    /// The node does not exist, or has no memory that we may use.
     #[error(
         "node {node} has no memory that we may use; `nodeward show --topology` lists the nodes"
     )]
@@ -21,51 +21,51 @@ pub enum PoolError {
         /// The node.
         node: NodeId,
     },
-    /// No node that was allowed has room for the run.
+    /// No allowed node has room for the run.
     #[error("no memory for a run of order {order}; free some, or open the pool with more")]
     NoMemory {
         /// Order of the run.
         order: u32,
     },
-    /// The pool has no memory there.
+    /// The address is not in the pool's memory.
     #[error("{address:#x} is not of this pool; free it where it comes from")]
     NotOurs {
-        /// What should have been freed.
+        /// The address that was to be freed.
         address: u64,
     },
-    /// There is memory of the pool, but no run begins there.
+    /// The address is in the pool's memory, but no run begins there.
     #[error("no run begins at {address:#x}; free the address that was allocated")]
     NotAStart {
-        /// What should have been freed.
+        /// The address that was to be freed.
         address: u64,
     },
-    /// The run has another length.
+    /// The run has another order.
     #[error("the run at {address:#x} has order {allocated}, not {freed}; free all of it at once")]
     WrongOrder {
-        /// Where it begins.
+        /// Start address of the run.
         address: u64,
-        /// What was allocated.
+        /// The order that was allocated.
         allocated: u32,
-        /// What should have been freed.
+        /// The order that was to be freed.
         freed: u32,
     },
-    /// A [`crate::PageRun`] has it.
+    /// The run belongs to a [`crate::PageRun`].
     #[error("the run at {address:#x} has a guard that frees it; drop that")]
     Guarded {
-        /// Where it begins.
+        /// Start address of the run.
         address: u64,
     },
-    /// Nobody has it.
+    /// The run is not allocated.
     #[error("{address:#x} was freed before, or never allocated; free every run once")]
     DoubleFree {
-        /// What should have been freed.
+        /// The address that was to be freed.
         address: u64,
     },
-    /// Somebody wrote to memory after it was freed. It is not handed out again. Found by debug
-    /// builds only.
+    /// The memory was written after it was freed. It is not handed out again. Only debug builds
+    /// detect this.
     #[error("{address:#x} was written after it was freed; look for who keeps pointers to it")]
     WrittenAfterFree {
-        /// The first word of it.
+        /// Address of the first word that differs.
         address: u64,
     },
     /// The pool was closed.

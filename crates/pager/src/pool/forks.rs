@@ -1,8 +1,9 @@
-//! Children of fork(2): they have neither a pool's memory nor its threads.
+//! Detection of children of fork(2), which have neither a pool's memory nor its threads.
 //!
-//! A look at a counter tells a child from its parent; getpid(2) would cost more than a run. A child
-//! that clone(2) makes without the C library is not noticed here. It does not have the memory, so
-//! whatever it allocates cannot be touched.
+//! Reading a counter tells a child from its parent; getpid(2) would cost more than an allocation. A
+//! child that is made by clone(2) without the C library is not detected. It does not have the
+//! memory,
+//! so whatever it allocates cannot be touched.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,10 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::error::{Result, system};
 use crate::sys::on_fork;
 
-/// How many fork(2) lie between this process and the program's start.
+/// Number of fork(2) generations between the program's start and this process.
 static CHILDREN: AtomicU32 = AtomicU32::new(0);
 
-/// Has forks counted from now on.
+/// Starts counting forks.
 pub fn count() -> Result<()> {
     static COUNTED: OnceLock<()> = OnceLock::new();
     if COUNTED.get().is_none() {
@@ -23,7 +24,7 @@ pub fn count() -> Result<()> {
     Ok(())
 }
 
-/// A number that children have another one of.
+/// Returns a number that differs between a process and its children.
 pub fn children() -> u32 {
     CHILDREN.load(Ordering::Relaxed)
 }

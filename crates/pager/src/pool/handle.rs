@@ -1,4 +1,4 @@
-//! The face of a page pool.
+//! The public handle of a page pool.
 
 use std::fmt;
 use std::path::Path;
@@ -23,31 +23,33 @@ use crate::rooms::Rooms;
 use crate::sys::Uffd;
 use crate::{PageSize, Pager};
 
-/// Lists of a node hold an eighth of its zone at most, as in the kernel, and as much may be free.
+/// The lists of a node hold at most an eighth of its zone, as in the kernel. At most another eighth
+/// may be free in the zone.
 const SHARE: usize = 8;
 
-/// Runs of 2^n pages for buffer pools, packet rings and caches, from the node of the calling
-/// thread. A clone is another handle; the pool ends with the last one.
+/// An allocator of runs of 2^n pages for buffer pools, packet rings and caches. Memory comes from
+/// the
+/// node of the calling thread. A clone is another handle; the pool ends with the last one.
 ///
-/// What is allocated may be used and freed by any thread. Memory of a pool is not inherited by
-/// children of fork(2) (`MADV_DONTFORK`), where all calls end with [`PoolError::Forked`]. Signal
-/// handlers must neither allocate nor free.
+/// Any thread may use and free an allocated run. Children of fork(2) do not inherit the memory of a
+/// pool (`MADV_DONTFORK`); there all calls fail with [`PoolError::Forked`]. Signal handlers must
+/// neither allocate nor free.
 #[derive(Clone)]
 pub struct PagePool(Arc<Inner>);
 
 struct Inner {
-    /// `None` while it is dropped.
+    /// `None` only while this is dropped.
     pool: Option<Arc<Pool>>,
     housekeeper: Option<Housekeeper>,
-    /// Whose pool it is, if it is a pager's; it ends later than this.
+    /// The pager that the pool belongs to, if any; it is dropped after the pool's handle.
     pager: Option<Pager>,
 }
 
 impl PagePool {
-    /// Opens a pool; it has no memory yet.
+    /// Opens a pool without memory.
     ///
     /// # Errors
-    /// If the machine cannot be looked at, a thread cannot be started, or an option makes no sense.
+    /// If the machine's state cannot be read, a thread cannot be started, or an option is invalid.
     pub fn open(options: &PoolOptions) -> Result<Self> {
         let topology = Linux::open().topology()?;
         let allowed = nodes::context(Path::new("/"), &topology)?.allowed;
@@ -55,8 +57,8 @@ impl PagePool {
         Self::with(options, &[options.page], topology, &usable, None)
     }
 
-    /// A pool with pages of these sizes on these nodes; memory of regions can come there only if
-    /// `uffd` is what watches them.
+    /// Opens a pool with pages of these sizes on these nodes. It can take memory of regions only if
+    /// `uffd` is the userfaultfd that the regions are registered with.
     pub(crate) fn with(
         options: &PoolOptions,
         sizes: &[PageSize],
@@ -89,7 +91,7 @@ impl PagePool {
         Ok(Self(Arc::new(Inner { pool: Some(pool), housekeeper: keeper, pager: None })))
     }
 
-    /// Another handle of a pager's pool, which the pager outlives.
+    /// Returns another handle of a pager's pool. The handle keeps the pager alive.
     pub(crate) fn of_pager(pool: &Arc<Pool>, pager: Pager) -> Self {
         let pool = Some(Arc::clone(pool));
         Self(Arc::new(Inner { pool, housekeeper: None, pager: Some(pager) }))
@@ -99,25 +101,26 @@ impl PagePool {
         self.0.pool.as_ref().expect("it is there until the last handle is gone")
     }
 
-    /// Hands out a run of 2^order pages, which begins at a multiple of its length.
+    /// Allocates a run of 2^order pages, which begins at a multiple of its length.
     ///
     /// # Errors
-    /// [`PoolError::NoMemory`] if no node that is allowed has room, [`PoolError::UnknownNode`],
+    /// [`PoolError::NoMemory`] if no allowed node has room, [`PoolError::UnknownNode`],
     /// [`PoolError::Order`], [`PoolError::Closed`], [`PoolError::Forked`].
     pub fn allocate(&self, wanted: &Wanted) -> std::result::Result<NonNull<u8>, PoolError> {
         self.pool().allocate(wanted)
     }
 
-    /// Takes a run back that [`PagePool::allocate`] handed out, with its order. Nobody may use it
+    /// Frees a run that [`PagePool::allocate`] returned, with its order. The memory must not be
+    /// used
     /// any more.
     ///
     /// # Errors
-    /// If no run of this order was handed out there, or it was freed before; nothing happens then.
+    /// If no run of this order was allocated there, or it was freed before. Then nothing happens.
     pub fn free(&self, start: NonNull<u8>, order: u32) -> std::result::Result<(), PoolError> {
         self.pool().free(start, order)
     }
 
-    /// A run that is freed when it is dropped.
+    /// Allocates a run that is freed when it is dropped.
     ///
     /// # Errors
     /// As for [`PagePool::allocate`].
@@ -125,39 +128,39 @@ impl PagePool {
         PageRun::new(self.pool(), wanted)
     }
 
-    /// Bytes of a base page.
+    /// Returns the size of a base page in bytes.
     pub fn page_bytes(&self) -> usize {
         self.pool().arena.page_bytes()
     }
 
-    /// The largest order: a run of it has 2 MiB.
+    /// Returns the largest order; such a run has 2 MiB.
     pub fn order_max(&self) -> u32 {
         self.pool().arena.chunk_pages().ilog2()
     }
 
-    /// What the pool has and has done. Takes a moment on a machine with many CPUs. Nothing in
-    /// children of fork(2).
+    /// Returns the counters of the pool; all zero in children of fork(2). Visits the lists of all
+    /// CPUs, which takes some time on a large machine.
     pub fn stats(&self) -> PoolStats {
         let is_ours = self.pool().check_process().is_ok();
         // In a child, locks may be held for ever.
         if is_ours { self.pool().stats() } else { PoolStats::default() }
     }
 
-    /// Gives all free memory back to the kernel; returns how many bytes. Children of fork(2) have
-    /// none.
+    /// Frees all free memory to the kernel and returns the number of bytes. In a child of fork(2)
+    /// there are none.
     pub fn give_back(&self) -> usize {
         let is_ours = self.pool().check_process().is_ok();
         if is_ours { self.pool().give_back() * self.page_bytes() } else { 0 }
     }
 
-    /// Does what is due once in a period. For pools without housekeeper.
+    /// Does the periodic work. To be called once in a period for pools without housekeeper.
     pub fn tick(&self) {
         if self.pool().check_process().is_ok() {
             self.pool().tick();
         }
     }
 
-    /// Lets nobody allocate any more. What was handed out stays valid and can be freed.
+    /// Ends allocation for good. Allocated runs stay valid and can be freed.
     pub fn close(&self) {
         self.pool().close();
     }

@@ -1,4 +1,4 @@
-//! The thread that looks after a pool: once in a period, and when memory is short.
+//! The housekeeper thread of a pool, which works once in a period and when memory is short.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::error::Result;
 use crate::lanes::start_thread;
 use crate::stop::{self, Stop};
 
-/// The thread, and where it is told to go.
+/// The thread, and the means to end it.
 pub struct Housekeeper {
     stop: Stop,
     thread: JoinHandle<()>,
 }
 
 impl Housekeeper {
-    /// Starts it.
+    /// Starts the thread.
     pub fn start(pool: &Arc<Pool>, period: Duration) -> Result<Self> {
         let (stopped, stop) = stop::pipe()?;
         let pressure = Pressure::watch(Path::new("/"))?;
@@ -30,7 +30,7 @@ impl Housekeeper {
         Ok(Self { stop, thread: start_thread("nodeward-pool".to_owned(), work)? })
     }
 
-    /// Ends it.
+    /// Ends the thread.
     pub fn stop(self) {
         self.stop.tell();
         self.thread.join().expect("a housekeeper that panics aborts the process");
@@ -51,13 +51,13 @@ fn keep_house(pool: &Pool, mut pressure: Pressure, period: Duration, stopped: &O
         }
         if Instant::now() >= next {
             pool.tick();
-            // After a while without a CPU once is enough.
+            // After a long time without a CPU, one tick is enough.
             next = (next + period).max(Instant::now());
         }
     }
 }
 
-/// Whether something was written to the pipe.
+/// Returns whether something was written to the pipe.
 fn is_ended(stopped: &OwnedFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut end = [PollFd::new(stopped, PollFlags::IN)];

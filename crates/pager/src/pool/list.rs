@@ -1,4 +1,4 @@
-//! The free runs that one CPU has at hand of one zone.
+//! The list of free runs of one zone that one CPU holds.
 
 use std::collections::VecDeque;
 
@@ -12,23 +12,24 @@ const ORDERS: usize = ORDER_MAX as usize + 1;
 /// A run: its first page and its order.
 pub type Run = (PageNo, u32);
 
-/// The runs of a list, those that were used last on top, and what decides how many there are.
+/// The runs of a list, the most recently used ones on top, and the tuner that decides its length.
 pub struct List {
     stacks: [VecDeque<PageNo>; ORDERS],
-    /// Base pages in all of them.
+    /// Base pages in all stacks.
     pages: u32,
     tuner: AnyTuner,
     limits: Limits,
-    /// Base pages that went to callers and came from them.
+    /// Base pages that went to callers, and that came from them.
     pub allocated_pages: u64,
     pub freed_pages: u64,
-    /// What `allocated_pages` and `freed_pages` were at the last tick, and for how many ticks.
+    /// Values of `allocated_pages` and `freed_pages` at the last tick, and the number of ticks for
+    /// which they have been the same.
     last_seen: (u64, u64),
     idle_ticks: u32,
 }
 
 impl List {
-    /// An empty one.
+    /// An empty list.
     pub fn new(tuner: AnyTuner, limits: Limits) -> Self {
         Self {
             stacks: Default::default(),
@@ -42,17 +43,17 @@ impl List {
         }
     }
 
-    /// Base pages in it.
+    /// Returns the number of base pages in it.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Base pages that it holds at most.
+    /// Returns the maximum number of base pages that it holds.
     pub fn high(&self) -> u32 {
         self.tuner.high(&self.limits)
     }
 
-    /// Hands out the run that was freed last.
+    /// Takes the run that was freed last.
     pub fn pop(&mut self, order: u32) -> Option<PageNo> {
         let run = self.stacks[order as usize].pop_back()?;
         self.pages -= 1 << order;
@@ -61,13 +62,13 @@ impl List {
         Some(run)
     }
 
-    /// The run that is handed out after so many others.
+    /// Returns the run that `pop` will return after `after` other ones.
     pub fn upcoming(&self, order: u32, after: usize) -> Option<PageNo> {
         let stack = &self.stacks[order as usize];
         stack.get(stack.len().checked_sub(after + 1)?).copied()
     }
 
-    /// Takes a run back from a caller; returns how many base pages are too many now.
+    /// Adds a run that a caller freed. Returns how many base pages are above the limit now.
     pub fn push(&mut self, (run, order): Run, now_ms: u64) -> u32 {
         self.stacks[order as usize].push_back(run);
         self.pages += 1 << order;
@@ -75,19 +76,19 @@ impl List {
         self.tuner.freed(&self.limits, 1 << order, self.pages, now_ms)
     }
 
-    /// How many runs should come from the zone, because there is none.
+    /// Returns how many runs to fetch from the zone, because the list has none.
     pub fn refill(&mut self, order: u32) -> usize {
         (self.tuner.refill(&self.limits, self.pages) as usize >> order).max(1)
     }
 
-    /// Takes a run from the zone.
+    /// Adds a run from the zone.
     pub fn stock(&mut self, (run, order): Run) {
         self.stacks[order as usize].push_back(run);
         self.pages += 1 << order;
     }
 
-    /// Takes out so many base pages, or all there are: those first that nobody used for longest,
-    /// of this order, then of the largest.
+    /// Removes `pages` base pages, or all if there are fewer: of this order first, then of the
+    /// largest, the least recently used runs first.
     pub fn take_cold(&mut self, order: u32, pages: u32, took: &mut Vec<Run>) {
         let orders = std::iter::once(order).chain((0..ORDERS as u32).rev());
         let mut left = pages.min(self.pages);
@@ -102,9 +103,9 @@ impl List {
         }
     }
 
-    /// A period is over; returns how many base pages are too many now. A list that is `foreign`, of
-    /// a zone of another node than the CPU's, is emptied when nobody used it for three periods, as
-    /// the kernel does.
+    /// Ends a period. Returns how many base pages are above the limit now. A `foreign` list, of a
+    /// zone of another node than the CPU's, is emptied after three periods without use, as in the
+    /// kernel.
     pub fn tick(&mut self, foreign: bool, now_ms: u64) -> u32 {
         let seen = (self.allocated_pages, self.freed_pages);
         self.idle_ticks = if seen == self.last_seen { self.idle_ticks + 1 } else { 0 };
@@ -113,7 +114,7 @@ impl List {
         if foreign && self.idle_ticks >= 3 { self.pages } else { too_many }
     }
 
-    /// Memory is short; returns how many base pages should go.
+    /// Reacts to short memory. Returns how many base pages to give up.
     pub fn shrink(&mut self) -> u32 {
         self.tuner.shrink(&self.limits, self.pages)
     }

@@ -1,16 +1,17 @@
-//! Free pages: who has them, and how many there are.
+//! Free pages: their owners and their number.
 //!
 //! A [`PagePool`] hands out runs of 2^n pages and takes them back. Each node has a zone of free
-//! pages behind a lock, and in front of it each CPU a list that only threads on that CPU use. How
-//! long lists are is what [`nodeward_policy::pcp`] decides.
+//! pages
+//! behind a lock. In front of the zone each CPU has a list that only threads on that CPU use.
+//! [`nodeward_policy::pcp`] decides the length of the lists.
 //!
 //! ```text
 //! allocate / free  ->  list of the CPU  ->  zone of the node  ->  kernel
 //!                      (try-lock)           (lock)                (populate, discard)
 //! ```
 //!
-//! Locks are taken in this order: a list's, `supply` of a zone, the zone's. Whoever has `supply`
-//! only tries for lists, so nobody waits in a circle.
+//! Locks are taken in this order: a list's, `supply` of a zone, the zone's. A thread that holds
+//! `supply` only tries to lock lists, so no circular wait is possible.
 
 mod arena;
 mod cpu_lists;

@@ -1,4 +1,4 @@
-//! What a program asks of a page pool, and what it tells.
+//! Options and statistics of a page pool.
 
 use std::time::Duration;
 
@@ -7,38 +7,39 @@ use nodeward_policy::pcp::Tuning;
 
 use crate::PageSize;
 
-/// How a [`crate::PagePool`] is set up.
+/// Options of a [`crate::PagePool`].
 #[derive(Clone, Debug)]
 pub struct PoolOptions {
-    /// What the length of the per-CPU lists follows.
+    /// Policy that sets the length of the per-CPU lists.
     pub tuning: Tuning,
-    /// What its memory is made of. Runs of all orders come of either; huge pages spare translations
-    /// and are taken from the kernel as a whole.
+    /// Page size of its memory. Either size supplies runs of all orders. Huge pages reduce TLB
+    /// misses and are taken from the kernel as a whole.
     pub page: PageSize,
-    /// Bytes that the pool has on each node at most. The lists of a node hold an eighth of it at
-    /// most, and its zone keeps an eighth of it free at most. `None`: all memory of the node.
+    /// Maximum bytes of the pool on each node. The lists of a node hold at most an eighth of it,
+    /// and
+    /// at most an eighth is free in its zone. `None`: all memory of the node.
     pub zone_bytes: Option<u64>,
-    /// Base pages that go between a list and its zone at a time, at least; `None`:
+    /// Minimum number of base pages that move between a list and its zone at a time; `None`:
     /// [`PoolOptions::BATCH`].
     pub batch: Option<u32>,
-    /// Base pages that a list holds unless more are shown to be of use, zero for no lists; `None`:
+    /// Base pages that a list holds unless the policy finds more useful; zero for no lists; `None`:
     /// four batches.
     pub high_default: Option<u32>,
-    /// Free bytes that stay on each node when nobody allocates.
+    /// Free bytes that stay on each node while nothing is allocated.
     pub keep_bytes: u64,
-    /// The period of tuning. The policies know one of a second; with another one they work in
-    /// proportion. Zero is none and means a second.
+    /// The period of tuning. The policies are made for one second; with another period they scale
+    /// in
+    /// proportion. Zero means one second.
     pub period: Duration,
-    /// Whether a thread looks after the pool once in a period: it notices that a CPU is idle, that
-    /// one is gone, and that the machine's memory is short. Without it, call
-    /// [`crate::PagePool::tick`].
+    /// Run a thread that does the periodic work: it notices that a CPU is idle or offline, and that
+    /// the machine's memory is short. Without it, call [`crate::PagePool::tick`].
     pub housekeeper: bool,
 }
 
 impl PoolOptions {
     /// The kernel's batch for a zone of a gigabyte or more (Linux 6.12, `zone_batchsize`).
     pub const BATCH: u32 = 63;
-    /// The period that the policies know.
+    /// The period that the policies are made for.
     pub const PERIOD: Duration = Duration::from_secs(1);
 }
 
@@ -57,51 +58,50 @@ impl Default for PoolOptions {
     }
 }
 
-/// What run is wanted.
+/// An allocation request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// It has 2^order base pages.
+    /// The run has 2^order base pages.
     pub order: u32,
-    /// All bytes are zero; otherwise they are what somebody left there.
+    /// All bytes are zero; otherwise the content is undefined.
     pub zeroed: bool,
-    /// It is of this node; `None`: on the node of the calling thread's CPU, or on the nearest
-    /// one that has room.
+    /// The node; `None`: the node of the calling thread's CPU, or the nearest one that has room.
     pub node: Option<NodeId>,
 }
 
-/// What a pool has done and has; each number by itself is right, while others go on allocating.
+/// Counters of a pool. Each is exact by itself, but other threads go on allocating between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
     /// Base pages in memory.
     pub held_pages: u64,
-    /// Those that somebody has.
+    /// Base pages that callers have.
     pub in_use_pages: u64,
-    /// Those in lists of CPUs.
+    /// Base pages in the lists of CPUs.
     pub listed_pages: u64,
-    /// Those that are free in the zones.
+    /// Base pages that are free in the zones.
     pub zone_free_pages: u64,
-    /// The most that were ever in memory.
+    /// The maximum of `held_pages` so far.
     pub peak_held_pages: u64,
-    /// How often the lock of a zone was taken to move pages between it and a list.
+    /// Number of times that the lock of a zone was taken to move pages to or from a list.
     pub zone_visits: u64,
     /// Base pages allocated since the pool was opened.
     pub allocated_pages: u64,
-    /// Base pages freed since.
+    /// Base pages freed since the pool was opened.
     pub freed_pages: u64,
-    /// The lists that were used. A CPU has a second one of a zone, for while the scheduler took the
-    /// CPU from a thread that has the first.
+    /// The lists that were used. A CPU has a second one per zone, for when the scheduler preempts a
+    /// thread that holds the first.
     pub lists: Vec<ListStats>,
 }
 
-/// One list.
+/// Counters of one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListStats {
-    /// Whose it is.
+    /// The CPU that uses it.
     pub cpu: CpuId,
-    /// Where its pages are.
+    /// The node of its pages.
     pub node: NodeId,
     /// Base pages in it.
     pub pages: u32,
-    /// Base pages that it holds at most.
+    /// Maximum number of base pages that it holds.
     pub high: u32,
 }

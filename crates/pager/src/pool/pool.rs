@@ -1,4 +1,4 @@
-//! What the handles of a page pool share: its zones, and a list for each CPU in front of each.
+//! The part of a page pool that its handles share: the zones, and per-CPU lists in front of each.
 
 use std::iter;
 use std::ops::Range;
@@ -25,19 +25,21 @@ use crate::rooms::Rooms;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::sys::{Slot, current_cpu, prefetch};
 
-/// Whether free pages have a pattern, so that who writes to them is found out.
+/// Free pages are filled with a pattern, so that writes to them are detected.
 pub const POISONED: bool = cfg!(debug_assertions);
 
-/// Base pages that go between a list and its zone under one lock, at most, so that nobody waits
-/// long for it: the kernel's figure (63 << 5), which it chose for less than 100 us.
+/// Maximum number of base pages that move between a list and its zone under one lock, so that other
+/// threads do not wait long for it: the kernel's figure (63 << 5), chosen there for less than 100
+/// us.
 pub const BULK_PAGES_MAX: u32 = 2016;
 
-/// The first line of a run is fetched into the caches so many allocations ahead. Who is handed a
-/// run writes there first, and a lock that is taken while that write waits for memory waits, too.
-/// Measured with one word of each page touched: 33 GB/s without, 66 at 2, 69 at 4, 53 at 16.
+/// The first cache line of a run is prefetched this many allocations ahead. The caller writes there
+/// first, and taking a lock while that write waits for memory would wait, too. Measured with one
+/// word
+/// of each page touched: 33 GB/s without, 66 at 2, 69 at 4, 53 at 16.
 const FETCHED_AHEAD: usize = 3;
 
-/// A pool without handles.
+/// A pool without its handles.
 pub struct Pool {
     pub arena: Arena,
     pub zones: Vec<NodeZone>,
@@ -54,7 +56,7 @@ pub struct Pool {
     peak_held_pages: AtomicU64,
 }
 
-/// What is kept for each chunk.
+/// The data kept for each chunk.
 pub struct Shell {
     pub slot: Slot,
     pub kind: Kind,
@@ -66,35 +68,35 @@ pub struct NodeZone {
     pub size: PageSize,
     pub bounds: Bounds,
     free: Mutex<Zone<Shell>>,
-    /// Whoever changes which pages are in memory holds it.
+    /// Held by the thread that changes which pages are in memory.
     pub supply: Mutex<()>,
     visits: AtomicU64,
-    /// Base pages that went to callers and came from them, past the lists.
+    /// Base pages that went to callers, and that came from them, bypassing the lists.
     allocated_pages: AtomicU64,
     freed_pages: AtomicU64,
-    /// Its free pages when runs were last put back.
+    /// Its number of free pages when runs were last put back.
     free_pages: AtomicUsize,
-    /// Zones in the order in which they are asked if this one has no room; this one first.
+    /// Zones in the order in which they are tried if this one has no room; this one first.
     nearest: Vec<usize>,
 }
 
-/// What a zone may have, in base pages.
+/// The bounds of a zone, in base pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// In memory.
+    /// Maximum in memory.
     pub held_pages_max: usize,
-    /// Free.
+    /// Maximum free.
     pub free_pages_max: usize,
-    /// Free when nobody allocates.
+    /// Number that stays free while nothing is allocated.
     pub keep_pages: usize,
 }
 
-/// What a pool is made of.
+/// The parts that a pool is made of.
 pub struct Parts {
     pub arena: Arena,
-    /// The zones' nodes, sizes, bounds and limits of lists.
+    /// Node, page size, bounds and list limits of each zone.
     pub zones: Vec<(NodeId, PageSize, Bounds, Limits)>,
-    /// What CPUs allocate, if it does not matter from which node.
+    /// Page size of allocations that do not name a node.
     pub size: PageSize,
     pub topology: Topology,
     pub rooms: Arc<Rooms>,
@@ -103,7 +105,7 @@ pub struct Parts {
 }
 
 impl Pool {
-    /// An empty pool.
+    /// A pool without memory.
     pub fn new(parts: Parts) -> Self {
         let Parts { arena, zones, size, topology, rooms, tuning, period } = parts;
         let near = |from: NodeId, of: PageSize| {
@@ -146,19 +148,19 @@ impl Pool {
         }
     }
 
-    /// Hands out a run.
+    /// Allocates a run.
     pub fn allocate(&self, wanted: &Wanted) -> Result<NonNull<u8>, PoolError> {
         let page = self.take_for(wanted)?;
         self.arena.set(page, State::used(wanted.order));
         Ok(self.arena.address(page))
     }
 
-    /// Hands out a run to a guard.
+    /// Allocates a run for a guard.
     pub fn allocate_guarded(&self, wanted: &Wanted) -> Result<PageNo, PoolError> {
         self.take_for(wanted).inspect(|&page| self.arena.set(page, State::GUARDED))
     }
 
-    /// Takes a run back.
+    /// Frees a run.
     pub fn free(&self, start: NonNull<u8>, order: u32) -> Result<(), PoolError> {
         self.check_process()?;
         self.check_order(order)?;
@@ -168,7 +170,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes a run back from a guard.
+    /// Frees the run of a guard.
     pub fn free_guarded(&self, run: Run) {
         if self.check_process().is_ok() {
             self.arena.set(run.0, State::LISTED);
@@ -176,8 +178,10 @@ impl Pool {
         }
     }
 
+    /// Refuses to work in a child.
+    ///
     /// # Errors
-    /// In a child that fork(2) made.
+    /// [`PoolError::Forked`] in a child made by fork(2).
     pub fn check_process(&self) -> Result<(), PoolError> {
         if forks::children() == self.children { Ok(()) } else { Err(PoolError::Forked) }
     }
@@ -187,12 +191,12 @@ impl Pool {
         if order <= order_max { Ok(()) } else { Err(PoolError::Order { order, order_max }) }
     }
 
-    /// Lets nobody allocate any more.
+    /// Ends allocation for good.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// What the pool has and has done.
+    /// Returns the counters of the pool.
     pub fn stats(&self) -> PoolStats {
         let mut stats = PoolStats {
             peak_held_pages: self.peak_held_pages.load(Ordering::Relaxed),
@@ -224,7 +228,7 @@ impl Pool {
         self.peak_held_pages.fetch_max(held, Ordering::Relaxed);
     }
 
-    /// Counts pages that left it.
+    /// Counts pages that left memory.
     pub fn count_gone(&self, pages: usize) {
         self.held_pages.fetch_sub(pages as u64, Ordering::Relaxed);
     }
@@ -235,7 +239,7 @@ impl Pool {
         found.copied().ok_or(PoolError::UnknownNode { node })
     }
 
-    /// The time, in thousandths of a period.
+    /// Returns the time since the pool was opened, in thousandths of a period.
     pub fn now_ms(&self) -> u64 {
         let elapsed_us = coarse_us().saturating_sub(self.opened_us);
         elapsed_us.saturating_mul(PERIOD_MS) / self.period_us
@@ -263,7 +267,7 @@ impl Pool {
         self.take(cpu, own, order).or_else(from_others)
     }
 
-    /// A run of a zone, by a list of the CPU, or straight from the zone.
+    /// Takes a run of a zone through a list of the CPU, or else from the zone itself.
     fn take(&self, cpu: usize, zone: usize, order: u32) -> Option<PageNo> {
         let by_list = self.lists.with(cpu, zone, |list| {
             let run = list.pop(order).or_else(|| {
@@ -285,7 +289,7 @@ impl Pool {
         })
     }
 
-    /// Takes a run that nobody has into a list of the CPU, or straight into its zone.
+    /// Adds a run without owner to a list of the CPU, or else to its zone.
     fn take_back(&self, run: Run) {
         let (page, order) = run;
         if POISONED {
@@ -307,7 +311,7 @@ impl Pool {
         }
     }
 
-    /// A run from a zone that got all that the CPU's list had of other orders: all there was.
+    /// Takes a run from a zone after all runs of other orders went from the CPU's list to the zone.
     fn take_from_other_orders(&self, list: &mut List, zone: usize, order: u32) -> Option<PageNo> {
         let pages = list.pages();
         if pages > 0 {
@@ -317,7 +321,7 @@ impl Pool {
         list.pop(order)
     }
 
-    /// Takes runs out of a zone, at most so many, and sees to it that there is one.
+    /// Takes at most `most` runs out of a zone, bringing in memory if it has none.
     fn fetch(&self, zone: usize, order: u32, most: usize, mut took: impl FnMut(PageNo)) {
         let most = most.min((BULK_PAGES_MAX >> order).max(1) as usize);
         let mut runs = Vec::with_capacity(most);
@@ -337,7 +341,7 @@ impl Pool {
         }
     }
 
-    /// Sees to it that a run holds what it should.
+    /// Zeroes a run if requested. Debug builds first check that it was not written while free.
     fn prepare(&self, page: PageNo, wanted: &Wanted) -> Result<(), PoolError> {
         if !POISONED && !wanted.zeroed {
             return Ok(());
@@ -352,20 +356,20 @@ impl Pool {
         Ok(())
     }
 
-    /// Marks those of a chunk's free pages that came from a migration.
+    /// Fills those of a chunk's free pages with the pattern that came from a migration.
     fn poison_unmarked(&self, chunk: ChunkNo, pages: Range<usize>) {
         let pages = pages.map(|page| self.arena.page(chunk, page));
         let unmarked = pages.filter(|&page| self.arena.is(page, State::UNMARKED));
         unmarked.for_each(|page| self.poison(page, 1));
     }
 
-    /// Marks so many free pages.
+    /// Fills free pages with the pattern.
     pub fn poison(&self, page: PageNo, pages: usize) {
         let (mapping, bytes) = self.arena.place(page, pages);
         mapping.poison(bytes);
     }
 
-    /// Gives runs of a list that are too many back to their zone.
+    /// Gives `pages` base pages of a list back to their zone, at most all.
     pub fn thin_out(&self, list: &mut List, zone: usize, order: u32, pages: u32) {
         let mut left = pages.min(list.pages());
         let mut runs = Vec::new();
@@ -391,7 +395,7 @@ impl Pool {
         self.zones[zone].free_pages.store(free.free_pages(), Ordering::Relaxed);
     }
 
-    /// Gives to the kernel what a zone has too much.
+    /// Gives pages to the kernel that a zone has free above its bound.
     fn trim(&self, zone: usize) {
         let of_node = &self.zones[zone];
         let free = of_node.free_pages.load(Ordering::Relaxed);
@@ -401,28 +405,28 @@ impl Pool {
         }
     }
 
-    /// The free pages of a zone, to take some or to give some.
+    /// Locks the free pages of a zone to move some to or from a list, and counts the visit.
     pub fn visit(&self, zone: usize) -> MutexGuard<'_, Zone<Shell>> {
         let free = lock(&self.zones[zone].free);
         self.zones[zone].visits.fetch_add(1, Ordering::Relaxed);
         free
     }
 
-    /// The free pages of a zone, for housekeeping.
+    /// Locks the free pages of a zone for housekeeping.
     pub fn free_pages(&self, zone: usize) -> MutexGuard<'_, Zone<Shell>> {
         lock(&self.zones[zone].free)
     }
 }
 
-/// The time since some moment in microseconds, to a tick of the kernel (1 to 10 ms): reading it
-/// costs a quarter of an exact clock, and every free does.
+/// Returns a monotonic time in microseconds, with the resolution of a kernel tick (1 to 10 ms).
+/// Reading it costs a quarter of an exact clock, and every free does.
 fn coarse_us() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
 impl Drop for Pool {
-    /// Chunks of which somebody has pages stay mapped for as long as the process lives.
+    /// Chunks with pages that callers still have stay mapped for as long as the process lives.
     fn drop(&mut self) {
         for zone in self.zones.drain(..) {
             let free = zone.free.into_inner().expect("no thread panicked with this lock");

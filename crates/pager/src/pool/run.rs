@@ -1,4 +1,4 @@
-//! A run with an owner.
+//! An allocated run with an owner.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,7 +8,7 @@ use super::options::Wanted;
 use super::pool::Pool;
 use crate::sys::Lent;
 
-/// A run of pages, used like a slice of bytes, which goes back to its pool when it is dropped.
+/// A run of pages, used like a slice of bytes. It goes back to its pool when it is dropped.
 pub struct PageRun<'p> {
     pool: &'p Pool,
     bytes: Lent<'p>,
@@ -21,7 +21,7 @@ impl<'p> PageRun<'p> {
         Ok(Self { pool, bytes: mapping.lend(bytes) })
     }
 
-    /// It has 2^order base pages.
+    /// Returns the order: the run has 2^order base pages.
     pub fn order(&self) -> u32 {
         (self.bytes.bytes().len() / self.pool.arena.page_bytes()).ilog2()
     }

@@ -1,33 +1,34 @@
-//! What each page of a pool is, for whoever asks, without a lock.
+//! The state of each page of a pool, readable without a lock.
 //!
-//! Who has a page says what it is; the one change that two threads may want at the same time is
-//! that of freeing a run. Model-checked in `tests/pool_model.rs`.
+//! The owner of a page sets its state. The only change that two threads may attempt at the same
+//! time
+//! is freeing a run. Model-checked in `tests/pool_model.rs`.
 
 use std::ops::Range;
 
 use super::error::PoolError;
 use crate::sync::{AtomicU8, Ordering};
 
-/// What a page is. The value of a run's first page tells its order; see [`State::used`].
+/// The state of a page. The value of a run's first page includes its order; see [`State::used`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State(u8);
 
 impl State {
-    /// Not in memory, or with a migration.
+    /// Not in memory, or in use by a migration.
     pub const AWAY: Self = Self(0);
     /// In its zone.
     pub const FREE: Self = Self(1);
-    /// In its zone, and what it holds is whatever a migration left.
+    /// In its zone, with the content that a migration left, not the pattern.
     pub const UNMARKED: Self = Self(2);
-    /// First of a run that is in a CPU's list.
+    /// First of a run in a CPU's list.
     pub const LISTED: Self = Self(3);
     /// In a run, not the first of it.
     pub const INNER: Self = Self(4);
-    /// First of a run that has a guard, which alone may free it.
+    /// First of a run that belongs to a guard, which alone may free it.
     pub const GUARDED: Self = Self(5);
     const USED: u8 = 16;
 
-    /// First of a run of this order that somebody has.
+    /// First of an allocated run of this order.
     pub const fn used(order: u32) -> Self {
         Self(Self::USED + order as u8)
     }
@@ -37,37 +38,37 @@ impl State {
     }
 }
 
-/// The states of pages, by their index.
+/// The states of pages, by index.
 pub struct States(Box<[AtomicU8]>);
 
 impl States {
-    /// Of so many pages that are not in memory.
+    /// States of `pages` pages that are not in memory.
     pub fn away(pages: usize) -> Self {
         Self((0..pages).map(|_| AtomicU8::new(State::AWAY.0)).collect())
     }
 
-    /// How many there are.
+    /// Returns the number of pages.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Enters what a page is now. Who has the page says so, nobody else.
+    /// Sets the state of a page. Only the owner of the page may call this.
     pub fn set(&self, page: usize, state: State) {
         self.0[page].store(state.0, Ordering::Release);
     }
 
-    /// Enters the same for some pages.
+    /// Sets the state of some pages.
     pub fn set_all(&self, pages: Range<usize>, state: State) {
         self.0[pages].iter().for_each(|entry| entry.store(state.0, Ordering::Release));
     }
 
-    /// Whether a page is in this state.
+    /// Returns whether a page is in this state.
     pub fn is(&self, page: usize, state: State) -> bool {
         self.0[page].load(Ordering::Acquire) == state.0
     }
 
-    /// Makes a run that somebody has a run in a list, or finds out why it cannot be freed. Of two
-    /// threads that free the same run one finds it freed. Its first page begins at `address`.
+    /// Turns an allocated run into a listed one, or returns why it cannot be freed. If two threads
+    /// free the same run, one of them gets an error. The run's first page begins at `address`.
     pub fn begin_free(
         &self,
         page: usize,

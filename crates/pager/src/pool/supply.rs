@@ -1,4 +1,4 @@
-//! How many pages a pool has in memory: more when a zone runs dry, fewer when nobody needs them.
+//! Growth and shrinking of a pool's memory: more when a zone runs dry, less when pages are unused.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,18 +15,20 @@ use crate::sync::lock;
 use crate::sys::Advice;
 use crate::{CHUNK_BYTES, PageSize};
 
-/// Base pages are brought into memory by so many (2^6, 256 KiB) at least: then the system call
-/// costs little beside them.
+/// Minimum growth in base pages (2^6, 256 KiB): at that size the system call costs little beside
+/// the pages.
 const GROWTH_ORDER: u32 = 6;
 
-/// If lists of other CPUs hold more than this part of a zone's memory, they are asked before the
-/// kernel is. With the half chunk that growth may be ahead, a pool has at most 1.2 times what is in
-/// use at its peak: 1 / (1 - 1/8) = 1.14.
+/// If lists of other CPUs hold more than this fraction (1/8) of a zone's memory, they are tried
+/// before the kernel. With the half chunk that growth may be ahead, a pool has at most 1.2 times
+/// the
+/// memory in use at its peak: 1 / (1 - 1/8) = 1.14.
 const LISTED_SHARE: usize = 8;
 
 impl Pool {
-    /// Finds runs for a zone that has none of this order: in lists of other CPUs if they hold much,
-    /// else in memory that is fresh from the kernel. Finds none if there is no room.
+    /// Finds runs for a zone that has none of this order: from lists of other CPUs if they hold
+    /// much,
+    /// else from fresh memory of the kernel. Finds none if there is no room.
     pub fn supply(&self, zone: usize, order: u32, most: usize, runs: &mut Vec<(ChunkNo, usize)>) {
         let _supply = lock(&self.zones[zone].supply);
         let mut take = || {
@@ -34,13 +36,13 @@ impl Pool {
             !runs.is_empty()
         };
         if take() {
-            return; // somebody else was here meanwhile
+            return; // another thread has supplied it meanwhile
         }
         let held = self.free_pages(zone).held_pages();
         if self.lists.pages(zone) * LISTED_SHARE > held && self.collect(zone, order) && take() {
             return;
         }
-        // What came into memory is free for all: others may have taken it before us.
+        // Memory that came in is free for all: other threads may have taken it first.
         while self.grow(zone, order, most << order) {
             if take() {
                 return;
@@ -49,7 +51,8 @@ impl Pool {
         if self.collect(zone, order) && take() {
             return;
         }
-        // Free pages between those that are in use are no run, and leave no room for one.
+        // Free pages between used ones form no run, but take up room. Free them to make room for
+        // one.
         if order > 0 && self.would_fit(zone, order) {
             self.discard_free(zone, usize::MAX);
             if self.grow(zone, order, 1 << order) {
@@ -58,19 +61,19 @@ impl Pool {
         }
     }
 
-    /// Whether a zone could have a run if none of its pages were free.
+    /// Returns whether a zone would have room for a run if none of its pages were free.
     fn would_fit(&self, zone: usize, order: u32) -> bool {
         let free = self.free_pages(zone);
         let in_use = free.held_pages() - free.free_pages();
         free.free_pages() > 0 && in_use + (1 << order) <= self.zones[zone].bounds.held_pages_max
     }
 
-    /// Whether a zone is of another node than the CPU.
+    /// Returns whether a zone is of another node than the CPU.
     fn is_foreign(&self, cpu: CpuId, zone: usize) -> bool {
         self.topology.node_of_cpu(cpu) != Some(self.zones[zone].node)
     }
 
-    /// Has lists of CPUs give pages back to a zone until it has a run of this order.
+    /// Moves pages from lists of CPUs to a zone until it has a run of this order.
     fn collect(&self, zone: usize, order: u32) -> bool {
         self.lists.each(zone, |_, list| {
             if !self.free_pages(zone).has(order) {
@@ -80,7 +83,7 @@ impl Pool {
         self.free_pages(zone).has(order)
     }
 
-    /// Brings pages into memory, enough for a run of this order, and so many if that is worth it.
+    /// Brings pages into memory: enough for a run of this order, and up to `pages` if worth it.
     fn grow(&self, zone: usize, order: u32, pages: usize) -> bool {
         let Some(better) = self.growth_order(zone, order, pages) else { return false };
         let Some((chunk, pages)) = self.growth(zone, order, better) else { return false };
@@ -95,7 +98,7 @@ impl Pool {
             self.arena.set_all(first, pages.len(), State::FREE);
             self.count_held(pages.len());
         } else {
-            // Those that came all the same would be counted nowhere.
+            // Pages that came in all the same would be counted nowhere.
             mapping.advise(bytes, Advice::Discard).ok();
         }
         let grown = if populated { pages } else { 0..0 };
@@ -103,8 +106,8 @@ impl Pool {
         populated
     }
 
-    /// Whether pages that just came into memory are of the zone's node. If that has no more room,
-    /// or no huge page in one piece, the kernel takes them from another one.
+    /// Returns whether pages that just came into memory are on the zone's node. If that node has no
+    /// more room, or no contiguous huge page, the kernel takes them from another one.
     fn came_home(&self, zone: usize, first: PageNo, pages: usize) -> bool {
         let node = self.zones[zone].node;
         let start = self.arena.address(first).as_ptr() as u64;
@@ -116,13 +119,14 @@ impl Pool {
         came_home
     }
 
-    /// Whether pages may come from several nodes.
+    /// Returns whether pages may come from several nodes.
     fn has_nodes(&self) -> bool {
         self.topology.nodes_with_memory().len() > 1
     }
 
-    /// How much a zone may grow by at once: so many pages, or what its bounds leave of that, but
-    /// what is worth a system call, and a run of this order; `None` if there is no room.
+    /// Returns the order by which a zone may grow at once: `pages`, but at least what is worth a
+    /// system call, at most what its bounds leave, and never less than a run of `order`. Returns
+    /// `None` if there is no room.
     fn growth_order(&self, zone: usize, order: u32, pages: usize) -> Option<u32> {
         let of_node = &self.zones[zone];
         let room = of_node.bounds.held_pages_max.saturating_sub(self.free_pages(zone).held_pages());
@@ -132,14 +136,15 @@ impl Pool {
             PageSize::Base => GROWTH_ORDER,
             PageSize::Huge => ORDER_MAX,
         };
-        // Not less if there is less room: page by page we would take the last that the program, or
-        // its control group, has.
+        // No smaller steps when there is less room: page by page the pool would take the last
+        // memory
+        // that the program, or its control group, has.
         let wishes = [bounded(pages.ilog2().max(worth)), bounded(worth)];
         let has_room = |order: &u32| self.rooms.room_for(of_node.node, 1 << order, || ());
         wishes.into_iter().find(has_room)
     }
 
-    /// Missing pages that may be brought into memory, of a chunk that has some, or of a new one.
+    /// Chooses missing pages to bring into memory, in a chunk that has some, or in a new one.
     fn growth(&self, zone: usize, order: u32, better: u32) -> Option<(ChunkNo, Range<usize>)> {
         let found = self.free_pages(zone).begin_growth(order, better);
         if found.is_some() {
@@ -155,13 +160,13 @@ impl Pool {
         free.begin_growth(order, better)
     }
 
-    /// Gives at most so many free pages of a zone to the kernel; returns how many.
+    /// Frees at most `most` free pages of a zone to the kernel; returns how many.
     pub fn shrink(&self, zone: usize, most: usize) -> usize {
         let _supply = lock(&self.zones[zone].supply);
         self.discard_free(zone, most)
     }
 
-    /// As [`Pool::shrink`], for who has `supply`.
+    /// As [`Pool::shrink`], for a caller that holds `supply`.
     fn discard_free(&self, zone: usize, most: usize) -> usize {
         let mut left = most;
         while left > 0 {
@@ -171,7 +176,7 @@ impl Pool {
             self.arena.set_all(first, pages.len(), State::AWAY);
             let (mapping, bytes) = self.arena.place(first, pages.len());
             if mapping.advise(bytes, Advice::Discard).is_err() {
-                // Locked, before Linux 5.18, or the program unmapped memory that is not its own.
+                // Locked (before Linux 5.18), or the program unmapped memory that is not its own.
                 self.arena.set_all(first, pages.len(), State::FREE);
                 self.free_pages(zone).stayed(chunk, pages);
                 break;
@@ -184,16 +189,16 @@ impl Pool {
         most - left
     }
 
-    /// Takes a chunk back that has no pages any more.
+    /// Takes back a chunk that has no pages any more.
     fn give_empty(&self, mut shell: Shell) {
-        // What mremap(2) put there in place of our own mapping goes, too.
+        // If mremap(2) replaced our mapping with another one, that is emptied, too.
         match shell.slot.discard(0..CHUNK_BYTES) {
             Ok(()) => self.arena.give_empty(shell.kind, shell.slot),
-            Err(_) => std::mem::forget(shell), // whatever is there now is not ours
+            Err(_) => std::mem::forget(shell), // the memory there now is not ours
         }
     }
 
-    /// Gives all free pages to the kernel; returns how many.
+    /// Frees all free pages to the kernel; returns how many.
     pub fn give_back(&self) -> usize {
         let give = |zone| {
             self.lists.all(zone, |list| self.thin_out(list, zone, 0, list.pages()));
@@ -202,8 +207,8 @@ impl Pool {
         (0..self.zones.len()).map(give).sum()
     }
 
-    /// Hands out a chunk whose pages, all on a node, nobody has, and how many there are; of the
-    /// section `lane` if one was used lately.
+    /// Takes a chunk whose pages are all free and on `node`, and returns it with the number of
+    /// pages. Prefers one of section `lane` among those used most recently.
     pub fn take_chunk(&self, node: NodeId, size: PageSize, lane: usize) -> Option<(Shell, usize)> {
         let zone = self.zone_with(node, size)?;
         let taken = self.free_pages(zone).take_idle(|chunk| self.arena.is_of_lane(chunk, lane));
@@ -214,13 +219,14 @@ impl Pool {
         Some((shell, pages))
     }
 
-    /// Whether there is such a chunk.
+    /// Returns whether such a chunk exists.
     pub fn has_chunk(&self, node: NodeId, size: PageSize) -> bool {
         self.zone_with(node, size).is_some_and(|zone| self.free_pages(zone).has_idle())
     }
 
-    /// Takes a chunk whose first pages are in memory, all on a node, and nobody's; returns it if
-    /// that would be more than is to be kept there.
+    /// Adds a chunk whose first `pages` pages are in memory on `node` and have no owner. Returns
+    /// the
+    /// chunk if the node would then keep more than it should.
     pub fn keep_chunk(&self, shell: Shell, pages: usize, node: NodeId) -> Option<Shell> {
         let Some(zone) = self.zone_with(node, shell.kind.size) else { return Some(shell) };
         let chunk = self.arena.chunk_of(&shell.slot);
@@ -239,7 +245,9 @@ impl Pool {
         self.zones.iter().position(|zone| (zone.node, zone.size) == (node, size))
     }
 
-    /// Memory is short: lists shrink as their tuners say, and zones keep nothing.
+    /// Reacts to short memory: lists shrink as their tuners decide, and zones free everything.
+    /// Returns
+    /// the number of pages freed.
     pub fn relieve(&self) -> usize {
         let give = |zone| {
             self.lists.each(zone, |_, list| {
@@ -251,10 +259,10 @@ impl Pool {
         (0..self.zones.len()).map(give).sum()
     }
 
-    /// What is due once in a period: lists that nobody used give pages back to their zones, and
-    /// zones give to the kernel what nobody needed in the whole period.
+    /// Does the periodic work: unused lists give pages back to their zones, and zones free to the
+    /// kernel the pages that were unused during the whole period.
     pub fn tick(&self) {
-        // If nobody can tell, all are.
+        // If the online CPUs cannot be read, all count as online.
         let cpus = sysfs::online_cpus(Path::new("/")).ok();
         let is_online = |cpu| cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));
         for zone in 0..self.zones.len() {

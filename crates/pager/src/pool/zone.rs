@@ -1,10 +1,12 @@
-//! The free pages of one node: runs of 2^n pages, n up to a chunk, as the kernel's buddy allocator
-//! has them. Counts and sets only; the pages themselves are the caller's.
+//! The free pages of one node: runs of 2^n pages, with n up to a chunk, like the kernel's buddy
+//! allocator. It holds counts and sets only; the pages themselves are the caller's.
 //!
-//! A chunk's free pages are bits, and blocks of an order are found in them when they are asked for.
-//! So nothing is ever merged: a block is whole as soon as its last page is free. Chunks hang in a
-//! list for each order of their largest block; who asks gets a block of the smallest order that is
-//! enough, from the chunk that was used last.
+//! The free pages of a chunk are bits, in which blocks of an order are searched on request. So
+//! nothing
+//! is ever merged: a block is whole as soon as its last page is free. Chunks are in one list for
+//! each
+//! order of their largest block. A request takes a block of the smallest sufficient order, from the
+//! chunk that was used last.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,15 +16,15 @@ use crate::page_bits::{ORDER_MAX, PageBits};
 /// Lists of chunks: one for each order.
 const ORDERS: usize = ORDER_MAX as usize + 1;
 
-/// How many chunks are looked through for one that is wanted more than others.
+/// Number of chunks examined in search of a preferred one.
 const LOOKED_AT: usize = 8;
 
 /// The number of a chunk in its pool.
 pub type ChunkNo = u32;
 
-/// The free pages of a node. `S` is what is kept for each chunk and handed out with it.
+/// The free pages of a node. `S` is the data kept for each chunk and handed out with it.
 pub struct Zone<S> {
-    /// By their number; none where the chunk is not in this zone.
+    /// By chunk number; `None` where the chunk is not in this zone.
     chunks: Vec<Option<Box<Chunk<S>>>>,
     /// The first chunk of each list.
     heads: [Option<ChunkNo>; ORDERS],
@@ -40,19 +42,19 @@ struct Chunk<S> {
     shell: S,
     /// Pages that are in memory.
     present: PageBits,
-    /// Those of them that nobody has.
+    /// Those of them without owner.
     free: PageBits,
-    /// Whether missing pages may be brought into memory, and whether somebody is doing so.
+    /// Missing pages may be brought into memory; and a thread is doing so now.
     grows: bool,
     growing: bool,
-    /// The list that it hangs in, and its neighbours there.
+    /// The list that it is in, and its neighbours there.
     list: Option<usize>,
     previous: Option<ChunkNo>,
     next: Option<ChunkNo>,
 }
 
 impl<S> Zone<S> {
-    /// No pages yet; chunks have so many.
+    /// A zone without pages, whose chunks have `chunk_pages` pages.
     pub fn new(chunk_pages: usize) -> Self {
         Self {
             chunks: Vec::new(),
@@ -66,30 +68,30 @@ impl<S> Zone<S> {
         }
     }
 
-    /// Pages that nobody has.
+    /// Returns the number of pages without owner.
     pub fn free_pages(&self) -> usize {
         self.free_pages
     }
 
-    /// Pages that are in memory.
+    /// Returns the number of pages in memory.
     pub fn held_pages(&self) -> usize {
         self.held_pages
     }
 
-    /// The fewest free pages since the last call.
+    /// Returns the minimum of free pages since the last call.
     pub fn take_least_free(&mut self) -> usize {
         std::mem::replace(&mut self.least_free_pages, self.free_pages)
     }
 
-    /// Whether there is a block of an order.
+    /// Returns whether there is a block of an order.
     pub fn has(&self, order: u32) -> bool {
         self.heads[order as usize..].iter().any(Option::is_some)
     }
 
-    /// Takes at most `most` blocks of an order, and tells of each its chunk and first page. They
-    /// come from chunks whose largest block is the smallest that will do, each from its first page
-    /// on: what is broken is used up, and neighbours in memory are neighbours in time, which share
-    /// a cache line of the page table.
+    /// Takes at most `most` blocks of an order, and passes chunk and first page of each to `took`.
+    /// They come from chunks whose largest block is the smallest sufficient one, in address order.
+    /// This uses up broken blocks first, and neighbouring pages are allocated together and share a
+    /// cache line of the page table.
     pub fn take(&mut self, order: u32, most: usize, mut took: impl FnMut(ChunkNo, usize)) -> usize {
         let mut taken = 0;
         while taken < most {
@@ -120,8 +122,9 @@ impl<S> Zone<S> {
         self.relink(number);
     }
 
-    /// Takes in a chunk whose first pages are in memory and free. `grows` says whether others of it
-    /// may be brought into memory later.
+    /// Adds a chunk whose first `pages` pages are in memory and free. `grows`: its other pages may
+    /// be
+    /// brought into memory later.
     pub fn adopt(&mut self, number: ChunkNo, shell: S, pages: usize, grows: bool) {
         let index = number as usize;
         if self.chunks.len() <= index {
@@ -146,15 +149,17 @@ impl<S> Zone<S> {
         self.relink(number);
     }
 
-    /// Hands out a chunk of which all pages are free, from its first on without a gap, and how many
-    /// there are: if possible one that has all pages and is wanted, among those used last.
+    /// Takes a chunk whose present pages are all free and are its first ones without a gap; returns
+    /// it with their number. Prefers chunks that have all pages, and among the recent ones of those
+    /// a
+    /// `wanted` one.
     pub fn take_idle(&mut self, wanted: impl Fn(ChunkNo) -> bool) -> Option<(S, usize)> {
         let number = self.idle(wanted)?;
         let pages = self.chunk(number).present.len();
         Some((self.part_with(number), pages))
     }
 
-    /// Whether there is such a chunk.
+    /// Returns whether there is such a chunk.
     pub fn has_idle(&self) -> bool {
         self.idle(|_| true).is_some()
     }
@@ -171,8 +176,8 @@ impl<S> Zone<S> {
         first.or_else(|| self.stubs.iter().copied().find(is_idle))
     }
 
-    /// Chooses missing pages, enough for a block of the order, and for one of the order `better` if
-    /// a chunk has room for it; the caller brings them into memory, then calls [`Zone::grown`].
+    /// Chooses missing pages for a block of order `better` if a chunk has room for it, else for one
+    /// of `order`. The caller brings them into memory, then calls [`Zone::grown`].
     pub fn begin_growth(&mut self, order: u32, better: u32) -> Option<(ChunkNo, Range<usize>)> {
         let block_of = |order: u32| {
             let chunks = self.holed.iter().take(LOOKED_AT);
@@ -188,7 +193,7 @@ impl<S> Zone<S> {
         Some((number, pages))
     }
 
-    /// Ends what [`Zone::begin_growth`] began: the pages are in memory now, or none is.
+    /// Ends [`Zone::begin_growth`]: `pages` are in memory now; empty if it failed.
     pub fn grown(&mut self, number: ChunkNo, pages: Range<usize>) {
         let chunk = self.chunk_mut(number);
         chunk.growing = false;
@@ -200,9 +205,9 @@ impl<S> Zone<S> {
         self.relink(number);
     }
 
-    /// Chooses at most so many free pages to be freed for good, whole chunks first: the caller
-    /// frees them, then calls [`Zone::shrunk`], or [`Zone::stayed`] if that fails. Until then they
-    /// are counted nowhere.
+    /// Chooses at most `most` free pages to be freed to the kernel, whole chunks first. The caller
+    /// frees them, then calls [`Zone::shrunk`], or [`Zone::stayed`] on failure. Until then they are
+    /// counted nowhere.
     pub fn begin_shrink(&mut self, most: usize) -> Option<(ChunkNo, Range<usize>)> {
         let mut lists = self.heads.iter().rev().flatten().copied();
         let number = lists.find(|&number| !self.chunk(number).growing)?;
@@ -218,7 +223,7 @@ impl<S> Zone<S> {
         Some((number, pages))
     }
 
-    /// Ends what [`Zone::begin_shrink`] began. Returns the chunk if none of its pages is left.
+    /// Ends [`Zone::begin_shrink`]. Returns the chunk if it has no pages left.
     pub fn shrunk(&mut self, number: ChunkNo, pages: Range<usize>) -> Option<S> {
         let chunk = self.chunk_mut(number);
         chunk.present.remove_all(pages.clone());
@@ -229,13 +234,13 @@ impl<S> Zone<S> {
         None
     }
 
-    /// Takes pages back that [`Zone::begin_shrink`] chose, because they could not be freed.
+    /// Takes back pages that [`Zone::begin_shrink`] chose, because they could not be freed.
     pub fn stayed(&mut self, number: ChunkNo, pages: Range<usize>) {
         self.held_pages += pages.len();
         self.put(number, pages);
     }
 
-    /// What is kept for each chunk, for the end of the pool: with whether somebody has pages of it.
+    /// Returns the data of all chunks, each with whether it has pages in use. For the pool's end.
     pub fn into_chunks(self) -> impl Iterator<Item = (S, bool)> {
         self.chunks.into_iter().flatten().map(|chunk| (chunk.shell, chunk.present != chunk.free))
     }
@@ -265,7 +270,7 @@ impl<S> Zone<S> {
         chunk.shell
     }
 
-    /// Hangs a chunk into the list that its largest block belongs to, in front.
+    /// Moves a chunk to the front of the list of its largest block's order.
     fn relink(&mut self, number: ChunkNo) {
         let list = self.chunk(number).free.largest_order().map(|order| order as usize);
         if list == self.chunk(number).list {
@@ -325,7 +330,7 @@ mod tests {
         taken
     }
 
-    /// Goal: small runs come out of the block that is broken already; large ones stay whole.
+    /// Goal: small runs come out of a block that is broken already; large blocks stay whole.
     #[test]
     fn what_is_broken_is_used_up_first() {
         let mut zone = zone(2);
@@ -351,8 +356,7 @@ mod tests {
         assert_eq!(take(&mut zone, 9, 1), [(0, 0)]);
     }
 
-    /// Goal: pages that are missing are brought into memory in chunks that have some, and chunks
-    /// without pages leave.
+    /// Goal: a zone grows by missing pages of its chunks, and a chunk without pages leaves it.
     #[test]
     fn chunks_grow_and_go() {
         let mut zone = zone(1);
@@ -380,8 +384,9 @@ mod tests {
         assert_eq!((left, zone.held_pages(), zone.free_pages()), (vec![0], 0, 0));
     }
 
-    /// Goal: a migration gets whole chunks only, then what is left of earlier ones, never one of
-    /// which somebody has a page.
+    /// Goal: a migration gets whole chunks first, then those that earlier migrations left, never
+    /// one
+    /// with a page in use.
     #[test]
     fn idle_chunks_leave_with_all_their_pages() {
         let mut zone = zone(2);
@@ -394,7 +399,7 @@ mod tests {
         assert_eq!((zone.free_pages(), zone.held_pages()), (511, 512));
     }
 
-    /// Goal: what was free all the time is what nobody needed.
+    /// Goal: pages that were free all the time count as unneeded.
     #[test]
     fn the_least_that_was_free_is_remembered() {
         let mut zone = zone(1);
@@ -428,8 +433,9 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whatever is done, every page in memory is free, or has exactly one owner, and runs
-        /// are aligned.
+        /// Goal: after any steps, every page in memory is free or has exactly one owner, and runs
+        /// are
+        /// aligned.
         #[test]
         fn no_page_has_two_owners(steps in proptest::collection::vec(step(), 1..120)) {
             let mut zone = zone(1);
