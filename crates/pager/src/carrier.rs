@@ -1,5 +1,5 @@
-//! Carries out batches: the work of one lane, or of the fault handler, on the pages of a chunk
-//! that it has claimed.
+//! Carries out batches: the work of one lane, or of the fault handler, on the pages of a chunk that
+//! it has claimed.
 //!
 //! Nothing here allocates or frees between taking pages out of sight and bringing them back (or
 //! releasing their chunk with the pages out). A thread that touches such a page may hold a lock of
@@ -129,8 +129,8 @@ impl Carrier {
     }
 
     /// Moves a batch of base pages with move_pages(2) and adds those that stay to `stayed`. The
-    /// time
-    /// that a single page was out of sight is not known, so the time of the whole call is reported.
+    /// time that a single page was out of sight is not known, so the time of the whole call is
+    /// reported.
     fn let_kernel(
         &mut self,
         trip: &Trip<'_>,
@@ -212,8 +212,7 @@ impl Carrier {
     }
 
     /// Takes pages out of sight and leaves them there. Pages that cannot be taken out are skipped
-    /// in
-    /// `report`, except busy ones, which [`Self::take_busy`] returns.
+    /// in `report`, except busy ones, which [`Self::take_busy`] returns.
     pub fn leave_out(
         &mut self,
         trip: &Trip<'_>,
@@ -255,8 +254,7 @@ impl Carrier {
 
     /// Moves pages that were left out on to their destination. Pages that cannot be moved are put
     /// back, or no longer have a home. After an error some pages are still out, and the caller has
-    /// to
-    /// put all of them back. Allocates nothing.
+    /// to put all of them back. Allocates nothing.
     pub fn pull(
         &mut self,
         trip: &Trip<'_>,

@@ -68,12 +68,9 @@ impl Work<'_> {
     }
 
     /// Moves pages to a node. Busy pages that only look shared (no other process maps them any
-    /// more)
-    /// are tried once more, after a write that changes nothing has made them private again. The
-    /// chunk is
-    /// released for that write, because it may fault. Returns the claim, or `None` if the region is
-    /// being
-    /// dropped.
+    /// more) are tried once more, after a write that changes nothing has made them private again.
+    /// The chunk is released for that write, because it may fault. Returns the claim, or `None` if
+    /// the region is being dropped.
     pub fn migrate(
         mut self,
         pages: PageBits,
@@ -327,8 +324,7 @@ impl Work<'_> {
                 bring_copy(uffd, (&core.shop.zeros, 0), (&core.mapping, part))
             };
             // A page that is already there is as good. Without memory, the shared zero page is
-            // mapped: it
-            // needs none until it is written to.
+            // mapped: it needs none until it is written to.
             let refused = |page: usize, _| {
                 let address = core.mapping.start() + (home + page * page_bytes) as u64;
                 uffd.zero(address, page_bytes as u64).ok();
@@ -369,14 +365,13 @@ fn make_ours(core: &Core, chunk: usize, pages: &PageBits) {
     let (page_bytes, start) = (core.shop.page_bytes, core.chunk(chunk).start);
     for run in pages.runs() {
         let part = start + run.start * page_bytes..start + run.end * page_bytes;
-        core.mapping.advise(part, Advice::Populate).ok(); // pages that could not be made private are refused again
+        core.mapping.advise(part, Advice::Populate).ok(); // pages left shared are refused again
     }
 }
 
 /// Groups pages by their node, given the places of all pages of their chunk. Pages that need not or
 /// cannot move to the node are accounted for. The node of a page that the kernel is moving right
-/// now
-/// is not known: taking it out waits until the kernel has put it down.
+/// now is not known: taking it out waits until the kernel has put it down.
 fn sorted(
     pages: &PageBits,
     places: &[Place],

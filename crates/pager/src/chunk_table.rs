@@ -1,7 +1,6 @@
 //! The table of a region's chunks. There may be many millions of chunks, most of them never
-//! touched;
-//! those take no memory. The thread behind page faults also adds entries, so only a new table takes
-//! memory from the program's allocator, a new entry never does.
+//! touched; those take no memory. The thread behind page faults also adds entries, so only a new
+//! table takes memory from the program's allocator, a new entry never does.
 
 use crate::sys::Row;
 

@@ -6,15 +6,13 @@ use std::time::{Duration, Instant};
 use crate::sys::{Routine, evict, routines};
 
 /// Copies pages that no other thread sees: the source is out of sight, and the destination is not
-/// in
-/// sight yet.
+/// in sight yet.
 pub trait Copier: Send + Sync {
     /// The name of the copier in reports.
     fn name(&self) -> &'static str;
 
     /// Copies `from` to `to`, which have equal lengths, are page-aligned and do not overlap. The
-    /// whole
-    /// copy must be visible to other CPUs when this returns.
+    /// whole copy must be visible to other CPUs when this returns.
     fn copy(&self, to: &mut [u8], from: &[u8]);
 }
 

@@ -41,8 +41,7 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// Returns the slot, once none of its pages is out of sight any more. `full` says that all of
-    /// its
-    /// pages are emptied ones.
+    /// its pages are emptied ones.
     pub fn into_slot(self, full: bool) -> Kept {
         let Out { mut shadow, slots, .. } = self.out;
         match full {

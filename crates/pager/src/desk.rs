@@ -2,12 +2,9 @@
 //!
 //! A chunk is claimed by one thread at a time. A lane waits for its turn. The fault handler never
 //! waits for a lane, because faulting threads wait for the handler: it marks the chunk as waited
-//! for
-//! and goes on. The thread that releases the chunk wakes the waiting threads, which then fault
-//! again.
-//! In an unclaimed chunk no page is out of sight, except those that a lazy migration left out;
-//! these
-//! are recorded in the chunk's note.
+//! for and goes on. The thread that releases the chunk wakes the waiting threads, which then fault
+//! again. In an unclaimed chunk no page is out of sight, except those that a lazy migration left
+//! out; these are recorded in the chunk's note.
 //!
 //! The fault handler takes the desk's lock while the thread that it serves may be in the middle of
 //! malloc(3), or in a signal handler. So no thread allocates or runs a signal handler with that

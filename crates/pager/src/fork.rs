@@ -23,16 +23,14 @@ struct Pagers {
 struct Fork {
     waiting: Vec<Arc<Inner>>,
     /// The lock of the list, held by the forking thread. If another thread held it when the child
-    /// is
-    /// made, it would stay locked in the child for ever.
+    /// is made, it would stay locked in the child for ever.
     _list: MutexGuard<'static, Pagers>,
 }
 
 thread_local! {
     /// The fork of this thread. `ManuallyDrop` because nothing may be dropped at the thread's end:
-    /// a
-    /// thread-local with a destructor is gone when other values are dropped, and their destructors
-    /// may fork.
+    /// a thread-local with a destructor is gone when other values are dropped, and their
+    /// destructors may fork.
     static FORK: Cell<Option<ManuallyDrop<Fork>>> = const { Cell::new(None) };
 }
 

@@ -4,9 +4,8 @@
 //! It does nothing for pages in flight: the lane that carries them wakes the waiting threads.
 //!
 //! It never allocates or frees, and takes no lock that is held while allocating: the faulting
-//! thread
-//! may be inside malloc(3), or in a signal handler that interrupted it. A porter thread does the
-//! work that needs memory.
+//! thread may be inside malloc(3), or in a signal handler that interrupted it. A porter thread does
+//! the work that needs memory.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -92,8 +91,7 @@ impl Regions {
     }
 
     /// Runs `change` with a vector that has room for one more region than there are, and returns
-    /// the
-    /// vector's content. No thread allocates, frees or runs a signal handler with the lock.
+    /// the vector's content. No thread allocates, frees or runs a signal handler with the lock.
     fn change(&self, change: impl FnOnce(&mut Known, &mut Vec<Arc<Core>>)) -> Vec<Arc<Core>> {
         let _held = hold_signals();
         let mut room = Vec::new();
@@ -189,14 +187,12 @@ fn serve_fault(carrier: &mut Carrier, core: &Core, fault: &Fault) {
 
 /// Brings in zeros at an address outside all regions. Only code that walks every mapping touches
 /// slots by address, as mlockall(2) and debuggers do. It must not wait for ever, and it wants the
-/// next
-/// page next, so the rest of the chunk is filled: otherwise mlockall faults 131,072 times for the
-/// first slots alone.
+/// next page next, so the rest of the chunk is filled: otherwise mlockall faults 131,072 times for
+/// the first slots alone.
 fn serve_stranger(uffd: &Uffd, fault: &Fault) {
     let rest = CHUNK_BYTES as u64 - fault.address % CHUNK_BYTES as u64;
     // Stops at the first page that is present. If that is the faulting one, because a lane took a
-    // page
-    // out to there, the call wakes no thread, so wake it explicitly.
+    // page out to there, the call wakes no thread, so wake it explicitly.
     if uffd.zero(fault.address, rest).is_err() {
         uffd.wake(fault.address, rest).ok();
     }

@@ -41,8 +41,7 @@ pub enum Kind {
 
 impl Kind {
     /// Returns whether the operation only brings pages into sight. Then it may run while a fork
-    /// waits
-    /// for just that, and it has a lane of its own.
+    /// waits for just that, and it has a lane of its own.
     pub fn takes_nothing_out(&self) -> bool {
         matches!(self, Self::Return | Self::Discard | Self::HandOver)
     }
@@ -141,8 +140,7 @@ impl Drop for TaskControl<'_> {
 
 struct Queue {
     /// Remaining tasks of each lane. Each lane has a part of its own, so that lanes work in
-    /// different
-    /// sections; a lane that has finished its part helps another.
+    /// different sections; a lane that has finished its part helps another.
     parts: Vec<Range<usize>>,
     ramp: Ramp,
     roster: Roster,

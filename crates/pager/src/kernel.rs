@@ -80,8 +80,7 @@ impl Kernel<'_> {
     }
 
     /// Returns the pairs from every other node to `to`. On a machine with one node, a source that
-    /// does
-    /// not exist makes pages count as already there.
+    /// does not exist makes pages count as already there.
     fn pairs(&self, to: NodeId) -> NodePairs {
         let elsewhere = self.topology.nodes_with_memory().without(&Nodemask::from_iter([to]));
         let mut from: Vec<NodeId> = elsewhere.iter().collect();
@@ -143,8 +142,8 @@ impl Kernel<'_> {
     }
 }
 
-/// Brings missing pages into memory, on a thread of its own because the memory policy is
-/// per thread. Parts that the program has write-protected are left out.
+/// Brings missing pages into memory, on a thread of its own because the memory policy is per
+/// thread. Parts that the program has write-protected are left out.
 pub fn commit(
     mapping: &Mapping,
     range: ops::Range<usize>,

@@ -9,8 +9,7 @@ use crate::shadow::Shadow;
 use crate::shop::Shop;
 
 /// Removes base pages that are on the wrong node from the count of those moved. `pages` are those
-/// of
-/// a batch, by their index in the chunk.
+/// of a batch, by their index in the chunk.
 pub fn correct(
     shop: &Shop,
     trip: &Trip<'_>,
@@ -26,9 +25,8 @@ pub fn correct(
 }
 
 /// Counts the pages (ascending addresses) that are on another node than the one requested. Each
-/// page
-/// is checked: a node that has run out of room still supplies single pages, as soon as some are
-/// freed.
+/// page is checked: a node that has run out of room still supplies single pages, as soon as some
+/// are freed.
 fn strays(shop: &Shop, pages: impl Iterator<Item = u64> + Clone, to: NodeId) -> u64 {
     let (Some(first), Some(last)) = (pages.clone().next(), pages.clone().last()) else { return 0 };
     if shop.has_one_node() {

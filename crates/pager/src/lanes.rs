@@ -24,8 +24,7 @@ use crate::{Cancel, Progress, Report};
 
 /// With a stall budget, the interval at which a lane yields its CPU while it holds no pages.
 /// Otherwise the scheduler would preempt it at the end of its slice (3 ms), in the middle of a
-/// batch,
-/// for as long as other threads run.
+/// batch, for as long as other threads run.
 const TURN_MAX: Duration = Duration::from_millis(1);
 
 /// The lanes of a pager, and one more that only brings pages back: it must not queue behind a job

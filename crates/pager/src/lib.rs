@@ -2,8 +2,8 @@
 //!
 //! A [`Region`] is memory that a program lets the pager manage. To move pages, the pager takes them
 //! out of sight with userfaultfd, copies them with threads near the destination, and brings them
-//! back
-//! at their addresses. Threads that touch a page meanwhile wait for its batch. No write is lost.
+//! back at their addresses. Threads that touch a page meanwhile wait for its batch. No write is
+//! lost.
 
 #[allow(unsafe_code, reason = "the room that maps memory and speaks to userfaultfd")]
 mod sys;

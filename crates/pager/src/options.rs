@@ -23,10 +23,8 @@ pub struct PagerOptions {
     /// The copier; `None`: the fastest of this machine, found by measurement.
     pub copier: Option<Arc<dyn Copier>>,
     /// Use userfaultfd even where it can only handle faults of user code (unprivileged_userfaultfd
-    /// =
-    /// 0, no access to /dev/userfaultfd). The program promises to pass no managed memory to a
-    /// system
-    /// call while pages move: read(2) and write(2) would fail with EFAULT.
+    /// = 0, no access to /dev/userfaultfd). The program promises to pass no managed memory to a
+    /// system call while pages move: read(2) and write(2) would fail with EFAULT.
     pub assume_no_syscalls: bool,
     /// Use only the method that works everywhere: move_pages(2) on this process.
     pub kernel_only: bool,
@@ -118,8 +116,7 @@ pub struct RegionOptions {
     pub fork: ForkRule,
     /// A promise that no device and no direct I/O works on this memory while it moves. Kernels
     /// without UFFDIO_MOVE (before Linux 6.8) cannot detect that, so there the pager moves only
-    /// such
-    /// regions, and only with base pages.
+    /// such regions, and only with base pages.
     pub free_of_dma: bool,
 }
 
@@ -151,8 +148,7 @@ pub struct Migration<'a> {
     /// Limits on rate and stalls.
     pub budget: Budget,
     /// Maximum number of lanes; a range that is too short to share gets fewer. `None`: as many as
-    /// are
-    /// worth it.
+    /// are worth it.
     pub lanes: Option<u32>,
     /// Bytes in flight per lane; `None`: 2 MiB, which is also the maximum.
     pub batch_bytes: Option<u64>,

@@ -160,8 +160,7 @@ mod tests {
 
     proptest! {
         /// Goal: `blocks` finds the same blocks as a loop over all starts, and the best block is
-        /// one
-        /// of the smallest that are in no larger one.
+        /// one of the smallest that are in no larger one.
         #[test]
         fn blocks_are_runs_of_their_length(
             holes in proptest::collection::btree_set(0..PAGES_MAX, 0..40), order in 0..=ORDER_MAX,

@@ -30,8 +30,8 @@ use crate::{
     Road, chunk, fork, probe,
 };
 
-/// Manages memory of this process: regions whose pages move between nodes while they are in use.
-/// A clone is another handle of the same pager. The pager ends with its last handle and region.
+/// Manages memory of this process: regions whose pages move between nodes while they are in use. A
+/// clone is another handle of the same pager. The pager ends with its last handle and region.
 #[derive(Clone)]
 pub struct Pager(Arc<Inner>);
 
@@ -67,8 +67,7 @@ impl Pager {
     ///
     /// # Errors
     /// If threads or memory cannot be obtained, or an option is invalid. A kernel that supports
-    /// only
-    /// a slow method is no error: see [`Pager::road`].
+    /// only a slow method is no error: see [`Pager::road`].
     pub fn open(options: &PagerOptions) -> Result<Self> {
         let machine = Linux::open();
         let topology = machine.topology()?;
@@ -208,8 +207,7 @@ impl Engine {
     }
 
     /// Measures the cost of a job: moves a chunk of its own, with destination pages kept from
-    /// earlier
-    /// moves. Returns `None` if that does not work now. Cost: two milliseconds.
+    /// earlier moves. Returns `None` if that does not work now. Cost: two milliseconds.
     fn measure(&self) -> Option<BreakEven> {
         let core = Core::new(&self.shop, Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).ok()?);
         let core = Arc::new(core);

@@ -1,17 +1,13 @@
 //! Retries of pages that cannot go home.
 //!
 //! A page that cannot be moved back is copied (see [`crate::sys::Passage::put_back`]). The causes
-//! that
-//! remain are lack of memory, and memory that went bad. Threads wait for these pages, and letting
-//! them
-//! run on with zeros would corrupt their data.
+//! that remain are lack of memory, and memory that went bad. Threads wait for these pages, and
+//! letting them run on with zeros would corrupt their data.
 //!
 //! Lack of memory may end: by reclaim, by the OOM killer, or when a limit is raised. The pager
-//! waits
-//! for that, as the kernel itself waits where a control group may not kill, and writes a message
-//! each
-//! minute. Any other cause that lasts for a minute never ends. Then the process is aborted, as the
-//! kernel does where a page fault cannot be served.
+//! waits for that, as the kernel itself waits where a control group may not kill, and writes a
+//! message each minute. Any other cause that lasts for a minute never ends. Then the process is
+//! aborted, as the kernel does where a page fault cannot be served.
 
 use std::time::{Duration, Instant};
 
@@ -87,8 +83,7 @@ mod tests {
     use super::*;
 
     /// Goal: retries have pauses that grow to a bound, and end: then the process is aborted
-    /// (SIGABRT
-    /// is 6), rather than that a page is lost.
+    /// (SIGABRT is 6), rather than that a page is lost.
     #[test]
     fn it_ends() {
         let mut patience = Patience::with_limit(Duration::from_secs(3600));
@@ -102,8 +97,7 @@ mod tests {
     }
 
     /// Goal: lack of memory, which may end, never ends the process, even if nobody reads the
-    /// messages:
-    /// a pipe has room for 65,536 bytes, and this is many times more.
+    /// messages: a pipe has room for 65,536 bytes, and this is many times more.
     #[test]
     fn memory_is_waited_for() {
         let waits = || {

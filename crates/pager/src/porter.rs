@@ -1,14 +1,10 @@
 //! The porter: a thread that fetches and takes slots for the thread behind page faults.
 //!
 //! Checking for room and keeping slots need the program's allocator, and locks that other threads
-//! hold
-//! while they use it. The faulting thread may hold just those: it may be in an allocator hook, or
-//! in a
-//! signal handler that interrupted malloc(3). So the thread behind faults lets the porter do that
-//! work
-//! and waits for it, with a timeout. After the timeout a page that was left out is put back where
-//! it
-//! was, which needs none of this.
+//! hold while they use it. The faulting thread may hold just those: it may be in an allocator hook,
+//! or in a signal handler that interrupted malloc(3). So the thread behind faults lets the porter
+//! do that work and waits for it, with a timeout. After the timeout a page that was left out is put
+//! back where it was, which needs none of this.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,7 +22,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use crate::{CHUNK_BYTES, PageSize};
 
 /// Timeout of a fault's wait for the porter. It is longer than the porter takes on a machine that
-/// makes progress, and short beside a fault on a swapped-out page under load.
+/// makes progress, and short beside the time that a thread can wait for a swapped-out page.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Validity of a finding that a node has room: other programs allocate as well.
 const ROOM_LASTS: Duration = Duration::from_millis(20);
@@ -115,8 +111,7 @@ impl Drop for Porter {
 
 impl Errands {
     /// Finds destination pages for at most `most` folios. Returns them, and the number of folios
-    /// that
-    /// they are enough for.
+    /// that they are enough for.
     pub fn destination(
         &mut self,
         stock: &mut Stock,

@@ -57,8 +57,7 @@ pub fn of_put_back(errno: Errno) -> Refusal {
 
 /// Carries out a transfer of folios, leaving out those that are refused. `transfer` is given byte
 /// ranges of the stretch. A call that is refused as a whole is repeated for its first folio alone:
-/// the
-/// program may have split the mapping, and no call may span two mappings.
+/// the program may have split the mapping, and no call may span two mappings.
 pub fn each_refusal(
     folios: usize,
     folio_bytes: usize,
@@ -95,8 +94,8 @@ mod tests {
     use crate::sys::Stopped;
 
     /// Simulates a stretch of folios of 10 bytes of which some (`bad`) are refused. Like the
-    /// kernel,
-    /// it first returns the progress before a bad folio, then its error. No call may span `cut`.
+    /// kernel, it first returns the progress before a bad folio, then its error. No call may span
+    /// `cut`.
     fn carry(
         folios: usize,
         bad: &[(usize, Errno)],

@@ -135,8 +135,7 @@ impl Region {
     }
 
     /// Leaves a range out of sight, so that the next thread to touch a granule (256 KiB) pulls it
-    /// to
-    /// its own node. Returns when all of it is out; `Report::lazy_pages` counts the pages.
+    /// to its own node. Returns when all of it is out; `Report::lazy_pages` counts the pages.
     ///
     /// # Errors
     /// As [`Region::migrate`]; also where UFFDIO_MOVE does not work, and in [`Mode::Kernel`].
@@ -158,9 +157,8 @@ impl Region {
     }
 
     /// Exchanges the nodes of two ranges of equal length. Pages on the node of the first range go
-    /// to
-    /// that of the second and the other way round, alternately, so that neither node needs room for
-    /// more than a few batches. The node of a range is the one that most of its pages are on.
+    /// to that of the second and the other way round, alternately, so that neither node needs room
+    /// for more than a few batches. The node of a range is the one that most of its pages are on.
     ///
     /// # Errors
     /// As [`Region::migrate`], and if a range has no pages or the ranges overlap.
@@ -373,13 +371,13 @@ impl Region {
         Ok(report)
     }
 
-    /// Where lanes run that bring pages to a node.
+    /// Returns the CPUs for lanes that bring pages to a node.
     fn cpus(&self, engine: &Engine, node: NodeId) -> Vec<CpuId> {
         let usable = self.pager.machine.usable_cpus().unwrap_or_default();
         workers::lanes(&self.pager.topology, node, &usable, &engine.watch.busy())
     }
 
-    /// The node that most pages of a range are on.
+    /// Returns the node that most pages of a range are on.
     fn node_of(&self, range: &Range<usize>) -> Result<NodeId> {
         let counts = self.residency(range.clone())?;
         let most = counts.into_iter().max_by_key(|&(_, pages)| pages);
@@ -404,13 +402,13 @@ impl Drop for Region {
     fn drop(&mut self) {
         let Backing::Managed(core) = &self.backing else { return };
         let Some(engine) = self.pager.engine.as_ref().filter(|_| self.pager.is_of_parent()) else {
-            return; // in a child the desk may be locked by a thread that is not there
+            return; // in a child, a thread that does not exist there may hold the desk's lock
         };
         engine.forget(core);
     }
 }
 
-/// Keeps a range of a region where it is.
+/// Keeps a range of a region where it is until it is dropped. Made by [`Region::pin`].
 #[derive(Debug)]
 pub struct PinGuard<'a> {
     region: &'a Region,
@@ -435,7 +433,7 @@ fn map(bytes: usize, options: &RegionOptions) -> Result<Mapping> {
     })?;
     let mapping = Mapping::reserve(bytes, CHUNK_BYTES).map_err(system("mmap"))?;
     match options.page {
-        // Kernels without huge pages do not know the advice, and need none.
+        // Kernels without huge pages reject the advice, and do not need it.
         PageSize::Base => drop(mapping.advise(0..bytes, Advice::BasePages)),
         PageSize::Huge => {
             let why = nodeward_linux::own::why_no_huge_pages();
@@ -449,8 +447,8 @@ fn map(bytes: usize, options: &RegionOptions) -> Result<Mapping> {
     Ok(mapping)
 }
 
-/// Whether we can move the pages of such a region without harm. What mremap(2) takes out must not
-/// be held by a device, and huge pages would come back as base pages.
+/// Returns whether the pager can move the pages of such a region without harm. With mremap(2) no
+/// device may use the pages, and huge pages would come back as base pages.
 fn can_manage(engine: &Engine, options: &RegionOptions) -> bool {
     let harmless = options.free_of_dma && options.page == PageSize::Base;
     engine.shop.passage.can_bring() || harmless
@@ -474,7 +472,7 @@ fn check_placement(pager: &Inner, placement: &Placement) -> Result<()> {
     let usable = pager.usable_nodes();
     let unknown = match placement {
         Placement::Local => None,
-        // Any number may stand here, also one that no mask can hold.
+        // The number is the caller's: it may be too large for any node mask.
         Placement::Node(node) => Some(*node).filter(|&node| !usable.contains(node)),
         Placement::Interleaved(nodes) if nodes.is_empty() => {
             return Err(Error::BadOption {
@@ -487,12 +485,12 @@ fn check_placement(pager: &Inner, placement: &Placement) -> Result<()> {
     unknown.map_or(Ok(()), |node| Err(Error::UnknownNode { node }))
 }
 
-/// The chunks that a range has a part of.
+/// Returns the chunks that a range touches.
 fn chunks(range: &Range<usize>) -> Range<usize> {
     range.start / CHUNK_BYTES..range.end.div_ceil(CHUNK_BYTES)
 }
 
-/// One of each in turn.
+/// Interleaves two lists of tasks.
 fn in_turns(one: Vec<Task>, other: Vec<Task>) -> Vec<Task> {
     one.into_iter().zip(other).flat_map(|(one, other)| [one, other]).collect()
 }

@@ -1,37 +1,37 @@
-//! What came of a migration.
+//! The outcome of a migration.
 
 use nodeward_model::{Account, SkipReason};
 
-/// The outcome: where every page of the range ended, and what it took.
+/// The outcome of a migration: what became of every page of the range, and the cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Every base page of the range that is in memory, and every one that is not
-    /// ([`nodeward_model::SkipReason::NotPresent`]).
+    /// Every base page of the range, those absent from memory
+    /// ([`nodeward_model::SkipReason::NotPresent`]) included.
     pub account: Account,
-    /// Base pages that went to pages kept from earlier migrations.
+    /// Base pages that were moved to pages kept from earlier migrations.
     pub recycled_pages: u64,
-    /// Base pages that went to fresh pages.
+    /// Base pages that were moved to fresh pages.
     pub one_way_pages: u64,
-    /// Of those, the ones that the kernel moved (move_pages(2)).
+    /// Those of `one_way_pages` that the kernel moved (move_pages(2)).
     pub by_kernel_pages: u64,
-    /// Base pages that were left out, to be pulled by the next thread that touches them.
+    /// Base pages that were left out, to be pulled in by the next thread that touches them.
     pub lazy_pages: u64,
-    /// Batches.
+    /// Number of batches.
     pub batches: u64,
-    /// Lanes that took part.
+    /// Number of lanes that took part.
     pub lanes: u32,
-    /// From beginning to end, in nanoseconds.
+    /// Time from start to end, in nanoseconds.
     pub took_ns: u64,
-    /// Where the lanes spent their time, summed over lanes.
+    /// Time by step, summed over the lanes.
     pub spent: Spent,
-    /// The longest time that pages were out of sight, in nanoseconds. Of pages that the kernel
-    /// moved only the time of the call is known.
+    /// The longest time that a page was out of sight, in nanoseconds. For pages that the kernel
+    /// moved it is the time of the whole call.
     pub longest_hold_ns: u64,
-    /// Whether it was cancelled, or ended by dropping the region.
+    /// The migration was cancelled, or ended because the region was dropped.
     pub cancelled: bool,
 }
 
-/// Nanoseconds by step. With fresh base pages the kernel copies while it maps.
+/// Time by step, in nanoseconds. With fresh base pages the kernel copies in the map step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Taking pages out of sight.
@@ -42,25 +42,25 @@ pub struct Spent {
     pub map_ns: u64,
     /// Getting destination pages and giving back emptied ones.
     pub supply_ns: u64,
-    /// Calls by which the kernel did all of that.
+    /// Calls in which the kernel did all steps.
     pub kernel_ns: u64,
 }
 
 impl Report {
-    /// An empty one in which no page counted allocates.
+    /// An empty report in which counting a page never allocates.
     pub(crate) fn with_room() -> Self {
         let skipped = SkipReason::ALL.map(|reason| (reason, 0)).into();
         Self { account: Account { skipped, ..Account::default() }, ..Self::default() }
     }
 
-    /// Empties one that was made with room, and leaves it the room.
+    /// Empties a report made by [`Self::with_room`], and keeps its room.
     pub(crate) fn clear(&mut self) {
         let mut skipped = std::mem::take(&mut self.account.skipped);
         skipped.values_mut().for_each(|pages| *pages = 0);
         *self = Self { account: Account { skipped, ..Account::default() }, ..Self::default() };
     }
 
-    /// Adds what another lane did; times run side by side, so the caller sets `took_ns`.
+    /// Adds the report of another lane, except `took_ns`: lanes run in parallel.
     pub(crate) fn add(&mut self, other: &Self) {
         self.account.add(&other.account);
         self.recycled_pages += other.recycled_pages;

@@ -1,4 +1,4 @@
-//! Where the pages of a range are, counted one by one.
+//! Counts the pages of a range by node, one by one.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use nodeward_model::{NodeId, Place, Range};
 
 use crate::Result;
 
-/// Pages that are looked at in one go: a window of memory that stays small.
+/// Pages that are read at a time, which bounds the memory needed.
 const PAGES_PER_LOOK: u64 = 4096;
-/// How often a page is asked for that the kernel is moving just then.
+/// Number of further reads of a page that the kernel is moving.
 const LOOKS: usize = 3;
 
-/// Base pages of a range of whole pages by node.
+/// Counts the base pages of a range of whole pages by node.
 pub fn count(myself: &dyn Process, range: Range, page_bytes: u64) -> Result<BTreeMap<NodeId, u64>> {
     let (mut counts, mut places) = (BTreeMap::new(), Vec::new());
     for piece in range.aligned_pieces(PAGES_PER_LOOK * page_bytes) {
@@ -31,7 +31,7 @@ pub fn count(myself: &dyn Process, range: Range, page_bytes: u64) -> Result<BTre
     Ok(counts)
 }
 
-/// Where pages are that were on their way. Those that still are after the last look are left out.
+/// Locates pages that were in flight. Those still in flight after the last read are left out.
 fn landed(myself: &dyn Process, mut addresses: Vec<u64>) -> Result<Vec<Place>> {
     let mut places = Vec::new();
     for _ in 0..LOOKS {
@@ -58,8 +58,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: pages on nodes are counted, in any number of looks, also one that the kernel is moving
-    /// when it is looked at; absent and swapped ones are not.
+    /// Goal: pages on nodes are counted, in any number of reads, including one that the kernel is
+    /// moving at the first read; absent and swapped pages are not.
     #[test]
     fn pages_on_nodes_are_counted() {
         let swapped = Page { place: Place::Swapped, ..Page::ABSENT };

@@ -1,19 +1,19 @@
-//! How pages move here.
+//! The methods by which the pager moves pages.
 
-/// The roads, fastest first.
+/// A method of moving pages; the fastest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Road {
-    /// UFFDIO_MOVE out and in (Linux 6.8). Pages that a device or direct I/O works on are refused.
+    /// UFFDIO_MOVE out and in (Linux 6.8). Pages in use by a device or direct I/O are refused.
     Move,
-    /// mremap(2) with MREMAP_DONTUNMAP out, UFFDIO_COPY in. Cannot see devices and direct I/O, so
-    /// only for regions that are declared free of them.
+    /// mremap(2) with MREMAP_DONTUNMAP out, UFFDIO_COPY in. Does not detect use by devices and
+    /// direct I/O, so only for regions that are declared free of it.
     Remap,
-    /// move_pages(2) on ourselves.
+    /// move_pages(2) on this process.
     Kernel,
 }
 
 impl Road {
-    /// The name in output and JSON.
+    /// Returns the name in output and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Move => "move",

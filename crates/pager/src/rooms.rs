@@ -1,5 +1,5 @@
-//! Whether there is room for fresh pages. The kernel would rather take them from another node, or
-//! end a process, than refuse.
+//! Checks that a node has room before fresh pages are taken from it. The kernel itself would take
+//! them from another node, or kill a process, rather than refuse.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,44 +13,43 @@ use nodeward_model::{NodeId, Pid, Place};
 
 use crate::sync::lock;
 
-/// Base pages that a look at the machine's room is good for: 32 MiB of 4 KiB pages, a few
-/// milliseconds of work.
+/// Maximum base pages granted by one check: 32 MiB of 4 KiB pages, a few milliseconds of work.
 const GRANT_PAGES_MAX: u64 = 8192;
-/// What was seen is good for no longer than this, because others allocate as well.
+/// Validity of a grant; it is short because other programs allocate as well.
 const GRANT_LASTS: Duration = Duration::from_millis(20);
-/// A grant is at most this part of the room, for the same reason.
+/// A grant is at most this fraction (1/4) of the room, for the same reason.
 const SHARE_OF_ROOM: u64 = 4;
 
-/// The room on each node, looked at now and then.
+/// The room on each node, checked from time to time.
 pub struct Rooms {
     machine: Linux,
-    /// This process, once somebody asks; `None` if it cannot be looked at.
+    /// This process, opened at the first use; `None` if it cannot be read.
     myself: OnceLock<Option<Arc<dyn Process>>>,
     page_bytes: u64,
-    /// `None` where they cannot be seen.
+    /// `None` if the control groups cannot be read.
     groups: Option<MemoryGroups>,
-    /// Fresh pages that may be taken from each node before the next look.
+    /// Fresh pages that may be taken from each node before the next check.
     granted: Mutex<BTreeMap<NodeId, Grant>>,
 }
 
-/// What a look at the machine's room was good for.
+/// The result of a check of a node's room.
 struct Grant {
-    /// When that was.
+    /// Time of the check.
     seen: Instant,
-    /// Base pages of it that were not taken yet.
+    /// Base pages granted that are not taken yet.
     left: u64,
 }
 
 impl Rooms {
-    /// Of a machine.
+    /// Opens the room checks of a machine.
     pub fn of(machine: Linux) -> Self {
         let page_bytes = machine.page_bytes();
         let groups = MemoryGroups::find(Path::new("/")).ok();
         Self { machine, myself: OnceLock::new(), page_bytes, groups, granted: Mutex::default() }
     }
 
-    /// Whether a node, and our control groups, have room for so many fresh base pages; they are
-    /// booked then. If there is none, `relieve` is asked to free some first.
+    /// Returns whether a node, and our control groups, have room for `pages` fresh base pages, and
+    /// books them. If there is no room, first calls `relieve` to free some.
     pub fn room_for(&self, node: NodeId, pages: usize, relieve: impl FnOnce()) -> bool {
         let pages = pages as u64;
         let mut granted = lock(&self.granted);
@@ -64,12 +63,12 @@ impl Rooms {
         true
     }
 
-    /// Whether a node has room for so many base pages now.
+    /// Returns whether a node has room for this many base pages now.
     pub fn has_room(&self, node: NodeId, pages: u64) -> bool {
         self.room(node) >= pages
     }
 
-    /// Whether pages of ours are all on a node; yes, where the kernel does not tell.
+    /// Returns whether pages of ours are all on a node; true if the kernel does not tell.
     pub fn are_on(&self, node: NodeId, addresses: impl Iterator<Item = u64>) -> bool {
         let addresses: Vec<u64> = addresses.collect();
         let hold = || self.machine.hold(Pid::of_this_process()).ok();
@@ -78,7 +77,7 @@ impl Rooms {
         !myself.locate(&addresses).is_ok_and(|places| places.into_iter().any(is_elsewhere))
     }
 
-    /// Lets nobody take from a node what an earlier look granted.
+    /// Revokes what an earlier check of a node granted.
     pub fn look_again(&self, node: NodeId) {
         lock(&self.granted).remove(&node);
     }
@@ -92,7 +91,8 @@ impl Rooms {
         Some(Grant { seen: Instant::now(), left: share.min(GRANT_PAGES_MAX) })
     }
 
-    /// Base pages that a node can take, as far as our control groups allow them.
+    /// Returns the number of base pages that a node can take within the limits of our control
+    /// groups.
     fn room(&self, node: NodeId) -> u64 {
         let rooms = self.machine.rooms().unwrap_or_default();
         let on_node = rooms.get(&node).map_or(u64::MAX, |room| room.free_pages);

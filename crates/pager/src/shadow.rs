@@ -1,9 +1,10 @@
-//! Where pages lie that are out of sight, and the pages that earlier migrations left behind.
+//! Shadow slots: the place of pages that are out of sight, and of pages that migrations emptied.
 //!
-//! Shadow slots are chunks of the page pool. An empty one takes pages that are unmapped; once they
-//! are copied, it is full of pages that nobody needs, on the node that they were moved from: the
-//! pool keeps them, and they are the destinations of the next migration to that node, at no cost
-//! but copying. Those that were used last are used first, because they are in the caches.
+//! Shadow slots are chunks of the page pool. Pages are moved into an empty slot when they are taken
+//! out of sight. Once they are copied, the slot is full of pages without use, on the node that they
+//! were moved from. The pool keeps them as destinations of the next migration to that node, which
+//! then costs nothing but the copy. The most recently used ones are used first, because they are in
+//! the caches.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::pool::{Kind, Origin, Pool};
 use crate::sys::{Passage, Slot};
 use crate::{CHUNK_BYTES, PageSize};
 
-/// A slot and how many pages lie in it, from its start on without a gap.
+/// A slot and its number of pages, which start at its beginning without a gap.
 #[derive(Debug)]
 pub struct Shadow {
     pub slot: Slot,
@@ -30,21 +31,21 @@ pub struct Shadows {
 }
 
 impl Shadows {
-    /// Slots of a pool.
+    /// The slots of a pool.
     pub fn new(pool: &Arc<Pool>, passage: Passage, size: PageSize) -> Self {
         Self { pool: Arc::clone(pool), size, passage }
     }
 
-    /// An empty slot for a lane.
+    /// Returns an empty slot for a lane.
     pub fn empty(&self, lane: usize) -> Result<Shadow> {
         match self.passage {
-            Passage::Remap => self.unwatched(), // what is put there by mremap is never watched
+            Passage::Remap => self.unwatched(), // memory that mremap puts there is never registered
             Passage::Move => self.empty_of(Origin::Regions, lane),
         }
     }
 
-    /// An empty slot that is not watched. Pages that are fresh from the kernel come in such,
-    /// because nobody would serve the fault in others.
+    /// Returns an empty slot that is not registered with userfaultfd. Pages fresh from the kernel
+    /// need such a slot, because no thread would serve the fault in another one.
     pub fn unwatched(&self) -> Result<Shadow> {
         self.empty_of(Origin::Node(None), 0)
     }
@@ -55,22 +56,23 @@ impl Shadows {
         Ok(Shadow { slot, pages: 0, kind })
     }
 
-    /// A slot with pages that are kept on a node, if there is one.
+    /// Returns a slot with pages that are kept on a node, if there is one.
     pub fn kept(&self, lane: usize, node: NodeId) -> Option<Shadow> {
         let (shell, pages) = self.pool.take_chunk(node, self.size, lane)?;
         Some(Shadow { slot: shell.slot, pages, kind: shell.kind })
     }
 
-    /// Whether pages are kept on a node.
+    /// Returns whether pages are kept on a node.
     pub fn has_kept(&self, node: NodeId) -> bool {
         self.pool.has_chunk(node, self.size)
     }
 
-    /// Takes back a slot whose pages, all on `node`, nobody needs. They are kept within the pool's
+    /// Takes back a slot whose pages, all on `node`, have no use. They are kept within the pool's
     /// bound, or freed.
     pub fn give(&self, shadow: Shadow, node: Option<NodeId>) {
         if shadow.slot.is_lost() {
-            // With its mapping, which must not be unmapped: there may be something else in it.
+            // The mapping is leaked with it: other memory may be mapped there, so it must not be
+            // unmapped.
             return std::mem::forget(shadow);
         }
         let Shadow { slot, pages, kind } = shadow;
@@ -89,17 +91,17 @@ impl Shadows {
 }
 
 impl Shadow {
-    /// Whether its pages have just come from the kernel.
+    /// Returns whether its pages are fresh from the kernel.
     pub fn is_fresh(&self) -> bool {
         self.kind.origin != Origin::Regions
     }
 
-    /// Frees the pages.
+    /// Frees all pages.
     pub fn clear(&mut self) {
         self.keep(0, 0);
     }
 
-    /// Frees all but the first pages.
+    /// Frees all but the first `pages` pages.
     pub fn keep(&mut self, pages: usize, page_bytes: usize) {
         let rest = pages * page_bytes..CHUNK_BYTES;
         self.slot.discard(rest).expect("the slot is mapped and not locked");

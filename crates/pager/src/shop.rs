@@ -1,4 +1,4 @@
-//! What all threads of a pager share.
+//! The state that all threads of a pager share.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ use crate::shadow::Shadows;
 use crate::sys::{Passage, Slot, Uffd};
 use crate::{CHUNK_BYTES, Copier, PageSize, Result};
 
-/// What lanes and fault handler work with.
+/// The shared state of lanes and fault handler.
 pub struct Shop {
     pub uffd: Arc<Uffd>,
     pub passage: Passage,
-    /// What copies to pages that are kept.
+    /// The copier for destination pages that were kept.
     pub copier: Arc<dyn Copier>,
-    /// What copies to pages that are fresh.
+    /// The copier for destination pages that are fresh.
     pub fresh_copier: Arc<dyn Copier>,
     pub machine: Linux,
     pub topology: Topology,
     pub page_bytes: usize,
     pub pages: Arc<PageMap>,
-    /// This process, to be asked where pages are.
+    /// This process, to query the place of its pages.
     pub myself: Arc<dyn Process>,
     /// A slot of zeros.
     pub zeros: Slot,
     base: Shadows,
     huge: Shadows,
     nodes: Nodemask,
-    /// Who has the free pages, and knows where fresh ones may be taken from.
+    /// The owner of the free pages, which also checks the room for fresh ones.
     pool: Arc<Pool>,
 }
 
-/// What a shop is made of.
+/// The parts that a shop is made of.
 pub struct Tools {
     pub uffd: Arc<Uffd>,
     pub passage: Passage,
-    /// What copies to pages that are kept.
+    /// The copier for destination pages that were kept.
     pub copier: Arc<dyn Copier>,
-    /// What copies to pages that are fresh.
+    /// The copier for destination pages that are fresh.
     pub fresh_copier: Arc<dyn Copier>,
     pub machine: Linux,
     pub topology: Topology,
@@ -50,7 +50,7 @@ pub struct Tools {
 }
 
 impl Shop {
-    /// A shop with the free pages of a pool, which the same userfaultfd watches.
+    /// A shop with the free pages of a pool that is registered with the same userfaultfd.
     pub fn new(tools: Tools, pool: &Arc<Pool>) -> Result<Self> {
         let page_bytes = tools.machine.page_bytes() as usize;
         tools.uffd.count_by(&tools.pages);
@@ -74,12 +74,12 @@ impl Shop {
         })
     }
 
-    /// Frees all pages that are kept; returns how many base pages.
+    /// Frees all pages that are kept; returns the number of base pages.
     pub fn free_kept(&self) -> usize {
         self.pool.give_back()
     }
 
-    /// The slots for pages of a size.
+    /// Returns the slots for pages of a size.
     pub fn shadows(&self, size: PageSize) -> &Shadows {
         match size {
             PageSize::Base => &self.base,
@@ -87,12 +87,12 @@ impl Shop {
         }
     }
 
-    /// Base pages in a chunk.
+    /// Returns the number of base pages in a chunk.
     pub fn chunk_pages(&self) -> usize {
         CHUNK_BYTES / self.page_bytes
     }
 
-    /// Base pages in a folio of a migration.
+    /// Returns the number of base pages in a folio of a migration.
     pub fn folio_pages(&self, size: PageSize) -> usize {
         match size {
             PageSize::Base => 1,
@@ -100,33 +100,33 @@ impl Shop {
         }
     }
 
-    /// Whether a chunk is one huge page. Where the kernel does not tell, it may be.
+    /// Returns whether a chunk is one huge page; true if the kernel does not tell.
     pub fn is_huge_page(&self, start: u64) -> bool {
         self.pages.is_huge_page(start..start + CHUNK_BYTES as u64).unwrap_or(true)
     }
 
-    /// Whether there is only one node that pages can be on.
+    /// Returns whether there is only one node that pages can be on.
     pub fn has_one_node(&self) -> bool {
         self.nodes.len() <= 1
     }
 
-    /// The only node, if there is only one.
+    /// Returns the only node, if there is just one.
     pub fn only_node(&self) -> Option<NodeId> {
         self.nodes.first().filter(|_| self.has_one_node())
     }
 
-    /// Makes sure that a node, and our control groups, have room for so many fresh base pages.
+    /// Checks that a node, and our control groups, have room for `pages` fresh base pages.
     pub fn room_for(&self, node: NodeId, pages: usize) -> std::result::Result<(), SkipReason> {
         let has_room = self.pool.rooms.room_for(node, pages, || _ = self.free_kept());
         if has_room { Ok(()) } else { Err(SkipReason::NoMemory) }
     }
 
-    /// Whether a node has room for so many base pages now.
+    /// Returns whether a node has room for this many base pages now.
     pub fn has_room(&self, node: NodeId, pages: u64) -> bool {
         self.pool.rooms.has_room(node, pages)
     }
 
-    /// Lets nobody take from a node what an earlier look granted.
+    /// Revokes what an earlier check of a node granted.
     pub fn look_again(&self, node: NodeId) {
         self.pool.rooms.look_again(node);
     }

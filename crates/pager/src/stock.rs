@@ -1,4 +1,4 @@
-//! Where a lane gets destination pages from, and where it leaves those that are emptied.
+//! The destination pages of a lane, and its slots for emptied pages.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::shop::Shop;
 use crate::sys::Advice;
 use crate::{CHUNK_BYTES, PageSize, Report, Supply};
 
-/// Where the copies of a batch are made.
+/// The destination of the copies of a batch.
 pub enum Destination {
-    /// In the pages of [`Stock::ready`], from this folio of it on.
+    /// The pages of [`Stock::ready`], from this folio on.
     Ready(usize),
-    /// Fresh pages that the kernel allocates and fills while it maps them.
+    /// Fresh pages that the kernel allocates and fills when they are mapped.
     Fresh,
 }
 
 impl Destination {
-    /// The way that a batch goes there.
+    /// Returns the transfer method of a batch with this destination.
     pub fn way(&self) -> Way {
         match self {
             Self::Ready(_) => Way::Kept,
@@ -34,31 +34,31 @@ impl Destination {
     }
 }
 
-/// The kernel is not asked for fewer pages: each call makes it empty page lists of all CPUs.
+/// Smallest batch for move_pages(2): each call makes the kernel empty the page lists of all CPUs.
 const KERNEL_PAGES_MIN: usize = 64;
 
-/// The slots that a lane has at hand.
+/// The slots that a lane holds.
 pub struct Stock {
     shop: Arc<Shop>,
     pub lane: usize,
-    /// A slot that fills with emptied pages, and the node they are on.
+    /// A slot that fills with emptied pages, their size, and the node they are on.
     pub emptied: Option<(PageSize, Option<NodeId>, Shadow)>,
-    /// A slot with destination pages, and the node they are on.
+    /// A slot with destination pages, their size, and the node they are on.
     pub ready: Option<(PageSize, NodeId, Shadow)>,
-    /// What base pages cost by the way they go.
+    /// Measured costs of base pages by transfer method.
     pub costs: WayCosts,
 }
 
-/// A slot with pages, and the node that they are on.
+/// A slot with pages, their size, and the node that they are on, if known.
 pub type Kept = (PageSize, Option<NodeId>, Shadow);
 
 thread_local! {
-    /// Where this thread's new pages come from.
+    /// The node that this thread's new pages come from.
     static PREFERRED: Cell<Option<NodeId>> = const { Cell::new(None) };
 }
 
 impl Stock {
-    /// Nothing yet.
+    /// A stock without slots.
     pub fn new(shop: Arc<Shop>, lane: usize) -> Self {
         let costs = WayCosts::default();
         Self { shop, lane, emptied: None, ready: None, costs }
@@ -74,7 +74,7 @@ impl Stock {
         }
     }
 
-    /// The way that a batch of so many base pages should go.
+    /// Chooses the transfer method of a batch of `pages` base pages.
     pub fn way(&self, trip: &Trip<'_>, pages: usize) -> Way {
         match trip.supply {
             Supply::OneWay => Way::Fresh,
@@ -88,14 +88,15 @@ impl Stock {
         let kept = ready || self.shop.shadows(trip.size).has_kept(trip.to);
         let kernel = trip.by_kernel && pages >= KERNEL_PAGES_MIN;
         let way = self.costs.choice(Offer { kept, kernel });
-        // The kernel makes room on a full node by driving other pages out.
+        // The kernel would make room on a full node by reclaiming other pages.
         match way == Way::Kernel && self.shop.room_for(trip.to, pages).is_err() {
             true => self.costs.choice(Offer { kept, kernel: false }),
             false => way,
         }
     }
 
-    /// Finds destination pages for at most so many folios, and for how many they are enough.
+    /// Finds destination pages for at most `most` folios. Returns them, and the number of folios
+    /// that they are enough for.
     pub fn destination(
         &mut self,
         trip: &Trip<'_>,
@@ -127,8 +128,8 @@ impl Stock {
         Ok((Destination::Fresh, most))
     }
 
-    /// Sees to it that `ready` has pages of the right kind; `false` if fresh base pages are to be
-    /// used instead.
+    /// Makes sure that `ready` has pages of the right kind. Returns `false` if fresh base pages are
+    /// to be used instead.
     fn stock_up(&mut self, trip: &Trip<'_>, way: Way) -> Result<bool, SkipReason> {
         if (trip.size, way) == (PageSize::Base, Way::Fresh) {
             return Ok(false);
@@ -153,8 +154,8 @@ impl Stock {
         Ok(true)
     }
 
-    /// A slot with pages that are kept on a node. What is not there any more, because somebody else
-    /// moved it or the kernel merged it, is freed.
+    /// Returns a slot with pages that are kept on a node. A slot whose pages are no longer there,
+    /// because another program moved them or the kernel merged them, is freed.
     pub fn kept(&self, size: PageSize, node: NodeId) -> Option<Shadow> {
         let shadows = self.shop.shadows(size);
         loop {
@@ -167,12 +168,12 @@ impl Stock {
         }
     }
 
-    /// Whether a kept chunk is still one huge page: the program may have had parts of it.
+    /// Returns whether a kept chunk is still one huge page: the program may have used parts of it.
     fn is_huge(&self, kept: &Shadow) -> bool {
         kept.pages == self.shop.chunk_pages() && self.shop.is_huge_page(kept.slot.address(0))
     }
 
-    /// A huge page of zeros that is fresh from the kernel.
+    /// Returns a huge page of zeros that is fresh from the kernel.
     pub fn fresh_huge_page(&self, node: Option<NodeId>) -> Result<Shadow, SkipReason> {
         if let Some(node) = node {
             self.shop.room_for(node, self.shop.chunk_pages())?;
@@ -195,8 +196,8 @@ impl Stock {
         Err(if populated && !astray { SkipReason::NoHugePage } else { SkipReason::NoMemory })
     }
 
-    /// Sees to it that `emptied` can take so many folios from the trip's node, and returns at which
-    /// of its folios they begin.
+    /// Makes sure that `emptied` can take `folios` folios from the trip's node. Returns the index
+    /// of the first one in the slot.
     pub fn empty_slot(&mut self, trip: &Trip<'_>, folios: usize) -> Option<usize> {
         let folio_pages = self.shop.folio_pages(trip.size);
         let needed = folios * folio_pages;
@@ -216,8 +217,9 @@ impl Stock {
         self.emptied.as_ref().map(|(_, _, shadow)| shadow.pages / folio_pages)
     }
 
-    /// Leaves a slot with emptied pages. A full one goes at once, because its pages are in the
-    /// caches now: kept, the next batch copies to them, and freed, the kernel hands them out again.
+    /// Takes back the slot with emptied pages. A full slot goes to the pool at once, because its
+    /// pages are in the caches now: if kept, the next batch copies to them; if freed, the kernel
+    /// hands them out again.
     pub fn leave(&mut self, size: PageSize, node: Option<NodeId>, emptied: Shadow) {
         match emptied.pages == self.shop.chunk_pages() {
             true => self.shop.shadows(size).give(emptied, node),
@@ -225,8 +227,8 @@ impl Stock {
         }
     }
 
-    /// Books what a batch took from the slot with destination pages. If it has a gap now, all from
-    /// there on is freed: its pages would have to be counted one by one.
+    /// Records what a batch took from the slot with destination pages. If the slot now has a gap,
+    /// everything from there on is freed: its pages would have to be counted one by one.
     pub fn settle(&mut self, destination: &Destination, clean: bool, folio_pages: usize) {
         if let (Destination::Ready(first), Some((_, _, ready))) = (destination, &mut self.ready) {
             match clean {
@@ -237,7 +239,7 @@ impl Stock {
     }
 }
 
-/// Lets this thread's new pages come from a node. Allocates nothing.
+/// Makes this thread's new pages come from a node. Allocates nothing.
 pub fn prefer(shop: &Shop, node: NodeId) -> Result<(), SkipReason> {
     if shop.has_one_node() || PREFERRED.get() == Some(node) {
         return Ok(());
@@ -247,7 +249,7 @@ pub fn prefer(shop: &Shop, node: NodeId) -> Result<(), SkipReason> {
     Ok(())
 }
 
-/// Whether destination pages are of the right size and on the right node.
+/// Returns whether destination pages are of the right size and on the right node.
 pub fn fits(ready: &(PageSize, NodeId, Shadow), trip: &Trip<'_>) -> bool {
     (ready.0, ready.1) == (trip.size, trip.to) && ready.2.pages > 0
 }

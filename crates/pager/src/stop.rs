@@ -1,4 +1,4 @@
-//! How a thread is told to end that sleeps in poll(2).
+//! Ends a thread that sleeps in poll(2).
 
 use std::os::fd::OwnedFd;
 
@@ -6,18 +6,19 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::error::{Result, system};
 
-/// The end of a pipe where the thread is told.
+/// The write end of the pipe, which ends the thread.
 pub struct Stop(OwnedFd);
 
-/// The end that the thread polls, which can be read once it is told, and the one where it is told.
+/// Makes the pipe: returns the end that the thread polls, readable once it is told to end, and the
+/// other end.
 pub fn pipe() -> Result<(OwnedFd, Stop)> {
     let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| system("pipe")(e.into()))?;
     Ok((stopped, Stop(stop)))
 }
 
 impl Stop {
-    /// Tells it. Only in the process that made the pipe: a child of fork(2) has it, too, so that
-    /// closing our end would tell nothing as long as the child lives.
+    /// Tells the thread to end. Only for the process that made the pipe: a child of fork(2) has a
+    /// copy, so closing our end would signal nothing as long as the child lives.
     pub fn tell(self) {
         rustix::io::write(&self.0, &[0]).expect("an empty pipe has room for a byte");
     }

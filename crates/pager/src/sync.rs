@@ -1,7 +1,7 @@
-//! Locks as this crate uses them: a thread that panics while it holds one aborts the process (see
-//! [`crate::lanes`]), so none is ever found poisoned.
+//! The locks that this crate uses. A thread that panics while it holds one aborts the process (see
+//! [`crate::lanes`]), so no lock is ever poisoned.
 //!
-//! Files that are model-checked take these names from here, and from loom in the model.
+//! Files that are model-checked take these names from here, and in the model from loom.
 
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -15,22 +15,22 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no thread panicked with this lock")
 }
 
-/// std's cell with the face of loom's, which notes who reads and who writes.
+/// std's cell with the interface of loom's, which records reads and writes.
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 impl<T> UnsafeCell<T> {
-    /// A cell.
+    /// A cell with `content`.
     pub fn new(content: T) -> Self {
         Self(std::cell::UnsafeCell::new(content))
     }
 
-    /// The content, to be read.
+    /// Calls `read` with the content.
     #[inline]
     pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
         read(self.0.get())
     }
 
-    /// The content, to be written.
+    /// Calls `write` with the content.
     #[inline]
     pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())

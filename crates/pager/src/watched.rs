@@ -1,4 +1,4 @@
-//! Which parts of a region userfaultfd watches, and which of them pages can leave.
+//! The parts of a region that userfaultfd can watch, and those whose pages must not be taken out.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use crate::error::{Result, system};
 use crate::shop::Shop;
 use crate::sys::Mapping;
 
-/// Has a region watched, and tells which parts of it, in bytes from its start, pages must not
-/// leave: those that cannot be watched and, where mremap(2) takes pages out whatever their
-/// protection, those that may not be written. UFFDIO_MOVE finds out the latter by itself.
+/// Registers a region with userfaultfd. Returns the parts, in bytes from its start, whose pages
+/// must not be taken out: those that cannot be registered and, for mremap(2), which ignores
+/// protection, those that are not writable. UFFDIO_MOVE refuses the latter by itself.
 ///
 /// # Errors
-/// If nothing of it can be watched.
+/// If no part of it can be registered.
 pub fn parts_that_stay(shop: &Shop, region: &Mapping) -> Result<Vec<Range<usize>>> {
     let (start, bytes) = (region.start(), region.bytes() as u64);
     let watched = shop.uffd.register(start, bytes);

@@ -1,9 +1,9 @@
-//! The hand-over of chunks, model-checked: the real `desk.rs` with the locks of loom, which tries
-//! every order of the threads (with at most [`PREEMPTIONS`] switches at an unforced place).
+//! Model check of the hand-over of chunks: the real `desk.rs` with the locks of loom, which tries
+//! every interleaving of the threads (with at most [`PREEMPTIONS`] preemptions).
 //!
-//! Around it stands what the kernel does, in small: pages that are home, out of sight or missing;
-//! threads that touch one that is not home and wait until somebody wakes them; messages about that.
-//! A thread that waits for ever is a deadlock, which loom reports by a panic.
+//! The test adds a small model of the kernel: pages that are home, out of sight or missing; threads
+//! that touch one that is not home and wait until they are woken; messages about these faults. A
+//! thread that waits for ever is a deadlock, which loom reports by a panic.
 
 #[path = "../src/chunk_table.rs"]
 mod chunk_table;
@@ -11,11 +11,11 @@ mod chunk_table;
 #[path = "../src/desk.rs"]
 mod desk;
 
-/// What `desk.rs` takes its locks from.
+/// The locks of `desk.rs`.
 mod sync {
     pub use loom::sync::{Condvar, Mutex, MutexGuard};
 
-    /// There are no signals in a model.
+    /// A stand-in: there are no signals in a model.
     pub struct NoSignals;
 
     pub fn hold_signals() -> NoSignals {
@@ -23,7 +23,7 @@ mod sync {
     }
 }
 
-/// Where `chunk_table.rs` has its memory from.
+/// The memory of `chunk_table.rs`.
 mod sys {
     pub struct Row<T>(Box<[T]>);
 
@@ -57,7 +57,7 @@ const PREEMPTIONS: usize = 2;
 const PAGES: usize = 2;
 const CHUNK: usize = 0;
 
-/// Pages that a lazy migration left out; noted with the chunk.
+/// Pages that a lazy migration left out; the note of a chunk.
 type LeftOut = [bool; PAGES];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ enum At {
     Missing,
 }
 
-/// What is between a lane's steps. Only one order is right.
+/// The order of a lane's last steps. Only one is right.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Right,
@@ -77,11 +77,11 @@ enum Order {
 
 struct Pages {
     at: [At; PAGES],
-    /// How often each was taken out.
+    /// How often each page was taken out.
     moves: [u32; PAGES],
-    /// How often who waits for it was woken.
+    /// How often the threads that wait for each page were woken.
     woken: [u32; PAGES],
-    /// Messages that the handler has not read.
+    /// Pages of the fault messages that the handler has not read.
     unread: Vec<usize>,
     ended: bool,
 }
@@ -94,7 +94,7 @@ struct World {
 }
 
 impl World {
-    /// With some pages left out; they are what the chunk's note says.
+    /// A world with pages in these states. Those that are out are recorded in the chunk's note.
     fn new(at: [At; PAGES]) -> Arc<Self> {
         let pages = Pages { at, moves: [0; 2], woken: [0; 2], unread: Vec::new(), ended: false };
         let desk = Desk::new(1);
@@ -104,7 +104,7 @@ impl World {
         Arc::new(Self { pages: Mutex::new(pages), changed: Condvar::new(), desk })
     }
 
-    /// A thread that reads or writes a page: it waits until it is woken, and touches it again.
+    /// Accesses a page as a thread does: waits until it is woken, and tries again.
     fn touch(&self, page: usize) {
         let mut pages = self.pages.lock().unwrap();
         while pages.at[page] != At::Home {
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// Messages of threads that are woken before they were read go with them.
+    /// Wakes threads. Unread messages of threads that are woken are dropped.
     fn wake(&self, which: &[usize]) {
         let mut pages = self.pages.lock().unwrap();
         which.iter().for_each(|&page| pages.woken[page] += 1);
@@ -125,7 +125,7 @@ impl World {
         self.changed.notify_all();
     }
 
-    /// Says whether the page was there.
+    /// Takes a page out; returns whether it was there.
     fn take_out(&self, page: usize) -> bool {
         let mut pages = self.pages.lock().unwrap();
         let there = pages.at[page] == At::Home;
@@ -142,7 +142,7 @@ impl World {
         self.wake(&[page]);
     }
 
-    /// What the kernel does with a page of zeros: it does not know what is out.
+    /// Supplies a page of zeros like the kernel, which does not know which pages are out.
     fn supply_zeros(&self, page: usize) {
         let mut pages = self.pages.lock().unwrap();
         assert_ne!(pages.at[page], At::Out, "zeros over a page that is out");
@@ -171,7 +171,7 @@ impl World {
         is_pinned
     }
 
-    /// A lane that moves page 0, unless it is pinned or the region is going.
+    /// Moves page 0 as a lane does, unless it is pinned or the region is being dropped.
     fn migrate(&self, order: Order) {
         let Ok(mut claim) = self.desk.claim(CHUNK) else { return };
         self.return_left_out(&mut claim);
@@ -189,7 +189,7 @@ impl World {
         self.release(claim, order);
     }
 
-    /// A lane that leaves page 0 out.
+    /// Leaves page 0 out as a lane does.
     fn leave_out(&self) {
         let Ok(mut claim) = self.desk.claim(CHUNK) else { return };
         self.return_left_out(&mut claim);
@@ -199,14 +199,14 @@ impl World {
         self.release(claim, Order::Right);
     }
 
-    /// The lane that only brings back.
+    /// Brings pages back as the extra lane does.
     fn bring_all_back(&self) {
         let Ok(mut claim) = self.desk.claim_to_return(CHUNK) else { return };
         self.return_left_out(&mut claim);
         self.release(claim, Order::Right);
     }
 
-    /// As `Inner::pause` does.
+    /// Pauses as `Inner::pause` does.
     fn pause(&self) {
         self.desk.pause();
         for _ in self.desk.chunks_where(|left_out| left_out.contains(&true)) {
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// The fault handler, until the world ends.
+    /// Runs the fault handler until the world ends.
     fn handle_faults(&self) {
         loop {
             let mut pages = self.pages.lock().unwrap();
@@ -253,13 +253,13 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// A thread that does something with the world.
+/// Starts a thread that runs `act` on the world.
 fn spawn(world: &Arc<World>, act: fn(&World)) -> thread::JoinHandle<()> {
     let world = Arc::clone(world);
     thread::spawn(move || act(&world))
 }
 
-/// One lane moves page 0; threads touch it and page 1, which was never there.
+/// Checks a lane that moves page 0 beside threads that touch it and page 1, which is missing.
 fn a_lane_and_touchers(order: Order) {
     check(move || {
         let world = World::new([At::Home, At::Missing]);
@@ -273,23 +273,23 @@ fn a_lane_and_touchers(order: Order) {
     });
 }
 
-/// Goal: whoever touches a page in flight, or a missing one beside it, goes on, and never gets
-/// zeros for a page that is out.
+/// Goal: every thread that touches a page in flight, or a missing one beside it, continues, and
+/// never gets zeros for a page that is out.
 #[test]
 fn touchers_of_a_chunk_in_flight_go_on() {
     a_lane_and_touchers(Order::Right);
 }
 
-/// Goal: the model can fail: a chunk that is released before its pages are home lets the handler
-/// supply zeros over them.
+/// Goal: the model can fail: if a chunk is released before its pages are home, the handler supplies
+/// zeros over them.
 #[test]
 #[should_panic(expected = "zeros over a page that is out")]
 fn releasing_before_pages_are_home_is_found() {
     a_lane_and_touchers(Order::ReleasedBeforeHome);
 }
 
-/// Goal: the model can fail: without the wake after a release a thread that touched a missing page
-/// waits for ever. In a process of its own, because loom does not survive a deadlock.
+/// Goal: the model can fail: without the wake-up after a release, a thread that touched a missing
+/// page waits for ever. Runs in a process of its own, because loom does not survive a deadlock.
 #[test]
 fn waking_nobody_is_found() {
     const HERE: &str = "NODEWARD_DEADLOCK";
@@ -303,7 +303,7 @@ fn waking_nobody_is_found() {
     assert!(!ended.status.success() && said.contains("deadlock"), "{said}");
 }
 
-/// Goal: what is left out comes back to who touches it, whoever else wants the chunk at that time.
+/// Goal: a page that is left out comes back when touched, whichever thread else wants the chunk.
 #[test]
 fn what_is_left_out_comes_back_once() {
     check(|| {
@@ -320,8 +320,8 @@ fn what_is_left_out_comes_back_once() {
     });
 }
 
-/// Goal: between pause and resume nothing is out of sight, as fork(2) needs, and afterwards lanes
-/// go on.
+/// Goal: between pause and resume nothing is out of sight, as fork(2) needs; afterwards lanes
+/// continue.
 #[test]
 fn nothing_is_out_during_a_pause() {
     check(|| {
@@ -360,7 +360,7 @@ fn pauses_add_up() {
     });
 }
 
-/// Goal: once a pin is there, the page stays where it is, though lanes began before.
+/// Goal: once a pin exists, the page stays where it is, even if lanes began before.
 #[test]
 fn a_pinned_page_stays() {
     check(|| {
@@ -379,8 +379,8 @@ fn a_pinned_page_stays() {
     });
 }
 
-/// Goal: closing waits for those who have a chunk and refuses all others; what was left out is told
-/// to who closes.
+/// Goal: closing waits for the claims that exist and refuses new ones; it returns the pages that
+/// were left out.
 #[test]
 fn closing_waits_for_claims() {
     check(|| {

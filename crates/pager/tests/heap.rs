@@ -1,6 +1,6 @@
-//! The program's allocator may be held, for as long as a page takes to come, by the very thread
-//! that waits for the page: a hook of malloc(3) touches it, or a signal handler that interrupted
-//! malloc. So who serves faults must do without it, and so must lanes while pages are out.
+//! The thread that waits for a page may hold the program's allocator until the page comes: a hook
+//! of malloc(3) touches the page, or a signal handler that interrupted malloc. So the thread that
+//! serves faults must not use the allocator, and neither may lanes while pages are out.
 
 use std::fs;
 use std::io::Write as _;
@@ -26,14 +26,14 @@ const MIB: usize = 1 << 20;
 const CHUNK: usize = 2 * MIB;
 const NOBODY: i32 = 0;
 
-/// The thread that must not use the heap, and how often it did.
+/// The thread that must not use the heap, and the number of its heap calls.
 static FORBIDDEN: AtomicI32 = AtomicI32::new(NOBODY);
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static TOLD: AtomicBool = AtomicBool::new(false);
-/// The thread that has the heap for itself.
+/// The thread that has the heap to itself.
 static HOLDER: AtomicI32 = AtomicI32::new(NOBODY);
 
-/// Tests here concern the heap of the whole process.
+/// Tests here affect the heap of the whole process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn myself() -> i32 {
@@ -44,7 +44,7 @@ fn before_each_call() {
     let forbidden = FORBIDDEN.load(Relaxed);
     if forbidden != NOBODY && forbidden == myself() && !TOLD.load(Relaxed) {
         CALLS.fetch_add(1, Relaxed);
-        TOLD.store(true, Relaxed); // to tell takes memory
+        TOLD.store(true, Relaxed); // printing allocates
         eprintln!("used the heap: {}", std::backtrace::Backtrace::force_capture());
         TOLD.store(CALLS.load(Relaxed) > 3, Relaxed);
     }
@@ -53,7 +53,7 @@ fn before_each_call() {
     }
 }
 
-/// Does something while no other thread can allocate or free, as with a lock of malloc(3).
+/// Runs `act` while no other thread can allocate or free, as with a lock of malloc(3).
 fn with_the_heap<T>(act: impl FnOnce() -> T) -> T {
     while HOLDER.compare_exchange(NOBODY, myself(), AcqRel, Acquire).is_err() {
         std::thread::yield_now();
@@ -63,7 +63,7 @@ fn with_the_heap<T>(act: impl FnOnce() -> T) -> T {
     done
 }
 
-/// A pager that moves pages itself; `None`, said aloud, where there is none.
+/// Opens a pager that moves pages itself; `None`, with a message, where there is none.
 fn pager() -> Option<Pager> {
     let pool = PoolOptions { housekeeper: false, ..Default::default() };
     let pager = Pager::open(&PagerOptions { pool, ..Default::default() }).unwrap();
@@ -81,7 +81,7 @@ fn filled(pager: &Pager, bytes: usize, page: PageSize) -> Region {
     region
 }
 
-/// Reads one word of each page, by the threads that it is on.
+/// Reads and checks one word of each page.
 fn touch(region: &Region) {
     let words = rustix::param::page_size() / 8;
     let pages = region.words().iter().zip(1..).step_by(words);
@@ -92,7 +92,7 @@ fn always(supply: Supply) -> Migration<'static> {
     Migration { supply, even_if_there: true, ..Default::default() }
 }
 
-/// The only thread of this process with a name.
+/// Returns the only thread of this process with a name.
 fn thread_named(name: &str) -> i32 {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
     let named = |task: &fs::DirEntry| {
@@ -105,9 +105,9 @@ fn thread_named(name: &str) -> i32 {
 }
 
 /// Goal: the thread behind faults neither allocates nor frees, whatever it serves: pages that were
-/// left out and move on, to pages that are kept and to fresh ones, or come home to where they were;
-/// what was never there, also in a part of a region that nobody has touched; discarded pages; while
-/// pages migrate, and regions come and go.
+/// left out and move on, to kept pages and to fresh ones, or come home to where they were; pages
+/// that were never there, also in an untouched part of a region; discarded pages; while pages
+/// migrate, and regions come and go.
 #[test]
 fn faults_are_served_without_the_heap() {
     let _alone = ONE_AT_A_TIME.lock();
@@ -130,7 +130,7 @@ fn faults_are_served_without_the_heap() {
         }
         region.discard(whole).unwrap();
         assert!(region.words().iter().all(|word| word.load(Relaxed) == 0));
-        // Two GiB, of each of which nobody knew anything.
+        // Two GiB, whose chunks were never touched.
         let large =
             pager.reserve(2048 * MIB, &RegionOptions { page, ..Default::default() }).unwrap();
         large.words().iter().step_by(512 * MIB / 8).for_each(|word| word.store(1, Relaxed));
@@ -140,15 +140,15 @@ fn faults_are_served_without_the_heap() {
     assert_eq!(calls, 0, "calls of the allocator by the thread behind faults");
 }
 
-/// Goal: what the thread behind faults asks on machines with several nodes, where threads are and
-/// where new pages come from, takes nothing from the heap.
+/// Goal: the queries of the thread behind faults on machines with several nodes, where a thread
+/// runs and where new pages come from, take nothing from the heap.
 #[test]
 fn nodes_are_found_without_the_heap() {
     let _alone = ONE_AT_A_TIME.lock();
     FORBIDDEN.store(myself(), Relaxed);
     let cpu = nodeward_linux::own::cpu_of_thread(myself() as u32);
     let nobody = nodeward_linux::own::cpu_of_thread(u32::MAX);
-    // A kernel without nodes knows no policies.
+    // A kernel without NUMA has no memory policies.
     let preferred = nodeward_linux::policy::prefer_memory(NodeId(0)).is_ok();
     let default = nodeward_linux::policy::default_memory().is_ok();
     let beyond = nodeward_linux::policy::prefer_memory(NodeId(u32::MAX)).is_err();
@@ -157,7 +157,7 @@ fn nodes_are_found_without_the_heap() {
     assert_eq!(CALLS.swap(0, Relaxed), 0, "calls of the allocator");
 }
 
-/// Tells that something has ended, also by a panic.
+/// Records that something has ended, also by a panic.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -180,7 +180,7 @@ fn watch(done: &AtomicBool) {
     }
 }
 
-/// Goal: a thread that has the program's allocator for itself gets every page that it touches,
+/// Goal: a thread that has the program's allocator to itself gets every page that it touches,
 /// whatever happens to the region at the same time.
 #[test]
 fn who_has_the_heap_gets_its_pages() {
@@ -197,7 +197,7 @@ fn who_has_the_heap_gets_its_pages() {
         scope.spawn(|| {
             let mut rounds = 0..;
             while !touched.load(Acquire) {
-                // Most that come home come to where they were, which takes no looking.
+                // Most pages come home to where they were, which needs no request to the porter.
                 region.migrate_lazily(whole.clone(), &Migration::default()).unwrap();
                 if rounds.next().is_some_and(|round| round % 4 == 0) {
                     drop(region.pin(0..CHUNK).unwrap());
@@ -205,7 +205,7 @@ fn who_has_the_heap_gets_its_pages() {
                 }
             }
         });
-        // Each may take the second that a fault waits for who looks for its destination.
+        // Each may take the second that a fault waits for the porter.
         for _ in 0..10 {
             region.migrate_lazily(whole.clone(), &always(Supply::Any)).unwrap();
             with_the_heap(|| touch(&region));

@@ -30,7 +30,7 @@ fn nodes() -> Vec<NodeId> {
     allowed.and(&topology.nodes_with_memory()).iter().collect()
 }
 
-/// Whether the kernel may move pages back while we look.
+/// Returns whether the kernel's NUMA balancing may move pages during the test.
 fn is_balancing() -> bool {
     let switch = fs::read_to_string("/proc/sys/kernel/numa_balancing");
     switch.is_ok_and(|text| text.trim() != "0")
@@ -46,7 +46,7 @@ impl Drop for End<'_> {
 }
 
 /// Moves the first half of a region to each node, while a thread counts in the words of the whole.
-/// Account and residency tell of every page, and no count is lost.
+/// Checks that account and residency cover every page, and that no count is lost.
 fn goes_round(region: &Region) {
     let ended = AtomicBool::new(false);
     let rounds = thread::scope(|scope| {
@@ -80,10 +80,10 @@ fn goes_to(region: &Region, node: NodeId) {
     let told = format!("{before:?} {report:?} {after:?}");
     assert_eq!(report.account.selected(), pages, "{told}");
     if is_balancing() {
-        return; // Pages may have moved behind our back, before and after.
+        return; // Pages may have moved concurrently, before and after.
     }
-    // The writer may hold a page by a fault just then, and the kernel some that it compacts, by no
-    // more than 32 at a time on each CPU; three retries do not always do.
+    // A fault of the writer may hold a page just then, and compaction some: at most 32 at a time on
+    // each CPU. Three retries are not always enough.
     let (open, cpus) = (report.account.skipped_total(), thread::available_parallelism().unwrap());
     assert!(open <= 32 * (cpus.get() as u64 + 1), "{told}");
     let expected = there(&before).saturating_sub(open)..=there(&before);
@@ -91,8 +91,8 @@ fn goes_to(region: &Region, node: NodeId) {
     assert!(there(&after) >= pages - open, "{told}");
 }
 
-/// Where the first pages of a region are, when all of them are somewhere: the kernel takes some
-/// out of sight for a moment when it compacts memory.
+/// Returns the nodes of the first pages of a region, once each of them is on one: during compaction
+/// the kernel takes some out of sight for a moment.
 fn residency(region: &Region, bytes: usize) -> BTreeMap<NodeId, u64> {
     let pages = (bytes / rustix::param::page_size()) as u64;
     wait_for("every page is somewhere", || {
@@ -110,7 +110,7 @@ fn a_pager_of_the_kernels_moves_and_counts() {
     goes_round(&region);
 }
 
-/// Goal: a region that we could move ourselves may be left to the kernel, and comes back.
+/// Goal: a region that the pager could move may be left to the kernel, and be taken back.
 #[test]
 fn a_managed_region_may_be_left_to_the_kernel() {
     let pager = Pager::open(&PagerOptions::default()).unwrap();
@@ -121,7 +121,7 @@ fn a_managed_region_may_be_left_to_the_kernel() {
     assert_eq!(region.set_mode(Mode::Auto).is_ok(), pager.road() != Road::Kernel);
 }
 
-/// Goal: pages that were never touched are told as not present, and stay so.
+/// Goal: pages that were never touched are reported as not present, and stay so.
 #[test]
 fn what_was_never_touched_is_not_there() {
     let region = by_kernel_only().reserve(4 * MIB, &RegionOptions::default()).unwrap();
@@ -137,8 +137,8 @@ fn what_was_never_touched_is_not_there() {
     assert_eq!(last.get(), Progress { examined_bytes: all, total_bytes: all });
 }
 
-/// Goal: what the program has protected is left out, whatever lies beside it is not, and it can be
-/// committed afterwards. Of 1024 pages 2 may be read and 3 not even that: 1019 are brought in.
+/// Goal: parts that the program has protected are left out, their neighbours are not, and they can
+/// be committed afterwards. Of 1024 pages, 2 are read-only and 3 inaccessible: 1019 are brought in.
 #[test]
 fn what_is_protected_is_not_committed() {
     let page = rustix::param::page_size();
@@ -159,7 +159,7 @@ fn what_is_protected_is_not_committed() {
     }
 }
 
-/// Goal: what only userfaultfd can do is refused with the reason.
+/// Goal: operations that need userfaultfd are refused with the reason.
 #[test]
 fn what_the_kernel_cannot_do_is_refused() {
     let region = by_kernel_only().reserve(4 * MIB, &RegionOptions::default()).unwrap();

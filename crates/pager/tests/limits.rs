@@ -14,10 +14,10 @@ use nodeward_pager::{
 const MIB: usize = 1 << 20;
 const BYTES: usize = 64 * MIB;
 
-/// The folder of the group that the child is to work in.
+/// The folder of the group that the child works in.
 const FOLDER: &str = "NODEWARD_TEST_GROUP";
 
-/// A control group of our own, by the files of its version.
+/// A control group of our own, with the file names of its cgroup version.
 struct Group {
     folder: PathBuf,
     limit: &'static str,
@@ -36,7 +36,7 @@ impl Group {
         Some(Self { folder: folder.to_owned(), limit, used })
     }
 
-    /// Makes one, where that is allowed.
+    /// Makes a group, where that is allowed.
     fn new(test: &str) -> Option<Self> {
         Self::PLACES.iter().find_map(|(place, ..)| {
             let folder = Path::new(place).join(format!("nodeward-{test}-{}", std::process::id()));
@@ -55,21 +55,21 @@ impl Group {
     }
 }
 
-/// Goal: where a control group has no room for copies the pages stay, and are told; the process
+/// Goal: where a control group has no room for copies the pages stay, and are reported; the process
 /// lives and nothing is lost. With a little room all pages move, one after another.
 #[test]
 fn a_group_without_room() {
     in_group("a_group_without_room", inside);
 }
 
-/// Goal: a page pool takes what room a control group has, then says that there is none; the process
-/// lives, and what it frees can be handed out again.
+/// Goal: a page pool takes all the room of a control group, then reports that there is none; the
+/// process lives, and memory that it frees can be handed out again.
 #[test]
 fn a_pool_in_a_group_without_room() {
     in_group("a_pool_in_a_group_without_room", pool_inside);
 }
 
-/// Does something in a group, in a process of its own, which runs only this test.
+/// Runs `inside` in a group, in a process of its own, which runs only this test.
 fn in_group(test: &str, inside: fn(&Group)) {
     if let Some(folder) = std::env::var_os(FOLDER) {
         let group = Group::at(Path::new(&folder)).unwrap();
@@ -91,7 +91,7 @@ fn migrate(region: &Region) -> nodeward_pager::Report {
     region.migrate(0..BYTES, NodeId(0), &how).unwrap()
 }
 
-/// What the child does, in the group.
+/// The work of the child in the group.
 fn inside(group: &Group) {
     let pager = Pager::open(&PagerOptions::default()).unwrap();
     if pager.road() != Road::Move {
@@ -110,7 +110,7 @@ fn inside(group: &Group) {
     let committed = other.commit(0..BYTES, &Placement::Node(NodeId(0)));
     assert!(matches!(committed, Err(Error::NoRoom { .. })), "{committed:?}");
 
-    // What is kept of earlier batches makes room for later ones.
+    // Pages kept from earlier batches make room for later ones.
     group.allow_more(24 * MIB);
     let report = migrate(&region);
     assert_eq!((report.account.moved, report.account.skipped_total()), (pages, 0), "{report:?}");
@@ -118,11 +118,11 @@ fn inside(group: &Group) {
     assert!(wrong.is_none(), "{wrong:?}");
 }
 
-/// What the other child does.
+/// The work of the other child.
 fn pool_inside(group: &Group) {
     let options = PoolOptions { housekeeper: false, ..PoolOptions::default() };
     let pool = PagePool::open(&options).unwrap();
-    // So many runs that the list of them takes no memory later.
+    // Capacity for all runs, so that the vector needs no memory later.
     let mut runs = Vec::with_capacity(16 * MIB / pool.page_bytes());
     for allowed in [4, 16] {
         group.allow_more(allowed * MIB);

@@ -20,7 +20,7 @@ fn even_if_there() -> Migration<'static> {
 }
 
 /// Moves parts in an order that leaves gaps, then all, then leaves all out and touches a part.
-/// Returns the most mappings that there were after any of it.
+/// Returns the maximum number of mappings seen.
 fn move_in_every_way(region: &Region) -> usize {
     let mut most = 0;
     let mut look = || most = mappings().max(most);

@@ -15,7 +15,7 @@ use nodeward_pager::{
 
 const MIB: usize = 1 << 20;
 
-/// A pager that moves pages itself; `None`, said aloud, where there is none.
+/// Opens a pager that moves pages itself; `None`, with a message, where there is none.
 fn pager(options: &PagerOptions) -> Option<Pager> {
     let pager = Pager::open(options).unwrap();
     let why = pager.why_not_faster().unwrap_or_default();
@@ -28,7 +28,7 @@ fn pager(options: &PagerOptions) -> Option<Pager> {
     }
 }
 
-/// Of a pager that keeps so many bytes, however short memory is beside us.
+/// Options of a pager that keeps `bytes` bytes even if memory gets short.
 fn keeping(bytes: usize) -> PagerOptions {
     let pool = PoolOptions { housekeeper: false, ..Default::default() };
     PagerOptions { pool_bytes: Some(bytes as u64), pool, ..Default::default() }
@@ -40,7 +40,7 @@ fn region(pager: &Pager, bytes: usize, page: PageSize) -> Region {
     region
 }
 
-/// Every word says where it is.
+/// Writes its position into every word.
 fn fill(region: &Region) {
     region.words().iter().enumerate().for_each(|(index, word)| word.store(index as u64, Relaxed));
 }
@@ -54,7 +54,7 @@ fn always(supply: Supply) -> Migration<'static> {
     Migration { supply, even_if_there: true, ..Default::default() }
 }
 
-/// Goal: whatever the pages and the supply, all pages are moved and all words are as they were.
+/// Goal: for all page sizes and supplies, all pages are moved and all words are unchanged.
 #[test]
 fn content_survives_every_road() {
     let Some(pager) = pager(&keeping(64 * MIB)) else { return };
@@ -72,12 +72,12 @@ fn content_survives_every_road() {
     }
 }
 
-/// Goal: one owner of free pages. What a migration empties can be allocated by the program, and
-/// what the program frees is where the next migration moves pages to.
+/// Goal: free pages have one owner: the program can allocate pages that a migration emptied, and
+/// pages that the program frees are destinations of the next migration.
 #[test]
 fn emptied_pages_and_freed_pages_are_the_same() {
     let Some(pager) = pager(&keeping(16 * MIB)) else { return };
-    // What the list of another CPU holds would be no use here.
+    // Pages in the list of another CPU would be of no use here.
     let machine = Linux::open();
     machine.stay_on(machine.usable_cpus().unwrap().first().unwrap());
     let (pool, region) = (pager.pool(), region(&pager, 8 * MIB, PageSize::Base));
@@ -107,8 +107,8 @@ fn a_writer_loses_nothing() {
     write_while_pages_move(&pager, 10);
 }
 
-/// Goal: nor while the kernel moves the same pages, to make room for huge ones. Where it moves many
-/// at once (Linux 6.18) it does not count some of them then; see `Uffd::move_pages`.
+/// Goal: nor while compaction moves the same pages, to make room for huge ones. Where the kernel
+/// moves many at once (Linux 6.18) it does not count some of them then; see `Uffd::move_pages`.
 #[test]
 fn a_writer_loses_nothing_while_the_kernel_compacts_memory() {
     let Some(pager) = pager(&PagerOptions::default()) else { return };
@@ -131,8 +131,8 @@ fn a_writer_loses_nothing_while_the_kernel_compacts_memory() {
     });
 }
 
-/// Moves a region so many times at least while a thread counts in it. Pages may be in somebody's
-/// hands, the kernel's, for a moment: it goes on until none was.
+/// Moves a region at least `times` times while a thread counts in it. Pages may be held for a
+/// moment, by the kernel: it goes on until none was.
 fn write_while_pages_move(pager: &Pager, times: u64) {
     let region = region(pager, 32 * MIB, PageSize::Base);
     let stop = AtomicBool::new(false);
@@ -161,7 +161,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Adds 1 to one word in 64 again and again, each of which must be as it was left.
+/// Adds 1 to one word in 64 repeatedly, and checks that each word is as it was left.
 fn count_rounds(region: &Region, stop: &AtomicBool) -> u64 {
     let mut rounds = 0;
     loop {
@@ -175,7 +175,7 @@ fn count_rounds(region: &Region, stop: &AtomicBool) -> u64 {
     }
 }
 
-/// Goal: what is left out comes back by being touched, and what is not touched costs nothing.
+/// Goal: pages that are left out come back by a touch, and untouched pages cost nothing.
 #[test]
 fn lazy_pages_come_by_touch() {
     let Some(pager) = pager(&PagerOptions::default()) else { return };
@@ -191,7 +191,7 @@ fn lazy_pages_come_by_touch() {
     }
 }
 
-/// Goal: memory that was never touched reads as zero, and a migration says that it is not there.
+/// Goal: memory that was never touched reads as zero, and a migration reports it as not present.
 #[test]
 fn untouched_memory_reads_as_zero() {
     let Some(pager) = pager(&PagerOptions::default()) else { return };

@@ -1,9 +1,9 @@
-//! How runs go between the lists of CPUs, the zone and the kernel, model-checked: the real files
-//! of the pool with the locks and atomics of loom, which tries every order of the threads (with at
-//! most [`PREEMPTIONS`] switches at an unforced place). Counters, which order nothing, are std's.
+//! Model check of runs that move between the lists of CPUs, the zone and the kernel: the real files
+//! of the pool with the locks and atomics of loom, which tries every interleaving of the threads
+//! (with at most [`PREEMPTIONS`] preemptions). Counters, which order nothing, are std's.
 //!
-//! Invented are the machine, one node with two CPUs, and its memory, which notes what is there and
-//! who has it, and panics where the pool frees or hands out what somebody has.
+//! The machine is a model: one node with two CPUs, and memory that records which pages are present
+//! and in use. It panics where the pool frees or hands out a page in use.
 
 #![allow(dead_code, reason = "no model uses all of the real files")]
 #![allow(clippy::forget_non_drop, reason = "a slot of the model is only a number")]
@@ -30,14 +30,14 @@ mod try_lock;
 #[path = "../src/pool/zone.rs"]
 mod zone;
 
-/// Nobody forks here.
+/// A stand-in: no process forks in the model.
 mod forks {
     pub fn children() -> u32 {
         0
     }
 }
 
-/// Of one block.
+/// An arena of one block.
 mod arena {
     use std::ops::Range;
     use std::ptr::NonNull;
@@ -113,7 +113,7 @@ mod arena {
             ((page.0 / CHUNK_PAGES) as ChunkNo, page.0 % CHUNK_PAGES)
         }
 
-        /// Nothing is at zero.
+        /// Never zero.
         pub fn address(&self, page: PageNo) -> NonNull<u8> {
             NonNull::without_provenance(((page.0 + 1) * PAGE).try_into().unwrap())
         }
@@ -152,7 +152,7 @@ mod arena {
     }
 }
 
-/// What the files take their locks and atomics from.
+/// The locks and atomics of the real files.
 mod sync {
     use std::cell::Cell;
 
@@ -163,8 +163,8 @@ mod sync {
     pub use loom::thread::yield_now;
 
     thread_local! {
-        /// Whether a comparison and the store after it are two steps; loom runs the threads of a
-        /// model on one thread.
+        /// Makes a comparison and the store after it two steps. A thread-local, because loom runs
+        /// the threads of a model on one thread.
         pub static TORN: Cell<bool> = const { Cell::new(false) };
     }
 
@@ -172,12 +172,12 @@ mod sync {
         mutex.lock().unwrap()
     }
 
-    /// What the model finds wrong is told by a panic, which must not abort.
+    /// Always false: the model reports errors by a panic, which must not abort.
     pub fn panicking() -> bool {
         false
     }
 
-    /// loom's. A swap is done as a comparison, for the reason that `try_lock_model.rs` has.
+    /// loom's atomic. A swap is done as a comparison, for the reason given in `try_lock_model.rs`.
     pub struct AtomicBool(loom::sync::atomic::AtomicBool);
 
     impl AtomicBool {
@@ -199,7 +199,7 @@ mod sync {
         }
     }
 
-    /// loom's, which can be torn.
+    /// loom's atomic, which can be torn.
     pub struct AtomicU8(loom::sync::atomic::AtomicU8);
 
     impl AtomicU8 {
@@ -235,7 +235,7 @@ mod sync {
     }
 }
 
-/// What the kernel does, in small.
+/// A small model of the kernel.
 mod sys {
     use std::cell::Cell;
     use std::io;
@@ -265,14 +265,14 @@ mod sys {
     enum Page {
         #[default]
         Missing,
-        /// With what the kernel left there, or the last owner.
+        /// Holds content of the kernel or of the last owner.
         Dirty,
         Poisoned,
-        /// Somebody has it.
+        /// In use.
         Taken,
     }
 
-    /// Memory. Its lock is std's: nobody switches threads while it is held.
+    /// The memory. Its lock is std's: no thread switch happens while it is held.
     #[derive(Default)]
     pub struct Mapping(Mutex<[Page; CHUNKS * CHUNK_PAGES]>);
 
@@ -288,12 +288,12 @@ mod sys {
             }
         }
 
-        /// Somebody gets these.
+        /// Marks pages as in use.
         pub fn take(&self, bytes: Range<usize>) {
             self.change(bytes, &[Page::Poisoned, Page::Dirty], Page::Taken);
         }
 
-        /// They do not use them any more.
+        /// Marks pages as not in use any more.
         pub fn leave(&self, bytes: Range<usize>) {
             self.change(bytes, &[Page::Taken], Page::Dirty);
         }
@@ -338,7 +338,7 @@ mod sys {
 mod rooms {
     use nodeward_model::NodeId;
 
-    /// There is room.
+    /// Always reports room.
     pub struct Rooms;
 
     impl Rooms {
@@ -404,10 +404,10 @@ fn new() -> Arc<Pool> {
         tuning: Tuning::Fixed,
         period: Duration::from_secs(1),
     }));
-    // std's OnceLock, which loom does not know, makes the lists: before there are other threads.
+    // std's OnceLock, which loom does not model, creates the lists before other threads exist.
     for cpu in [1, 0] {
         on(cpu, || free(&pool, allocate(&pool, 0).unwrap()).unwrap());
-        // Whoever does not get the first list of a CPU uses the second.
+        // A thread that does not get the first list of a CPU uses the second.
         let has_first =
             pool.lists.with(cpu as usize, 0, |_| pool.lists.with(cpu as usize, 0, |_| ()));
         assert_eq!(has_first, Some(Some(())));
@@ -415,7 +415,7 @@ fn new() -> Arc<Pool> {
     pool
 }
 
-/// On a CPU.
+/// Runs `act` on a CPU.
 fn on<T>(cpu: u32, act: impl FnOnce() -> T) -> T {
     CPU.with(|own| own.set(cpu));
     act()
@@ -426,7 +426,7 @@ fn bytes((start, order): Run) -> std::ops::Range<usize> {
     first..first + (PAGE << order)
 }
 
-/// Takes a run; `None` if there is none.
+/// Allocates a run; `None` if there is none.
 fn allocate(pool: &Pool, order: u32) -> Option<Run> {
     match pool.allocate(&Wanted { order, ..Wanted::default() }) {
         Ok(start) => {
@@ -451,7 +451,7 @@ fn take_and_give(pool: &Pool, order: u32) {
     }
 }
 
-/// That all pages are there and nobody has one.
+/// Asserts that all pages are present and none is in use.
 fn assert_idle(pool: &Pool) {
     let stats = pool.stats();
     assert_eq!((stats.in_use_pages, stats.allocated_pages), (0, stats.freed_pages), "{stats:?}");
@@ -468,7 +468,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// A thread on a CPU.
+/// Starts a thread on a CPU.
 fn spawn<T: 'static>(
     pool: &Arc<Pool>,
     cpu: u32,
@@ -478,8 +478,8 @@ fn spawn<T: 'static>(
     thread::spawn(move || on(cpu, || act(&pool)))
 }
 
-/// Goal: runs that another CPU frees, while somebody wants all there is, and a third takes what is
-/// free from the lists and gives it to the kernel, are neither lost nor handed out twice.
+/// Goal: runs that another CPU frees, while one thread wants all memory and a third moves free
+/// pages from the lists to the kernel, are neither lost nor handed out twice.
 #[test]
 fn lists_zone_and_kernel_exchange() {
     check(|| {
@@ -494,8 +494,8 @@ fn lists_zone_and_kernel_exchange() {
     });
 }
 
-/// Goal: two threads that find themselves on the same CPU, as they do when they are moved, and one
-/// beside it, each get a run of their own.
+/// Goal: two threads that use the same CPU's list, as happens when they migrate, and one beside it,
+/// each get a run of their own.
 #[test]
 fn threads_of_one_cpu_exclude_each_other() {
     check(|| {
@@ -507,7 +507,7 @@ fn threads_of_one_cpu_exclude_each_other() {
     });
 }
 
-/// Two CPUs free the same run, while what is free goes to the kernel.
+/// Lets two CPUs free the same run, while free pages go to the kernel.
 fn freed_twice() {
     check(|| {
         let pool = new();
@@ -523,13 +523,13 @@ fn freed_twice() {
     });
 }
 
-/// Goal: one of two that free the same run succeeds, and the run is free once.
+/// Goal: one of two threads that free the same run succeeds, and the run is free once.
 #[test]
 fn a_run_is_freed_once() {
     freed_twice();
 }
 
-/// Goal: the model can fail: where looking at a state and changing it are two steps both succeed.
+/// Goal: the model can fail: if reading a state and changing it are two steps, both succeed.
 #[test]
 #[should_panic(expected = "a page is Poisoned, and is to become Poisoned")]
 fn a_torn_comparison_is_found() {

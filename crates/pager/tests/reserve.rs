@@ -9,7 +9,7 @@ use nodeward_pager::{Migration, Pager, PagerOptions, RegionOptions};
 const MIB: usize = 1 << 20;
 const TIB: usize = 1 << 40;
 
-/// Memory of this process, its page tables included.
+/// Returns the memory of this process, including its page tables, in bytes.
 fn memory_bytes() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let kib = |field: &str| -> usize {
@@ -19,9 +19,9 @@ fn memory_bytes() -> usize {
     (kib("RssAnon:") + kib("VmPTE:")) << 10
 }
 
-/// Goal: 64 TiB can be reserved, used at both ends, moved there and given back, for less than
-/// 128 KiB a TiB; of which the table of chunks is 16 (16 bytes for each of 1024 GiB), and 84 KiB
-/// for each GiB that is used.
+/// Goal: 64 TiB can be reserved, used at both ends, moved there and freed, for less than 128 KiB a
+/// TiB. Of that the table of chunks takes 16 (16 bytes for each of 1024 GiB), and 84 KiB for each
+/// GiB that is used.
 #[test]
 fn a_reserve_costs_little() {
     const BYTES: usize = 64 * TIB;

@@ -1,6 +1,6 @@
-//! Goal: whatever refuses userfaultfd, a road is found that works, and the reason names what it was
-//! and the one thing to do. Filters and user ids hold for a thread, so each test confines its own;
-//! limits hold for a process, so that test starts another.
+//! Goal: whatever refuses userfaultfd, the probe finds a method that works, and the reason names
+//! the cause and the one thing to do. Filters and user ids hold for a thread, so each test confines
+//! its own; limits hold for a process, so that test starts another.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ const UFFDIO_MOVE: u64 = 0xc028_aa05; // _IOWR(0xaa, 0x05, 40 bytes)
 const NOBODY: u32 = 65_534;
 const REFUSALS: [libc::c_int; 2] = [libc::EPERM, libc::ENOSYS];
 
-/// What is found on a thread that gets into its surroundings first.
+/// Returns what a probe finds on a thread that `confine` restricts first.
 fn found(confine: impl FnOnce() + Send + 'static) -> Capabilities {
     let probing = move || {
         confine();
@@ -29,7 +29,7 @@ fn found(confine: impl FnOnce() + Send + 'static) -> Capabilities {
     thread::spawn(probing).join().unwrap()
 }
 
-/// Makes calls of the current thread fail, as container runtimes do.
+/// Makes system calls of the current thread fail, as container runtimes do.
 fn refuse(rules: &[(i64, Vec<SeccompRule>)], errno: libc::c_int) {
     let machine = std::env::consts::ARCH.try_into().unwrap();
     let refusal = SeccompAction::Errno(errno.unsigned_abs());
@@ -43,7 +43,7 @@ fn refuse_userfaultfd(errno: libc::c_int) {
     refuse(&[(libc::SYS_userfaultfd, Vec::new())], errno);
 }
 
-/// UFFDIO_MOVE is unknown, as before Linux 6.8.
+/// A filter rule that hides UFFDIO_MOVE, as before Linux 6.8.
 fn no_move() -> (i64, Vec<SeccompRule>) {
     let request = SeccompCmpArgLen::Dword;
     let is_move = SeccompCondition::new(1, request, SeccompCmpOp::Eq, UFFDIO_MOVE).unwrap();
@@ -64,13 +64,13 @@ fn device_opens() -> bool {
     File::options().read(true).write(true).open("/dev/userfaultfd").is_ok()
 }
 
-/// The sysctl; `None` on a kernel without userfaultfd.
+/// Returns the sysctl; `None` on a kernel without userfaultfd.
 fn everybody_may() -> Option<bool> {
     let text = fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").ok()?;
     Some(text.trim() == "1")
 }
 
-/// Whether anything is to be refused here.
+/// Returns whether there is a userfaultfd to refuse here.
 fn has_userfaultfd() -> bool {
     let has = Capabilities::probe().unwrap().faults != Faults::None;
     if !has {
@@ -138,7 +138,7 @@ fn without_privilege_only_the_daring_take_the_fast_road() {
     assert!(reason.contains("faults inside system calls"), "{reason}");
     let cures = ["60-nodeward-userfaultfd.rules", "vm.unprivileged_userfaultfd", "/dev/userfault"];
     assert!(cures.iter().any(|cure| reason.contains(cure)), "{reason}");
-    // The kernel's other gifts do not depend on who asks.
+    // The other features of the kernel do not depend on privileges.
     let privileged = Capabilities::probe().unwrap();
     let gifts = |found: &Capabilities| (found.can_move, found.can_remap, found.thread_id);
     assert_eq!(gifts(&found), gifts(&privileged));
@@ -161,7 +161,7 @@ fn an_older_kernel_remaps_or_leaves_it_to_the_kernel() {
     assert_eq!((neither.faults, neither.road(true)), (here.faults, Road::Kernel));
 }
 
-/// Set in the environment of the process that is to run out of descriptors.
+/// Set in the environment of the process that runs out of descriptors.
 const CHILD: &str = "NODEWARD_TEST_WITHOUT_DESCRIPTORS";
 
 #[test]
@@ -188,7 +188,7 @@ fn run_out_of_descriptors() {
     assert_eq!(error.to_string(), expected);
     setrlimit(Resource::Nofile, limit).unwrap();
     assert_eq!(Capabilities::probe().unwrap(), here, "nothing sticks");
-    // However many are left, opening a pager works or says that it was one too few.
+    // However many are left, opening a pager works or reports that it was one too few.
     let mut told = 0;
     for current in 0.. {
         setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit }).unwrap();

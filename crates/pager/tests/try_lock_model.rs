@@ -1,12 +1,12 @@
-//! The lock of the page pool, model-checked: the real `try_lock.rs` with the atomics and the cell
-//! of loom, which tries every order of the threads and every value that a load may see, and panics
-//! where two threads reach the cell and nothing orders them.
+//! Model check of the page pool's lock: the real `try_lock.rs` with the atomics and the cell of
+//! loom. loom tries every interleaving and every value that a load may see, and panics where two
+//! threads access the cell without an ordering between them.
 
 #[allow(unsafe_code, reason = "the real file, from the room where it is allowed")]
 #[path = "../src/sys/try_lock.rs"]
 mod try_lock;
 
-/// What `try_lock.rs` takes its atomics from.
+/// The atomics of `try_lock.rs`.
 mod sync {
     use std::cell::Cell;
 
@@ -16,21 +16,22 @@ mod sync {
     pub use loom::thread::yield_now;
 
     thread_local! {
-        /// The orders of swaps and of stores; loom runs the threads of a model on one thread.
+        /// The orderings of swaps and of stores. Thread-locals: loom runs a model's threads on one
+        /// thread.
         pub static SWAP: Cell<Ordering> = const { Cell::new(Ordering::Acquire) };
         pub static STORE: Cell<Ordering> = const { Cell::new(Ordering::Release) };
     }
 
-    /// What the model finds wrong is told by a panic, which must not abort.
+    /// Always false: the model reports errors by a panic, which must not abort.
     pub fn panicking() -> bool {
         false
     }
 
-    /// loom's, which can be made too weak.
+    /// loom's atomic, whose orderings can be made too weak.
     ///
-    /// A swap is done as a comparison, which does not write what is there already: loom lets a
-    /// store come between the two halves of a swap (its issue 254), and finds the lock taken by
-    /// nobody.
+    /// A swap is done as a comparison, which does not rewrite the value that is there: loom lets a
+    /// store come between the two halves of a swap (its issue 254), and finds the lock taken by no
+    /// thread.
     pub struct AtomicBool(loom::sync::atomic::AtomicBool);
 
     impl AtomicBool {
@@ -60,7 +61,7 @@ use loom::thread;
 use sync::{Ordering, STORE, SWAP};
 use try_lock::TryLock;
 
-/// Two halves that are equal whenever nobody holds the lock.
+/// Two halves that are equal whenever the lock is free.
 type Halves = (u32, u32);
 
 fn add(halves: &mut Halves) {
@@ -70,7 +71,8 @@ fn add(halves: &mut Halves) {
     halves.1 += 1;
 }
 
-/// Two threads, of which one waits for the lock and the other does not, and a look afterwards.
+/// Runs two threads, of which one waits for the lock and the other only tries, and a check
+/// afterwards.
 fn two_threads() {
     let lock = Arc::new(TryLock::new((0, 0)));
     let other = thread::spawn({
@@ -83,13 +85,13 @@ fn two_threads() {
     assert_eq!(*lock.try_lock().expect("given back"), (added, added), "an addition was lost");
 }
 
-/// Goal: one thread at a time, each sees what the last one wrote, and no lock is kept.
+/// Goal: one holder at a time, each sees what the last one wrote, and the lock is released.
 #[test]
 fn holders_exclude_and_see_each_other() {
     loom::model(two_threads);
 }
 
-/// Goal: two who wait both get it. A third would take minutes.
+/// Goal: two waiting threads both get the lock. A third would take minutes.
 #[test]
 fn who_waits_gets_it() {
     loom::model(|| {
@@ -104,8 +106,8 @@ fn who_waits_gets_it() {
     });
 }
 
-/// Goal: the model can fail: a lock that is given back by a relaxed store lets the next holder in
-/// before it sees what was written.
+/// Goal: the model can fail: with a relaxed store as release, the next holder may not see what was
+/// written.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_relaxed_unlock_is_found() {

@@ -86,8 +86,7 @@ struct Empty {
 
 impl Arena {
     /// An arena without blocks. It can take memory of regions only if `uffd` is the userfaultfd
-    /// that
-    /// the regions are registered with.
+    /// that the regions are registered with.
     pub fn new(page_bytes: usize, uffd: Option<Arc<Uffd>>) -> Self {
         Self {
             page_bytes,
@@ -306,9 +305,8 @@ fn mapping(chunks: usize, kind: Kind) -> Result<Mapping> {
     };
     mapping.advise(whole.clone(), advice).ok(); // fails on kernels without huge pages
     // Merged pages (KSM) can be put back only by a copy, and pages of a pool are meant to be
-    // written
-    // to. A later prctl(PR_SET_MEMORY_MERGE) of the program may undo this; nothing can prevent
-    // that.
+    // written to. A later prctl(PR_SET_MEMORY_MERGE) of the program may undo this; nothing can
+    // prevent that.
     mapping.advise(whole.clone(), Advice::Unmergeable).ok(); // fails on kernels without KSM
     mapping.advise(whole.clone(), Advice::DontFork).map_err(system("madvise"))?;
     if let Origin::Node(Some(node)) = kind.origin {

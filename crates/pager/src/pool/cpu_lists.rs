@@ -10,9 +10,8 @@ use super::list::List;
 use crate::sys::{Guard, TryLock};
 
 /// Lists per CPU and zone. The first one is tuned. If the scheduler preempts a thread that holds
-/// it,
-/// other threads on the CPU use the next one for some milliseconds; its length never exceeds the
-/// default. Without the second list they went to the zone for every single run.
+/// it, other threads on the CPU use the next one for some milliseconds; its length never exceeds
+/// the default. Without the second list they went to the zone for every single run.
 const LISTS: usize = 2;
 
 /// All lists of a pool.

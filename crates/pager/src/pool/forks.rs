@@ -2,8 +2,7 @@
 //!
 //! Reading a counter tells a child from its parent; getpid(2) would cost more than an allocation. A
 //! child that is made by clone(2) without the C library is not detected. It does not have the
-//! memory,
-//! so whatever it allocates cannot be touched.
+//! memory, so whatever it allocates cannot be touched.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};

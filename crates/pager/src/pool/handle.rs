@@ -28,8 +28,7 @@ use crate::{PageSize, Pager};
 const SHARE: usize = 8;
 
 /// An allocator of runs of 2^n pages for buffer pools, packet rings and caches. Memory comes from
-/// the
-/// node of the calling thread. A clone is another handle; the pool ends with the last one.
+/// the node of the calling thread. A clone is another handle; the pool ends with the last one.
 ///
 /// Any thread may use and free an allocated run. Children of fork(2) do not inherit the memory of a
 /// pool (`MADV_DONTFORK`); there all calls fail with [`PoolError::Forked`]. Signal handlers must
@@ -111,8 +110,7 @@ impl PagePool {
     }
 
     /// Frees a run that [`PagePool::allocate`] returned, with its order. The memory must not be
-    /// used
-    /// any more.
+    /// used any more.
     ///
     /// # Errors
     /// If no run of this order was allocated there, or it was freed before. Then nothing happens.

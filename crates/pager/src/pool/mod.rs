@@ -1,8 +1,7 @@
 //! Free pages: their owners and their number.
 //!
 //! A [`PagePool`] hands out runs of 2^n pages and takes them back. Each node has a zone of free
-//! pages
-//! behind a lock. In front of the zone each CPU has a list that only threads on that CPU use.
+//! pages behind a lock. In front of the zone each CPU has a list that only threads on that CPU use.
 //! [`nodeward_policy::pcp`] decides the length of the lists.
 //!
 //! ```text

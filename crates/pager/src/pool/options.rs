@@ -16,8 +16,7 @@ pub struct PoolOptions {
     /// misses and are taken from the kernel as a whole.
     pub page: PageSize,
     /// Maximum bytes of the pool on each node. The lists of a node hold at most an eighth of it,
-    /// and
-    /// at most an eighth is free in its zone. `None`: all memory of the node.
+    /// and at most an eighth is free in its zone. `None`: all memory of the node.
     pub zone_bytes: Option<u64>,
     /// Minimum number of base pages that move between a list and its zone at a time; `None`:
     /// [`PoolOptions::BATCH`].
@@ -28,8 +27,7 @@ pub struct PoolOptions {
     /// Free bytes that stay on each node while nothing is allocated.
     pub keep_bytes: u64,
     /// The period of tuning. The policies are made for one second; with another period they scale
-    /// in
-    /// proportion. Zero means one second.
+    /// in proportion. Zero means one second.
     pub period: Duration,
     /// Run a thread that does the periodic work: it notices that a CPU is idle or offline, and that
     /// the machine's memory is short. Without it, call [`crate::PagePool::tick`].

@@ -1,8 +1,7 @@
 //! The state of each page of a pool, readable without a lock.
 //!
 //! The owner of a page sets its state. The only change that two threads may attempt at the same
-//! time
-//! is freeing a run. Model-checked in `tests/pool_model.rs`.
+//! time is freeing a run. Model-checked in `tests/pool_model.rs`.
 
 use std::ops::Range;
 

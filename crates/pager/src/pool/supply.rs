@@ -21,14 +21,12 @@ const GROWTH_ORDER: u32 = 6;
 
 /// If lists of other CPUs hold more than this fraction (1/8) of a zone's memory, they are tried
 /// before the kernel. With the half chunk that growth may be ahead, a pool has at most 1.2 times
-/// the
-/// memory in use at its peak: 1 / (1 - 1/8) = 1.14.
+/// the memory in use at its peak: 1 / (1 - 1/8) = 1.14.
 const LISTED_SHARE: usize = 8;
 
 impl Pool {
     /// Finds runs for a zone that has none of this order: from lists of other CPUs if they hold
-    /// much,
-    /// else from fresh memory of the kernel. Finds none if there is no room.
+    /// much, else from fresh memory of the kernel. Finds none if there is no room.
     pub fn supply(&self, zone: usize, order: u32, most: usize, runs: &mut Vec<(ChunkNo, usize)>) {
         let _supply = lock(&self.zones[zone].supply);
         let mut take = || {
@@ -137,8 +135,7 @@ impl Pool {
             PageSize::Huge => ORDER_MAX,
         };
         // No smaller steps when there is less room: page by page the pool would take the last
-        // memory
-        // that the program, or its control group, has.
+        // memory that the program, or its control group, has.
         let wishes = [bounded(pages.ilog2().max(worth)), bounded(worth)];
         let has_room = |order: &u32| self.rooms.room_for(of_node.node, 1 << order, || ());
         wishes.into_iter().find(has_room)
@@ -225,8 +222,7 @@ impl Pool {
     }
 
     /// Adds a chunk whose first `pages` pages are in memory on `node` and have no owner. Returns
-    /// the
-    /// chunk if the node would then keep more than it should.
+    /// the chunk if the node would then keep more than it should.
     pub fn keep_chunk(&self, shell: Shell, pages: usize, node: NodeId) -> Option<Shell> {
         let Some(zone) = self.zone_with(node, shell.kind.size) else { return Some(shell) };
         let chunk = self.arena.chunk_of(&shell.slot);
@@ -246,8 +242,7 @@ impl Pool {
     }
 
     /// Reacts to short memory: lists shrink as their tuners decide, and zones free everything.
-    /// Returns
-    /// the number of pages freed.
+    /// Returns the number of pages freed.
     pub fn relieve(&self) -> usize {
         let give = |zone| {
             self.lists.each(zone, |_, list| {

@@ -1,4 +1,4 @@
-//! The pool in this process: what it hands out, what it refuses, and how much memory it has.
+//! Tests of the pool in this process: what it hands out, what it refuses, and its memory use.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use nodeward_policy::pcp::Tuning;
 
 use super::{PagePool, PoolError, PoolOptions, Wanted};
 
-/// A pool that is looked after by the test, with short periods.
+/// Options of a pool whose periodic work the test does, with short periods.
 fn options(tuning: Tuning) -> PoolOptions {
     PoolOptions {
         tuning,
@@ -33,7 +33,7 @@ fn address(start: NonNull<u8>) -> u64 {
     start.as_ptr() as u64
 }
 
-/// Goal: runs of all orders are aligned, apart from each other, writable, and counted.
+/// Goal: runs of all orders are aligned, disjoint, writable, and counted.
 #[test]
 fn runs_are_aligned_and_apart() {
     let pool = pool();
@@ -53,7 +53,7 @@ fn runs_are_aligned_and_apart() {
     assert_eq!(pool.stats().in_use_pages, 0);
 }
 
-/// Goal: a run with a guard can be freed by the guard alone, or two would have the same bytes.
+/// Goal: only its guard can free a run with a guard, else two owners would have the same bytes.
 #[test]
 fn guarded_runs_are_freed_by_their_guards() {
     let pool = pool();
@@ -65,10 +65,10 @@ fn guarded_runs_are_freed_by_their_guards() {
     assert_eq!(pool.stats().in_use_pages, 0);
 }
 
-/// Goal: zeroed means zeroed, also where somebody left something.
+/// Goal: zeroed runs are zero, also in memory that was used before.
 #[test]
 fn zeroed_runs_are_zero() {
-    // What was freed on one CPU is in the list of that one.
+    // A run that was freed on one CPU is in the list of that CPU.
     Linux::open().stay_on(current_cpu());
     let pool = pool();
     let mut run = pool.run(&of_order(3)).unwrap();
@@ -80,7 +80,7 @@ fn zeroed_runs_are_zero() {
     assert!(again.iter().all(|&byte| byte == 0));
 }
 
-/// Goal: each way to free what is not there has its own name, and harms nobody.
+/// Goal: each wrong free has an error of its own, and does no harm.
 #[test]
 fn mistakes_have_names() {
     let pool = pool();
@@ -111,8 +111,8 @@ fn mistakes_have_names() {
     assert_eq!(pool.stats().in_use_pages, 0);
 }
 
-/// Goal: a closed pool hands out nothing and takes everything back; what outlives the pool stays
-/// where it is.
+/// Goal: a closed pool hands out nothing and takes everything back; a run that outlives the pool
+/// stays mapped.
 #[test]
 fn a_closed_pool_takes_back() {
     let pool = pool();
@@ -133,7 +133,7 @@ fn is_mapped(address: usize) -> bool {
     bounds.into_iter().any(|(start, end)| (number(start)..number(end)).contains(&address))
 }
 
-/// Goal: the pool ends where it was told to, and goes on when there is room again.
+/// Goal: the pool stops at its bound, and hands out again when there is room.
 #[test]
 fn a_full_pool_says_so() {
     let few = PoolOptions { zone_bytes: Some(4 << 20), ..options(Tuning::Fixed) };
@@ -155,7 +155,7 @@ fn a_full_pool_says_so() {
     assert_eq!(pool.stats().held_pages, 0);
 }
 
-/// Goal: after three idle periods nothing is held beyond what lists hold by default.
+/// Goal: after three idle periods the pool holds no more than lists hold by default.
 #[test]
 fn idle_pools_return_to_the_default() {
     for tuning in Tuning::ALL {

@@ -2,11 +2,9 @@
 //! allocator. It holds counts and sets only; the pages themselves are the caller's.
 //!
 //! The free pages of a chunk are bits, in which blocks of an order are searched on request. So
-//! nothing
-//! is ever merged: a block is whole as soon as its last page is free. Chunks are in one list for
-//! each
-//! order of their largest block. A request takes a block of the smallest sufficient order, from the
-//! chunk that was used last.
+//! nothing is ever merged: a block is whole as soon as its last page is free. Chunks are in one
+//! list for each order of their largest block. A request takes a block of the smallest sufficient
+//! order, from the chunk that was used last.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -123,8 +121,7 @@ impl<S> Zone<S> {
     }
 
     /// Adds a chunk whose first `pages` pages are in memory and free. `grows`: its other pages may
-    /// be
-    /// brought into memory later.
+    /// be brought into memory later.
     pub fn adopt(&mut self, number: ChunkNo, shell: S, pages: usize, grows: bool) {
         let index = number as usize;
         if self.chunks.len() <= index {
@@ -151,8 +148,7 @@ impl<S> Zone<S> {
 
     /// Takes a chunk whose present pages are all free and are its first ones without a gap; returns
     /// it with their number. Prefers chunks that have all pages, and among the recent ones of those
-    /// a
-    /// `wanted` one.
+    /// a `wanted` one.
     pub fn take_idle(&mut self, wanted: impl Fn(ChunkNo) -> bool) -> Option<(S, usize)> {
         let number = self.idle(wanted)?;
         let pages = self.chunk(number).present.len();
@@ -385,8 +381,7 @@ mod tests {
     }
 
     /// Goal: a migration gets whole chunks first, then those that earlier migrations left, never
-    /// one
-    /// with a page in use.
+    /// one with a page in use.
     #[test]
     fn idle_chunks_leave_with_all_their_pages() {
         let mut zone = zone(2);
@@ -434,8 +429,7 @@ mod tests {
 
     proptest! {
         /// Goal: after any steps, every page in memory is free or has exactly one owner, and runs
-        /// are
-        /// aligned.
+        /// are aligned.
         #[test]
         fn no_page_has_two_owners(steps in proptest::collection::vec(step(), 1..120)) {
             let mut zone = zone(1);

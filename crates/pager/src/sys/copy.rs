@@ -1,6 +1,6 @@
-//! Copy routines of x86-64 that the language has no words for. Other processors copy by memcpy(3).
+//! Copy routines of x86-64 that Rust cannot express. Other processors copy by memcpy(3).
 
-/// A copy routine that this CPU has.
+/// A copy routine that this CPU supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Routine {
     name: &'static str,
@@ -8,28 +8,28 @@ pub struct Routine {
 }
 
 impl Routine {
-    /// Its name in reports.
+    /// Returns its name in reports.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Copies `from` to `to`, which must be equally long. All of it is visible to other CPUs when
-    /// this returns. Fast for whole pages.
+    /// Copies `from` to `to`, which must have equal lengths. The whole copy is visible to other
+    /// CPUs when this returns. Fast for whole pages.
     pub fn copy(&self, to: &mut [u8], from: &[u8]) {
         assert_eq!(to.len(), from.len(), "a copy is as long as what it is of");
-        // SAFETY: only `routines` makes values of this type, of functions whose one precondition,
-        // the features of the CPU, it has checked.
+        // SAFETY: only `routines` makes values of this type. The one precondition of their
+        // functions is a feature of the CPU, which it has checked.
         unsafe { (self.run)(to, from) };
     }
 }
 
-/// The routines that this CPU has; those that should be fastest first.
+/// Returns the routines that this CPU supports, the ones expected to be fastest first.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn routines() -> Vec<Routine> {
     Vec::new()
 }
 
-/// Drops memory from the caches, as far as programs can.
+/// Evicts memory from the caches, as far as programs can.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn evict(_memory: &[u8]) {}
 
@@ -43,7 +43,7 @@ mod x86_64 {
 
     use super::Routine;
 
-    /// The routines that this CPU has; those that should be fastest first.
+    /// Returns the routines that this CPU supports, the ones expected to be fastest first.
     pub fn routines() -> Vec<Routine> {
         let mut routines = Vec::new();
         if is_x86_feature_detected!("avx512f") {
@@ -58,7 +58,7 @@ mod x86_64 {
         routines
     }
 
-    /// Drops memory from all caches.
+    /// Evicts memory from all caches.
     pub fn evict(memory: &[u8]) {
         for line in memory.chunks(size_of::<Line>()) {
             // SAFETY: the address is in `memory`. Content does not change.
@@ -73,13 +73,13 @@ mod x86_64 {
     struct Line([u8; 64]);
 
     const LINES_PER_PAGE: usize = 64;
-    /// Pages that are copied side by side. The prefetcher follows each, none across its end: four
-    /// brought 11.7 GB/s where one after the other brought 8.9 (Sapphire Rapids, 4 KiB pages out
-    /// of the caches); eight were no better.
+    /// Pages that are copied in parallel. The prefetcher follows each, but none across its end.
+    /// Four pages gave 11.7 GB/s, one after the other 8.9 (Sapphire Rapids, 4 KiB pages not in the
+    /// caches); eight were no better.
     const SIDE_BY_SIDE: usize = 4;
     const GROUP: usize = SIDE_BY_SIDE * LINES_PER_PAGE;
 
-    /// A copy whose stores go past the caches: nobody here reads the pages soon, and lines that
+    /// A copy whose stores bypass the caches: this CPU does not read the pages soon, and lines that
     /// are overwritten need not be fetched.
     macro_rules! streaming {
         ($name:ident, $feature:literal, $vector:ty, $load:ident, $store:ident) => {
@@ -102,7 +102,7 @@ mod x86_64 {
                     }
                 }
                 lines.iter_mut().zip(from_lines).for_each(|(to, from)| copy_line(to, from));
-                // Streaming stores are not ordered by what follows, a wake-up for example.
+                // Streaming stores are not ordered with later operations, a wake-up for example.
                 cpu::_mm_sfence();
 
                 #[target_feature(enable = $feature)]
@@ -126,11 +126,11 @@ mod x86_64 {
     streaming!(stream_256, "avx2", cpu::__m256i, _mm256_loadu_si256, _mm256_stream_si256);
     streaming!(stream_128, "sse2", cpu::__m128i, _mm_loadu_si128, _mm_stream_si128);
 
-    /// The copy that the CPU has in microcode.
+    /// The copy that the CPU implements in microcode (`rep movsb`).
     fn rep_movsb(to: &mut [u8], from: &[u8]) {
         let bytes = to.len().min(from.len());
-        // SAFETY: reads `bytes` from `from` and writes as many to `to`, which are that long; the
-        // direction flag is clear wherever Rust code runs. Its stores are ordered by the next.
+        // SAFETY: reads `bytes` bytes from `from` and writes as many to `to`; both are that long.
+        // The direction flag is clear wherever Rust code runs. The fence below orders its stores.
         unsafe {
             asm!(
                 "rep movsb",

@@ -2,8 +2,9 @@
 
 use std::io;
 
-/// Has `before` called in the parent before each fork(2), then `parent` and `child` in either. All
-/// three run on the thread that forks, and hold for the rest of the process.
+/// Registers `before` to be called in the parent before each fork(2), and `parent` and `child`
+/// after it in the respective process. All run on the forking thread. They stay registered for
+/// good.
 pub fn on_fork(
     before: extern "C" fn(),
     parent: extern "C" fn(),

@@ -1,4 +1,4 @@
-//! Address space that we reserve, and the slots that shadow pages lie in.
+//! Address space that the pager reserves, and the slots in it for shadow pages.
 
 use std::ffi::c_void;
 use std::io;
@@ -15,37 +15,37 @@ use rustix::process::{Pid, getpid};
 
 const WORD_BYTES: usize = size_of::<AtomicU64>();
 
-/// What the kernel is told about a part of a mapping.
+/// Advice to the kernel about a part of a mapping.
 #[derive(Clone, Copy, Debug)]
 pub enum Advice {
-    /// Transparent huge pages are wanted.
+    /// Use transparent huge pages.
     HugePages,
-    /// No transparent huge pages.
+    /// Use no transparent huge pages.
     BasePages,
-    /// Children of fork(2) do not get it.
+    /// Do not pass it to children of fork(2).
     DontFork,
-    /// A core dump leaves it out.
+    /// Leave it out of core dumps.
     DontDump,
-    /// A core dump has it.
+    /// Include it in core dumps.
     DoDump,
     /// Free the pages; they are missing afterwards.
     Discard,
     /// Bring missing pages into memory, writable.
     Populate,
-    /// Pages that hold the same are not merged (KSM), and those that are no more.
+    /// Do not merge equal pages (KSM), and unmerge merged ones.
     Unmergeable,
 }
 
-/// Private anonymous memory, reserved but not populated, which ends with the value.
+/// Private anonymous memory, reserved but not populated. Dropping the value unmaps it.
 #[derive(Debug)]
 pub struct Mapping {
-    /// What was mapped, before it was aligned.
+    /// Address and length of the whole mapping, before alignment.
     whole: (NonNull<c_void>, usize),
     start: u64,
     bytes: usize,
-    /// Who made it.
+    /// The process that made it.
     pid: Pid,
-    /// Whether children of that process do not have it.
+    /// Set if children of that process do not have it.
     withheld: AtomicBool,
 }
 
@@ -69,26 +69,26 @@ impl Mapping {
         Ok(Self { whole: (whole, room), start, bytes, pid, withheld })
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The content.
+    /// Returns the content.
     pub fn words(&self) -> &[AtomicU64] {
         let words = self.bytes / WORD_BYTES;
         // SAFETY: the mapping is page-aligned, readable, writable and `bytes` long until `self` is
-        // dropped, which the borrow forbids; every bit pattern is a u64; whoever else writes does
-        // it through atomics, or moves whole pages, which changes no value.
+        // dropped, which the borrow forbids; every bit pattern is a u64; other writers go through
+        // atomics, or move whole pages, which changes no value.
         unsafe { std::slice::from_raw_parts(self.start as *const AtomicU64, words) }
     }
 
-    /// Tells the kernel about a part, in bytes from the start.
+    /// Advises the kernel about a part, in bytes from the start.
     pub fn advise(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
         assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
         let start = (self.start + part.start as u64) as *mut c_void;
@@ -110,7 +110,7 @@ impl Mapping {
         }
     }
 
-    /// Frees the pages of a part that is locked, and stays so.
+    /// Frees the pages of a locked part, and leaves it locked.
     fn discard_locked(&self, part: Range<usize>) -> io::Result<()> {
         let start = (self.start + part.start as u64) as *mut c_void;
         // SAFETY: as in `advise`.
@@ -118,13 +118,13 @@ impl Mapping {
         if done == 0 {
             return Ok(());
         }
-        // Before Linux 5.18 there are no words for that.
-        // SAFETY: the range is inside this mapping; what is locked is not what it holds.
+        // Linux before 5.18 has no call for that.
+        // SAFETY: the range is inside this mapping; unlocking does not change its content.
         unsafe { munlock(start, part.len()) }?;
         // SAFETY: as in `advise`.
         let done = unsafe { madvise(start, part.len(), raw(Advice::Discard)) };
-        // On fault: who brings missing pages of ours may be this very thread. It fails only where
-        // the process may lock less than it had locked.
+        // ONFAULT: otherwise the thread that serves missing pages of ours may be this very one and
+        // would wait for itself. Fails only where the process may lock less than it had locked.
         // SAFETY: as above.
         unsafe { mlock_with(start, part.len(), MlockFlags::ONFAULT) }.ok();
         Ok(done?)
@@ -133,11 +133,12 @@ impl Mapping {
     /// Brings a part into memory, writable.
     ///
     /// # Errors
-    /// `InvalidInput` where some of it may not be written.
+    /// `InvalidInput` if some of it may not be written.
     pub fn populate(&self, part: Range<usize>) -> io::Result<()> {
         match self.advise(part.clone(), Advice::Populate) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput && !knows_populate() => {
-                // Linux 5.14 has words for that; before, a write that changes nothing does it.
+                // Linux before 5.14 has no call for that; a write that changes nothing does the
+                // same.
                 let words = &self.words()[part.start / WORD_BYTES..part.end / WORD_BYTES];
                 let pages = words.iter().step_by(rustix::param::page_size() / WORD_BYTES);
                 pages.for_each(|word| _ = word.fetch_add(0, Ordering::Relaxed));
@@ -147,14 +148,14 @@ impl Mapping {
         }
     }
 
-    /// Cuts the mapping into slots of `bytes`, each of which belongs to its holder alone. To be
-    /// done once.
+    /// Splits the mapping into slots of `bytes` bytes, each of which belongs to its holder alone.
+    /// May be called only once.
     pub fn slots(this: &Arc<Self>, bytes: usize) -> Vec<Slot> {
         let slot = |offset| Slot { mapping: Arc::clone(this), offset, bytes, state: State::Own };
         (0..this.bytes / bytes).map(|index| slot(index * bytes)).collect()
     }
 
-    /// Lends a part out, to somebody who has it alone for as long as that lives.
+    /// Lends a part to a caller that has exclusive use of it for the lifetime of the result.
     pub fn lend(&self, part: Range<usize>) -> Lent<'_> {
         assert!(part.start <= part.end && part.end <= self.bytes, "inside the mapping");
         let start = (self.start + part.start as u64) as *mut u8;
@@ -163,7 +164,7 @@ impl Mapping {
     }
 }
 
-/// Whether the kernel can be told to bring pages in: it then accepts to bring none.
+/// Returns whether the kernel knows MADV_POPULATE_WRITE: then it accepts an empty range.
 fn knows_populate() -> bool {
     static KNOWS: OnceLock<bool> = OnceLock::new();
     // SAFETY: a range without a byte has no content.
@@ -171,7 +172,7 @@ fn knows_populate() -> bool {
     *KNOWS.get_or_init(|| ask() == 0)
 }
 
-/// A part of a mapping that was lent to somebody.
+/// A part of a mapping that was lent for exclusive use.
 #[derive(Debug)]
 pub struct Lent<'m> {
     start: NonNull<u8>,
@@ -179,35 +180,36 @@ pub struct Lent<'m> {
     mapping: PhantomData<&'m mut Mapping>,
 }
 
-// SAFETY: it is the only way to these bytes, as a unique borrow of them would be.
+// SAFETY: it is the only access to these bytes, as a unique borrow of them would be.
 unsafe impl Send for Lent<'_> {}
-// SAFETY: as above; a shared one only reads.
+// SAFETY: as above; a shared reference only reads.
 unsafe impl Sync for Lent<'_> {}
 
 impl Lent<'_> {
-    /// Where it begins.
+    /// Returns its first address.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `Mapping::lend` saw that they are inside the mapping, which is borrowed, and who
-        // lends promises that nobody else has them.
+        // SAFETY: `Mapping::lend` checked that they are inside the mapping, which is borrowed, and
+        // its caller guarantees exclusive use.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The bytes, to be written.
+    /// Returns the bytes, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
 
-/// Maps memory that is not there yet.
+/// Maps fresh memory.
 ///
 /// # Safety
-/// Whatever `how` lets it replace must belong to the caller, and no reference may point into it.
+/// Any mapping that `how` lets it replace must belong to the caller, and no reference may point
+/// into it.
 unsafe fn map_at(start: *mut c_void, bytes: usize, how: MapFlags) -> Result<(), Errno> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | how;
@@ -215,11 +217,11 @@ unsafe fn map_at(start: *mut c_void, bytes: usize, how: MapFlags) -> Result<(), 
     unsafe { mmap_anonymous(start, bytes, access, flags) }.map(drop)
 }
 
-/// Whether some of a range is locked in memory.
+/// Returns whether some of a range is locked in memory.
 fn is_locked(start: u64, bytes: usize) -> bool {
     let flags = MsyncFlags::ASYNC | MsyncFlags::INVALIDATE;
-    // SAFETY: what is not a file is neither written nor invalidated by msync(2), and of private
-    // mappings of files nothing is; it is asked because it tells of locks, by EBUSY.
+    // SAFETY: msync(2) neither writes nor invalidates memory that is not a file's, nor private
+    // mappings of files. It is called because it reports locked memory by EBUSY.
     let told = unsafe { msync(start as *mut c_void, bytes, flags) };
     told == Err(Errno::BUSY)
 }
@@ -239,15 +241,15 @@ fn raw(advice: Advice) -> Raw {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.withheld.load(Ordering::Relaxed) && getpid() != self.pid {
-            return; // here these addresses are free, or somebody else's
+            return; // here these addresses are free, or used by another mapping
         }
-        // SAFETY: `reserve` made this mapping, and no borrow and no slot of it is left. A failure
-        // (too many mappings while splitting one) leaves it mapped, which harms nobody.
+        // SAFETY: `reserve` made this mapping, and no borrow and no slot of it is left. On failure
+        // (too many mappings while splitting one) it stays mapped, which is harmless.
         let _ = unsafe { munmap(self.whole.0.as_ptr(), self.whole.1) };
     }
 }
 
-/// A part of a mapping that only its holder reaches: the place of pages that are out of sight.
+/// A part of a mapping that only its holder accesses: the place of pages that are out of sight.
 #[derive(Debug)]
 pub struct Slot {
     mapping: Arc<Mapping>,
@@ -256,48 +258,48 @@ pub struct Slot {
     state: State,
 }
 
-/// What is mapped where a slot is.
+/// The mapping at a slot's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The mapping that it is a part of.
+    /// The mapping that the slot was cut from.
     Own,
-    /// In parts what mremap(2) put there.
+    /// In parts, pages that mremap(2) moved there.
     Remapped,
-    /// In parts perhaps somebody else's mapping; none of it is used again.
+    /// In parts perhaps a mapping of other code; none of the slot is used again.
     Lost,
 }
 
 impl Slot {
-    /// The address of a byte of it.
+    /// Returns the address of byte `byte` of the slot.
     pub fn address(&self, byte: usize) -> u64 {
         self.mapping.start + (self.offset + byte) as u64
     }
 
-    /// The address of a byte that so many bytes follow, this one included.
+    /// Returns the address of byte `byte`; panics unless the slot has `bytes` bytes from there on.
     pub(super) fn part(&self, byte: usize, bytes: usize) -> u64 {
         assert!(byte + bytes <= self.bytes, "inside the slot");
         self.address(byte)
     }
 
-    /// The content of pages that are there.
+    /// Returns the content of pages that are present.
     pub fn content(&self, part: Range<usize>) -> &[u8] {
         assert!(part.end <= self.bytes, "inside the slot");
-        // SAFETY: the part is inside the mapping that the slot keeps alive; slots do not overlap
-        // (`Mapping::slots`), are neither cloned nor handed to others, so nobody writes during the
-        // borrow: not the kernel either, which refuses to move pages that are pinned.
+        // SAFETY: the part is inside the mapping that the slot keeps alive. Slots do not overlap
+        // (`Mapping::slots`) and are neither cloned nor shared, so no thread writes during the
+        // borrow; nor does the kernel, which refuses to move pages that are pinned.
         unsafe { std::slice::from_raw_parts(self.address(part.start) as *const u8, part.len()) }
     }
 
-    /// The content of pages that are there, to be written.
+    /// Returns the content of pages that are present, mutable.
     pub fn content_mut(&mut self, part: Range<usize>) -> &mut [u8] {
         assert!(part.end <= self.bytes, "inside the slot");
         // SAFETY: as in `content`, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.address(part.start) as *mut u8, part.len()) }
     }
 
-    /// Maps pages at `source` in the slot instead, from its byte `at` on; the mapping that they
-    /// come from stays, without them. Missing pages are missing afterwards. EINVAL: some of it is
-    /// locked (mlock(2)), and would not be afterwards.
+    /// Moves pages at `source` into the slot, from its byte `at` on. Their mapping stays in place
+    /// without them. Missing pages are missing afterwards. EINVAL: some of the source is locked
+    /// (mlock(2)), and would not be afterwards.
     pub(super) fn take(&mut self, at: usize, source: u64, bytes: usize) -> Result<(), Errno> {
         if self.state == State::Lost {
             return Err(Errno::NOMEM);
@@ -308,7 +310,7 @@ impl Slot {
         let to = self.part(at, bytes) as *mut c_void;
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
         self.state = State::Remapped;
-        // SAFETY: the destination is inside the slot, which is borrowed for us alone and holds no
+        // SAFETY: the destination is inside the slot, which is borrowed exclusively and holds no
         // page that is needed there; the source belongs to a region, stays mapped, and its content
         // is shared memory.
         let moved = unsafe { libc::mremap(source as *mut c_void, bytes, bytes, flags, to) };
@@ -316,9 +318,9 @@ impl Slot {
             return Ok(());
         }
         let errno = Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
-        // The call may have unmapped the destination before it failed. Then anybody may have
+        // The call may have unmapped the destination before it failed. Another thread may have
         // mapped something there since, which must stay.
-        // SAFETY: with MAP_FIXED_NOREPLACE nothing that is mapped is touched.
+        // SAFETY: with MAP_FIXED_NOREPLACE no existing mapping is touched.
         let filled = unsafe { map_at(to, bytes, MapFlags::FIXED_NOREPLACE) };
         if filled.is_err() {
             self.state = State::Lost;
@@ -326,17 +328,17 @@ impl Slot {
         Err(errno)
     }
 
-    /// Lets pages be read that mremap(2) put there: they kept their protection. Whether that was
-    /// it.
+    /// Makes pages readable that mremap(2) put there with their old protection. Returns whether
+    /// that was needed and succeeded.
     pub(super) fn let_read(&self, at: usize, bytes: usize) -> bool {
         let start = self.part(at, bytes) as *mut c_void;
-        // SAFETY: the part is inside the slot, of which nobody has a borrow to write; what it holds
-        // does not change, and whatever is read from it can still be.
+        // SAFETY: the part is inside the slot, which is not borrowed mutably. Its content does not
+        // change, and what could be read from it still can.
         let let_read = || unsafe { mprotect(start, bytes, MprotectFlags::READ) };
         self.state == State::Remapped && let_read().is_ok()
     }
 
-    /// Whether the slot can be used no more.
+    /// Returns whether the slot must not be used any more.
     pub fn is_lost(&self) -> bool {
         self.state == State::Lost
     }
@@ -347,7 +349,7 @@ impl Slot {
             State::Own => self.advise(part, Advice::Discard),
             State::Remapped => {
                 let start = self.part(part.start, part.len()) as *mut c_void;
-                // SAFETY: the part is inside the slot, which is borrowed for us alone.
+                // SAFETY: the part is inside the slot, which is borrowed exclusively.
                 unsafe { map_at(start, part.len(), MapFlags::FIXED) }?;
                 if part == (0..self.bytes) {
                     self.state = State::Own;
@@ -358,7 +360,7 @@ impl Slot {
         }
     }
 
-    /// Tells the kernel about a part of it.
+    /// Advises the kernel about a part of it.
     pub fn advise(&self, part: Range<usize>, advice: Advice) -> io::Result<()> {
         self.mapping.advise(self.offset + part.start..self.offset + part.end, advice)
     }

@@ -1,4 +1,4 @@
-//! What is written into free pages of a mapping, and the node that its pages come from.
+//! The content of free pages of a mapping, and the node that its pages come from.
 
 use std::arch::asm;
 use std::io;
@@ -11,32 +11,32 @@ use nodeward_model::NodeId;
 
 use super::Mapping;
 
-/// What free pages hold in debug builds. Read as a pointer it faults, at any alignment: x86-64
-/// refuses it, because the top byte is neither 00 nor ff, and for aarch64, which ignores the top
-/// byte, bit 55 makes it an address of the kernel.
+/// The content of free pages in debug builds. Read as a pointer it faults, at any alignment: x86-64
+/// refuses it, because the top byte is neither 00 nor ff; for aarch64, which ignores the top byte,
+/// bit 55 makes it a kernel address.
 const POISON: u64 = 0xF4EE_F4EE_F4EE_F4EE;
 
 impl Mapping {
     /// Fills a part, in bytes from the start, with zeros.
     ///
-    /// Only for who has the part alone, as the pool has pages from the moment that they leave a
-    /// list until they are handed out.
+    /// The caller must have exclusive use of the part, as the pool has of pages between the time
+    /// that they leave a list and the time that they are handed out.
     pub fn zero(&self, part: Range<usize>) {
         assert!(part.start <= part.end && part.end <= self.bytes(), "inside the mapping");
         let start = (self.start() + part.start as u64) as *mut u8;
         // SAFETY: the part is inside this mapping, which is writable until `self` is dropped; zeros
-        // are a value of all that we keep in it; nobody else reads or writes the part meanwhile, as
-        // the caller must see to.
+        // are valid values of everything that we keep in it; the caller guarantees that no other
+        // thread reads or writes the part meanwhile.
         unsafe { start.write_bytes(0, part.len()) };
     }
 
-    /// Fills a part, in bytes from the start and whole words, with what no program writes.
+    /// Fills a part, in bytes from the start and of whole words, with the poison pattern.
     pub fn poison(&self, part: Range<usize>) {
         self.words_of(part).iter().for_each(|word| word.store(POISON, Ordering::Relaxed));
     }
 
-    /// The first byte, from the start of the mapping, that was written since the part was poisoned;
-    /// to the word.
+    /// Returns the byte offset, in the mapping, of the first word that was written since the part
+    /// was poisoned.
     pub fn written_since_poisoned(&self, part: Range<usize>) -> Option<usize> {
         let words = self.words_of(part.clone());
         let written = words.iter().position(|word| word.load(Ordering::Relaxed) != POISON);
@@ -47,12 +47,12 @@ impl Mapping {
         &self.words()[part.start / size_of::<u64>()..part.end / size_of::<u64>()]
     }
 
-    /// Pages of a part that are touched from now on come from `node` as long as it has room. Pages
-    /// that are there stay where they are.
+    /// Makes pages of a part that are first touched from now on come from `node`, as long as it has
+    /// room. Pages that are present stay where they are.
     ///
     /// # Errors
-    /// `InvalidInput` if the node does not exist or the cpuset forbids it; `Unsupported` where the
-    /// kernel knows no nodes (CONFIG_NUMA).
+    /// `InvalidInput` if the node does not exist or the cpuset forbids it; `Unsupported` if the
+    /// kernel has no NUMA support (CONFIG_NUMA).
     pub fn prefer(&self, part: Range<usize>, node: NodeId) -> io::Result<()> {
         assert!(part.start <= part.end && part.end <= self.bytes(), "inside the mapping");
         let address = |byte: usize| self.start() + byte as u64;
@@ -60,8 +60,8 @@ impl Mapping {
     }
 }
 
-/// Has the CPU fetch what is at an address, to be written soon. A hint: it changes nothing, and
-/// addresses where nothing is do no harm.
+/// Prefetches the cache line at an address for writing. A hint: it changes no memory, and unmapped
+/// addresses are harmless.
 #[inline]
 pub fn prefetch(address: NonNull<u8>) {
     #[cfg(target_arch = "x86_64")]
@@ -84,7 +84,7 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// Four pages of one byte.
+    /// A mapping of four pages with all bits set.
     fn pages() -> Mapping {
         let mapping = Mapping::reserve(4 * PAGE, PAGE).unwrap();
         mapping.words().iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
@@ -96,7 +96,7 @@ mod tests {
         words.iter().all(|word| word.load(Ordering::Relaxed) == value)
     }
 
-    /// Goal: zeros fill the part and nothing beside it.
+    /// Goal: zeros fill exactly the part.
     #[test]
     fn zeros_stay_inside() {
         let mapping = pages();
@@ -113,7 +113,8 @@ mod tests {
         pages().zero(3 * PAGE..5 * PAGE);
     }
 
-    /// Goal: one changed bit is found, in the first word as in the last, and told with its place.
+    /// Goal: one changed bit is found, in the first word as in the last, and its word's address
+    /// returned.
     #[test]
     fn a_write_to_poisoned_pages_is_found() {
         let mapping = pages();
@@ -127,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Goal: no address of a program lies behind the pattern, wherever one begins to read it.
+    /// Goal: the pattern, read at any alignment, is no valid address of a program.
     #[test]
     fn the_pattern_is_no_pointer() {
         for shift in (0..64).step_by(8) {
@@ -137,8 +138,8 @@ mod tests {
         }
     }
 
-    /// Goal: the kernel takes node 0 for a part, and a node that is not there is told. Where there
-    /// are no nodes that is told, too.
+    /// Goal: the kernel accepts node 0 for a part, and reports a node that does not exist, or that
+    /// it has no NUMA support.
     #[test]
     fn the_kernel_takes_the_node() {
         let mapping = pages();

@@ -1,5 +1,5 @@
-//! The room where unsafe code is allowed: userfaultfd, mappings, fork handlers and copy routines.
-//! Nothing is decided here.
+//! The only module with unsafe code: userfaultfd, mappings, fork handlers and copy routines. It
+//! makes no decisions.
 
 mod copy;
 mod fork;

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// As a `Box<[T]>`, in a mapping of its own: whoever makes one never waits for a lock of the
+/// Like a `Box<[T]>`, but in a mapping of its own: making one never waits for a lock of the
 /// program's allocator.
 pub struct Row<T>(NonNull<[T]>);
 
@@ -14,7 +14,7 @@ pub struct Row<T>(NonNull<[T]>);
 unsafe impl<T: Send> Send for Row<T> {}
 
 impl<T: Default> Row<T> {
-    /// So many, one or more, all the default.
+    /// A row of `count` (at least one) default values.
     pub fn of(count: usize) -> Self {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         let bytes = bytes::<T>(count);
@@ -22,7 +22,7 @@ impl<T: Default> Row<T> {
         let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, flags) };
         let start = start.expect("the kernel has room for a small table").cast::<T>();
         for index in 0..count {
-            // SAFETY: the mapping has room for `count` of them.
+            // SAFETY: the mapping has room for `count` values.
             let place = unsafe { start.add(index) };
             // SAFETY: the place is aligned, as pages are, writable, and holds nothing yet.
             unsafe { place.write(T::default()) };
@@ -40,7 +40,7 @@ impl<T> Deref for Row<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `of` wrote them all, and only `self` leads to them.
+        // SAFETY: `of` wrote all values, and they are accessible only through `self`.
         unsafe { self.0.as_ref() }
     }
 }
@@ -55,9 +55,9 @@ impl<T> DerefMut for Row<T> {
 impl<T> Drop for Row<T> {
     fn drop(&mut self) {
         let bytes = bytes::<T>(self.len());
-        // SAFETY: `of` wrote them all, and nobody can reach them any more.
+        // SAFETY: `of` wrote all values, and no reference to them is left.
         unsafe { self.0.drop_in_place() };
-        // SAFETY: `of` made this mapping, of so many bytes. A failure leaves it mapped.
+        // SAFETY: `of` made this mapping, of this size. On failure it stays mapped.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), bytes) };
     }
 }

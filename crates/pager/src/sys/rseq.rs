@@ -1,17 +1,18 @@
-//! The CPU that the calling thread runs on, in a few nanoseconds.
+//! Reads the CPU that the calling thread runs on, in a few nanoseconds.
 //!
-//! `nodeward_linux::own::current_cpu` tells it too, by a call into the vDSO, which is several times
-//! as slow: too slow for a path that is this short. Here it is read from the area that the C
-//! library registers for each thread with rseq(2) (glibc 2.35), where the kernel writes it whenever
-//! the thread changes its CPU.
+//! `nodeward_linux::own::current_cpu` returns it too, by a call into the vDSO, which is several
+//! times as slow: too slow for the short path of an allocation. Here it is read from the area that
+//! the C library registers for each thread with rseq(2) (glibc 2.35). The kernel updates the area
+//! whenever the thread changes its CPU.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 use nodeward_linux::own;
 
-/// Where a thread's area begins, from its thread pointer: the same for all threads. No area begins
-/// at these two, because it is aligned and lies beside what the thread pointer points to.
+/// Offset of a thread's area from its thread pointer: the same for all threads. The two special
+/// values below are never offsets, because the area is aligned and lies beside what the thread
+/// pointer points to.
 static OFFSET: AtomicIsize = AtomicIsize::new(NOT_LOOKED_UP);
 const NOT_LOOKED_UP: isize = 0;
 const NO_AREA: isize = 1;
@@ -20,14 +21,15 @@ const NO_AREA: isize = 1;
 const CPU_ID: isize = 4;
 const BYTES_NEEDED: u32 = 8;
 
-/// The CPU that the calling thread runs on. It may run on another one when this returns.
+/// Returns the CPU that the calling thread runs on. The thread may run on another one already when
+/// this returns.
 #[inline]
 pub fn current_cpu() -> u32 {
     registered().unwrap_or_else(asked)
 }
 
-/// What the kernel wrote into the thread's area; `None` without one: another C library or an old
-/// one, `GLIBC_TUNABLES=glibc.pthread.rseq=0`, or a kernel that refused.
+/// Returns the CPU in the thread's area. `None` without an area: another or an old C library,
+/// `GLIBC_TUNABLES=glibc.pthread.rseq=0`, or a kernel that refused.
 #[inline]
 fn registered() -> Option<u32> {
     let mut offset = OFFSET.load(Ordering::Relaxed);
@@ -37,17 +39,17 @@ fn registered() -> Option<u32> {
     if offset == NO_AREA {
         return None;
     }
-    // Negative as long as this one thread is not registered.
+    // Negative while this thread is not registered.
     u32::try_from(cpu_id(offset)).ok()
 }
 
-/// What a system call says, or the vDSO.
+/// Returns the CPU by a system call or the vDSO.
 #[cold]
 fn asked() -> u32 {
     own::current_cpu().0
 }
 
-/// Threads that come here at the same time find the same.
+/// Looks up the offset. Threads that race here find the same value.
 #[cold]
 fn look_up() -> isize {
     let offset = offset_in_c_library().unwrap_or(NO_AREA);
@@ -55,7 +57,8 @@ fn look_up() -> isize {
     offset
 }
 
-/// `__rseq_offset`, if the C library has it and says by `__rseq_size` that it registers threads.
+/// Returns `__rseq_offset`, if the C library has it and `__rseq_size` says that threads are
+/// registered.
 fn offset_in_c_library() -> Option<isize> {
     if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return None; // the thread pointer is not known here
@@ -74,7 +77,7 @@ fn symbol(name: &CStr) -> Option<*const u8> {
     (!found.is_null()).then_some(found.cast_const().cast())
 }
 
-/// The field of the calling thread's area.
+/// Reads the field `cpu_id` of the calling thread's area.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn cpu_id(offset: isize) -> i32 {
@@ -93,7 +96,7 @@ fn cpu_id(offset: isize) -> i32 {
     found
 }
 
-/// The field of the calling thread's area.
+/// Reads the field `cpu_id` of the calling thread's area.
 #[cfg(target_arch = "aarch64")]
 #[inline]
 fn cpu_id(offset: isize) -> i32 {
@@ -140,7 +143,7 @@ mod tests {
         pinned.join().unwrap();
     }
 
-    /// Whether the calling thread has an area, by rseq(2): the kernel takes only one.
+    /// Returns whether the calling thread has an area, by rseq(2): the kernel accepts only one.
     fn kernel_has_an_area() -> bool {
         #[repr(C, align(32))]
         struct Area([u32; 8]);
@@ -149,7 +152,7 @@ mod tests {
         let mut area = Area([0; 8]);
         let mut rseq = |flags: u32| {
             let area = &raw mut area;
-            // SAFETY: an area of the size that is told, which lives until it is unregistered.
+            // SAFETY: the area has the size that is passed, and lives until it is unregistered.
             unsafe { libc::syscall(libc::SYS_rseq, area, size_of::<Area>(), flags, SIGNATURE) }
         };
         if rseq(0) != 0 {
@@ -159,8 +162,8 @@ mod tests {
         false
     }
 
-    /// Goal: on each CPU both ways tell the same, and the fast one works wherever the kernel knows
-    /// an area of the thread (glibc 2.35, this architecture).
+    /// Goal: on each CPU both ways return that CPU, and the fast one works wherever the kernel
+    /// knows an area of the thread (glibc 2.35, this architecture).
     #[test]
     fn each_cpu_is_told() {
         on_each_cpu(|cpu| {
@@ -169,8 +172,8 @@ mod tests {
         });
     }
 
-    /// Goal: where the C library is told to register no thread, the CPU is right all the same. In
-    /// a process of its own, because the C library reads that when it starts.
+    /// Goal: if the C library is told to register no thread, the CPU is right all the same. Runs in
+    /// a process of its own, because the C library reads the setting at startup.
     #[test]
     fn without_an_area_the_kernel_is_asked() {
         const HERE: &str = "NODEWARD_NO_RSEQ";

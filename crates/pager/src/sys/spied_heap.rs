@@ -1,11 +1,11 @@
-//! The allocator of a test that is told of each call. Not a part of the library.
+//! A test allocator that reports each call. Not a part of the library.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system's allocator; the function is called before it is.
+/// The system's allocator. The function is called before each allocation and free.
 pub struct SpiedHeap(pub fn());
 
-// SAFETY: all is done by `System`, as it promises.
+// SAFETY: `System` does all the work, as it promises.
 unsafe impl GlobalAlloc for SpiedHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         (self.0)();

@@ -4,8 +4,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Blocks all signals for the calling thread. A handler of the program could touch a page that only
-/// this thread brings back.
+/// Blocks all signals for the calling thread, because a handler of the program could touch a page
+/// that only this thread brings back.
 pub fn block_signals() -> io::Result<()> {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: writes one sigset_t into the place we own.
@@ -16,7 +16,7 @@ pub fn block_signals() -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-/// No signal handler runs on this thread until this is dropped.
+/// Blocks the signals of this thread until it is dropped.
 #[must_use = "signals are let in at once"]
 pub struct SignalsHeld {
     before: libc::sigset_t,
@@ -24,8 +24,8 @@ pub struct SignalsHeld {
     stays: PhantomData<*const ()>,
 }
 
-/// Holds the signals of the calling thread, for as long as it has a lock that the thread behind
-/// page faults takes: a handler that interrupts it may touch a page that is out of sight.
+/// Blocks the signals of the calling thread while it holds a lock that the thread behind page
+/// faults takes: a handler that interrupts it may touch a page that is out of sight.
 pub fn hold_signals() -> SignalsHeld {
     let (mut all, mut before) =
         (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
@@ -33,7 +33,7 @@ pub fn hold_signals() -> SignalsHeld {
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     // SAFETY: reads the set that was filled in, and writes the old one into the place we own.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
-    // SAFETY: every bit pattern is a set, zeros are the empty one.
+    // SAFETY: every bit pattern is a signal set; zeros are the empty one.
     let before = unsafe { before.assume_init() };
     SignalsHeld { before, stays: PhantomData }
 }

@@ -1,4 +1,4 @@
-//! Pages on their way between a region and a slot.
+//! Moves pages between a region and a slot.
 
 use std::ops::Range;
 
@@ -6,24 +6,24 @@ use rustix::io::Errno;
 
 use super::{Mapping, Slot, Stopped, Transfer, Uffd};
 
-/// How pages leave a region and how what left comes back.
+/// The method that takes pages out of a region and brings them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// By UFFDIO_MOVE, out and in.
+    /// UFFDIO_MOVE, out and in.
     Move,
-    /// Out by mremap(2) with MREMAP_DONTUNMAP, in by UFFDIO_COPY. Base pages only; nobody is told
-    /// which pages are missing, or held by a device.
+    /// Out by mremap(2) with MREMAP_DONTUNMAP, in by UFFDIO_COPY. Base pages only. Neither missing
+    /// pages nor pages held by a device are reported.
     Remap,
 }
 
 impl Passage {
-    /// Whether pages that lie in a slot can be mapped in a region.
+    /// Returns whether pages of a slot can be moved into a region.
     pub fn can_bring(self) -> bool {
         self == Self::Move
     }
 
-    /// Into how many stretches a batch may be broken. Each that leaves by mremap is a mapping of
-    /// its own until the batch ends, and a process may have 65530 of them.
+    /// Returns the maximum number of stretches of a batch. Each stretch that leaves by mremap is a
+    /// mapping of its own until the batch ends, and a process may have 65530 mappings.
     pub fn stretches_max(self) -> usize {
         match self {
             Self::Move => usize::MAX,
@@ -31,7 +31,7 @@ impl Passage {
         }
     }
 
-    /// Maps pages of a region into a slot instead, from its byte `to` on.
+    /// Moves pages of a region into a slot, from its byte `to` on.
     pub fn take_out(
         self,
         uffd: &Uffd,
@@ -42,7 +42,7 @@ impl Passage {
         let (source, bytes) = within(region, part);
         match self {
             // SAFETY: the source is inside the region, whose content is shared memory; the
-            // destination is inside the slot, which is borrowed for us alone.
+            // destination is inside the slot, which is borrowed exclusively.
             Self::Move => unsafe {
                 uffd.move_pages(slot.part(at, bytes), source, bytes as u64, true)
             },
@@ -53,8 +53,8 @@ impl Passage {
         }
     }
 
-    /// Brings pages that were taken out back to where they were and wakes who waits there. What
-    /// cannot be moved is copied, a page at a call.
+    /// Puts pages that were taken out back to where they were, and wakes the threads that wait
+    /// there. A page that cannot be moved is copied, one per call.
     pub fn put_back(
         self,
         uffd: &Uffd,
@@ -74,7 +74,7 @@ impl Passage {
     }
 }
 
-/// As [`bring`], again and again while the kernel says so and nothing has moved.
+/// Calls [`bring`] again while the kernel returns EAGAIN and nothing has moved, at most 64 times.
 fn bring_at_last(uffd: &Uffd, from: (&mut Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
     const TRIES: usize = 64;
     let ((slot, at), (region, part)) = (from, to);
@@ -83,9 +83,9 @@ fn bring_at_last(uffd: &Uffd, from: (&mut Slot, usize), to: (&Mapping, Range<usi
     tries.into_iter().find(|told| *told != nothing).unwrap_or(nothing)
 }
 
-/// Copies the first page of a part back, which asks for less than moving it: that it is not locked,
-/// protected, shared, merged with others (KSM) or in somebody's hands. One that is not in the slot
-/// is home already (ENOENT); to read it would be to wait for ourselves.
+/// Copies the first page of a part back. That requires less than moving it: the page may be locked,
+/// protected, shared, merged with others (KSM) or held. A page that is not in the slot is home
+/// already (ENOENT); reading it would make this thread wait for itself.
 fn copy_first(uffd: &Uffd, from: (&Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
     let ((slot, at), (region, part)) = (from, to);
     if !uffd.is_occupied(slot.address(at)) {
@@ -99,20 +99,22 @@ fn copy_first(uffd: &Uffd, from: (&Slot, usize), to: (&Mapping, Range<usize>)) -
     }
 }
 
-/// Maps pages of a slot, from its byte `from` on, into a region instead and wakes who waits there.
+/// Moves pages of a slot, from its byte `from` on, into a region, and wakes the threads that wait
+/// there.
 pub fn bring(uffd: &Uffd, from: (&mut Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
     let ((slot, at), (region, part)) = (from, to);
     let (destination, bytes) = within(region, part);
-    // SAFETY: the source is inside the slot, which is borrowed for us alone; the destination is
+    // SAFETY: the source is inside the slot, which is borrowed exclusively; the destination is
     // inside the region, whose content is shared memory.
     unsafe { uffd.move_pages(destination, slot.part(at, bytes), bytes as u64, false) }
 }
 
-/// Fills missing pages of a region with copies of those of a slot and wakes who waits there.
+/// Fills missing pages of a region with copies of a slot's pages, and wakes the threads that wait
+/// there.
 pub fn bring_copy(uffd: &Uffd, from: (&Slot, usize), to: (&Mapping, Range<usize>)) -> Transfer {
     let ((slot, at), (region, part)) = (from, to);
     let (destination, bytes) = within(region, part);
-    // SAFETY: the source is inside the slot, which nobody writes while it is borrowed; the
+    // SAFETY: the source is inside the slot, which no thread writes while it is borrowed; the
     // destination is inside the region, whose content is shared memory.
     let copy = || unsafe { uffd.copy(destination, slot.part(at, bytes), bytes as u64, false) };
     match copy() {
@@ -121,7 +123,7 @@ pub fn bring_copy(uffd: &Uffd, from: (&Slot, usize), to: (&Mapping, Range<usize>
     }
 }
 
-/// The first address and the length of a part of a region.
+/// Returns the first address and the length of a part of a region.
 fn within(region: &Mapping, part: Range<usize>) -> (u64, usize) {
     assert!(part.start <= part.end && part.end <= region.bytes(), "inside the region");
     (region.start() + part.start as u64, part.len())
@@ -136,8 +138,8 @@ mod tests {
     use super::*;
     use crate::CHUNK_BYTES;
 
-    /// Goal: by either passage pages go out and come back with what they hold; a slot can be used
-    /// again, and is as it was.
+    /// Goal: with either method pages go out and come back with their content; a slot can be used
+    /// again, and is unchanged.
     #[test]
     fn pages_come_back() {
         let (page, words) = (rustix::param::page_size(), rustix::param::page_size() / 8);
@@ -171,8 +173,8 @@ mod tests {
         }
     }
 
-    /// Goal: a stretch that is not one mapping is refused by mremap, up to Linux 6.16, and nothing
-    /// has moved; newer ones take all of it. The slot can still be used.
+    /// Goal: mremap refuses a stretch that is not one mapping, up to Linux 6.16, and moves nothing;
+    /// newer kernels take all of it. The slot can still be used.
     #[test]
     fn two_mappings_leave_together_or_not_at_all() {
         let Ok(uffd) = Uffd::open(true) else { return eprintln!("skipped: no userfaultfd here") };
@@ -200,15 +202,15 @@ mod tests {
         assert_eq!(out, Ok(page as u64));
     }
 
-    /// Goal: a slot that may have somebody else's memory in it takes nothing any more.
+    /// Goal: a slot that may contain a foreign mapping accepts nothing any more.
     #[test]
     fn a_lost_slot_is_left_alone() {
         let page = rustix::param::page_size();
         let slots = Mapping::reserve(CHUNK_BYTES, CHUNK_BYTES).unwrap();
         let mut slot = Mapping::slots(&Arc::new(slots), CHUNK_BYTES).remove(0);
         slot.content_mut(0..page).fill(3);
-        // Nothing is ever mapped so low: the call fails before it touches the slot, which cannot
-        // be told from somebody else's mapping there.
+        // Nothing is ever mapped at such a low address: the call fails before it touches the slot,
+        // which looks the same as a foreign mapping there.
         assert_eq!(slot.take(0, page as u64, page), Err(Errno::FAULT));
         assert!(slot.is_lost());
         assert_eq!(slot.take(page, page as u64, page), Err(Errno::NOMEM));

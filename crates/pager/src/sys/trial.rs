@@ -1,4 +1,4 @@
-//! What the kernel says it has, tried on two pages of our own.
+//! Trials of the features that the kernel claims to have, on two pages of our own.
 
 use std::ffi::c_void;
 use std::io;
@@ -32,14 +32,14 @@ pub fn try_remap(uffd: &Uffd) -> Result<(), Errno> {
     register(uffd, &home, CAN_COPY)?;
     let (start, bytes) = (home.address() as *mut c_void, home.bytes());
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
-    // With these flags the kernel checks the new address too, which rustix does not pass.
+    // With these flags the kernel also checks the new address, which rustix does not pass.
     let anywhere = ptr::null_mut::<c_void>();
     // SAFETY: the mapping is `home`, which no reference points into now, and stays mapped.
     let away = unsafe { libc::mremap(start, bytes, bytes, flags, anywhere) };
     if away == libc::MAP_FAILED {
         return Err(errno(&io::Error::last_os_error()));
     }
-    // SAFETY: both places are ours alone.
+    // SAFETY: both areas are ours alone.
     let copied = unsafe { uffd.copy(home.address(), away as u64, bytes as u64, false) };
     // SAFETY: mremap has just made this mapping for us, and nothing points into it.
     unsafe { rustix::mm::munmap(away, bytes) }?;
@@ -59,7 +59,7 @@ fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// Registers an area where a request must work.
+/// Registers an area and checks that a request works there.
 fn register(uffd: &Uffd, area: &Area, request: u64) -> Result<(), Errno> {
     let can = uffd.register(area.address(), area.bytes() as u64)?;
     if can & request == 0 { Err(Errno::NOTTY) } else { Ok(()) }
@@ -81,7 +81,7 @@ fn write_marks(area: &Area) {
     pages.zip(MARKS).for_each(|(page, mark)| page[0].store(mark, Relaxed));
 }
 
-/// Only for areas whose pages are there: nobody would answer the fault.
+/// Checks the marks. Only for areas whose pages are present: no thread would serve the fault.
 fn read_marks(area: &Area) -> Result<(), Errno> {
     let pages = area.words().chunks(words_per_page(area));
     let kept = pages.zip(MARKS).all(|(page, mark)| page[0].load(Relaxed) == mark);
@@ -93,8 +93,8 @@ mod tests {
     use super::super::uffd::FEATURE_MOVE;
     use super::*;
 
-    /// Goal: a trial ends well exactly where the kernel agreed to it. Kernels with UFFDIO_MOVE
-    /// (6.8) also have MREMAP_DONTUNMAP (5.7).
+    /// Goal: a trial succeeds exactly where the kernel agreed to the feature. Kernels with
+    /// UFFDIO_MOVE (6.8) also have MREMAP_DONTUNMAP (5.7).
     #[test]
     fn trials_tell_the_truth() {
         let Ok(uffd) = Uffd::open(true) else { return eprintln!("skipped: no userfaultfd here") };

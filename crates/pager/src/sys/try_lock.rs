@@ -1,6 +1,6 @@
-//! A lock for what is held for well under a microsecond, mostly without anybody else who wants it:
-//! one swap takes it, one store gives it back. std's mutex needs two swaps, and one that is
-//! contended puts threads to sleep, which costs more than all that is done under this one.
+//! A lock for critical sections well under a microsecond with little contention: one swap takes it,
+//! one store releases it. std's mutex needs two swaps, and under contention puts threads to sleep,
+//! which costs more than all the work under this lock.
 //!
 //! Model-checked in `tests/try_lock_model.rs`, with the atomics of the model.
 
@@ -10,34 +10,34 @@ use std::panic::RefUnwindSafe;
 
 use crate::sync::{AtomicBool, Ordering, UnsafeCell, panicking, spin_loop, yield_now};
 
-/// So often [`TryLock::lock`] looks again before it gives its CPU away: 1 to 5 us, by how long a
-/// pause of the CPU takes. A guess: longer than most holders need, if they have a CPU.
+/// Number of polls of [`TryLock::lock`] before it yields its CPU: 1 to 5 us, depending on how long
+/// a CPU pause takes. A guess: longer than most critical sections, if the holder has a CPU.
 const LOOKS: u32 = 100;
 
-/// Something that one thread uses at a time.
+/// A value that one thread uses at a time.
 ///
-/// Two cache lines wide, because CPUs fetch lines in pairs: locks side by side, one for each CPU,
-/// must not slow each other down.
+/// Two cache lines wide, because CPUs fetch lines in pairs: adjacent locks, one for each CPU, must
+/// not slow each other down (false sharing).
 #[repr(align(128))]
 pub struct TryLock<T> {
     taken: AtomicBool,
     content: UnsafeCell<T>,
 }
 
-// SAFETY: `taken` goes from false to true for one thread at a time, so only one reaches the
-// content: as if it were sent from each to the next.
+// SAFETY: `taken` goes from false to true for one thread at a time, so only one accesses the
+// content, as if it were sent from each to the next.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
-/// A panic with the lock ends the process, so nobody sees what it left.
+/// A panic with the lock aborts the process, so no thread sees a half-changed content.
 impl<T> RefUnwindSafe for TryLock<T> {}
 
 impl<T> TryLock<T> {
-    /// A lock that nobody holds.
+    /// An unlocked lock.
     pub fn new(content: T) -> Self {
         Self { taken: AtomicBool::new(false), content: UnsafeCell::new(content) }
     }
 
-    /// Takes the lock, unless somebody has it.
+    /// Takes the lock, unless a thread holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         if self.taken.swap(true, Ordering::Acquire) {
@@ -46,22 +46,22 @@ impl<T> TryLock<T> {
         Some(Guard { lock: self, was_panicking: panicking(), stays: PhantomData })
     }
 
-    /// Takes the lock, and waits for it if need be. Nobody stands in line: who comes later may
-    /// have it earlier. Who has it already, as the thread that a signal handler interrupted may,
-    /// waits for ever.
+    /// Takes the lock, waiting for it if needed. The lock is not fair: a later thread may get it
+    /// earlier. A thread that holds it already waits for ever, as a signal handler does that
+    /// interrupted the holder.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         self.try_lock().unwrap_or_else(|| self.wait())
     }
 
-    /// Ends because holders neither sleep nor wait for us. One that lost its CPU gets it back when
-    /// we yield, but not from a thread with a real-time policy, which yields to its equals only:
-    /// that waits until the kernel throttles it (0.95 s) or moves the holder.
+    /// Terminates because holders neither sleep nor wait for this thread. A preempted holder gets
+    /// its CPU back when we yield. A thread with a real-time policy, however, yields only to equal
+    /// priorities: it waits until the kernel throttles it (0.95 s) or moves the holder.
     #[cold]
     fn wait(&self) -> Guard<'_, T> {
         loop {
             for _ in 0..LOOKS {
-                // A swap that fails would take the cache line away from the holder.
+                // A failing swap would take the cache line away from the holder.
                 if !self.taken.load(Ordering::Relaxed)
                     && let Some(guard) = self.try_lock()
                 {
@@ -74,11 +74,11 @@ impl<T> TryLock<T> {
     }
 }
 
-/// The lock is held as long as this lives, by the thread that took it.
+/// Holds the lock as long as it lives, for the thread that took it.
 #[must_use = "the lock is given back at once"]
 pub struct Guard<'a, T> {
     lock: &'a TryLock<T>,
-    /// Dropping a page run while a thread of the program unwinds is no failure of ours.
+    /// Set if the thread was unwinding already: dropping a page run then is no failure of ours.
     was_panicking: bool,
     /// Neither `Send` nor `Sync`.
     stays: PhantomData<*const T>,
@@ -89,7 +89,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: we hold the lock, and nobody writes while `self` is borrowed.
+        // SAFETY: this thread holds the lock, and nothing writes while `self` is borrowed.
         self.lock.content.with(|content| unsafe { &*content })
     }
 }
@@ -97,7 +97,7 @@ impl<T> Deref for Guard<'_, T> {
 impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: we hold the lock, and `self` is borrowed for the caller alone.
+        // SAFETY: this thread holds the lock, and `self` is borrowed exclusively.
         self.lock.content.with_mut(|content| unsafe { &mut *content })
     }
 }
@@ -112,7 +112,7 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-/// What was changed by half nobody may see, as with all locks of this crate.
+/// Aborts: no thread may see a half-changed content, as with all locks of this crate.
 #[cold]
 fn abort() -> ! {
     eprintln!(

@@ -1,9 +1,9 @@
-//! Tests of `try_lock.rs` with the atomics of std; the model takes that file without them.
+//! Tests of `try_lock.rs` with the atomics of std; the model uses that file without these tests.
 
 use super::TryLock;
 
-/// Goal: who has the lock has it alone until the guard goes, and locks side by side share no
-/// pair of cache lines.
+/// Goal: a holder has the lock alone until the guard is dropped, and adjacent locks share no pair
+/// of cache lines.
 #[test]
 fn one_at_a_time() {
     let lock = TryLock::new(1);
@@ -27,8 +27,8 @@ fn threads_take_turns() {
     assert_eq!(*lock.lock(), 40_000);
 }
 
-/// Goal: a lock that is taken and given back while a thread unwinds for another reason is given
-/// back.
+/// Goal: a lock that is taken and released while a thread unwinds for another reason is released,
+/// and nothing aborts.
 #[test]
 fn unwinding_may_take_it() {
     struct Free<'a>(&'a TryLock<u32>);
@@ -46,7 +46,7 @@ fn unwinding_may_take_it() {
     assert_eq!(*lock.try_lock().unwrap(), 1);
 }
 
-/// Goal: a panic with the lock ends the process (SIGABRT). In a process of its own.
+/// Goal: a panic with the lock aborts the process (SIGABRT). Runs in a process of its own.
 #[test]
 fn a_panic_with_the_lock_aborts() {
     use std::os::unix::process::ExitStatusExt;

@@ -1,6 +1,6 @@
-//! userfaultfd: opening it, its ioctls, and the faults that are read from it. The definitions
-//! follow linux/userfaultfd.h. The crate `userfaultfd` would save them, but it has no UFFDIO_MOVE
-//! and hides how much of a call was done, which an exact account needs.
+//! userfaultfd: opening it, its ioctls, and the faults read from it. The definitions follow
+//! linux/userfaultfd.h. The crate `userfaultfd` is not used, because it has no UFFDIO_MOVE and
+//! hides how many bytes of a call were done, which an exact account needs.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -10,14 +10,14 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::UserfaultfdFlags;
 
-/// Faults carry the id of the thread (UFFD_FEATURE_THREAD_ID, Linux 4.14).
+/// Fault messages carry the thread id (UFFD_FEATURE_THREAD_ID, Linux 4.14).
 pub const FEATURE_THREAD_ID: u64 = 1 << 8;
-/// UFFDIO_MOVE is there (UFFD_FEATURE_MOVE, Linux 6.8).
+/// UFFDIO_MOVE is available (UFFD_FEATURE_MOVE, Linux 6.8).
 pub const FEATURE_MOVE: u64 = 1 << 16;
 
-/// The bit of UFFDIO_COPY in what [`Uffd::register`] returns.
+/// The bit of UFFDIO_COPY in the result of [`Uffd::register`].
 pub const CAN_COPY: u64 = 1 << 3;
-/// The bit of UFFDIO_MOVE in what [`Uffd::register`] returns.
+/// The bit of UFFDIO_MOVE in the result of [`Uffd::register`].
 pub const CAN_MOVE: u64 = 1 << 5;
 
 const API_VERSION: u64 = 0xaa; // UFFD_API
@@ -79,20 +79,20 @@ struct ZeroArgument {
 const _: () = assert!(size_of::<ApiArgument>() == 24 && size_of::<RegisterArgument>() == 32);
 const _: () = assert!(size_of::<TransferArgument>() == 40 && size_of::<ZeroArgument>() == 32);
 
-/// A call that was not done to its end.
+/// A call that stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// Bytes that were done, from the start.
+    /// Bytes done, from the start.
     pub done: u64,
-    /// What the kernel said. If bytes were done it is always EAGAIN, and the reason is told by a
-    /// call for the rest.
+    /// The kernel's error. If bytes were done it is always EAGAIN, and a call for the rest returns
+    /// the cause.
     pub errno: Errno,
 }
 
-/// What a call did: all bytes, or those up to where it was stopped.
+/// The result of a call: all bytes, or the point where it stopped.
 pub type Transfer = Result<u64, Stopped>;
 
-/// A touch of a page that is missing.
+/// An access to a missing page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Address of the page.
@@ -105,13 +105,13 @@ pub struct Fault {
 #[derive(Debug)]
 pub struct Uffd {
     fd: OwnedFd,
-    /// Our page tables, to count what a call has moved.
+    /// Our page tables, to find out what a call has moved.
     pages: OnceLock<Arc<PageMap>>,
 }
 
 impl Uffd {
-    /// Opens one by userfaultfd(2). With `user_mode_only` it sees no faults inside system calls,
-    /// which get EFAULT instead.
+    /// Opens a userfaultfd by userfaultfd(2). With `user_mode_only` it does not see faults inside
+    /// system calls, which fail with EFAULT instead.
     pub fn open(user_mode_only: bool) -> Result<Self, Errno> {
         let only = UserfaultfdFlags::from_bits_retain(u32::from(user_mode_only));
         let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | only;
@@ -129,7 +129,7 @@ impl Uffd {
         if fd < 0 {
             return Err(last_errno());
         }
-        // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+        // SAFETY: the kernel has just made this descriptor for us, and no other code knows it.
         Ok(Self::of(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -137,14 +137,14 @@ impl Uffd {
         Self { fd, pages: OnceLock::new() }
     }
 
-    /// Counts by these page tables from now on what [`move_pages`](Self::move_pages) moves. Without
-    /// them what the kernel tells must do, which is not enough for memory that is in use.
+    /// Makes [`move_pages`](Self::move_pages) count moved pages by these page tables from now on.
+    /// Without them the kernel's count is used, which is not enough for memory that is in use.
     pub fn count_by(&self, pages: &Arc<PageMap>) {
         self.pages.get_or_init(|| Arc::clone(pages));
     }
 
-    /// Agrees with the kernel on features, which works once. Returns all that it offers. EINVAL if
-    /// it does not have one that is asked for.
+    /// Agrees with the kernel on features; possible once per descriptor. Returns all features that
+    /// it offers. EINVAL if it lacks one that is requested.
     pub fn api(&self, features: u64) -> Result<u64, Errno> {
         let mut argument = ApiArgument { api: API_VERSION, features, ioctls: 0 };
         // SAFETY: API is encoded for this argument.
@@ -152,18 +152,18 @@ impl Uffd {
         Ok(argument.features)
     }
 
-    /// From now on threads that touch missing pages of the range wait. Returns a bit for each
-    /// request that works there ([`CAN_COPY`], [`CAN_MOVE`]).
+    /// Registers a range: from now on threads that touch its missing pages wait. Returns a bit for
+    /// each request that works there ([`CAN_COPY`], [`CAN_MOVE`]).
     pub fn register(&self, start: u64, bytes: u64) -> Result<u64, Errno> {
         let range = RangeArgument { start, bytes };
         let mut argument = RegisterArgument { range, mode: MODE_MISSING, ioctls: 0 };
-        // SAFETY: REGISTER is encoded for this argument. Who touches a missing page waits from now
-        // on, or faults; what is in memory stays as it is.
+        // SAFETY: REGISTER is encoded for this argument. Threads that touch a missing page wait
+        // from now on, or fault; pages in memory stay as they are.
         unsafe { self.request(REGISTER, &mut argument) }?;
         Ok(argument.ioctls)
     }
 
-    /// Ends that, and wakes who waits.
+    /// Unregisters a range, and wakes the threads that wait there.
     pub fn unregister(&self, start: u64, bytes: u64) -> Result<(), Errno> {
         let mut argument = RangeArgument { start, bytes };
         // SAFETY: UNREGISTER is encoded for this argument; missing pages read as zero, as in any
@@ -171,26 +171,26 @@ impl Uffd {
         unsafe { self.request(UNREGISTER, &mut argument) }
     }
 
-    /// Wakes the threads that wait for pages of the range; they touch them again.
+    /// Wakes the threads that wait for pages of the range; they access them again.
     pub fn wake(&self, start: u64, bytes: u64) -> Result<(), Errno> {
         let mut argument = RangeArgument { start, bytes };
         // SAFETY: WAKE is encoded for this argument; memory is not changed.
         unsafe { self.request(WAKE, &mut argument) }
     }
 
-    /// Maps the pages behind `from` at `to` instead, which must be registered here and missing,
-    /// and wakes who waits there, unless `dont_wake`. Missing pages of `from` end the call
+    /// Moves the pages at `from` to `to`, which must be registered here and missing, and wakes the
+    /// threads that wait there, unless `dont_wake`. A missing page at `from` ends the call
     /// (ENOENT). EAGAIN: try again; EBUSY: the page is pinned or shared with a child of fork(2);
     /// EEXIST: a page is there already.
     ///
-    /// Linux 6.18 moves up to a page table of pages and does not count them, after it had to wait
-    /// for the kernel's own migration of the first: `move_pages` keeps that step's EAGAIN, meets
-    /// its own pages when it takes the step once more, and tells EEXIST, or EAGAIN with too few
-    /// bytes. Pages that are gone here and have come there are counted as moved by this call, so
-    /// that a call for the rest sets that right.
+    /// Linux 6.18 moves up to a page table of pages without counting them, after it had to wait for
+    /// the kernel's own migration of the first page: `move_pages` keeps that step's EAGAIN, meets
+    /// its own pages when it repeats the step, and returns EEXIST, or EAGAIN with too few bytes.
+    /// Here, pages that are gone from `from` and present at `to` count as moved by this call, so a
+    /// call for the rest corrects the count.
     ///
     /// # Safety
-    /// Both ranges belong to the caller, who lets others reach their content only through atomics
+    /// Both ranges belong to the caller, who lets others access their content only through atomics
     /// or not at all: it changes.
     pub unsafe fn move_pages(&self, to: u64, from: u64, bytes: u64, dont_wake: bool) -> Transfer {
         let mode = if dont_wake { DONT_WAKE } else { 0 };
@@ -209,7 +209,7 @@ impl Uffd {
         }
     }
 
-    /// How many bytes, from the start, are gone from one place and have come to the other.
+    /// Returns how many bytes, from the start, are gone from `from` and present at `to`.
     fn already_moved(&self, to: u64, from: u64, bytes: u64) -> u64 {
         let (Some(pages), page_bytes) = (self.pages.get(), rustix::param::page_size()) else {
             return 0;
@@ -221,25 +221,25 @@ impl Uffd {
         (moved * page_bytes) as u64
     }
 
-    /// Whether a page is at an address, in memory or in swap. Where nobody can tell, there is.
+    /// Returns whether a page is at an address, in memory or in swap; true if it cannot be read.
     pub fn is_occupied(&self, address: u64) -> bool {
         self.pages.get().and_then(|pages| pages.is_occupied(address).ok()).unwrap_or(true)
     }
 
-    /// Fills missing pages at `to` with copies of what is at `from`, and wakes who waits there,
-    /// unless `dont_wake`. EEXIST: a page is there already. ENOMEM: no room.
+    /// Fills missing pages at `to` with copies of the content at `from`, and wakes the threads that
+    /// wait there, unless `dont_wake`. EEXIST: a page is there already. ENOMEM: no room.
     ///
     /// # Safety
-    /// `to` belongs to the caller, who lets others reach its content only through atomics or not at
-    /// all: it changes. Nobody writes at `from` meanwhile.
+    /// `to` belongs to the caller, who lets others access its content only through atomics or not
+    /// at all: it changes. No thread writes at `from` meanwhile.
     pub unsafe fn copy(&self, to: u64, from: u64, bytes: u64, dont_wake: bool) -> Transfer {
         let mode = if dont_wake { DONT_WAKE } else { 0 };
         // SAFETY: COPY takes this argument; the rest is the caller's promise.
         unsafe { self.transfer(COPY, TransferArgument { to, from, bytes, mode, done: 0 }) }
     }
 
-    /// Maps the shared page of zeros at missing pages, and wakes who waits there. EEXIST: a page is
-    /// there already.
+    /// Maps the shared zero page at missing pages, and wakes the threads that wait there. EEXIST: a
+    /// page is there already.
     pub fn zero(&self, start: u64, bytes: u64) -> Transfer {
         let range = RangeArgument { start, bytes };
         let mut argument = ZeroArgument { range, mode: 0, done: 0 };
@@ -248,7 +248,7 @@ impl Uffd {
         outcome(answer, argument.done, bytes)
     }
 
-    /// Appends the faults that wait to be read, 64 at most; none if there are none.
+    /// Appends the faults that are ready to be read, at most 64, without waiting.
     pub fn read_faults(&self, faults: &mut Vec<Fault>) -> Result<(), Errno> {
         let mut messages = [0u8; 64 * MESSAGE_BYTES];
         let bytes = match rustix::io::read(&self.fd, &mut messages) {
@@ -261,7 +261,7 @@ impl Uffd {
     }
 
     /// # Safety
-    /// What the request does with the two ranges is the caller's to know.
+    /// The caller is responsible for what the request does with the two ranges.
     unsafe fn transfer(&self, request: libc::Ioctl, mut argument: TransferArgument) -> Transfer {
         // SAFETY: both requests are encoded for this argument; the rest is the caller's promise.
         let answer = unsafe { self.request(request, &mut argument) };
@@ -269,8 +269,8 @@ impl Uffd {
     }
 
     /// # Safety
-    /// The request must be encoded for an argument of type `T`, made of integers only, and what it
-    /// does with the addresses in there is the caller's to know.
+    /// The request must be encoded for an argument of type `T`, made of integers only, and the
+    /// caller is responsible for what it does with the addresses in it.
     unsafe fn request<T>(&self, request: libc::Ioctl, argument: &mut T) -> Result<(), Errno> {
         let pointer: *mut T = argument;
         // SAFETY: the kernel reads and writes as many bytes as the request encodes, that is one T
@@ -286,8 +286,8 @@ impl AsFd for Uffd {
     }
 }
 
-/// The field of what was done holds an error instead if that is nothing, and the kernel may leave
-/// it alone.
+/// Converts the result of an ioctl. If nothing was done, the field `done` holds an error, or is
+/// unchanged by the kernel.
 fn outcome(answer: Result<(), Errno>, done: i64, all: u64) -> Transfer {
     match answer {
         Ok(()) => Ok(all),
@@ -319,7 +319,7 @@ mod tests {
     /// Pages of each test area.
     const PAGES: u64 = 4;
 
-    /// A full userfaultfd with these features; `None`, said aloud, where there is none.
+    /// Opens a full userfaultfd with these features; `None`, with a message, where there is none.
     fn uffd(features: u64) -> Option<Uffd> {
         let uffd = Uffd::open(false).or_else(|_| Uffd::open_by_device());
         let agreed = uffd.and_then(|uffd| uffd.api(features).map(|_| uffd));
@@ -343,7 +343,7 @@ mod tests {
         rustix::param::page_size() as u64
     }
 
-    /// One word of each page.
+    /// Returns one word of each page.
     fn marks(area: &Area) -> Vec<u64> {
         let words = rustix::param::page_size() / 8;
         area.words().chunks(words).map(|page| page[7].load(Relaxed)).collect()
@@ -353,7 +353,7 @@ mod tests {
         area.words()[page * (rustix::param::page_size() / 8) + 7].store(value, Relaxed);
     }
 
-    /// Goal: pages go out and come back with what they hold, and how far a call came is exact.
+    /// Goal: pages go out and come back with their content, and the progress of a call is exact.
     #[test]
     fn pages_move_out_and_back() {
         let Some(uffd) = uffd(FEATURE_MOVE) else { return };
@@ -380,8 +380,9 @@ mod tests {
         assert_eq!(marks(&home), [100, 101, 102, 0]);
     }
 
-    /// Goal: pages that were moved and not counted, as by Linux 6.18, count when the rest is asked
-    /// for, and who sleeps for one is woken; not those that are there while their originals are.
+    /// Goal: pages that were moved and not counted, as by Linux 6.18, are counted by the call for
+    /// the rest, which wakes a thread that waits for one. Pages present at both places are not
+    /// counted.
     #[test]
     fn moved_and_not_counted_counts() {
         let Some(uffd) = uffd(FEATURE_MOVE) else { return };
@@ -404,7 +405,7 @@ mod tests {
         let touch = std::thread::scope(|scope| {
             let waits = scope.spawn(|| home.words()[7].load(Relaxed));
             wait_until("a touch waits", || !faults(&uffd).is_empty());
-            // The page comes as the kernel brings it when it forgets to count it and to wake.
+            // Moves the page without a wake-up, as the kernel does when it forgets to count it.
             assert_eq!(moved(here, there, page), Ok(page));
             // SAFETY: as above.
             assert_eq!(unsafe { uffd.move_pages(here, there, page, false) }, Ok(page));
@@ -413,7 +414,7 @@ mod tests {
         assert_eq!(touch, 300);
     }
 
-    /// Goal: a copy fills what is missing and refuses what is there.
+    /// Goal: a copy fills missing pages and refuses present ones.
     #[test]
     fn copies_fill_missing_pages_only() {
         let Some(uffd) = uffd(0) else { return };
@@ -431,7 +432,7 @@ mod tests {
         assert_eq!(marks(&to), [200, 201, 9, 0]);
     }
 
-    /// Goal: a touch of a missing page is told with its page and thread, and waits until woken.
+    /// Goal: an access to a missing page is reported with page and thread, and waits until woken.
     #[test]
     fn a_touch_waits() {
         let Some(uffd) = uffd(FEATURE_THREAD_ID) else { return };

@@ -1,4 +1,4 @@
-//! Ranges, nodes and settings that make no sense.
+//! Invalid ranges, nodes and settings.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::common::{
     HERE, MIB, always, assert_filled, filled, leave_all_out, page_bytes, pager, pages, region,
 };
 
-/// Goal: every call refuses ranges that are not whole pages or leave the region, says so, and moves
-/// nothing.
+/// Goal: every call refuses ranges that are not whole pages or leave the region, with the reason,
+/// and moves nothing.
 #[test]
 #[allow(clippy::reversed_empty_ranges, reason = "they are bad input")]
 fn ranges_are_checked_by_every_call() {
@@ -55,7 +55,7 @@ fn ranges_are_checked_by_every_call() {
     assert_filled(&region, 0..end);
 }
 
-/// Goal: a range without a page is none of an error, and nothing is done.
+/// Goal: an empty range is no error, and nothing is done.
 #[test]
 fn empty_ranges_are_fine() {
     let Some(pager) = pager() else { return };
@@ -72,7 +72,7 @@ fn empty_ranges_are_fine() {
     assert_filled(&region, 0..region.bytes());
 }
 
-/// Goal: in a region of huge pages only whole huge pages are a range.
+/// Goal: in a region of huge pages only whole huge pages are a valid range.
 #[test]
 fn huge_regions_have_whole_huge_pages() {
     let Some(pager) = pager() else { return };
@@ -81,7 +81,7 @@ fn huge_regions_have_whole_huge_pages() {
     assert!(matches!(error, Error::Unaligned { page_bytes, .. } if page_bytes == 2 * MIB));
 }
 
-/// Goal: nodes that do not exist, or have no memory, are refused by all who take one.
+/// Goal: every call that takes a node refuses one that does not exist or has no memory.
 #[test]
 fn unknown_nodes_are_refused() {
     let Some(pager) = pager() else { return };
@@ -115,8 +115,7 @@ fn absurd_sizes_are_refused() {
     assert_eq!(small.bytes(), 2 * MIB, "rounded up");
 }
 
-/// Goal: settings are refused that would mean nothing, or everything; odd ones that mean something
-/// are taken.
+/// Goal: settings without a sensible meaning are refused; odd but meaningful ones are accepted.
 #[test]
 fn settings_are_checked() {
     for lanes in [0, 257, u32::MAX] {
@@ -174,7 +173,8 @@ fn an_exchange_needs_two_ranges() {
     assert_filled(&region, 0..region.bytes());
 }
 
-/// Goal: a region that the kernel moves has no lazy migration, and is told why and what to do.
+/// Goal: lazy migration is refused in a region that the kernel moves, with the reason and the
+/// remedy.
 #[test]
 fn a_lazy_migration_by_the_kernel_is_refused_with_a_reason() {
     let Some(pager) = pager() else { return };

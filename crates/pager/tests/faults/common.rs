@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -16,15 +16,15 @@ use seccompiler::{
 };
 
 pub const MIB: usize = 1 << 20;
-/// What is claimed at a time, and a huge page.
+/// Size of a chunk, the unit that is claimed, and of a huge page.
 pub const CHUNK: usize = 2 * MIB;
-/// A child that only sleeps does so for longer than any test takes, in seconds; it ends with the
-/// thread that started it.
+/// Sleep time, in seconds, of a child that only sleeps: longer than any test. The child ends with
+/// the thread that started it.
 pub const IDLE_S: u32 = 3600;
 /// The only node that every machine has.
 pub const HERE: NodeId = NodeId(0);
 
-/// A pager that moves pages itself; `None`, said aloud, where there is none.
+/// Opens a pager that moves pages itself; `None`, with a message, where there is none.
 pub fn pager_with(options: &PagerOptions) -> Option<Pager> {
     let pager = Pager::open(options).unwrap();
     if pager.road() != Road::Move {
@@ -34,25 +34,25 @@ pub fn pager_with(options: &PagerOptions) -> Option<Pager> {
     Some(pager)
 }
 
-/// The usual options, but that kept pages stay, however short memory is beside us.
+/// Default options, except that kept pages stay even if memory gets short.
 pub fn undisturbed() -> PagerOptions {
     let pool = PoolOptions { housekeeper: false, ..Default::default() };
     PagerOptions { pool, ..Default::default() }
 }
 
-/// One with these.
+/// Opens a pager with [`undisturbed`] options.
 pub fn pager() -> Option<Pager> {
     pager_with(&undisturbed())
 }
 
-/// A region that is in memory.
+/// Makes a region that is in memory.
 pub fn region(pager: &Pager, bytes: usize, page: PageSize) -> Region {
     let region = pager.reserve(bytes, &RegionOptions { page, ..Default::default() }).unwrap();
     region.commit(0..region.bytes(), &Placement::Local).unwrap();
     region
 }
 
-/// One whose every word says where it is.
+/// Makes a region in which every word holds its position.
 pub fn filled(pager: &Pager, bytes: usize, page: PageSize) -> Region {
     let region = region(pager, bytes, page);
     fill(&region, 0..region.bytes());
@@ -63,34 +63,34 @@ pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
-/// Base pages in so many bytes.
+/// Returns the number of base pages in `bytes` bytes.
 pub fn pages(bytes: usize) -> u64 {
     (bytes / page_bytes()) as u64
 }
 
-/// The words of some bytes.
+/// Returns the words of a byte range.
 pub fn words(bytes: std::ops::Range<usize>) -> std::ops::Range<usize> {
     bytes.start / 8..bytes.end / 8
 }
 
-/// Writes into every word where it is. The first is not zero either.
+/// Writes its position, plus one, into every word, so that the first is not zero either.
 pub fn fill(region: &Region, bytes: std::ops::Range<usize>) {
     words(bytes).for_each(|index| region.words()[index].store(index as u64 + 1, Relaxed));
 }
 
-/// The first word that is not what [`fill`] wrote.
+/// Returns the first word that is not what [`fill`] wrote.
 pub fn wrong(region: &Region, bytes: std::ops::Range<usize>) -> Option<(usize, u64)> {
     let value = |index: usize| region.words()[index].load(Relaxed);
     let wrong = words(bytes).find(|&index| value(index) != index as u64 + 1);
     wrong.map(|index| (index, value(index)))
 }
 
-/// Checks what [`fill`] wrote.
+/// Checks the content that [`fill`] wrote.
 pub fn assert_filled(region: &Region, bytes: std::ops::Range<usize>) {
     assert_eq!(wrong(region, bytes), None, "a word is not what was written");
 }
 
-/// A migration that moves pages though they are where they should be.
+/// Options of a migration that also moves pages that are where they should be.
 pub fn always(supply: Supply) -> Migration<'static> {
     Migration { supply, even_if_there: true, ..Default::default() }
 }
@@ -105,20 +105,20 @@ pub fn leave_all_out(region: &Region) -> Report {
     region.migrate_lazily(0..region.bytes(), &always(Supply::Any)).unwrap()
 }
 
-/// Does something while the region moves all the time; returns that and the pages that moved.
+/// Runs `act` while the region moves all the time; returns its result and the pages that moved.
 pub fn while_moving<T>(region: &Region, act: impl FnOnce() -> T) -> (T, u64) {
     while_doing(|| move_twice(region), act)
 }
 
-/// Moves all of a region to whatever pages there are, and to fresh ones; how many moved.
+/// Moves all of a region twice, to any pages and to fresh ones; returns the pages that moved.
 pub fn move_twice(region: &Region) -> u64 {
     let how = [Supply::Any, Supply::OneWay].map(always);
     let reports = how.map(|how| region.migrate(0..region.bytes(), HERE, &how).unwrap());
     reports.iter().map(|report| report.account.moved).sum()
 }
 
-/// Does something while another thread does something else again and again, three times at least;
-/// returns what came of it and the sum of the others.
+/// Runs `act` while another thread runs `again` repeatedly, at least three times. Returns the
+/// result and the sum of the others.
 pub fn while_doing<T>(again: impl Fn() -> u64 + Send + Sync, act: impl FnOnce() -> T) -> (T, u64) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -145,8 +145,8 @@ impl Drop for Stopper<'_> {
     }
 }
 
-/// Has a system call fail (EINVAL) on this thread and those that it starts, if an argument has a
-/// value: so the kernel is as one that does not know it.
+/// Makes a system call fail (EINVAL) on this thread and those that it starts, if an argument has a
+/// certain value, so that the kernel looks like one that does not know the value.
 pub fn hide(call: i64, argument: u8, value: u64) {
     let length = SeccompCmpArgLen::Dword;
     let is_it = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value).unwrap();
@@ -160,7 +160,7 @@ pub fn hide(call: i64, argument: u8, value: u64) {
 
 const AGAIN: &str = "NODEWARD_AGAIN";
 
-/// Whether this process was started by [`again`] for this test.
+/// Returns whether this process was started by [`again`] for this test.
 pub fn is_again(test: &str) -> bool {
     std::env::var_os(AGAIN).is_some_and(|name| name == *test)
 }
@@ -175,7 +175,7 @@ pub fn again(test: &str) -> Output {
         .unwrap()
 }
 
-/// Has a test that concerns its whole process in one of its own: it forks, or has signals.
+/// Runs a test in a process of its own, because it affects the whole process: forks or signals.
 pub fn alone(test: &str, body: impl FnOnce()) {
     if is_again(test) {
         return body();

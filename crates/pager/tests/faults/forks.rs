@@ -1,4 +1,4 @@
-//! fork(2) while pages are on their way.
+//! fork(2) while pages are in flight or left out.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -21,7 +21,7 @@ use crate::common::{
 const OK: End = End::Code(0);
 
 /// Goal: a child has every word, whatever was in flight or left out when it was made; the parent
-/// goes on and loses nothing.
+/// continues and loses nothing.
 #[test]
 fn a_child_has_all_words() {
     alone("forks::a_child_has_all_words", || {
@@ -48,8 +48,8 @@ fn a_child_has_all_words() {
     });
 }
 
-/// Goal: pages that a living child shares are refused by that name; when it is gone they move
-/// again.
+/// Goal: pages that are shared with a living child are refused with that reason; when it is gone
+/// they move again.
 #[test]
 fn shared_pages_heal() {
     alone("forks::shared_pages_heal", || {
@@ -70,7 +70,7 @@ fn shared_pages_heal() {
     });
 }
 
-/// Goal: a region that children do not get moves while they live.
+/// Goal: a region that children do not inherit moves while they live.
 #[test]
 fn a_region_without_children() {
     alone("forks::a_region_without_children", || {
@@ -84,8 +84,8 @@ fn a_region_without_children() {
     });
 }
 
-/// Goal: a child that drops its handle of such a region unmaps nothing of what lies there
-/// meanwhile, whoever moves the pages.
+/// Goal: a child that drops its handle of such a region does not unmap what is mapped there
+/// meanwhile, whichever method moves the pages.
 #[test]
 fn a_child_unmaps_nothing_of_others() {
     alone("forks::a_child_unmaps_nothing_of_others", || {
@@ -114,7 +114,7 @@ fn a_child_unmaps_nothing_of_others() {
     });
 }
 
-/// A region that children do not get.
+/// Makes a region that children do not inherit.
 fn withheld(pager: &Pager) -> Region {
     let options = RegionOptions { fork: ForkRule::DontFork, ..Default::default() };
     let region = pager.reserve(4 * MIB, &options).unwrap();
@@ -123,8 +123,8 @@ fn withheld(pager: &Pager) -> Region {
     region
 }
 
-/// Goal: in a child the parent's pager refuses to work and harms nobody: not by forking again, not
-/// by being dropped. A pager of its own works.
+/// Goal: in a child the parent's pager refuses to work and does no harm, neither by a second fork
+/// nor when it is dropped. A pager that the child opens works.
 #[test]
 fn a_child_needs_its_own_pager() {
     alone("forks::a_child_needs_its_own_pager", || {
@@ -169,7 +169,7 @@ fn a_child_needs_its_own_pager() {
     });
 }
 
-/// Goal: pagers and regions that begin and end while others fork are no trouble to anybody.
+/// Goal: pagers and regions can begin and end while other threads fork.
 #[test]
 fn regions_come_and_go_during_forks() {
     alone("forks::regions_come_and_go_during_forks", || {
@@ -187,7 +187,7 @@ fn regions_come_and_go_during_forks() {
             let forks = || (0..25).for_each(|_| assert_eq!(in_child(|| 0).unwrap(), OK));
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                // As many as can be: one has to begin while others are paused.
+                // As many as possible: one has to begin during a pause.
                 scope.spawn(|| {
                     while !stop.load(Relaxed) {
                         drop(pager.reserve(1, &RegionOptions::default()).unwrap());
@@ -206,7 +206,7 @@ fn regions_come_and_go_during_forks() {
     });
 }
 
-/// Goal: two children at a time, each with its own time, do not unbalance anything.
+/// Goal: a progress callback that forks, beside another fork, leaves the pauses balanced.
 #[test]
 fn a_progress_callback_may_fork() {
     alone("forks::a_progress_callback_may_fork", || {
@@ -260,7 +260,7 @@ fn a_thread_forks_at_its_end() {
     });
 }
 
-/// Goal: a pager ends while a child is alive that has its file descriptors.
+/// Goal: a pager can end while a child lives that has its file descriptors.
 #[test]
 fn a_child_outlives_the_pager() {
     alone("forks::a_child_outlives_the_pager", || {

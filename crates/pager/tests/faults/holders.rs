@@ -1,4 +1,4 @@
-//! Others who use the pages: direct I/O, io_uring, pipes.
+//! Other users of the pages: direct I/O, io_uring, pipes.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,8 +16,8 @@ use crate::common::{
     while_moving, words,
 };
 
-/// Goal: pages that an io_uring holds are refused as pinned and keep their content; when it lets go
-/// they move.
+/// Goal: pages that an io_uring holds are refused as pinned and keep their content; when it
+/// releases them they move.
 #[test]
 fn pages_of_a_ring_are_refused() {
     let Some(pager) = pager() else { return };
@@ -43,13 +43,13 @@ fn pages_of_a_ring_are_refused() {
     }
 }
 
-/// Goal: what direct I/O reads from a real file arrives, though the pages move, or are left out,
-/// when it begins and while it runs.
+/// Goal: direct I/O reads from a real file correctly, though the pages move, or are left out, when
+/// it begins and while it runs.
 #[test]
 fn direct_io_arrives() {
     const BYTES: usize = 8 * MIB;
     let Some(pager) = pager() else { return };
-    // Not in /tmp, which may be in memory only and then knows no direct I/O.
+    // Not in /tmp, which may be a tmpfs without direct I/O.
     let target = std::env::current_exe().unwrap();
     let mut file = tempfile::NamedTempFile::new_in(target.parent().unwrap()).unwrap();
     let content: Vec<u8> = (0..BYTES as u64 / 8).flat_map(|i| (i + 1).to_ne_bytes()).collect();
@@ -78,7 +78,7 @@ fn direct_io_arrives() {
     }
 }
 
-/// A pipe that holds some pages of a region by plain references, which nobody can see.
+/// Makes a pipe that holds some pages of a region by plain references, which cannot be detected.
 fn pipe_of(region: &Region, bytes: std::ops::Range<usize>) -> OwnedFd {
     let (read, write) = rustix::pipe::pipe().unwrap();
     let held = hold_in_pipe(write.as_fd(), &region.words()[words(bytes.clone())]).unwrap();
@@ -86,7 +86,7 @@ fn pipe_of(region: &Region, bytes: std::ops::Range<usize>) -> OwnedFd {
     read
 }
 
-/// What arrives at its end: the words that are not what `fill` wrote.
+/// Reads from the pipe, and counts the words that are not what `fill` wrote.
 fn wrong_words(pipe: OwnedFd, bytes: std::ops::Range<usize>) -> usize {
     let mut content = vec![0; bytes.len()];
     File::from(pipe).read_exact(&mut content).unwrap();
@@ -98,15 +98,15 @@ fn wrong_words(pipe: OwnedFd, bytes: std::ops::Range<usize>) -> usize {
     wrong.count()
 }
 
-/// Goal: this is why there is a guard: without it a pipe sees what came to lie in a page after the
-/// page was used again, with it nothing. Pages under the guard stay and say so.
+/// Goal: shows why the guard exists: without it a pipe sees the content that was later put into a
+/// reused page, with it the pipe sees none of that. Pages under the guard stay and say so.
 #[test]
 fn pipes_need_the_guard() {
     let Some(pager) = pager() else { return };
     let held = MIB..MIB + 4 * page_bytes();
     for guarded in [false, true] {
         let region = filled(&pager, 4 * MIB, PageSize::Base);
-        // Another one, whose content comes to lie in the pages that the first one left.
+        // Another region, whose content goes to the pages that the first one left.
         let other = filled(&pager, 4 * MIB, PageSize::Base);
         other.words().iter().for_each(|word| word.store(u64::MAX, Relaxed));
         let guard = guarded.then(|| region.pin(held.clone()).unwrap());
@@ -123,8 +123,8 @@ fn pipes_need_the_guard() {
     }
 }
 
-/// Goal: a guard brings back what was left out, and holds against all who move at that time. Guards
-/// add up.
+/// Goal: a guard brings back pages that were left out, and holds against all concurrent moves.
+/// Guards nest.
 #[test]
 fn guards_hold_while_others_move() {
     let Some(pager) = pager() else { return };

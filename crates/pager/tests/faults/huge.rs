@@ -1,4 +1,4 @@
-//! Huge pages that are not there, or fall apart.
+//! Huge pages that are not available, or are split.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,7 @@ use crate::common::{
     pages, region, words,
 };
 
-/// Goal: where the process gets no huge pages, a region of them is refused, and it is said why.
+/// Goal: where the process gets no huge pages, a region of them is refused with the reason.
 #[test]
 fn no_huge_pages_is_an_error() {
     alone("huge::no_huge_pages_is_an_error", || {
@@ -23,15 +23,14 @@ fn no_huge_pages_is_an_error() {
         let error = pager.reserve(4 * MIB, &options).unwrap_err();
         assert!(matches!(error, Error::NoHugePages { .. }), "{error}");
         assert!(error.to_string().contains("PR_SET_THP_DISABLE"), "{error}");
-        // What has some already keeps its content, however its pages move now.
+        // A region that has some already keeps its content, however its pages move now.
         move_all(&before);
         leave_all_out(&before);
         assert_filled(&before, 0..4 * MIB);
     });
 }
 
-/// Goal: a fault in a hole of a huge page whose rest is left out brings zeros to the hole, and to
-/// nothing else.
+/// Goal: a fault in a hole of a huge page whose rest is left out brings zeros into the hole only.
 #[test]
 fn a_hole_in_what_is_left_out() {
     let Some(pager) = pager() else { return };
@@ -46,8 +45,8 @@ fn a_hole_in_what_is_left_out() {
     assert_filled(&region, 0..4 * MIB);
 }
 
-/// Goal: huge pages that the program broke up, or of which it has only parts, move as base pages,
-/// and as huge ones where they are whole.
+/// Goal: huge pages that the program split, or of which it has only parts, move as base pages, and
+/// as huge ones where they are whole.
 #[test]
 fn broken_huge_pages_move() {
     let Some(pager) = pager() else { return };
@@ -72,7 +71,7 @@ fn broken_huge_pages_move() {
     assert_filled(&region, 0..6 * MIB);
 }
 
-/// Goal: a part of a region of huge pages that was never touched is made by the first touch of it,
+/// Goal: a part of a region of huge pages that was never touched is supplied at its first touch,
 /// while the rest moves.
 #[test]
 fn only_a_part_is_there() {

@@ -1,5 +1,5 @@
-//! Memory in which the kernel merges equal pages (KSM): the program asked for it
-//! (PR_SET_MEMORY_MERGE), or whoever started it (systemd's MemoryKSM).
+//! Memory in which the kernel merges equal pages (KSM), because the program asked for it
+//! (PR_SET_MEMORY_MERGE), or its service manager (systemd's MemoryKSM).
 
 use std::fs;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,16 +12,16 @@ use crate::common::{CHUNK, alone, leave_all_out, move_all, page_bytes, pager, pa
 
 const BYTES: usize = 2 * CHUNK;
 
-/// Long enough for a kernel that has other things to do.
+/// Timeout, long enough for a busy kernel.
 const ENOUGH: Duration = Duration::from_secs(120);
 
-/// KSM at work; afterwards it is as it was.
+/// Turns KSM on; its settings are restored afterwards.
 struct Ksm(Vec<(&'static str, String)>);
 
 impl Ksm {
     const FILES: [(&str, &str); 3] = [("pages_to_scan", "20000"), SLEEP, ("run", "1")];
 
-    /// `None`, said aloud, where that is not for us to do.
+    /// Turns it on; `None`, with a message, where that is not allowed.
     fn at_work() -> Option<Self> {
         let before = Self::FILES.map(|(file, _)| (file, fs::read_to_string(path(file))));
         let keep = |(file, text): (_, std::io::Result<String>)| Some((file, text.ok()?));
@@ -47,7 +47,7 @@ fn set(&(file, text): &(&str, &str)) -> std::io::Result<()> {
     fs::write(path(file), text)
 }
 
-/// Waits until so many pages of this process are merged. Another test may have stopped KSM.
+/// Waits until `pages` pages of this process are merged. Another test may have stopped KSM.
 fn wait_until_merged(pages: u64) {
     let merged = || -> u64 {
         let text = fs::read_to_string("/proc/self/ksm_merging_pages").unwrap();
@@ -61,7 +61,7 @@ fn wait_until_merged(pages: u64) {
     }
 }
 
-/// Writes the same into every page.
+/// Writes the same content into every page.
 fn fill_alike(region: &Region) {
     let words = page_bytes() / 8;
     region.words().iter().zip(0..).for_each(|(word, i)| word.store(i % words as u64 + 1, Relaxed));
@@ -72,7 +72,7 @@ fn is_filled(region: &Region) -> bool {
     region.words().iter().zip(0..).all(|(word, i)| word.load(Relaxed) == i % words as u64 + 1)
 }
 
-/// What makes pages come home that were left out, and leaves their content alone.
+/// A way to make pages come home that were left out, without changing their content.
 type Way = (&'static str, fn(&Region));
 
 const WAYS: [Way; 5] = [
@@ -91,8 +91,8 @@ const WAYS: [Way; 5] = [
     }),
 ];
 
-/// Goal: pages that the kernel merged while they were left out come home with what they hold, in
-/// whichever way they are asked for; UFFDIO_MOVE refuses merged pages for ever (EBUSY).
+/// Goal: pages that the kernel merged while they were left out come home with their content,
+/// whichever way they are requested; UFFDIO_MOVE refuses merged pages for ever (EBUSY).
 #[test]
 fn merged_pages_come_home() {
     alone("ksm::merged_pages_come_home", || {
@@ -115,7 +115,7 @@ fn merged_pages_come_home() {
     });
 }
 
-/// Goal: memory of the pager that lies out of sight is not offered to KSM, though the program has
+/// Goal: the pager's memory for pages out of sight is not offered to KSM, though the program has
 /// all of its memory merged.
 #[test]
 fn shadow_memory_is_not_merged() {
@@ -132,7 +132,7 @@ fn shadow_memory_is_not_merged() {
         };
         let all: Vec<_> = smaps.lines().filter(|l| l.starts_with("VmFlags:")).map(flags).collect();
         let has = |flags: &[String], flag: &str| flags.iter().any(|other| other == flag);
-        // Watched (um) and not for children (dc): that is what is out of sight.
+        // Registered (um) and not inherited by children (dc): the memory for pages out of sight.
         let shadow: Vec<_> = all.iter().filter(|f| has(f, "um") && has(f, "dc")).collect();
         assert!(!shadow.is_empty(), "{smaps}");
         assert!(!shadow.iter().any(|flags| has(flags, "mg")), "{smaps}");

@@ -1,4 +1,4 @@
-//! Budgets, progress and the wish to end.
+//! Budgets, progress and cancellation.
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -16,8 +16,8 @@ use crate::common::{
 
 const BYTES: usize = 16 * MIB;
 
-/// Goal: a migration that is cancelled ends between two batches; what was not reached is told as
-/// interrupted, and nothing is lost. One that was cancelled before does nothing.
+/// Goal: a cancelled migration ends between two batches; pages that were not reached are reported
+/// as interrupted, and nothing is lost. One that was cancelled before it began does nothing.
 #[test]
 fn a_migration_is_cancelled() {
     let Some(pager) = pager() else { return };
@@ -27,7 +27,7 @@ fn a_migration_is_cancelled() {
     let (tell, told) = mpsc::channel();
     let under_way = |progress: Progress| {
         if progress.examined_bytes > 0 {
-            tell.send(()).ok(); // who has heard it listens no more
+            tell.send(()).ok(); // fails once the receiver is gone
         }
     };
     let how = Migration { cancel: Some(cancel), budget: slow, ..always(Supply::Any) };
@@ -51,7 +51,7 @@ fn a_migration_is_cancelled() {
     assert_eq!(move_all(&region).account.moved, pages(BYTES), "and later all is well");
 }
 
-/// Goal: progress is told on the calling thread, never goes back, and ends with all.
+/// Goal: progress is reported on the calling thread, never decreases, and ends with all bytes.
 #[test]
 fn progress_is_told() {
     let Some(pager) = pager() else { return };
@@ -61,8 +61,8 @@ fn progress_is_told() {
         assert_eq!(std::thread::current().id(), me);
         told.borrow_mut().push(progress);
     };
-    // 16 MiB at 64 MiB a second: a quarter of a second, in which it is told several times, unless
-    // this thread has no CPU for so long.
+    // 16 MiB at 64 MiB a second: a quarter of a second, in which progress is reported several
+    // times, unless this thread has no CPU for so long.
     let budget = Budget { bytes_per_s: Some(64 << 20), stall: None };
     let how = Migration { progress: Some(&tell), budget, ..always(Supply::Any) };
     for _ in rounds(1, "progress is told on the way", || told.borrow().len() > 1) {
@@ -91,8 +91,8 @@ fn the_rate_is_kept() {
     assert_eq!(report.account.moved, pages(BYTES));
 }
 
-/// Goal: a budget for stalls makes batches smaller, however long the machine takes: the shortest is
-/// 4 pages, and none is longer than what was asked for.
+/// Goal: a stall budget makes batches smaller, down to 4 pages however slow the machine is, and a
+/// batch is never longer than requested.
 #[test]
 fn stall_budgets_shrink_batches() {
     let Some(pager) = pager() else { return };
@@ -107,14 +107,15 @@ fn stall_budgets_shrink_batches() {
     };
     let free = batches(None, None);
     assert!(free >= (BYTES / CHUNK) as u64, "{free}");
-    // A nanosecond is never enough, so all batches have the least.
+    // A nanosecond is never enough, so all batches have the minimum.
     let tight = batches(Some(Duration::from_nanos(1)), None);
     assert!(tight >= pages(BYTES) / 4, "{tight}");
     let small = batches(None, Some(16 * page_bytes() as u64));
     assert!(small >= pages(BYTES) / 16 && small < tight, "{small}");
 }
 
-/// Goal: huge pages that take longer than the budget stay, and say why, once that is known.
+/// Goal: huge pages that take longer than the budget stay, with that reason, once the time is
+/// known.
 #[test]
 fn huge_pages_above_the_budget_stay() {
     let Some(pager) = pager() else { return };
@@ -122,15 +123,14 @@ fn huge_pages_above_the_budget_stay() {
     let budget = Budget { bytes_per_s: None, stall: Some(Duration::from_nanos(1)) };
     let how = Migration { budget, lanes: Some(1), ..always(Supply::Any) };
     let report = region.migrate(0..BYTES, HERE, &how).unwrap();
-    // The first is tried, because nobody knows yet.
+    // The first is tried, because its time is not known yet.
     assert_eq!(report.account.moved, pages(CHUNK), "{report:?}");
     let stayed = report.account.skipped_for(SkipReason::StallBudget);
     assert_eq!(stayed, pages(BYTES - CHUNK), "{report:?}");
     assert_filled(&region, 0..BYTES);
 }
 
-/// Goal: what a progress callback does to itself is its own: a panic there leaves the region in
-/// order, and the lanes at work.
+/// Goal: a panic in a progress callback leaves the region intact, and the lanes working.
 #[test]
 fn a_progress_callback_panics() {
     let Some(pager) = pager() else { return };
@@ -144,8 +144,8 @@ fn a_progress_callback_panics() {
     assert_eq!(move_all(&region).account.moved, pages(BYTES));
 }
 
-/// Goal: a region whose last handle goes while another thread migrates it ends when that has ended;
-/// the handle of the pager may go first.
+/// Goal: a region whose last handle is dropped while another thread migrates it ends after that
+/// migration; the handle of the pager may be dropped first.
 #[test]
 fn regions_end_in_any_order() {
     let Some(pager) = pager() else { return };
@@ -180,7 +180,7 @@ fn regions_end_in_any_order() {
     assert_eq!(move_all(&region).account.moved, pages(4 * MIB));
 }
 
-/// Goal: a region that the kernel is to move from now on has nothing left out, so that its report
+/// Goal: a region that is switched to migration by the kernel has nothing left out, so its report
 /// counts every page.
 #[test]
 fn the_kernel_takes_over_what_is_left_out() {

@@ -1,6 +1,6 @@
-//! What goes wrong around a pager: bad input, other users of the pages, forks, signals, programs
-//! that change the memory that they gave away, and everything at once. Nothing is lost, nobody
-//! waits for ever, and what is reported is so.
+//! Faults around a pager: bad input, other users of the pages, forks, signals, programs that change
+//! managed memory, and all of it at once. Nothing is lost, no thread waits for ever, and reports
+//! are true.
 
 mod bad_input;
 mod common;

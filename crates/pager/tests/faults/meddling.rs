@@ -1,5 +1,5 @@
-//! Programs that change the memory that they gave away, while it moves. What they change is gone,
-//! zero or unmovable; the rest is as it was, and nobody waits for ever.
+//! Programs that change managed memory while it moves. The parts that they change are gone, zero or
+//! unmovable; the rest is unchanged, and no thread waits for ever.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ use crate::common::{
 
 const BYTES: usize = 8 * MIB;
 
-/// Some pages in the middle of a chunk, and the end of it with the begin of the next.
+/// Some pages in the middle of a chunk, and the end of it with the start of the next.
 fn parts() -> [Range<usize>; 2] {
     let page = page_bytes();
     [MIB..MIB + 10 * page, 2 * CHUNK - 7 * page..2 * CHUNK + 7 * page]
 }
 
-/// What is around them.
+/// The ranges around them.
 fn rest() -> [Range<usize>; 3] {
     let [one, two] = parts();
     [0..one.start, one.end..two.start, two.end..BYTES]
@@ -46,7 +46,7 @@ fn each(test: impl Fn(&Region)) {
     }
 }
 
-/// Goal: what is unmapped while it moves is gone, and nothing else is; nobody aborts.
+/// Goal: parts that are unmapped while the region moves are gone, the rest stays, nothing aborts.
 #[test]
 fn parts_are_unmapped() {
     alone("meddling::parts_are_unmapped", || {
@@ -64,8 +64,8 @@ fn parts_are_unmapped() {
     });
 }
 
-/// Goal: what a program maps over a part belongs to the region again: its pages move, are left out
-/// and come back with what they hold.
+/// Goal: memory that a program maps over a part belongs to the region again: its pages move, are
+/// left out and come back with their content.
 #[test]
 fn parts_are_replaced() {
     alone("meddling::parts_are_replaced", || {
@@ -85,7 +85,7 @@ fn parts_are_replaced() {
     });
 }
 
-/// Goal: a file that is mapped over a part stays as it is, and concerns nothing else: the rest
+/// Goal: a file that is mapped over a part stays as it is, and affects nothing else: the rest
 /// moves, is left out and comes back.
 #[test]
 fn a_file_is_mapped_over_parts() {
@@ -102,8 +102,8 @@ fn a_file_is_mapped_over_parts() {
     });
 }
 
-/// Goal: parts that may not be written for a while, or are locked, keep their content, and are
-/// told as unmovable.
+/// Goal: parts that are write-protected for a while, or locked, keep their content, and are
+/// reported as unmovable.
 #[test]
 fn parts_are_protected_and_locked() {
     for how in [Meddling::Protect, Meddling::Lock] {
@@ -138,7 +138,7 @@ fn parts_are_protected_and_locked() {
     }
 }
 
-/// Goal: protection that comes and goes while pages move costs no word.
+/// Goal: protection that changes while pages move loses no word.
 #[test]
 fn protection_comes_and_goes() {
     each(|region| {
@@ -153,8 +153,8 @@ fn protection_comes_and_goes() {
     });
 }
 
-/// Goal: parts that the program discards itself while they move read as zero or as before, and
-/// nothing around them is lost, though huge pages fall apart in the hands of a lane.
+/// Goal: parts that the program itself discards while they move read as zero or as before, and
+/// nothing around them is lost, even if huge pages are split while a lane moves them.
 #[test]
 fn parts_are_discarded_behind_our_back() {
     for lazy in [false, true] {
@@ -181,7 +181,7 @@ fn parts_are_discarded_behind_our_back() {
     }
 }
 
-/// Goal: what is discarded by us reads as zero, though it moves or was left out at that time.
+/// Goal: a discarded part reads as zero, even if it moved or was left out at that time.
 #[test]
 fn a_discard_is_not_undone_by_a_move() {
     each(|region| {
@@ -222,14 +222,14 @@ fn dropped_regions_leave_nothing() {
     });
 }
 
-/// Counted page by page: statm leaves out what each CPU has not yet told.
+/// Returns the resident pages, counted page by page: statm lacks what CPUs have not yet reported.
 fn resident_pages() -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
     let kib = text.lines().find_map(|line| line.strip_prefix("Rss:")?.strip_suffix(" kB"));
     pages(kib.unwrap().trim().parse::<usize>().unwrap() * 1024)
 }
 
-/// Goal: a program that locks all its memory (mlockall(2), as data bases do) is not aborted.
+/// Goal: a program that locks all its memory (mlockall(2), as databases do) is not aborted.
 #[test]
 fn all_memory_is_locked() {
     alone("meddling::all_memory_is_locked", || {
@@ -253,8 +253,8 @@ fn all_memory_is_locked() {
     });
 }
 
-/// Goal: the same on kernels before Linux 5.18, which do not know how to discard what is locked: it
-/// is discarded all the same, and stays locked.
+/// Goal: the same on kernels before Linux 5.18, which have no call to discard locked memory: it is
+/// discarded all the same, and stays locked.
 #[test]
 fn locked_memory_is_discarded_by_older_kernels() {
     alone("meddling::locked_memory_is_discarded_by_older_kernels", || {
@@ -286,8 +286,8 @@ fn kib_of_status(field: &str) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Goal: who touches every page of the process, as mlockall(2) does, does not wait for ever for
-/// those that only the pager uses; and the pager goes on afterwards.
+/// Goal: code that touches every page of the process, as mlockall(2) does, does not wait for ever
+/// for pages that only the pager uses; and the pager still works afterwards.
 #[test]
 fn all_memory_is_touched() {
     alone("meddling::all_memory_is_touched", || {
@@ -305,9 +305,9 @@ fn all_memory_is_touched() {
     });
 }
 
-/// Goal: locking all memory again and again, beside migrations and lazy ones, asks for the pages of
+/// Goal: locking all memory repeatedly, beside migrations and lazy ones, requests the pages of
 /// slots by the chunk and not one by one. The first slots have 512 MiB, that is 131,072 pages in
-/// 256 chunks, and each question is read once; what else is asked for is some granules of ours.
+/// 256 chunks, and each request is one read; other requests are for some granules of ours.
 #[test]
 fn all_memory_is_locked_again_and_again() {
     alone("meddling::all_memory_is_locked_again_and_again", || {
@@ -332,7 +332,7 @@ fn all_memory_is_locked_again_and_again() {
     });
 }
 
-/// How often the thread behind faults has read what is asked for.
+/// Returns how often the thread behind faults has read requests.
 fn questions() -> Option<u64> {
     let is_it = |task: &PathBuf| {
         std::fs::read_to_string(task.join("comm"))

@@ -1,5 +1,5 @@
-//! Pages that leave by mremap(2), as on kernels before Linux 6.8: a filter hides UFFDIO_MOVE. (In
-//! the lab the same is done on Linux 6.1.)
+//! Pages that leave by mremap(2), as on kernels before Linux 6.8: a filter hides UFFDIO_MOVE. (The
+//! lab tests the same on Linux 6.1.)
 
 use std::ops::Range;
 use std::thread;
@@ -17,7 +17,7 @@ const BYTES: usize = 8 * MIB;
 
 const UFFDIO_MOVE: u64 = 0xc028_aa05; // _IOWR(0xaa, 0x05, 40 bytes)
 
-/// Does something with a filled region whose pages leave by mremap(2).
+/// Runs a test with a filled region whose pages leave by mremap(2).
 fn by_remap(test: impl FnOnce(&Region) + Send) {
     let confined = || {
         hide(libc::SYS_ioctl, 1, UFFDIO_MOVE);
@@ -34,7 +34,7 @@ fn by_remap(test: impl FnOnce(&Region) + Send) {
     thread::scope(|scope| scope.spawn(confined).join().unwrap());
 }
 
-/// Some pages in the middle of a chunk, and the end of it with the begin of the next.
+/// Some pages in the middle of a chunk, and the end of it with the start of the next.
 fn parts() -> [Range<usize>; 2] {
     let page = page_bytes();
     [MIB..MIB + 10 * page, 2 * CHUNK - 7 * page..2 * CHUNK + 7 * page]
@@ -46,7 +46,7 @@ fn meddle_with(region: &Region, how: Meddling) {
     parts().into_iter().for_each(|part| meddle(&region.words()[words(part)], how).unwrap());
 }
 
-/// Moves all, and asserts that what is in `parts` stays as unmovable, and nothing else.
+/// Moves everything, and asserts that exactly the pages in `parts` stay as unmovable.
 fn assert_parts_stay(region: &Region, what: Meddling) {
     let report = region.migrate(0..BYTES, HERE, &always(Supply::Any)).unwrap();
     let stayed = report.account.skipped_for(SkipReason::Unmovable);
@@ -54,9 +54,8 @@ fn assert_parts_stay(region: &Region, what: Meddling) {
     assert_eq!(report.account.moved, pages(BYTES) - PARTS_PAGES, "{what:?} {report:?}");
 }
 
-/// Goal: parts that may not be read, or not be written, stay as unmovable, keep what they hold and
-/// their protection, and nobody waits for ever: not for those either that are protected while they
-/// move.
+/// Goal: parts that are not readable, or not writable, stay as unmovable and keep their content and
+/// protection. No thread waits for ever, even for parts that become protected while they move.
 #[test]
 fn protected_parts_stay() {
     alone("remap::protected_parts_stay", || {
@@ -102,7 +101,7 @@ fn locked_kib() -> u64 {
     status.lines().find_map(|line| kib(line, "VmLck:")).unwrap()
 }
 
-/// What is locked of a region, by its mappings.
+/// Returns the locked memory of a region in KiB, by its mappings.
 fn locked_kib_of(region: &Region) -> u64 {
     let start = region.as_ptr() as u64;
     let (mut inside, mut locked) = (false, 0);
@@ -120,7 +119,7 @@ fn kib(line: &str, field: &str) -> Option<u64> {
     line.strip_prefix(field)?.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// Goal: a file that is mapped over a part stays as it is, and concerns nothing else.
+/// Goal: a file that is mapped over a part stays as it is, and affects nothing else.
 #[test]
 fn a_file_over_a_part_stays() {
     alone("remap::a_file_over_a_part_stays", || {

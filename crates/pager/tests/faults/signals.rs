@@ -18,7 +18,7 @@ use crate::common::{
 };
 
 const BYTES: usize = 8 * MIB;
-/// A storm has so many signals at least.
+/// Minimum number of signals in a storm.
 const SIGNALS: usize = 100;
 
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
@@ -28,7 +28,7 @@ static BY_US: AtomicUsize = AtomicUsize::new(0);
 static OURS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 static REGION: std::sync::OnceLock<&'static Region> = std::sync::OnceLock::new();
 
-/// Touches a page of the region, a different one each time, and notes who runs it.
+/// Touches a page of the region, a different one each time, and records which thread runs it.
 extern "C" fn touch(_: i32) {
     let turn = HANDLED.fetch_add(1, SeqCst);
     let me = gettid().as_raw_pid() as usize;
@@ -41,7 +41,7 @@ extern "C" fn touch(_: i32) {
     }
 }
 
-/// The threads of pagers, by their names.
+/// Returns the threads of pagers, by their names.
 fn our_threads() -> Vec<i32> {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let ours = threads.filter_map(|thread| {
@@ -65,8 +65,9 @@ fn watch_for_signals(region: Region) -> &'static Region {
     region
 }
 
-/// Goal: a thread that touches pages in flight, or left out, while signals storm it, whose handlers
-/// touch pages as well, loses nothing and gets on. Our own threads run no handler.
+/// Goal: a thread that touches pages in flight, or left out, during a storm of signals whose
+/// handlers touch pages as well, loses nothing and makes progress. The pager's threads run no
+/// handler.
 #[test]
 fn signals_storm_who_touches() {
     alone("signals::signals_storm_who_touches", || {
@@ -102,8 +103,8 @@ fn signals_storm_who_touches() {
     });
 }
 
-/// Goal: signals that are sent to the pager's threads themselves do not end them, and they run no
-/// handler.
+/// Goal: signals that are sent to the pager's own threads do not end them, and run no handler
+/// there.
 #[test]
 fn signals_to_our_threads_are_not_heard() {
     alone("signals::signals_to_our_threads_are_not_heard", || {
@@ -124,7 +125,7 @@ fn signals_to_our_threads_are_not_heard() {
 }
 
 struct Failing {
-    /// Copies that go well.
+    /// Number of copies that succeed.
     left: AtomicUsize,
 }
 
@@ -140,11 +141,11 @@ impl Copier for Failing {
     }
 }
 
-/// Checks that a test, run in a process of its own, is ended by SIGABRT.
+/// Checks that a test, run in a process of its own, ends by SIGABRT.
 fn ends_by_abort(test: &str, body: impl FnOnce()) {
     if is_again(test) {
         body();
-        // Who comes here went on without pages that were out.
+        // Reached only by a process that went on without pages that were out.
         std::process::exit(0);
     }
     let output = again(test);
@@ -166,7 +167,7 @@ fn failing_pager() -> Option<(Pager, Region)> {
     Some((pager, region))
 }
 
-/// Goal: a lane that panics in the middle of a batch takes the process with it.
+/// Goal: a lane that panics in the middle of a batch aborts the process.
 #[test]
 fn a_panic_in_a_lane_aborts() {
     ends_by_abort("signals::a_panic_in_a_lane_aborts", || {
@@ -185,8 +186,8 @@ fn a_panic_in_the_fault_handler_aborts() {
     });
 }
 
-/// Goal: a program that calls exec, or ends, while pages move and are left out, ends as it would
-/// without a pager.
+/// Goal: a program that calls exec, or exits, while pages move and are left out, behaves as it
+/// would without a pager.
 #[test]
 fn exec_and_exit_in_the_middle() {
     const TEST: &str = "signals::exec_and_exit_in_the_middle";
@@ -217,7 +218,7 @@ fn exec_and_exit_in_the_middle() {
     }
 }
 
-/// Goal: threads that end right after they touched a page in flight leave it in order.
+/// Goal: threads that end right after they touched a page in flight leave the pager in order.
 #[test]
 fn touchers_end() {
     let Some(pager) = pager() else { return };

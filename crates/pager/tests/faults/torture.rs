@@ -12,13 +12,13 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::common::{CHUNK, HERE, MIB, Stopper, move_all, page_bytes, pager, pages, region};
 
-/// How long, on top of what the checks take; every thread works at least once.
+/// Duration, in addition to the checks; every thread works at least once.
 const TIME: Duration = Duration::from_secs(4);
 const BYTES: usize = 8 * MIB;
-/// This part is discarded at random; the others have writers, which never see it happen.
+/// A part that is discarded at random; the other parts have writers, which never see that.
 const DISCARDED: Range<usize> = 2 * CHUNK..3 * CHUNK;
 
-/// Random numbers of a thread: the same for the same seed. How the threads meet differs.
+/// Returns random numbers of a thread: the same for the same seed. The interleaving differs.
 pub fn random(seed: u64, thread: u64) -> TestRng {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_ne_bytes());
@@ -26,7 +26,7 @@ pub fn random(seed: u64, thread: u64) -> TestRng {
     TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
 }
 
-/// The seed of NODEWARD_SEED, or a new one, which is printed.
+/// Returns the seed of NODEWARD_SEED, or a new one, which is printed.
 pub fn seed() -> u64 {
     let given = std::env::var("NODEWARD_SEED").ok().map(|seed| seed.parse().unwrap());
     let new = || {
@@ -38,7 +38,7 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// A range of whole pages.
+/// Returns a random range of whole pages.
 fn range(random: &mut TestRng, region: &Region) -> Range<usize> {
     let page = region.page_bytes();
     let count = region.bytes() / page;
@@ -62,7 +62,7 @@ fn how<'a>(random: &mut TestRng, cancel: &'a Cancel) -> Migration<'a> {
     }
 }
 
-/// One call of a region.
+/// Makes one random call of a region.
 fn act(random: &mut TestRng, pager: &Pager, region: &Region) {
     let (range, cancel) = (range(random, region), Cancel::new());
     let base_pages = pages(range.len());
@@ -92,8 +92,8 @@ fn act(random: &mut TestRng, pager: &Pager, region: &Region) {
     }
 }
 
-/// Adds to a word of each stretch of 64 bytes of every other part, checking each, until stopped.
-/// Each writer has words of its own, and knows what is in them.
+/// Adds to a word of each stretch of 64 words of all other parts until stopped, and checks each.
+/// Each writer has words of its own, and knows their content.
 fn write(region: &Region, writer: usize, stop: &AtomicBool) -> u64 {
     let mine = || {
         let words = region.words().iter().enumerate().skip(writer).step_by(64);
@@ -155,8 +155,8 @@ fn torture(page: PageSize, seed: u64) {
     }
 }
 
-/// Goal: many threads that migrate, leave out, pin, discard, commit and look at the same regions at
-/// random cost no write and nobody's time for ever.
+/// Goal: many threads that migrate, leave out, pin, discard, commit and read the same regions at
+/// random lose no write, and no thread waits for ever.
 #[test]
 fn everything_at_once() {
     torture(PageSize::Base, seed());
@@ -168,7 +168,7 @@ fn everything_at_once_with_huge_pages() {
     torture(PageSize::Huge, seed());
 }
 
-/// Goal: what is kept from migrations may be freed at any time, also by several threads.
+/// Goal: pages kept from migrations may be freed at any time, also by several threads.
 #[test]
 fn kept_pages_are_freed_while_others_move() {
     let Some(pager) = pager() else { return };

@@ -21,8 +21,8 @@ fn is_mapped(address: u64) -> bool {
     bounds.into_iter().any(|(start, end)| (number(start)..number(end)).contains(&address))
 }
 
-/// Goal: a child that is made while other threads have the pool's locks is refused everything,
-/// waits for nobody, does not have the memory, and takes nothing from the parent by its end.
+/// Goal: a child that is made while other threads hold the pool's locks is refused every call,
+/// waits for no lock, does not have the memory, and takes nothing from the parent when it ends.
 #[test]
 fn a_child_has_nothing_of_a_pool() {
     alone("pool::forks::a_child_has_nothing_of_a_pool", || {
@@ -72,7 +72,7 @@ fn a_child_has_nothing_of_a_pool() {
     });
 }
 
-/// Goal: a pool ends while a child is alive that has its file descriptors.
+/// Goal: a pool can end while a child lives that has its file descriptors.
 #[test]
 fn a_child_outlives_the_pool() {
     alone("pool::forks::a_child_outlives_the_pool", || {

@@ -1,4 +1,4 @@
-//! What a pool does while nobody asks it for anything.
+//! The work of a pool while it is not used.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use nodeward_policy::pcp::Tuning;
 
 use super::{of_order, options};
 
-/// Goal: a pool that nobody uses returns to its default by itself: four batches of 63 pages in each
-/// list, and nothing beside.
+/// Goal: an idle pool returns to its default by itself: four batches of 63 pages in each list, and
+/// nothing else.
 #[test]
 fn an_idle_pool_shrinks_by_itself() {
     for tuning in Tuning::ALL {

@@ -1,4 +1,4 @@
-//! Limits of the process. Each test has one of its own.
+//! Limits of the process. Each test runs in one of its own.
 
 use nodeward_pager::{PagePool, PoolError, PoolOptions};
 use nodeward_policy::pcp::Tuning;
@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::{address, assert_idle, of_order, options, pool, start};
 use crate::common::{MIB, alone};
 
-/// A field in kB of the lines from one that begins with `head` on.
+/// Returns a field in kB, from the first line on that satisfies `head`.
 fn kib(path: &str, head: impl Fn(&str) -> bool, field: &str) -> u64 {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines().skip_while(|line| !head(line));
@@ -16,7 +16,7 @@ fn kib(path: &str, head: impl Fn(&str) -> bool, field: &str) -> u64 {
     value.unwrap().trim().strip_suffix(" kB").unwrap().trim().parse().unwrap()
 }
 
-/// Goal: where the process may have no more address space the pool says that there is no memory,
+/// Goal: where the process may have no more address space the pool reports that there is no memory,
 /// and loses nothing.
 #[test]
 fn address_space_ends() {
@@ -44,8 +44,7 @@ fn address_space_ends() {
     });
 }
 
-/// Goal: where all memory is locked a pool has no more in memory than it says, and can give it
-/// back.
+/// Goal: where all memory is locked a pool has no more in memory than it reports, and can free it.
 #[test]
 fn all_memory_is_locked() {
     alone("pool::limits::all_memory_is_locked", || {
@@ -74,8 +73,8 @@ fn all_memory_is_locked() {
     });
 }
 
-/// Goal: memory that was handed out in single pages is handed out in the longest runs again, all of
-/// it, whatever lists it lies in and however scattered it is.
+/// Goal: memory that was handed out in single pages is handed out again in the longest runs, all of
+/// it, whatever lists it is in and however scattered it is.
 #[test]
 fn all_that_is_free_is_found() {
     let few = PoolOptions { zone_bytes: Some(8 * MIB as u64), ..options(Tuning::Fixed) };

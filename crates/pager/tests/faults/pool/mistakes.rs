@@ -1,4 +1,4 @@
-//! Programs that free what is not theirs any more, or go on writing to it.
+//! Programs that free runs that are not theirs any more, or go on writing to them.
 
 use std::fs::File;
 use std::num::NonZero;
@@ -14,8 +14,8 @@ use nodeward_policy::pcp::Tuning;
 
 use super::{address, assert_idle, of_order, options, pool, start};
 
-/// Goal: of two threads that free the same run at the same time one succeeds, always, and the
-/// other is told; the run is free once.
+/// Goal: of two threads that free the same run at the same time exactly one succeeds, and the other
+/// gets an error; the run is free once.
 #[test]
 fn one_of_two_frees_succeeds() {
     const ROUNDS: u32 = 2000;
@@ -48,8 +48,8 @@ fn one_of_two_frees_succeeds() {
     assert_idle(&pool);
 }
 
-/// Goal: a thread that ends leaves nothing behind: what it freed is in the lists of CPUs, and what
-/// it still had can be freed by others.
+/// Goal: a thread that ends leaves nothing behind: runs that it freed are in the lists of CPUs, and
+/// runs that it still had can be freed by others.
 #[test]
 fn threads_end() {
     let pool = pool();
@@ -69,13 +69,13 @@ fn threads_end() {
     assert_idle(&pool);
 }
 
-/// Goal: a write to a run that was freed is told with its address when the run would be handed out
-/// again. That never happens; the pool goes on with what else it has.
+/// Goal: a write to a freed run is reported with its address when the run would be handed out
+/// again. That run is never handed out; the pool continues with its other memory.
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "only debug builds look")]
 fn a_write_after_a_free_is_found() {
     Linux::open().stay_on(current_cpu());
-    // What a program does by a pointer that it kept.
+    // The write of a program through a pointer that it kept.
     let memory = File::options().write(true).open("/proc/self/mem").unwrap();
     for tuning in Tuning::ALL {
         let pool = PagePool::open(&options(tuning)).unwrap();

@@ -1,4 +1,4 @@
-//! What goes wrong around a page pool, and everything at once.
+//! Faults around a page pool, and all of them at once.
 
 mod forks;
 mod housekeeping;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use nodeward_pager::{PagePool, PageRun, PoolOptions, Wanted};
 use nodeward_policy::pcp::Tuning;
 
-/// A pool that is looked after by the test, with periods that are over before one looks.
+/// Options of a pool whose periodic work the test does, with periods shorter than any test step.
 fn options(tuning: Tuning) -> PoolOptions {
     let period = Duration::from_micros(100);
     PoolOptions { tuning, housekeeper: false, period, ..PoolOptions::default() }
@@ -26,7 +26,7 @@ fn of_order(order: u32) -> Wanted {
     Wanted { order, ..Wanted::default() }
 }
 
-/// Where a run begins.
+/// Returns the start address of a run.
 fn start(run: &PageRun<'_>) -> NonNull<u8> {
     NonNull::from(&run[0])
 }
@@ -35,7 +35,7 @@ fn address(start: NonNull<u8>) -> u64 {
     start.as_ptr() as u64
 }
 
-/// That nobody has anything, and all of it can go.
+/// Asserts that no run is in use, and that all memory can be freed.
 fn assert_idle(pool: &PagePool) {
     let stats = pool.stats();
     assert_eq!((stats.in_use_pages, stats.allocated_pages), (0, stats.freed_pages), "{stats:?}");

@@ -15,14 +15,14 @@ use super::{assert_idle, options};
 use crate::common::Stopper;
 use crate::torture::{random, seed};
 
-/// How long each kind of pool is tortured at least.
+/// Minimum time for each kind of pool.
 const TIME: Duration = Duration::from_millis(600);
-/// On each node; less than what the threads would like to have.
+/// Size on each node; less than the threads would use.
 const ZONE_BYTES: u64 = 24 << 20;
-/// So many runs one thread has at most.
+/// Maximum number of runs that one thread has.
 const RUNS_MAX: usize = 24;
 
-/// A run, and the word that its owner wrote into it: no other run has the same.
+/// A run, and the unique word that its owner wrote into it.
 struct Marked<'p> {
     run: PageRun<'p>,
     word: u64,
@@ -38,7 +38,7 @@ impl<'p> Marked<'p> {
         Self { run, word }
     }
 
-    /// That nobody else wrote to it. It is freed.
+    /// Checks that no other thread wrote to it, and frees it.
     fn check(self) {
         let page_bytes = self.run.len() >> self.run.order();
         for page in self.run.chunks(page_bytes) {
@@ -48,7 +48,7 @@ impl<'p> Marked<'p> {
     }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Ring<'p> {
     pool: &'p PagePool,
     /// Runs that any thread may take and free.
@@ -73,7 +73,7 @@ impl<'p> Ring<'p> {
         }
     }
 
-    /// Small orders are wanted more often.
+    /// Allocates a random run; small orders are more frequent.
     fn allocate(&self, random: &mut TestRng) -> Option<Marked<'p>> {
         let order = random.next_u32() % (self.pool.order_max() + 1);
         let order = random.next_u32() % (order + 1);
@@ -92,7 +92,7 @@ impl<'p> Ring<'p> {
         }
     }
 
-    /// One thread: takes and gives until it is stopped.
+    /// Runs one thread: takes and gives until it is stopped.
     fn work(&self, mut random: TestRng) {
         let mut own = Vec::new();
         while !self.stop.load(Acquire) {
@@ -112,7 +112,7 @@ impl<'p> Ring<'p> {
         own.into_iter().for_each(Marked::check);
     }
 
-    /// Looks after the pool all the time, as no housekeeper would.
+    /// Does the pool's periodic work all the time, unlike any housekeeper.
     fn look_after(&self, mut random: TestRng) {
         let nodes = nodes();
         let bytes = self.pool.page_bytes() as u64;
@@ -129,7 +129,7 @@ impl<'p> Ring<'p> {
     }
 }
 
-/// How many zones there are.
+/// Returns the number of zones.
 fn nodes() -> u64 {
     let online = std::fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
     let names = online.map(|entry| entry.file_name().into_string().unwrap());
@@ -140,7 +140,7 @@ fn torture(options: &PoolOptions, seed: u64) {
     let pool = PagePool::open(&PoolOptions { zone_bytes: Some(ZONE_BYTES), ..options.clone() });
     let pool = pool.unwrap();
     let ring = Ring::new(&pool);
-    // So that threads lose their CPU at any place.
+    // So that threads are preempted at any place.
     let threads = 2 * std::thread::available_parallelism().unwrap().get().min(8) as u64 + 1;
     std::thread::scope(|scope| {
         let _stopper = Stopper(&ring.stop);
@@ -161,7 +161,7 @@ fn torture(options: &PoolOptions, seed: u64) {
 }
 
 /// Goal: no page is handed out twice, none is lost, and all are counted, whatever many threads do
-/// at once, with lists that follow any tuner, and without lists.
+/// at once, with lists under any tuner, and without lists.
 #[test]
 fn everything_at_once() {
     let seed = seed();
