@@ -1,4 +1,4 @@
-//! Several processes together, each page counted once, whoever maps it.
+//! Counts the pages of several processes by node, each page once even if several processes map it.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use nodeward_model::{NodeId, PageSet, Place, Range};
 
 use crate::Selection;
 
-/// Bytes looked at in one go.
+/// Bytes read at a time.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// Base pages by node. Pages are known by their frames, which only CAP_SYS_ADMIN sees.
+/// Base pages by node. Pages are identified by their frames, which only CAP_SYS_ADMIN can read.
 #[derive(Debug)]
 pub struct Census {
     frames: PageSet,
@@ -19,15 +19,15 @@ pub struct Census {
 }
 
 impl Census {
-    /// Of nothing yet.
+    /// An empty census.
     pub fn new(page_bytes: u64) -> Self {
         Self { frames: PageSet::new(page_bytes), page_bytes, nodes: BTreeMap::new() }
     }
 
-    /// Adds the selected memory of a process; nothing of one that is gone.
+    /// Adds the selected memory of a process. A process that is gone adds nothing.
     ///
     /// # Errors
-    /// If frames cannot be seen.
+    /// If frames cannot be read.
     pub fn add(&mut self, process: &dyn Process, selection: &Selection) -> Result<()> {
         let mappings = match process.mappings() {
             Err(error) if error.is_gone() => return Ok(()),
@@ -61,7 +61,7 @@ impl Census {
         Ok(())
     }
 
-    /// Base pages by node.
+    /// Returns the base pages by node.
     pub fn into_nodes(self) -> BTreeMap<NodeId, u64> {
         self.nodes
     }

@@ -1,4 +1,4 @@
-//! Workers that take units of work from one queue.
+//! A pool of workers that take units of work from one queue.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use nodeward_policy::ramp::Ramp;
 
 use crate::{Jobs, Live, MoveRequest};
 
-/// How often a worker that is not needed now looks whether it is, in nanoseconds.
+/// Interval at which a worker that is not needed checks whether it is, in nanoseconds.
 const IDLE_NS: u64 = 500_000;
 
-/// Who works, where, and how many at a time.
+/// A worker pool: its CPUs, and the number of workers at a time.
 pub struct Crew<'a> {
     pub machine: &'a dyn Machine,
     pub live: &'a Live,
@@ -23,7 +23,7 @@ pub struct Crew<'a> {
 }
 
 impl<'a> Crew<'a> {
-    /// The crew of a request, for so many units.
+    /// The worker pool of a request, for `units` units of work.
     pub fn new(
         machine: &'a dyn Machine,
         live: &'a Live,
@@ -41,8 +41,8 @@ impl<'a> Crew<'a> {
         Self { machine, live, cpus, workers_max, gives_way, ramp: Mutex::new(ramp) }
     }
 
-    /// Does the work of every item; results come in the order of the items. `work` tells with each
-    /// result how many bytes it moved. Also returns the largest number of workers that was in use.
+    /// Runs `work` for every item; returns the results in the order of the items, and the largest
+    /// number of workers used. `work` returns with each result the number of bytes that it moved.
     pub fn each<T: Sync, R: Send>(
         &self,
         items: &[T],
@@ -51,7 +51,7 @@ impl<'a> Crew<'a> {
         self.shift(self.workers_max, items, work)
     }
 
-    /// The same by one worker, for items that would be in each other's way.
+    /// Like [`Self::each`] with one worker, for items that would hinder each other.
     pub fn one_by_one<T: Sync, R: Send>(
         &self,
         items: &[T],
@@ -83,7 +83,7 @@ impl<'a> Crew<'a> {
         (results, self.ramp().workers())
     }
 
-    /// The most workers that this crew may have.
+    /// Returns the maximum number of workers.
     pub fn workers_max(&self) -> u32 {
         self.workers_max
     }
@@ -133,11 +133,11 @@ impl<T, R, F: Fn(&T) -> (R, u64)> Shift<'_, T, R, F> {
     }
 }
 
-/// That a thread works beside others. Ends with the value, also if the thread panics.
+/// Marks a thread as one of several workers until it is dropped, also by a panic.
 struct Together<'a>(&'a dyn Machine);
 
 impl<'a> Together<'a> {
-    /// `None` for a worker that is alone.
+    /// Returns `None` if there is only one worker.
     fn begin(machine: &'a dyn Machine, worker: u32, of: u32) -> Option<Self> {
         (of > 1).then(|| {
             machine.begin_shift(worker, of);

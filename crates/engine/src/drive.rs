@@ -1,9 +1,8 @@
-//! Brings a list of folios to their destinations and says of each what became of it.
+//! Moves a list of folios to their destinations and reports the outcome of each.
 //!
-//! move_pages(2) leaves gaps in what it tells: the first folio that cannot be moved ends the call,
-//! the run that it stood in has no status, and what stood behind was not tried. Some refusals mean
-//! several things. Every gap is closed by asking again where the page is now, and retries are
-//! bounded.
+//! move_pages(2) reports incompletely: the first folio that cannot be moved ends the call, its run
+//! has no status, and the folios after it are not tried. Some refusals are ambiguous. Every gap is
+//! closed by locating the page again, and retries are bounded.
 
 use nodeward_machine::{
     CallEnd, EntryStatus, Error, Machine, MoveBatch, MoveOutcome, Process, Refusal, SEPARATOR,
@@ -15,16 +14,15 @@ use nodeward_policy::plan::FolioMove;
 use crate::Live;
 use crate::pace::Pace;
 
-/// Waits before each further attempt at folios that were refused, or look at pages in flight: short
-/// I/O ends within the first two, the others are for whoever is moving them and may have lost his
-/// CPU.
+/// Pauses before each further attempt at refused folios, or look at pages in flight. Short I/O ends
+/// within the first two. The others are for another migrating thread that may have been preempted.
 pub const RETRY_PAUSES_NS: [u64; 4] = [1_000_000, 10_000_000, 50_000_000, 250_000_000];
-/// Up to so many folios get a last attempt one by one, each at the price of a call. In a run, the
-/// kernel stops taking pages at the first that it may not move, so a good page behind it could
-/// share its fate.
+/// Maximum number of folios that get a last attempt one by one, each at the cost of a call. In a
+/// run, the kernel stops isolating pages at the first one that it may not move, so a good page
+/// behind it could be refused with it.
 const SINGLES_MAX: usize = 8;
 
-/// What is needed to move folios of one process.
+/// The context needed to move folios of one process.
 pub struct Driver<'a> {
     pub machine: &'a dyn Machine,
     pub process: &'a dyn Process,
@@ -32,32 +30,33 @@ pub struct Driver<'a> {
     pub pace: &'a Pace,
     pub everyones: bool,
     pub hugetlb: bool,
-    /// Whether other workers may be moving the same pages, for another process that has them too.
+    /// Other workers may be moving the same pages, for another process that maps them too.
     pub in_company: bool,
 }
 
-/// What became of one folio in one attempt.
+/// The outcome of one attempt at one folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Moved,
-    /// It stays, and trying again would not help.
+    /// It stays, and another attempt would not help.
     Stays(SkipReason),
-    /// It is where it was, for this reason; trying again may help.
+    /// It stays for this reason; another attempt may help.
     Stuck(SkipReason),
-    /// The call ended before its turn.
+    /// The call ended before it was tried.
     NotTried,
 }
 
-/// What became of folios. Each is in `moved`, in `left`, or its pages are in `account`.
+/// The outcome for a list of folios. Each is in `moved` or in `left`, or its pages are in
+/// `account`.
 #[derive(Debug, Default)]
 pub struct Driven {
     pub moved: Vec<FolioMove>,
-    /// Those that were refused at every attempt, though another might help, and why.
+    /// Folios that were refused at every attempt, though another one might help, and the reason.
     pub left: Vec<(FolioMove, SkipReason)>,
-    /// Those that stay.
+    /// Pages of folios that stay.
     pub account: Account,
-    /// The machine's, if it refused to do anything for a reason other than the process being gone;
-    /// pages that were not tried are then accounted as `Refused`.
+    /// The error of the machine, if it refused to work for a reason other than the process being
+    /// gone; pages that were not tried are then accounted for as `Refused`.
     pub error: Option<Error>,
 }
 
@@ -67,9 +66,9 @@ impl Driven {
     }
 }
 
-/// How many folios were tried, and what became of them, or of their pages.
+/// The number of folios tried, and the outcome of each folio, or of each of its pages.
 type Told = (usize, Vec<(FolioMove, Fate)>);
-/// Folios to try again, and why.
+/// Folios to try again, with the reason.
 type Stuck = Vec<(FolioMove, SkipReason)>;
 
 impl Driver<'_> {
@@ -95,7 +94,7 @@ impl Driver<'_> {
         !stuck.is_empty() && driven.error.is_none() && !self.live.is_stopped()
     }
 
-    /// Whether one more attempt may help, after so many.
+    /// Returns whether one more attempt may help, after `retries` retries.
     fn may_help(&self, retries: usize, stuck: &Stuck) -> bool {
         match retries {
             0 => true,
@@ -106,7 +105,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Whether some of these are on their way somewhere.
+    /// Returns whether some of these folios are being moved by another thread.
     fn are_in_flight(&self, stuck: &Stuck) -> bool {
         let addresses: Vec<u64> = stuck.iter().map(|(folio, _)| folio.address).collect();
         let places = self.process.locate(&addresses);
@@ -118,7 +117,7 @@ impl Driver<'_> {
         self.attempt(&folios, run_pages_max, driven, stuck);
     }
 
-    /// One attempt at each folio, in as many calls as it takes.
+    /// Makes one attempt at each folio, in as many calls as needed.
     fn attempt(
         &self,
         folios: &[FolioMove],
@@ -150,7 +149,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Notes what became of folios, or puts them on the list of those to try again.
+    /// Records outcomes, and puts folios that may be tried again on the list `stuck`.
     fn enter(&self, fates: &[(FolioMove, Fate)], driven: &mut Driven, stuck: &mut Stuck) {
         let mut moved = 0;
         for &(folio, fate) in fates {
@@ -167,7 +166,7 @@ impl Driver<'_> {
         self.live.moved(moved * self.machine.page_bytes());
     }
 
-    /// One call: how many of its folios were tried, at least the first, and what became of those.
+    /// Makes one call. Returns the number of folios tried, at least one, and their outcomes.
     fn call(&self, folios: &[FolioMove], run_pages: u32) -> Result<Told, Error> {
         let pages: u64 = folios.iter().map(|folio| u64::from(folio.pages)).sum();
         self.pace.wait(self.machine, pages * self.machine.page_bytes());
@@ -189,8 +188,8 @@ impl Driver<'_> {
         Ok((tried, told))
     }
 
-    /// The same with the pages of those folios that came apart in a call that failed, in place of
-    /// the folios: the kernel moves what it can of a folio that it had to split.
+    /// Replaces those of the folios in `open` that were split in a failed call by their pages: the
+    /// kernel moves what it can of a folio that it had to split.
     fn by_page(
         &self,
         fates: Vec<(FolioMove, Fate)>,
@@ -238,7 +237,7 @@ impl Driver<'_> {
         batch
     }
 
-    /// What the call told of each folio. `Stuck` marks those of which it must be asked again.
+    /// Reads the outcomes from the call's status. `Stuck` marks folios that must be located again.
     fn read(&self, batch: &MoveBatch, outcome: &MoveOutcome, folios: &[FolioMove]) -> Vec<Fate> {
         let all = |reason| vec![Fate::Stays(reason); folios.len()];
         match outcome.end {
@@ -247,7 +246,7 @@ impl Driver<'_> {
             CallEnd::Complete | CallEnd::Aborted | CallEnd::NoMemory => {}
         }
         let failed = failed_run(batch, outcome);
-        // All of them go to one node.
+        // All of the folios go to one node.
         let left = folios.first().filter(|_| !failed.is_empty());
         let left = left.map_or(SkipReason::Pinned, |folio| self.why_left(outcome.end, *folio));
         let entries = (0..batch.len()).filter(|&entry| batch.addresses()[entry] != SEPARATOR);
@@ -279,7 +278,7 @@ impl Driver<'_> {
         if self.hugetlb { SkipReason::NoHugePage } else { SkipReason::NoMemory }
     }
 
-    /// Why a folio stays that a call took hold of and failed to move.
+    /// Returns why a folio stays that a call isolated and failed to move.
     fn why_left(&self, end: CallEnd, folio: FolioMove) -> SkipReason {
         match end {
             CallEnd::NoMemory => self.no_room(),
@@ -288,14 +287,14 @@ impl Driver<'_> {
         }
     }
 
-    /// Of a hugetlb folio the call only says that it failed, whether it had no page to go to (seen
-    /// on 6.1 and 6.12) or somebody uses it.
+    /// Returns whether the destination has no free huge page. For a hugetlb folio the call reports
+    /// the same failure, whether there was none (seen on 6.1 and 6.12) or the folio is in use.
     fn has_no_huge_page(&self, folio: FolioMove) -> bool {
         let bytes = u64::from(folio.pages) * self.machine.page_bytes();
         self.machine.free_huge_pages(folio.to, bytes).is_none_or(|pages| pages == 0)
     }
 
-    /// Asks where the folios are of which the call told nothing certain. Returns which they are.
+    /// Locates the folios whose outcome is not certain from the call. Returns their indices.
     fn ask_again(&self, folios: &[FolioMove], fates: &mut [Fate]) -> Result<Vec<usize>, Error> {
         let open: Vec<usize> =
             (0..fates.len()).filter(|&i| matches!(fates[i], Fate::Stuck(_))).collect();
@@ -310,15 +309,15 @@ impl Driver<'_> {
     }
 }
 
-/// Why a page stays of whose address the kernel says EFAULT: its mapping is of a kind that never
-/// moves, or there is none just then. Hugetlb memory always moves; a program that unmaps it and
-/// maps it again without pause has it there whenever we look.
+/// Returns why a page stays that the kernel refuses with EFAULT: its mapping is of a kind that
+/// never moves, or there is no mapping at that moment. Hugetlb memory always moves; a program that
+/// continually unmaps it and maps it again has it mapped whenever we look.
 fn faulted(hugetlb: bool) -> SkipReason {
     if hugetlb { SkipReason::NotPresent } else { SkipReason::Unmovable }
 }
 
-/// The entries that a call took hold of and then failed to move: from the first without status up
-/// to the end of its run.
+/// Returns the entries that a call isolated and then failed to move: from the first one without
+/// status to the end of its run.
 fn failed_run(batch: &MoveBatch, outcome: &MoveOutcome) -> std::ops::Range<usize> {
     let unwritten = |status: &EntryStatus| *status == EntryStatus::Unwritten;
     let start = outcome.status.iter().position(unwritten).unwrap_or(batch.len());
@@ -330,13 +329,13 @@ fn failed_run(batch: &MoveBatch, outcome: &MoveOutcome) -> std::ops::Range<usize
     start..start + length.max(1)
 }
 
-/// What the present place of a folio says of it.
+/// Derives the outcome of a folio from its present place.
 fn now_at(place: Place, folio: FolioMove, fate: Fate) -> Fate {
     match place {
         Place::On(node) if node == folio.to => Fate::Moved,
         Place::On(node) if node != folio.from => Fate::Stays(SkipReason::WrongNode),
         Place::On(_) => match fate {
-            // It was refused as missing and is there now: it came back, or was in flight.
+            // Refused as missing, and present now: it was swapped in again, or was in flight.
             Fate::Stuck(SkipReason::NotPresent) => Fate::Stuck(SkipReason::Pinned),
             _ => fate,
         },
@@ -347,7 +346,7 @@ fn now_at(place: Place, folio: FolioMove, fate: Fate) -> Fate {
     }
 }
 
-/// Whether the destination was full.
+/// Returns whether the reason is a full destination.
 pub fn is_no_room(reason: SkipReason) -> bool {
     matches!(reason, SkipReason::NoMemory | SkipReason::NoHugePage)
 }
@@ -358,9 +357,9 @@ mod tests {
 
     use super::*;
 
-    /// Goal: what was unmapped in the moment of the call, and is there again when it is looked at,
-    /// is not called unmovable if such memory always moves (181,944 pages of a program that mapped
-    /// and unmapped hugetlb memory were); zero pages and device memory are.
+    /// Goal: memory that is unmapped during the call and mapped again afterwards is not reported as
+    /// unmovable if such memory always moves (181,944 pages of a program that mapped and unmapped
+    /// hugetlb memory once were); zero pages and device memory are.
     #[test]
     fn memory_that_comes_and_goes_is_not_called_unmovable() {
         let [from, to] = [0, 1].map(NodeId);

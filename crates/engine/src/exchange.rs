@@ -1,8 +1,9 @@
-//! Nodes that exchange pages, though none has room for all that comes.
+//! Exchange of pages between nodes when none has room for all pages that arrive.
 //!
-//! Everything is looked at first. What is to move is cut into parcels, which go in turns
-//! (`policy::exchange`), each looked at again when its turn comes. What finds no room waits for the
-//! next round; when a round moves nothing, no page is left to borrow.
+//! All units are examined first. Pages that are to move are divided into parcels, which take turns
+//! (`policy::exchange`) and are examined again at their turn. A parcel that finds no room waits for
+//! the next round. The exchange ends when a round moves nothing, because no free page is left to
+//! borrow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,17 +22,17 @@ use crate::survey::Unit;
 use crate::tally::{Tallies, Tally};
 use crate::work::Work;
 
-/// When so many parcels for each worker found no room one after the other, the others wait for the
-/// next round: the kernel looks long for a page where there is none.
+/// After this many parcels per worker in succession found no room, the others wait for the next
+/// round: the kernel searches long for a page where there is none.
 const FRUITLESS_PER_WORKER: u32 = 4;
 
-/// Whether pages come to a node that others leave.
+/// Returns whether pages arrive at a node that other pages leave.
 pub fn is_asked_for(request: &MoveRequest) -> bool {
     let sources: Nodemask = pairs(request).map(|(from, _)| from).collect();
     pairs(request).any(|(_, to)| sources.contains(to))
 }
 
-/// Moves all units. Also returns the largest number of workers that was in use.
+/// Moves all units. Also returns the largest number of workers used.
 pub fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, u32) {
     let cutter = Cutter::new(work, crew.workers_max());
     let mut tallies = Tallies::new(work.processes.len());
@@ -59,19 +60,19 @@ pub fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, 
     (tallies, workers)
 }
 
-/// A parcel, and where its pages are.
+/// A parcel, and the unit with its pages.
 type Load = (Parcel, Unit);
 
-/// What became of a parcel; `None` if it was not even tried.
+/// The outcome of a parcel; `None` if it was not tried.
 type Result = Option<(Tally, Driven)>;
 
 fn pairs(request: &MoveRequest) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
     request.orders.iter().flat_map(|orders| orders.iter()).flat_map(|order| order.pairs.iter())
 }
 
-/// Parcels in the order of their turns, put together as one worker is to take them: one of each
-/// direction. What leaves a node goes to the page lists of the CPU that moves it, out of reach of
-/// others; there the worker's next parcel finds it.
+/// Orders parcels by turn and groups them as one worker takes them: one of each direction. Pages
+/// that leave a node go to the page lists of the CPU that moves them, which other CPUs cannot use;
+/// the same worker's next parcel uses them.
 fn in_turns(parcels: Vec<Load>, room: &BTreeMap<NodeId, u64>) -> Vec<Vec<Load>> {
     let described: Vec<Parcel> = parcels.iter().map(|(parcel, _)| *parcel).collect();
     let directions: BTreeSet<_> = described.iter().map(|p| (p.from, p.to)).collect();
@@ -94,8 +95,8 @@ fn give_up(work: &Work<'_>, (parcel, unit): &Load, tallies: &mut Tallies) {
     work.live.examined(parcel.bytes);
 }
 
-/// Bytes that a node can take before the kernel reclaims. Where the machine does not tell, there is
-/// none that may be relied upon.
+/// Returns the bytes that a node can take before the kernel reclaims; zero if the machine cannot
+/// tell, because then no room can be relied upon.
 fn room_bytes(work: &Work<'_>, node: NodeId) -> u64 {
     let room = |rooms: BTreeMap<NodeId, Room>| match rooms.get(&node) {
         Some(room) => room.free_pages * work.machine.page_bytes(),
@@ -104,7 +105,7 @@ fn room_bytes(work: &Work<'_>, node: NodeId) -> u64 {
     work.machine.rooms().map_or(0, room)
 }
 
-/// Cuts plans into parcels.
+/// Divides plans into parcels.
 struct Cutter<'a> {
     work: &'a Work<'a>,
     /// Nodes that pages may be on.
@@ -123,12 +124,12 @@ impl<'a> Cutter<'a> {
         cutter
     }
 
-    /// Room in bytes on the nodes that pages go to.
+    /// Returns the room in bytes on the destination nodes.
     fn room(&self) -> BTreeMap<NodeId, u64> {
         pairs(self.work.request).map(|(_, to)| (to, room_bytes(self.work, to))).collect()
     }
 
-    /// Looks at all units, enters what stays where it is, and cuts the rest into parcels.
+    /// Examines all units, accounts for pages that stay, and divides the others into parcels.
     fn parcels(&self, crew: &Crew<'_>, units: &[Unit], tallies: &mut Tallies) -> Vec<Load> {
         let (looks, _) = crew.each(units, |unit| {
             let look = self.work.look(unit);
@@ -169,8 +170,8 @@ impl<'a> Cutter<'a> {
         parcels
     }
 
-    /// A parcel of folios that have one source and one destination. Wherever they are when its turn
-    /// comes, they are to be at the destination.
+    /// Makes a parcel of folios with one source and one destination. Its order sends the pages to
+    /// the destination from any node that they are on when its turn comes.
     fn load(&self, unit: &Unit, folios: &[FolioMove]) -> Load {
         let page_bytes = self.work.machine.page_bytes();
         let FolioMove { from, to, .. } = folios[0];
@@ -190,7 +191,7 @@ impl<'a> Cutter<'a> {
         (Parcel { from, to, bytes }, Unit { process, pieces, bytes, hugetlb, orders })
     }
 
-    /// Enters what became of a parcel; returns what is left of it for the next round.
+    /// Records the outcome of a parcel; returns the rest of it for the next round.
     fn enter(
         &self,
         load: Load,
@@ -205,7 +206,7 @@ impl<'a> Cutter<'a> {
         let (no_room, refused): (Vec<_>, Vec<_>) =
             driven.left.into_iter().partition(|&(_, reason)| is_no_room(reason));
         leftovers.keep(&unit, refused, &mut tally.account);
-        // Counted in the first look already.
+        // The first look has counted these already.
         tally.before.clear();
         tally.before_in_flight = 0;
         tallies.add(unit.process, &tally, driven.error);

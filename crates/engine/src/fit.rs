@@ -1,8 +1,8 @@
 //! Moves of cached pages, which must not push each other out of memory.
 //!
 //! A full destination refuses memory of a process, but for a cached page the kernel makes room by
-//! dropping another one. So it is planned first, and what does not fit stays; what fits in part is
-//! halved until the part is found.
+//! dropping another cached page. So the move is planned first, and pages that do not fit stay. A
+//! range that fits only in part is halved until the part that fits is found.
 
 use std::sync::Arc;
 
@@ -13,24 +13,24 @@ use nodeward_policy::room::Rooms;
 use crate::report::{MoveReport, PlanReport, ProcessPlan, ProcessReport, Residue};
 use crate::{Live, MoveRequest, Selection, migrate, plan};
 
-/// Ranges that are not longer are not halved, in bytes.
+/// Ranges of this length or less are not halved, in bytes.
 const PIECE_BYTES_MIN: u64 = 16 << 20;
-/// Ranges are halved at multiples of this, which no folio crosses: what one page table maps.
+/// Ranges are halved at multiples of this, which no folio crosses: the range of one page table.
 const STEP_BYTES: u64 = 2 << 20;
-/// How often pages are looked at again that were out of sight, before a move or after it.
+/// Maximum number of further looks at pages that were out of sight, before or after a move.
 const REPEATS_MAX: usize = 2;
 
-/// What is to be moved, and how it is seen.
+/// A move of cached pages, and the means to see it.
 pub struct Fitting<'a> {
     /// The machine.
     pub machine: &'a dyn Machine,
-    /// Whose memory the pages are mapped in.
+    /// The processes that the pages are mapped in.
     pub processes: &'a [Arc<dyn Process>],
-    /// How many base pages were mapped there.
+    /// Number of base pages that were mapped there.
     pub mapped_pages: u64,
-    /// What is seen of the moves while they run.
+    /// The state of the moves while they run.
     pub live: &'a Live,
-    /// Maps what is in memory of ranges, and was unmapped by the kernel meanwhile.
+    /// Maps pages of ranges again that are in memory and were unmapped by the kernel meanwhile.
     pub map_again: &'a dyn Fn(&[Range]),
 }
 
@@ -62,8 +62,8 @@ impl Fitting<'_> {
         Ok(total)
     }
 
-    /// Moves a part that fits. Where the kernel splits a folio or tries in vain to drop it, its
-    /// pages are unmapped: they are looked up, and moved again if they stayed.
+    /// Moves a part that fits. Where the kernel splits a folio, or tries in vain to drop it, it
+    /// unmaps the pages: they are mapped and counted again, and moved again if they stayed.
     fn migrate_part(&self, part: &MoveRequest) -> Result<MoveReport> {
         let mut report = migrate(self.machine, self.processes, part, self.live, None)?;
         for _ in 0..REPEATS_MAX {
@@ -88,7 +88,8 @@ impl Fitting<'_> {
         Ok(report)
     }
 
-    /// Tells what [`Fitting::migrate`] would do if nothing is lost, and does nothing.
+    /// Returns the plan of [`Fitting::migrate`] without moving anything, assuming that no page is
+    /// lost.
     ///
     /// # Errors
     /// As [`plan`].
@@ -104,7 +105,7 @@ impl Fitting<'_> {
         Ok(total)
     }
 
-    /// Plans the request and hands it on with its plan, in parts of which each fits or does not.
+    /// Plans the request and passes it to `then` with its plan, in parts each of which fits or not.
     /// `then` returns how many pages have gone.
     fn each(
         &self,
@@ -113,7 +114,7 @@ impl Fitting<'_> {
         mut then: impl FnMut(&MoveRequest, PlanReport, bool) -> Result<u64>,
     ) -> Result<()> {
         let mut parts = vec![request.selection.ranges.clone()];
-        // Of a half nobody has counted what was mapped.
+        // Of a half it is not known how much was mapped.
         let mut mapped_pages = self.mapped_pages;
         while let Some(ranges) = parts.pop() {
             let selection = Selection { ranges, ..request.selection.clone() };
@@ -138,8 +139,8 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// Plans a part. Where fewer pages are seen than were mapped, the kernel has unmapped some: to
-    /// make a huge page of them for another process, for one. They are mapped once more.
+    /// Plans a part. If fewer pages are seen than were mapped, the kernel has unmapped some, for
+    /// example to make a huge page of them for another process. They are mapped once more.
     fn look(&self, part: &MoveRequest, mapped_pages: u64) -> Result<PlanReport> {
         let see = || plan(self.machine, self.processes, part, &Live::default());
         let mut seen = see()?;
@@ -153,7 +154,7 @@ impl Fitting<'_> {
         Ok(seen)
     }
 
-    /// The report of a move that did not take place for want of room.
+    /// Returns the report of a move that did not take place for lack of room.
     fn left_out(&self, part: &MoveRequest, plan: PlanReport) -> MoveReport {
         let bytes = part.selection.ranges.iter().map(|range| range.bytes()).sum();
         self.live.expect(bytes);
@@ -176,7 +177,7 @@ impl Fitting<'_> {
     }
 }
 
-/// Nothing of it moves.
+/// Changes a plan so that nothing moves.
 fn refuse(plan: &mut ProcessPlan) {
     let mut account = Account::default();
     account.skip(SkipReason::NoMemory, plan.pages());
@@ -185,7 +186,7 @@ fn refuse(plan: &mut ProcessPlan) {
     plan.folios.clear();
 }
 
-/// Cuts ranges into two halves; `None` if that does not pay.
+/// Splits ranges into two halves; `None` if they are too short.
 fn halves(ranges: &[Range]) -> Option<(Vec<Range>, Vec<Range>)> {
     if let [range] = ranges {
         let middle = (range.start + range.bytes() / 2) / STEP_BYTES * STEP_BYTES;
@@ -200,7 +201,7 @@ fn halves(ranges: &[Range]) -> Option<(Vec<Range>, Vec<Range>)> {
 mod tests {
     use super::*;
 
-    /// Goal: halves are all of it, none is empty, and cutting ends.
+    /// Goal: the halves cover everything, none is empty, and halving ends.
     #[test]
     fn halves_cover_what_they_came_from() {
         let range = |start: u64, mib: u64| Range::new(start, start + (mib << 20));

@@ -1,4 +1,4 @@
-//! Where named pages are, and which folios move with them.
+//! Finds the folios, and their nodes, of named pages.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use nodeward_policy::plan::Order;
 use crate::Selection;
 use crate::survey::{Scope, units};
 
-/// The folios that hold the pages of a set, by the address of each of their pages that is in the
-/// set. Pages that are on no node are missing.
+/// Returns the folios that hold the pages of a set, keyed by the address of each of their pages in
+/// the set. Pages that are on no node are left out.
 ///
 /// # Errors
-/// If the process is gone or cannot be looked into.
+/// If the process is gone or cannot be read.
 pub fn folios(
     machine: &dyn Machine,
     process: &dyn Process,
@@ -61,7 +61,7 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    /// Goal: a page inside a folio leads to the folio; what is on no node leads nowhere.
+    /// Goal: a page inside a folio yields the folio; a page that is on no node yields none.
     #[test]
     fn pages_lead_to_their_folios() {
         let head = Page { folio_pages: 4, ..Page::on(NodeId(1)) };

@@ -1,6 +1,6 @@
-//! The ledger of a move while it is written: what a unit is about to move, and what of it moved.
+//! Writes the ledger of a move: the intended moves of a unit, and which of them took place.
 //!
-//! A ledger that cannot be written on does not end the move; what went wrong is told at its end.
+//! An error of the ledger does not end the move; it is reported at the end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,24 +19,24 @@ pub struct Journal {
 
 struct State {
     writer: Writer,
-    /// What went wrong first. No intents are written after that; those that are open are settled,
-    /// as far as there is room.
+    /// The first error. After it no intents are written; open intents are still settled, as far as
+    /// there is room.
     error: Option<Error>,
 }
 
-/// What became of a ledger.
+/// The outcome of a ledger.
 #[derive(Debug)]
 pub struct JournalReport {
     /// The number of the operation.
     pub id: Id,
-    /// The time that writing took, of all workers together, in nanoseconds.
+    /// Time spent on writing, summed over all workers, in nanoseconds.
     pub writing_ns: u64,
-    /// Why it does not tell of everything, if so.
+    /// Why the ledger is incomplete, if so.
     pub error: Option<Error>,
 }
 
 impl Journal {
-    /// Goes on with a ledger that has begun. Its header names the processes of the move, in order.
+    /// Continues a ledger that has begun. Its header names the processes of the move, in order.
     pub fn new(writer: Writer) -> Self {
         let id = writer.id();
         Self { id, state: Mutex::new(State { writer, error: None }), writing_ns: AtomicU64::new(0) }
@@ -51,13 +51,13 @@ impl Journal {
         JournalReport { id: self.id, writing_ns: self.writing_ns.into_inner(), error }
     }
 
-    /// Takes the ledger away, of a move of which nothing came.
+    /// Deletes the ledger of a move that did nothing.
     pub fn discard(self) {
         let State { writer, .. } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         writer.discard();
     }
 
-    /// Notes what is about to move; `None` if the ledger cannot be written on.
+    /// Writes what is about to move; returns `None` if the ledger cannot be written.
     pub(crate) fn intend(
         &self,
         machine: &dyn Machine,
@@ -71,7 +71,7 @@ impl Journal {
         })
     }
 
-    /// Notes what of an intent moved: all of it, or these folios.
+    /// Writes which part of an intent moved: all of it, or these folios.
     pub(crate) fn settle(
         &self,
         machine: &dyn Machine,
@@ -82,7 +82,7 @@ impl Journal {
         self.write(machine, runs, |state, runs| state.writer.settle(ticket, runs));
     }
 
-    /// Writes something. It is made ready before others have to wait.
+    /// Prepares a record with `make` outside the lock, and writes it with the lock.
     fn write<R, T>(
         &self,
         machine: &dyn Machine,
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: what lies together and goes the same way is one run.
+    /// Goal: adjacent folios with the same direction form one run.
     #[test]
     fn neighbours_are_one_run() {
         let folio = |page: u64, pages, to| FolioMove {

@@ -1,8 +1,9 @@
-//! Folios that were refused, tried once more when nothing else of the move is under way.
+//! A last attempt at refused folios, when nothing else of the move is under way.
 //!
-//! Whoever held such a folio may have let go of it by then: a worker of ours that moved it for
-//! another process, or the kernel, which takes hold of pages for moments. What is found at its
-//! destination then has moved. So the account tells what is so at the end, not what one call said.
+//! The holder of such a folio may have released it by then: a worker of the same move that moved it
+//! for another process, or the kernel, which isolates pages for moments. A page that is then found
+//! at its destination has moved. So the account reports the state at the end, not the result of one
+//! call.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,26 +16,26 @@ use crate::survey::Unit;
 use crate::tally::{Tallies, Tally};
 use crate::work::Work;
 
-/// Folios that are kept, some 2 MiB of them. Of more it is told at once that they stay: so many are
-/// held for long.
+/// Maximum number of folios kept, about 2 MiB. More are reported as staying at once: so many are
+/// not held only for a moment.
 const FOLIOS_MAX: usize = 1 << 16;
 
-/// Folios of the same process, hugetlb ones or others, and why they stayed so far.
+/// Folios by process and by whether they are hugetlb ones, with the reason why they stayed so far.
 type Kept = BTreeMap<(usize, bool), Vec<(FolioMove, SkipReason)>>;
 
-/// Folios that were refused, of all units.
+/// Refused folios of all units.
 pub struct Leftovers<'a> {
     work: &'a Work<'a>,
     kept: Mutex<Kept>,
 }
 
 impl<'a> Leftovers<'a> {
-    /// None yet.
+    /// An empty set.
     pub fn new(work: &'a Work<'a>) -> Self {
         Self { work, kept: Mutex::default() }
     }
 
-    /// Keeps those for which it may help to try once more, and enters the others.
+    /// Keeps those folios for which another attempt may help, and accounts for the others.
     pub fn keep(&self, unit: &Unit, left: Vec<(FolioMove, SkipReason)>, account: &mut Account) {
         let (mut later, now): (Vec<_>, Vec<_>) =
             left.into_iter().partition(|&(_, reason)| self.may_help(unit, reason));
@@ -48,12 +49,12 @@ impl<'a> Leftovers<'a> {
         }
     }
 
-    /// A full node stays full, but what is shared may have been moved for somebody else.
+    /// A full node stays full, but a shared page may have been moved for another process.
     fn may_help(&self, unit: &Unit, reason: SkipReason) -> bool {
         unit.hugetlb || self.work.is_in_company() || !is_no_room(reason)
     }
 
-    /// Tries them once more, alone, and enters what became of them.
+    /// Tries them once more, alone, and records the outcome.
     pub fn try_again(self, tallies: &mut Tallies) {
         let kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         for ((process, hugetlb), left) in kept {

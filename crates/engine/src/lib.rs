@@ -1,9 +1,9 @@
 //! The round: observe, decide, migrate, verify.
 //!
-//! A move (`migrate`) is cut into units of work (`survey`); a crew of workers takes them one by one
-//! (`crew`); each unit is looked at, decided about, moved and accounted for (`work`, `drive`,
-//! `tally`); at the end everything is looked at once more (`verify`). Nodes that change places take
-//! turns (`exchange`). `balance` makes such rounds again and again, for all processes.
+//! A move (`migrate`) is divided into units of work (`survey`), which a pool of workers takes one
+//! by one (`crew`). Each unit is examined, decided about, moved and accounted for (`work`, `drive`,
+//! `tally`). At the end everything is examined once more (`verify`). When nodes exchange pages, the
+//! directions take turns (`exchange`). `balance` repeats such rounds for all processes.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Lists of addresses: which pages of a process they name.
+//! Lists of addresses, and the pages of a process that they name.
 
 use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{FrameSet, PageSet, Range};
@@ -6,19 +6,19 @@ use nodeward_model::{FrameSet, PageSet, Range};
 use crate::Selection;
 use crate::survey::{Scope, units};
 
-/// What became of the entries of a list. Each is in exactly one of the counts.
+/// The outcome of the entries of a list. Each is in exactly one of the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListCounts {
     /// Entries that named a page for the first time.
     pub pages: u64,
     /// Entries that named a page again.
     pub duplicates: u64,
-    /// Entries that name nothing that the process has.
+    /// Entries that name no page of the process.
     pub outside: u64,
 }
 
 impl ListCounts {
-    /// All entries.
+    /// Returns the number of all entries.
     pub fn read(&self) -> u64 {
         self.pages + self.duplicates + self.outside
     }
@@ -32,8 +32,8 @@ impl ListCounts {
     }
 }
 
-/// Virtual addresses of one process. Only pages within its mappings are kept, so that a list of any
-/// length takes no more memory than the process's pages call for.
+/// A list of virtual addresses of one process. Only pages within its mappings are kept, so that the
+/// memory of a list of any length is bounded by the process's number of pages.
 #[derive(Debug)]
 pub struct VirtualList {
     /// The mappings, ascending.
@@ -61,13 +61,13 @@ impl VirtualList {
         self.counts.count(is_new);
     }
 
-    /// The pages, and what became of the entries.
+    /// Returns the pages, and the counts of the entries.
     pub fn finish(self) -> (PageSet, ListCounts) {
         (self.set, self.counts)
     }
 }
 
-/// Physical addresses, kept as a bit for each frame of the machine.
+/// A list of physical addresses, kept as a bit for each frame of the machine.
 #[derive(Debug)]
 pub struct PhysicalList {
     page_bytes: u64,
@@ -79,7 +79,7 @@ impl PhysicalList {
     /// An empty list.
     ///
     /// # Errors
-    /// `Unsupported` if frame numbers are hidden from us.
+    /// `Unsupported` if frame numbers are hidden from this process.
     pub fn new(machine: &dyn Machine) -> Result<Self> {
         let end = machine.frames_end().ok_or_else(|| Error::Unsupported {
             what: "finding pages by physical addresses",
@@ -99,7 +99,7 @@ impl PhysicalList {
     /// that is mapped twice is found once.
     ///
     /// # Errors
-    /// If the process is gone or cannot be looked into.
+    /// If the process is gone or cannot be read.
     pub fn find(mut self, process: &dyn Process) -> Result<(PageSet, ListCounts)> {
         let scope = Scope {
             process,
@@ -143,7 +143,7 @@ mod tests {
         (machine, process)
     }
 
-    /// Goal: every entry is counted once; memory is kept for pages that are mapped only.
+    /// Goal: every entry is counted once; memory is used only for pages that are mapped.
     #[test]
     fn virtual_addresses_are_pages_of_mappings() {
         let (machine, process) = stage(100); // pages 16 to 115
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(counts.read(), 7);
     }
 
-    /// Goal: frames are found where they are mapped; those of others and of nobody are told. On
-    /// paper a frame has the number of its page.
+    /// Goal: frames are found where they are mapped; frames of other processes, and free ones, are
+    /// counted. On the fake machine a frame has the number of its page.
     #[test]
     fn physical_addresses_are_found_by_one_walk() {
         let (machine, process) = stage(10_000);

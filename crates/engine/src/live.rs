@@ -1,9 +1,9 @@
-//! What can be seen of a move, and said to it, while it runs.
+//! The progress of a running move, and the request to stop it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Counters that a progress bar reads, and the wish to stop. Relaxed throughout: each counter
-/// stands for itself.
+/// Counters that a progress bar reads, and the request to stop. All accesses are relaxed: each
+/// counter is independent.
 #[derive(Debug, Default)]
 pub struct Live {
     announced_bytes: AtomicU64,
@@ -15,38 +15,38 @@ pub struct Live {
 }
 
 impl Live {
-    /// Bytes of address space to examine.
+    /// Returns the bytes of address space to examine.
     pub fn total_bytes(&self) -> u64 {
         let announced = self.announced_bytes.load(Ordering::Relaxed);
         self.total_bytes.load(Ordering::Relaxed).max(announced)
     }
 
-    /// Tells how many bytes several moves will examine together, as far as is known beforehand.
+    /// Sets how many bytes several moves will examine together, as far as is known beforehand.
     pub fn announce(&self, bytes: u64) {
         self.announced_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of address space that are done with.
+    /// Returns the bytes of address space that are done with.
     pub fn examined_bytes(&self) -> u64 {
         self.examined_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes moved.
+    /// Returns the bytes moved.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes.load(Ordering::Relaxed)
     }
 
-    /// Workers at work.
+    /// Returns the number of workers in use.
     pub fn workers(&self) -> u32 {
         self.workers.load(Ordering::Relaxed)
     }
 
-    /// Asks the move to end between two batches. It still accounts for every page.
+    /// Requests the end of the move between two batches. The move still accounts for every page.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked to end.
+    /// Returns whether the end was requested.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

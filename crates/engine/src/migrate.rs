@@ -1,4 +1,4 @@
-//! One move from beginning to end.
+//! One move from start to end.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::tally::{Tallies, Tally, add_counts};
 use crate::work::Work;
 use crate::{Live, MoveRequest, verify};
 
-/// Moves the selected memory of processes that are held, and keeps a ledger if there is one.
+/// Moves the selected memory of processes, and keeps a ledger if there is one.
 ///
 /// # Errors
 /// Only if nothing was done. A process that ended, a destination that filled up or a privilege that
-/// was missing half-way are told in the report.
+/// was missing half-way are in the report.
 pub fn migrate(
     machine: &dyn Machine,
     processes: &[Arc<dyn Process>],
@@ -60,10 +60,10 @@ pub fn migrate(
     })
 }
 
-/// Tells what [`migrate`] would do, and does nothing.
+/// Returns what [`migrate`] would do, and does nothing.
 ///
 /// # Errors
-/// If a process cannot be looked into.
+/// If a process cannot be read.
 pub fn plan(
     machine: &dyn Machine,
     processes: &[Arc<dyn Process>],
@@ -118,7 +118,7 @@ fn survey(
     for index in 0..processes.len() {
         match units(&scope(machine, processes, request, index)) {
             Ok(units) => all.extend(units),
-            // One of several that ended meanwhile is told in the report.
+            // If one of several processes has ended meanwhile, the report says so.
             Err(error) if error.is_gone() && processes.len() > 1 => {}
             Err(error) => return Err(error),
         }
@@ -127,7 +127,7 @@ fn survey(
     Ok(all)
 }
 
-/// Moves unit by unit. Also returns the largest number of workers that was in use.
+/// Moves unit by unit. Also returns the largest number of workers used.
 fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, u32) {
     let leftovers = Leftovers::new(work);
     let carry_out = |unit: &&Unit| {
@@ -161,7 +161,7 @@ fn enter_unseen(
     }
 }
 
-/// For each process, the pages that were named and lie in no mapping that could be looked at.
+/// Returns for each process the pages that were named and are in no mapping that could be read.
 fn unseen(
     processes: &[Arc<dyn Process>],
     request: &MoveRequest,

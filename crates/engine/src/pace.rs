@@ -9,7 +9,7 @@ use nodeward_policy::plan::FolioMove;
 
 use crate::MoveRequest;
 
-/// Rate limit and stall budget.
+/// The rate limit and the stall budget of a move.
 #[derive(Debug, Default)]
 pub struct Pace {
     rate: Option<Mutex<RateLimit>>,
@@ -28,9 +28,10 @@ impl Pace {
         }
     }
 
-    /// How many of these folios to give to the next call, and how many base pages may stand in one
-    /// run of it. Folios beyond the stall budget must have been taken out. A call has one
-    /// destination: if the cpuset forbids that, the kernel says so of the call, not of the pages.
+    /// Returns how many of these folios to give to the next call, and the maximum number of base
+    /// pages of one run in it. Folios above the stall budget must have been taken out. A call has
+    /// one destination: if the cpuset forbids that node, the kernel reports it for the call, not
+    /// the pages.
     pub fn next_call(&self, folios: &[FolioMove], page_bytes: u64) -> (usize, u32) {
         let run_pages = self.run_pages();
         let together = |folio: &&FolioMove| {
@@ -50,7 +51,7 @@ impl Pace {
         (count, run_pages.unwrap_or(u32::MAX))
     }
 
-    /// Waits until so many bytes may be moved.
+    /// Waits until `bytes` bytes may be moved.
     pub fn wait(&self, machine: &dyn Machine, bytes: u64) {
         let Some(rate) = &self.rate else { return };
         let wait_ns = lock(rate).book(machine.now_ns(), bytes);
@@ -59,7 +60,7 @@ impl Pace {
         }
     }
 
-    /// Learns what a call cost that held so many pages at a time.
+    /// Learns from the duration of a call whose runs had at most `run_pages` pages.
     pub fn learn(&self, folios: &[FolioMove], run_pages: u32, took_ns: u64) {
         let (Some(stall), Some(first)) = (&self.stall, folios.first()) else { return };
         let pages: u64 = folios.iter().map(|folio| u64::from(folio.pages)).sum();
@@ -71,18 +72,18 @@ impl Pace {
         }
     }
 
-    /// How long a run of pages was held at most, going by what its call took a page: the kernel
-    /// tells no times within a call. `None` without a budget.
+    /// Returns an estimate of the longest time that a run of pages was held, from the call's
+    /// average time per page: the kernel reports no times within a call. `None` without a budget.
     pub fn longest_hold_ns(&self) -> Option<u64> {
         self.stall.as_ref().map(|_| self.longest_hold_ns.load(Ordering::Relaxed))
     }
 
-    /// The largest folio that may be moved, in base pages.
+    /// Returns the size of the largest folio that may be moved, in base pages.
     pub fn folio_pages_max(&self) -> u32 {
         self.stall.as_ref().map_or(u32::MAX, |stall| lock(stall).folio_pages_max())
     }
 
-    /// Whether a folio of so many base pages is beyond the stall budget.
+    /// Returns whether a folio of this many base pages exceeds the stall budget.
     pub fn is_too_large(&self, folio_pages: u32) -> bool {
         let is_so = folio_pages > self.folio_pages_max();
         if is_so {
@@ -91,24 +92,25 @@ impl Pace {
         is_so
     }
 
-    /// Notes that a folio of so many base pages was left where it is for the budget's sake.
+    /// Records that a folio of this many base pages stayed because of the budget.
     pub fn note_too_large(&self, folio_pages: u32) {
         self.too_large_pages.fetch_max(folio_pages, Ordering::Relaxed);
     }
 
-    /// The stall budget with which every folio could have been moved; `None` if it was enough.
+    /// Returns the stall budget that would have allowed every folio to move; `None` if the present
+    /// one did.
     pub fn stall_needed_ns(&self) -> Option<u64> {
         let pages = self.too_large_pages.load(Ordering::Relaxed);
         let stall = self.stall.as_ref().filter(|_| pages > 0)?;
         lock(stall).budget_for_ns(pages)
     }
 
-    /// Base pages that may be held together; `None` if there is no budget.
+    /// Returns the maximum number of base pages held together; `None` if there is no budget.
     fn run_pages(&self) -> Option<u32> {
         self.stall.as_ref().map(|stall| lock(stall).run_pages())
     }
 
-    /// Base pages that one call may move, by the rate limit and by the budget.
+    /// Returns the maximum number of base pages per call, by the rate limit and by the budget.
     fn call_pages_max(&self, page_bytes: u64) -> u64 {
         let by_rate = self.rate.as_ref().map(|rate| lock(rate).stretch_bytes() / page_bytes);
         let by_stall = self.stall.as_ref().map(|stall| lock(stall).call_pages());
@@ -116,7 +118,7 @@ impl Pace {
     }
 }
 
-/// Folios of this many base pages and more are timed by themselves: copying dominates their cost.
+/// Folios of at least this many base pages are timed separately: copying dominates their cost.
 fn is_large(folio: FolioMove) -> bool {
     folio.pages >= 64
 }

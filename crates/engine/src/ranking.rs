@@ -1,4 +1,4 @@
-//! The ranking of processes by memory that lies away from their CPU time.
+//! The ranking of processes by memory that is away from their CPU time.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use serde::Serialize;
 
 use crate::residency::{self, Options};
 
-/// How far the interval of each process's shares may reach, in ppm: 5 points, some 400 pages.
+/// Half-width limit of the interval of each process's shares, in ppm: 5 points, some 400 pages.
 const REACH_PPM: u64 = 50_000;
-/// Time for one process, in nanoseconds.
+/// Maximum time for one process, in nanoseconds.
 const TIME_NS_MAX: u64 = 100_000_000;
 
-/// What the machine looks like to a ranking.
+/// The machine's topology, as far as a ranking needs it.
 pub struct Places<'a> {
     /// The nodes with memory.
     pub nodes: &'a Nodemask,
     /// The node of a CPU, if the CPU is known.
     pub node_of_cpu: &'a dyn Fn(CpuId) -> Option<NodeId>,
-    /// The firmware's distance from a CPU's node to a memory node; 10 is local.
+    /// The firmware's distance (SLIT) from a CPU's node to a memory node; 10 is local.
     pub distance: &'a dyn Fn(NodeId, NodeId) -> Option<u32>,
 }
 
@@ -29,15 +29,16 @@ pub struct Places<'a> {
 pub struct Ranking {
     /// The processes, the one with most misplaced bytes first.
     pub processes: Vec<Ranked>,
-    /// Processes that we may not look into.
+    /// Number of processes that we have no permission to read.
     pub denied: u64,
 }
 
-/// Ranks the processes of two looks at their CPU time, a little apart (`before` and `now`, each in
-/// ascending order of pids). Memory is sampled. Processes that end meanwhile are left out.
+/// Ranks processes by two samples of their CPU time taken shortly after each other (`before` and
+/// `now`, each in ascending order of pids). Memory is sampled. Processes that end meanwhile are
+/// left out.
 ///
 /// # Errors
-/// None of a single process; only those of the machine as a whole.
+/// Only those of the machine as a whole, never those of a single process.
 pub fn rank(
     machine: &dyn Machine,
     before: &[ProcessLoad],
@@ -116,7 +117,7 @@ mod tests {
         let ranking = rank(&paper, &before, &now, &places).unwrap();
         assert_eq!((ranking.processes.len(), ranking.denied), (1, 0));
         let first = &ranking.processes[0];
-        // 300 of 400 pages lie on node 1, all CPU time is on node 0. Now (1 x 10 + 3 x 20) / 4 =
+        // 300 of 400 pages are on node 1, all CPU time is on node 0. Now (1 x 10 + 3 x 20) / 4 =
         // 17.5.
         assert_eq!((first.pid, first.misplaced_bytes), (ours, 300 * 4096));
         assert_eq!((first.distance_milli, first.gain_ppm), (17_500, 428_571)); // 7.5 / 17.5

@@ -1,4 +1,4 @@
-//! What a move did.
+//! The reports of moves and of plans.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,23 @@ use nodeward_policy::plan::FolioMove;
 
 use crate::tally::add_counts;
 
-/// What a move would do.
+/// The plan of a move.
 #[derive(Debug, Default)]
 pub struct PlanReport {
-    /// For each process: pid, pages to move by (from, to), and the account of those that stay.
+    /// Pid and plan of each process.
     pub processes: Vec<(Pid, ProcessPlan)>,
 }
 
 impl PlanReport {
-    /// Of all processes together.
+    /// Returns the sum over all processes.
     pub(crate) fn total(&self) -> ProcessPlan {
         let mut total = ProcessPlan::default();
         self.processes.iter().for_each(|(_, plan)| total.join(plan));
         total
     }
 
-    /// Adds the plan for other pages of the same processes. Before the first there are none.
+    /// Adds the plan for other pages of the same processes. Before the first call the report is
+    /// empty.
     pub fn join(&mut self, other: Self) {
         for ((_, plan), (_, other)) in self.processes.iter_mut().zip(&other.processes) {
             plan.join(other);
@@ -34,7 +35,7 @@ impl PlanReport {
     }
 }
 
-/// What a move would do with one process.
+/// The plan of a move for one process.
 #[derive(Debug, Default)]
 pub struct ProcessPlan {
     /// Base pages to move by source and destination.
@@ -45,7 +46,7 @@ pub struct ProcessPlan {
     pub account: Account,
     /// Base pages by node.
     pub residency: BTreeMap<NodeId, u64>,
-    /// Base pages on no node, because somebody was moving them at every look.
+    /// Base pages that another thread was moving at every look, so that they were on no node.
     pub in_flight: u64,
 }
 
@@ -55,12 +56,12 @@ impl ProcessPlan {
         *self.folios.entry(folio.pages).or_default() += 1;
     }
 
-    /// Base pages that would move.
+    /// Returns the number of base pages that would move.
     pub fn pages(&self) -> u64 {
         self.moves.values().sum()
     }
 
-    /// Base pages of which something was seen, in memory or in swap.
+    /// Returns the number of base pages seen, in memory or in swap.
     pub fn seen(&self) -> u64 {
         total(&self.residency) + self.in_flight + self.account.skipped_for(SkipReason::Swapped)
     }
@@ -74,38 +75,39 @@ impl ProcessPlan {
     }
 }
 
-/// What a move did with one process.
+/// The result of a move for one process.
 #[derive(Debug)]
 pub struct ProcessReport {
     /// The process.
     pub pid: Pid,
-    /// Where every selected page ended.
+    /// The outcome of every selected page.
     pub account: Account,
-    /// Base pages by node, each counted just before its turn.
+    /// Base pages by node, each counted just before its move.
     pub before: BTreeMap<NodeId, u64>,
-    /// Base pages on no node then, because somebody was moving them at every look.
+    /// Base pages that were on no node then, because another thread was moving them at every look.
     pub before_in_flight: u64,
     /// Base pages by node at the end; empty if the process is gone.
     pub after: BTreeMap<NodeId, u64>,
-    /// Whether the account agrees with what was seen at the end.
+    /// The comparison of the account with the pages seen at the end.
     pub residue: Residue,
-    /// Whether the process still ran the same program at the end.
+    /// The state of the process at the end: whether it still runs the same program.
     pub life: Life,
 }
 
 impl ProcessReport {
-    /// Base pages of which something was seen before they were moved, in memory or in swap.
+    /// Returns the number of base pages seen before they were moved, in memory or in swap.
     pub fn seen(&self) -> u64 {
         total(&self.before) + self.account.skipped_for(SkipReason::Swapped)
     }
 
-    /// Pages that were seen before, and afterwards neither seen nor accounted for.
+    /// Returns the number of pages that were seen before and are neither seen nor accounted for
+    /// now.
     fn lost_pages(&self) -> u64 {
         let gone = self.account.skipped_for(SkipReason::NotPresent);
         total(&self.before).saturating_sub(total(&self.after) + gone)
     }
 
-    /// Pages that arrived and went away again are accounted for as gone.
+    /// Accounts for pages that arrived and went away again as gone.
     pub(crate) fn account_for_lost(&mut self) {
         let lost = self.lost_pages();
         let account = &mut self.account;
@@ -116,15 +118,15 @@ impl ProcessReport {
         account.skip(SkipReason::NotPresent, of_moved + of_others);
     }
 
-    /// Enters what became of the same pages when they were moved once more.
+    /// Merges the result of another move of the same pages.
     fn repeat(&mut self, again: &Self) {
-        // What was there from the first is told so, and what is there since the last time as moved.
+        // Pages that were there from the start are reported as such, later arrivals as moved.
         let arrived = again.account.already_there.saturating_sub(self.account.already_there);
         let went = self.account.selected().saturating_sub(again.account.selected());
         self.account.moved = again.account.moved + arrived;
         self.account.skipped.clone_from(&again.account.skipped);
         self.account.skip(SkipReason::NotPresent, went);
-        // Pages that were out of sight from the first are, as far as can be told, where they were.
+        // Pages that were out of sight at first are assumed to be where they are found now.
         let mut unseen = total(&again.before).saturating_sub(total(&self.before));
         for (node, pages) in &again.before {
             let came = pages.saturating_sub(self.after.get(node).copied().unwrap_or(0)).min(unseen);
@@ -149,61 +151,62 @@ impl ProcessReport {
     }
 }
 
-/// Pages on the source nodes at the end: those that the account explains, and those that were seen.
+/// Pages on the source nodes at the end: those that the account explains, and those seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residue {
-    /// Pages that the account says stayed there.
+    /// Pages that stayed there according to the account.
     pub expected: u64,
     /// Pages that were seen there.
     pub seen: u64,
 }
 
 impl Residue {
-    /// Pages that appeared there behind the move: allocated by the running process, or moved back.
+    /// Returns the number of pages that appeared there after their turn: allocated by the running
+    /// process, or moved back.
     pub fn appeared(self) -> u64 {
         self.seen.saturating_sub(self.expected)
     }
 }
 
-/// What a move did.
+/// The result of a move.
 #[derive(Debug, Default)]
 pub struct MoveReport {
-    /// Each process, in the order in which they were named.
+    /// The processes, in the order of the request.
     pub processes: Vec<ProcessReport>,
-    /// From the first look to the last move, in nanoseconds.
+    /// Time from the first look to the last move, in nanoseconds.
     pub moving_ns: u64,
-    /// The last look, in nanoseconds.
+    /// Time of the last look, in nanoseconds.
     pub verifying_ns: u64,
     /// The number of workers in use at the end.
     pub workers: u32,
-    /// How long a run of pages was held at most under a stall budget, in nanoseconds, going by what
-    /// its call took a page; `None` without a budget.
+    /// An estimate of the longest time that a run of pages was held under a stall budget, in
+    /// nanoseconds, from the call's average time per page; `None` without a budget.
     pub longest_hold_ns: Option<u64>,
-    /// The stall budget with which nothing would have stayed behind for the budget's sake, as far
-    /// as was measured, in nanoseconds; `None` if nothing did.
+    /// The stall budget with which no page would have stayed because of it, as far as measured, in
+    /// nanoseconds; `None` if none did.
     pub stall_needed_ns: Option<u64>,
-    /// Whether it was asked to stop.
+    /// The move was asked to stop.
     pub interrupted: bool,
     /// The first error that ended the work on some pages early.
     pub error: Option<Error>,
 }
 
 impl MoveReport {
-    /// The account of all processes together.
+    /// Returns the sum of the accounts of all processes.
     pub fn account(&self) -> Account {
         let mut total = Account::default();
         self.processes.iter().for_each(|process| total.add(&process.account));
         total
     }
 
-    /// Whether every page that was seen before is seen afterwards.
+    /// Returns whether every page that was seen before is seen afterwards.
     pub(crate) fn all_is_seen(&self) -> bool {
         let lost: u64 = self.processes.iter().map(ProcessReport::lost_pages).sum();
         lost + self.account().skipped_for(SkipReason::NotPresent) == 0
     }
 
-    /// Adds what a later move did with other pages of the same processes. Before the first there
-    /// are none.
+    /// Adds the result of a later move of other pages of the same processes. Before the first call
+    /// the report is empty.
     pub fn join(&mut self, later: Self) {
         if self.processes.is_empty() {
             self.processes = later.processes;
@@ -214,14 +217,14 @@ impl MoveReport {
         self.go_on(MoveReport { processes: Vec::new(), ..later });
     }
 
-    /// Adds what a later move did with the same pages.
+    /// Merges the result of a later move of the same pages.
     pub(crate) fn repeat(&mut self, again: Self) {
         let both = self.processes.iter_mut().zip(&again.processes);
         both.for_each(|(process, again)| process.repeat(again));
         self.go_on(again);
     }
 
-    /// Adds what a later move took, whatever its pages.
+    /// Adds times, workers, holds and errors of a later move of any pages.
     pub fn go_on(&mut self, later: Self) {
         self.moving_ns += later.moving_ns;
         self.verifying_ns += later.verifying_ns;
@@ -265,14 +268,14 @@ mod tests {
         Account { moved, already_there, skipped: skipped.into() }
     }
 
-    /// Goal: of 107 pages, 7 there from the first, 30 were out of sight after the first move: 5 of
-    /// those had arrived, 15 were where they were, 10 are gone. Each is told of once.
+    /// Goal: of 107 pages, 7 there from the start, 30 were out of sight after the first move: 5 of
+    /// those had arrived, 15 were where they were, 10 are gone. Each is reported once.
     #[test]
     fn pages_that_are_moved_again_are_told_of_once() {
         use SkipReason::{NoMemory, NotPresent};
         let first = account(60, 7, [(NoMemory, 10), (NotPresent, 30)]);
         let mut whole = report([100, 7], [10, 67], first);
-        // On node 0 the 10 for which there was no room and the 15, on node 1 those there and the 5.
+        // Node 0 has the 10 pages without room and the 15, node 1 those there and the 5.
         let again = report([25, 72], [5, 92], account(20, 72, [(NoMemory, 5)]));
         whole.repeat(&again);
         assert_eq!(whole.account, account(85, 7, [(NoMemory, 5), (NotPresent, 10)]));
@@ -280,7 +283,7 @@ mod tests {
         assert_eq!((whole.before, whole.after), (on([100, 7]), on([5, 92])));
     }
 
-    /// Goal: pages that were unmapped before the first look are told of where they turn up.
+    /// Goal: pages that were unmapped before the first look are counted where they turn up.
     #[test]
     fn pages_that_were_not_seen_at_first_count_too() {
         let mut whole = report([90, 0], [0, 90], account(90, 0, []));
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!((whole.account, whole.before), (account(100, 0, []), on([100, 0])));
     }
 
-    /// Goal: what arrived and was dropped again has not arrived.
+    /// Goal: a page that arrived and was dropped again does not count as moved.
     #[test]
     fn what_went_away_again_is_gone() {
         let mut report = report([100, 20], [0, 70], account(100, 20, []));

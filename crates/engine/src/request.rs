@@ -1,4 +1,4 @@
-//! What a move is asked to do.
+//! The request of a move.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use nodeward_model::{CpuId, Mapping, MappingKind, Range};
 use nodeward_policy::plan::Order;
 use nodeward_policy::workers::WORKERS_MAX;
 
-/// How many workers move pages.
+/// The number of workers that move pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
-    /// As many as pay, found while moving.
+    /// As many as are worth it, found while moving.
     Auto,
     /// This many.
     Fixed(u32),
 }
 
-/// Which memory of a process is meant.
+/// The selected memory of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// These kinds of mappings.
+    /// The kinds of mappings.
     pub kinds: BTreeSet<MappingKind>,
-    /// Only what lies in one of these ranges; everything if there are none.
+    /// Only memory in one of these ranges; all of it if there are none.
     pub ranges: Vec<Range>,
-    /// Also pages that other processes map, where we may move them.
+    /// Also pages that other processes map, where we have permission to move them.
     pub everyones: bool,
 }
 
@@ -34,7 +34,7 @@ impl Default for Selection {
 }
 
 impl Selection {
-    /// The selected parts of a mapping, cut to whole pages; each page is in at most one of them.
+    /// Returns the selected parts of a mapping, widened to whole pages; no page is in two of them.
     pub fn parts(&self, mapping: &Mapping, page_bytes: u64) -> Vec<Range> {
         if !self.kinds.contains(&mapping.kind) {
             return Vec::new();
@@ -46,7 +46,7 @@ impl Selection {
     }
 }
 
-/// Ranges widened to whole pages of a mapping and cut to it; each page is in at most one of them.
+/// Widens ranges to whole pages of a mapping and clips them to it; no page is in two of them.
 pub(crate) fn whole_pages(ranges: &[Range], mapping: &Mapping, page_bytes: u64) -> Vec<Range> {
     let step = mapping.huge_page_bytes.unwrap_or(page_bytes);
     let whole = |range: &Range| {
@@ -56,7 +56,7 @@ pub(crate) fn whole_pages(ranges: &[Range], mapping: &Mapping, page_bytes: u64) 
     joined(ranges.iter().filter_map(|range| mapping.range.and(whole(range))).collect())
 }
 
-/// Ranges in ascending order, those that meet or overlap made one.
+/// Sorts ranges, and merges those that touch or overlap.
 fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut joined: Vec<Range> = Vec::new();
@@ -69,25 +69,25 @@ fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
     joined
 }
 
-/// A move.
+/// A request to move memory.
 #[derive(Clone, Debug)]
 pub struct MoveRequest {
-    /// What is to be done with the pages of each process, in the order of the processes.
+    /// The orders for the pages of each process, in the order of the processes.
     pub orders: Vec<Arc<[Order]>>,
-    /// What is meant.
+    /// The selected memory.
     pub selection: Selection,
-    /// How many workers.
+    /// Number of workers.
     pub jobs: Jobs,
-    /// Where the workers run, best place first; also the most workers that `Jobs::Auto` tries.
+    /// CPUs of the workers, the best first; their number also limits `Jobs::Auto`.
     pub cpus: Vec<CpuId>,
-    /// At most this many bytes per second.
+    /// Maximum rate in bytes per second.
     pub rate_bytes_per_s: Option<u64>,
-    /// Pages are held for no longer than this at a time, in nanoseconds.
+    /// Maximum time that pages are held, in nanoseconds.
     pub stall_ns: Option<u64>,
 }
 
 impl MoveRequest {
-    /// The most workers that the request allows.
+    /// Returns the maximum number of workers of the request.
     pub fn workers_max(&self) -> u32 {
         match self.jobs {
             Jobs::Fixed(jobs) => jobs.max(1),

@@ -1,7 +1,7 @@
-//! Residency of a process: sampled until it is sure, or counted page by page.
+//! Residency of a process: sampled until it is precise enough, or counted page by page.
 //!
-//! Both ways ask the process in bounded pieces and look at the clock between them, so that neither
-//! a process of any size nor the one who asks is held up for long.
+//! Both methods query the process in bounded pieces and check the clock between them, so that a
+//! large process is not held up for long, and neither is the caller.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use nodeward_model::{
 };
 use nodeward_policy::sampling::{Estimate, Goal, NodeEstimate, Step, Survey};
 
-/// Pages asked for at once: a millisecond or so, after which the clock is looked at.
+/// Pages queried at once: about a millisecond, after which the clock is checked.
 const PAGES_PER_LOOK: usize = 4096;
-/// Addresses whose populated parts are asked for at once, in bytes.
+/// Address range whose populated parts are queried at once, in bytes.
 const SCAN_PIECE_BYTES: u64 = 1 << 40;
 
-/// How to look.
+/// Options of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Count every page instead of sampling.
     pub exact: bool,
-    /// Look at private mappings of files too: mostly page cache that many processes share.
+    /// Include private mappings of files: mostly page cache that many processes share.
     pub files: bool,
-    /// How far the interval of a share may reach, in ppm (20000 = 2 points).
+    /// Half-width limit of the interval of a share, in ppm (20000 = 2 points).
     pub reach_ppm: u64,
-    /// Pages to sample of each kind at least (fewer where the kind has fewer).
+    /// Minimum number of sampled pages of each kind (fewer where the kind has fewer).
     pub samples_min: u64,
-    /// Decides which addresses are sampled.
+    /// Seed of the choice of sampled addresses.
     pub seed: u64,
-    /// Time after which to stop with what is known, in nanoseconds; none: never.
+    /// Time limit, after which the present result is returned, in nanoseconds; `None`: no limit.
     pub time_ns_max: Option<u64>,
-    /// CPU time of ours after which to stop, in nanoseconds; none: never.
+    /// Limit of our own CPU time, likewise, in nanoseconds; `None`: no limit.
     pub cpu_ns_max: Option<u64>,
 }
 
@@ -50,10 +50,10 @@ impl Default for Options {
     }
 }
 
-/// Measures where the memory of a process is.
+/// Measures on which nodes the memory of a process is.
 ///
 /// # Errors
-/// `Gone` if it ended meanwhile; otherwise as the process answers.
+/// `Gone` if it ended meanwhile; otherwise the errors of reading the process.
 pub fn measure(
     machine: &dyn Machine,
     process: &dyn Process,
@@ -64,7 +64,7 @@ pub fn measure(
     measure_of(machine, process, mappings, options)
 }
 
-/// Measures where these parts of the memory of a process are.
+/// Measures on which nodes these parts of the memory of a process are.
 ///
 /// # Errors
 /// As [`measure`].
@@ -94,7 +94,7 @@ pub fn measure_of(
     Ok(Residency { pid: process.pid(), page_bytes: machine.page_bytes(), kinds, capped })
 }
 
-/// One look at one process.
+/// One measurement of one process.
 struct Look<'a> {
     machine: &'a dyn Machine,
     process: &'a dyn Process,
@@ -109,7 +109,7 @@ impl Look<'_> {
             || self.cpu_deadline.is_some_and(|at| self.machine.own_cpu_time_ns() >= at)
     }
 
-    /// Counts the pages of mappings; false if time ran out.
+    /// Counts the pages of mappings; returns false if time ran out.
     fn count(&self, mappings: &[Mapping]) -> Result<(KindResidency, bool)> {
         let mut tally = Tally::default();
         let mut complete = true;
@@ -142,7 +142,8 @@ impl Look<'_> {
         Ok(true)
     }
 
-    /// Samples the pages of mappings; false if time or probes ran out before it was sure.
+    /// Samples the pages of mappings; returns false if time or probes ran out before it was precise
+    /// enough.
     fn sample(&self, mappings: &[Mapping]) -> Result<(KindResidency, bool)> {
         let ranges = mappings.iter().map(|mapping| mapping.range).collect();
         let goal = Goal {
@@ -165,7 +166,7 @@ impl Look<'_> {
         Ok((residency(survey.estimate(), survey.probes()), complete))
     }
 
-    /// Where pages are.
+    /// Locates pages.
     fn probe(&self, addresses: &[u64]) -> Result<Vec<Place>> {
         let mut places = Vec::with_capacity(addresses.len());
         for chunk in addresses.chunks(PAGES_PER_LOOK) {
@@ -174,7 +175,7 @@ impl Look<'_> {
         Ok(places)
     }
 
-    /// The populated parts of ranges; when time runs out, what is left counts as populated.
+    /// Returns the populated parts of ranges; when time runs out, the rest counts as populated.
     fn populated(&self, ranges: &[Range]) -> Result<Vec<Range>> {
         let mut populated = Vec::new();
         for piece in ranges.iter().flat_map(|range| range.aligned_pieces(SCAN_PIECE_BYTES)) {
@@ -234,7 +235,8 @@ mod tests {
     use nodeward_machine::paper::{Paper, Sheet};
     use nodeward_model::{Page, Pid};
 
-    /// `pages` pages of which every third is on node 1, with a hole of as many behind every 100.
+    /// Returns `pages` pages, of which every third is on node 1, with a hole of 100 after every
+    /// 100.
     fn layout(pages: u64) -> Vec<Page> {
         let node = |i: u64| Page::on(NodeId(u32::from(i.is_multiple_of(3))));
         let page = |i: u64| if (i / 100).is_multiple_of(2) { node(i) } else { Page::ABSENT };

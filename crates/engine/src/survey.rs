@@ -1,4 +1,4 @@
-//! Cuts the selected memory of processes into units of work.
+//! Divides the selected memory of processes into units of work.
 
 use std::sync::Arc;
 
@@ -10,38 +10,38 @@ use nodeward_policy::workers::unit_pages;
 use crate::Selection;
 use crate::request::whole_pages;
 
-/// A page table of the kernel maps this much; workers that stay within different ones do not wait
-/// for each other's page table lock.
+/// The range of one page table of the kernel. Workers in different ranges do not contend for the
+/// page table lock.
 const PAGE_TABLE_BYTES: u64 = 2 << 20;
 
-/// Memory that one worker looks at and moves in one go.
+/// Memory that one worker examines and moves at a time.
 #[derive(Debug)]
 pub struct Unit {
     /// Index of its process among those of the move.
     pub process: usize,
-    /// Stretches of address space, each within one mapping.
+    /// Ranges of address space, each within one mapping.
     pub pieces: Vec<Piece>,
     /// Bytes of address space.
     pub bytes: u64,
-    /// Whether they are hugetlb memory; a unit never mixes.
+    /// The memory is hugetlb memory; a unit never mixes kinds.
     pub hugetlb: bool,
-    /// What is to be done with its pages.
+    /// Orders for its pages.
     pub orders: Arc<[Order]>,
 }
 
 impl Unit {
-    /// Whether only one worker at a time may move such memory: to move a hugetlb page of a shared
-    /// mapping the kernel tries for the lock of the whole file, and refuses the page if another
-    /// call has it.
+    /// Returns whether only one worker at a time may move such memory. To move a hugetlb page of a
+    /// shared mapping the kernel only tries to lock the whole file, and refuses the page if another
+    /// call holds the lock.
     pub fn goes_alone(&self) -> bool {
         self.hugetlb && self.pieces.iter().any(|(mapping, _)| mapping.shared)
     }
 }
 
-/// A stretch of address space and the mapping that it lies in.
+/// A range of address space and the mapping that it is in.
 pub type Piece = (Arc<Mapping>, Range);
 
-/// What is surveyed, and for whom.
+/// The memory of one process that is divided into units.
 pub struct Scope<'a> {
     pub process: &'a dyn Process,
     /// Index of the process among those of the move.
@@ -86,8 +86,9 @@ pub fn units(scope: &Scope<'_>) -> Result<Vec<Unit>> {
     Ok(units)
 }
 
-/// What is selected and may hold pages. Where the pages of the process could fill half of the
-/// selected addresses, it takes longer to list them than to look at all.
+/// Lists the selected memory that may hold pages. Where the resident pages of the process could
+/// fill half of the selected addresses, listing the populated parts would take longer than to read
+/// all.
 fn pieces(scope: &Scope<'_>) -> Result<Vec<Piece>> {
     let process = scope.process;
     let mut selected = Vec::new();
@@ -108,7 +109,7 @@ fn pieces(scope: &Scope<'_>) -> Result<Vec<Piece>> {
     Ok(pieces)
 }
 
-/// The parts in which pages are named one by one; all of them if an order is for all pages.
+/// Returns the parts in which pages are named one by one; all parts if an order is for all pages.
 fn named_parts(
     parts: Vec<Range>,
     mapping: &Mapping,
@@ -128,7 +129,7 @@ fn bytes(pieces: &[Piece]) -> u64 {
     pieces.iter().map(|(_, range)| range.bytes()).sum()
 }
 
-/// Adjacent pieces of one mapping become one.
+/// Appends a piece, merging adjacent pieces of one mapping.
 fn append(pieces: &mut Vec<Piece>, mapping: &Arc<Mapping>, piece: Range) {
     match pieces.last_mut() {
         Some((last, range)) if Arc::ptr_eq(last, mapping) && range.end == piece.start => {
@@ -162,7 +163,7 @@ mod tests {
         };
         let units = units(&scope).unwrap();
         // Starts 16 pages after a page table: 496 pages, then whole tables of 512. A quarter of
-        // 10,000 holds the first piece and three tables; then the least, four tables, and so on.
+        // 10,000 holds the first piece and three tables; then the minimum, four tables, and so on.
         let pages: Vec<u64> = units.iter().map(|unit| unit.bytes / 4096).collect();
         assert_eq!(pages, [496 + 3 * 512, 2048, 2048, 2048, 10_000 - 2032 - 3 * 2048]);
         let starts = units[1..].iter().map(|unit| unit.pieces[0].1.start);

@@ -1,4 +1,4 @@
-//! What units of work came to.
+//! Sums over units of work.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use nodeward_policy::plan::Plan;
 
 use crate::drive::Driven;
 
-/// What one unit, or all units of a process, came to.
+/// The sums of one unit, or of all units of a process.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub account: Account,
-    /// Pages by node, each counted just before its turn.
+    /// Pages by node, each counted just before its move.
     pub before: BTreeMap<NodeId, u64>,
-    /// Pages that were on no node then, because somebody was moving them.
+    /// Pages that were on no node then, because another thread was moving them.
     pub before_in_flight: u64,
     /// Pages that are on their destination, by node.
     pub at_home: BTreeMap<NodeId, u64>,
 }
 
 impl Tally {
-    /// What a look came to: the pages that are not to move.
+    /// The result of a look: the pages that are not to move.
     pub fn of(plan: &Plan) -> Self {
         Self {
             account: plan.account.clone(),
@@ -31,7 +31,7 @@ impl Tally {
         }
     }
 
-    /// Adds what became of the pages that were to move.
+    /// Adds the outcome of the pages that were to move.
     pub fn enter(&mut self, driven: &Driven) {
         self.account.add(&driven.account);
         for folio in &driven.moved {
@@ -58,18 +58,18 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// Nothing has come to anything yet.
+    /// Empty tallies of `processes` processes.
     pub fn new(processes: usize) -> Self {
         Self { of_processes: (0..processes).map(|_| Tally::default()).collect(), error: None }
     }
 
-    /// Adds what a unit of a process came to.
+    /// Adds the result of a unit of a process.
     pub fn add(&mut self, process: usize, tally: &Tally, error: Option<Error>) {
         self.of_processes[process].add(tally);
         self.error = self.error.take().or(error);
     }
 
-    /// Base pages moved.
+    /// Returns the number of base pages moved.
     pub fn moved(&self) -> u64 {
         self.of_processes.iter().map(|tally| tally.account.moved).sum()
     }

@@ -1,6 +1,6 @@
-//! Taking a move back: pages that a ledger tells of, and that are still where it says they went,
-//! return to where they were. A page that was freed and faulted in anew since lies at the same
-//! address and cannot be told apart.
+//! Undo of a move: pages recorded in a ledger that are still where it says they went return to
+//! where they were. A page that was freed and faulted in anew since is at the same address, and
+//! cannot be told apart.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use nodeward_model::{NodeId, NodePairs, Nodemask, PageSet, Range};
 use nodeward_policy::plan::Order;
 use nodeward_wire::ledger::Run;
 
-/// The orders that take runs back, one for each pair of nodes. Only what still lies within a
-/// mapping is named; `mapped` are the mappings, ascending.
+/// Returns the orders that move runs back, one for each pair of nodes. Only pages that are still
+/// within a mapping are named; `mapped` are the mappings, ascending.
 pub fn orders(runs: impl Iterator<Item = Run>, mapped: &[Range], page_bytes: u64) -> Vec<Order> {
     let mut sets: BTreeMap<(NodeId, NodeId), PageSet> = BTreeMap::new();
     for run in runs {
@@ -41,7 +41,7 @@ mod tests {
         order.pages.iter().flat_map(PageSet::iter).map(|address| address / PAGE).collect()
     }
 
-    /// Goal: what went from 0 to 1 goes from 1 to 0, and nothing outside the mappings is named,
+    /// Goal: pages that went from 0 to 1 go from 1 to 0, and nothing outside the mappings is named,
     /// however long a run claims to be.
     #[test]
     fn runs_go_back_where_they_came_from() {

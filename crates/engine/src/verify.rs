@@ -1,4 +1,4 @@
-//! The last look: what is where now, and does the account explain it?
+//! The last look: where pages are now, and whether the account explains it.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::residency::Tally;
 use crate::survey::{Scope, Unit, units};
 use crate::tally::add_counts;
 
-/// Bytes looked at in one go, so that what is known of them stays in the cache.
+/// Bytes read at a time, so that the data of one piece stays in the cache.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// Base pages by node in the selected memory of a process, looked at afresh: mappings that came or
-/// went since are seen as they are now. Of pages that were named one by one only those are counted.
+/// Counts base pages by node in the selected memory of a process, read anew: mappings that came or
+/// went since count as they are now. Of pages that were named one by one only those are counted.
 /// Empty if the process is gone.
 pub fn residency(crew: &Crew<'_>, scope: &Scope<'_>) -> BTreeMap<NodeId, u64> {
     let units = units(scope).unwrap_or_default();
@@ -29,7 +29,7 @@ fn count(scope: &Scope<'_>, unit: &Unit) -> BTreeMap<NodeId, u64> {
     let mut tally = Tally::default();
     for range in unit.pieces.iter().flat_map(|(_, range)| range.aligned_pieces(PIECE_BYTES)) {
         places.clear();
-        // What went away since is on no node.
+        // Memory that went away since is on no node.
         scope.process.places(range, &mut places).unwrap_or_default();
         forget_others(&mut places, range, scope);
         tally.add(&places);
@@ -37,7 +37,7 @@ fn count(scope: &Scope<'_>, unit: &Unit) -> BTreeMap<NodeId, u64> {
     tally.nodes
 }
 
-/// Keeps the places of pages that an order is for.
+/// Marks pages that no order is for as absent.
 fn forget_others(places: &mut [Place], range: Range, scope: &Scope<'_>) {
     if scope.orders.iter().any(|order| order.pages.is_none()) {
         return;
@@ -50,8 +50,8 @@ fn forget_others(places: &mut [Place], range: Range, scope: &Scope<'_>) {
     }
 }
 
-/// Compares what is on the source nodes with what the account says stayed there, and what belongs
-/// there: a node may be a source and a destination.
+/// Compares the pages on the source nodes with those that stayed there according to the account,
+/// and those that belong there: a node may be a source and a destination.
 pub fn residue(
     account: &Account,
     at_home: &BTreeMap<NodeId, u64>,

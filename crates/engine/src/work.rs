@@ -13,7 +13,7 @@ use crate::survey::{Piece, Unit};
 use crate::tally::Tally;
 use crate::{Live, MoveRequest};
 
-/// What all work on a move needs.
+/// The context of all work on a move.
 pub struct Work<'a> {
     pub machine: &'a dyn Machine,
     pub processes: &'a [Arc<dyn Process>],
@@ -28,12 +28,13 @@ impl Work<'_> {
         self.request.selection.everyones && self.machine.capabilities().move_everyones
     }
 
-    /// Whether other workers may be moving the same pages, for another process that has them too.
+    /// Returns whether other workers may be moving the same pages, for another process that maps
+    /// them.
     pub fn is_in_company(&self) -> bool {
         self.processes.len() > 1 && self.moves_everyones()
     }
 
-    /// Looks at a unit and moves what is to be moved. What was refused is left to the caller.
+    /// Examines a unit and moves the pages that are to move. Refused folios are left to the caller.
     pub fn unit(&self, unit: &Unit) -> (Tally, Driven) {
         let mut tally = Tally::default();
         let driven = match self.look(unit) {
@@ -51,10 +52,10 @@ impl Work<'_> {
         (tally, driven)
     }
 
-    /// Looks at a unit and decides.
+    /// Examines a unit and decides about its pages.
     ///
     /// # Errors
-    /// If the process is gone or cannot be looked into.
+    /// If the process is gone or cannot be read.
     pub fn look(&self, unit: &Unit) -> Result<Plan> {
         let mut plan = Plan::default();
         for order in &*unit.orders {
@@ -81,14 +82,14 @@ impl Work<'_> {
             self.machine.sleep_ns(pause_ns);
             flown = self.consider(unit, order, Some(&flown), plan)?;
         }
-        // Whoever is moving them has still not let go.
+        // The thread that moves them has still not finished.
         plan.account.skip(SkipReason::Pinned, flown.len());
         plan.unplaced += flown.len();
         Ok(())
     }
 
-    /// Looks at a unit and decides about its pages, or `only` about some of them. Returns those
-    /// that are in flight.
+    /// Examines a unit and decides about its pages, or only about those in `only`. Returns the
+    /// pages that are in flight.
     fn consider(
         &self,
         unit: &Unit,
@@ -124,8 +125,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Moves folios of a process, hugetlb ones or others. They stand in the ledger before, and what
-    /// came of it afterwards.
+    /// Moves folios of a process, hugetlb ones or others. Writes them to the ledger before, and the
+    /// outcome afterwards.
     pub fn drive(&self, process: usize, hugetlb: bool, moves: &[FolioMove]) -> Driven {
         let journal = self.journal.filter(|_| !moves.is_empty());
         let intended = journal.and_then(|j| j.intend(self.machine, process, moves));

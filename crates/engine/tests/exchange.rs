@@ -1,4 +1,4 @@
-//! Nodes that exchange pages on a machine on paper, with little room or none.
+//! Nodes that exchange pages on the fake machine, with little room or none.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ fn on(node: u32) -> Page {
     Page::on(NodeId(node))
 }
 
-/// A sheet with so many pages free on nodes 0 and 1.
+/// A sheet with `free` pages free on nodes 0 and 1.
 fn sheet(pages: &[Page], free: u64) -> Sheet {
     Sheet { free: [(NodeId(0), free), (NodeId(1), free)].into(), ..Sheet::of(pages) }
 }
 
-/// Sends pages round: each node to the next, the last to the first.
+/// Moves pages in a ring: from each node to the next, from the last to the first.
 fn rotate(sheet: Sheet, nodes: &[u32]) -> (MoveReport, Sheet) {
     let from: Vec<NodeId> = nodes.iter().map(|&node| NodeId(node)).collect();
     let mut to = from.clone();
@@ -39,8 +39,8 @@ fn rotate(sheet: Sheet, nodes: &[u32]) -> (MoveReport, Sheet) {
     (report, machine.sheet(pid).unwrap())
 }
 
-/// Goal: two nodes change places though only a quarter of what comes would fit, and no more room
-/// is used than was there. Also where pages of both lie side by side.
+/// Goal: two nodes exchange their pages though only a quarter of them would fit, and no more room
+/// is used than there was. Also where pages of both are interleaved.
 #[test]
 fn two_full_nodes_change_places() {
     let halves = [vec![on(0); 4000], vec![on(1); 4000]].concat();
@@ -60,7 +60,7 @@ fn two_full_nodes_change_places() {
     }
 }
 
-/// Goal: one that has more to give than it gets stops truly when the other is full.
+/// Goal: a node that gives more than it gets stops exactly when the other one is full.
 #[test]
 fn an_uneven_exchange_uses_the_room_there_is() {
     let pages = [vec![on(0); 1000], vec![on(1); 300]].concat();
@@ -73,7 +73,7 @@ fn an_uneven_exchange_uses_the_room_there_is() {
     assert_eq!(report.processes[0].residue.appeared(), 0);
 }
 
-/// Goal: without a single free page nothing moves, and it ends at once.
+/// Goal: without a single free page nothing moves, and the exchange ends at once.
 #[test]
 fn nothing_can_be_borrowed_from_nobody() {
     let pages = [vec![on(0); 500], vec![on(1); 500]].concat();
@@ -96,8 +96,8 @@ fn three_nodes_pass_pages_round() {
 }
 
 proptest! {
-    /// Goal: whatever lies where and however little room there is, each page is accounted for once,
-    /// and no page that moved is moved back.
+    /// Goal: for any layout and any room, each page is accounted for once, and no page that moved
+    /// is moved back.
     #[test]
     fn accounts_of_exchanges_are_exact(
         nodes in proptest::collection::vec(0..3_u32, 1..1500),

@@ -1,4 +1,5 @@
-//! Moves of cached pages on a machine on paper: what does not fit stays, and every page is told of.
+//! Moves of cached pages on the fake machine: pages that do not fit stay, and every page is
+//! reported.
 
 use std::cell::Cell;
 
@@ -13,14 +14,15 @@ use proptest::prelude::*;
 
 const PAGE_BYTES: u64 = 4096;
 const FIRST: u64 = 16; // the number of the first page of a sheet
-/// Less room than this is not used: what `policy::room` says, and one range that is not halved.
+/// Less room than this is not used: the reserve of `policy::room`, and one range that is not
+/// halved.
 const SLACK_PAGES: u64 = 4096;
 
 fn pid() -> Pid {
     Pid::new(7).unwrap()
 }
 
-/// The pages in ranges of so many pages, as files in a row would be mapped.
+/// Requests pages in ranges of `range_pages` pages, as files mapped one after another would be.
 fn request(pages: u64, range_pages: u64) -> MoveRequest {
     let address = |page: u64| (FIRST + page) * PAGE_BYTES;
     let starts = (0..pages).step_by(range_pages as usize);
@@ -41,7 +43,7 @@ fn rooms(free_pages: u64, cold_pages: u64) -> Rooms {
     Rooms::new([(NodeId(1), Room { free_pages, cold_pages })].into())
 }
 
-/// What a move to that room would do, and what it does; and the pages on node 1 then.
+/// Returns the plan of a move to that room, its report, and the pages on node 1 afterwards.
 fn run(pages: &[Page], range_pages: u64, rooms: &Rooms) -> (ProcessPlan, MoveReport, u64) {
     let machine = Paper::new(true);
     machine.start(pid(), Sheet::of(pages));
@@ -75,7 +77,7 @@ fn what_fits_moves_in_one_go() {
     assert_eq!((plan.pages(), arrived), (20_000, 20_000));
 }
 
-/// 80 MiB to 36 MiB of room: no page more than fits, and nearly as many.
+/// Goal: 80 MiB to 36 MiB of room: no page more than fits, and nearly as many.
 #[test]
 fn what_does_not_fit_stays() {
     for range_pages in [20_000, 1000, 8] {
@@ -90,8 +92,8 @@ fn what_does_not_fit_stays() {
     }
 }
 
-/// Goal: what the kernel unmapped before the first look is mapped again, once it is missed, and
-/// planned with the rest; what does not come back ends the tries.
+/// Goal: pages that the kernel unmapped before the first look are mapped again once they are
+/// missed, and planned with the others; if they do not come back, the tries end.
 #[test]
 fn pages_unmapped_before_the_first_look_are_mapped_again() {
     for (comes_back, seen_pages) in [(true, 1000), (false, 400)] {
@@ -119,7 +121,8 @@ fn pages_unmapped_before_the_first_look_are_mapped_again() {
     }
 }
 
-/// Half of a file came in an earlier move and is now what is cold there: the other half stays.
+/// Goal: half of a file came in an earlier move and is the cold part there now: the other half
+/// stays.
 #[test]
 fn a_second_move_drives_out_nothing_of_the_first() {
     let pages = [[on(1); 10_000], [on(0); 10_000]].concat();
@@ -133,8 +136,7 @@ fn a_second_move_drives_out_nothing_of_the_first() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Goal: whatever the room and however the pages lie, each is told of once, and none moves
-    /// without room.
+    /// Goal: for any room and any layout, each page is reported once, and none moves without room.
     #[test]
     fn every_page_is_accounted_for(
         nodes in proptest::collection::vec(0..2_u32, 1..12_000),

@@ -1,4 +1,4 @@
-//! Moves on a machine on paper: every page is accounted for, whatever goes wrong.
+//! Moves on the fake machine: every page is accounted for, whatever goes wrong.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn request(from: &str, to: &str) -> MoveRequest {
     }
 }
 
-/// Moves a sheet and returns the report and what the sheet looks like afterwards.
+/// Moves a sheet and returns the report and the sheet afterwards.
 fn run(sheet: Sheet, request: &MoveRequest, everyones: bool) -> (MoveReport, Sheet) {
     let machine = Paper::new(everyones);
     machine.start(pid(), sheet);
@@ -71,8 +71,8 @@ fn pinned_pages_stay_and_their_neighbours_do_not() {
     assert_eq!(report.processes[0].residue.seen, 3);
 }
 
-/// A page that the kernel may not take stands behind a pinned one: the run ends there again and
-/// again, and only the last attempt, one by one, tells them apart.
+/// Goal: a page that the kernel may not take is behind a pinned one: the run ends there every time,
+/// and only the last attempt, one by one, tells them apart.
 #[test]
 fn good_pages_behind_bad_ones_do_not_share_their_fate() {
     let shared = Page { shared: false, ..on(0) };
@@ -85,8 +85,8 @@ fn good_pages_behind_bad_ones_do_not_share_their_fate() {
     assert_eq!(skipped(&report), expected.into());
 }
 
-/// Pages that somebody else is moving are neither in swap nor gone: they land, and then their turn
-/// comes like that of any other.
+/// Goal: pages that another thread is moving are neither in swap nor gone: they land, and are then
+/// moved like any other.
 #[test]
 fn pages_in_flight_are_waited_for() {
     let mut sheet = Sheet::of(&[on(0); 100]);
@@ -98,9 +98,9 @@ fn pages_in_flight_are_waited_for() {
     assert_eq!(sheet.residency(), [(NodeId(1), 100)].into());
 }
 
-/// Goal: whoever moves pages may have lost his CPU in the midst of it: pages that are in flight for
-/// 0.2 s are waited for, whether they were so at the first look or took off afterwards. Of those
-/// that are for longer it is said that somebody holds them.
+/// Goal: the thread that moves pages may be preempted meanwhile: pages that are in flight for 0.2 s
+/// are waited for, both at the first look and afterwards. Pages in flight for longer are reported
+/// as held.
 #[test]
 fn slow_flights_are_waited_for() {
     let flights: BTreeMap<_, _> = (FIRST + 10..FIRST + 20).map(|page| (page, NodeId(0))).collect();
@@ -115,8 +115,8 @@ fn slow_flights_are_waited_for() {
     }
 }
 
-/// Goal: who holds pages for 15 ms does not keep them from moving: attempts at a unit end after
-/// 1 + 10 ms, and when all units are done there are as many again.
+/// Goal: a holder of pages for 15 ms does not keep them from moving: attempts at a unit end after 1
+/// + 10 ms, and when all units are done there are as many again.
 #[test]
 fn passing_holders_are_waited_for() {
     let held = (FIRST + 5..FIRST + 15).collect();
@@ -140,8 +140,8 @@ fn hugetlb(pages: usize) -> Sheet {
     sheet
 }
 
-/// Goal: of a huge page that somebody uses it is said that it is held, as long as the destination
-/// has a free one; where it has none, that is said.
+/// Goal: a huge page in use is reported as held as long as the destination has a free one; where it
+/// has none, that is reported.
 #[test]
 fn huge_pages_stay_for_the_reason_that_is_so() {
     for (free, reason) in [(10, SkipReason::Pinned), (3, SkipReason::NoHugePage)] {
@@ -154,8 +154,8 @@ fn huge_pages_stay_for_the_reason_that_is_so() {
     }
 }
 
-/// Goal: pages that were on no node at every look have a count of their own, so that what was there
-/// before is as much as what became of it.
+/// Goal: pages that were on no node at every look are counted separately, so that the counts before
+/// and after agree.
 #[test]
 fn pages_in_flight_for_ever_count_before() {
     let flights = (FIRST + 10..FIRST + 20).map(|page| (page, NodeId(0))).collect();
@@ -168,7 +168,7 @@ fn pages_in_flight_for_ever_count_before() {
     assert_eq!(before + process.before_in_flight, process.account.selected());
 }
 
-/// Goal: the stall budget that would have been enough is told, and is.
+/// Goal: the report gives the stall budget that would have been enough, and it is.
 #[test]
 fn the_budget_that_would_do_does() {
     let head = Page { folio_pages: 512, ..on(0) };
@@ -177,7 +177,7 @@ fn the_budget_that_would_do_does() {
     let mut request = request("0", "1");
     request.stall_ns = Some(300); // a folio takes 1 us on this machine, 1 ns a page
     let report = run(Sheet::of(&huge), &request, false).0;
-    // The first is tried, and tells how long they take.
+    // The first is tried, and its time is measured.
     assert_eq!(skipped(&report), [(SkipReason::StallBudget, 3 * 512)].into());
     assert_eq!(report.stall_needed_ns, Some(640), "512 ns and a quarter");
     request.stall_ns = report.stall_needed_ns;
@@ -185,8 +185,8 @@ fn the_budget_that_would_do_does() {
     assert_eq!((report.account().moved, report.stall_needed_ns), (4 * 512, None));
 }
 
-/// Goal: pages that another worker of the same move has hold of, for another process that has them
-/// too, are waited for longer than those that somebody else holds.
+/// Goal: pages that another worker of the same move holds, for another process that maps them too,
+/// are waited for longer than pages held by others.
 #[test]
 fn company_is_waited_for() {
     let pids = [7, 8].map(|number| Pid::new(number).unwrap());
@@ -224,7 +224,7 @@ fn a_forbidden_destination_is_told() {
     assert_eq!(skipped(&report), [(SkipReason::NotAllowed, 100)].into());
 }
 
-/// What goes to the node that is allowed goes there, though the move names a forbidden one too.
+/// Goal: pages for an allowed node go there, though the move names a forbidden one too.
 #[test]
 fn a_forbidden_destination_is_no_harm_to_others() {
     let mut sheet = Sheet::of(&[[on(0); 50], [on(1); 50]].concat());
@@ -252,9 +252,9 @@ fn a_process_that_ends_half_way_is_gone_not_lost() {
         sheet.fate = Some((2, life));
         let (report, _) =
             run(sheet, &MoveRequest { jobs: Jobs::Fixed(1), ..request("0", "1") }, false);
-        // Units of 32,768 pages at most, in whole page tables from the first boundary on:
-        // 496 + 63 x 512 = 32,752, then 64 x 512. The first arrived, the second straddled the end
-        // and is not known, the third was never looked at.
+        // Units of 32,768 pages at most, in whole page tables from the first boundary on: 496 + 63
+        // x 512 = 32,752, then 64 x 512. The first arrived, the second was under way at the end and
+        // its outcome is not known, the third was never examined.
         assert_eq!(report.account().moved, 32_752);
         assert_eq!(skipped(&report), [(SkipReason::Gone, 32_768)].into());
         assert_eq!(report.processes[0].life, life);
@@ -273,11 +273,11 @@ fn a_move_that_is_stopped_accounts_for_the_rest() {
     assert_eq!(skipped(&report), [(SkipReason::Interrupted, 5000)].into());
 }
 
-/// The quantum that the stall budget allows is never exceeded by what is held at once.
+/// Goal: the pages held at once never exceed the quantum that the stall budget allows.
 #[test]
 fn a_stall_budget_bounds_what_is_held() {
-    // On paper an entry costs 1 us, so the guess of 4 us falls slowly from the first call on: runs
-    // begin at 100 us / 4 / 4 us = 6 pages and never pass 100 us / 4 / 1 us = 25.
+    // On the fake machine an entry costs 1 us, so the guess of 4 us falls slowly from the first
+    // call on: runs begin at 100 us / 4 / 4 us = 6 pages and never pass 100 us / 4 / 1 us = 25.
     let budget = MoveRequest { stall_ns: Some(100_000), ..request("0", "1") };
     let (report, sheet) = run(Sheet::of(&[on(0); 5000]), &budget, false);
     assert_eq!(report.account().moved, 5000);
@@ -288,7 +288,8 @@ fn a_stall_budget_bounds_what_is_held() {
 
 #[test]
 fn a_huge_page_beyond_the_budget_is_skipped_after_one_was_measured() {
-    // On paper a call costs 1 us per entry, so a folio of 512 pages takes 1 us: always within.
+    // On the fake machine a call costs 1 us per entry, so a folio of 512 pages takes 1 us: always
+    // within.
     let huge = |node| {
         let mut pages = vec![Page { folio_pages: 0, ..on(node) }; 512];
         pages[0].folio_pages = 512;
@@ -327,14 +328,14 @@ fn a_plan_says_what_a_move_would_do_and_does_nothing() {
     assert_eq!(machine.sheet(pid()).unwrap().calls, 0);
 }
 
-/// Pages by their position behind the first.
+/// Returns pages by their offset from the first.
 fn named(positions: impl IntoIterator<Item = u64>) -> PageSet {
     let mut set = PageSet::new(4096);
     positions.into_iter().for_each(|page| _ = set.insert((FIRST + page) * 4096));
     set
 }
 
-/// Only pages that were named move; those that are nowhere are told.
+/// Goal: only named pages move; named pages that do not exist are reported.
 #[test]
 fn named_pages_move_and_no_others() {
     let sheet = Sheet::of(&[[on(0); 3000], [on(1); 3000]].concat());
@@ -351,7 +352,7 @@ fn named_pages_move_and_no_others() {
     assert_eq!(report.processes[0].residue.appeared(), 0);
 }
 
-/// Two lists with a destination each are one move.
+/// Goal: two lists with a destination each are one move.
 #[test]
 fn each_list_has_its_own_destination() {
     let sheet = Sheet::of(&[[on(0); 1000], [on(1); 1000]].concat());
@@ -366,7 +367,7 @@ fn each_list_has_its_own_destination() {
     assert_eq!(report.processes[0].residue.appeared(), 0);
 }
 
-/// A layout with folios of several sizes and everything that can be wrong with a page.
+/// Generates layouts with folios of several sizes and everything that can be wrong with a page.
 fn any_sheet() -> impl Strategy<Value = Sheet> {
     let folio = (0..3_u32, prop_oneof![4 => Just(1_u32), 1 => Just(8)], any::<bool>(), 0..20_u8);
     (proptest::collection::vec(folio, 1..200), 0..2000_u64).prop_map(|(folios, free)| {
@@ -394,8 +395,8 @@ fn any_sheet() -> impl Strategy<Value = Sheet> {
 }
 
 proptest! {
-    /// Whatever the layout: each page that was on the source is moved or skipped, what the account
-    /// says moved is what arrived, and what it says stayed is what is there.
+    /// Goal: for any layout each page that was on the source is moved or skipped, the pages that
+    /// moved according to the account are those that arrived, and those that stayed are there.
     #[test]
     fn accounts_are_exact(sheet in any_sheet(), everyones: bool, paced: bool) {
         let before = sheet.residency();

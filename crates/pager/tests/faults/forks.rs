@@ -206,7 +206,7 @@ fn regions_come_and_go_during_forks() {
     });
 }
 
-/// Goal: a progress callback that forks, beside another fork, leaves the pauses balanced.
+/// Goal: a progress callback may fork: each child has all words, and no word is lost in the parent.
 #[test]
 fn a_progress_callback_may_fork() {
     alone("forks::a_progress_callback_may_fork", || {
