@@ -1,5 +1,5 @@
-//! The room where unsafe code is allowed: the allocators' C functions. What they hand out is a
-//! [`Block`], which nobody can free twice, with another size or by another allocator.
+//! The only module with unsafe code: the allocators' C functions. They return memory as a
+//! [`Block`], which cannot be freed twice, with another size or by another allocator.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -10,27 +10,27 @@ use std::slice;
 use libmimalloc_sys::{mi_free, mi_malloc_aligned, mi_zalloc_aligned};
 use tikv_jemalloc_sys::{MALLOCX_ALIGN, MALLOCX_ZERO, mallocx, sdallocx};
 
-/// Where blocks begin: at multiples of so many bytes, the size of a page.
+/// Alignment of blocks in bytes: the size of a page.
 pub const ALIGN: usize = 4096;
 
-/// mimalloc, version 3, as it is without options.
+/// mimalloc, version 3, with default options.
 #[derive(Clone, Copy, Debug)]
 pub struct Mimalloc;
 
-/// jemalloc, version 5, as it is without options.
+/// jemalloc, version 5, with default options.
 #[derive(Clone, Copy, Debug)]
 pub struct Jemalloc;
 
 /// The functions of an allocator, for [`Block`].
 pub trait Allocator {
-    /// A block of so many bytes, above zero, that begins at a multiple of [`ALIGN`]; null if there
-    /// is no memory. It reads as zero if it was to be `zeroed`, and otherwise as anything.
+    /// Allocates `bytes` bytes (more than zero), aligned to [`ALIGN`]. Returns null if there is no
+    /// memory. The memory reads as zero if `zeroed`, else its content is undefined.
     fn allocate(bytes: usize, zeroed: bool) -> *mut c_void;
 
-    /// Gives a block back.
+    /// Frees a block.
     ///
     /// # Safety
-    /// `allocate` of this allocator must have returned it for so many bytes, and nothing may use it
+    /// `allocate` of this allocator must have returned it for this size, and it must not be used
     /// any more.
     unsafe fn free(start: NonNull<c_void>, bytes: usize);
 }
@@ -38,7 +38,7 @@ pub trait Allocator {
 impl Allocator for Mimalloc {
     fn allocate(bytes: usize, zeroed: bool) -> *mut c_void {
         match zeroed {
-            // SAFETY: it takes any size; the alignment is a power of two.
+            // SAFETY: it accepts any size; the alignment is a power of two.
             true => unsafe { mi_zalloc_aligned(bytes, ALIGN) },
             // SAFETY: as above.
             false => unsafe { mi_malloc_aligned(bytes, ALIGN) },
@@ -46,7 +46,7 @@ impl Allocator for Mimalloc {
     }
 
     unsafe fn free(start: NonNull<c_void>, _bytes: usize) {
-        // SAFETY: the caller says that this allocator handed it out and that it is unused.
+        // SAFETY: the caller guarantees that this allocator returned it and that it is unused.
         unsafe { mi_free(start.as_ptr()) }
     }
 }
@@ -59,13 +59,13 @@ impl Allocator for Jemalloc {
     }
 
     unsafe fn free(start: NonNull<c_void>, bytes: usize) {
-        // SAFETY: the caller says that this allocator handed it out for this size, and that it is
-        // unused; the alignment is always the same.
+        // SAFETY: the caller guarantees that this allocator returned it for this size, and that it
+        // is unused; the alignment is always the same.
         unsafe { sdallocx(start.as_ptr(), bytes, MALLOCX_ALIGN(ALIGN)) }
     }
 }
 
-/// Memory that an allocator handed out and that goes back to it with the value, on any thread.
+/// Memory of an allocator, which is freed with the value, on any thread.
 #[derive(Debug)]
 pub struct Block<A: Allocator> {
     start: NonNull<c_void>,
@@ -73,13 +73,13 @@ pub struct Block<A: Allocator> {
     allocator: PhantomData<A>,
 }
 
-// SAFETY: the block is reached through this value alone, and both allocators take back on one
-// thread what they handed out on another.
+// SAFETY: the block is accessible through this value alone, and both allocators can free on one
+// thread what another thread allocated.
 unsafe impl<A: Allocator> Send for Block<A> {}
 
 impl<A: Allocator> Block<A> {
-    /// So many bytes, that read as zero if they are to be `zeroed`; none if there is no memory, or
-    /// none was asked for.
+    /// Allocates `bytes` bytes, which read as zero if `zeroed`. Returns `None` if there is no
+    /// memory, or `bytes` is zero.
     pub fn new(bytes: usize, zeroed: bool) -> Option<Self> {
         if bytes == 0 {
             return None;
@@ -94,14 +94,14 @@ impl<A: Allocator> Deref for Block<A> {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the block is `bytes` long and stays until `self` is dropped, which the borrow
-        // forbids; both allocators have their memory from mmap(2), so every byte holds a value.
+        // forbids; both allocators get their memory from mmap(2), so every byte has a value.
         unsafe { slice::from_raw_parts(self.start.as_ptr().cast::<u8>(), self.bytes) }
     }
 }
 
 impl<A: Allocator> DerefMut for Block<A> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; the borrow of `self` leaves no other way to the block.
+        // SAFETY: as above; the mutable borrow of `self` leaves no other access to the block.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr().cast::<u8>(), self.bytes) }
     }
 }
@@ -123,7 +123,7 @@ mod tests {
         block.iter().all(|&byte| byte == wanted)
     }
 
-    /// Takes blocks of the sizes that are measured, dirties them, and has another thread free half.
+    /// Allocates blocks of the measured sizes, writes to them, and frees half on another thread.
     fn round<A: Allocator>() {
         for zeroed in [false, true] {
             for (bytes, count) in [(ALIGN, 64), (ALIGN << 9, 4)] {
@@ -145,8 +145,8 @@ mod tests {
         }
     }
 
-    /// Goal: what is handed out is aligned, zero where that was asked for although it was dirty
-    /// before, and nobody else's; and the two get along in one process.
+    /// Goal: blocks are aligned, zero where requested although the memory was used before, and do
+    /// not overlap; and the two allocators work in one process.
     #[test]
     fn blocks_are_what_was_asked_for() {
         for _ in 0..3 {
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Goal: asking for nothing or too much is no way to a null pointer.
+    /// Goal: a size of zero, or one that is too large, never leads to a null pointer in a block.
     #[test]
     fn odd_sizes_are_refused() {
         for bytes in [0, usize::MAX / 2] {

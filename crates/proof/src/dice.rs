@@ -1,16 +1,16 @@
-//! Numbers that look random enough to choose pages by.
+//! Pseudo-random numbers that are good enough to choose pages.
 
 /// A stream of numbers (xorshift64, Marsaglia 2003).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Streams of different seeds differ.
+    /// A stream for a seed; streams of different seeds differ.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1)
     }
 
-    /// The next number, below `bound`, which is above zero.
+    /// Returns the next number below `bound`, which must be above zero.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -18,7 +18,7 @@ impl Dice {
         ((self.0 >> 16) % bound as u64) as usize
     }
 
-    /// One of several, which are not none.
+    /// Returns one of several values; there must be at least one.
     pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }

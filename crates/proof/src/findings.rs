@@ -1,4 +1,4 @@
-//! What a check found wrong.
+//! The errors that checks of memory find.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ use serde::{Serialize, Serializer};
 
 use crate::pattern::{owner, turn};
 
-/// What was wrong, counted in words. Nothing is, if memory holds what was written.
+/// Wrong words, counted. None if memory holds what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
     /// Words that did not hold what their only writer wrote last.
     pub lost_writes: u64,
-    /// Words that held, while they were read, what nobody can have left there at that time.
+    /// Words that held, when read, a value that no thread can have left there at that time.
     pub torn_reads: u64,
-    /// The first of them.
+    /// The first wrong word.
     pub first: Option<Wrong>,
 }
 
-/// A word that was wrong.
+/// A word with a wrong value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The word, counted from the region's start.
+    /// Index of the word in the region.
     pub word: usize,
-    /// What it should have held, at least.
+    /// The expected value, or the least one.
     pub expected: u64,
-    /// What it held.
+    /// The value found.
     pub found: u64,
 }
 
 impl Findings {
-    /// Whether nothing was wrong.
+    /// Returns whether nothing was wrong.
     pub fn is_clean(&self) -> bool {
         self.lost_writes == 0 && self.torn_reads == 0
     }
 
-    /// Adds what another thread found.
+    /// Adds the findings of another thread.
     pub fn add(&mut self, other: &Self) {
         self.lost_writes += other.lost_writes;
         self.torn_reads += other.torn_reads;

@@ -1,10 +1,10 @@
-//! Shows that managed memory loses nothing while it moves, and how fast it moves.
+//! Proves that managed memory loses nothing while it moves, and measures how fast it moves.
 //!
 //! Threads write and check every word of a region ([`Pattern`], [`under_load`]) while it is
-//! migrated; how long they were held up is kept in histograms ([`Stalls`]). Speeds are ratios
-//! against memcpy in the same run ([`Buffers`], [`measure`]). [`soak`] moves a region to and fro in
-//! every way there is until so many bytes have moved. [`measure_pool`] measures page pools against
-//! the kernel and other allocators.
+//! migrated. Histograms record how long they waited ([`Stalls`]). Speeds are ratios to memcpy in
+//! the same run ([`Buffers`], [`measure`]). [`soak`] moves a region to and fro by all methods until
+//! a given number of bytes has moved. [`measure_pool`] measures page pools against the kernel and
+//! other allocators.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Threads that write and check a region while it is moved.
+//! Threads that write and check a region while it moves.
 
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -8,38 +8,38 @@ use std::time::{Duration, Instant};
 
 use crate::{Dice, Findings, Pattern, Stalls, Touches};
 
-/// How soon a resting thread notices that it is called.
+/// Interval at which a resting thread checks whether it is to run.
 const NAP: Duration = Duration::from_millis(1);
 
-/// A reader reads so many pages at a stretch, some 10 us of work, and then rests, so that it takes
-/// little time from those who copy.
+/// A reader reads this many pages in succession, about 10 us of work, and then rests, so that it
+/// takes little time from the copying threads.
 const READS: usize = 16;
 const READER_RESTS: Duration = Duration::from_micros(200);
 
 /// A visit of a page that takes longer than this was interrupted after its first touch.
 const LONG_VISIT: Duration = Duration::from_micros(20);
 
-/// Which threads there are.
+/// The threads of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Threads that write without rest, each its own share of the pages.
     pub writers: usize,
     /// Threads that read any page, and rest in between.
     pub readers: usize,
-    /// Decides the order of pages.
+    /// Seed of the order of pages.
     pub seed: u64,
 }
 
-/// What the threads saw.
+/// The observations of the threads.
 #[derive(Clone, Debug, Default)]
 pub struct LoadReport {
-    /// What was wrong.
+    /// Wrong words.
     pub findings: Findings,
-    /// First touches of visited pages, while they were watched.
+    /// Durations of the first touch of each visited page, while touches were measured.
     pub stalls: Stalls,
-    /// Pages that were written, with every word checked before.
+    /// Number of pages written, after a check of every word.
     pub pages_written: u64,
-    /// Pages that were read and checked.
+    /// Number of pages read and checked.
     pub pages_read: u64,
 }
 
@@ -48,19 +48,19 @@ const RUN: u8 = 1;
 const WATCHED: u8 = 2;
 const END: u8 = 3;
 
-/// The reins of a load: who holds them says when it runs. It begins at rest.
+/// The control of a load: its holder decides when the threads run. They start paused.
 #[derive(Debug, Default)]
 pub struct Reins {
     call: AtomicU8,
     resting: AtomicUsize,
-    /// Those that have not ended.
+    /// Number of threads that have not ended.
     threads: AtomicUsize,
     written: AtomicU64,
     read: AtomicU64,
 }
 
 impl Reins {
-    /// Lets all threads rest; returns when they do.
+    /// Pauses all threads; returns when they rest.
     pub fn pause(&self) {
         self.call.store(PAUSE, Release);
         while self.resting.load(Acquire) < self.threads.load(Acquire) {
@@ -68,7 +68,7 @@ impl Reins {
         }
     }
 
-    /// Lets them run; first touches are measured if that is `watched`. Returns when they run.
+    /// Lets all threads run, and measures first touches if `watched`. Returns when they run.
     pub fn run(&self, watched: bool) {
         self.call.store(if watched { WATCHED } else { RUN }, Release);
         while self.resting.load(Acquire) > 0 {
@@ -76,12 +76,12 @@ impl Reins {
         }
     }
 
-    /// Pages that were written until now.
+    /// Returns the number of pages written so far.
     pub fn pages_written(&self) -> u64 {
         self.written.load(Relaxed)
     }
 
-    /// What the calling thread is to do next; `None` at the end.
+    /// Tells the calling thread what to do next; `None` at the end.
     fn next(&self) -> Option<bool> {
         loop {
             match self.call.load(Acquire) {
@@ -101,7 +101,7 @@ impl Reins {
     }
 }
 
-/// Ends the load, also when what it accompanies panics.
+/// Ends the load when dropped, also by a panic.
 struct EndsWith<'a>(&'a Reins);
 
 impl Drop for EndsWith<'_> {
@@ -110,7 +110,7 @@ impl Drop for EndsWith<'_> {
     }
 }
 
-/// Takes a thread that has ended, for whatever reason, out of the count.
+/// Subtracts a thread from the count when it ends, for whatever reason.
 struct Counted<'a>(&'a Reins);
 
 impl Drop for Counted<'_> {
@@ -119,10 +119,10 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Does `work` while the threads of a load are there, and checks all words at the end.
+/// Runs `work` beside the threads of a load, and checks all words at the end.
 ///
 /// # Errors
-/// If a thread cannot measure what it waits for.
+/// If a thread cannot read its counters of waits.
 pub fn under_load<T>(
     pattern: &Pattern<'_>,
     load: Load,
@@ -180,7 +180,7 @@ impl<'a> Worker<'a> {
         Self { pattern, reins, dice: Dice::new(seed), findings: Findings::default() }
     }
 
-    /// Writes random pages of the share that is `number` of `writers`.
+    /// Writes random pages of share `number` out of `writers` shares.
     fn write(mut self, number: usize, writers: usize) -> io::Result<(Findings, Stalls)> {
         let _counted = Counted(self.reins);
         let share = (self.pattern.pages() - number).div_ceil(writers);
@@ -233,7 +233,7 @@ mod tests {
         (0..PAGES * PAGE_BYTES / 8).map(|_| AtomicU64::new(0)).collect()
     }
 
-    /// Runs a load over a region, with `harm` in the middle.
+    /// Runs a load on a region, and calls `harm` in the middle.
     fn run(load: Load, harm: impl FnOnce(&[AtomicU64])) -> LoadReport {
         let words = region();
         let pattern = Pattern::fill(&words, PAGE_BYTES);
@@ -248,7 +248,7 @@ mod tests {
         report
     }
 
-    /// Goal: many threads on memory that behaves find nothing, and say what they did.
+    /// Goal: many threads on correct memory find nothing, and report their work.
     #[test]
     fn memory_that_behaves_is_clean() {
         let report = run(Load { writers: 3, readers: 2, seed: 1 }, |_| {});
@@ -257,7 +257,7 @@ mod tests {
         assert!(report.stalls.report().touches.count > 0);
     }
 
-    /// Goal: one word that is lost behind the back of the threads is found.
+    /// Goal: one word that is changed behind the threads' back is found.
     #[test]
     fn one_lost_word_is_found() {
         let report = run(Load { writers: 2, readers: 1, seed: 2 }, |words| {
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(report.findings.first.unwrap().word, 7 * 512 + 3);
     }
 
-    /// Goal: a load at rest does not write.
+    /// Goal: a paused load does not write.
     #[test]
     fn a_load_rests_when_it_is_told_to() {
         let words = region();

@@ -1,5 +1,5 @@
-//! The series of a benchmark: each is one number with its samples, and what it is compared with
-//! takes turns with it, so that a host whose speed drifts is fair to both.
+//! The series of a benchmark. Each is one number with its samples; it alternates with what it is
+//! compared with, so that a drift of the host's speed affects both alike.
 
 mod against_memcpy;
 mod others;
@@ -21,90 +21,91 @@ pub use others::{KernelCell, LanesCell, LazyCell, StallCell, Vmas};
 use crate::subject::{SubjectOptions, system};
 use crate::{Buffers, Error, Findings, Nodes, Pattern, Progress, Subject};
 
-/// Fewest rounds that are worth a median, after one that does not count.
+/// Minimum number of rounds for a median, after one that does not count.
 const ROUNDS_MIN: usize = 3;
 
-/// How often each copy routine is tried before the fastest is taken.
+/// Number of tries of each copy routine in search of the fastest.
 const TRIES: usize = 2;
 
-/// Kept by a pager that is to use fresh pages: next to nothing.
+/// Pool size of a pager that is to use fresh pages: next to nothing.
 const NO_POOL: u64 = 2 << 20;
 
 /// A column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Column {
-    /// Fresh destination pages; nobody else touches the region.
+    /// Fresh destination pages; no thread touches the region.
     OneWay,
-    /// Destination pages kept from earlier migrations, while a thread writes and another reads.
+    /// Destination pages kept from earlier migrations, while one thread writes and another reads.
     RecycledWriter,
-    /// The same, and nobody else touches the region.
+    /// Destination pages kept from earlier migrations; no thread touches the region.
     RecycledAlone,
 }
 
-/// What else is measured.
+/// A measurement beside the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Extra {
-    /// Left out and pulled by a thread that touches it, against moved.
+    /// Lazy migration, pulled by a touching thread, against eager migration.
     Lazy,
-    /// Under a stall budget.
+    /// Migration under a stall budget.
     Stall,
     /// Many lanes against one.
     Lanes,
-    /// More mappings than before.
+    /// Number of additional mappings.
     Vmas,
     /// Against the kernel's own move_pages(2).
     Kernel,
 }
 
-/// What is to be measured.
+/// The plan of a benchmark.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Bytes of the region.
+    /// Size of the region in bytes.
     pub bytes: usize,
-    /// A row for each of these.
+    /// Page sizes; one row each.
     pub pages: Vec<PageSize>,
-    /// The columns.
+    /// Columns of the table.
     pub columns: Vec<Column>,
     /// Numbers of threads.
     pub lanes: Vec<u32>,
-    /// What else.
+    /// Measurements beside the table.
     pub extras: Vec<Extra>,
-    /// Between which nodes.
+    /// Nodes between which pages move.
     pub nodes: Nodes,
-    /// How long each series takes, about.
+    /// Approximate time per series.
     pub time: Duration,
     /// The budget of [`Extra::Stall`].
     pub stall: Duration,
-    /// Decides which pages are written and read when.
+    /// Seed of the order of pages that are written and read.
     pub seed: u64,
 }
 
-/// What was measured of one size of pages.
+/// The results for one page size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// `4k` or `2m`.
     pub page: &'static str,
-    /// How pages moved: `move`, `remap` or `kernel`; none if nothing was measured.
+    /// The method by which pages moved: `move`, `remap` or `kernel`; `None` if nothing was
+    /// measured.
     pub road: Option<&'static str>,
-    /// Why it is no faster one, or why nothing was measured.
+    /// The reason why no faster method was used, or why nothing was measured.
     pub why: Option<String>,
-    /// What the pager copies with; none if the kernel does.
+    /// Name of the pager's copier; `None` if the kernel copies.
     pub copier: Option<&'static str>,
-    /// The table.
+    /// The cells of the table.
     pub cells: Vec<Cell>,
-    /// Lazy against eager.
+    /// Lazy against eager migration.
     pub lazy: Option<LazyCell>,
-    /// Under a stall budget.
+    /// Migration under a stall budget.
     pub stall: Option<StallCell>,
     /// Many lanes against one.
     pub lanes: Option<LanesCell>,
-    /// Mappings.
+    /// Number of mappings.
     pub vmas: Option<Vmas>,
     /// Against the kernel: recycled, one-way, and as the pager chooses.
     pub kernel: Vec<KernelCell>,
-    /// What all checks of this row found.
+    /// Findings of all checks of this row.
     pub findings: Findings,
 }
 
@@ -126,7 +127,7 @@ impl Row {
     }
 }
 
-/// The name of a page size in output.
+/// Returns the name of a page size in output.
 pub fn page_name(page: PageSize) -> &'static str {
     match page {
         PageSize::Base => "4k",
@@ -148,7 +149,7 @@ impl Plan {
         SubjectOptions { bytes, page, mode, pool_bytes, lanes, nodes }
     }
 
-    /// With kept pages for all of the region.
+    /// Opens a subject with kept pages for the whole region.
     fn recycling(&self, page: PageSize) -> Result<Subject, Error> {
         let subject = Subject::open(self.subject(page, self.bytes as u64, Mode::Auto))?;
         if subject.moves_what_is_there() {
@@ -157,7 +158,7 @@ impl Plan {
         Ok(subject)
     }
 
-    /// How many series there are for one size of pages.
+    /// Returns the number of series for one page size.
     fn series(&self) -> usize {
         let kernel = 3 * usize::from(self.wants(Extra::Kernel) && self.nodes.differ());
         let others = [Extra::Lazy, Extra::Stall, Extra::Lanes].map(|extra| self.wants(extra));
@@ -166,11 +167,11 @@ impl Plan {
     }
 }
 
-/// Measures all that is planned; a size of pages that cannot be had is a row that says so. A wish
-/// to end ends it early, with what was measured until then.
+/// Measures everything in the plan. A page size that is not available yields a row that says so. A
+/// request to cancel ends it early, with the results so far.
 ///
 /// # Errors
-/// If there is no memory for it, or nothing can move here at all.
+/// If there is no memory for it, or nothing can move on this machine.
 pub fn measure(plan: &Plan, progress: &Progress) -> Result<Vec<Row>, Error> {
     let total = plan.time * u32::try_from(plan.pages.len() * plan.series()).unwrap_or(u32::MAX);
     progress.expect(u64::try_from(total.as_millis()).unwrap_or(u64::MAX));
@@ -178,15 +179,15 @@ pub fn measure(plan: &Plan, progress: &Progress) -> Result<Vec<Row>, Error> {
     pages.map(|&page| Bench::new(plan, page, progress)?.row()).collect()
 }
 
-/// One row in the making.
+/// One row while it is measured.
 struct Bench<'a> {
     plan: &'a Plan,
     page: PageSize,
     progress: &'a Progress,
-    /// Where threads run that copy or pull; anywhere on a machine with one node.
+    /// CPUs of the threads that copy or pull; empty for any, on a machine with one node.
     cpus: Vec<CpuId>,
     machine: Linux,
-    /// What copies fastest, by number of threads.
+    /// The fastest copier, by number of threads.
     fastest: BTreeMap<u32, Arc<dyn Copier>>,
     row: Row,
 }
@@ -225,7 +226,7 @@ impl<'a> Bench<'a> {
         self.against_kernel()
     }
 
-    /// Whether somebody wants it to end; then nothing new is begun.
+    /// Returns whether the end is requested; then nothing new begins.
     fn is_over(&self) -> bool {
         self.progress.cancel().is_cancelled()
     }
@@ -234,7 +235,7 @@ impl<'a> Bench<'a> {
         let subject = Subject::open(self.plan.subject(self.page, NO_POOL, Mode::Auto))?;
         self.note(&subject);
         if !subject.moves_what_is_there() {
-            return Ok(()); // the kernel's pages are all fresh: the other columns say it
+            return Ok(()); // all pages of the kernel are fresh: the other columns cover it
         }
         let pattern = pattern(&subject);
         self.columns(&subject, &pattern, &[Column::OneWay])
@@ -284,7 +285,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The copier that is fastest with so many threads, over memory that no cache holds.
+    /// Returns the fastest copier with this many threads, on memory that is not in the caches.
     fn fastest(&mut self, buffers: &mut Buffers, lanes: u32) -> Result<Arc<dyn Copier>, Error> {
         if let Some(known) = self.fastest.get(&lanes) {
             return Ok(Arc::clone(known));
@@ -308,8 +309,8 @@ impl<'a> Bench<'a> {
         self.row.copier = subject.pager().copier();
     }
 
-    /// Repeats a round until its time is over. The first does not count: it brings memory, caches
-    /// and page tables into the state that the others find.
+    /// Repeats a round until its time is over. The first round does not count: it brings memory,
+    /// caches and page tables into a steady state.
     fn rounds<T>(&self, mut round: impl FnMut(usize) -> Result<T, Error>) -> Result<Vec<T>, Error> {
         round(0)?;
         let mut done = Vec::new();

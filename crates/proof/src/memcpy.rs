@@ -1,4 +1,4 @@
-//! What memcpy takes: the measure for everything that moves memory.
+//! The speed of memcpy: the reference for everything that moves memory.
 
 use std::io;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use nodeward_pager::{Copier, PageSize};
 
 use crate::Nodes;
 
-/// Copied at a stretch, as a batch of the pager.
+/// Bytes copied at a time, as in a batch of the pager.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// Ordinary memory, as large as the region twice over, to copy to and fro.
+/// Two buffers of ordinary memory, each as large as the region, copied to and fro.
 pub struct Buffers {
     areas: [Memory; 2],
-    /// Where the threads run; anywhere if it is empty.
+    /// CPUs of the threads; empty for any.
     cpus: Vec<CpuId>,
     machine: Linux,
     back: bool,
@@ -33,21 +33,21 @@ struct Memory {
 }
 
 impl Buffers {
-    /// Maps and populates the one on `nodes.from`, the other on `nodes.to`, of pages of that size.
-    /// Threads that copy run on `cpus` in turn, anywhere if there are none.
+    /// Maps and populates one buffer on `nodes.from` and the other on `nodes.to`, with pages of
+    /// this size. Copying threads run on `cpus` in turn, anywhere if it is empty.
     ///
     /// # Errors
-    /// If there is no room.
+    /// If there is not enough memory.
     pub fn new(bytes: usize, page: PageSize, nodes: Nodes, cpus: Vec<CpuId>) -> io::Result<Self> {
         let areas = [Memory::on(nodes.from, bytes, page)?, Memory::on(nodes.to, bytes, page)?];
         Ok(Self { areas, cpus, machine: Linux::open(), back: false })
     }
 
-    /// Copies all of the one to the other with so many threads; the next time the other way round.
-    /// Returns how long that took, without starting the threads.
+    /// Copies one buffer to the other with `threads` threads; the next call copies back. Returns
+    /// the time without that for starting the threads.
     ///
     /// # Errors
-    /// None but those of memory that cannot be had for oneself, which is not so here.
+    /// None in practice: the buffers are private memory.
     pub fn copy(&mut self, copier: &dyn Copier, threads: usize) -> io::Result<Duration> {
         let [one, other] = &mut self.areas;
         let (from, to) = if self.back { (other, one) } else { (one, other) };
@@ -89,7 +89,7 @@ impl Memory {
         let first = area.address().next_multiple_of(BATCH_BYTES as u64) - area.address();
         let first = first as usize;
         let mut memory = Self { area, part: first..first + bytes };
-        // A thread of its own, whose memory policy ends with it.
+        // A thread of its own, so that its memory policy ends with it.
         thread::scope(|scope| {
             let populated = scope.spawn(|| -> io::Result<()> {
                 policy::bind_memory(&[node].into_iter().collect())?;
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Goal: every byte is copied once, whatever the number of threads, and both ways.
+    /// Goal: every byte is copied exactly once, for any number of threads, in both directions.
     #[test]
     fn all_of_it_is_copied() {
         let bytes = 3 * BATCH_BYTES;

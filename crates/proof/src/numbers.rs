@@ -1,6 +1,7 @@
-//! Medians of what was measured.
+//! The median of measured values.
 
-/// The value in the middle; of two in the middle, the mean. Zero if there is none.
+/// Returns the median; the mean of the two middle values if their number is even, zero if it is
+/// zero.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,42 +1,42 @@
-//! What is written where, so that a lost write, a stale page and a page in the wrong place are all
-//! seen at once.
+//! A pattern of words that reveals a lost write, a stale page and a misplaced page.
 //!
-//! A word holds its own index in the high bits and in the low bits how often its page was written.
-//! How often that was is kept outside of the region. One thread writes a page, from its first word
-//! to its last; any may read it, from its last word to its first, and must see counts that never
-//! fall on the way: a page that was copied while it was still being written shows them falling.
+//! A word holds its own index in the high bits and the number of writes of its page in the low
+//! bits. That number is also kept outside of the region. One thread writes a page, from its first
+//! word to its last. Any thread may read it, from its last word to its first, and must never see
+//! the number fall on the way: in a page that was copied while it was being written it falls.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::{Findings, Wrong};
 
-/// Counts take 24 bits and start afresh after that; 40 bits are left for the index (8 TiB).
+/// Counts take 24 bits and wrap around; 40 bits are left for the index (8 TiB).
 const TURN_BITS: u32 = 24;
 const TURN_MASK: u32 = (1 << TURN_BITS) - 1;
 
-/// What a word holds after so many writes. Never zero, so that an empty page is seen.
+/// Returns the value of a word after `turn` writes. Never zero, so that an empty page is detected.
 fn value(word: usize, turn: u32) -> u64 {
     (word as u64 + 1) << TURN_BITS | u64::from(turn & TURN_MASK)
 }
 
-/// How often the page of a word was written that holds this.
+/// Returns the number of writes that a value holds.
 pub(crate) fn turn(value: u64) -> u32 {
     value as u32 & TURN_MASK
 }
 
-/// The word that holds this when everything is in its place; none if the high bits are zero.
+/// Returns the word that a value belongs to; `None` if the high bits are zero.
 pub(crate) fn owner(value: u64) -> Option<usize> {
     ((value >> TURN_BITS) as usize).checked_sub(1)
 }
 
-/// Whether the one count is before the other. Counts that belong together are never half a round
-/// apart; such as are count as before each other, so that this is found wrong.
+/// Returns whether count `one` is before `other`, modulo the wrap-around. Counts that belong
+/// together are never half a round apart; such counts are each before the other, so that they count
+/// as wrong.
 fn before(one: u32, other: u32) -> bool {
     one != other && (other.wrapping_sub(one) & TURN_MASK) <= TURN_MASK / 2 + 1
 }
 
-/// A region, and what it must hold.
+/// A region and its expected content.
 #[derive(Debug)]
 pub struct Pattern<'a> {
     words: &'a [AtomicU64],
@@ -44,19 +44,19 @@ pub struct Pattern<'a> {
     pages: Vec<Page>,
 }
 
-/// How often a page was written: begun is ahead of done while that goes on.
+/// The number of writes of a page: `begun` is ahead of `done` during a write.
 #[derive(Debug, Default)]
 struct Page {
     begun: AtomicU32,
     done: AtomicU32,
 }
 
-/// What one reader has seen of each page, so that nothing may go back for it.
+/// The counts that one reader has seen of each page, below which none may fall for it.
 #[derive(Debug)]
 pub(crate) struct Seen(Vec<u32>);
 
 impl<'a> Pattern<'a> {
-    /// Fills a region whose pages have so many bytes. `words` are whole pages.
+    /// Fills a region with pages of `page_bytes` bytes. `words` must be whole pages.
     pub fn fill(words: &'a [AtomicU64], page_bytes: usize) -> Self {
         for (index, word) in words.iter().enumerate() {
             word.store(value(index, 0), Relaxed);
@@ -66,12 +66,12 @@ impl<'a> Pattern<'a> {
         Self { words, page_words, pages }
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// Looks at the first word of a page, and waits if the page is in flight.
+    /// Reads the first word of a page; waits if the page is in flight.
     pub fn touch(&self, page: usize) {
         std::hint::black_box(self.words[page * self.page_words].load(Relaxed));
     }
@@ -115,7 +115,7 @@ impl<'a> Pattern<'a> {
         seen.0[page] = least;
     }
 
-    /// Checks every word while nobody writes.
+    /// Checks every word. No thread may be writing.
     pub fn check_all(&self) -> Findings {
         let mut findings = Findings::default();
         for (page, count) in self.pages.iter().enumerate() {
@@ -130,7 +130,7 @@ impl<'a> Pattern<'a> {
         findings
     }
 
-    /// For a reader that has seen nothing yet.
+    /// Returns the record of a reader that has read nothing yet.
     pub(crate) fn unseen(&self) -> Seen {
         Seen(self.pages.iter().map(|page| page.done.load(Acquire)).collect())
     }
@@ -159,7 +159,7 @@ mod tests {
         Pattern::fill(words, WORDS * 8)
     }
 
-    /// Copies a page, as a wrong migration would.
+    /// Overwrites a page, as a wrong migration would.
     fn overwrite(words: &[AtomicU64], to: usize, with: &[u64]) {
         for (word, content) in words[to * WORDS..].iter().zip(with) {
             word.store(*content, Relaxed);
@@ -170,7 +170,7 @@ mod tests {
         words[page * WORDS..][..WORDS].iter().map(|word| word.load(Relaxed)).collect()
     }
 
-    /// What the next write, the next read and the last check find, in words.
+    /// Returns the number of wrong words found by the next write, the next read and the last check.
     fn found(pattern: &Pattern, page: usize) -> (u64, u64, u64) {
         let last = pattern.check_all().lost_writes;
         let mut read = Findings::default();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: pages that are only written are never found wrong, in whatever order.
+        /// Goal: pages that are only written are never found wrong, in any order.
         #[test]
         fn what_was_written_is_right(pages in prop::collection::vec(0..PAGES, 0..64)) {
             let words = region();
@@ -196,7 +196,7 @@ mod tests {
             prop_assert!(findings.is_clean(), "{findings:?}");
         }
 
-        /// Goal: any one bit that changes anywhere is found, by each of the three checks.
+        /// Goal: any single changed bit is found, by each of the three checks.
         #[test]
         fn any_other_bit_is_wrong(word in 0..WORDS * PAGES, bit in 0..64_u32) {
             let words = region();
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Goal: two pages that changed places are found in both, and it is said whose words they are.
+    /// Goal: two pages that changed places are both found, and the message names the words' owners.
     #[test]
     fn pages_that_changed_places_are_found() {
         let words = region();
@@ -253,8 +253,8 @@ mod tests {
         assert_eq!(found(&pattern, 1), (all, all, all));
     }
 
-    /// Goal: a page that was copied in the middle of a write is found while that write goes on,
-    /// when neither of the two counts is wrong by itself.
+    /// Goal: a page that was copied in the middle of a write is found while that write is under
+    /// way, though each of the two counts is plausible by itself.
     #[test]
     fn a_torn_page_is_found() {
         let words = region();
@@ -271,8 +271,8 @@ mod tests {
         assert_eq!((findings.torn_reads, findings.lost_writes), (1, 0));
     }
 
-    /// Goal: a word may not go back to what this reader has seen replaced, even if the write that
-    /// replaced it is not over.
+    /// Goal: a word must not go back to a value that this reader has seen replaced, even while the
+    /// write that replaced it is under way.
     #[test]
     fn a_word_that_goes_back_is_found() {
         let words = region();
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(findings.torn_reads, 1);
     }
 
-    /// Goal: nothing can be read that was not written yet.
+    /// Goal: a value that was not written yet is found.
     #[test]
     fn a_word_from_the_future_is_found() {
         let words = region();
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(found(&pattern, 0), (1, 1, 1));
     }
 
-    /// Goal: counts start afresh without a false alarm.
+    /// Goal: counts wrap around without a false alarm.
     #[test]
     fn counts_go_round() {
         let words = region();

@@ -1,8 +1,7 @@
-//! How fast a page pool hands out and takes back, against the kernel and against other allocators,
-//! in turns; and what it holds meanwhile.
+//! Speed and memory use of page pools, against the kernel and other allocators in alternation.
 //!
-//! The work is that of page_fault1 of will-it-scale: each thread takes pages, touches each once and
-//! frees them all, again and again.
+//! The work is that of page_fault1 of will-it-scale: each thread repeatedly takes pages, touches
+//! each once and frees them all.
 
 mod cells;
 mod course;
@@ -27,26 +26,26 @@ pub use course::{Course, Look, PeriodVisits, PureFlow};
 
 use crate::{Error, Progress};
 
-/// Who hands out pages.
+/// An allocator that takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contender {
-    /// mmap, touch, munmap.
+    /// The kernel: mmap, touch, munmap.
     Kernel,
-    /// The allocator of that name, in its own words a general purpose one.
+    /// mimalloc, which calls itself a general purpose allocator.
     Mimalloc,
-    /// The same.
+    /// jemalloc, likewise.
     Jemalloc,
-    /// A page pool whose lists keep their length.
+    /// A page pool whose lists have a fixed length.
     PoolFixed,
-    /// One whose lists are as long as allocations and frees are deep.
+    /// A page pool whose lists follow the depth of allocations and frees.
     PoolDepth,
-    /// One whose lists grow when they are empty or full.
+    /// A page pool whose lists grow when they run empty or full.
     PoolEvents,
 }
 
 impl Contender {
-    /// All, in the order of tables.
+    /// All contenders, in the order of tables.
     pub const ALL: [Self; 6] = [
         Self::Kernel,
         Self::Mimalloc,
@@ -56,10 +55,10 @@ impl Contender {
         Self::PoolEvents,
     ];
 
-    /// Those that others are measured against.
+    /// The contenders that others are compared with.
     pub const MEASURES: [Self; 3] = [Self::Kernel, Self::Mimalloc, Self::Jemalloc];
 
-    /// As it is called in output.
+    /// Returns the name in output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -71,7 +70,7 @@ impl Contender {
         }
     }
 
-    /// How the pool is tuned, if it is one.
+    /// Returns the tuning of a pool; `None` for other allocators.
     pub fn tuning(self) -> Option<Tuning> {
         match self {
             Self::Kernel | Self::Mimalloc | Self::Jemalloc => None,
@@ -81,7 +80,7 @@ impl Contender {
         }
     }
 
-    /// Whether this program has it.
+    /// Returns whether this program includes it.
     pub fn is_built_in(self) -> bool {
         !matches!(self, Self::Mimalloc | Self::Jemalloc) || cfg!(feature = "peers")
     }
@@ -103,40 +102,39 @@ impl FromStr for Contender {
     }
 }
 
-/// What is to be measured of pools.
+/// The plan of a pool benchmark.
 #[derive(Clone, Debug)]
 pub struct PoolPlan {
-    /// What each thread takes at a time.
+    /// Bytes that each thread takes in a pass.
     pub bytes: usize,
     /// Numbers of threads.
     pub threads: Vec<u32>,
     /// Orders of the runs.
     pub orders: Vec<u32>,
-    /// Whether runs read as zero.
+    /// Whether runs must read as zero.
     pub zeroed: Vec<bool>,
-    /// Whether pools have huge pages for runs of all orders, and not only for longer ones than a
-    /// page.
+    /// Use huge pages for runs of all orders, not only for those longer than one page.
     pub huge: bool,
-    /// Who takes part.
+    /// Contenders.
     pub contenders: Vec<Contender>,
-    /// How long each number is measured.
+    /// Time per number.
     pub time: Duration,
-    /// In so many turns.
+    /// Number of rounds that this time is divided into.
     pub rounds: u32,
-    /// Whether pools are looked at over time.
+    /// Observe pools over time.
     pub over_time: bool,
-    /// Whether threads that only allocate, beside others that only free, are looked at.
+    /// Observe threads that only allocate, beside others that only free.
     pub pure: bool,
-    /// The period of the pools that are looked at so.
+    /// Tuning period of the pools that are observed.
     pub period: Duration,
 }
 
-/// What was measured of pools.
+/// The results of a pool benchmark.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PoolReport {
     /// Contenders that this program was built without.
     pub not_built_in: Vec<Contender>,
-    /// What two reads of the clock take, which is part of every latency: the median.
+    /// Median time of two reads of the clock, which is part of every latency.
     pub clock_ns: u64,
     /// The table.
     pub cells: Vec<PoolCell>,
@@ -147,13 +145,13 @@ pub struct PoolReport {
 }
 
 impl PoolReport {
-    /// Bytes that should have been zero and were not.
+    /// Returns the number of bytes that should have been zero and were not.
     pub fn dirty_bytes(&self) -> u64 {
         self.cells.iter().map(|cell| cell.dirty_bytes).sum()
     }
 }
 
-/// What all parts of a measurement use.
+/// The common parts of a measurement.
 struct Bench<'a> {
     plan: &'a PoolPlan,
     progress: &'a Progress,
@@ -162,7 +160,7 @@ struct Bench<'a> {
     contenders: Vec<Contender>,
 }
 
-/// Measures all that is planned. A wish to end ends it early, with what was measured until then.
+/// Measures everything in the plan. A request to cancel ends it early, with the results so far.
 ///
 /// # Errors
 /// If there is no memory for it, or a pool refuses.
@@ -181,7 +179,7 @@ pub fn measure_pool(plan: &PoolPlan, progress: &Progress) -> Result<PoolReport, 
 }
 
 impl Bench<'_> {
-    /// Whether somebody wants it to end; then nothing new is begun.
+    /// Returns whether the end is requested; then nothing new begins.
     fn is_over(&self) -> bool {
         self.progress.cancel().is_cancelled()
     }
@@ -190,7 +188,7 @@ impl Bench<'_> {
         self.contenders.iter().copied().filter(|contender| contender.tuning().is_some())
     }
 
-    /// How long all of it takes, about.
+    /// Returns the approximate total time.
     fn expected(&self) -> Duration {
         let plan = self.plan;
         let groups = plan.threads.len() * plan.orders.len() * plan.zeroed.len();

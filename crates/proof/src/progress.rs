@@ -1,11 +1,11 @@
-//! How far a measurement is, and the wish to end it.
+//! The progress of a measurement, and the request to end it.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_pager::Cancel;
 
-/// Read by whoever shows it, while the measurement runs.
+/// The progress of a running measurement; another thread shows it.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,
@@ -15,22 +15,22 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// What is done, in the unit of [`Progress::total`].
+    /// Returns the work that is done, in the unit of [`Progress::total`].
     pub fn done(&self) -> u64 {
         self.done.load(Relaxed)
     }
 
-    /// All that is to be done; zero until it is known.
+    /// Returns the total work; zero until it is known.
     pub fn total(&self) -> u64 {
         self.total.load(Relaxed)
     }
 
-    /// Bytes that were moved until now.
+    /// Returns the bytes moved so far.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes.load(Relaxed)
     }
 
-    /// The wish to end between two batches.
+    /// Returns the request to end between two batches.
     pub fn cancel(&self) -> &Cancel {
         &self.cancel
     }

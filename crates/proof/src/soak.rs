@@ -1,5 +1,5 @@
-//! Moves regions in every way there is, under threads that write and check, until so many bytes
-//! have moved.
+//! Moves regions by all methods, under threads that write and check, until a given number of bytes
+//! has moved.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -14,59 +14,59 @@ use crate::{
     under_load,
 };
 
-/// What is done with one region before another is opened.
+/// Number of operations on one region before another is opened.
 const OPERATIONS: usize = 48;
 
-/// The largest range that is moved under a stall budget at a time: it is slow.
+/// The largest range that is moved under a stall budget at a time, because that is slow.
 const BUDGETED_BYTES_MAX: usize = 64 << 20;
 
-/// How much is moved, of what.
+/// The plan of a soak.
 #[derive(Clone, Copy, Debug)]
 pub struct SoakPlan {
     /// Bytes to move, in all.
     pub total_bytes: u64,
-    /// Bytes of a region.
+    /// Size of a region in bytes.
     pub region_bytes: usize,
-    /// Most threads that move pages.
+    /// Maximum number of threads that move pages.
     pub lanes: u32,
-    /// Between which nodes.
+    /// Nodes between which pages move.
     pub nodes: Nodes,
-    /// Decides everything that is chosen.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The result of a soak.
 #[derive(Clone, Debug, Serialize)]
 pub struct SoakReport {
-    /// Decides everything that was chosen.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// How pages moved.
+    /// The method by which pages moved.
     pub road: &'static str,
-    /// Bytes that moved, without those that touches pulled.
+    /// Bytes that moved, without those pulled by touches.
     pub moved_bytes: u64,
-    /// Bytes that were left out besides, for touches to pull.
+    /// Bytes that were left out, to be pulled by touches.
     pub lazy_bytes: u64,
-    /// Regions, one after the other.
+    /// Number of regions, one after the other.
     pub regions: u64,
-    /// Migrations of ranges.
+    /// Number of migrations of ranges.
     pub migrations: u64,
-    /// What became of pages, summed over all migrations.
+    /// The outcome of pages, summed over all migrations.
     pub account: Account,
-    /// Pages that were written, with every word checked before.
+    /// Number of pages written, after a check of every word.
     pub pages_written: u64,
-    /// Pages that were read and checked.
+    /// Number of pages read and checked.
     pub pages_read: u64,
-    /// How long threads were held up.
+    /// Waits of the threads.
     pub stalls: StallsReport,
-    /// From beginning to end, in nanoseconds.
+    /// Time from start to end, in nanoseconds.
     pub took_ns: u64,
-    /// Huge pages were left out, because there are none.
+    /// The reason why huge pages were not tested, if they are not available.
     pub no_huge_pages: Option<String>,
-    /// What the checks found.
+    /// Findings of the checks.
     pub findings: Findings,
 }
 
-/// Moves until it is enough, or somebody wants it to end, or something was lost.
+/// Moves until the total is reached, the end is requested, or something was lost.
 ///
 /// # Errors
 /// If the pager refuses, or nothing moves.
@@ -117,7 +117,7 @@ impl Soak<'_> {
             && !self.progress.cancel().is_cancelled()
     }
 
-    /// Opens a region and does all that is done with one.
+    /// Opens a region and runs the operations on it.
     fn region(&mut self) -> Result<(), Error> {
         let Some(subject) = self.open()? else { return Ok(()) };
         self.report.regions += 1;
@@ -145,7 +145,7 @@ impl Soak<'_> {
         self.report.moved(before, self.progress)
     }
 
-    /// A region of some kind; none if there are no such pages.
+    /// Opens a region with random options; `None` if its page size is not available.
     fn open(&mut self) -> Result<Option<Subject>, Error> {
         let huge = self.report.no_huge_pages.is_none() && self.dice.below(3) == 0;
         let bytes = self.plan.region_bytes;
@@ -193,7 +193,7 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Ends with all of it in its place, so that a last check sees no lazy page.
+    /// Moves all of it to its first node, so that the last check meets no page that was left out.
     fn migrate_all(&self, subject: &Subject) -> Result<Report, Error> {
         let even_if_there = subject.moves_what_is_there();
         let how = Migration { even_if_there, ..Migration::default() };
@@ -201,7 +201,7 @@ impl Soak<'_> {
         Ok(region.migrate(0..region.bytes(), self.plan.nodes.from, &how)?)
     }
 
-    /// Large ranges as often as small ones.
+    /// Returns a random range; large ones are as frequent as small ones.
     fn range(&mut self, pages: usize, page_bytes: usize) -> Range<usize> {
         let most = pages >> self.dice.below(pages.ilog2() as usize + 1);
         let length = 1 + self.dice.below(most.max(1));
@@ -248,7 +248,7 @@ impl Soak<'_> {
 }
 
 impl SoakReport {
-    /// A region of which nothing moved at all would go on for ever.
+    /// Fails if nothing moved in a region, because the soak would never end.
     fn moved(&self, before: u64, progress: &Progress) -> Result<(), Error> {
         if self.moved_bytes > before || progress.cancel().is_cancelled() {
             return Ok(());

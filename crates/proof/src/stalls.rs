@@ -1,5 +1,5 @@
-//! Measures how long a thread waits for pages in flight, apart from the times when it merely lost
-//! its CPU to somebody else.
+//! Measures how long a thread waits for pages in flight, apart from times when it was merely
+//! preempted.
 
 use std::io;
 use std::time::Instant;
@@ -9,18 +9,18 @@ use nodeward_linux::own::{Interruptions, QueueTime};
 use serde::Serialize;
 
 /// A touch that takes no longer than this met neither a page in flight nor another thread: a fault
-/// with two switches of threads takes longer.
+/// with two context switches takes longer.
 const SLOW_NS: u64 = 5_000;
 
-/// Longer times count as this one.
+/// Longer times are recorded as this one.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Why a touch was slow.
+/// The cause of a slow touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// The thread faulted or slept: the page was in flight.
     Wait,
-    /// The thread lost its CPU and did not fault.
+    /// The thread was preempted and did not fault.
     Preemption,
     /// Neither: interrupts, a hypervisor that took the CPU away, cache misses.
     Noise,
@@ -36,7 +36,7 @@ fn cause(before: Interruptions, after: Interruptions) -> Cause {
     }
 }
 
-/// How long touches took, in nanoseconds.
+/// Distributions of the durations of touches, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Stalls {
     touches: Histogram<u64>,
@@ -46,7 +46,7 @@ pub struct Stalls {
     noise: Histogram<u64>,
 }
 
-/// No times yet, of up to an hour, to three digits.
+/// An empty histogram for times up to an hour, with three significant digits.
 pub(crate) fn empty() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("valid bounds")
 }
@@ -73,7 +73,7 @@ impl Stalls {
         self.noise += &other.noise;
     }
 
-    /// Sums them up.
+    /// Returns the quantiles.
     pub fn report(&self) -> StallsReport {
         StallsReport {
             touches: Times::of(&self.touches),
@@ -84,7 +84,7 @@ impl Stalls {
         }
     }
 
-    /// A slow touch, of which the thread stood in line for a CPU for a part.
+    /// Records a slow touch, of whose duration the thread spent `queued_ns` waiting for a CPU.
     fn slow(&mut self, ns: u64, queued_ns: u64, cause: Cause) {
         match cause {
             Cause::Wait => {
@@ -97,33 +97,33 @@ impl Stalls {
     }
 }
 
-/// What touches took.
+/// Quantiles of the durations of touches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StallsReport {
-    /// All of them.
+    /// All touches.
     pub touches: Times,
-    /// Those where the thread faulted or slept: how long the page was in flight.
+    /// Touches where the thread faulted or slept: how long the page was in flight.
     pub waits: Times,
-    /// The same touches with the time that the thread, its page back, stood in line for a CPU.
+    /// The same touches, including the time that the thread then waited in the run queue.
     pub waits_with_queue: Times,
-    /// Those where the thread lost its CPU without a fault.
+    /// Touches where the thread was preempted without a fault.
     pub preemptions: Times,
-    /// Other slow ones: interrupts, a hypervisor that took the CPU away.
+    /// Other slow touches: interrupts, a hypervisor that took the CPU away.
     pub noise: Times,
 }
 
 /// A distribution of times, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
-    /// How many.
+    /// Number of times.
     pub count: u64,
     /// The median.
     pub p50_ns: u64,
-    /// All but one in a hundred took no longer.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// All but one in a thousand took no longer.
+    /// The 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// The maximum.
     pub max_ns: u64,
 }
 
@@ -142,14 +142,14 @@ impl Times {
 /// The touches of one thread. Measuring one neither allocates nor locks.
 #[derive(Debug)]
 pub struct Touches {
-    /// As they were before the next touch.
+    /// The counters before the next touch.
     before: Counters,
-    /// Where the scheduler does not count it, waits hold the time in line.
+    /// Time in the run queue. `None` where the scheduler does not count it: then waits include it.
     queue: Option<QueueTime>,
     stalls: Stalls,
 }
 
-/// What the kernel counts of the thread.
+/// The kernel's counters of the thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     interruptions: Interruptions,
@@ -157,10 +157,10 @@ struct Counters {
 }
 
 impl Touches {
-    /// Of the calling thread.
+    /// Starts to measure touches of the calling thread.
     ///
     /// # Errors
-    /// If the kernel does not tell what the thread has been through.
+    /// If the kernel does not provide the counters.
     pub fn of_this_thread() -> io::Result<Self> {
         let queue = QueueTime::of_this_thread().ok();
         let mut touches = Self { before: Counters::default(), queue, stalls: Stalls::default() };
@@ -168,10 +168,10 @@ impl Touches {
         Ok(touches)
     }
 
-    /// Reads the counters, so that what happened since the last touch is not put down to the next.
+    /// Reads the counters, so that events since the last touch are not attributed to the next one.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel does not provide them.
     pub fn look(&mut self) -> io::Result<()> {
         let queued = self.queue.as_ref().map(QueueTime::total_ns).transpose()?;
         let interruptions = Interruptions::of_this_thread()?;
@@ -179,10 +179,10 @@ impl Touches {
         Ok(())
     }
 
-    /// Measures a touch. The counters are read after slow ones only: they cost more than a touch.
+    /// Measures a touch. Counters are read only after slow ones: reading costs more than a touch.
     ///
     /// # Errors
-    /// If the kernel does not tell what a slow one was due to.
+    /// If the counters for a slow one cannot be read.
     pub fn time(&mut self, touch: impl FnOnce()) -> io::Result<()> {
         let start = Instant::now();
         touch();
@@ -198,7 +198,7 @@ impl Touches {
         Ok(())
     }
 
-    /// Like [`Touches::time`] where `watched`; otherwise the touch is not counted.
+    /// Like [`Touches::time`] if `watched`; otherwise the touch is not counted.
     pub(crate) fn time_if(&mut self, watched: bool, touch: impl FnOnce()) -> io::Result<()> {
         match watched {
             true => self.time(touch),
@@ -209,7 +209,7 @@ impl Touches {
         }
     }
 
-    /// What was measured.
+    /// Returns the distributions.
     pub fn into_stalls(self) -> Stalls {
         self.stalls
     }
@@ -219,7 +219,7 @@ impl Touches {
 mod tests {
     use super::*;
 
-    /// Goal: times of any length are kept, within the three digits of the histogram.
+    /// Goal: times of any length are recorded, within the three digits of the histogram.
     #[test]
     fn long_times_are_kept() {
         let mut stalls = Stalls::default();
@@ -230,7 +230,7 @@ mod tests {
         assert!(report.noise.max_ns >= LONGEST_NS);
     }
 
-    /// Goal: time in line for a CPU is no wait for a page.
+    /// Goal: time in the run queue is not counted as a wait for a page.
     #[test]
     fn waits_are_told_with_and_without_the_queue() {
         let mut stalls = Stalls::default();
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!((report.waits.max_ns, report.waits_with_queue.max_ns), (600, 1000));
     }
 
-    /// Goal: a fault or a voluntary switch outweighs losing the CPU, which outweighs nothing.
+    /// Goal: a fault or a voluntary switch takes precedence over preemption, and that over noise.
     #[test]
     fn causes_are_told_apart() {
         let none = Interruptions::default();
@@ -252,8 +252,8 @@ mod tests {
         assert_eq!(of(0, 0, 0), Cause::Noise);
     }
 
-    /// Goal: no times at all are zeros, and the quantiles are those of the numbers that went in,
-    /// of several threads as of one.
+    /// Goal: without times all is zero, and the quantiles are those of the recorded numbers, from
+    /// several threads as from one.
     #[test]
     fn times_are_summed_up() {
         assert_eq!(Stalls::default().report().touches, Times::default());

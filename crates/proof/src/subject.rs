@@ -1,5 +1,5 @@
-//! A region that is moved to and fro between two nodes, or, where there is only one, from its pages
-//! to others of the same node.
+//! A region that is moved to and fro between two nodes, or, where there is only one, to other pages
+//! of the same node.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,99 +15,99 @@ use nodeward_pager::{
 };
 use serde::Serialize;
 
-/// Why something could not be measured.
+/// The reason why something could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pager refused.
     #[error(transparent)]
     Pager(#[from] nodeward_pager::Error),
-    /// The machine could not be looked at.
+    /// Reading the machine's state failed.
     #[error(transparent)]
     Machine(#[from] nodeward_machine::Error),
-    /// Ordinary memory or a counter could not be had.
+    /// Ordinary memory or a counter is not available.
     #[error("{what}: {source}; give less than this with --size, or see the cause")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Why it failed.
+        /// Its error.
         source: io::Error,
     },
     /// A page pool refused.
     #[error(transparent)]
     Pool(#[from] nodeward_pager::PoolError),
-    /// An allocator that is not ours has no memory.
+    /// Another allocator has no memory.
     #[error("no memory for a block of {bytes} bytes; give less with --bytes or --threads")]
     NoBlock {
-        /// What was asked for.
+        /// The size that was requested.
         bytes: u64,
     },
-    /// Only the kernel moves pages here, and it has nowhere to move them to.
+    /// Only the kernel moves pages here, and there is no second node.
     #[error(
         "nothing moves here: there is one node, and without userfaultfd ({why}) pages move only \
          between nodes; `nodeward doctor` tells what to do"
     )]
     NothingMoves {
-        /// Why userfaultfd cannot be used.
+        /// The reason why userfaultfd cannot be used.
         why: String,
     },
-    /// Pages stayed where they were, all of them.
+    /// All pages stayed where they were.
     #[error(
         "none of {pages} pages moved: {why}; free memory on the nodes, or give a smaller --size"
     )]
     Stuck {
-        /// How many should have.
+        /// Number of pages that should have moved.
         pages: u64,
         /// The reasons.
         why: String,
     },
 }
 
-/// Between which nodes pages are moved. They may be the same.
+/// The nodes between which pages are moved. They may be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Nodes {
-    /// Where the region is first.
+    /// The first node of the region.
     pub from: NodeId,
-    /// Where it goes first.
+    /// The first destination.
     pub to: NodeId,
 }
 
 impl Nodes {
-    /// Whether pages leave their node at all.
+    /// Returns whether pages leave their node at all.
     pub fn differ(self) -> bool {
         self.from != self.to
     }
 }
 
-/// What a region is made of for measuring.
+/// Options of a region to be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct SubjectOptions {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: usize,
-    /// Its pages.
+    /// Page size.
     pub page: PageSize,
-    /// Who moves them.
+    /// Method that moves its pages.
     pub mode: Mode,
-    /// Bytes that the pager keeps for later migrations, on each node.
+    /// Bytes that the pager keeps on each node for later migrations.
     pub pool_bytes: u64,
-    /// Most threads that move pages at a time.
+    /// Maximum number of threads that move pages at a time.
     pub lanes: u32,
-    /// Between which nodes.
+    /// Nodes between which pages move.
     pub nodes: Nodes,
 }
 
-/// One migration.
+/// The measurement of one migration.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Bytes that moved.
     pub bytes: u64,
-    /// How long it took, in nanoseconds.
+    /// Duration in nanoseconds.
     pub ns: u64,
-    /// All that the pager says of it.
+    /// The pager's report.
     pub report: Report,
 }
 
 impl Sample {
-    /// Bytes a second.
+    /// Returns bytes per second.
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / self.ns.max(1) as f64 * 1e9
     }
@@ -120,7 +120,7 @@ pub struct Subject {
     pager: Pager,
     nodes: Nodes,
     base_bytes: u64,
-    /// Whether it is at `nodes.to`.
+    /// Set when it is at `nodes.to`.
     away: AtomicBool,
 }
 
@@ -128,12 +128,12 @@ impl Subject {
     /// Opens a pager, and commits a region on the first node.
     ///
     /// # Errors
-    /// If the pager refuses, or if nothing can move here.
+    /// If the pager refuses, or if nothing can move on this machine.
     pub fn open(options: SubjectOptions) -> Result<Self, Error> {
         let pager = Pager::open(&PagerOptions {
             lanes: Some(options.lanes),
             pool_bytes: Some(options.pool_bytes),
-            // What is kept for recycling is the plan's, however short memory is beside us.
+            // The plan decides how much is kept for recycling, even if memory gets short.
             pool: PoolOptions { housekeeper: false, ..PoolOptions::default() },
             kernel_only: options.mode == Mode::Kernel,
             ..PagerOptions::default()
@@ -158,37 +158,37 @@ impl Subject {
         Ok(Self { region, pager, nodes: options.nodes, base_bytes, away: AtomicBool::new(false) })
     }
 
-    /// The content.
+    /// Returns the content.
     pub fn words(&self) -> &[AtomicU64] {
         self.region.words()
     }
 
-    /// The region itself.
+    /// Returns the region.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Its pager.
+    /// Returns the pager.
     pub fn pager(&self) -> &Pager {
         &self.pager
     }
 
-    /// Whether pages move even to the node that they are on. The kernel does not do that.
+    /// Returns whether pages move even to the node that they are on. The kernel does not do that.
     pub fn moves_what_is_there(&self) -> bool {
         self.pager.road() != Road::Kernel
     }
 
-    /// Bytes of a base page, which are what is written and checked at a time.
+    /// Returns the size of a base page in bytes, the unit that is written and checked at a time.
     pub fn base_bytes(&self) -> u64 {
         self.base_bytes
     }
 
-    /// The node that the next migration goes to.
+    /// Returns the node that the next migration goes to.
     pub fn destination(&self) -> NodeId {
         if self.away.load(Relaxed) { self.nodes.from } else { self.nodes.to }
     }
 
-    /// Fills the pools of both nodes with pages: later migrations can use those.
+    /// Fills the pools of both nodes with pages for later migrations.
     ///
     /// # Errors
     /// If the pager refuses.
@@ -204,7 +204,7 @@ impl Subject {
     /// Moves all of it to the other node, or to other pages of the only one.
     ///
     /// # Errors
-    /// If the pager refuses, or if not a single page moved.
+    /// If the pager refuses, or not a single page moved.
     pub fn migrate(&self, how: &Migration<'_>) -> Result<Sample, Error> {
         let even_if_there = self.moves_what_is_there() && !self.nodes.differ();
         let how = Migration { even_if_there, ..*how };
@@ -214,10 +214,10 @@ impl Subject {
     }
 
     /// Leaves all of it out, and touches one page after the other on the calling thread, which
-    /// pulls them to its node. The time is that of both.
+    /// pulls them to its node. The time includes both.
     ///
     /// # Errors
-    /// If the pager refuses, or if not a single page was left out.
+    /// If the pager refuses, or not a single page was left out.
     pub fn migrate_lazily(&self, how: &Migration<'_>) -> Result<Sample, Error> {
         let how = Migration { even_if_there: self.moves_what_is_there(), ..*how };
         let began = Instant::now();
@@ -246,7 +246,7 @@ impl Error {
     }
 }
 
-/// Names what was tried.
+/// Wraps an I/O error with the name of the operation.
 pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::System { what, source }
 }

@@ -1,4 +1,4 @@
-//! Migrations against memcpy with as many threads.
+//! Migrations against memcpy with the same number of threads.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,57 +13,58 @@ use crate::{
     median, under_load,
 };
 
-/// The threads beside a migration: one that writes without rest, one that reads now and then.
+/// Threads beside a migration: one writes without rest, one reads now and then.
 const WRITERS: usize = 1;
 const READERS: usize = 1;
 
-/// How long the writer's own speed is looked at in each round: as long as a migration takes, within
-/// these bounds.
+/// Bounds of the time for which the writer's speed alone is measured in each round: as long as a
+/// migration takes, within these bounds.
 const QUIET_MIN: Duration = Duration::from_millis(20);
 const QUIET_MAX: Duration = Duration::from_millis(500);
 
-/// One number of the table.
+/// One cell of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
-    /// Where it stands.
+    /// Its column.
     pub column: Column,
-    /// Threads that were to move pages, and threads that copied.
+    /// Threads that should move pages, and threads that copied.
     pub lanes: u32,
-    /// Fewest threads that took part in a migration.
+    /// Minimum number of threads that took part in a migration.
     pub lanes_at_work: u32,
-    /// Speed as a part of that of memcpy(3) with as many threads and nobody beside: the median.
+    /// Median ratio of speed to that of memcpy(3) with the same number of threads and no other
+    /// load.
     pub ratio: f64,
-    /// Of each round.
+    /// The ratio of each round.
     pub ratios: Vec<f64>,
-    /// The same against the fastest copy that we know.
+    /// Median ratio to the fastest known copy.
     pub ratio_fastest: f64,
-    /// The same against that copy with the same threads beside.
+    /// Median ratio to that copy with the same threads running beside it.
     pub ratio_beside: Option<f64>,
-    /// Which routine is the fastest.
+    /// Name of the fastest routine.
     pub fastest: &'static str,
-    /// Speed of memcpy(3): the median.
+    /// Median speed of memcpy(3).
     pub memcpy_bytes_per_s: u64,
-    /// Speed of the fastest copy: the median.
+    /// Median speed of the fastest copy.
     pub fastest_bytes_per_s: u64,
-    /// Speed of migrations: the median.
+    /// Median speed of migrations.
     pub bytes_per_s: u64,
-    /// All that was moved.
+    /// Bytes moved, in all.
     pub moved_bytes: u64,
-    /// What stayed where it was.
+    /// Bytes that stayed where they were.
     pub left_bytes: u64,
-    /// What the time was spent on.
+    /// Distribution of the time.
     pub spent: SpentShares,
     /// The longest time that pages were out of sight.
     pub longest_hold_ns: u64,
-    /// The thread that writes.
+    /// Speeds of the writing thread.
     pub writer: Option<WriterRate>,
-    /// How long threads were held up.
+    /// Waits of the threads.
     pub stalls: Option<StallsReport>,
-    /// What the checks found.
+    /// Findings of the checks.
     pub findings: Findings,
 }
 
-/// Parts of the time of all lanes, of 1.
+/// Shares of the time of all lanes, which sum to 1.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct SpentShares {
     /// Taking pages out of sight.
@@ -78,18 +79,18 @@ pub struct SpentShares {
     pub rest: f64,
 }
 
-/// What the thread that writes keeps of its speed.
+/// The speed of the writing thread beside migrations.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WriterRate {
-    /// Pages a second while nothing is migrated: the median.
+    /// Median of pages per second while nothing migrates.
     pub alone_pages_per_s: f64,
-    /// Pages a second beside migrations: the median.
+    /// Median of pages per second beside migrations.
     pub moving_pages_per_s: f64,
-    /// The median of the ratios of each round.
+    /// Median of the ratios of each round.
     pub share: f64,
 }
 
-/// What one round measured.
+/// The measurements of one round.
 struct Round {
     memcpy: Duration,
     fastest: Duration,
@@ -99,13 +100,13 @@ struct Round {
 }
 
 impl Round {
-    /// Speed against a copy of so many bytes that took so long.
+    /// Returns the ratio of speed to a copy of `bytes` bytes that took `copy`.
     fn ratio(&self, bytes: usize, copy: Duration) -> f64 {
         self.sample.rate() * copy.as_secs_f64() / bytes as f64
     }
 }
 
-/// What migrations are compared with.
+/// The copies that migrations are compared with.
 struct Copies<'a> {
     buffers: &'a mut Buffers,
     fastest: &'a dyn Copier,
@@ -113,7 +114,7 @@ struct Copies<'a> {
 }
 
 impl Copies<'_> {
-    /// One by memcpy(3), one as fast as possible.
+    /// Makes one copy by memcpy(3), and one as fast as possible.
     fn both(&mut self) -> Result<(Duration, Duration), Error> {
         Ok((self.by(&Memcpy)?, self.by(self.fastest)?))
     }
@@ -229,7 +230,7 @@ fn longest_hold(rounds: &[Round]) -> u64 {
     rounds.iter().map(|round| round.sample.report.longest_hold_ns).max().unwrap_or(0)
 }
 
-/// Nobody beside; each of the two goes first as often as second.
+/// A round without other threads; migration and copies alternate in going first.
 fn alone_round(
     subject: &Subject,
     how: &Migration<'_>,
@@ -242,7 +243,8 @@ fn alone_round(
     Ok(Round { memcpy, fastest, beside: None, writer: None, sample })
 }
 
-/// Copies alone, the writer alone, a copy beside the writer, a migration beside the writer.
+/// A round of: copies alone, the writer alone, a copy beside the writer, a migration beside the
+/// writer.
 fn beside_round(
     subject: &Subject,
     how: &Migration<'_>,
@@ -262,7 +264,7 @@ fn beside_round(
     Ok(Round { memcpy, fastest, beside, writer, sample: sample? })
 }
 
-/// Pages a second that are written while something is done.
+/// Returns the pages written per second while `work` runs.
 pub(super) fn written_per_s<T>(reins: &Reins, work: impl FnOnce() -> T) -> (f64, T) {
     let (before, began) = (reins.pages_written(), Instant::now());
     let done = work();

@@ -1,4 +1,4 @@
-//! What is measured beside the table.
+//! Measurements beside the table.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,80 +16,80 @@ use super::{Bench, Extra, NO_POOL};
 use crate::subject::system;
 use crate::{Dice, Error, Load, Pattern, Sample, StallsReport, Subject, median, under_load};
 
-/// How often mappings are counted while pages move.
+/// Interval at which mappings are counted while pages move.
 const COUNTING_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Parts of the region that are moved one by one, to see whether mappings are left behind.
+/// Number of parts of the region that are moved one by one, to see whether mappings accumulate.
 const PARTS: usize = 64;
 
-/// Left out and pulled by one thread that touches everything, against moved by one lane.
+/// Lazy migration, pulled by one thread that touches everything, against migration by one lane.
 #[derive(Clone, Debug, Serialize)]
 pub struct LazyCell {
-    /// Speed as a part of the eager one: the median.
+    /// Median ratio of speed to the eager one.
     pub ratio: f64,
-    /// Of each round.
+    /// The ratio of each round.
     pub ratios: Vec<f64>,
-    /// Bytes a second, until the last page was touched.
+    /// Bytes per second, until the last page was touched.
     pub bytes_per_s: u64,
-    /// Of the eager ones.
+    /// Bytes per second of the eager migrations.
     pub eager_bytes_per_s: u64,
 }
 
-/// Migrations that may not hold anybody up for long.
+/// Migrations with a bound on waits.
 #[derive(Clone, Debug, Serialize)]
 pub struct StallCell {
-    /// What a wait may take.
+    /// The bound on a wait.
     pub budget_ns: u64,
-    /// What touches took.
+    /// Durations of touches.
     pub stalls: StallsReport,
     /// Whether 99 of 100 waits were within the budget.
     pub kept: bool,
-    /// Speed as a part of that without a budget: the median.
+    /// Median ratio of speed to that without a budget.
     pub ratio: f64,
-    /// Bytes a second: the median.
+    /// Median of bytes per second.
     pub bytes_per_s: u64,
-    /// Threads that moved pages.
+    /// Number of threads that moved pages.
     pub lanes: u32,
 }
 
 /// Many lanes against one.
 #[derive(Clone, Debug, Serialize)]
 pub struct LanesCell {
-    /// How many.
+    /// Number of lanes.
     pub lanes: u32,
-    /// Speed as a multiple of that of one lane: the median.
+    /// Median ratio of speed to that of one lane.
     pub ratio: f64,
-    /// Of each round.
+    /// The ratio of each round.
     pub ratios: Vec<f64>,
 }
 
-/// Mappings of this process.
+/// Number of mappings of this process.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Vmas {
-    /// Before the pager and its region were there.
+    /// Before the pager and its region existed.
     pub before: usize,
-    /// The most while parts of the region moved.
+    /// The maximum while parts of the region moved.
     pub peak: usize,
-    /// How many more that is.
+    /// The difference.
     pub more: usize,
 }
 
-/// Against the kernel's move_pages(2), with as many threads, between the same nodes.
+/// Against the kernel's move_pages(2), with the same number of threads, between the same nodes.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelCell {
-    /// `recycled`, `one-way`, or `auto` for what the pager chooses by itself, the kernel included.
+    /// `recycled`, `one-way`, or `auto`: the pager chooses, including the kernel.
     pub supply: &'static str,
-    /// Threads.
+    /// Number of threads.
     pub lanes: u32,
-    /// How many times as fast as the kernel: the median.
+    /// Median ratio of speed to that of the kernel.
     pub ratio: f64,
-    /// Of each round.
+    /// The ratio of each round.
     pub ratios: Vec<f64>,
-    /// Bytes a second: the median.
+    /// Median of bytes per second.
     pub bytes_per_s: u64,
-    /// Of the kernel.
+    /// Median of bytes per second of the kernel.
     pub kernel_bytes_per_s: u64,
-    /// The part of the pages that the pager left to the kernel.
+    /// Share of the pages that the pager left to the kernel.
     pub by_kernel: f64,
 }
 
@@ -115,8 +115,8 @@ fn left_to_kernel(pairs: &[Pair]) -> f64 {
 }
 
 impl Bench<'_> {
-    /// What is wanted beside the table, on a region whose pager has pages for all of it. There were
-    /// so many `mappings` before the two.
+    /// Measures the extras of the plan on a region whose pager has pages for all of it. `mappings`
+    /// is the number of mappings before the two existed.
     pub(super) fn others(
         &mut self,
         subject: &Subject,
@@ -149,7 +149,7 @@ impl Bench<'_> {
         Migration { lanes: Some(lanes), cancel, ..Migration::default() }
     }
 
-    /// Rounds of two, each of which goes first as often as second.
+    /// Measures pairs; the two alternate in going first.
     fn pairs(
         &self,
         mut one: impl FnMut() -> Result<Sample, Error>,
@@ -186,7 +186,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Touched by a thread of the node that it is to go to, if there are several nodes.
+    /// Lets a thread on the destination node touch the pages, if there are several nodes.
     fn touched_where_it_goes(&self, subject: &Subject) -> Result<Sample, Error> {
         let cpu = match self.plan.nodes.differ() {
             true => {
@@ -242,11 +242,12 @@ impl Bench<'_> {
             let counted = move_a_part(subject, self.how(1), &mut dice, part % 4 == 3, &count)?;
             peak = peak.max(counted);
         }
-        subject.migrate(&self.how(1))?; // pulls what was left out
+        subject.migrate(&self.how(1))?; // pulls the pages left out
         Ok(Vmas { before, peak, more: peak.saturating_sub(before) })
     }
 
-    /// Between two nodes only: on one the kernel has nothing to do.
+    /// Measures against the kernel, between two nodes only: on one node the kernel has nothing to
+    /// do.
     pub(super) fn against_kernel(&mut self) -> Result<(), Error> {
         if !self.wants(Extra::Kernel) || !self.plan.nodes.differ() {
             return Ok(());
@@ -285,13 +286,13 @@ impl Bench<'_> {
     }
 }
 
-/// On a thread of its own, which may stay on a CPU until it ends.
+/// Runs `work` on a thread of its own, which may pin itself to a CPU.
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Moves a part of the region; returns the most mappings that were seen meanwhile.
+/// Moves a part of the region; returns the maximum number of mappings counted meanwhile.
 fn move_a_part(
     subject: &Subject,
     how: Migration<'_>,

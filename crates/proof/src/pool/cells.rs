@@ -1,4 +1,4 @@
-//! The table: throughput in turns, latency in a pass of its own, visits of the zone.
+//! The table: throughput in alternation, latency in a pass of its own, and visits of the zone.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,46 +13,46 @@ use super::{Bench, Contender};
 use crate::stalls::{Times, empty};
 use crate::{Error, median};
 
-/// A period of tuning holds so many passes: one that is whole, wherever it begins, and one more.
+/// Number of passes per tuning period: enough for a whole one wherever it begins, and one more.
 const PERIOD_PASSES: u32 = 3;
 const PERIOD_MIN: Duration = Duration::from_millis(1);
-/// A pool that tunes by averages has seen 99.6 % of a depth after so many periods (1 - 1/2^8).
+/// Periods until a pool that tunes by averages has reached 99.6 % of a depth (1 - 1/2^8).
 const PERIODS_TO_SETTLE: u32 = 8;
 
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct PoolCell {
-    /// Who.
+    /// The contender.
     pub contender: Contender,
-    /// Threads that take and free.
+    /// Number of threads that take and free.
     pub threads: u32,
-    /// Runs have 2^order pages.
+    /// Order: runs have 2^order pages.
     pub order: u32,
-    /// Whether they were to read as zero.
+    /// Whether runs had to read as zero.
     pub zeroed: bool,
-    /// Taken, touched and freed: the median.
+    /// Median of bytes per second that were taken, touched and freed.
     pub bytes_per_s: u64,
-    /// How many times as fast as the kernel and other allocators in the same round.
+    /// Ratio of speed to the kernel and other allocators in the same round.
     pub times_as_fast: BTreeMap<Contender, Ratio>,
-    /// How often the lock of a zone was taken for a million base pages, if it is a pool.
+    /// Number of times that a zone's lock was taken per million base pages, for pools.
     pub zone_visits_per_million: Option<f64>,
-    /// How long a run took until its first word was written.
+    /// Time from the request of a run until its first word was written.
     pub latency: Times,
-    /// Bytes that should have been zero and were not.
+    /// Number of bytes that should have been zero and were not.
     pub dirty_bytes: u64,
 }
 
-/// A ratio of each round.
+/// A ratio of each round, and their median.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
-    /// All of them.
+    /// The ratios of all rounds.
     pub rounds: Vec<f64>,
 }
 
 impl Ratio {
-    /// Of numbers that were measured in turns.
+    /// The ratios of two series measured in alternation.
     fn of(ones: &[f64], others: &[f64]) -> Self {
         let rounds: Vec<f64> =
             ones.iter().zip(others).map(|(one, other)| one / other.max(1.0)).collect();
@@ -60,7 +60,7 @@ impl Ratio {
     }
 }
 
-/// The middle of what two reads of the clock take.
+/// Returns the median time of two reads of the clock, in nanoseconds.
 pub fn clock_ns() -> u64 {
     let mut times = empty();
     for _ in 0..1000 {
@@ -70,7 +70,7 @@ pub fn clock_ns() -> u64 {
     times.value_at_quantile(0.5)
 }
 
-/// What a pool did in measured turns.
+/// Counters of a pool over measured turns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Visits {
     visits: u64,
@@ -93,16 +93,16 @@ impl Visits {
     }
 }
 
-/// A contender and what it did until now.
+/// A contender and its results so far.
 struct Score<'a> {
     player: &'a Player,
-    /// Bytes a second in each round.
+    /// Bytes per second of each round.
     rates: Vec<f64>,
     visits: Visits,
 }
 
 impl Bench<'_> {
-    /// The table.
+    /// Measures the table.
     pub(super) fn cells(&self, cells: &mut Vec<PoolCell>) -> Result<(), Error> {
         let plan = self.plan;
         for &threads in &plan.threads {
@@ -122,7 +122,7 @@ impl Bench<'_> {
         Load { bytes: self.plan.bytes, order, zeroed, page_bytes: self.page_bytes() }
     }
 
-    /// All contenders with the same work.
+    /// Measures all contenders with the same work.
     fn group(&self, threads: u32, load: Load) -> Result<Vec<PoolCell>, Error> {
         let period = self.period(threads, load)?;
         let (huge, cpus) = (self.plan.huge, self.cpus.len());
@@ -137,7 +137,7 @@ impl Bench<'_> {
                     if self.is_over() {
                         break;
                     }
-                    // Each goes first as often as last.
+                    // Each contender goes first as often as last.
                     let score = &mut scores[(round + turn) % count];
                     self.progress.moved(score.turn(crew, self.slice(), period)?);
                     self.advance(self.slice());
@@ -147,12 +147,12 @@ impl Bench<'_> {
         })
     }
 
-    /// How long a turn is measured.
+    /// Returns the time of a turn.
     fn slice(&self) -> Duration {
         self.plan.time / self.plan.rounds.max(1)
     }
 
-    /// A period that holds some passes of a pool, so that its depths can be seen.
+    /// Returns a period that holds some passes of a pool, so that the tuner sees its depths.
     fn period(&self, threads: u32, load: Load) -> Result<Duration, Error> {
         let Some(contender) = self.pools().next() else { return Ok(PERIOD_MIN) };
         let setting = Setting {
@@ -165,7 +165,7 @@ impl Bench<'_> {
         };
         let player = Player::new(contender, &setting)?;
         with_crew(&self.machine, &self.cpus, threads, |crew| {
-            pass(crew, &player, Duration::ZERO)?; // with memory that has to be had first
+            pass(crew, &player, Duration::ZERO)?; // the first pass also waits for new memory
             let works = pass(crew, &player, Duration::ZERO)?;
             let longest = works.iter().map(|work| work.took).max().unwrap_or_default();
             Ok((longest * PERIOD_PASSES).max(PERIOD_MIN))
@@ -182,8 +182,8 @@ impl<'a> Score<'a> {
         Self { player, rates: Vec::new(), visits: Visits::default() }
     }
 
-    /// Passes that do not count, until it is as it would be if nobody else had had a turn; then
-    /// those that do. Returns how many bytes these took.
+    /// Runs passes that do not count, until the contender is as it would be without the others'
+    /// turns; then passes that count. Returns the bytes of the latter.
     fn turn(&mut self, crew: &Crew<'a>, slice: Duration, period: Duration) -> Result<u64, Error> {
         let settling = match self.player.pool {
             Some(_) => period * PERIODS_TO_SETTLE,
@@ -227,7 +227,7 @@ impl<'a> Score<'a> {
         })
     }
 
-    /// In a pass of its own: to read the clock would slow the others down.
+    /// Measures latency in a pass of its own, because reading the clock slows down throughput.
     fn latency(&self, crew: &Crew<'a>) -> Result<Times, Error> {
         let player = self.player;
         let timed = crew.each(|| {
@@ -252,8 +252,8 @@ impl<'a> Score<'a> {
 mod tests {
     use super::*;
 
-    /// Goal: ratios are taken within a round, so that a machine whose speed drifts is fair: it was
-    /// 2, 4 and 3 times as fast, and would be 2.5 times by the medians of speeds.
+    /// Goal: ratios are taken within a round, so that drift of the machine's speed cancels out.
+    /// They are 2, 4 and 3 here, with a median of 3.
     #[test]
     fn ratios_are_of_the_same_round() {
         let ratio = Ratio::of(&[20.0, 100.0, 60.0], &[10.0, 25.0, 20.0]);

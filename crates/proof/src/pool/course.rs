@@ -1,5 +1,5 @@
-//! A pool over time: how its lists find their length, what it holds, and how soon it lets go when
-//! nobody allocates.
+//! A pool over time: how its lists find their length, how much it holds, and how soon it frees
+//! memory when nothing is allocated.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,79 +16,80 @@ use super::source::Taker;
 use super::{Bench, Contender, PoolPlan, PoolReport};
 use crate::Error;
 
-/// How long a pool works: until the tuner by averages has settled, and two periods more.
+/// Periods under load: until the tuner by averages has settled, and two more.
 const BUSY_PERIODS: u32 = 10;
-/// How long it then rests: one more than it has for letting go.
+/// Idle periods after it: one more than the pool has for freeing.
 const IDLE_PERIODS: u32 = 5;
-/// How long threads only allocate, or only free. Tuning shows after one period.
+/// Periods in which threads only allocate, or only free. Tuning shows after one.
 const PURE_PERIODS: u32 = 4;
-/// So many passes show how a pool works after the first one.
+/// Number of passes after the first one that show the pool's steady work.
 const PASSES: u32 = 8;
 
-/// How often a pool is looked at.
+/// Interval of the samples of a pool.
 const LOOKS: Duration = Duration::from_millis(10);
-/// Handed from a thread that allocates to one that frees at a time, in runs, and how many times
-/// that may wait.
+/// Runs that an allocating thread hands to a freeing one at a time, and maximum number of such
+/// batches that wait.
 const BATCH: usize = 256;
 const QUEUE: usize = 4;
 
-/// What a pool had at a time.
+/// A sample of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Look {
-    /// When, since the load began.
+    /// Time since the load began.
     pub at_ns: u64,
-    /// In memory.
+    /// Bytes in memory.
     pub held_bytes: u64,
-    /// Of that, handed out.
+    /// Bytes of these that are allocated.
     pub in_use_bytes: u64,
-    /// What the longest list may hold.
+    /// Maximum bytes of the longest list.
     pub pcp_high_bytes: u64,
 }
 
-/// How often a pool went to its zone in a period.
+/// Visits of the zone in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PeriodVisits {
-    /// Of the zone.
+    /// Visits of the zone.
     pub visits: u64,
-    /// Base pages that were allocated.
+    /// Base pages allocated.
     pub pages: u64,
-    /// Visits for a million pages.
+    /// Visits per million pages.
     pub per_million: f64,
 }
 
 /// A pool under load for some periods, and idle for some.
 #[derive(Clone, Debug, Serialize)]
 pub struct Course {
-    /// Which one.
+    /// The contender.
     pub contender: Contender,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Of tuning.
+    /// Tuning period.
     pub period_ns: u64,
-    /// In each of some passes after the first one.
+    /// Each of some passes after the first one.
     pub after_one_pass: Vec<PeriodVisits>,
-    /// In each period of load.
+    /// Each period of load.
     pub busy: Vec<PeriodVisits>,
-    /// Most that was in memory.
+    /// Maximum of bytes in memory.
     pub peak_held_bytes: u64,
-    /// Most that was handed out: to all threads at once.
+    /// Maximum of bytes allocated, by all threads at once.
     pub peak_in_use_bytes: u64,
-    /// Periods without load until it held no more than lists of the first length; none if it never
-    /// did.
+    /// Periods without load until the pool held no more than lists of the default length; `None` if
+    /// it never did.
     pub idle_periods: Option<f64>,
-    /// When the load ended.
+    /// Time at which the load ended.
     pub idle_from_ns: u64,
-    /// All that was seen.
+    /// All samples.
     pub looks: Vec<Look>,
 }
 
 impl Course {
-    /// Most that was held for each byte that was in use at most.
+    /// Returns the maximum held divided by the maximum in use.
     pub fn held_share(&self) -> f64 {
         self.peak_held_bytes as f64 / self.peak_in_use_bytes.max(1) as f64
     }
 
-    /// [`Course::idle_periods`]; if it never let go, for how many periods it was looked at.
+    /// Returns [`Course::idle_periods`], or the number of idle periods observed if it never freed
+    /// enough.
     pub fn idle_periods_at_least(&self) -> f64 {
         let looked_ns = self.looks.last().map_or(0, |look| look.at_ns) - self.idle_from_ns;
         self.idle_periods.unwrap_or(looked_ns as f64 / self.period_ns as f64)
@@ -98,23 +99,23 @@ impl Course {
 /// A pool between threads that only allocate and threads that only free.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PureFlow {
-    /// Which one.
+    /// The contender.
     pub contender: Contender,
-    /// Base pages that went from one to the other.
+    /// Base pages that went from one thread to the other.
     pub pages: u64,
-    /// The list that a CPU has at first, in pages.
+    /// Default length of a CPU's list, in pages.
     pub pcp_high_default: u64,
-    /// The longest that a list could become.
+    /// The longest length that a list was allowed, in pages.
     pub pcp_high_max: u64,
 }
 
-/// How many periods it takes to look at a pool.
+/// Returns the number of periods that the observation of a pool takes.
 pub fn periods(plan: &PoolPlan) -> u32 {
     let over_time = if plan.over_time { BUSY_PERIODS + IDLE_PERIODS } else { 0 };
     over_time + if plan.pure { PURE_PERIODS } else { 0 }
 }
 
-/// For a million.
+/// Returns the number of visits per million pages.
 pub fn per_million(visits: u64, pages: u64) -> f64 {
     visits as f64 * 1e6 / pages.max(1) as f64
 }
@@ -128,7 +129,7 @@ impl PeriodVisits {
 }
 
 impl Bench<'_> {
-    /// Looks at each pool over time.
+    /// Observes each pool over time.
     pub(super) fn courses(&self, report: &mut PoolReport) -> Result<(), Error> {
         let pools = |wanted: bool| self.pools().filter(move |_| wanted && !self.is_over());
         for contender in pools(self.plan.over_time) {
@@ -140,7 +141,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// One thread on each CPU, single pages.
+    /// Sets up one thread on each CPU that takes single pages.
     fn player(&self, contender: Contender) -> Result<(Player, u32), Error> {
         let period = self.plan.period;
         let (load, cpus) = (self.load(0, false), self.cpus.len());
@@ -159,7 +160,7 @@ impl Bench<'_> {
             let pass = |time| crew.each(move || taker.pass(time));
             let mut watch = Watch::new(pool, period, self.progress.cancel());
             self.first_pass(crew, taker.as_ref(), threads, || watch.look())?;
-            watch.visits(); // those of the first pass do not count
+            watch.visits(); // discards those of the first pass
             let mut after_one_pass = Vec::new();
             for _ in 0..PASSES {
                 pass(Duration::ZERO).into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -192,8 +193,8 @@ impl Bench<'_> {
         })
     }
 
-    /// All threads take all they ever take, so that it is there for each of them, and give it back.
-    /// In between it is all in use, and `look` is called.
+    /// Lets all threads take all that they ever take, so that the pool has memory for all of them,
+    /// and free it. Calls `look` while all of it is in use.
     fn first_pass<'a>(
         &self,
         crew: &Crew<'a>,
@@ -221,7 +222,7 @@ impl Bench<'_> {
             let (give, take) = mpsc::sync_channel(QUEUE);
             let allocating = crew.one(0, move || {
                 while !over.load(Relaxed) {
-                    // Nobody takes any more only if the other thread panicked.
+                    // The receiver is gone only if the other thread panicked.
                     let _ = give.send(taker.batch(BATCH)?);
                 }
                 Ok(())
@@ -251,7 +252,7 @@ impl Bench<'_> {
     }
 }
 
-/// Looks at a pool.
+/// The observation of a pool.
 struct Watch<'a> {
     pool: &'a PagePool,
     period: Duration,
@@ -272,7 +273,7 @@ impl<'a> Watch<'a> {
         ns(self.began.elapsed())
     }
 
-    /// Since it was asked the last time.
+    /// Returns the visits since the previous call.
     fn visits(&mut self) -> PeriodVisits {
         let now = self.pool.stats();
         let visits = PeriodVisits::between(&self.last, &now);
@@ -280,7 +281,7 @@ impl<'a> Watch<'a> {
         visits
     }
 
-    /// Looks again and again until a period is over, or somebody wants it to end.
+    /// Samples the pool until a period is over, or the end is requested.
     fn period(&mut self) {
         let (began, pause) = (Instant::now(), LOOKS.min(self.period / 10));
         while began.elapsed() < self.period && !self.cancel.is_cancelled() {
@@ -300,25 +301,25 @@ impl<'a> Watch<'a> {
         });
     }
 
-    /// Most that was held, and most that was seen in use.
+    /// Returns the maximum held, and the maximum seen in use, in bytes.
     fn peaks(&self) -> (u64, u64) {
         let held = self.last.peak_held_pages * self.pool.page_bytes() as u64;
         (held, self.looks.iter().map(|look| look.in_use_bytes).max().unwrap_or(0))
     }
 
-    /// What all lists hold that have their first length.
+    /// Returns the bytes of all lists at their default length.
     fn bytes_by_default(&self) -> u64 {
         let pages = self.last.lists.len() as u64 * u64::from(HIGH_DEFAULT);
         pages * self.pool.page_bytes() as u64
     }
 
-    /// Allocated since the first look.
+    /// Returns the pages allocated since the first sample.
     fn pages(&self) -> u64 {
         self.last.allocated_pages - self.first.allocated_pages
     }
 }
 
-/// How long after `from_ns` no more than so much was held; none if it never was.
+/// Returns the time after `from_ns` at which at most `bytes` were held; `None` if never.
 fn let_go_ns(looks: &[Look], from_ns: u64, bytes: u64) -> Option<u64> {
     let mut later = looks.iter().filter(|look| look.at_ns >= from_ns);
     later.find(|look| look.held_bytes <= bytes).map(|look| look.at_ns - from_ns)
@@ -332,7 +333,7 @@ fn ns(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// Goal: what counts is when it had let go after the load ended, not an earlier low.
+    /// Goal: the time counts from the end of the load, not from an earlier low.
     #[test]
     fn letting_go_is_counted_from_the_end_of_the_load() {
         let look = |at_ns, held_bytes| Look { at_ns, held_bytes, ..Look::default() };
@@ -341,7 +342,7 @@ mod tests {
         assert_eq!(let_go_ns(&looks, 20, 1), None);
     }
 
-    /// Goal: 30 visits for 2000 pages are 15,000 for a million; none for none is no division by 0.
+    /// Goal: 30 visits for 2000 pages are 15,000 for a million; zero pages are no division by zero.
     #[test]
     fn visits_are_for_a_million_pages() {
         let at = |zone_visits, allocated_pages| PoolStats {

@@ -1,5 +1,5 @@
-//! Threads that stay through all turns: allocators keep much for each thread, and what ends with
-//! it would be measured instead.
+//! Threads that live through all turns: allocators keep much per thread, and the cost of starting
+//! anew would be measured otherwise.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -10,12 +10,12 @@ use nodeward_model::CpuId;
 
 type Task<'env> = Box<dyn FnOnce() + Send + 'env>;
 
-/// Threads that wait for work.
+/// Threads that wait for tasks.
 pub struct Crew<'env> {
     hands: Vec<Sender<Task<'env>>>,
 }
 
-/// Starts so many threads, each of which stays on one of the CPUs, and ends them after `work`.
+/// Starts `threads` threads, each pinned to one of the CPUs, and ends them after `work`.
 pub fn with_crew<'env, T>(
     machine: &'env Linux,
     cpus: &[CpuId],
@@ -37,7 +37,7 @@ pub fn with_crew<'env, T>(
 }
 
 impl<'env> Crew<'env> {
-    /// Has every thread do this; the results come as they are there.
+    /// Runs a task on every thread; the results come in the order of completion.
     pub fn each<R: Send + 'env>(&self, task: impl Fn() -> R + Clone + Send + 'env) -> Receiver<R> {
         let (told, results) = mpsc::channel();
         for hand in &self.hands {
@@ -46,7 +46,7 @@ impl<'env> Crew<'env> {
         results
     }
 
-    /// Has one thread do this.
+    /// Runs a task on one thread.
     pub fn one<R: Send + 'env>(
         &self,
         number: usize,
@@ -64,10 +64,10 @@ fn give<'env, R: Send + 'env>(
     told: Sender<R>,
 ) {
     let task = move || {
-        // Nobody listens any more where something else failed.
+        // The receiver is gone if something else failed.
         let _ = told.send(task());
     };
-    // A thread that is gone panicked, and so does whoever started it.
+    // A thread is gone only if it panicked, and then the scope that started it panics, too.
     let _ = hand.send(Box::new(task));
 }
 
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: every thread works, and they are the same ones in the next turn.
+    /// Goal: every thread works, and the same threads work in the next turn.
     #[test]
     fn the_crew_stays() {
         let machine = Linux::open();

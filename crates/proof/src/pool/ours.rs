@@ -1,4 +1,4 @@
-//! The page pool as a contender, and the others by their names.
+//! The page pool as a contender, and the setup of all contenders.
 
 use std::time::Duration;
 
@@ -10,41 +10,41 @@ use super::Contender;
 use super::source::{Kernel, Load, Run, Source, Taker};
 use crate::Error;
 
-/// A zone is so many times as large as what is in use at most, as its lists hold an eighth of it.
+/// Ratio of a zone's size to the maximum in use, as its lists hold an eighth of it.
 const ZONE_SHARE: u64 = 8;
 
-/// Base pages of a list that nobody tuned: four batches, as in a pool without options.
+/// Base pages of an untuned list: four batches, as in a pool with default options.
 pub const HIGH_DEFAULT: u32 = 4 * PoolOptions::BATCH;
 
-/// Somebody who takes part.
+/// A contender that is ready.
 pub struct Player {
-    /// Who.
+    /// Its kind.
     pub contender: Contender,
-    /// What threads call.
+    /// Its operations.
     pub taker: Box<dyn Taker>,
-    /// To look at, if it is a pool.
+    /// The pool, if it is one, for its statistics.
     pub pool: Option<PagePool>,
 }
 
-/// How a pool is set up for a load.
+/// The setup of a contender.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// What each thread takes.
+    /// Load of each thread.
     pub load: Load,
-    /// Whether a pool has huge pages also for single base pages.
+    /// Use huge pages in a pool also for single base pages.
     pub huge: bool,
-    /// How many threads there are.
+    /// Number of threads.
     pub threads: u32,
-    /// On so many CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// The period of tuning.
+    /// Tuning period.
     pub period: Duration,
-    /// Whether somebody looks after the pool in each period.
+    /// Start a housekeeper thread.
     pub housekeeper: bool,
 }
 
 impl Setting {
-    /// Bytes of a zone whose lists may become as long as a CPU's load.
+    /// Returns the size of a zone whose lists may become as long as a CPU's load.
     fn zone_bytes(&self) -> u64 {
         let threads_per_cpu = (self.threads as usize).div_ceil(self.cpus.max(1));
         let depth = (self.load.bytes * threads_per_cpu) as u64;
@@ -58,7 +58,7 @@ impl Setting {
         }
     }
 
-    /// A pool for it.
+    /// Opens a pool for it.
     pub fn pool(&self, tuning: Tuning) -> Result<PagePool, Error> {
         Ok(PagePool::open(&PoolOptions {
             tuning,
@@ -73,7 +73,7 @@ impl Setting {
 }
 
 impl Player {
-    /// Gets somebody ready who is built in.
+    /// Sets up a contender that is built in.
     ///
     /// # Errors
     /// If a pool cannot be opened.
@@ -93,7 +93,7 @@ impl Player {
     }
 }
 
-/// A pool and what is taken from it.
+/// A pool and the load that is taken from it.
 struct Ours {
     pool: PagePool,
     load: Load,
@@ -123,8 +123,8 @@ impl Run for PageRun<'_> {
 mod tests {
     use super::*;
 
-    /// Goal: a list may become as long as what the threads of its CPU take: an eighth of the zone,
-    /// shared by two CPUs, is 16 MiB where each has two threads of 8 MiB.
+    /// Goal: a list may become as long as the load of its CPU's threads: an eighth of the zone,
+    /// shared by two CPUs, is 16 MiB each where each CPU has two threads of 8 MiB.
     #[test]
     fn zones_have_room_for_long_lists() {
         let load = Load { bytes: 8 << 20, order: 0, zeroed: false, page_bytes: 4096 };
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(setting(1).zone_bytes() / 8 / 2, 8 << 20);
     }
 
-    /// Goal: each contender hands out what is asked for, and zeroed memory is zero.
+    /// Goal: each contender hands out the requested memory, and zeroed memory is zero.
     #[test]
     fn everybody_plays() {
         for zeroed in [false, true] {

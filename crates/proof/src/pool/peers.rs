@@ -5,12 +5,12 @@ use nodeward_peers::{Allocator, Block, Jemalloc, Mimalloc};
 use super::source::{Load, Run, Source, Taker};
 use crate::Error;
 
-/// mimalloc.
+/// Returns mimalloc as a contender.
 pub fn mimalloc(load: Load) -> Box<dyn Taker> {
     Box::new(Peer(load, Mimalloc))
 }
 
-/// jemalloc.
+/// Returns jemalloc as a contender.
 pub fn jemalloc(load: Load) -> Box<dyn Taker> {
     Box::new(Peer(load, Jemalloc))
 }

@@ -1,4 +1,4 @@
-//! Where pages come from: each contender hands out runs, which everybody uses in the same way.
+//! Sources of pages: each contender hands out runs, which are all used in the same way.
 
 use std::hint::black_box;
 use std::io;
@@ -10,85 +10,87 @@ use nodeward_linux::own::{Area, Backing, Usage};
 use crate::Error;
 use crate::subject::system;
 
-/// What is written to a page: not zero, so that a page that is not zeroed shows.
+/// The word written to each page: not zero, so that a page that is not zeroed shows.
 const MARK: [u8; 8] = [0xa5; 8];
 
-/// A huge page; where these are wanted, memory has to begin at a multiple of it.
+/// Size of a huge page; memory for huge pages has to begin at a multiple of it.
 const HUGE: usize = 2 << 20;
 
-/// What a thread takes, touches and gives back, again and again.
+/// The memory that a thread takes, touches and frees in each pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Bytes of a pass, a multiple of a run.
     pub bytes: usize,
-    /// Runs have 2^order base pages.
+    /// Order: runs have 2^order base pages.
     pub order: u32,
     /// Whether runs must read as zero.
     pub zeroed: bool,
-    /// Bytes of a base page.
+    /// Size of a base page in bytes.
     pub page_bytes: usize,
 }
 
 impl Load {
-    /// Bytes of a run.
+    /// Returns the size of a run in bytes.
     pub fn run_bytes(&self) -> usize {
         self.page_bytes << self.order
     }
 }
 
-/// A run of pages; it goes back to where it came from when it is dropped.
+/// A run of pages, freed when it is dropped.
 pub trait Run: Send {
-    /// All its bytes.
+    /// Returns all its bytes.
     fn content(&mut self) -> &mut [u8];
 }
 
-/// Hands out the runs of a load.
+/// A contender that hands out the runs of a load.
 pub trait Source: Send + Sync {
-    /// What it hands out.
+    /// The type of its runs.
     type Run<'a>: Run
     where
         Self: 'a;
 
-    /// The load.
+    /// Returns the load.
     fn load(&self) -> Load;
 
-    /// How many times [`Source::take`] is called for a pass.
+    /// Returns how often [`Source::take`] is called in a pass.
     fn takes(&self) -> usize {
         self.load().bytes / self.load().run_bytes()
     }
 
-    /// A run.
+    /// Takes a run.
     fn take(&self) -> Result<Self::Run<'_>, Error>;
 }
 
-/// What a thread did in a turn.
+/// The work of a thread in a turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// Bytes that were taken, touched and given back.
+    /// Bytes that were taken, touched and freed.
     pub bytes: u64,
-    /// How long that took.
+    /// The time of it.
     pub took: Duration,
 }
 
 impl Work {
-    /// Bytes a second.
+    /// Returns bytes per second.
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / self.took.as_secs_f64().max(1e-9)
     }
 }
 
-/// What threads do with a source, without knowing which.
+/// The operations of threads on any source.
 pub trait Taker: Send + Sync {
-    /// Passes until so much time is over, one at least.
+    /// Runs passes until `time` is over, at least one.
     fn pass(&self, time: Duration) -> Result<Work, Error>;
 
-    /// One pass, in which each run is timed until its first word is written. Nanoseconds.
+    /// Runs one pass, and records for each run the time until its first word was written, in
+    /// nanoseconds.
     fn time(&self, times: &mut Histogram<u64>) -> Result<(), Error>;
 
-    /// Two passes; returns how many bytes of the second were not zero. The first dirties them.
+    /// Runs two passes; returns how many bytes of the second were not zero. The first one dirties
+    /// them.
     fn count_dirt(&self) -> Result<u64, Error>;
 
-    /// So many runs, touched; they are given back when the value is dropped.
+    /// Takes and touches `runs` runs; they are freed when the value is dropped.
     fn batch(&self, runs: usize) -> Result<Box<dyn Send + '_>, Error>;
 }
 
@@ -119,7 +121,7 @@ impl<S: Source> Taker for S {
         for _ in 0..takes {
             let mut began = Instant::now();
             let mut run = self.take()?;
-            // What the kernel maps at once it hands out run by run, as they are touched.
+            // A mapping counts as handed out run by run, as the runs are touched.
             for part in run.content().chunks_mut(load.run_bytes()) {
                 touch(part, load.run_bytes());
                 let now = Instant::now();
@@ -178,7 +180,7 @@ impl Kernel {
         let area = Area::map(self.0.bytes + spare, Backing::Anonymous)?;
         let usage = if self.0.order > 0 { Usage::HugePages } else { Usage::BasePages };
         match area.advise(usage) {
-            // A kernel without transparent huge pages has no other than these.
+            // A kernel without transparent huge pages has base pages only.
             Err(error) if error.kind() != io::ErrorKind::InvalidInput => return Err(error),
             _ => {}
         }
@@ -197,7 +199,7 @@ impl Source for Kernel {
         self.0
     }
 
-    /// All of a pass at once.
+    /// One: all of a pass at once.
     fn takes(&self) -> usize {
         1
     }
@@ -207,7 +209,7 @@ impl Source for Kernel {
     }
 }
 
-/// A mapping of the kernel's.
+/// A mapping of the kernel.
 pub struct Mapped {
     area: Area,
     first: usize,
@@ -232,7 +234,7 @@ mod tests {
         Load { bytes: 4 << 20, order, zeroed, page_bytes: PAGE }
     }
 
-    /// Hands out memory of the program's own allocator, and forgets to zero it.
+    /// Hands out memory of the program's own allocator, and does not zero it.
     struct Careless(Load);
 
     impl Source for Careless {
@@ -253,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Goal: a pass is what the load says: 4 MiB, in 1024 pages or two huge ones.
+    /// Goal: a pass takes the whole load: 4 MiB, in 1024 pages or two huge ones.
     #[test]
     fn a_pass_takes_all_of_the_load() {
         for order in [0, 9] {
@@ -274,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Goal: memory that should be zero and is not shows: here every byte of the second pass.
+    /// Goal: memory that should be zero and is not is counted: here every byte of the second pass.
     #[test]
     fn dirt_is_seen() {
         assert_eq!(Kernel(load(0, true)).count_dirt().unwrap(), 0);
