@@ -1,4 +1,4 @@
-//! What may be asked of the load.
+//! The command line of the load.
 
 use std::path::PathBuf;
 
@@ -130,7 +130,7 @@ pub enum Race {
     Fork,
 }
 
-/// As every other time, but zero is allowed and means: without rest.
+/// Parses a time like all others, except that zero is allowed: then there is no rest.
 fn interval_ns(text: &str) -> Result<u64, UnitError> {
     if text == "0" { Ok(0) } else { parse_duration_ns(text) }
 }
@@ -143,7 +143,7 @@ mod tests {
         Args::try_parse_from(line.split(' ')).unwrap()
     }
 
-    /// Goal: the flags that scripts rely on are read as they are written.
+    /// Goal: the flags that scripts rely on are parsed as expected.
     #[test]
     fn usage() {
         let args =

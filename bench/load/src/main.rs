@@ -1,5 +1,5 @@
-//! `nodeward-load`: a process to move memory of. It says where its memory lies, keeps writing and
-//! checking it, and measures how long it is held up.
+//! `nodeward-load`: a process whose memory is to be moved. It reports where its memory is, keeps
+//! writing and checking it, and measures how long it has to wait.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns how many mismatches there were.
+/// Runs the load and returns the number of mismatches.
 fn run(args: &Args) -> Result<u64> {
     args.slot.inspect(|&slot| mark(Mark::Attach(slot)));
     let ran = run_all(args);
@@ -79,7 +79,7 @@ fn load(args: &Args, pages: &[Page], stop: &AtomicBool) -> Result<u64> {
     let pins = Pins::spread(pages, args.pin)?;
     let children = (0..args.fork).map(|_| own::fork_idle(u32::MAX)).collect::<Result<Vec<_>, _>>();
     let children: Vec<u32> = children?.into_iter().map(nodeward_model::Pid::number).collect();
-    // Before threads start: while mappings come, 6.1 may leave others out of what it sums up.
+    // Before threads start: while mappings are added, Linux 6.1 may omit others from its sums.
     let ready = ready(args, pages, pins.held, &children);
     let done = thread::scope(|scope| {
         let workers = Workers::start(scope, args, pages, &mut written, stop);
@@ -114,7 +114,7 @@ fn ready(args: &Args, pages: &[Page], pinned: usize, children: &[u32]) -> Ready 
     }
 }
 
-/// The addresses of the first page and past the last one.
+/// Returns the addresses of the first page and past the last one.
 fn range(pages: &[Page]) -> String {
     let first = pages.iter().map(|page| page.as_ptr() as usize).min().unwrap_or(0);
     let last = pages.iter().map(|page| page.as_ptr() as usize).max().unwrap_or(0);
@@ -127,7 +127,7 @@ fn huge_bytes() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Becomes true on SIGHUP.
+/// Returns a flag that becomes true on SIGHUP.
 fn on_hang_up() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&flag))?;
@@ -147,7 +147,7 @@ fn wait(args: &Args, stop: &AtomicBool, replacing: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Runs a plain load in place of this one, for what is left of the time. Returns only on failure.
+/// Replaces this process by a plain load for the rest of the time. Returns only on failure.
 fn replace(args: &Args) -> std::io::Error {
     let mut next = Command::new("/proc/self/exe");
     next.args(["--size", &args.size.to_string()]);
@@ -160,7 +160,7 @@ fn replace(args: &Args) -> std::io::Error {
 
 fn reap(children: &[u32]) {
     for child in children.iter().filter_map(|child| Pid::from_raw(child.cast_signed())) {
-        // A child that somebody else has killed already is just as gone.
+        // A child that another process has killed is just as gone.
         let _ = kill_process(child, Signal::KILL);
         let _ = waitpid(Some(child), WaitOptions::empty());
     }
@@ -212,7 +212,7 @@ impl<'scope> Workers<'scope> {
             probe: args.probe.then(probe),
         };
         drop(begun);
-        // Nothing is ever sent: it ends when the last has let go.
+        // Nothing is ever sent: this returns when the last thread has dropped its sender.
         all_begun.recv().unwrap_or_default();
         workers
     }
@@ -231,8 +231,9 @@ impl<'scope> Workers<'scope> {
     }
 }
 
-/// Starts a thread that lets go of `begun` when it does what it is for. Before, it maps a stack for
-/// signals, and if that comes to lie beside our memory the kernel takes all of it for written.
+/// Starts a thread that drops `begun` when its work begins. Before that, std maps a signal stack
+/// for it; if the stack is mapped next to our memory, the kernel counts all of that memory as
+/// written.
 fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     begun: &Sender<()>,

@@ -1,4 +1,4 @@
-//! Memory of the chosen kind, as a list of pages.
+//! Memory of the requested kind, as a list of pages.
 
 use std::fs::File;
 use std::ops::Range;
@@ -30,14 +30,14 @@ pub fn with<R>(args: &Args, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R
     }
 }
 
-/// Which of so many pages are written to all the time.
+/// Returns the range of those pages that are written to all the time, out of `pages`.
 pub fn hot_pages(args: &Args, pages: usize) -> Range<usize> {
     let hot = args.hot.map_or(pages, |bytes| bytes.div_ceil(page_bytes() as u64) as usize);
     let first = pages.saturating_sub(hot) / 2;
     first..pages.min(first + hot)
 }
 
-/// Bytes in a base page.
+/// Returns the size of a base page in bytes.
 pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
@@ -86,8 +86,8 @@ fn file_of(directory: &std::path::Path, bytes: usize) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Chunks are small enough that the allocator takes them from brk, not from mmap, and long enough
-/// that little is lost where they do not begin at a page.
+/// Allocates memory on the heap, in chunks small enough that the allocator takes them from brk and
+/// not from mmap, and long enough that little is lost where they do not begin at a page.
 fn on_heap<R>(bytes: usize, then: impl FnOnce(&[Page]) -> Result<R>) -> Result<R> {
     let chunk = 120 << 10;
     let words = chunk / size_of::<AtomicU64>() - 2; // the allocator adds 16 bytes
@@ -139,7 +139,7 @@ fn descend<R>(
     descend(calls - 1, Some(&Frame { words: &words, caller }), bottom)
 }
 
-/// Cuts memory into pages, from the first multiple of `align_bytes` on.
+/// Divides memory into pages, from the first multiple of `align_bytes` on.
 fn pages(words: &[AtomicU64], align_bytes: usize) -> impl Iterator<Item = Page<'_>> {
     let address = words.as_ptr() as usize;
     let skipped = (address.next_multiple_of(align_bytes) - address) / size_of::<AtomicU64>();
@@ -162,9 +162,9 @@ mod tests {
         .unwrap()
     }
 
-    /// Goal: every kind that any host offers yields the pages that were asked for, each once, each
-    /// at the start of a page. (The pool of huge pages is empty on most hosts; stacks need a thread
-    /// whose stack may grow.)
+    /// Goal: every kind that all hosts offer yields the requested pages, each once and
+    /// page-aligned. (The pool of huge pages is empty on most hosts; stacks need a thread whose
+    /// stack may grow.)
     #[test]
     fn every_kind_yields_whole_pages() {
         for kind in ["heap", "anonymous", "thp", "shared", "file", "page-cache", "ksm", "mlocked"] {
@@ -174,14 +174,14 @@ mod tests {
         }
     }
 
-    /// Goal: memory for huge pages begins where a huge page can.
+    /// Goal: memory for huge pages begins at a huge page boundary.
     #[test]
     fn huge_pages_are_aligned() {
         let first = *addresses("thp", "4MiB").first().unwrap();
         assert_eq!(first % HUGE_BYTES, 0);
     }
 
-    /// Goal: what is hot lies in the middle and is at most everything.
+    /// Goal: the hot range is in the middle and at most everything.
     #[test]
     fn hot_pages_lie_in_the_middle() {
         let hot =
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(hot_pages(&Args::parse_from(["load"]), 7), 0..7);
     }
 
-    /// Goal: sizes that cannot work are refused in words.
+    /// Goal: impossible sizes are refused with a message.
     #[test]
     fn impossible_sizes_are_refused() {
         for (kind, size) in [("stack", "1G"), ("anonymous", "1")] {

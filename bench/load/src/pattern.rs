@@ -1,13 +1,13 @@
-//! What is written where, so that a lost write and a wrong page are both seen.
+//! A pattern that reveals both a lost write and a misplaced page.
 //!
-//! The words of a page are written in turn, each time with the number of the write and the number
-//! of the page mixed into one value. What every word must hold follows from one counter per page,
-//! which only the writer of that page knows.
+//! The words of a page are written in turn. Each value mixes the number of the write with the
+//! number of the page. The expected content of every word follows from one counter per page, which
+//! only the writer of that page has.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// One page and how often it was written.
+/// A page and its number of writes.
 #[derive(Debug)]
 pub struct Written<'a> {
     page: &'a [AtomicU64],
@@ -24,7 +24,7 @@ impl<'a> Written<'a> {
         Self { page, salt, next: page.len() as u64 }
     }
 
-    /// Writes the next word; whether it still held what was written there last.
+    /// Writes the next word. Returns whether it still held the value last written there.
     pub fn step(&mut self) -> bool {
         let turn = self.page.len() as u64;
         let word = &self.page[(self.next % turn) as usize];
@@ -34,7 +34,7 @@ impl<'a> Written<'a> {
         intact
     }
 
-    /// Whether every word holds what was written last.
+    /// Returns whether every word holds the value last written.
     pub fn is_intact(&self) -> bool {
         let turn = self.page.len() as u64;
         let oldest = self.next - turn;
@@ -43,13 +43,14 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// Where the page is.
+    /// Returns the address of the page.
     pub fn address(&self) -> u64 {
         self.page.as_ptr() as u64
     }
 }
 
-/// Never zero for a number below 2^63, so that a page that came back empty is seen.
+/// Returns the value of a write. Never zero for a number below 2^63, so that a page that came back
+/// empty is detected.
 fn value(salt: u64, number: u64) -> u64 {
     let mixed = (number ^ salt << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed | 1
@@ -63,7 +64,7 @@ mod tests {
         (0..8).map(|_| AtomicU64::new(0)).collect()
     }
 
-    /// Goal: writing leaves a page intact at every point of its turn.
+    /// Goal: a page that is only written is intact after every write.
     #[test]
     fn written_pages_are_intact() {
         let words = page();
@@ -73,7 +74,7 @@ mod tests {
         }
     }
 
-    /// Goal: a write that went missing is seen by a check of the page and by the next write there.
+    /// Goal: a lost write is detected by a check of the page and by the next write there.
     #[test]
     fn a_lost_write_is_seen() {
         let words = page();
@@ -86,7 +87,7 @@ mod tests {
         assert!(written.is_intact(), "it was written again");
     }
 
-    /// Goal: a page that was swapped with another, or came back empty, is seen.
+    /// Goal: a page that was swapped with another one, or came back empty, is detected.
     #[test]
     fn another_page_is_seen() {
         let (one, other) = (page(), page());

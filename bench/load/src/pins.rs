@@ -7,18 +7,18 @@ use nodeward_linux::own::hold_in_pipe;
 
 use crate::memory::{Page, page_bytes};
 
-const PIPE_BYTES: usize = 1 << 20; // what anybody may ask for
+const PIPE_BYTES: usize = 1 << 20; // the limit for unprivileged users
 
-/// Pages are held as long as this lives.
+/// Pipes that hold pages as long as this lives.
 #[derive(Debug, Default)]
 pub struct Pins {
     pipes: Vec<(OwnedFd, OwnedFd)>,
-    /// How many pages are held.
+    /// Number of pages held.
     pub held: usize,
 }
 
 impl Pins {
-    /// Holds so many of the pages, evenly spread.
+    /// Holds `wanted` of the pages, evenly spread.
     pub fn spread(pages: &[Page], wanted: usize) -> Result<Self> {
         ensure!(wanted <= pages.len(), "--pin asks for more pages than --size has");
         let mut pins = Self::default();

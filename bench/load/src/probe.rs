@@ -1,5 +1,5 @@
-//! Measures how long a thread waits for pages in flight, apart from the times when it merely lost
-//! its CPU to somebody else.
+//! Measures how long a thread waits for pages in flight, apart from times when it was merely
+//! preempted.
 
 use std::hint::black_box;
 use std::io;
@@ -11,7 +11,7 @@ use nodeward_proof::{Dice, StallsReport, Touches};
 
 use crate::memory::Page;
 
-/// How often pages are touched.
+/// The rate of touches.
 #[derive(Clone, Copy, Debug)]
 pub struct Rhythm {
     /// The time between two bursts.
@@ -20,13 +20,13 @@ pub struct Rhythm {
     pub burst: u32,
 }
 
-/// Touches random pages until told to stop, a burst at least.
+/// Touches random pages until told to stop, at least one burst.
 pub fn keep_touching(
     pages: &[Page],
     rhythm: Rhythm,
     stop: &AtomicBool,
 ) -> io::Result<StallsReport> {
-    // Timers may be late by 50 us otherwise; where that cannot be changed the probe is only slower.
+    // Timers may be late by 50 us otherwise. If this fails, the probe is only slower.
     let _ = std::fs::write("/proc/thread-self/timerslack_ns", "1");
     let mut touches = Touches::of_this_thread()?;
     let mut dice = Dice::new(u64::MAX);

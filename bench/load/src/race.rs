@@ -1,4 +1,4 @@
-//! Changes of the address space that go on while somebody looks at it and moves its pages.
+//! Changes of the address space that run while its pages are observed and moved.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ use crate::memory::page_bytes;
 const CHILD_LIFE: Duration = Duration::from_millis(5);
 const GROWTH_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Makes one kind of change again and again until told to stop, once at least; returns how often.
+/// Makes one kind of change repeatedly until told to stop, at least once; returns how often.
 pub fn run(race: Race, bytes: usize, most: usize, stop: &AtomicBool) -> io::Result<u64> {
     let mut grown = Vec::new();
     let lasting = Area::map(bytes, Backing::Anonymous)?;

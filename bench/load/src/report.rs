@@ -7,60 +7,60 @@ use serde::Serialize;
 
 use crate::pattern::Written;
 
-/// Everything is in place.
+/// The line that says that everything is in place.
 #[derive(Debug, Serialize)]
 pub struct Ready {
     /// Always true.
     pub ready: bool,
-    /// Our process.
+    /// Our process id.
     pub pid: u32,
     /// The addresses of the first page and past the last one, in hexadecimal.
     pub range: String,
-    /// Those of the pages that are written to all the time.
+    /// The addresses of the pages that are written to all the time.
     pub hot: String,
-    /// Base pages.
+    /// Number of base pages.
     pub pages: usize,
-    /// Bytes in a base page.
+    /// Size of a base page in bytes.
     pub page_bytes: usize,
-    /// Pages that a pipe holds.
+    /// Number of pages that a pipe holds.
     pub pinned: usize,
-    /// Anonymous memory of the process in transparent huge pages; null if the kernel is silent.
+    /// Bytes of the process in transparent huge pages; null if the kernel does not report it.
     pub huge_bytes: Option<u64>,
-    /// Children that share the memory.
+    /// Process ids of the children that share the memory.
     pub children: Vec<u32>,
 }
 
-/// The load has ended.
+/// The line that says that the load has ended.
 #[derive(Debug, Serialize)]
 pub struct Done {
     /// Always true.
     pub done: bool,
-    /// Our process.
+    /// Our process id.
     pub pid: u32,
-    /// What was written and checked.
+    /// Counts of writes and checks.
     #[serde(flatten)]
     pub tally: Tally,
-    /// How often the address space was changed by races.
+    /// Number of changes of the address space by races.
     pub races: u64,
-    /// What the probe saw; absent if it did not run.
+    /// Results of the probe; absent if it did not run.
     pub probe: Option<StallsReport>,
 }
 
-/// What was written and checked.
+/// Counts of writes and checks.
 #[derive(Debug, Default, Serialize)]
 pub struct Tally {
     /// Words written.
     pub writes: u64,
-    /// Whole pages checked. Besides, every word is checked when its turn to be written comes.
+    /// Whole pages checked. Besides, every word is checked when it is written.
     pub checks: u64,
-    /// Words and pages that did not hold what was written there last.
+    /// Words and pages that did not hold the value last written there.
     pub mismatches: u64,
-    /// The address of the first page that did not, in hexadecimal.
+    /// The address of the first such page, in hexadecimal.
     pub first_mismatch: Option<String>,
 }
 
 impl Tally {
-    /// A word of `page` was written, and was intact before or not.
+    /// Records a write to a word of `page`, and whether it was intact before.
     pub fn wrote(&mut self, page: &Written, intact: bool) {
         self.writes += 1;
         self.note(page, intact);
@@ -72,7 +72,7 @@ impl Tally {
         self.note(page, page.is_intact());
     }
 
-    /// Adds what another thread did.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: Self) {
         self.writes += other.writes;
         self.checks += other.checks;
@@ -88,7 +88,7 @@ impl Tally {
     }
 }
 
-/// Prints one line on standard output at once. A reader that has gone is no reason to stop.
+/// Prints one line on standard output at once. A closed reader is not an error.
 pub fn print(line: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string(line)?;
     let mut out = std::io::stdout().lock();

@@ -11,8 +11,8 @@ use crate::report::Tally;
 
 const BURST: usize = 256;
 
-/// Writes to pages in random order until told to stop, a burst at least, checks one whole page
-/// after each, and every page at the end.
+/// Writes to random pages until told to stop, at least one burst. Checks one whole page after each
+/// burst, and every page at the end.
 pub fn keep_writing(
     pages: &mut [Written],
     seed: u64,

@@ -1,5 +1,5 @@
 //! Goal: the program does what scripts rely on: two lines of JSON, exit code 0 when nothing was
-//! lost, an end by time or by signal, and words instead of a panic for what is impossible.
+//! lost, an end by time or by signal, and messages instead of panics for impossible requests.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};

@@ -1,4 +1,4 @@
-//! What can be measured, and how much of it.
+//! The command line of the benchmark.
 
 use std::path::PathBuf;
 
@@ -249,7 +249,7 @@ pub enum LedgerFigure {
 mod tests {
     use super::*;
 
-    /// Goal: the lines that bench/run uses are read as they are meant.
+    /// Goal: the command lines of bench/run are parsed as intended.
     #[test]
     fn usage() {
         let line = "bench speed --size 64MiB --kind thp -- --jobs 2";
@@ -259,7 +259,7 @@ mod tests {
         assert!(Args::try_parse_from(["bench", "speed", "--pairs", "0"]).is_err());
     }
 
-    /// Goal: a crowd is what the promise speaks of: 1,000 threads, one of each process awake.
+    /// Goal: a crowd matches the promise: 1,000 threads, one of each process awake.
     #[test]
     fn a_crowd_has_a_thousand_threads() {
         let What::Look(look) = Args::parse_from(["bench", "look"]).what else {
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!((look.threads, look.processes, look.awake), (1000, 50, Awake::One));
     }
 
-    /// Goal: the machine that the promise speaks of is the one that is made.
+    /// Goal: the machine of the promise is the one that is made.
     #[test]
     fn the_large_machine_has_eight_nodes_and_1024_cpus() {
         let What::Topology(options) = Args::parse_from(["bench", "topology"]).what else {

@@ -1,4 +1,4 @@
-//! The commands that are compared, each run and timed as a whole.
+//! The compared commands, each run and timed as a whole.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// Two nodes; a process is moved from one to the other, and back.
+/// A direction of a move between two nodes.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     /// From node 0 to node 1.
@@ -16,7 +16,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// There at first, back at the second time, and so on.
+    /// Returns `There` for even turns and `Back` for odd ones.
     pub fn of_turn(turn: u32) -> Self {
         if turn.is_multiple_of(2) { Self::There } else { Self::Back }
     }
@@ -32,14 +32,14 @@ impl Way {
 /// A command that moves a process.
 #[derive(Clone, Debug)]
 pub enum Mover {
-    /// What people use today; one thread, no account.
+    /// The command in common use today: one thread, no account.
     Migratepages,
-    /// Ours, with options.
+    /// `nodeward move` with options.
     Nodeward(Vec<String>),
 }
 
 impl Mover {
-    /// Moves a process; the time from the start of the command to its end.
+    /// Moves a process. Returns the time from the start of the command to its end.
     pub fn run(&self, pid: u32, way: Way) -> Result<Duration> {
         let pid = pid.to_string();
         let mut command = match self {
@@ -52,7 +52,7 @@ impl Mover {
         timed(command.arg(pid).args(way.words()))
     }
 
-    /// Its name for readers.
+    /// Returns its name for readers.
     pub fn name(&self) -> String {
         match self {
             Self::Migratepages => "migratepages".to_owned(),
@@ -65,12 +65,12 @@ impl Mover {
     }
 }
 
-/// Runs a command without showing what it prints; it must succeed.
+/// Runs a command, which must succeed, and hides its output. Returns its duration.
 pub fn timed(command: &mut Command) -> Result<Duration> {
     Ok(timed_output(command)?.0)
 }
 
-/// As [`timed`], with what it printed, which must be JSON.
+/// Like [`timed`], and returns the command's output, which must be JSON.
 pub fn timed_json(command: &mut Command) -> Result<(Duration, Value)> {
     let (took, output) = timed_output(command)?;
     Ok((took, serde_json::from_slice(&output).context("a command did not print JSON")?))
@@ -91,7 +91,7 @@ fn timed_output(command: &mut Command) -> Result<(Duration, Vec<u8>)> {
 mod tests {
     use super::*;
 
-    /// Goal: a command that fails is no measurement, and its own words are told.
+    /// Goal: a command that fails is no measurement, and the error contains its message.
     #[test]
     fn only_success_is_timed() {
         assert!(timed(Command::new("sleep").arg("0.02")).unwrap() >= Duration::from_millis(20));

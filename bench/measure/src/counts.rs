@@ -1,5 +1,5 @@
-//! The lab's counts of frames, as a file of counts of pages: what the counters of a machine that
-//! has some would tell.
+//! Converts the lab's counts of frames to a file of counts of pages, like one from hardware
+//! counters.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write, stdout};
@@ -12,7 +12,7 @@ use nodeward_model::Pid;
 
 use crate::args::Counts;
 
-/// Prints a line `ADDRESS NODE COUNT` for each page of a process and node that accessed it.
+/// Prints a line `ADDRESS NODE COUNT` for each page of a process and each node that accessed it.
 pub fn print(options: &Counts) -> Result<()> {
     let reader = Reader::of_this_machine().context("cannot read counts: see nodeward-lab run")?;
     let frames = reader.frames()?;
@@ -33,7 +33,7 @@ pub fn print(options: &Counts) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Calls with the address and the frame of each page that is in memory.
+/// Calls `look` with the address and the frame of each page that is in memory.
 fn each_page(
     process: &dyn Process,
     page_bytes: u64,

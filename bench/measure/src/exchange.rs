@@ -1,4 +1,4 @@
-//! Two processes, each on a node of its own, change places while both nodes are nearly full.
+//! Two processes, each on a node of its own, exchange nodes while both nodes are nearly full.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,15 +19,15 @@ use crate::target::Target;
 
 const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
-/// What the kernel keeps free for itself. Its own choice in a guest with transparent huge pages is
-/// 66 MiB: with 64 MiB free on a node it would be out of memory before anything moves.
+/// Memory that the kernel keeps free for itself. Its default in a guest with transparent huge pages
+/// is 66 MiB: with 64 MiB free on a node it would be out of memory before anything moves.
 const RESERVE_FILE: &str = "/proc/sys/vm/min_free_kbytes";
 const RESERVE_KIB: &str = "8192";
 const MIB: f64 = 1_048_576.0;
-/// Between two looks at the memory that is free; a parcel takes tens of milliseconds.
+/// Interval of reading the free memory; a parcel takes tens of milliseconds.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// Exchanges all pages, there and back in turns, and watches the memory that is free.
+/// Exchanges all pages, alternating directions, and watches the free memory.
 pub fn measure(options: &Exchange) -> Result<Value> {
     let memory = Memory { size: options.size, kind: "anonymous".to_owned() };
     let targets = [Target::start_on(0, &memory, None)?, Target::start_on(1, &memory, None)?];
@@ -62,7 +62,7 @@ fn command(options: &Exchange, targets: &[Target]) -> Command {
     command
 }
 
-/// Does something; by how much the free memory of a node fell at most meanwhile, in bytes.
+/// Runs `work`. Returns the largest drop of a node's free memory meanwhile, in bytes.
 fn watched<T>(work: impl FnOnce() -> T) -> Result<(u64, T)> {
     let before = free()?;
     let done = AtomicBool::new(false);
@@ -89,12 +89,12 @@ fn free() -> Result<BTreeMap<NodeId, u64>> {
     NODES.into_iter().map(of_node).collect()
 }
 
-/// Pools of huge pages that take what is to be in use. They shrink to nothing with the value.
+/// Pools of huge pages that take all memory but the part to stay free. Dropping it empties them.
 struct Ballast;
 
 impl Ballast {
     fn leave_free(bytes: u64) -> Result<Self> {
-        // Caches that the kernel could give up would be memory that is free in all but name.
+        // Otherwise caches that the kernel can drop would in effect be free memory.
         fs::write("/proc/sys/vm/drop_caches", "3").context("/proc/sys/vm/drop_caches")?;
         fs::write(RESERVE_FILE, RESERVE_KIB).context(RESERVE_FILE)?;
         let ballast = Self;
@@ -108,7 +108,7 @@ impl Ballast {
 
 impl Drop for Ballast {
     fn drop(&mut self) {
-        // What cannot be given back is given back by the end of the guest.
+        // A pool that cannot be emptied goes with the guest.
         NODES.into_iter().for_each(|node| fs::write(pool(node), "0").unwrap_or_default());
     }
 }

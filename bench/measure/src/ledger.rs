@@ -1,4 +1,4 @@
-//! What the ledger costs a move, and whether an undo ends where the move began.
+//! The cost of the ledger to a move, and whether an undo ends where the move began.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::commands::timed_json;
 use crate::numbers::{all_short, median, short};
 use crate::target::Target;
 
-/// Moves a process and undoes the move, again and again.
+/// Moves a process and undoes the move, repeatedly.
 pub fn measure(options: &Ledger) -> Result<Value> {
     let target = Target::start(&options.memory, None)?;
     let (mut cost, mut off) = (Vec::new(), Vec::new());
@@ -49,7 +49,7 @@ fn percent(part: &Value, whole: &Value) -> Result<f64> {
     Ok(number(part)? / number(whole)?.max(1.0) * 100.0)
 }
 
-/// How many of the pages that lay on node 0 before the move do not lie there after the undo.
+/// Returns the percentage of the pages on node 0 before the move that are not there after the undo.
 fn misplaced(moved: &Value, undone: &Value) -> Result<f64> {
     let on_node_0 = |report: &Value, when: &str| {
         report["processes"][0][when]["0"].as_f64().context("a report without residency")

@@ -19,7 +19,7 @@ use crate::numbers::{all_short, median, ms, short};
 use crate::shuffle::shuffled;
 use crate::target::Target;
 
-/// What one command did.
+/// The result of one command.
 struct Sample {
     took: Duration,
     moved: u64,
@@ -31,12 +31,12 @@ impl Sample {
     }
 }
 
-/// Both take turns, each in both directions and each first as often as second.
+/// Measures both in alternation, each in both directions and each first as often as second.
 pub fn measure(options: &List) -> Result<Value> {
     let memory = Memory { size: options.size, kind: "anonymous".to_owned() };
     let target = Target::start(&memory, None)?;
     let bench = Bench::new(options, &target)?;
-    bench.range(0, 1)?; // a guest's memory is given to it by its host at the first touch
+    bench.range(0, 1)?; // a guest's memory is allocated by its host at the first touch
     bench.range(1, 0)?;
     let (mut ranges, mut lists) = (Vec::new(), Vec::new());
     for pair in 0..options.pairs {
@@ -49,7 +49,7 @@ pub fn measure(options: &List) -> Result<Value> {
         eprintln!("  pair {}: range {:.2?}, list {:.2?}", pair + 1, range.took, list.took);
         ranges.push(range);
         lists.push(list);
-        bench.range(1, 0)?; // what no list named is left behind
+        bench.range(1, 0)?; // returns the pages that no list named
     }
     drop(bench);
     target.stop()?;
@@ -87,15 +87,15 @@ impl<'a> Bench<'a> {
         Ok(Self { options, target, range, folder })
     }
 
-    /// Moves all of it as a range.
+    /// Moves the whole memory as a range.
     fn range(&self, from: u32, to: u32) -> Result<Sample> {
         let mut command = self.command();
         command.args(["--range", self.target.range()]);
         sample(command.args([from.to_string(), to.to_string()]))
     }
 
-    /// Moves what a new list names. Frames change with each move, so it is written anew,
-    /// unmeasured.
+    /// Moves the pages of a new list. Frames change with each move, so the list is written anew;
+    /// that time is not measured.
     fn list(&self, to: u32) -> Result<Sample> {
         let path = self.folder.path().join("addresses");
         self.write(&path)?;

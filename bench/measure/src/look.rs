@@ -1,5 +1,5 @@
-//! What looking at processes costs a balancer: CPU time of our own, by looks at a crowd of threads
-//! that sleep, or work a little between two looks.
+//! The cost of sampling processes for a balancer: its own CPU time for sampling many threads that
+//! sleep, or work a little between two samples.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 use crate::args::{Awake, Crowd, Look};
 use crate::numbers::{all_short, short};
 
-/// From one look to the next in a balancer, in nanoseconds.
+/// The interval between two samples in a balancer, in nanoseconds.
 const INTERVAL_NS: f64 = 1e9;
-/// Between two turns of a thread that is awake: some turns between two looks.
+/// The interval between two turns of a working thread: some turns fit between two samples.
 const TURN: Duration = Duration::from_millis(200);
-/// Work in a turn where all threads are awake, so that none of them is let pass as idle, and where
-/// one of each process is.
+/// Work in a turn if all threads work, so that none is skipped as idle; and if one of each process
+/// works.
 const ALL: Duration = Duration::from_micros(100);
 const ONE: Duration = Duration::from_micros(20);
 
-/// Looks at everything that runs here, with a crowd among it.
+/// Samples everything that runs on this machine, including the crowd.
 pub fn measure(options: &Look) -> Result<Value> {
     let crowds =
         (0..options.processes).map(|_| Member::start(options)).collect::<Result<Vec<_>>>()?;
@@ -69,7 +69,7 @@ fn count(glance: &Glance) -> usize {
     glance.processes.iter().map(|process| process.threads.len()).sum()
 }
 
-/// Threads whose CPU time grew.
+/// Returns the number of threads whose CPU time grew.
 fn count_ran(before: &Glance, now: &Glance) -> usize {
     let times = |glance: &Glance| -> std::collections::BTreeMap<u32, u64> {
         let threads = glance.processes.iter().flat_map(|process| &process.threads);
@@ -109,7 +109,7 @@ impl Drop for Member {
     }
 }
 
-/// Is a process of the crowd until its input ends.
+/// Runs as a process of the crowd until its input ends.
 pub fn be_crowd(options: &Crowd) -> Result<Value> {
     for number in 1..options.threads {
         let awake = match options.awake {
@@ -124,7 +124,7 @@ pub fn be_crowd(options: &Crowd) -> Result<Value> {
     println!("ready");
     std::io::stdout().flush()?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
-    std::process::exit(0) // whoever started us listens no more
+    std::process::exit(0) // the parent reads no more output
 }
 
 fn work(turn: Duration) {

@@ -1,9 +1,9 @@
-//! Finding the pages of a process by a list of physical addresses: the two loops of the 2004
-//! proposal and the bitmap over frames, on the same list and the same page table.
+//! Finds the pages of a process by a list of physical addresses: the two loops of the 2004 proposal
+//! and the bitmap over frames, on the same list and the same page table.
 //!
 //! The proposal walked the page table and compared each entry with the whole list; walking the
 //! table once for each address instead made migration 4 to 5 times slower. The page table here is
-//! an array in memory, so that walking costs all three the same.
+//! an array in memory, so that walking costs the same for all three.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::args::Loops;
 use crate::numbers::{all_short, median, ms, ratios, short};
 use crate::shuffle::shuffled;
 
-/// Frames that the machine has for each that the process maps.
+/// Ratio of the machine's frames to those that the process maps.
 const SPREAD: u64 = 8;
 
-/// Finds the same pages in three ways, in turns.
+/// Finds the same pages in three ways, in alternation.
 pub fn measure(options: &Loops) -> Result<Value> {
     let frames = options.pages as u64 * SPREAD;
     let table: Vec<u64> = shuffled(frames).take(options.pages).collect();
@@ -64,7 +64,7 @@ fn list_then_walk(table: &[u64], list: &[u64]) -> usize {
     list.iter().filter(|frame| black_box(table).contains(frame)).count()
 }
 
-/// Ours: the list becomes a bit for each frame, and the walk asks for bits.
+/// Our method: the list becomes a bit for each frame, and the walk tests bits.
 fn bitmap(table: &[u64], list: &[u64], frames: u64) -> usize {
     let mut set = FrameSet::new(frames);
     list.iter().for_each(|&frame| _ = set.insert(frame));
@@ -75,7 +75,7 @@ fn bitmap(table: &[u64], list: &[u64], frames: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Goal: the three find the same; what is not in the table is not found.
+    /// Goal: the three find the same pages; frames that are not in the table are not found.
     #[test]
     fn all_find_the_same() {
         let table = [5, 9, 2, 7];

@@ -1,8 +1,8 @@
-//! `nodeward-bench`: measures whole commands, from start to exit, against the commands that people
+//! `nodeward-bench`: measures whole commands, from start to exit, against the commands in common
 //! use today. It is one static program, so that it runs in the lab's guest as it does here.
 //!
-//! What is compared takes turns within one run, and the ratio of neighbours counts, because other
-//! load on the machine falls on both. Every sample is printed.
+//! Compared commands alternate within one run, and the ratio of neighbours counts, because other
+//! load on the machine affects both. Every sample is printed.
 
 #![forbid(unsafe_code)]
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what was asked for; the record of what was measured, if anything was.
+/// Runs the selected measurement. Returns its record, if there is one.
 fn run(what: &What) -> Result<Option<Value>> {
     let record = match what {
         What::Speed(options) => speed::measure(options),

@@ -1,31 +1,31 @@
-//! Medians and ratios of what was measured.
+//! Medians and ratios of measured values.
 
 use std::time::Duration;
 
 pub use nodeward_proof::median;
 
-/// How many times as long each of the first took as its neighbour among the second.
+/// Returns for each duration of the first series its ratio to the same one of the second.
 pub fn ratios(first: &[Duration], second: &[Duration]) -> Vec<f64> {
     let ratio = |(a, b): (&Duration, &Duration)| a.as_secs_f64() / b.as_secs_f64();
     first.iter().zip(second).map(ratio).collect()
 }
 
-/// In milliseconds.
+/// Returns the durations in milliseconds.
 pub fn ms(times: &[Duration]) -> Vec<f64> {
     times.iter().map(|time| time.as_secs_f64() * 1e3).collect()
 }
 
-/// With three digits behind the point, which is more than any of this is worth.
+/// Rounds to three decimals, which is more than any of this is worth.
 pub fn short(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// All of them short.
+/// Rounds all values to three decimals.
 pub fn all_short(values: &[f64]) -> Vec<f64> {
     values.iter().map(|&value| short(value)).collect()
 }
 
-/// Bytes per second, for moves of so many bytes that took so many milliseconds each.
+/// Returns bytes per second, for moves of `bytes` bytes with these durations in milliseconds.
 pub fn rate(bytes: u64, times_ms: &[f64]) -> u64 {
     (bytes as f64 / median(times_ms).max(1e-3) * 1e3) as u64
 }

@@ -1,6 +1,6 @@
-//! Numbers in no order, the same in every run.
+//! Shuffled numbers, the same in every run.
 
-/// Every number below `count` once, in an order that leaps about: a multiple of an odd constant by
+/// Returns every number below `count` once, in a scattered order: multiples of an odd constant from
 /// the golden ratio, modulo a power of two.
 pub fn shuffled(count: u64) -> impl Iterator<Item = u64> {
     let size = count.next_power_of_two();

@@ -11,7 +11,8 @@ use crate::commands::{Mover, Way};
 use crate::numbers::{all_short, median, ms, rate, ratios, short};
 use crate::target::Target;
 
-/// Both take turns on one process, each in both directions and each first as often as second.
+/// Measures both in alternation on one process, each in both directions and each first as often as
+/// second.
 pub fn measure(options: &Speed) -> Result<Value> {
     let started = match options.pid {
         Some(_) => None,
@@ -30,7 +31,7 @@ pub fn measure(options: &Speed) -> Result<Value> {
     Ok(record(options, &ours, &took))
 }
 
-/// How long each command took, pair by pair.
+/// Durations of the commands, pair by pair.
 #[derive(Default)]
 struct Took {
     theirs: Vec<Duration>,
@@ -53,7 +54,8 @@ impl Took {
     }
 }
 
-/// There and back once, unmeasured: a guest's memory is given to it by its host at the first touch.
+/// Moves there and back once, unmeasured: a guest's memory is allocated by its host at the first
+/// touch.
 fn warm_up(mover: &Mover, pid: u32) -> Result<()> {
     mover.run(pid, Way::There)?;
     mover.run(pid, Way::Back).map(drop)

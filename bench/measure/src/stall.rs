@@ -1,8 +1,8 @@
-//! How long a thread of the moved process waits for pages in flight, and at what speed.
+//! Waits of a thread of the moved process for pages in flight, and the speed of the move.
 //!
 //! A thread of the process touches random pages. When a touch takes long, its counters tell whether
-//! it met a page in flight, lost its CPU, or neither; only the first is a wait. It lasts from the
-//! fault until the page is back; standing in line for a CPU after that is told apart.
+//! it met a page in flight, was preempted, or neither; only the first is a wait. A wait lasts from
+//! the fault until the page is back; the time in the run queue after that is reported separately.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::commands::{Mover, Way};
 use crate::numbers::{all_short, median, ms, rate, ratios, short};
 use crate::target::{Probe, Target};
 
-/// Each command moves a process of its own there and back, in turns: one that began later did not
-/// meet a different machine.
+/// Lets each command move a process of its own there and back, in alternation: so a command that
+/// begins later does not meet a different machine.
 pub fn measure(options: &Stall) -> Result<Value> {
     let plain = Mover::Nodeward(options.options.clone());
     let budget = ["--stall".to_owned(), options.stall.clone()];
@@ -29,7 +29,7 @@ pub fn measure(options: &Stall) -> Result<Value> {
     record(options, &rows)
 }
 
-/// A guest's memory is given to it by its host at the first touch; this touches it on both nodes.
+/// Touches memory on both nodes: a guest's memory is allocated by its host at the first touch.
 fn warm_up(options: &Stall) -> Result<()> {
     let target = Target::start(&options.memory, None)?;
     let mover = Mover::Nodeward(options.options.clone());
@@ -38,14 +38,14 @@ fn warm_up(options: &Stall) -> Result<()> {
     target.stop().map(drop)
 }
 
-/// A command, and what was seen of it.
+/// A command, and its measurements.
 struct Row {
     mover: Mover,
     took: Vec<Duration>,
     waits: Vec<Waits>,
 }
 
-/// What the thread of one process saw.
+/// The waits of the probing thread of one process.
 struct Waits {
     count: u64,
     p50_ms: f64,
@@ -78,7 +78,7 @@ impl Row {
         Ok(())
     }
 
-    /// Of the process that was held up most.
+    /// Returns the 99th percentile of the process that waited most, in ms.
     fn worst_p99_ms(&self) -> f64 {
         self.waits.iter().map(|waits| waits.p99_ms).fold(0.0, f64::max)
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::args::Memory;
 
-/// How often a thread of the load touches pages.
+/// The rate at which a thread of the load touches pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe<'a> {
     /// The time between two bursts.
@@ -18,7 +18,7 @@ pub struct Probe<'a> {
     pub burst: u32,
 }
 
-/// A load that runs, with all its memory in place on one node. Ends when dropped.
+/// A running load with all its memory in place on one node. Dropping it ends it.
 #[derive(Debug)]
 pub struct Target {
     child: Child,
@@ -27,14 +27,14 @@ pub struct Target {
 }
 
 impl Target {
-    /// Starts a load on node 0 that leaves its memory alone until its end, when it checks every
+    /// Starts a load on node 0 that does not touch its memory until its end, when it checks every
     /// word. With a probe, one thread touches random pages meanwhile and measures how long that
     /// takes.
     pub fn start(memory: &Memory, probe: Option<Probe>) -> Result<Self> {
         Self::start_on(0, memory, probe)
     }
 
-    /// As [`Target::start`], on any node.
+    /// Like [`Target::start`], on any node.
     pub fn start_on(node: u32, memory: &Memory, probe: Option<Probe>) -> Result<Self> {
         let mut command = Command::new("nodeward-load");
         command.args(["--node", &node.to_string(), "--threads", "0", "--kind", &memory.kind]);
@@ -52,17 +52,17 @@ impl Target {
         Ok(target)
     }
 
-    /// The addresses of its memory, as START-END.
+    /// Returns the addresses of its memory, as START-END.
     pub fn range(&self) -> &str {
         &self.range
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it; what it says at its end. Fails if its memory does not hold what was written.
+    /// Ends it and returns its last line. Fails if its memory does not hold what was written.
     pub fn stop(mut self) -> Result<Value> {
         self.end()?;
         let done = self.line().context("the load did not end well")?;

@@ -1,5 +1,5 @@
 //! `nodeward show --topology` on a machine larger than most. Its /sys is made from a one-line
-//! description, file by file as a kernel would have them, in a directory.
+//! description in a directory, with the files that a kernel would provide.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::args::Topology;
 use crate::commands::timed;
 use crate::numbers::{all_short, median, ms, short};
 
-/// Makes the machine and shows it as often as asked.
+/// Makes the machine and shows it as often as requested.
 pub fn measure(options: &Topology) -> Result<Value> {
     let root = tempfile::tempdir().context("no directory for the machine's files")?;
     let topology = options.machine.topology();

@@ -1,4 +1,4 @@
-//! Which CPUs a thread may use.
+//! CPU affinity of threads.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use nodeward_model::{CpuId, Cpumask, NodeId};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// The CPUs of a node.
+/// Returns the CPUs of a node.
 ///
 /// # Errors
 /// `NotFound` if there is no such node.
@@ -15,7 +15,7 @@ pub fn cpus_of(node: NodeId) -> io::Result<Cpumask> {
     mask(&format!("/sys/devices/system/node/node{node}/cpulist"))
 }
 
-/// All CPUs that are online.
+/// Returns all CPUs that are online.
 pub fn all_cpus() -> io::Result<Cpumask> {
     mask("/sys/devices/system/cpu/online")
 }
@@ -24,7 +24,7 @@ fn mask(path: &str) -> io::Result<Cpumask> {
     fs::read_to_string(path)?.trim().parse().map_err(io::Error::other)
 }
 
-/// Lets the calling thread use these CPUs only, and threads and processes that it starts.
+/// Restricts the calling thread, and threads and processes that it starts, to these CPUs.
 ///
 /// # Errors
 /// `InvalidInput` if none of them is online.
@@ -32,10 +32,10 @@ pub fn confine_this_thread(cpus: &Cpumask) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set(cpus))?)
 }
 
-/// Lets all threads of a process use these CPUs only. Threads that end meanwhile are no error.
+/// Restricts all threads of a process to these CPUs. Threads that end meanwhile are no error.
 ///
 /// # Errors
-/// If the process is gone or belongs to somebody else.
+/// If the process is gone, or belongs to another user.
 pub fn confine(pid: u32, cpus: &Cpumask) -> io::Result<()> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let tid = thread?.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
@@ -58,7 +58,8 @@ mod tests {
     use super::*;
     use rustix::thread::sched_getcpu;
 
-    /// Goal: a thread that is confined to one CPU runs there, and a process can be set free again.
+    /// Goal: a thread that is restricted to one CPU runs there, and a process can be released
+    /// again.
     #[test]
     fn threads_stay_where_they_are_put() {
         let all = all_cpus().unwrap();

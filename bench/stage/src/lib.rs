@@ -1,5 +1,5 @@
-//! What is said between `nodeward-stage`, which runs tasks under a balancer inside the lab, and
-//! whoever wants to know what came of it: a [`Play`] goes in, [`Line`]s come out.
+//! The protocol between `nodeward-stage`, which runs tasks under a balancer inside the lab, and its
+//! caller: a [`Play`] goes in, [`Line`]s come out.
 //!
 //! The tasks are `nodeward-stream`, the other program of this package.
 

@@ -1,4 +1,4 @@
-//! What is told while a play runs: a line of JSON each.
+//! The output of a run: one line of JSON per event.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,56 +8,56 @@ use serde::{Deserialize, Serialize};
 pub enum Line {
     /// All tasks and the balancer are ready; the run begins now.
     Begin,
-    /// A look at the counters.
+    /// A sample of the counters.
     Look(Look),
-    /// A task has done all its passes, the first of all.
+    /// The first task of all has done all its passes.
     FirstEnd,
     /// All tasks have done all their passes, and ended.
     End(Curtain),
 }
 
-/// What the counters say that the guest's own kernel keeps.
+/// A sample of the guest kernel's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// When.
+    /// Time of the sample.
     pub at_ms: u64,
-    /// Passes that all tasks have done together.
+    /// Number of passes of all tasks together.
     pub passes: u64,
-    /// What moving has come to.
+    /// Counts of moves and of CPU time.
     pub burden: Burden,
 }
 
-/// What the run has cost since it began.
+/// The cost of the run since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Burden {
-    /// Base pages that changed nodes, whoever asked for it (`pgmigrate_success`).
+    /// Base pages that changed nodes, whatever the cause (`pgmigrate_success`).
     pub migrated: u64,
-    /// Those of them that the kernel's balancing moved (`numa_pages_migrated`).
+    /// Those of `migrated` that the kernel's balancing moved (`numa_pages_migrated`).
     pub numa_migrated: u64,
-    /// Faults that the kernel's balancing caused in order to learn who touches what.
+    /// Hint faults of the kernel's balancing.
     pub hint_faults: u64,
     /// CPU time of the balancer's processes, in microseconds.
     pub balancer_us: u64,
-    /// CPU time that tasks spent in the kernel, in microseconds: its balancing works there.
+    /// System time of the tasks, in microseconds; it includes the kernel's balancing.
     pub system_us: u64,
-    /// CPU time that tasks spent in themselves, in microseconds.
+    /// User time of the tasks, in microseconds.
     pub user_us: u64,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Curtain {
-    /// The last look, when the last task had done its passes.
+    /// The last sample, when the last task had done its passes.
     pub look: Look,
-    /// How long each task took; short ones in a row count as one.
+    /// Duration of each task; short ones in a row count as one.
     pub tasks_ms: Vec<u64>,
-    /// Words that did not hold what was written there last. More than zero is a fault of whoever
-    /// moved the memory.
+    /// Words that did not hold the value last written. More than zero is an error of the program
+    /// that moved the memory.
     pub mismatches: u64,
-    /// Base pages that had changed nodes when the balancer had ended, which is after the last look.
+    /// Base pages that had changed nodes when the balancer had ended, after the last sample.
     pub migrated: u64,
-    /// Pages that the balancer says it moved; none if it was not asked or does not say.
+    /// Pages that the balancer reports as moved; `None` if it was not asked or does not report it.
     pub told: Option<u64>,
-    /// What the balancer printed, or wrote to its own log.
+    /// The output of the balancer, or its own log file.
     pub log: String,
 }

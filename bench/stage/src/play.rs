@@ -1,4 +1,4 @@
-//! What is to be run: tasks, and what balances them.
+//! The description of a run: tasks, and their balancer.
 
 use nodeward_model::NodeId;
 use serde::{Deserialize, Serialize};
@@ -6,51 +6,51 @@ use serde::{Deserialize, Serialize};
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Play {
-    /// What runs.
+    /// The tasks.
     pub tasks: Vec<Task>,
-    /// What balances it.
+    /// The balancer.
     pub balancer: Balancer,
-    /// How long that runs before the tasks begin, in milliseconds.
+    /// Time for which the balancer runs before the tasks begin, in milliseconds.
     pub lead_ms: u64,
-    /// The time between two looks at counters, in milliseconds.
+    /// Interval of the samples of counters, in milliseconds.
     pub look_ms: u64,
 }
 
 /// A process, or many short ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Program and arguments. The program is `nodeward-stream` or speaks as it does.
+    /// Program and arguments. The program is `nodeward-stream` or has the same output.
     pub command: Vec<String>,
-    /// The process is on this node's CPUs when the run begins, and free to go from then on.
+    /// The process is confined to this node's CPUs when the run begins, and released shortly after.
     pub starts_on: Option<NodeId>,
-    /// Further arguments for one whom a hand has placed.
+    /// Additional arguments of a process that is placed by hand.
     pub by_hand: Vec<String>,
-    /// Above zero: so many short processes one after the other; they wait for nobody.
+    /// If above zero: run this many short processes one after the other; they do not wait to begin.
     pub in_a_row: u32,
 }
 
-/// How something that balances is started and stopped.
+/// The commands that start and stop a balancer.
 ///
-/// In commands the word `{pids}` stands for the tasks' process numbers, one argument each.
+/// In commands the word `{pids}` stands for the tasks' process ids, one argument each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balancer {
-    /// What to call it.
+    /// Its name.
     pub name: String,
-    /// Whether kernel.numa_balancing is on during the run.
+    /// kernel.numa_balancing is on during the run.
     pub kernel: bool,
-    /// Whether tasks get the arguments that place them by hand.
+    /// Tasks get the arguments that place them by hand.
     pub by_hand: bool,
-    /// What is run to its end before: the emulator translates what runs for the first time.
+    /// Command that runs to its end before: the emulator translates code when it first runs.
     pub before: Vec<String>,
-    /// What starts it, when all tasks are ready. It may stay or go to the background.
+    /// Command that starts it, when all tasks are ready. It may stay or go to the background.
     pub start: Vec<String>,
-    /// What its processes are called; their CPU time is what it costs.
+    /// Name of its processes, whose CPU time is its cost.
     pub process: String,
-    /// The file that it writes its log to; if empty, what it prints is its log.
+    /// Its log file; if empty, its output is the log.
     pub log: String,
-    /// What ends it after the run; if empty, SIGTERM to what was started.
+    /// Command that ends it after the run; if empty, the started process gets SIGTERM.
     pub stop: Vec<String>,
-    /// What tells how many pages it moved: prints JSON in which the numbers called `moved_pages`
-    /// add up to that. Runs after the end.
+    /// Command that reports how many pages it moved: prints JSON in which the numbers called
+    /// `moved_pages` add up to that. Runs after the end.
     pub tells: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What may be asked.
+//! The command line.
 
 use std::path::PathBuf;
 

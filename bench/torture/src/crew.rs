@@ -15,41 +15,41 @@ use crate::post::Post;
 use crate::tally::Tally;
 use crate::watch::{LOOK, Watchdog};
 
-/// A thread to be, with the name that it has on lists.
+/// A thread to be started, with its name in listings.
 pub struct Part {
     pub name: String,
     pub post: Arc<Post>,
     pub means: Box<dyn Means>,
 }
 
-/// How it ended.
+/// The end of a run.
 #[derive(Debug)]
 pub enum Ending {
     /// The time was over, and nothing was wrong.
     Clean,
-    /// This thread found that.
+    /// This thread found this fault.
     Fault(String, Fault),
-    /// This thread stood still.
+    /// This thread made no progress.
     Stands(Arc<Post>),
 }
 
-/// How long, how much, and how long a thread may stand still.
+/// Run time, minimum steps, and how long a thread may stand still.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub run: Duration,
-    /// So many steps are made by each thread at least.
+    /// Minimum number of steps of each thread.
     pub steps: u64,
     pub patience: Duration,
 }
 
-/// A thread works for that part of its time: there are many more threads than CPUs, and those of
-/// the pager serve all of them.
+/// A thread works for one part in this many of its time: there are many more threads than CPUs, and
+/// the pager's threads serve all of them.
 const BUSY: u32 = 4;
 const REST_MOST: Duration = Duration::from_millis(50);
 
 type Worker = JoinHandle<(Box<dyn Means>, Result<(), Fault>)>;
 
-/// The threads at work.
+/// The running threads.
 pub struct Crew {
     pub watchdog: Watchdog,
     workers: Vec<(Arc<Post>, Worker)>,
@@ -57,7 +57,7 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Starts them all. Each draws from the seed and from its own number.
+    /// Starts all threads. Each has random numbers from the seed and its own number.
     pub fn start(parts: Vec<Part>, seed: u64, tally: &Arc<Tally>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let posts: Vec<_> = parts.iter().map(|part| Arc::clone(&part.post)).collect();
@@ -74,11 +74,11 @@ impl Crew {
         Self { watchdog, workers, stop }
     }
 
-    /// Watches them until the time is over, and has all memory checked once more.
+    /// Watches the threads until the time is over, then checks all memory once more.
     pub fn watch(&mut self, times: Times) -> Ending {
         let began = Instant::now();
         while self.workers.iter().any(|(_, worker)| !worker.is_finished()) {
-            // One that ends before its time has found something.
+            // A thread that ends early has found something.
             let early = self.workers.iter().any(|(_, worker)| worker.is_finished());
             if early || began.elapsed() >= times.run && self.has_stepped(times.steps) {
                 self.stop.store(true, Relaxed);
@@ -97,7 +97,7 @@ impl Crew {
         self.workers.iter().all(|(post, _)| post.steps() >= steps)
     }
 
-    /// What those came to that found something before others stood still.
+    /// Merges the faults of threads that ended before another one stood still.
     fn join_those_that_ended(&mut self, stands: Ending) -> Ending {
         let is_over = |(_, worker): &mut (Arc<Post>, Worker)| worker.is_finished();
         let ended = self.workers.extract_if(.., is_over);
@@ -108,7 +108,7 @@ impl Crew {
         faults.fold(stands, |ending, (post, fault)| first(ending, &post, fault))
     }
 
-    /// What all of them came to; the last checks happen when no thread is left.
+    /// Merges the results of all threads; the last checks are made when no thread is left.
     fn join(&mut self) -> Ending {
         let mut ending = Ending::Clean;
         let mut all = Vec::new();
@@ -129,7 +129,7 @@ impl Crew {
     }
 }
 
-/// Lost memory is told before anything else.
+/// Returns the worse of an ending and a fault: lost memory takes precedence.
 fn first(ending: Ending, post: &Post, fault: Fault) -> Ending {
     eprintln!("{}: {fault}\n    after: {}", post.name, post.story());
     let is_worse = match &ending {
@@ -152,7 +152,7 @@ fn work(mut means: Box<dyn Means>, mut hand: Hand) -> (Box<dyn Means>, Result<()
             break result;
         }
     };
-    // Others may wait for it, however it ended.
+    // Other threads may wait for it, however it ended.
     let ended = means.end(&mut hand);
     post.end();
     (means, result.and(ended))

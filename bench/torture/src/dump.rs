@@ -1,10 +1,10 @@
-//! What the kernel says of all threads of this process, for whoever wants to know where one stands.
+//! The kernel's information on all threads of this process, to see where one stands.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// Every thread and child, with where it sleeps and in which system call.
+/// Returns every thread and child, with its wait channel and system call.
 pub fn threads() -> String {
     let mut text = String::new();
     let mut children = Vec::new();

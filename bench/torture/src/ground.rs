@@ -1,23 +1,23 @@
-//! The memory: one pager, regions of each kind, and who has which lot of them.
+//! The memory: one pager, regions of each kind, and the lots that their owners have.
 
 use anyhow::{Context, Result};
 use nodeward::{ForkRule, NodeId, PageSize, Pager, PagerOptions, Region, RegionOptions, Road};
 
 use crate::lot::Lot;
 
-/// Bytes of each region, and of a lot.
+/// Size of each region, and of a lot, in bytes.
 const REGION_BYTES: usize = 16 << 20;
 pub const LOT_BYTES: usize = 256 << 10;
 pub const HUGE_BYTES: usize = 2 << 20;
 
-/// What a means does with its lots, which not every region is for.
+/// The use of lots, for which not every region is suitable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// What threads do with memory.
+    /// Access by threads only.
     Plain,
-    /// Devices work on it, or it is locked.
+    /// Use by devices, or locking.
     Held,
-    /// Children of fork(2) look at it.
+    /// Inspection by children of fork(2).
     Inherited,
 }
 
@@ -28,7 +28,7 @@ struct Plot {
     taken: usize,
 }
 
-/// Everything that means work on. It lives as long as the process.
+/// The memory that all means work on. It lives as long as the process.
 pub struct Ground {
     pub pager: &'static Pager,
     pub nodes: Vec<NodeId>,
@@ -46,17 +46,17 @@ impl Ground {
         Ok(Self { pager, nodes, plots, owners: 0 })
     }
 
-    /// All regions.
+    /// Returns all regions.
     pub fn regions(&self) -> Vec<&'static Region> {
         self.plots.iter().map(|plot| plot.region).collect()
     }
 
-    /// A lot in each region that may be used so.
+    /// Takes a lot of each region that is suitable for the use.
     pub fn lots(&mut self, used: Use) -> Vec<Lot<'static>> {
         self.lots_of(used, LOT_BYTES)
     }
 
-    /// As [`Ground::lots`], of so many bytes, and none where there is no room.
+    /// Like [`Ground::lots`], with lots of `bytes` bytes; none where there is no room.
     pub fn lots_of(&mut self, used: Use, bytes: usize) -> Vec<Lot<'static>> {
         let road = self.pager.road();
         let plots = self.plots.iter_mut().filter(|plot| plot.is_for(used, road));
@@ -73,7 +73,7 @@ impl Plot {
         }
     }
 
-    /// The next lot, whose owner gets the next number.
+    /// Takes the next lot, whose owner gets the next number.
     fn take(&mut self, bytes: usize, owners: &mut u8) -> Option<Lot<'static>> {
         let start = self.taken.next_multiple_of(bytes);
         let range = start..start + bytes;
@@ -85,7 +85,7 @@ impl Plot {
     }
 }
 
-/// Every kind of region that there is.
+/// Returns the options of every kind of region.
 fn kinds() -> [RegionOptions; 4] {
     let plain = RegionOptions::default();
     [
@@ -96,7 +96,7 @@ fn kinds() -> [RegionOptions; 4] {
     ]
 }
 
-/// None where the machine has no such pages.
+/// Reserves a region; `None` if the machine has no such pages.
 fn plot(pager: &'static Pager, options: RegionOptions) -> Result<Option<Plot>> {
     match pager.reserve(REGION_BYTES, &options) {
         Err(nodeward::Error::NoHugePages { why }) => {

@@ -1,4 +1,4 @@
-//! What a thread has at hand: its dice, its post, and what is counted together.
+//! The tools of a thread: random numbers, its post, and the common counts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use crate::lot::{Finding, Lot};
 use crate::post::Post;
 use crate::tally::Tally;
 
-/// What must not happen.
+/// Something that must not happen.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
     /// Memory did not hold what was written.
     #[error("{0}")]
     Lost(Finding),
-    /// A word that others count in did not.
+    /// A word used as a counter had a wrong value.
     #[error("a count was {found} where it is {expected}")]
     Count {
-        /// What was counted.
+        /// The number of increments.
         expected: u64,
-        /// What stood there.
+        /// The value found.
         found: u64,
     },
     /// A child did not see what its parent had written.
     #[error("a child did not see what was written before it began; see above")]
     Child,
-    /// A call failed that must not.
+    /// A call failed that must not fail.
     #[error("{0}")]
     Failed(String),
 }
 
 impl Fault {
-    /// Whether memory did not hold what was written.
+    /// Returns whether memory did not hold what was written.
     pub fn is_loss(&self) -> bool {
         !matches!(self, Self::Failed(_))
     }
@@ -46,7 +46,7 @@ impl From<Finding> for Fault {
     }
 }
 
-/// Names what failed.
+/// Returns a fault with the name of the failed operation.
 pub fn failed<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Fault {
     move |error| Fault::Failed(format!("{what}: {error}"))
 }
@@ -63,25 +63,25 @@ impl Hand {
         Self { dice, post, tally, stop }
     }
 
-    /// Whether it is time to end.
+    /// Returns whether it is time to end.
     pub fn is_over(&self) -> bool {
         self.stop.load(Relaxed)
     }
 
-    /// Says what is done next, and with which pages of a lot.
+    /// Records the next action, and the pages of a lot that it concerns.
     pub fn does(&self, what: &'static str, lot: &Lot, pages: &Range<usize>) {
         let words = lot.words_of(pages.clone());
         let start = words.as_ptr() as usize;
         self.post.does(what, start..start + size_of_val(words));
     }
 
-    /// One of some lots.
+    /// Returns a random lot.
     pub fn one_of<'a>(&mut self, lots: &'a mut [Lot<'static>]) -> &'a mut Lot<'static> {
         let count = lots.len();
         &mut lots[self.dice.below(count)]
     }
 
-    /// Some pages of a lot, few more often than many.
+    /// Returns a random range of pages of a lot, short ones more often than long ones.
     pub fn pages(&mut self, lot: &Lot) -> Range<usize> {
         let most = lot.pages() >> self.dice.below(lot.pages().ilog2() as usize + 1);
         let length = 1 + self.dice.below(most);
@@ -89,7 +89,7 @@ impl Hand {
         start..start + length
     }
 
-    /// Whether something is done that is done once in so many times.
+    /// Returns true once in `times` times, at random.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.dice.below(times) == 0
     }

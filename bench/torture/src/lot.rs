@@ -1,4 +1,4 @@
-//! A lot: a part of a region that one thread has for itself, and what must stand in it.
+//! A lot: a part of a region that one thread has to itself, and its expected content.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,18 +10,18 @@ use nodeward::Region;
 use crate::pattern::{Name, Turn, Verdict, Wrong, judge, value};
 use crate::post;
 
-/// Bytes of a base page, and words.
+/// Size of a base page, in bytes and in words.
 pub const PAGE: usize = 4096;
 pub const PAGE_WORDS: usize = PAGE / 8;
 
-/// A part of a region, and how often each of its pages was written.
+/// A part of a region, and the number of writes of each of its pages.
 #[derive(Debug)]
 pub struct Lot<'a> {
     pub region: &'a Region,
-    /// Where it lies there.
+    /// Its byte range in the region.
     pub bytes: Range<usize>,
     owner: u8,
-    /// Whether all pages are equal that were written equally often.
+    /// Pages with the same number of writes have the same content.
     equal: bool,
     book: Vec<Turn>,
 }
@@ -49,13 +49,13 @@ impl fmt::Display for Finding {
 }
 
 impl<'a> Lot<'a> {
-    /// A lot that is empty still.
+    /// A lot that is empty.
     pub fn new(region: &'a Region, bytes: Range<usize>, owner: u8) -> Self {
         let book = vec![0; bytes.len() / PAGE];
         Self { region, bytes, owner, equal: false, book }
     }
 
-    /// One whose pages are equal.
+    /// Makes a lot whose pages are equal.
     pub fn equal(self) -> Self {
         Self { equal: true, ..self }
     }
@@ -68,7 +68,7 @@ impl<'a> Lot<'a> {
         &self.region.words()[self.bytes.start / 8..self.bytes.end / 8]
     }
 
-    /// The words of some pages.
+    /// Returns the words of some pages.
     pub fn words_of(&self, pages: Range<usize>) -> &'a [AtomicU64] {
         &self.words()[pages.start * PAGE_WORDS..pages.end * PAGE_WORDS]
     }
@@ -82,7 +82,7 @@ impl<'a> Lot<'a> {
         Name { owner: self.owner, index: index as u32 }
     }
 
-    /// What a page must hold once it has been written so often.
+    /// Returns the content of a page after `turn` writes.
     fn content(&self, page: usize, turn: Turn) -> impl Iterator<Item = u64> {
         (0..PAGE_WORDS).map(move |at| value(self.name(page, at), turn))
     }
@@ -100,26 +100,26 @@ impl<'a> Lot<'a> {
         }
     }
 
-    /// What pages hold.
+    /// Returns the expected content of pages.
     pub fn image(&self, pages: Range<usize>) -> Vec<u8> {
         let words = pages.flat_map(|page| self.content(page, self.book[page]));
         words.flat_map(u64::to_ne_bytes).collect()
     }
 
-    /// Says that somebody else will write pages anew, and what they are to hold then.
+    /// Counts a write of pages that other code will do, and returns the content to write.
     pub fn next_image(&mut self, pages: Range<usize>) -> Vec<u8> {
         self.book[pages.clone()].iter_mut().for_each(|turn| *turn += 1);
         self.image(pages)
     }
 
-    /// Writes all pages anew, equally often.
+    /// Writes all pages anew, so that all have the same number of writes.
     pub fn level(&mut self) {
         let most = self.book.iter().max().copied().unwrap_or(0);
         self.book.fill(most);
         self.write(0..self.pages());
     }
 
-    /// Checks what somebody read from pages.
+    /// Checks a copy of pages that other code has read.
     pub fn check_copy(&self, pages: Range<usize>, copy: &[u8]) -> Result<(), Finding> {
         let (words, _) = copy.as_chunks();
         let words: Vec<u64> = words.iter().copied().map(u64::from_ne_bytes).collect();
@@ -130,7 +130,7 @@ impl<'a> Lot<'a> {
         })
     }
 
-    /// Says that pages were emptied.
+    /// Records that pages were emptied.
     pub fn emptied(&mut self, pages: Range<usize>) {
         self.book[pages].fill(0);
     }
@@ -150,7 +150,7 @@ impl<'a> Lot<'a> {
         Err(self.look_closer(page))
     }
 
-    /// What a page holds that had a wrong word; if it has none any more, that is told too.
+    /// Examines a page that had a wrong word; if it has none any more, that is reported too.
     fn look_closer(&self, page: usize) -> Finding {
         let found: Vec<u64> = self.page(page).iter().map(|word| word.load(Relaxed)).collect();
         let passing = Verdict { wrong: Wrong::Passing, at: 0, expected: found[0], found: found[0] };
@@ -165,7 +165,8 @@ impl<'a> Lot<'a> {
         Finding { verdict, owner: self.owner, address, turn, wrong_words: wrong.count() }
     }
 
-    /// Checks that each page is empty, or holds what was written, and notes which.
+    /// Checks that each page is empty or holds what was written, and records which. Returns the
+    /// number of empty pages.
     pub fn check_emptied_or_whole(&mut self, pages: Range<usize>) -> Result<usize, Finding> {
         let mut empty = 0;
         for page in pages {

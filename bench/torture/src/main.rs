@@ -1,4 +1,4 @@
-//! `nodeward-torture`: memory of a pager, used by every means that programs have, while it moves.
+//! `nodeward-torture`: uses memory of a pager by all means that programs have, while it moves.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match run(&args) {
-        // Threads may stand still that nobody waits for any more.
+        // Threads may stand still, so they are not waited for.
         Ok(ending) => std::process::exit(i32::from(code(&ending))),
         Err(error) => {
             eprintln!("nodeward-torture: {error:#}");
@@ -87,7 +87,7 @@ fn run(args: &Args) -> Result<Ending> {
     Ok(ending)
 }
 
-/// The means that were asked for.
+/// Returns the requested means.
 fn chosen(args: &Args) -> Vec<&'static Kind> {
     let is_named = |kind: &&Kind| args.means.iter().any(|name| name == kind.name);
     let is_left = |kind: &&Kind| !args.without.iter().any(|name| name == kind.name);
@@ -95,7 +95,7 @@ fn chosen(args: &Args) -> Vec<&'static Kind> {
     all.chain(ALL.iter().chain(BROKEN).filter(is_named)).filter(is_left).collect()
 }
 
-/// The threads of all means, with their posts.
+/// Makes the threads of all means, with their posts.
 fn parts(
     args: &Args,
     kinds: &[&'static Kind],
@@ -126,7 +126,7 @@ fn new_seed() -> u64 {
     u64::from(now.subsec_nanos()) ^ u64::from(std::process::id()) << 32
 }
 
-/// The command that draws the same again.
+/// Returns the command that repeats the run with the same random numbers.
 fn again(args: &Args, seed: u64) -> String {
     let given = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let seed = if args.seed.is_some() { String::new() } else { format!("--seed {seed} ") };

@@ -1,24 +1,24 @@
-//! What stands in each word: whose it is, which one, and how often its page was written; so that a
-//! lost write, a torn page and a page in the wrong place are told apart.
+//! The value of each word: its owner, its index, and the number of writes of its page. These tell
+//! apart a lost write, a torn page and a misplaced page.
 
 use std::fmt;
 
-/// How often a page was written; 0 says that it is empty.
+/// The number of writes of a page; 0 if it is empty.
 pub type Turn = u32;
 
 const TURN_BITS: u32 = 32;
 const INDEX_BITS: u32 = 24;
 
-/// Whose word, and which.
+/// The identity of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The lot that it belongs to.
     pub owner: u8,
-    /// Its place there.
+    /// Its index there.
     pub index: u32,
 }
 
-/// What the word holds after its page was written so often.
+/// Returns the value of a word after `turn` writes of its page.
 pub fn value(name: Name, turn: Turn) -> u64 {
     if turn == 0 {
         return 0;
@@ -32,20 +32,20 @@ fn name_of(value: u64) -> Name {
     Name { owner: (value >> (TURN_BITS + INDEX_BITS)) as u8, index }
 }
 
-/// What is wrong with a page.
+/// An error in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// All of it is as it was some writes ago.
+    /// The whole page has the content of an earlier write.
     LostWrite,
-    /// A part of it is as it was some writes ago.
+    /// A part of the page has the content of an earlier write.
     Torn,
-    /// Another page stands there.
+    /// The page has the content of another page.
     OtherPage,
-    /// It is empty, or some of it.
+    /// The page, or a part of it, is empty.
     Empty,
-    /// Nobody ever wrote that.
+    /// The value was never written.
     Garbage,
-    /// It was wrong for a moment only.
+    /// The page was wrong for a moment only.
     Passing,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// What is wrong with a page whose words were found so; `None` if nothing is.
+/// Returns the error of a page whose words were read as `found`; `None` if there is none.
 pub fn judge(names: impl Fn(usize) -> Name, turn: Turn, found: &[u64]) -> Option<Verdict> {
     let wrong = |&at: &usize| found[at] != value(names(at), turn);
     let at = (0..found.len()).find(wrong)?;
@@ -82,7 +82,7 @@ pub fn judge(names: impl Fn(usize) -> Name, turn: Turn, found: &[u64]) -> Option
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub wrong: Wrong,
-    /// Its place in the page.
+    /// Its index in the page.
     pub at: usize,
     pub expected: u64,
     pub found: u64,
@@ -106,7 +106,7 @@ mod tests {
         judge(name, 9, found).map(|verdict| verdict.wrong)
     }
 
-    /// Goal: what a mover of pages can do wrong has its own name each; what is right has none.
+    /// Goal: each error that a mover of pages can make has its own name; a correct page has none.
     #[test]
     fn mistakes_are_told_apart() {
         assert_eq!(wrong(&page(9)), None);
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(wrong(&[u64::MAX; WORDS]), Some(Wrong::Garbage));
     }
 
-    /// Goal: any bit that changes anywhere is seen, and where.
+    /// Goal: any changed bit is detected, with its word.
     #[test]
     fn any_bit_is_seen() {
         for (at, bit) in (0..WORDS).zip((0..64).cycle()) {
@@ -131,7 +131,8 @@ mod tests {
         }
     }
 
-    /// Goal: an empty page is right where nothing was ever written, and nothing else is.
+    /// Goal: an empty page is right where nothing was ever written, and any other page is wrong
+    /// there.
     #[test]
     fn an_empty_page_may_be_right() {
         assert_eq!(judge(name, 0, &[0; WORDS]), None);

@@ -1,4 +1,4 @@
-//! What each thread does at the moment, for the watchdog and for whoever reads what it found.
+//! The present action of each thread, for the watchdog and for readers of a fault.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -7,33 +7,33 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
-/// So many of the last actions are kept.
+/// Number of past actions kept.
 const KEPT: usize = 12;
 
 thread_local! {
     static MINE: RefCell<Option<Arc<Post>>> = const { RefCell::new(None) };
 }
 
-/// Says that the calling thread goes on, wherever it is.
+/// Records progress of the calling thread, from anywhere in it.
 pub fn go_on() {
     MINE.with_borrow(|post| post.iter().for_each(|post| post.goes_on()));
 }
 
-/// One thread's.
+/// The record of one thread.
 #[derive(Debug)]
 pub struct Post {
-    /// The means, and which of its threads.
+    /// The name of the means and the number of the thread in it.
     pub name: String,
     tid: AtomicI32,
-    /// Steps that were finished.
+    /// Number of finished steps.
     steps: AtomicU64,
-    /// Grows with each thing that is begun or finished.
+    /// Grows with each action that begins or ends.
     signs: AtomicU64,
     ended: AtomicBool,
     last: Mutex<VecDeque<Action>>,
 }
 
-/// Something that a thread began to do, and with what.
+/// An action that a thread began, and its memory.
 #[derive(Clone, Copy, Debug)]
 struct Action {
     what: &'static str,
@@ -60,14 +60,14 @@ impl Post {
         }
     }
 
-    /// The calling thread takes it.
+    /// Assigns it to the calling thread.
     pub fn begin(self: &Arc<Self>) {
         MINE.set(Some(Arc::clone(self)));
         self.tid.store(rustix::thread::gettid().as_raw_pid(), Release);
         self.does("begins", 0..0);
     }
 
-    /// The thread begins something, with these bytes, if any.
+    /// Records the start of an action, on these bytes, if any.
     pub fn does(&self, what: &'static str, bytes: std::ops::Range<usize>) {
         if let Ok(mut last) = self.last.lock() {
             if last.len() == KEPT {
@@ -78,18 +78,18 @@ impl Post {
         self.goes_on();
     }
 
-    /// What the thread does goes on.
+    /// Records progress of the present action.
     pub fn goes_on(&self) {
         self.signs.fetch_add(1, Relaxed);
     }
 
-    /// A step is done.
+    /// Records the end of a step.
     pub fn stepped(&self) {
         self.steps.fetch_add(1, Relaxed);
         self.goes_on();
     }
 
-    /// The thread has nothing more to do.
+    /// Records the end of the thread.
     pub fn end(&self) {
         self.ended.store(true, Release);
     }
@@ -106,12 +106,12 @@ impl Post {
         self.signs.load(Relaxed)
     }
 
-    /// The kernel's number of the thread; 0 before it began.
+    /// Returns the kernel's id of the thread; 0 before it began and after it ended.
     pub fn tid(&self) -> i32 {
         if self.has_ended() { 0 } else { self.tid.load(Acquire) }
     }
 
-    /// The last actions, the newest at the end.
+    /// Returns the last actions, the newest at the end.
     pub fn story(&self) -> String {
         let Ok(last) = self.last.lock() else { return String::new() };
         last.iter().map(Action::to_string).collect::<Vec<_>>().join(", ")

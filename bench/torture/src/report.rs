@@ -8,17 +8,17 @@ use crate::crew::Ending;
 use crate::tally::Moves;
 use crate::watch::Standstill;
 
-/// What it came to.
+/// The results of a run.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub seed: u64,
     pub kernel: String,
     pub road: &'static str,
-    /// How long it ran.
+    /// Run time.
     pub ran_ms: u64,
-    /// Steps by means.
+    /// Number of steps by means.
     pub steps: BTreeMap<String, u64>,
-    /// Migrations, lazy ones and exchanges.
+    /// Number of migrations, lazy ones and exchanges.
     pub migrations: u64,
     pub moved_pages: u64,
     pub lazy_pages: u64,
@@ -28,20 +28,20 @@ pub struct Report {
     pub skipped_pages: BTreeMap<String, u64>,
     /// The longest time that pages were out of sight.
     pub longest_hold_ms: u64,
-    /// The longest time that a thread made no step, which one, and what it did before.
+    /// The longest time without progress of a thread, which thread, and its last actions.
     pub longest_standstill_ms: u64,
     pub longest_standstill_of: String,
     pub longest_standstill_after: String,
-    /// Means that could not be had, and why.
+    /// Means that are not available, with the reason.
     pub skipped_means: BTreeMap<&'static str, String>,
-    /// Pages that did not hold what was written.
+    /// 1 if memory did not hold what was written, else 0.
     pub lost: u64,
-    /// What was wrong, if anything.
+    /// The fault, if any.
     pub fault: Option<String>,
 }
 
 impl Report {
-    /// Adds what migrations came to.
+    /// Adds the outcome of migrations.
     pub fn moves(&mut self, moves: &Moves) {
         self.migrations = moves.calls;
         self.moved_pages = moves.account.moved;
@@ -60,7 +60,7 @@ impl Report {
         self.longest_standstill_after.clone_from(&longest.story);
     }
 
-    /// Adds how it ended.
+    /// Adds the ending.
     pub fn ended(&mut self, ending: &Ending) {
         self.fault = match ending {
             Ending::Clean => None,

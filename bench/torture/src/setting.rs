@@ -1,10 +1,10 @@
-//! Files of the kernel's by which it is set, and what stood in them.
+//! Files of the kernel that hold settings, and their previous content.
 
 use std::fs;
 
 use crate::means::Skipped;
 
-/// A setting that was changed, and is set back at the end of the value.
+/// A changed setting, which is restored when the value is dropped.
 #[derive(Debug)]
 pub struct Setting {
     path: String,
@@ -12,7 +12,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Changes it.
+    /// Changes a setting.
     pub fn change(path: &str, text: &str) -> Result<Self, Skipped> {
         let why = |error: std::io::Error| Skipped(format!("{path}: {error}"));
         let before = chosen(&fs::read_to_string(path).map_err(why)?).to_owned();
@@ -20,13 +20,13 @@ impl Setting {
         Ok(Self { path: path.to_owned(), before })
     }
 
-    /// One that only takes orders.
+    /// Opens a file that accepts only commands, if possible; there is nothing to restore.
     pub fn orders(path: &str) -> Option<Self> {
         let can_write = fs::OpenOptions::new().write(true).open(path).is_ok();
         can_write.then(|| Self { path: path.to_owned(), before: String::new() })
     }
 
-    /// Changes it once more. What the kernel refuses now it will take another time.
+    /// Writes the file again. An error is ignored: the kernel may accept it another time.
     pub fn set(&self, text: &str) {
         fs::write(&self.path, text).ok();
     }
@@ -40,7 +40,7 @@ impl Drop for Setting {
     }
 }
 
-/// The word in brackets, of several, or all of it.
+/// Returns the word in brackets if there is one, else the whole text.
 fn chosen(text: &str) -> &str {
     let in_brackets = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     in_brackets.map_or(text.trim(), |(word, _)| word)
@@ -50,7 +50,7 @@ fn chosen(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Goal: what stood there is what comes back, of switches with several words too.
+    /// Goal: the previous content is what is restored, also for switches with several words.
     #[test]
     fn what_stood_there_is_understood() {
         assert_eq!(chosen("always [madvise] never\n"), "madvise");

@@ -1,10 +1,10 @@
-//! What all threads count together.
+//! The counts that all threads share.
 
 use std::sync::Mutex;
 
 use nodeward::{Account, Report};
 
-/// What came of migrations.
+/// The outcome of migrations.
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<Moves>);
 
@@ -19,7 +19,7 @@ pub struct Moves {
 }
 
 impl Tally {
-    /// Adds what came of one.
+    /// Adds the outcome of one migration.
     pub fn add(&self, report: &Report) {
         let mut moves = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         moves.calls += 1;
@@ -30,7 +30,7 @@ impl Tally {
         moves.longest_hold_ns = moves.longest_hold_ns.max(report.longest_hold_ns);
     }
 
-    /// All of it until now.
+    /// Returns the counts so far.
     pub fn so_far(&self) -> Moves {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }

@@ -1,9 +1,10 @@
-//! The watchdog: how long each thread has stood still, in time that the machine really had.
+//! The watchdog: measures how long each thread has made no progress, in time that the machine
+//! really provided.
 //!
-//! A machine that is emulated may stand still as a whole, or be slower than others by far. So
-//! time counts only as far as another thread, which does a little work of its own and rests for a
-//! hundredth of a second in turns, went on as well: as long as it rested. And what passes between
-//! two looks counts as a quarter of a second at most.
+//! An emulated machine may stop as a whole, or be much slower than others. So time counts only as
+//! far as a control thread made progress as well; it alternates between a little work and a rest of
+//! a hundredth of a second, and its rests are what counts. The time between two looks counts as a
+//! quarter of a second at most.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use crate::post::Post;
 
-/// The time from look to look.
+/// The time between two looks.
 pub const LOOK: Duration = Duration::from_millis(50);
 const LOOK_MOST: Duration = Duration::from_millis(250);
-/// How long the other thread rests, and the work that it does in between.
+/// The rest of the control thread, and its work in between.
 const REST: Duration = Duration::from_millis(10);
 const WORK: u64 = 10_000;
 
-/// A thread as the watchdog knows it.
+/// The watchdog's state of a thread.
 #[derive(Debug)]
 struct Watched {
     post: Arc<Post>,
@@ -28,12 +29,12 @@ struct Watched {
     still: Duration,
 }
 
-/// The longest that a thread stood still, and which.
+/// The longest time without progress, and its thread.
 #[derive(Clone, Debug, Default)]
 pub struct Standstill {
     pub time: Duration,
     pub who: String,
-    /// What it did before.
+    /// Its last actions.
     pub story: String,
 }
 
@@ -47,7 +48,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the thread beside, too, which ends with the process.
+    /// Starts the watchdog and its control thread, which ends with the process.
     pub fn start(posts: &[Arc<Post>]) -> Self {
         let control = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&control);
@@ -62,14 +63,15 @@ impl Watchdog {
         Self { all, control, seen: 0, looked: Instant::now(), longest: Standstill::default() }
     }
 
-    /// Looks at all threads; tells which one has stood still for as long as `patience`.
+    /// Examines all threads; returns one that has made no progress for `patience`.
     pub fn look(&mut self, patience: Duration) -> Option<Arc<Post>> {
         let passed = self.looked.elapsed();
         self.looked = Instant::now();
         self.count(passed).filter(|&(_, still)| still >= patience).map(|(post, _)| post)
     }
 
-    /// Counts time that has passed; the thread that has stood still for longest, and for how long.
+    /// Counts time that has passed. Returns the thread without progress for the longest, and how
+    /// long.
     fn count(&mut self, passed: Duration) -> Option<(Arc<Post>, Duration)> {
         let control = self.control.load(Relaxed);
         let turns = u32::try_from(control - self.seen).unwrap_or(u32::MAX);
@@ -89,7 +91,7 @@ impl Watchdog {
         Some((Arc::clone(&worst.post), worst.still))
     }
 
-    /// The longest standstill until now.
+    /// Returns the longest standstill so far.
     pub fn longest(&self) -> &Standstill {
         &self.longest
     }
@@ -118,7 +120,7 @@ mod tests {
         (posts, control, watchdog)
     }
 
-    /// Goal: who makes no step is found, by name, and nobody else; who ended is left alone.
+    /// Goal: a thread without progress is found, by name, and no other; an ended one is ignored.
     #[test]
     fn who_stands_still_is_found() {
         let (posts, control, mut watchdog) = watchdog();
@@ -138,9 +140,9 @@ mod tests {
         assert_eq!(watchdog.count(TICK).unwrap().1, Duration::ZERO);
     }
 
-    /// Goal: a machine that stands still as a whole, or nearly so, is nobody's fault: only time
-    /// counts in which the thread beside had its turns, and of a long sleep of the
-    /// watchdog's own little.
+    /// Goal: a machine that stops as a whole, or nearly so, is no thread's fault: time counts only
+    /// while the control thread makes progress, and a long sleep of the watchdog itself counts
+    /// little.
     #[test]
     fn a_machine_that_stands_still_is_not_blamed() {
         let (_, control, mut watchdog) = watchdog();

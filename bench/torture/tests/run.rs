@@ -1,4 +1,4 @@
-//! The program itself: what scripts rely on.
+//! Tests of the program itself, as scripts use it.
 
 use std::process::{Command, Output};
 
@@ -17,8 +17,8 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Goal: on this machine, whatever road it has, nothing is wrong; every means that was not skipped
-/// has made a step, and the command that draws the same is told.
+/// Goal: on this machine, with any method, nothing is wrong; every means that was not skipped has
+/// made a step, and the command that repeats the run is printed.
 #[test]
 fn nothing_is_wrong() {
     let output = torture("--for 3s --patience 60s");
@@ -33,7 +33,8 @@ fn nothing_is_wrong() {
     assert!(said.contains(&format!("nodeward-torture --seed {seed} --for 3s")), "{said}");
 }
 
-/// Goal: a thread that stands still ends it with code 9, by name, with where all threads stand.
+/// Goal: a thread without progress ends the run with code 9, by name, with the state of all
+/// threads.
 #[test]
 fn who_stands_still_is_told() {
     let output = torture("--means plain,stands --for 1h --patience 1s");
@@ -46,7 +47,7 @@ fn who_stands_still_is_told() {
     }
 }
 
-/// Goal: memory that does not hold what was written ends it with code 7, and is described.
+/// Goal: memory that does not hold what was written ends the run with code 7, and is described.
 #[test]
 fn what_is_lost_is_told() {
     let output = torture("--means plain,spoils --for 1h");
@@ -57,7 +58,7 @@ fn what_is_lost_is_told() {
     assert!(fault.starts_with("spoils-1: ") && fault.contains("word 7 held"), "{fault}");
 }
 
-/// Goal: a means that does not exist is wrong usage, and those that do are named.
+/// Goal: an unknown means is wrong usage, and the known ones are listed.
 #[test]
 fn an_unknown_means_is_refused() {
     for option in ["--means", "--without"] {

@@ -1,4 +1,4 @@
-//! madvise: content that is thrown away, as far as it is in sight.
+//! madvise: discards content, as far as it is in sight.
 
 use nodeward_linux::trouble::{Meddling, meddle};
 

@@ -1,4 +1,4 @@
-//! Means that are broken on purpose, to try the program itself; they come only when they are named.
+//! Means that are broken on purpose, to test the program itself; they run only when named.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! System calls that read and write the memory: by pipes, sockets and files.
+//! System calls that read and write the memory, with pipes, sockets and files.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use crate::post;
 
 pub const WHAT: &str = "read, write, send, recv, preadv and pwritev by pipe, socket and file";
 
-/// So much fits into a pipe, and into a socket.
+/// Number of pages that fit into a pipe, and into a socket.
 const PIPE_PAGES: usize = 8;
 
 struct Calls {
@@ -59,8 +59,8 @@ impl Means for Calls {
     }
 }
 
-/// Has calls take all of some words, a few pages at a time: in a large call nobody sees that its
-/// thread goes on.
+/// Makes system calls transfer all of some words, a few pages at a time: during a large call the
+/// watchdog would not see that the thread makes progress.
 pub fn carry_all(
     what: &'static str,
     fd: BorrowedFd<'_>,
@@ -82,13 +82,13 @@ pub fn carry_all(
     Ok(())
 }
 
-/// Some pages that fit into a pipe.
+/// Returns some random pages that fit into a pipe.
 fn few_pages(hand: &mut Hand, lot: &Lot) -> std::ops::Range<usize> {
     let pages = hand.pages(lot);
     pages.start..pages.end.min(pages.start + PIPE_PAGES)
 }
 
-/// Checks what came out of the memory by a call.
+/// Checks a copy that a system call made from the memory.
 fn same(
     what: &'static str,
     lot: &Lot,

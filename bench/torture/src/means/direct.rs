@@ -18,7 +18,7 @@ pub const WHAT: &str = "direct I/O with a file";
 
 struct Direct {
     lots: Vec<Lot<'static>>,
-    /// The file as others see it, and without the page cache.
+    /// The file opened with and without the page cache.
     cached: NamedTempFile,
     direct: File,
 }
@@ -40,7 +40,7 @@ pub fn make(site: &mut Site<'_>) -> Made {
     let Some(lot) = lots.first() else {
         return Err(Skipped("no region is for devices on this road".to_owned()));
     };
-    // Some file systems refuse it only now.
+    // Some file systems refuse direct I/O only at the first write.
     carry(direct.as_fd(), lot.words_of(0..1), Carry::Write).map_err(skipped)?;
     one(Direct { lots, cached, direct })
 }

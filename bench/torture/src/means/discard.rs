@@ -1,4 +1,4 @@
-//! The region's own way to give memory back: it is empty afterwards, wherever its pages were.
+//! The region's own discard: the memory is empty afterwards, wherever its pages were.
 
 use nodeward::Placement;
 

@@ -1,4 +1,4 @@
-//! fork: children see the memory as it was, whatever moves here or there.
+//! fork: children see the memory as it was, whatever moves in parent or child.
 
 use nodeward_linux::trouble::{Child, End, fork_and_run};
 
@@ -9,7 +9,7 @@ use crate::lot::Lot;
 
 pub const WHAT: &str = "fork: a child checks all that it has inherited, while its parent writes";
 
-/// What a child says.
+/// Exit codes of a child.
 const RIGHT: u8 = 0;
 const WRONG: u8 = 7;
 
@@ -47,7 +47,7 @@ fn end(child: Child) -> Result<End, Fault> {
     child.wait().map_err(failed("waitpid"))
 }
 
-/// In the child.
+/// Checks all lots, in the child.
 fn look(lots: &[Lot]) -> u8 {
     for lot in lots {
         if let Err(finding) = lot.check(0..lot.pages()) {

@@ -15,14 +15,14 @@ pub const WHAT: &str = "futexes: two threads in turns, each of which sleeps unti
 
 /// Turns in a step.
 const TURNS: usize = 16;
-/// Longer than anybody is patient: a wake that is lost is seen.
+/// Longer than the watchdog's patience, so that a lost wake-up is detected.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// One of two. Its turn is when the word is even, or odd.
+/// One of two threads. Side 0 has its turn when the word is even, side 1 when it is odd.
 struct Player {
     words: Vec<&'static AtomicU64>,
     side: u64,
-    /// What it has seen last in each word.
+    /// The last value that it has seen in each word.
     seen: Vec<u64>,
     _lots: Vec<Lot<'static>>,
 }
@@ -50,7 +50,7 @@ impl Means for Player {
         Ok(())
     }
 
-    /// Wakes the other one, which may sleep.
+    /// Wakes the other thread, which may sleep.
     fn end(&mut self, _hand: &mut Hand) -> Result<(), Fault> {
         self.words.iter().for_each(|word| {
             word.fetch_or(OVER, AcqRel);
@@ -60,7 +60,7 @@ impl Means for Player {
     }
 }
 
-/// Set in a word when one of the players has gone.
+/// Set in a word when one of the two threads has ended.
 const OVER: u64 = 1 << 31;
 
 impl Player {

@@ -1,4 +1,5 @@
-//! Those who hold pages: rings, which the kernel tells us of, and pipes, under a guard.
+//! Holders of pages: io_uring, which the kernel lets the pager detect, and pipes, which need a
+//! guard.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +15,7 @@ use crate::lot::{Lot, PAGE};
 
 pub const WHAT: &str = "pages that an io_uring has registered, and vmsplice under a pin";
 
-/// So many pages are held at most: a pipe takes 16.
+/// Maximum number of pages held: a pipe takes 16.
 const PAGES: usize = 8;
 
 struct Hold {

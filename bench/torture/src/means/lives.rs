@@ -1,4 +1,4 @@
-//! Regions come and go.
+//! Regions that are made and dropped.
 
 use nodeward::{ForkRule, Migration, PageSize, Pager, Placement, RegionOptions, Road};
 
@@ -38,7 +38,7 @@ impl Means for Lives {
         let written = 0..LOT_BYTES / PAGE;
         lot.write(written.clone());
         let node = hand.dice.one_of(&self.nodes);
-        // Where the kernel moves a region it moves nothing that is there.
+        // Where the kernel moves a region it does not move pages that are already there.
         let even_if_there = self.pager.road() == Road::Move;
         let how = Migration { even_if_there, ..Migration::default() };
         hand.post.does("migrate", 0..0);

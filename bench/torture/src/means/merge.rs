@@ -15,7 +15,7 @@ struct Merge {
     _settings: Vec<Setting>,
 }
 
-/// The kernel merges as fast as it can, in all of our memory where it knows how.
+/// Makes the kernel merge as fast as it can, in all of our memory if it supports that.
 pub fn make(site: &mut Site<'_>) -> Made {
     site.needs_the_machine()?;
     let settings = [("sleep_millisecs", "1"), ("pages_to_scan", "2000"), ("run", "1")];
@@ -32,7 +32,7 @@ pub fn make(site: &mut Site<'_>) -> Made {
 impl Means for Merge {
     fn step(&mut self, hand: &mut Hand) -> Result<(), Fault> {
         let lot = hand.one_of(&mut self.lots);
-        // All pages alike, then one of them anew, and after a while it is like the others again.
+        // All pages alike, then one of them changed; after a while it is like the others again.
         if hand.once_in(4) {
             let all = 0..lot.pages();
             hand.does("write equal pages", lot, &all);

@@ -1,4 +1,4 @@
-//! The means by which programs use memory, each with a thread of its own or several.
+//! The means by which programs use memory, each with one thread or several.
 
 mod advise;
 mod broken;
@@ -33,42 +33,42 @@ pub trait Means: Send {
     /// Does something for a few milliseconds.
     fn step(&mut self, hand: &mut Hand) -> Result<(), Fault>;
 
-    /// Undoes, on the same thread, what must not stay.
+    /// Undoes, on the same thread, changes that must not stay.
     fn end(&mut self, _hand: &mut Hand) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// The memory that it has.
+    /// Returns its memory.
     fn lots(&mut self) -> &mut [Lot<'static>] {
         &mut []
     }
 
-    /// Checks all of that when no other thread is there any more.
+    /// Checks all its memory when no other thread is left.
     fn last_look(&mut self) -> Result<(), Fault> {
         self.lots().iter().try_for_each(|lot| lot.check(0..lot.pages()))?;
         Ok(())
     }
 }
 
-/// Why a means cannot be had here.
+/// The reason why a means is not available here.
 #[derive(Debug)]
 pub struct Skipped(pub String);
 
-/// What a means is made from.
+/// The environment in which a means is made.
 pub struct Site<'a> {
     pub ground: &'a mut Ground,
-    /// Where files may be made.
+    /// Directory for files.
     pub dir: PathBuf,
-    /// Whether settings of the whole machine may be changed for a while.
+    /// Settings of the whole machine may be changed for a while.
     pub whole_machine: bool,
-    /// Threads that move.
+    /// Number of threads that move pages.
     pub movers: usize,
-    /// Everybody's posts, once all are there.
+    /// The posts of all threads, once all are there.
     pub posts: Arc<std::sync::OnceLock<Vec<Arc<Post>>>>,
 }
 
 impl Site<'_> {
-    /// Refuses what is not for this machine alone.
+    /// Fails unless settings of the whole machine may be changed.
     fn needs_the_machine(&self) -> Result<(), Skipped> {
         let why = "it changes settings of the whole machine, which --whole-machine allows";
         if self.whole_machine { Ok(()) } else { Err(Skipped(why.to_owned())) }
@@ -78,14 +78,14 @@ impl Site<'_> {
 /// The threads of a means, or why there are none.
 pub type Made = Result<Vec<Box<dyn Means>>, Skipped>;
 
-/// A means, and what it does.
+/// A means, and its description.
 pub struct Kind {
     pub name: &'static str,
     pub what: &'static str,
     pub make: fn(&mut Site<'_>) -> Made,
 }
 
-/// All of them.
+/// All means.
 pub const ALL: &[Kind] = &[
     Kind { name: "moves", what: moves::WHAT, make: moves::make },
     Kind { name: "plain", what: plain::WHAT, make: plain::make },
@@ -107,13 +107,13 @@ pub const ALL: &[Kind] = &[
     Kind { name: "pressure", what: pressure::WHAT, make: pressure::make },
 ];
 
-/// Those that come only when they are named.
+/// Means that run only when they are named.
 pub const BROKEN: &[Kind] = &[
     Kind { name: "stands", what: broken::WHAT_STANDS, make: broken::make_stands },
     Kind { name: "spoils", what: broken::WHAT_SPOILS, make: broken::make_spoils },
 ];
 
-/// One thread, boxed.
+/// Returns one thread, boxed.
 fn one(means: impl Means + 'static) -> Made {
     Ok(vec![Box::new(means)])
 }

@@ -1,4 +1,4 @@
-//! Everything moves: all calls of regions that move pages, or keep them where they are.
+//! Movers: all calls of regions that move pages, or keep them where they are.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::hand::{Fault, Hand};
 
 pub const WHAT: &str = "migrate, migrate_lazily, exchange, pin, set_mode, commit, residency, trim";
 
-/// What is moved under a budget at a time: it is slow.
+/// Maximum number of pages moved under a stall budget at a time, because that is slow.
 const BUDGETED_PAGES: usize = 128;
 
 struct Mover {
@@ -65,7 +65,7 @@ impl Means for Mover {
     }
 }
 
-/// What may come: a road that cannot do it, ranges without pages, nodes without room.
+/// Accepts the documented errors: a method that cannot do it, empty ranges, full nodes.
 fn as_documented(error: Error) -> Result<(), Fault> {
     match error {
         Error::NeedsUserfaultfd { .. } | Error::NoRoom { .. } | Error::BadOption { .. } => Ok(()),
@@ -73,7 +73,7 @@ fn as_documented(error: Error) -> Result<(), Fault> {
     }
 }
 
-/// Large ranges as often as small ones.
+/// Returns a random range; large ones are as frequent as small ones.
 fn range(hand: &mut Hand, region: &Region) -> Range<usize> {
     let page = region.page_bytes();
     let pages = region.bytes() / page;
@@ -111,7 +111,7 @@ fn how<'a>(
     (range.start..range.end.min(range.start.saturating_add(most)), how)
 }
 
-/// Does it, says so, and counts what came of it. Now and then it is cancelled on the way.
+/// Records and makes a call, and counts its outcome. Sometimes cancels it on the way.
 fn told(
     hand: &mut Hand,
     what: &'static str,
@@ -179,7 +179,7 @@ fn commit(hand: &Hand, region: &Region, range: Range<usize>, node: NodeId) -> Re
     region.commit(range, &Placement::Node(node))
 }
 
-/// No more pages are there than the range has.
+/// Checks that residency does not report more pages than the range has.
 fn residency(hand: &Hand, region: &Region, range: Range<usize>) -> Result<(), Error> {
     says(hand, "residency", region, &range);
     let pages: u64 = region.residency(range.clone())?.values().sum();

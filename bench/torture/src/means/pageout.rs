@@ -16,7 +16,7 @@ pub fn make(site: &mut Site<'_>) -> Made {
     one(PageOut(site.ground.lots(Use::Plain)))
 }
 
-/// Whether there is any.
+/// Fails if the machine has no swap.
 pub fn swap() -> Result<(), Skipped> {
     let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
     let why = "this machine has no swap; swapon some";

@@ -1,4 +1,4 @@
-//! Memory gets short for all of us: memory.high of our control group goes down and up.
+//! Memory gets short for the whole process: memory.high of its control group goes down and up.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,9 +12,10 @@ use crate::lot::Lot;
 pub const WHAT: &str = "memory.high of our control group, so low that pages go to swap";
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// So much less than we have is allowed at times.
+/// Bytes by which the limit is at times below the present use.
 const LESS: u64 = 1 << 20;
-/// Memory is short for that part of the time: others wait for swap then, and do little else.
+/// Memory is short for one part in this many of the time: other threads wait for swap then, and do
+/// little else.
 const SHORT: u32 = 8;
 const NAP: Duration = Duration::from_millis(10);
 
@@ -66,7 +67,7 @@ fn rest(hand: &Hand, time: Duration) {
 }
 
 impl Pressure {
-    /// What the kernel cannot reach at once it reaches another time.
+    /// An error is ignored: what the kernel cannot reclaim now it can another time.
     fn high(&self, text: &str) {
         fs::write(format!("{}/memory.high", self.folder), text).ok();
     }

@@ -1,4 +1,4 @@
-//! mprotect: memory that may not be written for a while, or not even read.
+//! mprotect: memory that is write-protected or inaccessible for a while.
 
 use nodeward_linux::trouble::{Meddling, meddle};
 

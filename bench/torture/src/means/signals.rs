@@ -16,10 +16,10 @@ use crate::post::Post;
 
 pub const WHAT: &str = "signals for every thread, at any time; their handlers write to the memory";
 
-/// Signals in a step, and counts that are looked at then; all of them are at the end.
+/// Signals in a step, and counters checked then; all counters are checked at the end.
 const SIGNALS: usize = 16;
 
-/// Each is counted in the memory and beside it.
+/// A counter in the memory, and the same count outside of it.
 struct Count {
     word: &'static AtomicU64,
     beside: AtomicU64,
@@ -57,12 +57,12 @@ impl Means for Signals {
             let tid = posts[hand.dice.below(posts.len())].tid();
             hand.post.does("tgkill", 0..0);
             if tid != 0 {
-                // It may have ended since.
+                // The thread may have ended.
                 send_signal(tid, Signal::USR1.as_raw()).ok();
             }
             std::thread::sleep(std::time::Duration::from_micros(hand.dice.below(500) as u64));
         }
-        // What is counted beside was counted in the memory before.
+        // The handler counts in the memory first and outside of it second.
         let counts = COUNTS.get().map_or(&[][..], |counts| counts);
         (0..SIGNALS.min(counts.len())).try_for_each(|_| {
             let count = &counts[hand.dice.below(counts.len())];

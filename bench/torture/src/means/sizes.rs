@@ -1,4 +1,4 @@
-//! Transparent huge pages come and go.
+//! Transparent huge pages that are made and split.
 
 use nodeward_linux::trouble::{Meddling, meddle};
 

@@ -1,4 +1,4 @@
-//! Other programs are started, by vfork and exec.
+//! Other programs, started by vfork and exec.
 
 use std::process::{Command, Stdio};
 

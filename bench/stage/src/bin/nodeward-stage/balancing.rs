@@ -1,4 +1,4 @@
-//! What balances: the kernel's switch, or a program.
+//! The balancer of a run: the kernel's switch, or a program.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
-/// Where daemons of Debian leave their files; the lab's guest begins without.
+/// Directories for files of Debian's daemons; the lab's guest starts without them.
 const DAEMONS_DIRS: [&str; 3] = ["/var/run", "/var/log", "/var/lib"];
-/// How long a program that was told to end may take.
+/// Timeout for the end of a program that was told to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Switches the kernel's own balancing off, where there is any.
+/// Switches the kernel's own balancing off, if it has one.
 pub fn switch_kernels_off() -> Result<()> {
     match PathBuf::from(SWITCH).exists() {
         true => switch("0"),
@@ -29,7 +29,7 @@ fn switch(value: &str) -> Result<()> {
     fs::write(SWITCH, value).with_context(|| format!("cannot write {value} to {SWITCH}"))
 }
 
-/// Runs what is to be run before a balancer starts.
+/// Runs the command that prepares for a balancer.
 pub fn prepare(balancer: &Balancer) -> Result<()> {
     match balancer.before.as_slice() {
         [] => Ok(()),
@@ -37,16 +37,16 @@ pub fn prepare(balancer: &Balancer) -> Result<()> {
     }
 }
 
-/// A balancer at work.
+/// A running balancer.
 pub struct Balancing {
     balancer: Balancer,
     child: Option<Child>,
-    /// What it prints.
+    /// The file with its output.
     out: PathBuf,
 }
 
 impl Balancing {
-    /// Starts it for processes of these numbers.
+    /// Starts it for processes with these ids.
     pub fn start(balancer: &Balancer, pids: &[u32]) -> Result<Self> {
         if balancer.kernel {
             switch("1")?;
@@ -59,7 +59,8 @@ impl Balancing {
         Ok(Self { balancer: balancer.clone(), child, out })
     }
 
-    /// Whether it is still at work, in the foreground or in the background; an error if it failed.
+    /// Returns whether it runs in the foreground still (false: in the background); an error if it
+    /// failed.
     pub fn check(&mut self) -> Result<bool> {
         let Some(child) = &mut self.child else { return Ok(true) };
         let ended = child.try_wait()?;
@@ -70,7 +71,7 @@ impl Balancing {
         Ok(ended.is_none())
     }
 
-    /// Ends it; how many pages it says it moved, and what it printed.
+    /// Ends it. Returns the number of pages that it reports as moved, and its log.
     pub fn stop(mut self) -> Result<(Option<u64>, String)> {
         self.end()?;
         switch_kernels_off()?;
@@ -81,13 +82,14 @@ impl Balancing {
         Ok((told, self.log()))
     }
 
-    /// What it printed, or wrote to a file of its own.
+    /// Returns its output, or the log file that it wrote.
     fn log(&self) -> String {
         let named = Some(PathBuf::from(&self.balancer.log)).filter(|path| path.is_absolute());
         fs::read_to_string(named.as_ref().unwrap_or(&self.out)).unwrap_or_default()
     }
 
-    /// Whether what was started stayed until now; it may have gone to the background.
+    /// Ends it. Returns whether the started process was still running; else it is in the
+    /// background.
     fn end(&mut self) -> Result<bool> {
         let stays = self.check()?;
         let Some(mut child) = self.child.take() else { return Ok(stays) };
@@ -140,7 +142,7 @@ fn patiently(child: &mut Child) -> Result<ExitStatus> {
     }
 }
 
-/// What a command that must succeed prints.
+/// Runs a command that must succeed, and returns its output.
 fn output_of(line: &[String]) -> Result<Vec<u8>> {
     let output = command(line)?.output().with_context(|| line.join(" "))?;
     let told = String::from_utf8_lossy(&output.stderr);
@@ -152,7 +154,7 @@ fn json_of(line: &[String]) -> Result<Value> {
     serde_json::from_slice(&output_of(line)?).with_context(|| format!("`{}`", line.join(" ")))
 }
 
-/// The sum of all numbers called `moved_pages`.
+/// Returns the sum of all numbers called `moved_pages`.
 fn moved_pages(value: &Value) -> u64 {
     match value {
         Value::Array(values) => values.iter().map(moved_pages).sum(),
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Goal: what a balancer says is summed over all that it tells of.
+    /// Goal: the reported pages are summed over everything in the report.
     #[test]
     fn moved_pages_are_summed() {
         let told = json!({ "schema": "x", "operations": [
@@ -183,7 +185,7 @@ mod tests {
         assert_eq!(moved_pages(&json!({"moved": 3})), 0);
     }
 
-    /// Goal: the tasks' numbers stand where they are wanted, one argument each.
+    /// Goal: the tasks' process ids are inserted at the placeholder, one argument each.
     #[test]
     fn pids_become_arguments() {
         let line = ["move", "{pids}", "0"].map(str::to_owned);
@@ -196,8 +198,8 @@ mod tests {
         Balancing { balancer, child: Some(child), out: "/nonexistent".into() }
     }
 
-    /// Goal: one that stays is ended, one that went to the background is not missed, and one that
-    /// failed is told.
+    /// Goal: a program that still runs is ended, one that went to the background is no error, and
+    /// one that failed is reported.
     #[test]
     fn every_way_to_end() {
         let stop = |mut it: Balancing| it.end().map_err(|why| why.to_string());

@@ -1,4 +1,4 @@
-//! The tasks: started, told to begin, heard, and seen off.
+//! The tasks of a run: starts them, lets them begin, reads their messages, and waits for their end.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -13,40 +13,40 @@ use nodeward_stage::affinity;
 use nodeward_stage::{Play, Task};
 use serde_json::Value;
 
-/// How long a task may take to give its memory back.
+/// Timeout for a task to free its memory.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a task says.
+/// A message of a task.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Word {
     /// Its memory is in place.
     Ready,
-    /// A thread has gone through its part once more, or a short task has ended.
+    /// A thread has finished one more pass, or a short task has ended.
     Pass,
-    /// So many words were not what they should be.
+    /// This many words had a wrong value.
     Lost(u64),
     /// Its work is done.
     Done,
     /// It has ended and is reaped.
     Ended,
-    /// It ended otherwise than it should.
+    /// It ended with an error.
     Failed(String),
 }
 
 type Says = Sender<(usize, Word)>;
 
-/// All tasks.
+/// All tasks of a run.
 pub struct Cast {
     tasks: Vec<Task>,
-    /// Of each task that is one process: its number, and what makes it begin.
+    /// For each task that is one process: its process id, and the pipe that lets it begin.
     members: Vec<Option<Member>>,
     says: Says,
     heard: Receiver<(usize, Word)>,
-    /// Passes that were done so far.
+    /// Number of passes so far.
     pub passes: u64,
-    /// Words that were not what they should be.
+    /// Number of words with a wrong value.
     pub mismatches: u64,
-    /// How many tasks have ended.
+    /// Number of tasks that have ended.
     ended: usize,
 }
 
@@ -56,7 +56,7 @@ struct Member {
 }
 
 impl Cast {
-    /// Starts the tasks; those in a row do not exist yet.
+    /// Starts the tasks, except those that run in a row.
     pub fn start(play: &Play) -> Result<Self> {
         let (says, heard) = channel();
         let mut tasks = play.tasks.clone();
@@ -78,7 +78,7 @@ impl Cast {
         Ok(Self { tasks, members, says, heard, passes: 0, mismatches: 0, ended: 0 })
     }
 
-    /// The process numbers of those tasks that have one.
+    /// Returns the process ids of those tasks that have one.
     pub fn pids(&self) -> Vec<u32> {
         self.members.iter().flatten().map(|member| member.pid).collect()
     }
@@ -95,7 +95,7 @@ impl Cast {
         Ok(())
     }
 
-    /// Lets all begin.
+    /// Lets all tasks begin.
     pub fn begin(&mut self) -> Result<()> {
         for member in self.members.iter_mut().flatten() {
             member.go.write_all(b"go\n").context("a task does not listen")?;
@@ -107,8 +107,8 @@ impl Cast {
         Ok(())
     }
 
-    /// Lets those use every CPU that had to begin on a node. One that has ended already does not
-    /// care.
+    /// Lets tasks that had to begin on a node use every CPU. A task that has ended already is no
+    /// error.
     pub fn set_free(&self) -> Result<()> {
         let all = affinity::all_cpus()?;
         let members = self.tasks.iter().zip(&self.members);
@@ -122,7 +122,7 @@ impl Cast {
         Ok(())
     }
 
-    /// The next word of any task, counted.
+    /// Waits for the next message of any task, and counts it.
     pub fn hear(&mut self, patience: Duration) -> Result<(usize, Word), RecvTimeoutError> {
         let (task, word) = self.heard.recv_timeout(patience)?;
         match word {
@@ -134,7 +134,7 @@ impl Cast {
         Ok((task, word))
     }
 
-    /// Waits until all tasks whose work is done have ended, too.
+    /// Waits until all tasks have ended, after their work is done.
     pub fn await_end(&mut self) -> Result<()> {
         while self.ended < self.tasks.len() {
             if let (task, Word::Failed(why)) = self.hear(PATIENCE).context("tasks do not end")? {
@@ -156,7 +156,7 @@ fn start(task: &Task, number: usize, cpus: &Cpumask, says: &Says) -> Result<Memb
     thread::spawn(move || {
         let last = listen(out, number, &says).and_then(|()| ended(&mut child));
         let last = last.map_or_else(|why| Word::Failed(format!("{why:#}")), |()| Word::Ended);
-        let _ = says.send((number, last)); // nobody listens any more when another task failed
+        let _ = says.send((number, last)); // the receiver is gone if another task failed
     });
     Ok(Member { pid, go })
 }
@@ -168,7 +168,7 @@ fn command(task: &Task) -> Result<Command> {
     Ok(command)
 }
 
-/// Passes on what a task says until it says no more.
+/// Passes on the messages of a task until its output ends.
 fn listen(out: ChildStdout, number: usize, says: &Says) -> Result<()> {
     for line in BufReader::new(out).lines() {
         let line: Value = serde_json::from_str(&line?).context("a line that is not JSON")?;
@@ -186,14 +186,14 @@ fn words(line: &Value) -> Vec<Word> {
     [ready, pass, lost.map(Word::Lost), said("done", Word::Done)].into_iter().flatten().collect()
 }
 
-/// Lost words have been told; any other end but a good one is an error.
+/// Reaps a task. Lost words have been reported; any other failure is an error.
 fn ended(child: &mut Child) -> Result<()> {
     let status = child.wait()?;
     ensure!(matches!(status.code(), Some(0 | 1)), "it ended with {status}");
     Ok(())
 }
 
-/// Runs short tasks; a pass is one of them.
+/// Runs short tasks; each counts as a pass.
 fn one_after_the_other(task: &Task, number: usize, says: &Says) {
     for _ in 0..task.in_a_row {
         let word = short(task, number, says);
@@ -225,7 +225,7 @@ mod tests {
     use nodeward_stage::Balancer;
     use serde_json::json;
 
-    /// Goal: what the stream prints is understood.
+    /// Goal: the lines that the stream prints are understood.
     #[test]
     fn lines_of_the_stream() {
         assert_eq!(words(&json!({"ready": true, "pid": 1})), [Word::Ready]);
@@ -248,7 +248,8 @@ mod tests {
         words
     }
 
-    /// Goal: a task begins when it is told to, is heard, and is counted; one that dies is an error.
+    /// Goal: a task begins when told to, and its messages are read and counted; if it dies, that is
+    /// an error.
     #[test]
     fn one_task_from_start_to_end() {
         let line = r#"echo '{"ready": 1}'; read go
@@ -267,7 +268,7 @@ mod tests {
         assert!(matches!(&said(&mut cast)[..], [Word::Failed(why)] if why.contains("3")));
     }
 
-    /// Goal: short tasks run as often as asked, each a pass.
+    /// Goal: short tasks run as often as requested, each a pass.
     #[test]
     fn short_tasks_in_a_row() {
         let mut cast = Cast::start(&play(r#"echo '{"mismatches": 1}'; exit 1"#, 3)).unwrap();

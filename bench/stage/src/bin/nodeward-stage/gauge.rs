@@ -1,4 +1,4 @@
-//! What the kernel counts: pages that moved, faults for the sake of knowing, CPU time.
+//! The kernel's counters: moved pages, hint faults, CPU time.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use nodeward_linux::procfs::stat;
 use nodeward_model::Pid;
 use nodeward_stage::Burden;
 
-/// The counters, and where they stood: those of pages before the balancer started, those of time
-/// when the run began.
+/// The counters, and their zero points: for pages the start of the balancer, for time the start of
+/// the run.
 pub struct Gauge {
     process: String,
     tasks: Vec<u32>,
@@ -16,7 +16,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Begins to count. `process` is the name of the balancer's processes, `tasks` are the others.
+    /// Starts counting. `process` is the name of the balancer's processes, `tasks` are the others.
     pub fn zero(process: &str, tasks: Vec<u32>) -> Self {
         let process = process.to_owned();
         let mut gauge = Self { process, tasks, zero: Burden::default() };
@@ -24,13 +24,13 @@ impl Gauge {
         gauge
     }
 
-    /// The run begins: only the time from now on counts. What moved before counts all the same.
+    /// Starts the run: time counts from now on. Pages that moved before still count.
     pub fn begin(&mut self) {
         let Burden { balancer_us, system_us, user_us, .. } = self.total();
         self.zero = Burden { balancer_us, system_us, user_us, ..self.zero };
     }
 
-    /// What has come since.
+    /// Returns the counts since then.
     pub fn read(&self) -> Burden {
         let (now, zero) = (self.total(), self.zero);
         let since = |value: fn(&Burden) -> u64| value(&now).saturating_sub(value(&zero));
@@ -57,7 +57,7 @@ impl Gauge {
         }
     }
 
-    /// CPU time of the tasks that live, and of those that were waited for.
+    /// Returns user and system time of the tasks that live, and of those that were reaped.
     fn tasks_us(&self) -> (u64, u64) {
         let own = fs::read("/proc/self/stat").unwrap_or_default();
         let ended = stat::parse_modes_of_ended_children(&own).unwrap_or_default();
@@ -72,13 +72,13 @@ impl Gauge {
     }
 }
 
-/// A counter of /proc/vmstat; zero if the kernel has none of that name.
+/// Returns a counter of /proc/vmstat; zero if the kernel has none of that name.
 fn counter(vmstat: &str, name: &str) -> u64 {
     let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
     vmstat.lines().find_map(value).unwrap_or(0)
 }
 
-/// The processes of a name; none if it is empty.
+/// Returns the processes with a name; none if it is empty.
 fn named(name: &str) -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<Pid>().ok());
@@ -113,11 +113,11 @@ mod tests {
         assert!(gauge.zero.user_us >= before.user_us && gauge.zero.system_us >= before.system_us);
     }
 
-    /// Goal: work of a task and of a balancer is seen as such, also that of threads which ended.
-    /// (This process is both.)
+    /// Goal: the work of a task and of a balancer is attributed to each, including that of threads
+    /// which ended. (This process is both.)
     #[test]
     fn cpu_time_is_counted() {
-        // A name that no other process has: what one that ends has used is seen no more.
+        // A name that no other process has: the time of one that ends is not visible any more.
         let comm = format!("gauge-{}", std::process::id());
         fs::write("/proc/self/comm", &comm).unwrap();
         let gauge = Gauge::zero(&comm, vec![std::process::id()]);

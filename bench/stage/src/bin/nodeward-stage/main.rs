@@ -1,6 +1,6 @@
-//! `nodeward-stage PLAY`: runs tasks under a balancer, looks at the kernel's counters meanwhile,
-//! and tells what came of it, a line of JSON each. For guests of the lab: it sets switches of the
-//! whole machine.
+//! `nodeward-stage PLAY`: runs tasks under a balancer, samples the kernel's counters meanwhile, and
+//! reports each event as a line of JSON. For guests of the lab: it changes settings of the whole
+//! machine.
 
 #![forbid(unsafe_code)]
 
@@ -22,10 +22,10 @@ use balancing::Balancing;
 use cast::{Cast, Word};
 use gauge::Gauge;
 
-/// The time between the last access of the tasks' making ready and the first of their work, in
-/// which whoever counts accesses from outside can look.
+/// The time between the last access of the tasks' setup and the first one of their work, in which a
+/// program that counts accesses from outside can sample.
 const QUIET: Duration = Duration::from_millis(400);
-/// How long tasks stay confined to the node that they begin on: time for all threads to begin.
+/// Time for which tasks stay confined to their first node, so that all threads begin there.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Runs tasks under a balancer. Exit codes: 0 all tasks ended, 1 something failed, 2 wrong usage.
@@ -76,8 +76,8 @@ fn perform(play: &Play) -> Result<()> {
     tell(&Line::End(Curtain { look, tasks_ms, mismatches, migrated, told, log }))
 }
 
-/// Waits until all tasks have done their work, and looks at the counters meanwhile; how long each
-/// took.
+/// Waits until all tasks have done their work, and samples the counters meanwhile. Returns the
+/// duration of each task.
 fn attend(
     play: &Play,
     cast: &mut Cast,

@@ -1,4 +1,4 @@
-//! What may be asked of the stream.
+//! The command line of the stream.
 
 use clap::{Parser, ValueEnum};
 use nodeward_model::Nodemask;
@@ -82,7 +82,7 @@ pub enum Part {
 mod tests {
     use super::*;
 
-    /// Goal: what the lab's workloads say is understood, and what makes no sense is refused.
+    /// Goal: the command lines of the lab's workloads are parsed, and senseless ones are refused.
     #[test]
     fn usage() {
         let parsed = |line: &str| Args::try_parse_from(line.split(' '));

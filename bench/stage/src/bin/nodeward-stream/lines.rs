@@ -1,4 +1,4 @@
-//! What stands in the memory, and whose it is.
+//! The content of the memory, and the thread that each page belongs to.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,11 +8,11 @@ use crate::args::Part;
 /// One base page.
 pub type Page<'a> = &'a [AtomicU64];
 
-/// Words in a line of a cache: 64 bytes.
+/// Words in a cache line: 64 bytes.
 const LINE_WORDS: usize = 8;
-/// The low bits of a value say how often its line was written, those above which line it is.
+/// The low bits of a value are the number of writes of its line, the others identify the line.
 const PASS_BITS: u32 = 24;
-/// Of the pages of others, one in so many is read in each pass.
+/// In each pass, one in this many pages of other threads is read.
 const VISITS: usize = 8;
 
 /// Writes the first value to each line of a page.
@@ -22,7 +22,7 @@ pub fn fill(page: Page, number: usize) {
     }
 }
 
-/// Writes each line of a page; how many of them did not hold what the pass before wrote.
+/// Writes each line of a page. Returns how many did not hold the value of the pass before.
 fn rewrite(page: Page, number: usize, pass: u64) -> u64 {
     let mut lost = 0;
     for (line, word) in page.iter().step_by(LINE_WORDS).enumerate() {
@@ -32,7 +32,7 @@ fn rewrite(page: Page, number: usize, pass: u64) -> u64 {
     lost
 }
 
-/// Reads each line of a page that somebody else may be writing; how many hold what belongs into
+/// Reads each line of a page that another thread may be writing. Returns how many hold the value of
 /// another line.
 fn read(page: Page, number: usize) -> u64 {
     let mut lost = 0;
@@ -43,17 +43,17 @@ fn read(page: Page, number: usize) -> u64 {
     lost
 }
 
-/// Never zero, so that a page that came back empty is seen.
+/// Returns the value of a line. Never zero, so that a page that came back empty is detected.
 fn value(page: Page, number: usize, line: usize, pass: u64) -> u64 {
     let line = number * (page.len() / LINE_WORDS) + line + 1;
     (line as u64) << PASS_BITS | pass & ((1 << PASS_BITS) - 1)
 }
 
-/// Which of so many threads a page belongs to.
+/// Returns which of `threads` threads a page belongs to.
 pub fn owner(part: Part, number: usize, pages: usize, threads: usize) -> usize {
     match part {
         Part::Share | Part::All => number * threads / pages.max(1),
-        // The upper half of a product with the golden ratio: neighbours go far apart.
+        // The upper half of a product with the golden ratio scatters neighbours.
         Part::Scattered => {
             let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
             mixed as usize % threads
@@ -61,7 +61,7 @@ pub fn owner(part: Part, number: usize, pages: usize, threads: usize) -> usize {
     }
 }
 
-/// What one thread goes through.
+/// The pages that one thread goes through.
 pub struct Walk<'a> {
     pages: &'a [Page<'a>],
     part: Part,
@@ -71,15 +71,15 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The walk of one of so many threads.
+    /// The walk of thread `thread` of `threads`.
     pub fn new(pages: &'a [Page<'a>], part: Part, thread: usize, threads: usize) -> Self {
         let is_own = |&number: &usize| owner(part, number, pages.len(), threads) == thread;
         let (own, others) = (0..pages.len()).partition(is_own);
         Self { pages, part, own, others, pass: 0 }
     }
 
-    /// Goes through everything once, with a word from `pause` before each page; how many lines did
-    /// not hold what they should.
+    /// Goes through all pages once, and calls `pause` before each. Returns how many lines had a
+    /// wrong value.
     pub fn pass(&mut self, mut pause: impl FnMut()) -> u64 {
         self.pass += 1;
         let mut lost = 0;
@@ -97,7 +97,7 @@ impl<'a> Walk<'a> {
         lost
     }
 
-    /// Pages of others that this pass reads.
+    /// Returns the pages of other threads that this pass reads.
     fn visited(&self) -> impl Iterator<Item = &usize> {
         let (first, step) = match self.part {
             Part::Share => (self.others.len(), 1),
@@ -134,7 +134,7 @@ mod tests {
         (lost, touched)
     }
 
-    /// Goal: each way goes through as many pages as it says, and loses nothing by itself.
+    /// Goal: each part covers as many pages as documented, and loses nothing by itself.
     #[test]
     fn every_part_is_gone_through() {
         let words = memory(32);
@@ -161,7 +161,8 @@ mod tests {
         assert!(changes > 2048, "{changes} neighbours have different owners");
     }
 
-    /// Goal: a page that came back empty, or as it was a pass ago, or as another, is seen.
+    /// Goal: a page that came back empty, with the content of an earlier pass, or with that of
+    /// another page, is detected.
     #[test]
     fn what_is_lost_is_seen() {
         let (words, fresh) = (memory(4), memory(4));

@@ -1,5 +1,5 @@
-//! `nodeward-stream`: a process that goes through its memory so many times, and checks that it
-//! holds what was written. How long that takes says what its placement costs.
+//! `nodeward-stream`: a process that goes through its memory a given number of times, and checks
+//! that it holds what was written. Its duration shows the cost of its placement.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ use args::Args;
 use lines::{Page, Walk};
 use turns::Turns;
 
-/// Memory that is split over nodes changes nodes after so many bytes.
+/// Length after which memory that is split over nodes changes to the next node.
 const CHUNK_BYTES: usize = 2 << 20;
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns how many lines did not hold what they should.
+/// Runs the stream and returns the number of lines with a wrong value.
 fn run(args: &Args) -> Result<u64> {
     own::disable_huge_pages().context("cannot switch transparent huge pages off")?;
     let page_bytes = rustix::param::page_size();
@@ -82,7 +82,7 @@ fn owner(args: &Args, number: usize, pages: usize) -> usize {
     lines::owner(args.part, number, pages, args.threads as usize)
 }
 
-/// The nodes in turn. A mask that was parsed is never empty.
+/// Returns the nodes in turn. A mask that was parsed is never empty.
 fn turn(nodes: &Nodemask, number: usize) -> NodeId {
     nodes.iter().nth(number % nodes.len().max(1)).unwrap_or(NodeId(0))
 }
@@ -105,7 +105,7 @@ fn work(args: &Args, pages: &[Page]) -> Result<u64> {
     })
 }
 
-/// One thread's passes; how many lines did not hold what they should.
+/// Runs one thread's passes. Returns the number of lines with a wrong value.
 fn walk(args: &Args, pages: &[Page], thread: usize) -> Result<u64> {
     if let Some(nodes) = args.homes.as_ref().or(args.stay.as_ref()) {
         affinity::confine_this_thread(&affinity::cpus_of(turn(nodes, thread))?)?;
@@ -120,7 +120,7 @@ fn walk(args: &Args, pages: &[Page], thread: usize) -> Result<u64> {
     Ok(mismatches)
 }
 
-/// Prints one line on standard output at once. A reader that has gone is no reason to stop.
+/// Prints one line on standard output at once. A closed reader is not an error.
 fn print(line: &Value) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

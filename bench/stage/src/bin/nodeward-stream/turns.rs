@@ -1,11 +1,11 @@
-//! Work that rests every other stretch of time.
+//! Work that rests in every other interval.
 
 use std::thread;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// When one may work.
+/// The intervals in which a thread may work.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
     stretch_ns: u64,
@@ -13,13 +13,13 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Work in every second stretch of this length since the machine's clock began, or in the
-    /// others. The length is not zero.
+    /// Work in every second interval of this length (not zero) of the machine's clock; if `odd`, in
+    /// the other ones.
     pub fn new(stretch_ns: u64, odd: bool) -> Self {
         Self { stretch_ns, odd }
     }
 
-    /// Sleeps unless it is our turn.
+    /// Sleeps until the thread may work.
     pub fn wait(self) {
         let rest = self.rest_ns(now_ns());
         if rest > 0 {
@@ -27,7 +27,7 @@ impl Turns {
         }
     }
 
-    /// How long until our turn; zero if it is.
+    /// Returns the time until the thread may work; zero if it may now.
     fn rest_ns(self, now_ns: u64) -> u64 {
         let stretch = now_ns / self.stretch_ns;
         let ours = (stretch % 2 == 1) == self.odd;
@@ -44,7 +44,7 @@ fn now_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// Goal: at any time exactly one side works, and the other rests until the stretch ends.
+    /// Goal: at any time exactly one side works, and the other rests until the interval ends.
     #[test]
     fn sides_take_turns() {
         let [even, odd] = [false, true].map(|odd| Turns::new(10, odd));
