@@ -31,7 +31,7 @@ pub struct JournalReport {
     pub id: Id,
     /// Time spent on writing, summed over all workers, in nanoseconds.
     pub writing_ns: u64,
-    /// Why the ledger is incomplete, if so.
+    /// The reason why the ledger is incomplete, if it is.
     pub error: Option<Error>,
 }
 

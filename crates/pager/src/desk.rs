@@ -132,8 +132,8 @@ impl<T: Default> Desk<T> {
         waited_for
     }
 
-    /// Stops [`Desk::claim`] until [`Desk::resume`], and waits until no chunk is claimed. Pauses
-    /// nest.
+    /// Makes [`Desk::claim`] wait until [`Desk::resume`], and waits until no chunk is claimed.
+    /// Pauses nest.
     pub fn pause(&self) {
         let _held = hold_signals();
         let mut state = self.state();

@@ -43,7 +43,7 @@ pub enum Error {
     BadOption {
         /// The value that is wrong.
         what: String,
-        /// The values that are valid.
+        /// The remedy.
         fix: String,
     },
     /// Huge pages were requested and are not available.
@@ -79,9 +79,9 @@ pub enum Error {
     NoDescriptor {
         /// The part of the pager that needs it.
         what: &'static str,
-        /// The owner of the limit that is reached.
+        /// The limit that is reached: that of this process or of the system.
         whose: &'static str,
-        /// What to do.
+        /// The remedy.
         fix: &'static str,
     },
     /// A system call failed.

@@ -35,7 +35,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Pager(Arc<Inner>);
 
-/// What the handles of a pager share.
+/// The state that the handles of a pager share.
 pub struct Inner {
     pub machine: Linux,
     pub topology: Topology,

@@ -40,7 +40,7 @@ pub enum Faults {
 /// A missing feature and its remedy: two fragments without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
-    /// What is missing.
+    /// The missing feature.
     pub why: String,
     /// The one thing to do about it.
     pub fix: String,
@@ -104,7 +104,7 @@ pub(crate) struct Found {
     /// The userfaultfd, unless only the kernel moves pages: close-on-exec, non-blocking, with
     /// UFFDIO_MOVE and thread ids as far as the kernel has them.
     pub uffd: Option<Uffd>,
-    /// Why it is not a faster method, and what to do.
+    /// The reason why it is not a faster method, and what to do.
     pub why_not_faster: Option<String>,
 }
 

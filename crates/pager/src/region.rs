@@ -81,7 +81,7 @@ impl Region {
     }
 
     /// Brings missing pages into memory, filled with zeros, on the nodes of `placement`. In mode
-    /// `Kernel`, pages that mprotect(2) has made read-only are left out.
+    /// `Kernel`, pages that mprotect(2) has made unwritable are left out.
     ///
     /// # Errors
     /// For an invalid range or node, or if a node has no room.

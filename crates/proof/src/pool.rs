@@ -111,7 +111,7 @@ pub struct PoolPlan {
     pub threads: Vec<u32>,
     /// Orders of the runs.
     pub orders: Vec<u32>,
-    /// Whether runs must read as zero.
+    /// Settings of `zeroed` to measure: runs must read as zero, or need not.
     pub zeroed: Vec<bool>,
     /// Use huge pages for runs of all orders, not only for those longer than one page.
     pub huge: bool,

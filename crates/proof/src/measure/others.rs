@@ -42,7 +42,7 @@ pub struct StallCell {
     pub budget_ns: u64,
     /// Durations of touches.
     pub stalls: StallsReport,
-    /// Whether 99 of 100 waits were within the budget.
+    /// True if 99 of 100 waits were within the budget.
     pub kept: bool,
     /// Median ratio of speed to that without a budget.
     pub ratio: f64,

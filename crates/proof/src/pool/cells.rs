@@ -28,7 +28,7 @@ pub struct PoolCell {
     pub threads: u32,
     /// Order: runs have 2^order pages.
     pub order: u32,
-    /// Whether runs had to read as zero.
+    /// True if runs had to read as zero.
     pub zeroed: bool,
     /// Median of bytes per second that were taken, touched and freed.
     pub bytes_per_s: u64,

@@ -23,7 +23,7 @@ pub struct Load {
     pub bytes: usize,
     /// Order: runs have 2^order base pages.
     pub order: u32,
-    /// Whether runs must read as zero.
+    /// Runs must read as zero.
     pub zeroed: bool,
     /// Size of a base page in bytes.
     pub page_bytes: usize,
