@@ -235,8 +235,8 @@ mod tests {
     use nodeward_machine::paper::{Paper, Sheet};
     use nodeward_model::{Page, Pid};
 
-    /// Returns `pages` pages, of which every third is on node 1, with a hole of 100 after every
-    /// 100.
+    /// Returns `pages` pages, of which every third is on node 1; each 100 pages are followed by a
+    /// hole of 100.
     fn layout(pages: u64) -> Vec<Page> {
         let node = |i: u64| Page::on(NodeId(u32::from(i.is_multiple_of(3))));
         let page = |i: u64| if (i / 100).is_multiple_of(2) { node(i) } else { Page::ABSENT };

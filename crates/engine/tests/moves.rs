@@ -115,8 +115,8 @@ fn slow_flights_are_waited_for() {
     }
 }
 
-/// Goal: a holder of pages for 15 ms does not keep them from moving: attempts at a unit end after 1
-/// + 10 ms, and when all units are done there are as many again.
+/// Goal: a holder of pages for 15 ms does not keep them from moving: attempts at a unit end after
+/// 11 ms (1 and 10), and when all units are done there are as many again.
 #[test]
 fn passing_holders_are_waited_for() {
     let held = (FIRST + 5..FIRST + 15).collect();
