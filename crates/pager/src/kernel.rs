@@ -1,5 +1,5 @@
 //! Migration by the kernel: move_pages(2) on this process, by several threads. It works everywhere,
-//! and it checks plain page references (DMA), which userfaultfd does not see.
+//! and it checks plain page references (vmsplice(2), MSG_ZEROCOPY), which userfaultfd does not see.
 
 use std::io;
 use std::ops;

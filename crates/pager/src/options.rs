@@ -88,7 +88,8 @@ pub enum Mode {
     /// are measured to be cheaper when the kernel moves them.
     #[default]
     Auto,
-    /// The kernel (move_pages(2)), whatever it costs: it checks plain page references (DMA) too.
+    /// The kernel (move_pages(2)), whatever it costs: it also checks plain page references
+    /// (vmsplice(2), MSG_ZEROCOPY).
     Kernel,
 }
 

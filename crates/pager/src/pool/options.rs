@@ -61,7 +61,7 @@ impl Default for PoolOptions {
 pub struct Wanted {
     /// The run has 2^order base pages.
     pub order: u32,
-    /// All bytes are zero; otherwise the content is undefined.
+    /// All bytes are zero; otherwise the content of an earlier use remains.
     pub zeroed: bool,
     /// The node; `None`: the node of the calling thread's CPU, or the nearest one that has room.
     pub node: Option<NodeId>,
