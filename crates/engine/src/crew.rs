@@ -41,8 +41,9 @@ impl<'a> Crew<'a> {
         Self { machine, live, cpus, workers_max, gives_way, ramp: Mutex::new(ramp) }
     }
 
-    /// Runs `work` for every item; returns the results in the order of the items, and the largest
-    /// number of workers used. `work` returns with each result the number of bytes that it moved.
+    /// Runs `work` for every item; returns the results in the order of the items, and the number of
+    /// workers in use at the end. `work` returns with each result the number of bytes that it
+    /// moved.
     pub fn each<T: Sync, R: Send>(
         &self,
         items: &[T],

@@ -32,7 +32,8 @@ pub fn is_asked_for(request: &MoveRequest) -> bool {
     pairs(request).any(|(_, to)| sources.contains(to))
 }
 
-/// Moves all units. Also returns the largest number of workers used.
+/// Moves all units. Also returns the number of workers in use at the end of a round, the largest of
+/// all rounds.
 pub fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, u32) {
     let cutter = Cutter::new(work, crew.workers_max());
     let mut tallies = Tallies::new(work.processes.len());

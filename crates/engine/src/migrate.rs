@@ -127,7 +127,7 @@ fn survey(
     Ok(all)
 }
 
-/// Moves unit by unit. Also returns the largest number of workers used.
+/// Moves unit by unit. Also returns the number of workers in use at the end.
 fn carry_out(work: &Work<'_>, crew: &Crew<'_>, units: &[Unit]) -> (Tallies, u32) {
     let leftovers = Leftovers::new(work);
     let carry_out = |unit: &&Unit| {

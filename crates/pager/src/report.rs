@@ -18,7 +18,7 @@ pub struct Report {
     pub lazy_pages: u64,
     /// Number of batches.
     pub batches: u64,
-    /// Number of lanes that took part.
+    /// Number of lanes in use at the end.
     pub lanes: u32,
     /// Time from start to end, in nanoseconds.
     pub took_ns: u64,
