@@ -96,8 +96,9 @@ fn give_up(work: &Work<'_>, (parcel, unit): &Load, tallies: &mut Tallies) {
     work.live.examined(parcel.bytes);
 }
 
-/// Returns the bytes that a node can take before the kernel reclaims; zero if the machine cannot
-/// tell, because then no room can be relied upon.
+/// Returns the bytes that a node can take before the kernel reclaims: zero if the machine cannot
+/// read them, because then no room can be relied upon, and no limit for a node that it does not
+/// list.
 fn room_bytes(work: &Work<'_>, node: NodeId) -> u64 {
     let room = |rooms: BTreeMap<NodeId, Room>| match rooms.get(&node) {
         Some(room) => room.free_pages * work.machine.page_bytes(),
