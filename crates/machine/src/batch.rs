@@ -1,13 +1,13 @@
-//! One call that moves pages, and how it ended.
+//! The arguments and the outcome of one call that moves pages.
 
 use nodeward_model::NodeId;
 
 /// An address that no process maps. As an entry of a batch it ends a run: the machine finishes
-/// moving what stands before it (and lets go of those pages) before it takes hold of what stands
-/// behind it.
+/// moving the pages of the entries before it, and drops its references to them, before it takes
+/// references to the pages of the entries after it.
 pub const SEPARATOR: u64 = 0;
 
-/// Pages to move, in order. Unbroken runs of entries with one destination are moved together.
+/// Pages to move, in order. Consecutive entries with the same destination are moved together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MoveBatch {
     addresses: Vec<u64>,
@@ -17,94 +17,94 @@ pub struct MoveBatch {
 }
 
 impl MoveBatch {
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn new(everyones: bool) -> Self {
         Self { everyones, ..Self::default() }
     }
 
-    /// Adds a folio by the address of one of its pages.
+    /// Adds a folio, named by the address of any of its pages.
     pub fn push(&mut self, address: u64, node: NodeId) {
         self.addresses.push(address);
         self.nodes.push(node);
     }
 
-    /// Ends the current run of entries.
+    /// Ends the current run of entries by adding a [`SEPARATOR`]. Does nothing to an empty batch.
     pub fn separate(&mut self) {
         if let Some(&node) = self.nodes.last() {
             self.push(SEPARATOR, node);
         }
     }
 
-    /// Entries, separators included.
+    /// Returns the number of entries, separators included.
     pub fn len(&self) -> usize {
         self.addresses.len()
     }
 
-    /// Whether there is nothing to do.
+    /// Returns true if the batch has no entries.
     pub fn is_empty(&self) -> bool {
         self.addresses.is_empty()
     }
 
-    /// The addresses, in order.
+    /// Returns the addresses, in order.
     pub fn addresses(&self) -> &[u64] {
         &self.addresses
     }
 
-    /// The destination of each address.
+    /// Returns the destination of each address.
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
 }
 
-/// Why the machine did not move an entry.
+/// The reason why the machine did not move an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Somebody else holds the page, or has already taken it off its list (a second address of one
-    /// folio ends here too): ask again where it is.
+    /// Another task holds the page or has already isolated it from its LRU list (a second address
+    /// of the same folio ends here too). The caller must look up again where the page is.
     Busy,
-    /// Other processes map it and the batch was not for everyone's pages.
+    /// Other processes map the page, and the batch was not allowed to move shared pages.
     Shared,
-    /// Nothing is there.
+    /// There is no page at the address.
     Absent,
-    /// The kernel never moves it, or (Linux before 6.12) nothing is there.
+    /// The kernel never moves the page, or (Linux before 6.12) there is no page.
     Fault,
-    /// No memory on the destination.
+    /// The destination has no free memory.
     NoMemory,
-    /// Another error number.
+    /// Any other error number.
     Other(i32),
 }
 
-/// What is known of one entry afterwards.
+/// The state of one entry after the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryStatus {
     /// The page is on this node now.
     On(NodeId),
-    /// The machine refused.
+    /// The machine did not move the page.
     Refused(Refusal),
-    /// The call ended before it told.
+    /// The call ended before it wrote a status.
     Unwritten,
 }
 
-/// How the call as a whole ended.
+/// The way in which the call as a whole ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
     /// Every entry was attempted and has a status.
     Complete,
-    /// A folio could not be moved: its run has no status and what stood behind it was not
+    /// A folio could not be moved: its run has no status, and the entries after that run were not
     /// attempted.
     Aborted,
-    /// The destination ran out of memory; as `Aborted` otherwise.
+    /// The destination ran out of memory; otherwise as `Aborted`.
     NoMemory,
     /// The target's cpuset does not allow a destination.
     NotAllowed,
-    /// The process ended before or in the middle of the call.
+    /// The process exited before or during the call.
     Gone,
 }
 
 /// The outcome of one batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveOutcome {
-    /// How the call ended.
+    /// The end of the call.
     pub end: CallEnd,
     /// One status per entry of the batch.
     pub status: Vec<EntryStatus>,

@@ -1,8 +1,9 @@
-//! Test bodies that every machine must pass: on paper, on this kernel, simulated.
+//! Test bodies that every machine must pass: the fake one ([`Paper`](crate::paper::Paper)), this
+//! kernel and the simulator.
 //!
-//! A [`Stage`] is a process with pages on one node and another node to move them to. A body panics
-//! with what it expected. Bodies of pages, nodes and processes in some state are in [`scenes`],
-//! those of looks at processes in [`watching`].
+//! A [`Stage`] is a process with pages on one node, and another node to move them to. A body panics
+//! with the expected result. Bodies that need pages, nodes or processes in a special state are in
+//! [`scenes`]; bodies that read processes are in [`watching`].
 
 pub mod scenes;
 pub mod watching;
@@ -13,15 +14,15 @@ use nodeward_model::{Mapping, NodeId, Page, Pid, Place, Range};
 
 use crate::{CallEnd, EntryStatus, Error, Life, Machine, MoveBatch, Process, Refusal, SEPARATOR};
 
-/// What a body works on.
+/// The input of a test body.
 pub struct Stage<'a> {
     /// The machine.
     pub machine: &'a dyn Machine,
     /// A running process.
     pub pid: Pid,
-    /// At least 1024 of its base pages, private, present and on `home`.
+    /// At least 1024 base pages of the process, private, present and on `home`.
     pub range: Range,
-    /// Where the pages are.
+    /// The node that holds the pages.
     pub home: NodeId,
     /// Another node with room for them.
     pub away: NodeId,
@@ -30,7 +31,7 @@ pub struct Stage<'a> {
 /// A test body.
 pub type Body = fn(&Stage<'_>);
 
-/// Every body, by name. Each leaves the pages on `home`.
+/// All bodies, by name. Each leaves the pages on `home`.
 pub const ALL: [(&str, Body); 9] = [
     ("looking_and_locating_agree", looking_and_locating_agree),
     ("pages_are_where_they_were_sent", pages_are_where_they_were_sent),
@@ -85,7 +86,7 @@ impl Stage<'_> {
     }
 }
 
-/// The page table and the query say the same.
+/// The page table and the residency query give the same nodes.
 fn looking_and_locating_agree(stage: &Stage<'_>) {
     let process = stage.held();
     stage.assert_all_on(&*process, stage.home);
@@ -96,7 +97,7 @@ fn looking_and_locating_agree(stage: &Stage<'_>) {
     assert_eq!(total, PAGES, "folios cover the range exactly");
 }
 
-/// A move to another node and back arrives, both times, as every way of looking tells.
+/// Pages moved to another node and back arrive both times, according to every way of reading them.
 fn pages_are_where_they_were_sent(stage: &Stage<'_>) {
     let process = stage.held();
     for node in [stage.away, stage.home] {
@@ -106,7 +107,7 @@ fn pages_are_where_they_were_sent(stage: &Stage<'_>) {
     }
 }
 
-/// Asking for what is already so changes nothing and says so.
+/// A request for the present placement changes nothing and reports the present node.
 fn pages_already_there_stay(stage: &Stage<'_>) {
     let process = stage.held();
     let mut batch = MoveBatch::new(false);
@@ -116,7 +117,7 @@ fn pages_already_there_stay(stage: &Stage<'_>) {
     assert!(outcome.status.iter().all(|&status| status == EntryStatus::On(stage.home)));
 }
 
-/// Separators do not stop what stands behind them from moving.
+/// Separators do not stop the entries after them from moving.
 fn a_separator_costs_nothing(stage: &Stage<'_>) {
     let process = stage.held();
     let mut batch = MoveBatch::new(false);
@@ -136,7 +137,7 @@ fn a_separator_costs_nothing(stage: &Stage<'_>) {
     stage.send(&*process, stage.home);
 }
 
-/// An address that nothing maps is refused and its neighbours move.
+/// An unmapped address is refused, and the pages on both sides of it move.
 fn a_hole_is_told_and_does_no_harm(stage: &Stage<'_>) {
     let process = stage.held();
     let [first, second, ..] = stage.addresses()[..] else { unreachable!("64 pages") };
@@ -154,20 +155,21 @@ fn a_hole_is_told_and_does_no_harm(stage: &Stage<'_>) {
     stage.send(&*process, stage.home);
 }
 
-/// Nobody is mistaken for a process that does not exist.
+/// Holding a process that does not exist fails with `Gone`.
 fn a_process_that_is_not_there_is_gone(stage: &Stage<'_>) {
     let nobody = Pid::new(Pid::LIMIT).expect("the limit is a valid number");
     assert!(matches!(stage.machine.hold(nobody), Err(Error::Gone(pid)) if pid == nobody));
 }
 
-/// Whoever holds a process, and however often, sees the same one.
+/// Every handle of a process has the same identity, however often it is taken.
 fn a_process_is_itself(stage: &Stage<'_>) {
     let identity = || stage.held().identity().expect("a running process has an identity");
     assert_eq!(identity().pid, stage.pid);
     assert!(identity().is_same(&identity()));
 }
 
-/// Each page has a frame of its own below the end, or frames are hidden and that is said.
+/// Each page has a frame of its own below the end, or the machine reports that frame numbers are
+/// hidden.
 fn frames_are_told_or_denied(stage: &Stage<'_>) {
     let process = stage.held();
     let end = stage.range.start + PAGES * stage.machine.page_bytes();
@@ -185,7 +187,7 @@ fn frames_are_told_or_denied(stage: &Stage<'_>) {
     assert!(present.iter().all(|&frame| frame < last), "{present:?} below {last}");
 }
 
-/// A node that a process can be moved to has room for a page, or no end of it.
+/// A node that a process can be moved to has free pages, or no limit.
 fn nodes_tell_their_room(stage: &Stage<'_>) {
     let rooms = stage.machine.rooms().expect("the machine tells");
     assert!(rooms.get(&stage.away).is_none_or(|room| room.free_pages > 0), "{rooms:?}");
@@ -196,7 +198,7 @@ mod tests {
     use super::*;
     use crate::paper::{PAGE_BYTES, Paper, Sheet};
 
-    /// The machine on paper passes what it is used to stand for.
+    /// Goal: the fake machine passes the bodies that it is used to replace.
     #[test]
     fn paper_conforms() {
         let machine = Paper::new(false);

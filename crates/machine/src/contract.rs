@@ -1,4 +1,4 @@
-//! What a machine must provide.
+//! The operations that a machine must provide.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,173 +11,177 @@ use serde::Serialize;
 
 use crate::{MoveBatch, MoveOutcome, Result};
 
-/// What a machine can do for us, found by trying, never by its version.
+/// Optional features of a machine, found by trying them, never by the kernel version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// Pages that other processes map can be moved (CAP_SYS_NICE).
     pub move_everyones: bool,
     /// The node of a page can be read from its frame number (CAP_SYS_ADMIN): the fastest way to
-    /// look.
+    /// read residency.
     pub frame_numbers: bool,
     /// Populated ranges can be listed without walking holes (PAGEMAP_SCAN, Linux 6.7).
     pub pagemap_scan: bool,
 }
 
-/// A machine: this kernel, a simulated one, or one on paper.
+/// A machine: this kernel, a simulated one or a fake one.
 pub trait Machine: Send + Sync {
-    /// Bytes in a base page; a power of two.
+    /// Returns the bytes in a base page; a power of two.
     fn page_bytes(&self) -> u64;
 
-    /// What works here. Cost: a few system calls, once.
+    /// Probes the optional features. Cost: a few system calls, once.
     fn capabilities(&self) -> Capabilities;
 
-    /// Nodes, CPUs, caches and distances as they are now. Cost: a few milliseconds.
+    /// Returns the present nodes, CPUs, caches and distances. Cost: a few milliseconds.
     fn topology(&self) -> Result<Topology>;
 
-    /// How much more nodes can take now; nodes that are missing have no end of room. Cost: one
-    /// file, which grows with the number of CPUs.
+    /// Returns the present headroom of each node; a node that is missing has no limit. Cost: one
+    /// file, whose size grows with the number of CPUs.
     fn rooms(&self) -> Result<BTreeMap<NodeId, Room>>;
 
-    /// Huge pages of so many bytes that a node has ready for whoever moves there; `None` where the
-    /// machine does not tell. Cost: a few files.
+    /// Returns the number of free huge pages of `bytes` bytes that a node has for migration; `None`
+    /// where the machine does not report it. Cost: a few files.
     fn free_huge_pages(&self, _node: NodeId, _bytes: u64) -> Option<u64> {
         None
     }
 
-    /// One past the highest page frame that the machine can have; `None` if frame numbers are
-    /// hidden from us.
+    /// Returns one past the highest page frame that the machine can have; `None` if the caller may
+    /// not read frame numbers.
     fn frames_end(&self) -> Option<u64>;
 
-    /// The CPUs that we may run on.
+    /// Returns the CPUs that the calling process may use.
     fn usable_cpus(&self) -> Result<Cpumask>;
 
-    /// Monotonic time in nanoseconds.
+    /// Returns monotonic time in nanoseconds.
     fn now_ns(&self) -> u64;
 
-    /// Waits for so many nanoseconds, or a little longer.
+    /// Waits for `ns` nanoseconds or a little longer.
     fn sleep_ns(&self, ns: u64);
 
-    /// Keeps the calling thread on one CPU; the thread stays where it is if that is not allowed.
+    /// Pins the calling thread to one CPU; the thread keeps its affinity if the pin is not allowed.
     fn stay_on(&self, cpu: CpuId);
 
-    /// Lets threads that wake up have the calling thread's CPU at once, as far as the machine can.
-    /// The thread keeps its share of the CPU.
+    /// Lets threads that wake up preempt the calling thread at once, as far as the machine can. The
+    /// thread keeps its share of the CPU.
     fn give_way(&self);
 
-    /// Tells that the calling thread is worker `number` of `of` that call side by side, each until
-    /// it says [`Machine::end_shift`]. A simulated machine waits for all of them, and lets them act
-    /// one at a time, in the order of virtual time.
+    /// Declares the calling thread worker `number` of `of` concurrent workers, until it calls
+    /// [`Machine::end_shift`]. A simulated machine waits for all of them and runs them one at a
+    /// time, in the order of virtual time.
     fn begin_shift(&self, _number: u32, _of: u32) {}
 
-    /// The calling thread is done with what it does beside others.
+    /// Declares that the calling thread no longer works beside others.
     fn end_shift(&self) {}
 
-    /// Takes hold of a process, so that its pid cannot come to mean another one.
+    /// Takes a handle of a process, so that its pid cannot come to mean another process.
     ///
     /// # Errors
-    /// `Gone` if there is no such process, `KernelThread`, `Denied` if it belongs to somebody else.
+    /// `Gone` if there is no such process, `KernelThread`, `Denied` if it belongs to another user.
     fn hold(&self, pid: Pid) -> Result<Arc<dyn Process>>;
 
-    /// Begins to watch processes: what a balancer looks at again and again.
+    /// Starts to watch processes: the repeated samples of a balancer.
     ///
     /// # Errors
-    /// If the processes cannot be listed, or a control group that is named does not exist.
+    /// If the processes cannot be listed, or a named control group does not exist.
     fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>>;
 
-    /// Who else moves memory or threads between nodes now. Cost: a few files.
+    /// Returns the other balancers that now move memory or threads between nodes. Cost: a few
+    /// files.
     fn rivals(&self) -> Result<Vec<Rival>>;
 
-    /// Accesses that the machine counted since the last call, and whose pages they were to; reading
-    /// clears them. `None` where nothing counts them by page and node: a stock kernel does not, but
-    /// somebody may sample them.
+    /// Returns the accesses that the machine counted since the last call, each with the process
+    /// that owns the page, and clears them. `None` where no hardware counts accesses per page and
+    /// node: a stock kernel does not, but a sampler may.
     fn take_accesses(&self) -> Option<Vec<(Pid, Access)>> {
         None
     }
 
-    /// CPU time that the calling process has had so far, in nanoseconds: what looking and moving
-    /// cost. 0 on a machine where that takes none.
+    /// Returns the CPU time that the calling process has used, in nanoseconds: the cost of reading
+    /// and moving. 0 on a machine that does not charge it.
     fn own_cpu_time_ns(&self) -> u64;
 
-    /// Which of the machine's processes is the calling one; none if it runs elsewhere.
+    /// Returns the pid of the calling process on this machine; `None` if it runs elsewhere.
     fn own_pid(&self) -> Option<Pid> {
         None
     }
 }
 
-/// Looks at the same processes again and again, and remembers what makes the next look cheap.
+/// A repeated reader of the same processes. It caches what makes the next sample cheap.
 pub trait Watch: Send {
-    /// Processes and nodes as they are now. Processes that come and go while we look are left out,
-    /// never an error. Cost: a few files for each process, and for each thread of those that ran
-    /// since the last look.
+    /// Returns the present processes and nodes. Processes that start or exit during the call are
+    /// left out, never an error. Cost: a few files for each process, and for each thread of a
+    /// process that ran since the last call.
     fn glance(&mut self) -> Result<Glance>;
 }
 
-/// Whether a held process still runs the program that was held.
+/// The state of a held process, compared with the moment when it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It does.
+    /// It still runs the same program.
     Running,
-    /// It has ended.
+    /// It has exited.
     Exited,
     /// It called exec: the memory that was held is gone.
     Replaced,
 }
 
-/// A process that is held. After it ends every method says `Gone`, never something about another.
+/// A held process. After it exits every method fails with `Gone`; none ever reads another process
+/// that got the same pid.
 pub trait Process: Send + Sync {
-    /// Its pid.
+    /// Returns its pid.
     fn pid(&self) -> Pid;
 
-    /// What tells it from every other process. Cost: a few files.
+    /// Returns the identity that tells it from every other process. Cost: a few files.
     fn identity(&self) -> Result<Identity>;
 
-    /// Whether it still runs. Cost: one system call.
+    /// Returns its state. Cost: one system call.
     fn life(&self) -> Life;
 
-    /// Its mappings in ascending order, without those that hold no memory (vdso and the like).
+    /// Returns its mappings in ascending order, without those that hold no memory (such as the
+    /// vdso).
     fn mappings(&self) -> Result<Vec<Mapping>>;
 
-    /// Bytes of its memory that are in RAM, roughly. Cost: one system call.
+    /// Returns roughly the bytes of its memory that are in RAM. Cost: one system call.
     fn resident_bytes(&self) -> Result<u64>;
 
-    /// The parts of `range` that may hold pages, in ascending order; a superset. Costs time per
-    /// populated page table where the kernel can list them, nothing (and `range` itself) elsewhere.
+    /// Returns the parts of `range` that may hold pages, in ascending order; a superset. Costs time
+    /// per populated page table where the kernel can list them. Elsewhere it costs nothing and
+    /// returns `range` itself.
     fn populated(&self, range: Range) -> Result<Vec<Range>>;
 
-    /// Appends what each base page of a range is now; the range is page-aligned and inside one
-    /// mapping. Walks at most 2 MiB of the target at a time, so that it is never held up for long.
+    /// Appends the state of each base page of a page-aligned range inside one mapping. Reads at
+    /// most 2 MiB of the target at a time, so that the target is never blocked for long.
     fn pages(&self, mapping: &Mapping, range: Range, into: &mut Vec<Page>) -> Result<()>;
 
-    /// Appends where each base page of a range is now, as [`Process::pages`] does, at less cost:
+    /// Appends the place of each base page of a range, as [`Process::pages`] does, but cheaper:
     /// without folios and sharers.
     fn places(&self, range: Range, into: &mut Vec<Place>) -> Result<()>;
 
-    /// Appends the page frame number of each base page of a range, as [`Process::pages`] walks it;
-    /// `None` for what is not in memory.
+    /// Appends the page frame number of each base page of a range, read as [`Process::pages`] does;
+    /// `None` for a page that is not in memory.
     ///
     /// # Errors
-    /// `Denied` if frame numbers are hidden from us ([`Capabilities::frame_numbers`]).
+    /// `Denied` if the caller may not read frame numbers ([`Capabilities::frame_numbers`]).
     fn frames(&self, range: Range, into: &mut Vec<Option<u64>>) -> Result<()>;
 
-    /// Where single pages are now, in the order of the addresses.
+    /// Returns the present places of single pages, in the order of the addresses.
     fn locate(&self, addresses: &[u64]) -> Result<Vec<Place>>;
 
-    /// Moves pages. Not every page may be moved, and the machine may not say of each what became
-    /// of it: see [`MoveOutcome`]. A page is never lost, whatever happens.
+    /// Moves pages. A machine need not move every page, and need not report the result of each: see
+    /// [`MoveOutcome`]. A page is never lost.
     ///
     /// # Errors
     /// Only if nothing was attempted.
     fn move_pages(&self, batch: &MoveBatch) -> Result<MoveOutcome>;
 
-    /// What the program told the kernel about where its memory goes. Cost: a walk over its page
-    /// tables, some 10 ms for a gibibyte in base pages.
+    /// Returns the memory policies that the program has set. Cost: a walk over its page tables,
+    /// some 10 ms for a gibibyte of base pages.
     fn bound(&self) -> Result<Bound>;
 
-    /// Brings a thread to one of these CPUs and then lets it run where it might before (a *nudge*):
-    /// nothing is left to undo.
+    /// Moves a thread to one of these CPUs and then restores its former affinity (a *nudge*).
+    /// Nothing is left to undo.
     fn nudge(&self, tid: u32, cpus: &Cpumask) -> Result<Placed>;
 
-    /// Keeps a thread on these CPUs, as far as its cpuset lets it run there, until somebody says
-    /// otherwise. What it was told before is forgotten.
+    /// Restricts a thread to those of these CPUs that its cpuset allows, until the next call of
+    /// this kind. Its former affinity is lost.
     fn pin(&self, tid: u32, cpus: &Cpumask) -> Result<Placed>;
 }

@@ -1,18 +1,18 @@
-//! What may go wrong, in words that end with what to do.
+//! Errors, whose messages end with the remedy.
 
 use std::io;
 use std::path::PathBuf;
 
 use nodeward_model::{Escape as _, Pid};
 
-/// The result of asking a machine.
+/// The result of an operation of a machine.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a machine could not do what it was asked.
+/// The reason why a machine could not do an operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The process ended, or another program runs under its pid.
+    /// The process exited, or another program runs under its pid.
     #[error("process {0} is gone")]
     Gone(Pid),
     /// The pid is a kernel thread: it has no memory of its own.
@@ -21,20 +21,20 @@ pub enum Error {
     /// A privilege is missing.
     #[error("{what} is not permitted: {need}")]
     Denied {
-        /// What was tried.
+        /// The operation that was tried.
         what: String,
         /// The capability, sysctl or container setting that would help.
         need: String,
     },
-    /// The kernel does not offer it.
+    /// The kernel does not offer the feature.
     #[error("{what} is not available here: {why}")]
     Unsupported {
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
-        /// What is missing, and where it would be found.
+        /// The missing feature, and where to find it.
         why: String,
     },
-    /// A system call failed in a way that has no meaning of its own here.
+    /// A system call failed with an error that has no variant of its own.
     #[error("{call} failed")]
     Syscall {
         /// The call, as in its manual page.
@@ -50,28 +50,28 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A file of /proc or /sys does not look as the kernel writes it.
+    /// A file of /proc or /sys does not have the format that the kernel writes.
     #[error("{}:{line}: expected {wanted}", path.escaped())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// What should have stood there.
+        /// The expected content.
         wanted: String,
     },
 }
 
 impl Error {
-    /// Whether the process in question has ended.
+    /// Returns true if the process in question has exited.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone(_))
     }
 
-    /// Whether a privilege is missing.
+    /// Returns true if a privilege is missing.
     pub fn is_permission(&self) -> bool {
         matches!(self, Self::Denied { .. })
     }

@@ -1,6 +1,6 @@
 //! The contract between nodeward and a machine: one file of methods that each kind of machine
-//! provides, the errors that they may end with, a machine on paper for tests, and the test bodies
-//! that every machine must pass.
+//! provides, their errors, a fake machine for tests, and the test bodies that every machine must
+//! pass.
 //!
 //! Partial success is a value, never an error: `Err` means that nothing could be attempted.
 

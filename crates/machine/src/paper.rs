@@ -1,10 +1,10 @@
-//! A machine on paper: a few processes with their pages in a table, moved at once and by the rules
-//! of the kernel. For tests of everything that works on a machine.
+//! A fake machine for tests: a few processes with their pages in a table, moved instantly and by
+//! the rules of the kernel.
 //!
-//! Faults that it knows: pinned pages, full nodes, pages that vanish, a process that ends or calls
-//! exec after so many calls, a kernel that aborts at the first folio that it cannot move, a program
-//! that changes its affinity while a thread is nudged, nodes that go offline, a balancer beside us,
-//! tasks that stand still for want of memory.
+//! It can inject these faults: pinned pages, full nodes, pages that vanish, a process that exits or
+//! calls exec after a number of calls, a kernel that aborts at the first folio that it cannot move,
+//! a program that changes its affinity during a nudge, nodes that go offline, another balancer,
+//! tasks that stall for lack of memory.
 
 mod call;
 mod watch;
@@ -26,34 +26,35 @@ use crate::{
     Result, Watch,
 };
 
-/// Bytes in a base page on paper.
+/// Bytes in a base page of the fake machine.
 pub const PAGE_BYTES: u64 = 4096;
 const IN_FLIGHT: Page = Page { place: Place::InFlight, ..Page::ABSENT };
 
-/// Everything about one process on paper. Tests write it, the machine reads and changes it.
+/// The state of one process of the fake machine. Tests write it; the machine reads and changes it.
 #[derive(Clone, Debug, Default)]
 pub struct Sheet {
     /// Its mappings.
     pub mappings: Vec<Mapping>,
     /// Its pages, by page number (address / [`PAGE_BYTES`]).
     pub pages: BTreeMap<u64, Page>,
-    /// Pages that somebody holds a reference to, by page number.
+    /// Pages with an extra reference, by page number.
     pub pinned: BTreeSet<u64>,
-    /// Free pages on each node; a node that is missing has no end of them.
+    /// Free pages on each node; a node that is missing has no limit.
     pub free: BTreeMap<NodeId, u64>,
     /// Nodes that the cpuset forbids.
     pub forbidden: BTreeSet<NodeId>,
-    /// Pages that vanish as soon as a call has begun, by page number.
+    /// Pages that are freed as soon as a call has begun, by page number.
     pub vanishing: BTreeSet<u64>,
-    /// Pages that are in flight when they are first looked at, and where they land right
+    /// Pages that are in flight when they are first read, and the nodes where they arrive right
     /// afterwards, by page number.
     pub landing: BTreeMap<u64, NodeId>,
-    /// Pages that take off as soon as a call has begun, and where they land, by page number.
+    /// Pages that come into flight as soon as a call has begun, and the nodes where they arrive, by
+    /// page number.
     pub leaving: BTreeMap<u64, NodeId>,
-    /// After how long whoever holds pages, or has them in flight, lets go of them. If nothing is
-    /// said he holds them for ever, and those in flight land at once.
+    /// The time until pinned pages are released and pages in flight arrive. Without it pinned pages
+    /// stay pinned for ever, and pages in flight arrive at once.
     pub lets_go_ns: Option<u64>,
-    /// What becomes of the process, and before which call (counted from 0).
+    /// The end of the process, and the call before which it happens (counted from 0).
     pub fate: Option<(u64, Life)>,
     /// Calls of `move_pages` so far.
     pub calls: u64,
@@ -61,39 +62,41 @@ pub struct Sheet {
     pub run_pages_max: u64,
     /// The fewest free pages that each node had so far.
     pub free_pages_min: BTreeMap<NodeId, u64>,
-    /// What it is called; `paper` if that is empty.
+    /// Its name; `paper` if that is empty.
     pub name: Name,
-    /// When it began: tells it from another that had its pid.
+    /// The start of the process, which tells it from an earlier process with the same pid.
     pub started_ticks: u64,
-    /// Its threads, by their numbers.
+    /// Its threads, by thread id.
     pub threads: BTreeMap<u32, PaperThread>,
-    /// CPU time of threads that ended, in nanoseconds.
+    /// CPU time of threads that exited, in nanoseconds.
     pub ended_ns: u64,
-    /// CPU time of processes that it started and saw end, in nanoseconds.
+    /// CPU time of child processes that exited and were waited for, in nanoseconds.
     pub children_ns: u64,
-    /// What the program told the kernel about where its memory goes.
+    /// The memory policies that the program has set.
     pub bound: Bound,
     /// Whether its control group is frozen.
     pub frozen: bool,
-    /// Who may not look at it or act on it is told this instead.
+    /// The advice in the `Denied` error of a caller without permission to read or change the
+    /// process; `None` permits it.
     pub denied: Option<String>,
-    /// Before which nudge or pin (counted from 0) the program changes all its threads' affinity,
-    /// and to what: between the narrowing and the way back.
+    /// The nudge or pin (counted from 0) during which the program changes the affinity of all its
+    /// threads, and the new affinity. The change happens after the affinity was narrowed and before
+    /// it is restored.
     pub changes_affinity: Option<(u64, Cpumask)>,
     /// Nudges and pins so far.
     pub placements: u64,
-    /// Cheap looks so far, together with all other processes.
+    /// Cheap samples so far, taken together with all other processes.
     pub glances: u64,
-    /// Dear looks so far: at pages and at memory policies.
+    /// Expensive reads so far: of pages and of memory policies.
     pub looks: u64,
-    /// How long it takes to find a page, in nanoseconds, which are CPU time of ours.
+    /// CPU time of the caller that it takes to find a page, in nanoseconds.
     pub locate_ns: u64,
-    /// How much CPU time of ours it takes to move a page, in nanoseconds.
+    /// CPU time of the caller that it takes to move a page, in nanoseconds.
     pub move_ns: u64,
 }
 
 impl Sheet {
-    /// One anonymous mapping at 64 KiB whose pages are given.
+    /// Returns a process with one anonymous mapping at 64 KiB that holds the given pages.
     pub fn of(pages: &[Page]) -> Self {
         let first = 16;
         let range = Range::new(first * PAGE_BYTES, (first + pages.len() as u64) * PAGE_BYTES);
@@ -108,7 +111,7 @@ impl Sheet {
         Self { mappings: vec![mapping], pages, ..Self::default() }
     }
 
-    /// Pages on each node.
+    /// Returns the number of pages on each node.
     pub fn residency(&self) -> BTreeMap<NodeId, u64> {
         let mut counts = BTreeMap::new();
         for node in self.pages.values().filter_map(|page| page.node()) {
@@ -124,7 +127,7 @@ impl Sheet {
         }
     }
 
-    /// Whether a page stays in flight for some time.
+    /// Returns true if a page stays in flight for some time.
     fn is_in_flight(&self, number: u64) -> bool {
         self.lets_go_ns.is_some_and(|ns| ns > 0) && self.landing.contains_key(&number)
     }
@@ -136,7 +139,7 @@ impl Sheet {
         self.pages.get(&(address / PAGE_BYTES)).copied().unwrap_or(Page::ABSENT)
     }
 
-    /// A page as the page table shows it; what is in flight lands behind our back.
+    /// Returns a page as the page table shows it. A page in flight arrives after this read.
     fn see(&mut self, number: u64) -> Page {
         match self.landing.get(&number) {
             Some(&node) if !self.is_in_flight(number) => {
@@ -148,7 +151,7 @@ impl Sheet {
         }
     }
 
-    /// The page numbers of the folio around an address.
+    /// Returns the page numbers of the folio around an address.
     fn folio(&self, address: u64) -> std::ops::Range<u64> {
         let mut head = address / PAGE_BYTES;
         while self.page(head * PAGE_BYTES).folio_pages == 0 && head > 0 {
@@ -158,28 +161,28 @@ impl Sheet {
     }
 }
 
-/// A machine on paper. Time passes only in `sleep_ns`, and by one microsecond per page moved.
+/// A fake machine. Time passes only in `sleep_ns`, and by one microsecond for each page moved.
 #[derive(Debug, Default)]
 pub struct Paper {
     sheets: Arc<Sheets>,
     clock_ns: Arc<Mutex<u64>>,
-    /// CPU time of ours.
+    /// CPU time of the caller.
     own_ns: Arc<Mutex<u64>>,
-    /// Which process is ours.
+    /// The process that is the caller.
     own: Option<Pid>,
     everyones: bool,
-    /// The machine, if it is not the usual one of two nodes of a CPU each.
+    /// The topology, if it is not the default of two nodes with one CPU each.
     topology: Option<Topology>,
     offline: Arc<Mutex<BTreeSet<NodeId>>>,
     rivals: Mutex<Vec<Rival>>,
     weather: Arc<Mutex<Weather>>,
 }
 
-/// Processes by their numbers.
+/// Processes by pid.
 type Sheets = Mutex<BTreeMap<Pid, Arc<Mutex<Sheet>>>>;
 
 impl Paper {
-    /// A machine without processes, on which everyone's pages may be moved or not.
+    /// Returns a machine without processes. `everyones` permits moving shared pages.
     pub fn new(everyones: bool) -> Self {
         Self { everyones, ..Self::default() }
     }
@@ -189,21 +192,21 @@ impl Paper {
         lock(&self.sheets).insert(pid, Arc::new(Mutex::new(sheet)));
     }
 
-    /// A machine of another shape, such as `4n 2c 1t 4GiB`.
+    /// Returns a machine of another shape, such as `4n 2c 1t 4GiB`.
     ///
     /// # Panics
-    /// If the description cannot be read.
+    /// If the description cannot be parsed.
     pub fn shaped(everyones: bool, description: &str) -> Self {
         let shape = Synthetic::from_str(description).expect("a description of a machine");
         Self { everyones, topology: Some(shape.topology()), ..Self::default() }
     }
 
-    /// The machine on which one of the processes is the caller.
+    /// Makes one of the processes the caller.
     pub fn seen_by(self, own: Pid) -> Self {
         Self { own: Some(own), ..self }
     }
 
-    /// What a process looks like now.
+    /// Returns a copy of the present state of a process.
     pub fn sheet(&self, pid: Pid) -> Option<Sheet> {
         lock(&self.sheets).get(&pid).map(|sheet| lock(sheet).clone())
     }
@@ -246,7 +249,7 @@ impl Machine for Paper {
         Ok(rooms)
     }
 
-    /// Pools are made of what is free.
+    /// Huge pages are made of free pages.
     fn free_huge_pages(&self, node: NodeId, bytes: u64) -> Option<u64> {
         let rooms = self.rooms().ok()?;
         rooms.get(&node).map(|room| room.free_pages * PAGE_BYTES / bytes)
@@ -369,7 +372,7 @@ impl Process for Held {
         Ok(())
     }
 
-    /// On paper, the frame of a page has the page's own number.
+    /// On the fake machine, the frame of a page has the page's own number.
     fn frames(&self, range: Range, into: &mut Vec<Option<u64>>) -> Result<()> {
         let numbers = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
         into.extend(numbers.zip(self.look(range)?).map(|(n, page)| page.node().map(|_| n)));

@@ -1,56 +1,57 @@
-//! Bodies that need a process, or a node, in a state that a machine can bring about or not.
+//! Test bodies that need a process or a node in a state that not every machine can set up.
 
 use nodeward_model::{Pid, Place};
 
 use super::Stage;
 use crate::{CallEnd, EntryStatus, Error, Life, Machine, MoveBatch, MoveOutcome, Process, Refusal};
 
-/// A state.
+/// A state of a process, its pages or a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Somebody holds some of the pages, not the first and not the last: [`Scene::held`].
+    /// Some pages have an extra reference, neither the first nor the last one: [`Scene::held`].
     Pinned,
-    /// Another process maps all of the pages, too.
+    /// Another process maps all of the pages too.
     Shared,
-    /// The pages are huge pages of 2 MiB, which begin where the range does.
+    /// The pages are huge pages of 2 MiB; the first begins at the start of the range.
     Huge,
-    /// The other node has less room than the range has pages.
+    /// The other node has fewer free pages than the range has pages.
     Crowded,
-    /// The process ends a moment after [`Scene::end_soon`].
+    /// The process exits shortly after [`Scene::end_soon`].
     Mortal,
 }
 
-/// Why a machine cannot bring something about.
+/// The reason why a machine cannot set up a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cannot(pub String);
 
-/// A stage in some state, for as long as the value lives.
+/// A stage in some state. The state lasts as long as the value lives.
 pub trait Scene {
-    /// The process and its pages; at least 64, all of them on the home node.
+    /// Returns the process and its pages: at least 64, all of them on the home node.
     fn stage(&self) -> Stage<'_>;
 
-    /// The addresses of the pages that somebody holds, in ascending order.
+    /// Returns the addresses of the pages with an extra reference, in ascending order.
     fn held(&self) -> Vec<u64> {
         Vec::new()
     }
 
-    /// Lets the process end in a moment.
+    /// Makes the process exit shortly.
     fn end_soon(&self) {}
 }
 
-/// What sets scenes.
+/// A factory of scenes.
 pub trait Scenes {
-    /// A fresh process in some state.
+    /// Starts a fresh process in a state.
     ///
     /// # Errors
-    /// If this machine cannot bring that about; the body is skipped then, which is not to pass it.
+    /// If this machine cannot set up the state. The body is then skipped, which does not count as
+    /// passed.
     fn set(&self, state: State) -> Result<Box<dyn Scene + '_>, Cannot>;
 }
 
 /// A test body.
 pub type SceneBody = fn(&dyn Scenes) -> Result<(), Cannot>;
 
-/// Every such body, by name.
+/// All bodies of this module, by name.
 pub const ALL: [(&str, SceneBody); 7] = [
     ("a_held_page_ends_the_call_and_stays", a_held_page_ends_the_call),
     ("exactly_the_held_pages_stay", exactly_the_held_pages_stay),
@@ -62,9 +63,9 @@ pub const ALL: [(&str, SceneBody); 7] = [
 ];
 
 const HUGE_BYTES: u64 = 2 << 20;
-/// Milliseconds between a process without memory and one that has exited.
+/// Limit on the milliseconds between the loss of a process's memory and its exit.
 const ENDING_MS_MAX: u32 = 60_000;
-/// Moves of a process that is to end; it ends long before.
+/// Limit on the moves of a process that is about to exit; it exits long before.
 const MOVES_MAX: usize = 100_000;
 
 impl Stage<'_> {
@@ -80,7 +81,8 @@ impl Stage<'_> {
         process.move_pages(&batch).expect("the call is made")
     }
 
-    /// Those of the pages that are on the other node; all others are at home, and none is lost.
+    /// Returns the pages that are on the other node. Asserts that all others are at home and none
+    /// is lost.
     fn on_away(&self, process: &dyn Process) -> Vec<u64> {
         let addresses = self.all();
         let places = process.locate(&addresses).expect("pages can be located");
@@ -94,8 +96,8 @@ impl Stage<'_> {
     }
 }
 
-/// What stands before a page that cannot move is moved and told; the page itself has no status, and
-/// what stands behind it is not tried.
+/// Entries before a page that cannot move are moved and have a status. The page itself has no
+/// status, and the entries after it are not attempted.
 fn a_held_page_ends_the_call(scenes: &dyn Scenes) -> Result<(), Cannot> {
     let scene = scenes.set(State::Pinned)?;
     let stage = scene.stage();
@@ -111,13 +113,13 @@ fn a_held_page_ends_the_call(scenes: &dyn Scenes) -> Result<(), Cannot> {
     let outcome = process.move_pages(&batch).expect("the call is made");
     assert_eq!(outcome.end, CallEnd::Aborted, "{outcome:?}");
     assert_eq!(outcome.status[0], EntryStatus::On(stage.away));
-    // 0: the first, 1: a separator, 2: the held one, 3: a separator, 4: the last.
+    // Entries: 0 the first page, 1 a separator, 2 the held page, 3 a separator, 4 the last page.
     assert_eq!([outcome.status[2], outcome.status[4]], [EntryStatus::Unwritten; 2]);
     assert_eq!(stage.on_away(&*process), [first]);
     Ok(())
 }
 
-/// Those that are held stay, each asked for by itself, and all others move together.
+/// Each held page stays when it is requested alone, and all other pages move in one call.
 fn exactly_the_held_pages_stay(scenes: &dyn Scenes) -> Result<(), Cannot> {
     let scene = scenes.set(State::Pinned)?;
     let stage = scene.stage();
@@ -133,7 +135,7 @@ fn exactly_the_held_pages_stay(scenes: &dyn Scenes) -> Result<(), Cannot> {
     Ok(())
 }
 
-/// Pages of several processes are refused, each for that reason, and move if they may.
+/// Pages that several processes map are refused as shared, and move if the batch may move them.
 fn shared_pages_stay(scenes: &dyn Scenes) -> Result<(), Cannot> {
     let scene = scenes.set(State::Shared)?;
     let stage = scene.stage();
@@ -154,7 +156,7 @@ fn shared_pages_stay(scenes: &dyn Scenes) -> Result<(), Cannot> {
     Ok(())
 }
 
-/// One address, be it in the middle, is enough for all pages of the folio, and for no other.
+/// One address of a huge page, even in its middle, moves all pages of that folio and no other page.
 fn a_huge_page_moves_whole(scenes: &dyn Scenes) -> Result<(), Cannot> {
     let scene = scenes.set(State::Huge)?;
     let stage = scene.stage();
@@ -182,7 +184,7 @@ fn a_second_address_is_busy(scenes: &dyn Scenes) -> Result<(), Cannot> {
     Ok(())
 }
 
-/// A node that fills up ends the call; what arrived is there and the rest is where it was.
+/// A node that fills up ends the call; moved pages are on the destination, all others stay.
 fn a_full_node_takes_what_it_can(scenes: &dyn Scenes) -> Result<(), Cannot> {
     let scene = scenes.set(State::Crowded)?;
     let stage = scene.stage();
@@ -195,7 +197,8 @@ fn a_full_node_takes_what_it_can(scenes: &dyn Scenes) -> Result<(), Cannot> {
     Ok(())
 }
 
-/// However far a move is when the process ends, the end is told, and so is that it is gone since.
+/// A call reports the exit of the process at any progress of the move, and so does every later
+/// call.
 fn a_process_that_ends_is_gone(scenes: &dyn Scenes) -> Result<(), Cannot> {
     let scene = scenes.set(State::Mortal)?;
     let stage = scene.stage();
@@ -218,7 +221,7 @@ fn a_process_that_ends_is_gone(scenes: &dyn Scenes) -> Result<(), Cannot> {
     Ok(())
 }
 
-/// Linux takes its memory away before it says that it has exited, and more follows later.
+/// Linux frees the memory of a process before it reports the exit; the other signs follow later.
 fn assert_gone(machine: &dyn Machine, process: &dyn Process, pid: Pid) {
     let in_time = |told: &dyn Fn() -> bool| {
         (0..ENDING_MS_MAX).any(|_| {
@@ -244,7 +247,7 @@ mod tests {
 
     const PAGES: u64 = 1024;
 
-    /// A sheet of paper in some state.
+    /// A process of the fake machine in some state.
     struct OnPaper {
         machine: Paper,
         held: Vec<u64>,
@@ -294,7 +297,7 @@ mod tests {
         }
     }
 
-    /// The machine on paper passes what it is used to stand for.
+    /// Goal: the fake machine passes the bodies that it is used to replace.
     #[test]
     fn paper_conforms() {
         for (name, body) in ALL {

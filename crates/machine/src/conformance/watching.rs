@@ -1,8 +1,8 @@
-//! Bodies about looking at processes and about nudging their threads.
+//! Test bodies that read processes and nudge their threads.
 //!
-//! What a scheduler does with a thread that may run anywhere is its own business: it may take a
-//! thread away again as soon as a nudge has brought it over. So bodies look several times where
-//! they must see something, and never at a clock.
+//! A scheduler may place a thread with a wide affinity on any CPU, and may move it away again
+//! directly after a nudge. So bodies that wait for a state sample it several times, and they count
+//! samples instead of reading a clock.
 
 use nodeward_model::{
     CpuId, Cpumask, Glance, Name, Pid, Placed, ProcessGlance, ThreadGlance, Wanted,
@@ -10,7 +10,7 @@ use nodeward_model::{
 
 use crate::{Error, Machine, Process, Watch};
 
-/// What a body works on.
+/// The input of a test body.
 pub struct Stage<'a> {
     /// The machine.
     pub machine: &'a dyn Machine,
@@ -18,18 +18,18 @@ pub struct Stage<'a> {
     pub pid: Pid,
     /// Its name.
     pub name: Name,
-    /// One of its threads, which always has something to do.
+    /// A thread of the process that is always runnable.
     pub busy: u32,
-    /// Two sets of CPUs without a common one: those of two nodes, where there are two.
+    /// Two disjoint sets of CPUs: those of two nodes where the machine has two.
     pub sets: [Cpumask; 2],
-    /// Memory that it has at least, in bytes.
+    /// Lower bound of the process's memory, in bytes.
     pub own_bytes_min: u64,
 }
 
 /// A test body.
 pub type Body = fn(&Stage<'_>);
 
-/// Every such body, by name. Each leaves the process and its affinity as they were.
+/// All bodies of this module, by name. Each leaves the process and its affinity as they were.
 pub const ALL: [(&str, Body); 12] = [
     ("a_look_shows_the_process", a_look_shows_the_process),
     ("only_what_is_wanted_is_shown", only_what_is_wanted_is_shown),
@@ -45,8 +45,8 @@ pub const ALL: [(&str, Body); 12] = [
     ("a_process_without_policies_is_free", a_process_without_policies_is_free),
 ];
 
-/// Two sets of CPUs that we may use: those of the first two nodes that have any, or two CPUs of one
-/// node; `None` where there is only one CPU.
+/// Returns two sets of usable CPUs: those of the first two nodes that have any, or two single CPUs;
+/// `None` where only one CPU is usable.
 pub fn two_sets(machine: &dyn Machine) -> Option<[Cpumask; 2]> {
     let topology = machine.topology().expect("the machine tells its topology");
     let usable = machine.usable_cpus().expect("the machine tells").and(&topology.cpus);
@@ -56,9 +56,9 @@ pub fn two_sets(machine: &dyn Machine) -> Option<[Cpumask; 2]> {
     of_nodes.first_chunk().or(single.first_chunk()).cloned()
 }
 
-/// Between two looks.
+/// Pause between two samples.
 const PAUSE_NS: u64 = 20_000_000;
-/// Looks at something that must be seen sooner or later: for a minute at least.
+/// Limit on the samples of a state that must appear sooner or later: a minute at least.
 const LOOKS_MAX: usize = 3000;
 
 impl Stage<'_> {
@@ -74,7 +74,7 @@ impl Stage<'_> {
         self.machine.hold(self.pid).expect("the process can be held")
     }
 
-    /// A fresh look at the process.
+    /// Returns a fresh sample of the process.
     fn look(&self) -> ProcessGlance {
         let glance = glance(&mut *self.watch(&self.named()));
         assert_eq!(glance.processes.len(), 1, "{glance:?}");
@@ -86,7 +86,7 @@ impl Stage<'_> {
         busy.expect("the busy thread is seen").clone()
     }
 
-    /// Looks until something is so.
+    /// Samples until a condition holds; panics after [`LOOKS_MAX`] samples.
     fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         for _ in 0..LOOKS_MAX {
             if is_so() {
@@ -102,8 +102,8 @@ fn glance(watch: &mut dyn Watch) -> Glance {
     watch.glance().expect("a look succeeds")
 }
 
-/// A look has the process once, with its threads, its memory, and CPUs that exist; lists are in
-/// order, and nodes are told.
+/// A sample has the process once, with its threads, its memory and existing CPUs; lists are sorted,
+/// and nodes are included.
 fn a_look_shows_the_process(stage: &Stage<'_>) {
     let glance = glance(&mut *stage.watch(&Wanted::default()));
     assert!(glance.processes.is_sorted_by(|a, b| a.pid < b.pid), "{glance:?}");
@@ -125,7 +125,7 @@ fn a_look_shows_the_process(stage: &Stage<'_>) {
     assert!(glance.nodes.keys().copied().eq(topology.node_ids().iter()), "{:?}", glance.nodes);
 }
 
-/// Pids and names choose, and what nobody has chooses nobody.
+/// Pids and names select processes, and a pid or name that no process has selects none.
 fn only_what_is_wanted_is_shown(stage: &Stage<'_>) {
     let pids = |wanted: &Wanted| -> Vec<Pid> {
         let glance = glance(&mut *stage.watch(wanted));
@@ -140,7 +140,7 @@ fn only_what_is_wanted_is_shown(stage: &Stage<'_>) {
     assert_eq!(pids(&by_name(&"nobody-has-this-name".into())), []);
 }
 
-/// The CPU time of a thread that works grows, and its process's with it; so does time itself.
+/// The CPU time of a busy thread grows, the CPU time of its process with it, and so does the clock.
 fn run_time_grows(stage: &Stage<'_>) {
     let mut watch = stage.watch(&stage.named());
     let first = glance(&mut *watch);
@@ -157,12 +157,12 @@ fn run_time_grows(stage: &Stage<'_>) {
     });
 }
 
-/// A thread's time without a CPU does not shrink, and with that on one grows by no more than the
-/// time since a look before, but for waits that were under way then.
+/// A thread's wait time does not shrink. Wait time and CPU time together grow by no more than the
+/// time since an earlier sample, except for waits that were in progress then.
 fn waits_never_shrink(stage: &Stage<'_>) {
     let mut watch = stage.watch(&stage.named());
-    // A turn and a wait may have been under way at the first look: a long one, where all CPUs are
-    // busy. Some stretch begins without.
+    // At the first sample a time slice and a wait may be in progress; where all CPUs are busy, a
+    // long one. Some interval begins without one.
     stage.until("a thread had no more time than went by", || {
         let first = glance(&mut *watch);
         let before = stage.busy(&first.processes[0]);
@@ -179,8 +179,8 @@ fn waits_never_shrink(stage: &Stage<'_>) {
     });
 }
 
-/// What the memory of a node carried does not shrink, and where both are told it is no more than
-/// what it can in the time.
+/// The bytes that a node's memory carried do not shrink. Where the bandwidth is known too, they are
+/// no more than the bandwidth allows in the elapsed time.
 fn traffic_never_shrinks(stage: &Stage<'_>) {
     let mut watch = stage.watch(&stage.named());
     let first = glance(&mut *watch);
@@ -206,8 +206,8 @@ fn traffic_never_shrinks(stage: &Stage<'_>) {
     }
 }
 
-/// The time that tasks stood still for want of memory is told always or never; it does not shrink,
-/// and between two looks grows by no more than the time between the first and a third.
+/// The stall time of tasks is reported always or never. It does not shrink, and between two samples
+/// it grows by no more than the time between the first and a third one.
 fn stalls_never_shrink(stage: &Stage<'_>) {
     let mut watch = stage.watch(&stage.named());
     let looks: Vec<Glance> = (0..10)
@@ -219,13 +219,13 @@ fn stalls_never_shrink(stage: &Stage<'_>) {
     let told: Vec<u64> = looks.iter().filter_map(|look| look.stalled_ns).collect();
     assert!(told.is_empty() || told.len() == looks.len(), "{told:?}");
     assert!(told.is_sorted(), "{told:?}");
-    // The kernel adds to its sums late, by up to 2 s.
+    // The kernel updates its sums late, by up to 2 s.
     let elapsed_ns = stage.machine.now_ns() - looks[0].at_ns + 2_000_000_000;
     let grown = told.last().zip(told.first()).map_or(0, |(last, first)| last - first);
     assert!(grown <= elapsed_ns, "{grown} of {elapsed_ns} ns");
 }
 
-/// The hundredth look is as good as the first.
+/// The hundredth sample is as good as the first.
 fn looks_go_on_for_long(stage: &Stage<'_>) {
     let mut watch = stage.watch(&stage.named());
     let first = glance(&mut *watch).processes;
@@ -237,7 +237,7 @@ fn looks_go_on_for_long(stage: &Stage<'_>) {
     }
 }
 
-/// A thread that works comes to each set in turn, and may run where it might before.
+/// A busy thread runs on each set in turn, and its affinity stays what it was.
 fn a_nudge_brings_a_thread_over(stage: &Stage<'_>) {
     let process = stage.held();
     let before = stage.busy(&stage.look()).cpus;
@@ -252,7 +252,7 @@ fn a_nudge_brings_a_thread_over(stage: &Stage<'_>) {
     }
 }
 
-/// CPUs that the thread may not run on, or none at all, are not allowed.
+/// A nudge to CPUs outside the thread's affinity, or to none, is refused.
 fn a_nudge_to_nowhere_changes_nothing(stage: &Stage<'_>) {
     let process = stage.held();
     let before = stage.busy(&stage.look()).cpus;
@@ -264,7 +264,7 @@ fn a_nudge_to_nowhere_changes_nothing(stage: &Stage<'_>) {
     }
 }
 
-/// A pinned thread runs where it is pinned, until it is pinned to all that it had.
+/// A pinned thread runs where it is pinned, until it is pinned to its full former affinity.
 fn a_pin_holds_until_it_ends(stage: &Stage<'_>) {
     let process = stage.held();
     let before = stage.busy(&stage.look()).cpus;
@@ -280,8 +280,8 @@ fn a_pin_holds_until_it_ends(stage: &Stage<'_>) {
     assert_eq!(stage.busy(&stage.look()).cpus, before);
 }
 
-/// A number that is none of the process's threads is told to be gone, and a process that does not
-/// exist cannot be held.
+/// A number that is no thread of the process is reported as gone, and a process that does not exist
+/// cannot be held.
 fn a_thread_of_nobody_is_gone(stage: &Stage<'_>) {
     let process = stage.held();
     let [set, _] = &stage.sets;
@@ -292,7 +292,7 @@ fn a_thread_of_nobody_is_gone(stage: &Stage<'_>) {
     assert!(matches!(stage.machine.hold(nobody), Err(Error::Gone(pid)) if pid == nobody));
 }
 
-/// Nothing keeps the memory of a process that said nothing about it.
+/// A process that set no memory policy has none.
 fn a_process_without_policies_is_free(stage: &Stage<'_>) {
     let bound = stage.held().bound().expect("policies can be read");
     assert!(!bound.whole && bound.ranges.is_empty(), "{bound:?}");

@@ -1,11 +1,11 @@
-//! One call of move_pages on paper.
+//! One call of `move_pages` on the fake machine.
 
 use nodeward_model::{NodeId, Place};
 
 use super::{PAGE_BYTES, Sheet};
 use crate::{CallEnd, EntryStatus, MoveBatch, Refusal, SEPARATOR};
 
-/// One call in progress, as do_pages_move works through it.
+/// One call in progress, processed as the kernel's do_pages_move does.
 pub(super) struct Call<'a> {
     sheet: &'a mut Sheet,
     batch: &'a MoveBatch,
@@ -15,7 +15,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// How the call ends, and the status of the entries up to there.
+    /// Carries out the call. Returns its end and the status of the entries up to there.
     pub(super) fn carry_out(sheet: &mut Sheet, batch: &MoveBatch) -> (CallEnd, Vec<EntryStatus>) {
         let mut call = Call { sheet, batch, status: Vec::new(), run: Vec::new() };
         let end = call.go_through();
@@ -49,7 +49,7 @@ impl Call<'_> {
         self.finish_run(self.batch.len()).unwrap_or(CallEnd::Complete)
     }
 
-    /// `None` if the folio can be taken.
+    /// Returns the status of an entry that cannot be taken; `None` if the folio can be taken.
     fn verdict(&self, address: u64, to: NodeId) -> Option<EntryStatus> {
         let page = self.sheet.page(address);
         let refused = |refusal| Some(EntryStatus::Refused(refusal));
@@ -66,7 +66,8 @@ impl Call<'_> {
         }
     }
 
-    /// Moves what is held; `Some` if that ends the call. `upto` is the first entry not in the run.
+    /// Moves the folios of the run; `Some` if that ends the call. `upto` is the first entry after
+    /// the run.
     fn finish_run(&mut self, upto: usize) -> Option<CallEnd> {
         let run = std::mem::take(&mut self.run);
         let first = upto.checked_sub(1).filter(|_| !run.is_empty())?;

@@ -1,4 +1,4 @@
-//! Threads on paper, looks at all processes, and threads that are sent elsewhere.
+//! Threads of the fake machine, samples of all processes, and nudges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,44 +13,44 @@ use super::{PAGE_BYTES, Paper, Sheet, Sheets, lock};
 use crate::contract::{Life, Machine, Watch};
 use crate::{Error, Result};
 
-/// A thread of a process on paper.
+/// A thread of a process of the fake machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaperThread {
     /// The CPU on which it ran last.
     pub cpu: CpuId,
     /// The CPUs that it may run on.
     pub cpus: Cpumask,
-    /// CPU time that it had, in nanoseconds.
+    /// CPU time used so far, in nanoseconds.
     pub ran_ns: u64,
-    /// How many of 1000 nanoseconds it runs while time passes.
+    /// CPU time that it uses in 1000 nanoseconds of machine time, in nanoseconds.
     pub busy_milli: u64,
-    /// For how long it waited for a CPU, in nanoseconds.
+    /// Time that it has waited for a CPU, in nanoseconds.
     pub waited_ns: u64,
-    /// For how many of 1000 nanoseconds it waits while time passes.
+    /// Time that it waits in 1000 nanoseconds of machine time, in nanoseconds.
     pub waits_milli: u64,
 }
 
 impl PaperThread {
-    /// One that has just begun on a CPU and may run on these, for so many of 1000 nanoseconds.
+    /// Returns a new thread on a CPU, with its affinity and its CPU time in 1000 nanoseconds.
     pub fn new(cpu: CpuId, cpus: Cpumask, busy_milli: u64) -> Self {
         Self { cpu, cpus, ran_ns: 0, busy_milli, waited_ns: 0, waits_milli: 0 }
     }
 }
 
-/// What a machine on paper goes through.
+/// External conditions of a fake machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Weather {
-    /// For how long some task stood still for want of memory, in nanoseconds; `None` if nobody
-    /// counts.
+    /// Time for which some task was stalled for lack of memory, in nanoseconds; `None` if the
+    /// machine does not count it.
     pub stalled_ns: Option<u64>,
-    /// For how many of 1000 nanoseconds some task stands still while time passes.
+    /// Time for which some task is stalled in 1000 nanoseconds of machine time, in nanoseconds.
     pub stalls_milli: u64,
-    /// Pages that were meant for each node and came from elsewhere.
+    /// Pages that were meant for each node and were allocated elsewhere.
     pub foreign: BTreeMap<NodeId, u64>,
-    /// Bytes that the memory of nodes carries in a second, and what it can; nobody counts those of
-    /// others.
+    /// For nodes that count their memory traffic: bytes per second that it carries, and its
+    /// bandwidth.
     pub traffic: BTreeMap<NodeId, [u64; 2]>,
-    /// Bytes that it carried.
+    /// Bytes that the memory of each node has carried.
     pub carried: BTreeMap<NodeId, u64>,
 }
 
@@ -82,7 +82,7 @@ impl Sheet {
         if self.name.is_empty() { "paper".into() } else { self.name.clone() }
     }
 
-    /// Lets its threads run for so long.
+    /// Advances its threads by `ns` nanoseconds.
     pub(super) fn run(&mut self, ns: u64) {
         if self.frozen || self.life() == Life::Exited {
             return;
@@ -101,8 +101,8 @@ impl Sheet {
         }
     }
 
-    /// Sends a thread to the first of these CPUs that it may run on, or pins it to those of them
-    /// that the machine has.
+    /// Moves a thread to the first of these CPUs that its affinity allows. With `pin`, the CPUs
+    /// that the machine has, sets its affinity to these CPUs within it.
     pub(super) fn place(&mut self, tid: u32, cpus: &Cpumask, pin: Option<&Cpumask>) -> Placed {
         let number = self.placements;
         self.placements += 1;
@@ -146,7 +146,7 @@ impl Sheet {
     }
 }
 
-/// Looks at processes on paper.
+/// A reader of the processes of a fake machine.
 struct PaperWatch {
     sheets: Arc<Sheets>,
     clock_ns: Arc<Mutex<u64>>,
@@ -164,14 +164,14 @@ impl Paper {
         }
     }
 
-    /// Changes what a process looks like; nothing if there is none.
+    /// Changes the state of a process; does nothing if there is none.
     pub fn change(&self, pid: Pid, change: impl FnOnce(&mut Sheet)) {
         if let Some(sheet) = lock(&self.sheets).get(&pid) {
             change(&mut lock(sheet));
         }
     }
 
-    /// Takes a node away, or gives it back: its CPUs run nobody, its memory takes nothing.
+    /// Takes a node offline or brings it back. An offline node runs no thread and takes no pages.
     pub fn set_offline(&self, node: NodeId, is_off: bool) {
         let mut offline = lock(&self.offline);
         if is_off {
@@ -181,17 +181,17 @@ impl Paper {
         };
     }
 
-    /// Says who else moves memory or threads.
+    /// Sets the other balancers that move memory or threads.
     pub fn set_rivals(&self, rivals: Vec<Rival>) {
         *lock(&self.rivals) = rivals;
     }
 
-    /// Changes what the machine goes through from now on.
+    /// Changes the external conditions from now on.
     pub fn set_weather(&self, change: impl FnOnce(&mut Weather)) {
         change(&mut lock(&self.weather));
     }
 
-    /// Sets the clock, backwards too.
+    /// Sets the clock; it may go backwards.
     pub fn set_clock_ns(&self, ns: u64) {
         *lock(&self.clock_ns) = ns;
     }
@@ -209,7 +209,7 @@ impl Paper {
 }
 
 impl PaperWatch {
-    /// All on paper run as root, in the control group at the root.
+    /// All processes of the fake machine run as root, in the root control group.
     fn wants(&self, pid: Pid, sheet: &Sheet) -> bool {
         let Wanted { pids, names, users, cgroups } = &self.wanted;
         self.wanted.is_everything()
@@ -278,7 +278,8 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// Two pages on node 0, and a thread that always runs, on CPU 0 of four.
+    /// Returns a machine with two pages on node 0 and a thread on CPU 0 of four, which runs half
+    /// the time.
     fn machine() -> (Paper, Arc<dyn Process>) {
         let paper = Paper::shaped(true, "2n 2c 1t 4GiB");
         let (cpu, cpus) = (CpuId(0), cpus("0-3"));
@@ -297,7 +298,7 @@ mod tests {
         paper.watch(wanted).unwrap().glance().unwrap()
     }
 
-    /// Goal: run time grows by the share of time that a thread runs, and not while it is frozen.
+    /// Goal: CPU time grows by the thread's share of the time, and not while it is frozen.
     #[test]
     fn time_is_told() {
         let (paper, _) = machine();
@@ -312,8 +313,8 @@ mod tests {
         assert_eq!(glance.nodes.len(), 2);
     }
 
-    /// Goal: a nudge leaves the affinity as it was, a pin does not, and what the program changes
-    /// meanwhile stands.
+    /// Goal: a nudge restores the affinity, a pin does not, and a change by the program in between
+    /// stays in force.
     #[test]
     fn threads_are_sent_elsewhere() {
         let (paper, process) = machine();
@@ -329,7 +330,7 @@ mod tests {
         assert_eq!((thread().cpu, thread().cpus), (CpuId(3), cpus("1-3")));
     }
 
-    /// Goal: the machine on paper is watched as any other.
+    /// Goal: the fake machine passes the bodies that read processes.
     #[test]
     fn paper_conforms() {
         use crate::conformance::watching::{ALL, Stage, two_sets};
@@ -344,7 +345,8 @@ mod tests {
         }
     }
 
-    /// Goal: who is not wanted or may not be looked at is told apart; what is offline is not there.
+    /// Goal: processes that were not selected are left out, denied ones are listed apart, and
+    /// offline nodes are left out.
     #[test]
     fn looks_are_selective() {
         let (paper, _) = machine();
