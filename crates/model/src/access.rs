@@ -1,8 +1,8 @@
-//! Accesses to memory, as counters, samples and trackers report them.
+//! Memory accesses, as counters, samples and trackers report them.
 
 use crate::{CpuId, NodeId};
 
-/// Who accessed a page.
+/// The origin of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Accessor {
     /// Some CPU of this node.
@@ -14,7 +14,7 @@ pub enum Accessor {
 }
 
 impl Accessor {
-    /// The node it was, if that is known; `of_cpu` tells the node of a CPU.
+    /// Returns the node of the accessor, if it is known; `of_cpu` maps a CPU to its node.
     pub fn node(self, of_cpu: impl FnOnce(CpuId) -> Option<NodeId>) -> Option<NodeId> {
         match self {
             Self::Node(node) => Some(node),
@@ -24,13 +24,13 @@ impl Accessor {
     }
 }
 
-/// Accesses to one address.
+/// A number of accesses to one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The virtual address, anywhere within its page.
     pub address: u64,
-    /// Who accessed it.
+    /// The origin of the accesses.
     pub by: Accessor,
-    /// How often, as counted by the source. A sample counts as often as its period says.
+    /// The number of accesses, as counted by the source. A sample counts with its sampling period.
     pub count: u64,
 }

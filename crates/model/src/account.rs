@@ -1,4 +1,4 @@
-//! The exact account of a move: where every selected page ended.
+//! The exact account of a move: the outcome of every selected page.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,33 @@ use crate::SkipReason;
 /// Counts of base pages. A page that was selected is in exactly one of the counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Pages that lie on their destination now and did not before.
+    /// Pages that the move brought to their destination.
     pub moved: u64,
-    /// Pages that lay on a destination node from the start.
+    /// Pages that were on a destination node from the start.
     pub already_there: u64,
-    /// Pages that stayed behind, by reason.
+    /// Pages that were not moved, by reason.
     pub skipped: BTreeMap<SkipReason, u64>,
 }
 
 impl Account {
-    /// Adds pages that stayed behind.
+    /// Adds pages that were not moved.
     pub fn skip(&mut self, reason: SkipReason, pages: u64) {
         if pages > 0 {
             *self.skipped.entry(reason).or_default() += pages;
         }
     }
 
-    /// Pages that stayed behind, for whatever reason.
+    /// Returns the number of pages that were not moved, for any reason.
     pub fn skipped_total(&self) -> u64 {
         self.skipped.values().sum()
     }
 
-    /// Pages that were skipped for one reason.
+    /// Returns the number of pages that were skipped for one reason.
     pub fn skipped_for(&self, reason: SkipReason) -> u64 {
         self.skipped.get(&reason).copied().unwrap_or(0)
     }
 
-    /// Every page that was selected.
+    /// Returns the number of selected pages.
     pub fn selected(&self) -> u64 {
         self.moved + self.already_there + self.skipped_total()
     }

@@ -1,7 +1,7 @@
 //! A set of page frames: a bit for each frame of the machine.
 
-/// Page frames by number. It takes an eighth of a byte for each frame that the machine can have,
-/// however many are put in.
+/// A set of page frames by number. It takes an eighth of a byte for each frame that the machine can
+/// have, independent of the number of members.
 #[derive(Clone, Debug)]
 pub struct FrameSet {
     words: Vec<u64>,
@@ -10,13 +10,13 @@ pub struct FrameSet {
 }
 
 impl FrameSet {
-    /// An empty set of frames below `end`.
+    /// Returns an empty set of frames below `end`.
     pub fn new(end: u64) -> Self {
         let words = usize::try_from(end.div_ceil(64)).unwrap_or(usize::MAX);
         Self { words: vec![0; words], end, frames: 0 }
     }
 
-    /// Adds a frame; whether it was new, or `None` if the machine cannot have it.
+    /// Adds a frame. Returns whether it was new, or `None` if the machine cannot have it.
     pub fn insert(&mut self, frame: u64) -> Option<bool> {
         let (word, bit) = self.position(frame)?;
         let is_new = self.words[word] & bit == 0;
@@ -25,7 +25,7 @@ impl FrameSet {
         Some(is_new)
     }
 
-    /// Takes a frame out; whether it was there.
+    /// Removes a frame. Returns whether it was in the set.
     pub fn take(&mut self, frame: u64) -> bool {
         let Some((word, bit)) = self.position(frame) else { return false };
         let was_there = self.words[word] & bit != 0;
@@ -34,17 +34,17 @@ impl FrameSet {
         was_there
     }
 
-    /// Frames in the set.
+    /// Returns the number of frames in the set.
     pub fn len(&self) -> u64 {
         self.frames
     }
 
-    /// Whether no frame is in the set.
+    /// Returns true if no frame is in the set.
     pub fn is_empty(&self) -> bool {
         self.frames == 0
     }
 
-    /// The word of a frame and the bit in it.
+    /// Returns the index of the word of a frame, and its bit in that word.
     fn position(&self, frame: u64) -> Option<(usize, u64)> {
         let word = usize::try_from(frame / 64).ok()?;
         (frame < self.end).then_some((word, 1 << (frame % 64)))

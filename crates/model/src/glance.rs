@@ -1,4 +1,5 @@
-//! What a cheap look at processes tells: who runs where and how long, with how much memory.
+//! A cheap sample of processes: the CPUs that their threads run on, their CPU time and their
+//! memory.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,134 +7,136 @@ use std::sync::Arc;
 
 use crate::{CpuId, Cpumask, Name, NodeId, Nodemask, Pid, Room};
 
-/// Which processes are meant: those that any of the lists names, or all if nothing is named.
+/// A selection of processes: those that any of the lists names, or all if every list is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// By number.
+    /// Pids.
     pub pids: Vec<Pid>,
-    /// By name, as /proc/PID/comm has it (15 bytes).
+    /// Names, as in /proc/PID/comm (15 bytes).
     pub names: Vec<Name>,
-    /// By the number of the user that they run as.
+    /// Ids of the users that they run as.
     pub users: Vec<u32>,
-    /// By control group (version 2), with the groups below it.
+    /// Control groups (version 2); the groups below them are included.
     pub cgroups: Vec<PathBuf>,
 }
 
 impl Wanted {
-    /// Whether every process is meant.
+    /// Returns true if every process is selected.
     pub fn is_everything(&self) -> bool {
         let Self { pids, names, users, cgroups } = self;
         pids.is_empty() && names.is_empty() && users.is_empty() && cgroups.is_empty()
     }
 }
 
-/// Processes and nodes at one moment.
+/// A sample of processes and nodes at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Glance {
-    /// When, by the machine's clock, in nanoseconds.
+    /// The time of the sample by the machine's clock, in nanoseconds.
     pub at_ns: u64,
     /// The processes with memory of their own, in ascending order of pids.
     pub processes: Vec<ProcessGlance>,
-    /// Those that we may not look at or act on, and what would help, in ascending order of pids.
+    /// Selected processes that the caller may not read or act on, each with the privilege that
+    /// would help, in ascending order of pids.
     pub denied: Vec<(Pid, String)>,
     /// The nodes that are online.
     pub nodes: BTreeMap<NodeId, NodeGlance>,
-    /// For how long some task stood still for want of memory, since any time before the first look,
-    /// in nanoseconds; `None` where that is not known. If only control groups are wanted, a task of
-    /// those.
+    /// Time for which some task was stalled for lack of memory, since an arbitrary moment before
+    /// the first sample, in nanoseconds; `None` where that is not known. If only control groups are
+    /// selected, only their tasks count.
     pub stalled_ns: Option<u64>,
 }
 
-/// A process at one moment.
+/// The state of a process at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessGlance {
     /// Its pid.
     pub pid: Pid,
     /// Its name, as the kernel keeps it (15 bytes).
     pub name: Name,
-    /// When it began, in clock ticks after the boot: tells it from another that gets its pid.
+    /// The start time in clock ticks after the boot, which tells it from another process with its
+    /// pid.
     pub started_ticks: u64,
-    /// CPU time of all its threads since it began, those that ended among them, in nanoseconds.
+    /// CPU time of all its threads since the start, exited threads included, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// CPU time of the processes that it started, ended and waited for, and of theirs, in
+    /// CPU time of the child processes that it has waited for, and of their children, in
     /// nanoseconds.
     pub children_time_ns: u64,
     /// Memory in use that is not a mapped file: anonymous and shared memory and huge pages, in
     /// bytes.
     pub own_bytes: u64,
-    /// The nodes that its cpuset lets it have memory of.
+    /// The nodes on which its cpuset permits memory.
     pub memory_nodes: Nodemask,
     /// Whether its control group is frozen.
     pub frozen: bool,
-    /// Its threads in ascending order of their numbers. Of a process that did not run since the
-    /// last look they may be those of that look.
+    /// Its threads in ascending order of their ids. If the process did not run since the last
+    /// sample, they may be the threads of that sample.
     pub threads: Vec<ThreadGlance>,
 }
 
-/// A thread at one moment.
+/// The state of a thread at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadGlance {
-    /// The kernel's number of the thread.
+    /// The kernel's thread id.
     pub tid: u32,
     /// The CPU on which it ran last.
     pub cpu: CpuId,
-    /// CPU time since it began, in nanoseconds.
+    /// CPU time since the start, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// For how long it was ready to run and had no CPU since it began, in nanoseconds, as far as
-    /// its waits have ended; 0 where the machine does not tell.
+    /// Time that it was runnable without a CPU, since its start, in nanoseconds. Waits in progress
+    /// are not included. 0 where the machine does not report it.
     pub waited_ns: u64,
     /// The CPUs that it may run on: its affinity within its cpuset.
     pub cpus: Arc<Cpumask>,
 }
 
-/// A node at one moment.
+/// The state of a node at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeGlance {
-    /// What it can still take.
+    /// Its headroom.
     pub room: Room,
     /// All its memory, in base pages.
     pub pages: u64,
-    /// Pages that were meant for it and came from elsewhere, since the machine began.
+    /// Pages that were meant for it but were allocated on another node, since the boot.
     pub foreign_pages: u64,
-    /// Bytes that its memory took and gave since any time before the first look; `None` where
-    /// nobody counts.
+    /// Bytes that its memory read and wrote since an arbitrary moment before the first sample;
+    /// `None` where the hardware does not count them.
     pub carried_bytes: Option<u64>,
-    /// What its memory can carry in a second, in bytes; `None` where nobody tells.
+    /// The bandwidth of its memory in bytes per second; `None` where it is not known.
     pub bandwidth_bytes_per_s: Option<u64>,
 }
 
-/// What keeps a program's memory where it is.
+/// The memory policies that keep a program's memory where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// The program told the kernel where all its new memory goes (set_mempolicy, numactl).
+    /// The program set a policy for all its new memory (set_mempolicy, numactl).
     pub whole: bool,
-    /// Ranges for which it did so (mbind), in ascending order.
+    /// Ranges with a policy of their own (mbind), in ascending order.
     pub ranges: Vec<crate::Range>,
 }
 
-/// What a thread was told about its CPUs.
+/// The outcome of placing a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
-    /// It is on one of these CPUs now, or will be when it wakes up.
+    /// The thread is on one of these CPUs now, or will be when it wakes up.
     Done,
-    /// It may not run on any of them; nothing was changed.
+    /// The thread may not run on any of them; nothing was changed.
     NotAllowed,
-    /// It sleeps, and would wake up where it was before; nothing was changed. Who runs more often
-    /// is met awake sooner.
+    /// The thread sleeps and would wake up on its former CPU; nothing was changed. A retry finds a
+    /// thread that runs often awake sooner.
     Asleep,
-    /// Somebody changed its affinity meanwhile, which stands as they left it.
+    /// Another process changed the thread's affinity meanwhile; that change stays in force.
     Changed,
-    /// It has ended.
+    /// The thread has exited.
     Gone,
 }
 
-/// Somebody else who moves memory or threads between nodes.
+/// Another balancer that moves memory or threads between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Rival {
     /// The kernel's automatic balancing (kernel.numa_balancing).
     Kernel {
-        /// What the sysctl says: 1, 2 or 3.
+        /// The value of the sysctl: 1, 2 or 3.
         mode: u32,
     },
     /// numad, as a process.
@@ -141,9 +144,9 @@ pub enum Rival {
         /// Its pid.
         pid: Pid,
     },
-    /// A scheme of DAMON that migrates.
+    /// A DAMON scheme that migrates pages.
     Damon {
-        /// Where it stands in sysfs.
+        /// Its directory in sysfs.
         path: PathBuf,
     },
 }

@@ -1,10 +1,10 @@
-//! Machines as lstopo saves them: hwloc's XML, versions 1 (nodes contain sockets) and 2 (nodes hang
-//! beside what they are local to).
+//! Reads machines that lstopo saved: the XML of hwloc versions 1 (nodes contain sockets) and 2
+//! (nodes are attached beside the objects that are local to them).
 //!
-//! hwloc tells less than sysfs: a node without memory is no object there, only a bit in
-//! `complete_nodeset`, and has no distances; a node without CPUs is listed with the CPUs of the
-//! object that it hangs on, so a CPU belongs to the first of the nodes that are local to the fewest
-//! CPUs. How much is free is not said.
+//! hwloc reports less than sysfs. A node without memory has no object, only a bit in
+//! `complete_nodeset`, and no distances. A node without CPUs is listed with the CPUs of the object
+//! that it is attached to, so a CPU is assigned to the first of the nodes that are local to the
+//! fewest CPUs. Free memory is not recorded.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -17,53 +17,53 @@ use crate::{CpuId, Cpumask, NodeId, Topology};
 
 mod distances;
 
-/// Why a text is not a machine.
+/// The reason why a text does not describe a machine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HwlocError {
     /// Not XML, or cut short.
     #[error("this is not whole XML: {0}; save the machine again with lstopo FILE.xml")]
     NotXml(#[from] roxmltree::Error),
-    /// XML about something else.
+    /// The XML describes something else.
     #[error("found <{root}>, wanted the <topology> of hwloc; save a machine with lstopo FILE.xml")]
     NotHwloc {
         /// The outermost element.
         root: String,
     },
-    /// An object that lacks what it cannot do without.
+    /// An object lacks a required attribute.
     #[error(
         "line {line}: {object} has no {attribute}; save the machine again with lstopo FILE.xml"
     )]
     Missing {
         /// The line of the object.
         line: u32,
-        /// Its type.
+        /// The type of the object.
         object: String,
-        /// What it lacks.
+        /// The attribute that is missing.
         attribute: &'static str,
     },
-    /// A value that cannot be one.
+    /// A value is not valid.
     #[error(
         "line {line}: {name} is '{found}', wanted {wanted}; correct it or save the machine again"
     )]
     Wrong {
         /// The line of the value.
         line: u32,
-        /// What it is called.
+        /// The name of the value.
         name: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
-        /// What would be right.
+        /// The values that are valid.
         wanted: String,
     },
-    /// A machine without a single CPU.
+    /// The machine has no CPU.
     #[error("no CPU (object of type PU) in this machine; save it again without filters")]
     NoCpus,
 }
 
 const USUAL_PAGE_BYTES: u64 = 4096;
 
-/// Reads hwloc's XML.
+/// Parses hwloc's XML.
 pub fn parse(xml: &str) -> Result<Topology, HwlocError> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let document = Document::parse_with_options(xml, options)?;
@@ -78,7 +78,7 @@ pub fn parse(xml: &str) -> Result<Topology, HwlocError> {
 struct Reader<'a> {
     root: Element<'a, 'a>,
     objects: Vec<Element<'a, 'a>>,
-    /// Version 1: what is local to a node stands inside it.
+    /// Version 1: the objects that are local to a node are nested inside it.
     nests: bool,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         self.objects.iter().copied().filter(move |object| object.attribute("type") == Some(name))
     }
 
-    /// The smallest page that any node has.
+    /// Returns the smallest page size of any node.
     fn page_bytes(&self) -> Result<u64, HwlocError> {
         let pages = self.root.descendants().filter(|e| e.has_tag_name("page_type"));
         let sizes: Vec<u64> = pages.map(|page| required(page, "size")).collect::<Result<_, _>>()?;
@@ -203,7 +203,7 @@ fn ancestor<'a>(element: Element<'a, 'a>, types: &[&str]) -> Option<Element<'a, 
     element.ancestors().skip(1).find(is_one)
 }
 
-/// The CPUs at and below an object.
+/// Returns the CPUs at and below an object.
 fn cpus_in(element: Element<'_, '_>) -> Result<Cpumask, HwlocError> {
     let is_cpu =
         |e: &Element<'_, '_>| e.has_tag_name("object") && e.attribute("type") == Some("PU");
@@ -221,7 +221,8 @@ fn id_of<T: Id>(object: Element<'_, '_>) -> Result<T, HwlocError> {
     }
 }
 
-/// The lowest node in a set such as `0xf0` or `0x1,0x00000000` (words of 32 bits, highest first).
+/// Returns the lowest node in a set such as `0xf0` or `0x1,0x00000000` (words of 32 bits, highest
+/// first).
 fn first_node_in(object: Element<'_, '_>, attribute: &str) -> Option<NodeId> {
     let mut number = 0;
     for word in object.attribute(attribute)?.rsplit(',') {

@@ -1,5 +1,5 @@
-//! The nouns of nodeward. No IO, no clock, no randomness: plain values that every other crate
-//! shares.
+//! The nouns of nodeward: plain values that all other crates share. This crate does no IO, reads no
+//! clock and uses no randomness.
 //!
 //! Vocabulary: a *node* is a memory node (NUMA node); node ids may have holes. A *page* is a base
 //! page (its size is read at run time), a *folio* is the unit that the kernel moves, a *huge page*

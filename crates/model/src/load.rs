@@ -1,4 +1,4 @@
-//! What a process runs: how much CPU time its threads got, and where.
+//! The load of a process: the CPU time of its threads, and the CPUs on which they ran.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use crate::{CpuId, Name, Pid};
 /// The CPU time of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTime {
-    /// The kernel's number of the thread.
+    /// The kernel's thread id.
     pub tid: u32,
     /// The CPU on which it ran last.
     pub cpu: CpuId,
-    /// CPU time since it began, in nanoseconds.
+    /// CPU time since the start, in nanoseconds.
     pub cpu_time_ns: u64,
 }
 
-/// A process and the CPU time of its threads at one moment.
+/// The CPU time of a process's threads at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessLoad {
     /// Its pid.
@@ -25,6 +25,7 @@ pub struct ProcessLoad {
     /// Memory in use that is not a mapped file: anonymous and shared memory and huge pages, in
     /// bytes.
     pub own_bytes: u64,
-    /// Its threads in ascending order of their numbers; of very many, an even selection.
+    /// Its threads in ascending order of their ids. A process with very many threads has an evenly
+    /// spaced selection.
     pub threads: Vec<ThreadTime>,
 }

@@ -1,4 +1,4 @@
-//! Address ranges of a process and what kind of memory lies behind them.
+//! Address ranges of a process and the kind of memory that they hold.
 
 use std::fmt;
 
@@ -9,35 +9,35 @@ use crate::Name;
 /// Virtual addresses from `start` up to, not including, `end`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Range {
-    /// First address.
+    /// The first address.
     pub start: u64,
     /// One past the last address.
     pub end: u64,
 }
 
 impl Range {
-    /// A range; empty if `end` is not above `start`.
+    /// Returns a range; it is empty if `end` is not above `start`.
     pub fn new(start: u64, end: u64) -> Self {
         Self { start, end: end.max(start) }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn bytes(self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether nothing is inside.
+    /// Returns true if the range holds no address.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// The part that both ranges share, if any.
+    /// Returns the intersection of both ranges, if it is not empty.
     pub fn and(self, other: Self) -> Option<Self> {
         let both = Self::new(self.start.max(other.start), self.end.min(other.end));
         (!both.is_empty()).then_some(both)
     }
 
-    /// Cuts the range at every multiple of `step_bytes`, so that no piece crosses one.
+    /// Splits the range at every multiple of `step_bytes`, so that no piece crosses one.
     pub fn aligned_pieces(self, step_bytes: u64) -> impl Iterator<Item = Self> {
         let mut at = self.start;
         std::iter::from_fn(move || {
@@ -58,7 +58,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// What kind of memory a mapping holds, as people tell them apart in `numastat -p`, and finer.
+/// The kind of memory of a mapping. The classes refine those of `numastat -p`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MappingKind {
@@ -81,7 +81,7 @@ impl MappingKind {
     pub const ALL: [Self; 6] =
         [Self::Heap, Self::Stack, Self::Anonymous, Self::File, Self::Shared, Self::Huge];
 
-    /// The name on the command line and in JSON.
+    /// Returns the name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Heap => "heap",
@@ -105,13 +105,13 @@ impl fmt::Display for MappingKind {
 pub struct Mapping {
     /// The addresses that it covers.
     pub range: Range,
-    /// What lies behind it.
+    /// The kind of its memory.
     pub kind: MappingKind,
     /// Whether it is shared with other processes by construction (`s` in /proc/PID/maps).
     pub shared: bool,
     /// Bytes in one of its pages, if it is of kind `Huge`.
     pub huge_page_bytes: Option<u64>,
-    /// The file or the bracketed name behind it; empty for anonymous memory.
+    /// The file or the bracketed name in /proc/PID/maps; empty for anonymous memory.
     pub path: Name,
 }
 

@@ -76,7 +76,7 @@ impl<T: Id> Mask<T> {
         Self { words: Vec::new(), kind: PhantomData }
     }
 
-    /// Adds an id; true if it was not yet in the set.
+    /// Adds an id. Returns true if it was not yet in the set.
     ///
     /// # Panics
     /// If the id is not below [`Id::LIMIT`].
@@ -92,7 +92,7 @@ impl<T: Id> Mask<T> {
         fresh
     }
 
-    /// Removes an id; true if it was in the set.
+    /// Removes an id. Returns true if it was in the set.
     pub fn remove(&mut self, id: T) -> bool {
         let present = self.contains(id);
         if present {
@@ -103,56 +103,56 @@ impl<T: Id> Mask<T> {
         present
     }
 
-    /// Whether the id is in the set.
+    /// Returns true if the id is in the set.
     pub fn contains(&self, id: T) -> bool {
         let (word, bit) = place(id.number());
         self.words.get(word).is_some_and(|w| w & bit != 0)
     }
 
-    /// The ids in ascending order.
+    /// Iterates over the ids in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
             (0..64u32).filter(move |b| word >> b & 1 == 1).map(move |b| id_at::<T>(i, b))
         })
     }
 
-    /// How many ids are in the set.
+    /// Returns the number of ids in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// Whether the set is empty.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The smallest id.
+    /// Returns the smallest id.
     pub fn first(&self) -> Option<T> {
         self.iter().next()
     }
 
-    /// The largest id.
+    /// Returns the largest id.
     pub fn last(&self) -> Option<T> {
         let word = self.words.last()?;
         Some(id_at(self.words.len() - 1, 63 - word.leading_zeros()))
     }
 
-    /// The ids in both sets.
+    /// Returns the ids in both sets.
     pub fn and(&self, other: &Self) -> Self {
         self.iter().filter(|&id| other.contains(id)).collect()
     }
 
-    /// The ids in either set.
+    /// Returns the ids in either set.
     pub fn or(&self, other: &Self) -> Self {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// The ids in this set that are not in the other.
+    /// Returns the ids in this set that are not in the other.
     pub fn without(&self, other: &Self) -> Self {
         self.iter().filter(|&id| !other.contains(id)).collect()
     }
 
-    /// Whether every id of this set is in the other.
+    /// Returns true if every id of this set is in the other.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.iter().all(|id| other.contains(id))
     }
@@ -219,7 +219,7 @@ impl<T: Id> fmt::Debug for Mask<T> {
     }
 }
 
-/// A kernel list (`0-3,8`) that cannot be read.
+/// The error of a kernel list (such as `0-3,8`) that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{}' is not a list of numbers such as 0-3,8 (each below {limit})",
@@ -233,7 +233,7 @@ pub struct ListError {
 impl<T: Id> FromStr for Mask<T> {
     type Err = ListError;
 
-    /// Reads a list as sysfs prints it; white space around it is ignored and an empty list is the
+    /// Parses a list as sysfs prints it. White space around it is ignored, and an empty list is the
     /// empty set.
     fn from_str(text: &str) -> Result<Self, ListError> {
         let wrong = || ListError { text: text.trim().to_owned(), limit: T::LIMIT };
@@ -253,7 +253,7 @@ impl<T: Id> FromStr for Mask<T> {
 
 impl<T: Id> Serialize for Mask<T> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // With its length: formats that do not describe themselves need that first.
+        // The length is passed because formats that are not self-describing write it first.
         let mut seq = serializer.serialize_seq(Some(self.len()))?;
         self.iter().try_for_each(|id| seq.serialize_element(&id.number()))?;
         seq.end()

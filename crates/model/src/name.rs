@@ -1,9 +1,9 @@
-//! Names that others chose: of processes, files, control groups. They are bytes, need not be text,
-//! and may be meant to deceive whoever reads them on a terminal or in a log.
+//! Names of processes, files and control groups, which other programs choose. They are bytes, need
+//! not be UTF-8, and may try to deceive a person who reads them on a terminal or in a log.
 //!
-//! [`Escaped`] is how they are shown, everywhere. It is unambiguous: what cannot be shown stands as
-//! the bytes that it is (`\x1b`), what has no shape or turns the direction of writing by its number
-//! (`\u{202e}`), and a backslash as two.
+//! All output shows them [`Escaped`]. That form is unambiguous: bytes that are no printable text
+//! appear as bytes (`\x1b`), characters that are invisible or change the writing direction appear
+//! by their number (`\u{202e}`), and a backslash appears as two.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
@@ -16,40 +16,40 @@ use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
-/// A name that somebody else chose, as bytes.
+/// A name that another program chose, as bytes.
 ///
-/// It is shown [`Escaped`]. On disk it is stored as its bytes, which are those of a text where it
-/// is one; in JSON it is a text ([`in_json`] tells of one that is none).
+/// Output shows it [`Escaped`]. Files store its bytes, which are those of the text if it is UTF-8.
+/// In JSON it is a string ([`in_json`] adds the bytes if it is not UTF-8).
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(BString);
 
 impl Name {
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// As the operating system takes it.
+    /// Returns the name as the operating system takes it.
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it is text, as nearly all are.
+    /// Returns true if it is UTF-8, as nearly all names are.
     pub fn is_text(&self) -> bool {
         self.0.to_str().is_ok()
     }
 
-    /// Whether it begins so.
+    /// Returns true if it begins with `beginning`.
     pub fn starts_with(&self, beginning: &str) -> bool {
         self.0.starts_with(beginning.as_bytes())
     }
 
-    /// The text that it is in JSON: itself, or, if it is none, as it is shown.
+    /// Returns its JSON string: the name itself, or its escaped form if it is not UTF-8.
     fn text(&self) -> String {
         self.0.to_str().map_or_else(|_| self.escaped().to_string(), str::to_owned)
     }
@@ -151,8 +151,8 @@ impl Visitor<'_> for NameVisitor {
     }
 }
 
-/// The field `name` of a JSON object, and, of one that is not UTF-8, `name_bytes` with its bytes as
-/// numbers. For `#[serde(flatten, serialize_with = "in_json")]`.
+/// Serializes the field `name` of a JSON object and, for a name that is not UTF-8, the field
+/// `name_bytes` with its bytes as numbers. For `#[serde(flatten, serialize_with = "in_json")]`.
 ///
 /// # Errors
 /// Those of the serializer.
@@ -165,8 +165,8 @@ pub fn in_json<S: Serializer>(name: &Name, serializer: S) -> Result<S::Ok, S::Er
     fields.end()
 }
 
-/// How bytes are shown to people that somebody else chose: on one line, in one direction, without a
-/// character that a terminal obeys.
+/// Displays bytes of foreign origin on one line, in one writing direction, without characters that
+/// a terminal interprets.
 #[derive(Clone, Copy)]
 pub struct Escaped<'a>(&'a BStr);
 
@@ -175,7 +175,7 @@ impl fmt::Display for Escaped<'_> {
         let mut text = String::with_capacity(self.0.len());
         for (start, end, c) in self.0.char_indices() {
             let bytes = &self.0[start..end];
-            // Bytes that are no text are told as this character, which is also one of its own.
+            // Invalid bytes are decoded as this character, which can also occur as itself.
             let is_text = c != char::REPLACEMENT_CHARACTER || bytes == "\u{fffd}".as_bytes();
             match c {
                 '\\' => text.push_str("\\\\"),
@@ -187,9 +187,9 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Whatever has a name that somebody else chose.
+/// A type that holds a name of foreign origin.
 pub trait Escape {
-    /// The name as it is shown.
+    /// Returns the name in its escaped form.
     fn escaped(&self) -> Escaped<'_>;
 }
 
@@ -223,9 +223,10 @@ impl Escape for Name {
     }
 }
 
-/// A text of ours, or JSON, in which somebody else's may stand, without what a terminal obeys. A
-/// last resort, where all output passes: lines stay, and so does what is escaped already. What is
-/// not harmless is written as in JSON (`\u009b`), so that JSON says the same as before.
+/// Removes the characters that a terminal interprets from a text of nodeward's own, or JSON, which
+/// may contain foreign names. It is a last resort that all output passes. Line ends stay, and so
+/// does text that is already escaped. Other unsafe characters are written as in JSON (`\u009b`), so
+/// the meaning of JSON does not change.
 pub fn harmless(text: &str) -> String {
     let mut told = String::with_capacity(text.len());
     for c in text.chars() {
@@ -240,7 +241,7 @@ pub fn harmless(text: &str) -> String {
     told
 }
 
-/// Whether a character stays where it is put and does nothing but to be seen.
+/// Returns true if a character is visible and has no effect on the characters around it.
 fn is_harmless(c: char) -> bool {
     use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
     let kind = c.general_category();
@@ -273,7 +274,7 @@ mod tests {
         bytes.escaped().to_string()
     }
 
-    /// The bytes that a shown name stands for.
+    /// Decodes an escaped name into its bytes.
     fn read_back(shown: &str) -> Vec<u8> {
         let (mut bytes, mut rest) = (Vec::new(), shown);
         while let Some(c) = rest.chars().next() {
@@ -297,7 +298,8 @@ mod tests {
         bytes
     }
 
-    /// Goal: what a terminal or a log obeys is shown as what it is, and all else as itself.
+    /// Goal: characters that a terminal or a log interprets are escaped; all others are shown
+    /// unchanged.
     #[test]
     fn nothing_that_is_obeyed_is_shown() {
         for (bytes, expected) in [
@@ -328,8 +330,8 @@ mod tests {
         assert_eq!(Path::new("/a\nb").escaped().to_string(), "/a\\x0ab");
     }
 
-    /// Goal: output as a whole keeps its lines and its escapes, and loses what a terminal obeys;
-    /// JSON says the same as before.
+    /// Goal: `harmless` keeps lines and escapes and removes what a terminal interprets; the meaning
+    /// of JSON stays.
     #[test]
     fn a_whole_text_keeps_its_lines() {
         let told = harmless("a \\x1b\n\tb\x1b[2J\r\u{202e}\n");
@@ -339,7 +341,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: any bytes are shown without what is obeyed, and can be told from all others.
+        /// Goal: any bytes are shown without control characters, and their shown form is unique.
         #[test]
         fn any_bytes_are_shown_and_read_back(
             bytes in prop_oneof![

@@ -1,10 +1,10 @@
-//! Which node each node's pages go to.
+//! The destination node of each source node.
 
 use std::collections::BTreeMap;
 
 use crate::{NodeId, Nodemask};
 
-/// The destination of every source node of a move.
+/// A map from every source node of a move to its destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePairs {
     pairs: BTreeMap<NodeId, NodeId>,
@@ -12,15 +12,16 @@ pub struct NodePairs {
 
 impl NodePairs {
     /// Pairs the nodes of `from` with those of `to` by relative position, as migrate_pages(2) does:
-    /// the n-th node of `from` goes to the n-th node of `to`, counted round if `to` has fewer. A
-    /// node that stands in both sets stays when the sets differ in size (so `0-2` to `0` gathers,
+    /// the n-th node of `from` goes to the n-th node of `to`, modulo the size of `to`. A node in
+    /// both sets stays if the sets differ in size (so `0-2` to `0` gathers, and moves nothing away
+    /// from node 0). Pairs of equal nodes are left out.
     /// and moves nothing away from node 0). Nodes that would go to themselves are left out.
     pub fn new(from: &Nodemask, to: &Nodemask) -> Self {
         Self::in_order(&from.iter().collect::<Vec<_>>(), &to.iter().collect::<Vec<_>>())
     }
 
-    /// Pairs nodes as [`NodePairs::new`] does, by the positions that they are given in, so that
-    /// `0,1` to `1,0` exchanges two nodes. Each list names a node once at most.
+    /// Pairs nodes as [`NodePairs::new`] does, by their positions in the lists, so that `0,1` to
+    /// `1,0` swaps two nodes. Each list names a node at most once.
     pub fn in_order(from: &[NodeId], to: &[NodeId]) -> Self {
         if to.is_empty() {
             return Self::default();
@@ -35,32 +36,32 @@ impl NodePairs {
         Self { pairs }
     }
 
-    /// From every node of `nodes` to one.
+    /// Pairs every node of `nodes` with `to`.
     pub fn gathering(nodes: &Nodemask, to: NodeId) -> Self {
         Self::new(nodes, &Nodemask::from_iter([to]))
     }
 
-    /// Where pages of a node go; `None` if they stay.
+    /// Returns the destination of a node's pages; `None` if they stay.
     pub fn destination(&self, node: NodeId) -> Option<NodeId> {
         self.pairs.get(&node).copied()
     }
 
-    /// The pairs (from, to) in ascending order of the source node.
+    /// Iterates over the pairs (from, to) in ascending order of the source node.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
         self.pairs.iter().map(|(&from, &to)| (from, to))
     }
 
-    /// The nodes that pages leave.
+    /// Returns the nodes that pages leave.
     pub fn sources(&self) -> Nodemask {
         self.pairs.keys().copied().collect()
     }
 
-    /// The nodes that pages go to.
+    /// Returns the nodes that pages go to.
     pub fn destinations(&self) -> Nodemask {
         self.pairs.values().copied().collect()
     }
 
-    /// Whether nothing would move.
+    /// Returns true if no page would move.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Node strings, read as libnuma's `numa_parse_nodestring` reads them.
+//! Parses node strings as libnuma's `numa_parse_nodestring` does.
 //!
 //! ```text
 //! 0,2      nodes 0 and 2            all     every allowed node
@@ -7,76 +7,74 @@
 //! !+0      every allowed node except the first
 //! ```
 //!
-//! Signs stand only in front, `!` before `+`. Numbers are C numbers: `0x1` is node 1 and `010` node
-//! 8. White space may stand before a number and nowhere else. The empty string is the empty set. A
-//! range that runs backwards is its first node. `all` replaces what stands before it and ends the
-//! string. Every node that is named must be allowed, and a range skips the nodes between its ends
-//! that are not.
+//! Signs may stand only in front, `!` before `+`. Numbers are C numbers: `0x1` is node 1 and `010`
+//! is node 8. White space is allowed only before a number. The empty string is the empty set. A
+//! range that runs backwards is its first node. `all` replaces the nodes before it and ends the
+//! string. Every named node must be allowed; a range skips the nodes between its ends that are not.
 //!
-//! We differ in four points on purpose:
-//! - `!` takes nodes away from the allowed ones; libnuma counts ids up to the *number* of nodes
-//!   with memory, which with holes in the ids yields nodes that do not exist and misses some that
-//!   do;
-//! - numbers beyond 32 bits are refused; libnuma cuts them, so that 4294967297 is node 1;
-//! - a minus is refused except before zero; libnuma wraps it round, so that -4294967295 is node 1;
-//! - device names (`netdev:eth0`, `file:/path` ...) are refused; name the node instead.
+//! This parser differs from libnuma in four points on purpose:
+//! - `!` removes nodes from the allowed ones. libnuma counts ids up to the *number* of nodes with
+//!   memory; if the ids have holes, that yields nodes that do not exist and misses some that do.
+//! - Numbers beyond 32 bits are refused; libnuma truncates them, so that 4294967297 is node 1.
+//! - A minus is refused except before zero; libnuma wraps it, so that -4294967295 is node 1.
+//! - Device names (`netdev:eth0`, `file:/path` ...) are refused; name the node instead.
 
 use crate::{Escape as _, NodeId, Nodemask};
 
-/// What node strings are read against.
+/// The nodes against which a node string is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     /// The nodes of the machine.
     pub existing: Nodemask,
-    /// Those of them on which the task may have memory (`Mems_allowed`).
+    /// The existing nodes on which the task may have memory (`Mems_allowed`).
     pub allowed: Nodemask,
     /// The largest id that this kernel could ever use.
     pub highest_possible: NodeId,
 }
 
-/// Why a node string was refused, and what would be right.
+/// The reason why a node string was refused; its message says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodestringError {
-    /// No number where one should be.
+    /// There is no number where one is required.
     #[error(
         "'{part}' is not a node; write numbers such as 0,2 or 0-3, or all; nodes here are {valid}"
     )]
     NotANode {
-        /// What stands there.
+        /// The text found.
         part: String,
         /// The nodes that may be named.
         valid: Nodemask,
     },
-    /// A list or range that ends too early.
+    /// A list or range ends too early.
     #[error("a node is missing {place}; nodes here are {valid}")]
     Missing {
-        /// Where one was wanted.
+        /// The position where a node is required.
         place: String,
         /// The nodes that may be named.
         valid: Nodemask,
     },
-    /// Text behind a node that neither continues nor ends the list.
+    /// The text after a node neither continues nor ends the list.
     #[error(
         "'{}' behind '{}' cannot be read; separate nodes by a comma or a dash",
         rest.escaped(), read.escaped()
     )]
     Trailing {
-        /// The part that was understood.
+        /// The part that was parsed.
         read: String,
-        /// The part that was not.
+        /// The part that was not parsed.
         rest: String,
     },
-    /// A sign that does not stand in front.
+    /// A sign does not stand in front.
     #[error("'{sign}' may only stand in front of the whole list, as in {sign}0-1; move it there")]
     SignInside {
-        /// Which sign.
+        /// The sign.
         sign: char,
     },
     /// No machine with this kernel can have the node.
     #[error("node {node} is beyond {highest}, the highest of this kernel; nodes here are {valid}")]
     Impossible {
-        /// The node that was asked for.
+        /// The requested node.
         node: u64,
         /// The highest id that the kernel could use.
         highest: NodeId,
@@ -86,36 +84,36 @@ pub enum NodestringError {
     /// The machine does not have the node.
     #[error("node {node} does not exist; nodes here are {valid}")]
     NoSuchNode {
-        /// The node that was asked for.
+        /// The requested node.
         node: NodeId,
         /// The nodes that may be named.
         valid: Nodemask,
     },
-    /// The node exists but is closed to this task, or has no memory.
+    /// The node exists, but this task may not use it, or it has no memory.
     #[error("node {node} is outside cpuset.mems or has no memory; allowed here are {valid}")]
     NotAllowed {
-        /// The node that was asked for.
+        /// The requested node.
         node: NodeId,
         /// The nodes that may be named.
         valid: Nodemask,
     },
-    /// A relative number with too few nodes behind it.
+    /// A position is not below the number of allowed nodes.
     #[error("+{position} is beyond the allowed nodes; positions run from 0 to {last}")]
     NoSuchPosition {
-        /// The position that was asked for.
+        /// The requested position.
         position: u64,
         /// The largest position.
         last: usize,
     },
 }
 
-/// Reads a node string.
+/// Parses a node string into a set.
 pub fn parse_nodestring(text: &str, context: &Context) -> Result<Nodemask, NodestringError> {
     Ok(parse_nodelist(text, context)?.into_iter().collect())
 }
 
-/// Reads a node string, its nodes in the order in which they are written, each once; those of a
-/// range, of `all` and of `!` ascending.
+/// Parses a node string into a list: the nodes in the order of the text, each once. The nodes of a
+/// range, of `all` and of `!` are in ascending order.
 pub fn parse_nodelist(text: &str, context: &Context) -> Result<Vec<NodeId>, NodestringError> {
     if text.is_empty() {
         return Ok(Vec::new());
@@ -157,7 +155,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A node or a range at the start of `rest`, and the text behind it.
+    /// Parses a node or a range at the start of `rest`. Returns it with the text after it.
     fn part<'t>(&self, rest: &'t str, all: &str) -> Result<(Nodemask, &'t str), NodestringError> {
         let (first, behind) = self.node(rest, all)?;
         let Some(upper) = behind.strip_prefix('-') else {
@@ -195,7 +193,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The allowed node at a position.
+    /// Returns the allowed node at a position.
     fn at(&self, position: u64) -> Result<NodeId, NodestringError> {
         let allowed = &self.context.allowed;
         let last = allowed.len().saturating_sub(1);
@@ -220,7 +218,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where in the text a number is missing, in words.
+/// Describes in words the position where a number is missing.
 fn place(rest: &str, all: &str) -> String {
     let read = &all[..all.len() - rest.len()];
     match (read.is_empty(), rest.is_empty()) {
@@ -235,9 +233,9 @@ fn trailing(all: &str, rest: &str) -> NodestringError {
     NodestringError::Trailing { read, rest: rest.to_owned() }
 }
 
-/// A number at the start of the text as strtoul reads it with base 0, and the text behind it: white
-/// space, a sign, `0x` for base 16 or `0` for base 8. Without digits `None`; the number is `None`
-/// when it is negative or does not fit.
+/// Parses a number at the start of the text as strtoul does with base 0: white space, a sign, `0x`
+/// for base 16 or `0` for base 8. Returns it with the text after it; `None` without digits. The
+/// number is `None` if it is negative or does not fit.
 fn c_number(text: &str) -> Option<(Option<u64>, &str)> {
     let spaces = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
     let text = text.trim_start_matches(spaces);

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::Range;
 
-/// Pages that one entry of the set tells of: a page table of base pages of 4 KiB.
+/// Pages that one entry of the set covers: the page table of base pages of 4 KiB.
 const WINDOW_PAGES: u64 = 512;
 
 /// A bit for each page of a window.
 type Window = [u64; (WINDOW_PAGES / 64) as usize];
 
-/// Base pages by address: a bit each, in windows of 512. So a set takes at most 0.004 % of the
-/// memory that it names when the pages lie together, and about 100 bytes a page when they are
-/// scattered; naming a page again costs nothing.
+/// A set of base pages by address, one bit each, in windows of 512 pages. A set takes at most 0.004
+/// % of the memory that it names when the pages are contiguous, and about 100 bytes per page when
+/// they are scattered. Adding a page again takes no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageSet {
     page_bytes: u64,
@@ -21,12 +21,12 @@ pub struct PageSet {
 }
 
 impl PageSet {
-    /// An empty set of pages of this size (a power of two).
+    /// Returns an empty set of pages of this size (a power of two).
     pub fn new(page_bytes: u64) -> Self {
         Self { page_bytes, windows: BTreeMap::new(), pages: 0 }
     }
 
-    /// Adds the page that holds an address; whether it was new.
+    /// Adds the page that holds an address. Returns whether it was new.
     pub fn insert(&mut self, address: u64) -> bool {
         let (window, word, bit) = self.position(address);
         let word = &mut self.windows.entry(window).or_default()[word];
@@ -36,7 +36,7 @@ impl PageSet {
         is_new
     }
 
-    /// Adds every page that a range touches.
+    /// Adds every page that a range overlaps.
     pub fn insert_range(&mut self, range: Range) {
         let mut at = range.start / self.page_bytes * self.page_bytes;
         while at < range.end {
@@ -46,18 +46,19 @@ impl PageSet {
         }
     }
 
-    /// Whether the page that holds an address is in the set.
+    /// Returns true if the page that holds an address is in the set.
     pub fn contains(&self, address: u64) -> bool {
         let (window, word, bit) = self.position(address);
         self.windows.get(&window).is_some_and(|words| words[word] & bit != 0)
     }
 
-    /// Pages of the set that lie in a range.
+    /// Returns the number of pages of the set in a range.
     pub fn count_in(&self, range: Range) -> u64 {
         self.count_windows(range, |_, words| *words)
     }
 
-    /// Pages of both this set and another one of pages of the same size that lie in a range.
+    /// Returns the number of pages in a range that are in both sets; both have pages of the same
+    /// size.
     pub fn count_common(&self, other: &Self, range: Range) -> u64 {
         debug_assert_eq!(self.page_bytes, other.page_bytes);
         self.count_windows(range, |window, words| match other.windows.get(&window) {
@@ -66,7 +67,8 @@ impl PageSet {
         })
     }
 
-    /// The bits that `pick` gives for each window that a range touches, as far as they lie in it.
+    /// Counts the bits that `pick` returns for each window that a range overlaps, as far as their
+    /// pages are in the range.
     fn count_windows(&self, range: Range, pick: impl Fn(u64, &Window) -> Window) -> u64 {
         if range.is_empty() {
             return 0;
@@ -78,18 +80,18 @@ impl PageSet {
         picked.map(|(base, words)| count(&words, base, first, last)).sum()
     }
 
-    /// Pages in the set.
+    /// Returns the number of pages in the set.
     pub fn len(&self) -> u64 {
         self.pages
     }
 
-    /// Whether no page is in the set.
+    /// Returns true if no page is in the set.
     pub fn is_empty(&self) -> bool {
         self.pages == 0
     }
 
-    /// The parts of a range that hold every page of the set within it, in ascending order and whole
-    /// windows where the range allows; neighbours are joined.
+    /// Returns the parts of a range that hold every page of the set within it, in ascending order.
+    /// Parts are whole windows where the range allows; adjacent ones are joined.
     pub fn parts(&self, range: Range) -> Vec<Range> {
         let bytes = self.window_bytes();
         let mut parts: Vec<Range> = Vec::new();
@@ -109,7 +111,7 @@ impl PageSet {
         parts
     }
 
-    /// The addresses of the pages in the set, ascending.
+    /// Iterates over the addresses of the pages in the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.windows.iter().flat_map(|(&window, words)| {
             let start = window * self.window_bytes();
@@ -124,7 +126,7 @@ impl PageSet {
         WINDOW_PAGES * self.page_bytes
     }
 
-    /// The window of an address, the word in it and the bit in that.
+    /// Returns the window of an address, the index of its word, and its bit in that word.
     fn position(&self, address: u64) -> (u64, usize, u64) {
         let page = address / self.page_bytes;
         let bit = page % WINDOW_PAGES;
@@ -132,7 +134,8 @@ impl PageSet {
     }
 }
 
-/// The bits of a window that stand for pages from `first` to `last`. Page `base` is its first bit.
+/// Counts the bits of a window that stand for pages from `first` to `last`. Its first bit is page
+/// `base`.
 fn count(words: &Window, base: u64, first: u64, last: u64) -> u64 {
     let in_word = |(index, &word): (usize, &u64)| {
         let base = base + index as u64 * 64;
@@ -175,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-        /// It is a set, whatever is put in; and its parts miss none of its pages.
+        /// Goal: it behaves as a set of numbers, and its parts miss none of its pages.
         #[test]
         fn it_agrees_with_a_set_of_numbers(
             pages in proptest::collection::vec(0..4096_u64, 0..64),

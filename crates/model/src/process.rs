@@ -1,4 +1,4 @@
-//! Processes by number.
+//! Process ids and identities.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::{Escape as _, Name};
 #[serde(try_from = "u32", into = "u32")]
 pub struct Pid(u32);
 
-/// Text or a number that names no process.
+/// The error of a text or number that is no process id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' is not a process id (a number from 1 to 4194304)", .0.escaped())]
 pub struct PidError(String);
@@ -21,18 +21,18 @@ impl Pid {
     /// The largest pid on 64-bit Linux (PID_MAX_LIMIT).
     pub const LIMIT: u32 = 4_194_304;
 
-    /// A pid from its number.
+    /// Returns the pid with this number.
     pub fn new(number: u32) -> Result<Self, PidError> {
         let valid = (1..=Self::LIMIT).contains(&number);
         if valid { Ok(Self(number)) } else { Err(PidError(number.to_string())) }
     }
 
-    /// The process that asks.
+    /// Returns the pid of the calling process.
     pub fn of_this_process() -> Self {
         Self(std::process::id())
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -65,25 +65,25 @@ impl fmt::Display for Pid {
     }
 }
 
-/// What tells a process from every other that may have its pid, before or after it, and from itself
-/// after it called exec.
+/// The identity of a process and its program. It differs for a process that has the same pid
+/// earlier or later, and for the same process after exec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Its pid.
     pub pid: Pid,
-    /// Its name at the time, as the kernel keeps it (15 bytes).
+    /// Its name when it was read, as the kernel keeps it (15 bytes).
     pub name: Name,
     /// The boot of the machine, as /proc/sys/kernel/random/boot_id names it.
     pub boot: String,
-    /// When it began, in clock ticks after the boot.
+    /// The start time, in clock ticks after the boot.
     pub started_ticks: u64,
-    /// A checksum of what the kernel gave its program at exec (addresses that it draws at random
-    /// among it).
+    /// A checksum of the values that the kernel gave its program at exec, random addresses among
+    /// them.
     pub program: u32,
 }
 
 impl Identity {
-    /// Whether both are one process running one program. Names may change.
+    /// Returns true if both are the same process running the same program. Names may differ.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.pid, &self.boot, self.started_ticks, self.program)
             == (other.pid, &other.boot, other.started_ticks, other.program)

@@ -1,43 +1,45 @@
-//! Why a page was not moved.
+//! Reasons why a page was not moved.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a selected page stayed where it was. The set is documented and closed: every page of a move
-/// is moved, already there, or skipped for exactly one of these.
+/// The reason why a selected page was not moved. The set is documented and closed: every page of a
+/// move is moved, already there, or skipped for exactly one of these reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkipReason {
-    /// Somebody else holds a reference: direct I/O, RDMA, vfio, io_uring, a pipe, writeback that
-    /// did not end; or the kernel did so for a moment at each attempt.
+    /// The page has an extra reference: direct I/O, RDMA, vfio, io_uring, a pipe, writeback that
+    /// did not end; or the kernel held it for a moment at each attempt.
     Pinned,
     /// Other processes map the page too, and moving it needs CAP_SYS_NICE.
     Shared,
-    /// A child made by fork(2) still has the page, or nobody wrote to it since it had.
+    /// A child made by fork(2) still has the page, or no process has written to it since the child
+    /// had it.
     SharedAfterFork,
-    /// There is no page: it went away between looking and moving (freed, unmapped, truncated), or
-    /// was named and never there.
+    /// There is no page: it was freed, unmapped or truncated between reading and moving, or it
+    /// never existed.
     NotPresent,
     /// The page is in swap; the kernel chooses its node when it comes back.
     Swapped,
-    /// The destination node had no free memory.
+    /// The destination node has no free memory.
     NoMemory,
-    /// The destination's pool had no free huge page of that size, nor its memory room to make one.
+    /// The destination's pool has no free huge page of that size, and its memory has no room for
+    /// one.
     NoHugePage,
     /// The target's cpuset does not allow the destination node.
     NotAllowed,
     /// The kernel never moves this page: zero page, device memory, special mapping.
     Unmovable,
-    /// The kernel put the page on another node than the one asked for.
+    /// The kernel put the page on another node than the requested one.
     WrongNode,
     /// The page is part of a folio (a larger page) that cannot be moved within the stall budget.
     StallBudget,
     /// The move was interrupted before the page's turn.
     Interrupted,
-    /// The process exited or was replaced by exec before the page's turn or in the middle of it.
+    /// The process exited or called exec before or while the page was moved.
     Gone,
-    /// The kernel refused with an error that has no reason of its own.
+    /// The kernel refused with an error for which there is no other reason here.
     Refused,
 }
 
@@ -60,7 +62,7 @@ impl SkipReason {
         Self::Refused,
     ];
 
-    /// The name in output and JSON.
+    /// Returns the name in output and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pinned => "pinned",
@@ -80,7 +82,7 @@ impl SkipReason {
         }
     }
 
-    /// One line for people: what it means and what to do.
+    /// Returns one line for people: the meaning and the remedy.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Pinned => {

@@ -1,4 +1,4 @@
-//! Residency: on which nodes the pages of a process are, by kind of mapping.
+//! Residency: the number of pages of a process on each node, by kind of mapping.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{MappingKind, NodeId, Pid};
 
-/// Pages on one node, and which share of all pages on nodes they are. Shares are in millionths; if
-/// the pages were counted, the bounds equal the share.
+/// The pages on one node and their share of all pages on nodes, in millionths (ppm). If the pages
+/// were counted, the bounds equal the share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeShare {
     /// Base pages on the node.
@@ -21,32 +21,33 @@ pub struct NodeShare {
 }
 
 impl NodeShare {
-    /// How far the true share may be from the one given, in ppm.
+    /// Returns the largest distance of a bound from the share, in ppm.
     pub fn reach_ppm(&self) -> u64 {
         let below = self.share_ppm.saturating_sub(self.share_ppm_low);
         below.max(self.share_ppm_high.saturating_sub(self.share_ppm))
     }
 }
 
-/// The residency of one kind of mapping, or of all of them together; counts are base pages.
+/// The residency of one kind of mapping, or of all kinds together, in base pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KindResidency {
-    /// Pages per node, of the nodes that hold any.
+    /// Pages per node, for nodes that hold any.
     pub nodes: BTreeMap<NodeId, NodeShare>,
-    /// Pages on nodes, all together.
+    /// Pages on all nodes together.
     pub pages: u64,
     /// Pages in swap.
     pub swapped: u64,
-    /// Pages in memory that never move and count for no node (the zero page, device memory).
+    /// Pages in memory that the kernel never moves and that belong to no node here (the zero page,
+    /// device memory).
     pub fixed: u64,
-    /// Whether the pages were counted one by one; otherwise they are estimated from samples.
+    /// True if the pages were counted one by one; false if they are estimated from samples.
     pub exact: bool,
-    /// Addresses that were looked at.
+    /// Addresses that were sampled.
     pub probes: u64,
 }
 
 impl KindResidency {
-    /// A residency from counted pages.
+    /// Returns the residency of counted pages.
     pub fn counted(counts: &BTreeMap<NodeId, u64>) -> Self {
         let pages: u64 = counts.values().sum();
         let share = |&count: &u64| {
@@ -57,17 +58,17 @@ impl KindResidency {
         Self { nodes, pages, exact: true, ..Self::default() }
     }
 
-    /// Pages on one node.
+    /// Returns the pages on one node.
     pub fn pages_on(&self, node: NodeId) -> u64 {
         self.nodes.get(&node).map_or(0, |share| share.pages)
     }
 
-    /// The widest reach of a share, in ppm.
+    /// Returns the widest interval of a share, in ppm, as [`NodeShare::reach_ppm`].
     pub fn reach_ppm(&self) -> u64 {
         self.nodes.values().map(NodeShare::reach_ppm).max().unwrap_or(0)
     }
 
-    /// Whether there is anything to show.
+    /// Returns true if it has no pages of any sort.
     pub fn is_empty(&self) -> bool {
         self.pages + self.swapped + self.fixed == 0
     }
@@ -76,19 +77,19 @@ impl KindResidency {
 /// The residency of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Residency {
-    /// Whose it is.
+    /// The process.
     pub pid: Pid,
     /// Bytes in a base page.
     pub page_bytes: u64,
-    /// By kind; kinds without pages are left out.
+    /// Residency by kind; kinds without pages are left out.
     pub kinds: BTreeMap<MappingKind, KindResidency>,
-    /// Whether a cap on time or work ended the look before it was complete.
+    /// True if a limit on time or work ended the sampling early.
     pub capped: bool,
 }
 
 impl Residency {
-    /// All kinds together. Their intervals are independent of each other, so that the squares of
-    /// their reaches add up, each weighed with its kind's pages.
+    /// Returns the residency of all kinds together. Their intervals are independent, so the squares
+    /// of their half-widths add up, each weighted with the pages of its kind.
     pub fn total(&self) -> KindResidency {
         let mut counts = BTreeMap::new();
         for (&node, share) in self.kinds.values().flat_map(|kind| &kind.nodes) {
@@ -110,7 +111,7 @@ impl Residency {
     }
 
     fn reach_ppm(&self, node: NodeId, pages: u64) -> u64 {
-        // A node that no sample of a kind hit may still hold some of it.
+        // A node that no sample of a kind hit may still hold pages of that kind.
         let reach = |kind: &KindResidency| match kind.nodes.get(&node) {
             Some(share) => share.reach_ppm(),
             None => kind.reach_ppm(),
@@ -157,7 +158,8 @@ mod tests {
             capped: false,
         };
         let total = residency.total();
-        // 400 of 1000 pages; reach √((0.4 x 20000)² + (0.4 x 15000)²) = √(8000² + 6000²) = 10000.
+        // 400 of 1000 pages; half-width √((0.4 x 20000)² + (0.4 x 15000)²) = √(8000² + 6000²) =
+        // 10000.
         let expected = NodeShare {
             pages: 400,
             share_ppm: 400_000,

@@ -1,10 +1,10 @@
-//! How much more a node can take.
+//! The headroom of a node.
 
-/// Base pages of a node that could hold something else.
+/// Base pages of a node that could be used for something else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// Free, above what the kernel keeps free.
+    /// Free pages above the kernel's reserve.
     pub free_pages: u64,
-    /// File pages that the kernel holds for cold: it drops them when it needs room.
+    /// File pages that the kernel considers cold: it drops them when it needs memory.
     pub cold_pages: u64,
 }

@@ -29,7 +29,7 @@ pub use parse::SyntheticError;
 mod build;
 mod parse;
 
-/// A machine as a one-line description says it; prints as the shortest line that says the same.
+/// A machine given by a one-line description. It prints as the shortest line with the same meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Synthetic {
     groups: Vec<Group>,
@@ -39,7 +39,7 @@ pub struct Synthetic {
     split_threads: bool,
 }
 
-/// Nodes that are alike.
+/// Equal nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     ids: Vec<u32>,
@@ -170,7 +170,7 @@ impl fmt::Display for CacheRule {
     }
 }
 
-/// Bytes in the largest unit that says them exactly.
+/// A number of bytes, shown in the largest unit that divides it.
 struct Size(u64);
 
 impl fmt::Display for Size {

@@ -1,7 +1,7 @@
-//! What a machine is made of: nodes, CPUs, cores, caches and the distances between nodes.
+//! The hardware of a machine: nodes, CPUs, cores, caches and the distances between nodes.
 //!
-//! A topology is a snapshot. Node ids may have holes, nodes may lack memory or CPUs, and whatever a
-//! kernel may not tell is an `Option`.
+//! A topology is a snapshot. Node ids may have holes, nodes may lack memory or CPUs, and values
+//! that a kernel may not report are `Option`s.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub use distances::{DistanceError, Distances};
 
 mod distances;
 
-/// The machine as memory placement sees it.
+/// The hardware that matters for the placement of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Topology {
     /// Bytes of a base page.
@@ -27,7 +27,7 @@ pub struct Topology {
     pub cores: Vec<Core>,
     /// The caches, in order of level, kind and first CPU.
     pub caches: Vec<Cache>,
-    /// How far each node is from each other; `None` where the machine does not say.
+    /// The distance between each pair of nodes; `None` where the machine does not report it.
     pub distances: Option<Distances>,
 }
 
@@ -36,44 +36,44 @@ pub struct Topology {
 pub struct Node {
     /// The CPUs for which this node is the local one; empty for a memory-only node.
     pub cpus: Cpumask,
-    /// All memory of the node, zero if it has none.
+    /// Bytes of the node's memory; zero if it has none.
     pub memory_bytes: Option<u64>,
-    /// Memory that nobody uses.
+    /// Bytes of free memory.
     pub free_bytes: Option<u64>,
     /// The pools of huge pages, in order of the page size.
     pub huge_pools: Vec<HugePool>,
 }
 
 impl Node {
-    /// Whether the node can hold pages. A node whose size is unknown counts as one that can.
+    /// Returns true if the node can hold pages. A node of unknown size counts as one that can.
     pub fn has_memory(&self) -> bool {
         self.memory_bytes != Some(0)
     }
 }
 
-/// The huge pages of one size that one node has set aside.
+/// The pool of huge pages of one size on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HugePool {
     /// Bytes of one huge page.
     pub page_bytes: u64,
     /// Huge pages in the pool.
     pub total_pages: u64,
-    /// Huge pages in the pool that nobody uses.
+    /// Free huge pages in the pool.
     pub free_pages: Option<u64>,
 }
 
 /// One physical core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Core {
-    /// Its hardware threads, those that are online.
+    /// Its online hardware threads.
     pub cpus: Cpumask,
-    /// The socket that it sits in.
+    /// Its socket.
     pub package: Option<u32>,
     /// The node that is local to it.
     pub node: Option<NodeId>,
 }
 
-/// What a cache keeps.
+/// The contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
@@ -81,12 +81,12 @@ pub enum CacheKind {
     Data,
     /// Instructions only.
     Instruction,
-    /// Both.
+    /// Data and instructions.
     Unified,
 }
 
 impl CacheKind {
-    /// The letter behind the level, as in `L1d`; empty for a unified cache.
+    /// Returns the letter after the level, as in `L1d`; empty for a unified cache.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Data => "d",
@@ -99,61 +99,61 @@ impl CacheKind {
 /// One cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cache {
-    /// 1 is nearest to the core.
+    /// The level; 1 is nearest to the core.
     pub level: u32,
-    /// What it keeps.
+    /// The kind of its contents.
     pub kind: CacheKind,
-    /// How much it keeps.
+    /// Its size in bytes.
     pub size_bytes: Option<u64>,
     /// The CPUs that share it.
     pub cpus: Cpumask,
 }
 
 impl Topology {
-    /// The ids of all nodes.
+    /// Returns the ids of all nodes.
     pub fn node_ids(&self) -> Nodemask {
         self.nodes.keys().copied().collect()
     }
 
-    /// The nodes that can hold pages.
+    /// Returns the nodes that can hold pages.
     pub fn nodes_with_memory(&self) -> Nodemask {
         self.nodes.iter().filter(|(_, node)| node.has_memory()).map(|(&id, _)| id).collect()
     }
 
-    /// The nodes that have CPUs.
+    /// Returns the nodes that have CPUs.
     pub fn nodes_with_cpus(&self) -> Nodemask {
         self.nodes.iter().filter(|(_, node)| !node.cpus.is_empty()).map(|(&id, _)| id).collect()
     }
 
-    /// The node that is local to a CPU.
+    /// Returns the node that is local to a CPU.
     pub fn node_of_cpu(&self, cpu: CpuId) -> Option<NodeId> {
         self.nodes.iter().find(|(_, node)| node.cpus.contains(cpu)).map(|(&id, _)| id)
     }
 
-    /// The node of whoever accessed memory, if it is known.
+    /// Returns the node of an accessor, if it is known.
     pub fn node_of_accessor(&self, by: Accessor) -> Option<NodeId> {
         by.node(|cpu| self.node_of_cpu(cpu))
     }
 
-    /// The cores of a node, each as the set of its hardware threads.
+    /// Returns the cores of a node, each as the set of its hardware threads.
     pub fn cores_of_node(&self, node: NodeId) -> Vec<Cpumask> {
         self.cores.iter().filter(|c| c.node == Some(node)).map(|c| c.cpus.clone()).collect()
     }
 
-    /// The other nodes from near to far as seen from `node`; ties and unknown distances in order of
-    /// the ids. The node itself is not among them.
+    /// Returns the other nodes in ascending order of their distance from `node`; those of equal
+    /// distance, and at the end those of unknown distance, in order of the ids.
     pub fn nearest_nodes(&self, node: NodeId) -> Vec<NodeId> {
         let mut others: Vec<_> = self.nodes.keys().copied().filter(|&id| id != node).collect();
         others.sort_by_key(|&id| (self.distance(node, id).unwrap_or(u32::MAX), id));
         others
     }
 
-    /// The distance of `to` as seen from `from`; 10 is local.
+    /// Returns the distance from `from` to `to`; 10 is local.
     pub fn distance(&self, from: NodeId, to: NodeId) -> Option<u32> {
         self.distances.as_ref()?.get(from, to)
     }
 
-    /// The largest cache that a CPU reaches before memory. Instruction caches do not count.
+    /// Returns the last cache between a CPU and memory. Instruction caches do not count.
     pub fn last_level_cache_of(&self, cpu: CpuId) -> Option<&Cache> {
         let holds_data = |cache: &&Cache| cache.kind != CacheKind::Instruction;
         self.caches
@@ -163,8 +163,8 @@ impl Topology {
             .max_by_key(|c| c.level)
     }
 
-    /// Brings cores and caches into the order that the fields promise, so that machines read from
-    /// different sources compare equal.
+    /// Sorts cores and caches as the fields promise, so that equal machines from different sources
+    /// compare equal.
     pub fn sort(&mut self) {
         self.cores.sort_by_key(|core| core.cpus.first());
         self.caches.sort_by_key(|cache| (cache.level, cache.kind, cache.cpus.first()));

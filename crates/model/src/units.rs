@@ -1,10 +1,10 @@
-//! Sizes, rates and times as people write them: `64K`, `1.5GiB`, `500MB/s`, `1ms`.
+//! Parses and prints sizes, rates and times such as `64K`, `1.5GiB`, `500MB/s`, `1ms`.
 //!
 //! `K M G T` and `KiB MiB GiB TiB` are powers of 1024, `kB KB MB GB TB` are powers of 1000.
 
 use crate::Escape as _;
 
-/// Text that is not the quantity that was asked for.
+/// The error of a text that is not the requested quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' is not {wanted}", text.escaped())]
 pub struct UnitError {
@@ -40,19 +40,19 @@ const TIME_UNITS: [(&str, u64); 6] = [
 ];
 const SHORT_UNITS: [(&str, u64); 4] = [("", 1), ("ps", 1), ("ns", 1_000), ("us", 1_000_000)];
 
-/// Bytes from text such as `64K`, `2MiB` or `1.5GB`.
+/// Parses bytes from text such as `64K`, `2MiB` or `1.5GB`.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     quantity(text, &SIZE_UNITS).ok_or_else(|| wrong(text, "a size such as 64K, 2MiB or 1.5GB"))
 }
 
-/// Bytes per second from text such as `500MB/s`; the `/s` may be left out; zero is refused.
+/// Parses bytes per second from text such as `500MB/s`; the `/s` may be left out; zero is refused.
 pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
     quantity(text.strip_suffix("/s").unwrap_or(text), &SIZE_UNITS)
         .filter(|&rate| rate > 0)
         .ok_or_else(|| wrong(text, "a rate such as 500MB/s or 2GiB/s"))
 }
 
-/// Nanoseconds from text such as `250us`, `1ms` or `2min`; the unit is required and zero is
+/// Parses nanoseconds from text such as `250us`, `1ms` or `2min`; the unit is required and zero is
 /// refused.
 pub fn parse_duration_ns(text: &str) -> Result<u64, UnitError> {
     quantity(text, &TIME_UNITS)
@@ -60,12 +60,12 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, UnitError> {
         .ok_or_else(|| wrong(text, "a time such as 250us, 1ms or 2s"))
 }
 
-/// Picoseconds from text such as `500ps`, `2.5ns` or `500`; zero is allowed.
+/// Parses picoseconds from text such as `500ps`, `2.5ns` or `500`; zero is allowed.
 pub fn parse_duration_ps(text: &str) -> Result<u64, UnitError> {
     quantity(text, &SHORT_UNITS).ok_or_else(|| wrong(text, "a time such as 500ps or 2.5ns"))
 }
 
-/// Thousandths from a number with at most three decimals, such as `4` or `1.5`.
+/// Parses thousandths from a number with at most three decimals, such as `4` or `1.5`.
 pub fn parse_thousandths(text: &str) -> Result<u64, UnitError> {
     quantity(text, &[("", 1000)]).ok_or_else(|| wrong(text, "a number such as 4 or 1.5"))
 }
@@ -74,7 +74,7 @@ fn wrong(text: &str, wanted: &'static str) -> UnitError {
     UnitError { text: text.to_owned(), wanted }
 }
 
-/// Digits with at most three decimals, then a unit: exact in integers.
+/// Parses digits with at most three decimals, then a unit; exact in integers.
 fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -90,7 +90,7 @@ fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     whole.checked_add(u64::try_from(part).ok()?)
 }
 
-/// Bytes as people read them, in powers of 1024 with three significant digits: `1.50 GiB`.
+/// Formats bytes in powers of 1024 with three significant digits: `1.50 GiB`.
 pub fn show_bytes(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -106,7 +106,7 @@ pub fn show_bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {}", units[unit])
 }
 
-/// A time as people read it: `850 ns`, `12.3 us`, `1.04 ms`, `2.50 s`.
+/// Formats a time: `850 ns`, `12.3 us`, `1.04 ms`, `2.50 s`.
 pub fn show_ns(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),

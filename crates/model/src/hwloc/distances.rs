@@ -10,7 +10,8 @@ use crate::topology::Distances;
 /// The bit in `kind` of a matrix that holds latencies.
 const MEANS_LATENCY: u64 = 1 << 2;
 
-/// Version 2 names the nodes of each matrix; version 1 means all nodes in the order of the text.
+/// Reads the matrix of latencies. Version 2 names the nodes of each matrix; in version 1 a matrix
+/// covers all nodes in document order.
 pub(super) fn read(reader: &Reader<'_>) -> Result<Option<Distances>, HwlocError> {
     if reader.nests { nested(reader) } else { named(reader) }
 }
@@ -32,7 +33,7 @@ fn named(reader: &Reader<'_>) -> Result<Option<Distances>, HwlocError> {
     Ok(None)
 }
 
-/// The numbers in the text of all children with a name.
+/// Returns the numbers in the text of all children with this name.
 fn numbers(
     matrix: Element<'_, '_>,
     name: &'static str,
@@ -61,14 +62,14 @@ fn nested(reader: &Reader<'_>) -> Result<Option<Distances>, HwlocError> {
 fn latency(cell: Element<'_, '_>, base: f64) -> Result<u32, HwlocError> {
     let text = cell.attribute("value").unwrap_or("");
     let value = text.parse::<f64>().map_or(f64::NAN, |value| (value * base).round());
-    // Rounded and within the range, so the conversion is exact.
+    // `value` is rounded and within the range, so the conversion is exact.
     (1.0..1e9)
         .contains(&value)
         .then_some(value as u32)
         .ok_or_else(|| wrong(cell, "latency", text, "a distance above zero"))
 }
 
-/// A matrix over nodes in any order.
+/// Builds a matrix from nodes in any order.
 fn square(
     matrix: Element<'_, '_>,
     ids: &[NodeId],

@@ -1,4 +1,4 @@
-//! Goal: what lstopo saved is what the machine is, in both versions, and no text can make us panic.
+//! Goal: a file that lstopo saved gives the machine, in both versions, and no text causes a panic.
 
 use proptest::prelude::*;
 
@@ -122,7 +122,8 @@ fn absurd_nesting_is_no_danger() {
 }
 
 proptest! {
-    /// Any byte of a real file replaced, any part cut out: an answer or an error, never a panic.
+    /// Goal: a real file with one byte replaced or a part removed gives a machine or an error,
+    /// never a panic.
     #[test]
     fn mutilated_files_never_panic(
         file in 0..ALL.len(), at in any::<prop::sample::Index>(), cut in 0usize..200,

@@ -1,7 +1,7 @@
-//! Goal: the decisions of the real library, line by line, and errors that say what to do.
+//! Goal: the results of the real library, line by line, and errors with a remedy.
 //!
-//! The table was captured from libnuma itself; its header says how. Accepting or refusing must
-//! agree everywhere, and so must the nodes, except at the four points that the module header names.
+//! The table was captured from libnuma itself; its header says how. Acceptance must agree
+//! everywhere, and so must the nodes, except at the four points in the module's header.
 
 use super::*;
 
@@ -28,13 +28,13 @@ fn unescape(text: &str) -> String {
     text.replace("\\t", "\t").replace("\\n", "\n")
 }
 
-/// Numbers of ten digits and more stand in the table only to show what libnuma makes of them.
+/// The table has numbers of ten digits and more only to show libnuma's result.
 fn is_beyond_32_bits(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() >= 10)
 }
 
-/// libnuma's `!` ends at the count of nodes; where that is the same set as the allowed nodes, the
-/// results must be equal.
+/// libnuma's `!` ends at the number of nodes. Where that gives the allowed nodes, the results must
+/// be equal.
 fn inversion_agrees(context: &Context) -> bool {
     let last = context.allowed.last().map_or(0, |node| node.0 as usize + 1);
     context.allowed == context.existing && last == context.allowed.len()
@@ -106,7 +106,7 @@ fn errors_say_which_part_and_what_is_valid() {
 }
 
 proptest::proptest! {
-    /// Whatever is typed: no panic, and only allowed nodes come out.
+    /// Goal: any input gives only allowed nodes, and never a panic.
     #[test]
     fn only_allowed_nodes_come_out(text in "[0-9a-fx,!+ alé-]{0,12}", bits in 1u32..256) {
         let allowed: Nodemask = (0..8).filter(|b| bits >> b & 1 == 1).map(NodeId).collect();

@@ -1,4 +1,4 @@
-//! Builds the topology that a description stands for.
+//! Builds the topology of a description.
 
 use super::{CacheRule, DistanceRule, Group, Sharing, Synthetic};
 use crate::topology::{Cache, Core, Distances, HugePool, Node, Topology};
@@ -7,7 +7,7 @@ use crate::{CpuId, Cpumask, NodeId};
 const PAGE_BYTES: u64 = 4096;
 
 impl Synthetic {
-    /// The machine that the line describes. Base pages have 4 KiB.
+    /// Returns the machine that the line describes. Base pages have 4 KiB.
     pub fn topology(&self) -> Topology {
         let cores = self.cores();
         let mut machine = Topology {
@@ -25,8 +25,8 @@ impl Synthetic {
         machine
     }
 
-    /// The cores in the order of the description; their CPUs are numbered core by core, or for
-    /// `split` thread by thread.
+    /// Returns the cores in the order of the description. Their CPUs are numbered core by core, or
+    /// with `split` thread by thread.
     fn cores(&self) -> Vec<Core> {
         let shapes = self.shapes();
         let mut cpus: Vec<_> = shapes.iter().map(|_| Cpumask::new()).collect();
@@ -102,7 +102,7 @@ impl DistanceRule {
     }
 }
 
-/// 10 and 10 more for each step on the shorter way round, at most 255.
+/// Returns 10 plus 10 for each step on the shorter way round the ring, at most 255.
 fn ring_distance(a: usize, b: usize, count: usize) -> u32 {
     let steps = a.abs_diff(b).min(count - a.abs_diff(b));
     u32::try_from(10 + 10 * steps).unwrap_or(255).min(255)

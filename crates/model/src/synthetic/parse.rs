@@ -1,4 +1,4 @@
-//! Reads one-line descriptions and says where they go wrong.
+//! Parses one-line descriptions and reports the column of a mistake.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -8,15 +8,15 @@ use crate::topology::CacheKind;
 use crate::units::parse_bytes;
 use crate::{CpuId, Id, NodeId, Nodemask};
 
-/// Where a description goes wrong and what was wanted there.
+/// The column of a mistake in a description and the expected text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: found '{found}', wanted {wanted}")]
 pub struct SyntheticError {
-    /// The character at which it goes wrong, counted from 1.
+    /// The column of the mistake in characters, counted from 1.
     pub column: usize,
-    /// What stands there.
+    /// The text found.
     pub found: String,
-    /// What would have been right.
+    /// The expected text.
     pub wanted: String,
 }
 
@@ -48,13 +48,13 @@ impl<'a> Word<'a> {
         SyntheticError { column: self.column, found: found.to_owned(), wanted: wanted.into() }
     }
 
-    /// What stands behind `prefix`, with its own column; `None` without that prefix.
+    /// Returns the text after `prefix`, with its own column; `None` without that prefix.
     fn after(self, prefix: &str) -> Option<Self> {
         let text = self.text.strip_prefix(prefix)?;
         Some(Self { column: self.column + prefix.chars().count(), text })
     }
 
-    /// The parts between the separators, each with its own column.
+    /// Returns the parts between the separators, each with its own column.
     fn split(self, separator: char) -> impl Iterator<Item = Self> {
         let mut column = self.column;
         self.text.split(separator).map(move |text| {
@@ -88,7 +88,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// The words of a line; a column counts characters from 1.
+/// Returns the words of a line; a column counts characters from 1.
 fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
     let whole = Word { column: 1, text };
     let spaced = whole.split(' ');
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         Ok((first..first + count).collect())
     }
 
-    /// Notes that a thing was said, and refuses to hear it twice.
+    /// Records an option by name, and refuses a second one of that name.
     fn once(&mut self, name: &str, word: Word<'_>) -> Result<(), SyntheticError> {
         match self.said.insert(name.to_owned()) {
             true => Ok(()),

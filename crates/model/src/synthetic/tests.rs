@@ -1,4 +1,5 @@
-//! Goal: the grammar says what its header promises, refuses with a column, and prints what it read.
+//! Goal: the grammar accepts the lines of its header, refuses others with a column, and prints what
+//! it parsed.
 
 use proptest::collection::{btree_set, vec};
 use proptest::option;
@@ -29,7 +30,7 @@ fn lines_of_the_header_print_as_they_were_read() {
     ] {
         assert_eq!(parse(text).to_string(), text);
     }
-    // What is usual is left out, and words in any order mean the same.
+    // Defaults are left out, and words in any order have the same meaning.
     assert_eq!(parse("2n@0,1  1t 4096M dist:10/20 2c").to_string(), "2n 2c 4GiB");
 }
 
@@ -83,7 +84,7 @@ fn a_ring_of_six_is_three_steps_wide() {
     assert_eq!(row, [10, 20, 30, 40, 30, 20]);
 }
 
-/// Any machine that the grammar can say, as text.
+/// Any machine of the grammar, as text.
 fn any_line() -> impl Strategy<Value = String> {
     let memory = prop_oneof![Just(0u64), (1u64..1 << 30).prop_map(|kib| kib * 1024)];
     let group = (btree_set(0u32..200, 1..4), 0u32..5, 1u32..4, memory, option::of(1u64..1024));
@@ -135,7 +136,7 @@ proptest! {
         prop_assert_eq!(parse(&printed).topology(), read.topology());
     }
 
-    /// Every CPU is on exactly one node and in exactly one core.
+    /// Goal: every CPU is on exactly one node and in exactly one core.
     #[test]
     fn built_machines_are_whole(line in any_line()) {
         let machine = parse(&line).topology();

@@ -4,39 +4,39 @@ use serde::Serialize;
 
 use crate::NodeId;
 
-/// How far each node is from each other, in the units of firmware tables: 10 is local. The way from
-/// a to b may differ from the way from b to a.
+/// The distance between each pair of nodes, in the units of the ACPI SLIT: 10 is local. The matrix
+/// need not be symmetric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Distances {
     nodes: Vec<NodeId>,
     rows: Vec<Vec<u32>>,
 }
 
-/// A matrix that does not fit its nodes.
+/// The error of a matrix that does not fit its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DistanceError {
     /// The number of rows is not the number of nodes.
     #[error("{found} rows of distances for {nodes} nodes; give one row for each node")]
     Rows {
-        /// How many rows there are.
+        /// The number of rows.
         found: usize,
-        /// How many nodes there are.
+        /// The number of nodes.
         nodes: usize,
     },
     /// A row is too short or too long.
     #[error("row {row} has {found} distances for {nodes} nodes; give one for each node")]
     Columns {
-        /// Which row, counted from 0.
+        /// The row, counted from 0.
         row: usize,
-        /// How many distances stand in it.
+        /// The number of distances in the row.
         found: usize,
-        /// How many nodes there are.
+        /// The number of nodes.
         nodes: usize,
     },
 }
 
 impl Distances {
-    /// A matrix whose rows and columns are in ascending order of `nodes`.
+    /// Returns a matrix whose rows and columns are in ascending order of `nodes`.
     pub fn new(
         nodes: impl IntoIterator<Item = NodeId>,
         rows: Vec<Vec<u32>>,
@@ -53,7 +53,7 @@ impl Distances {
         }
     }
 
-    /// A matrix from a rule that tells the distance between two positions in the list of nodes.
+    /// Returns a matrix from a function of two positions in the list of nodes.
     pub fn from_rule(
         nodes: impl IntoIterator<Item = NodeId>,
         rule: impl Fn(usize, usize) -> u32,
@@ -64,31 +64,31 @@ impl Distances {
         Self { nodes, rows }
     }
 
-    /// The nodes, in the order of rows and columns.
+    /// Returns the nodes, in the order of rows and columns.
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
 
-    /// The rows, each the view from one node.
+    /// Iterates over the rows: a node and the distances from it.
     pub fn rows(&self) -> impl Iterator<Item = (NodeId, &[u32])> {
         self.nodes.iter().copied().zip(self.rows.iter().map(Vec::as_slice))
     }
 
-    /// The distance of `to` as seen from `from`.
+    /// Returns the distance from `from` to `to`.
     pub fn get(&self, from: NodeId, to: NodeId) -> Option<u32> {
         let row = self.nodes.binary_search(&from).ok()?;
         let column = self.nodes.binary_search(&to).ok()?;
         Some(self.rows[row][column])
     }
 
-    /// The distances between different nodes.
+    /// Iterates over the distances between different nodes.
     pub fn remote(&self) -> impl Iterator<Item = u32> {
         self.rows.iter().enumerate().flat_map(|(from, row)| {
             row.iter().enumerate().filter(move |&(to, _)| to != from).map(|(_, &far)| far)
         })
     }
 
-    /// Whether every way is as far as the way back.
+    /// Returns true if the matrix is symmetric.
     pub fn is_symmetric(&self) -> bool {
         let count = self.nodes.len();
         (0..count).all(|a| (0..a).all(|b| self.rows[a][b] == self.rows[b][a]))
