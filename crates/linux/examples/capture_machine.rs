@@ -1,5 +1,5 @@
-//! Prints this machine (or the tree below the directory given) as a captured text, as the files in
-//! `fixtures/sysfs` are.
+//! Prints this machine, or the one whose files are below the given directory, as a captured text
+//! like the files in `fixtures/sysfs`.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Why the kernel said no, and what would help: a privilege, a seccomp filter, a user namespace, or
-//! a security module. They all end in EPERM; which one it was is found by trying.
+//! Explains a refusal of the kernel and the remedy: a privilege, a seccomp filter, a user
+//! namespace, or a security module. All of them end in EPERM, so the cause is found by trying.
 
 use std::fmt;
 use std::fs;
@@ -12,18 +12,18 @@ use nodeward_machine::Error;
 use crate::procfs::privileges::{Capability, Privileges};
 use crate::sys;
 
-/// Something that the kernel may refuse.
+/// An operation that the kernel may refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// Asking where the pages of a process are, or moving them, by move_pages(2).
+    /// Querying or moving the pages of a process by move_pages(2).
     Pages,
     /// Moving pages that other processes map too.
     EveryonesPages,
     /// Reading /proc/PID/maps, pagemap or numa_maps.
     Files,
-    /// Seeing frame numbers in pagemap.
+    /// Reading frame numbers in pagemap.
     FrameNumbers,
-    /// Telling threads of a process where to run, by sched_setaffinity(2).
+    /// Setting the affinity of a process's threads by sched_setaffinity(2).
     Threads,
     /// Setting a memory policy by set_mempolicy(2).
     Policy,
@@ -33,7 +33,7 @@ pub enum Attempt {
     RootsFile,
 }
 
-/// What runs the container that we are in.
+/// The runtime of the container that this process is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
     /// Docker.
@@ -42,7 +42,7 @@ pub enum Container {
     Podman,
     /// A pod of Kubernetes.
     Kubernetes,
-    /// Something else.
+    /// Another runtime.
     Other,
 }
 
@@ -57,23 +57,23 @@ impl fmt::Display for Container {
     }
 }
 
-/// What the calling thread may do, as far as it matters for a refusal.
+/// The privileges of the calling thread, as far as they can explain a refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Situation {
     /// Capabilities and filters.
     pub status: Privileges,
-    /// move_pages(2) does not reach the kernel.
+    /// A filter blocks move_pages(2).
     pub move_pages_filtered: bool,
-    /// set_mempolicy(2) does not reach the kernel.
+    /// A filter blocks set_mempolicy(2).
     pub set_mempolicy_filtered: bool,
-    /// We live in a user namespace, where capabilities do not count for the whole machine.
+    /// This process is in a user namespace, where capabilities do not count for the whole machine.
     pub user_namespace: bool,
-    /// The container that we are in.
+    /// The container of this process.
     pub container: Option<Container>,
 }
 
 impl Situation {
-    /// Finds out, with files under `root` (normally `/`) and a few harmless calls.
+    /// Reads the privileges from files under `root` (normally `/`) and with a few harmless calls.
     pub fn find(root: &Path) -> Self {
         let status = Privileges::of_this_thread(root).unwrap_or_default();
         let filtered = status.filtered == Some(true);
@@ -86,7 +86,8 @@ impl Situation {
         }
     }
 
-    /// What would make an attempt succeed that ended in EPERM (or ENOSYS, as some filters say).
+    /// Returns the remedy for an attempt that ended in EPERM (or ENOSYS, which some filters
+    /// return).
     pub fn need(&self, attempt: Attempt) -> String {
         match attempt {
             Attempt::Pages | Attempt::EveryonesPages if self.move_pages_filtered => {
@@ -112,12 +113,12 @@ impl Situation {
         }
     }
 
-    /// The error for an attempt that was refused. `what` completes "... is not permitted".
+    /// Returns the error of a refused attempt. `what` completes "... is not permitted".
     pub fn denied(&self, what: impl Into<String>, attempt: Attempt) -> Error {
         Error::Denied { what: what.into(), need: self.need(attempt) }
     }
 
-    /// How to get a system call past a seccomp filter.
+    /// Returns the way to pass a system call through a seccomp filter.
     pub fn past_filter(&self) -> &'static str {
         match self.container {
             Some(Container::Docker | Container::Podman) => {
@@ -138,7 +139,8 @@ impl Situation {
 
     fn privilege(&self, capability: Capability, name: &str, instead: &str) -> String {
         let flag = name.trim_start_matches("CAP_");
-        // CAP_SYS_PTRACE counts over processes of its own namespace, the others nowhere.
+        // CAP_SYS_PTRACE counts for processes of its own namespace; the other capabilities count
+        // for none.
         let held = self.status.holds(capability);
         if self.user_namespace && (held || capability != Capability::SysPtrace) {
             return format!("a user namespace limits {name} to itself; run on the host");
@@ -161,9 +163,9 @@ impl Situation {
     }
 }
 
-/// Whether an answer to a call with nonsense for arguments came from a filter: the kernel itself
-/// would have said EINVAL. (ENOSYS also comes from kernels without the call, but those have no
-/// filter to blame, which the caller has checked.)
+/// Returns true if the answer to a call with invalid arguments came from a filter: the kernel
+/// itself would have returned EINVAL. (Kernels without the call also return ENOSYS, but the caller
+/// has checked that there is a filter.)
 fn is_filtered(answer: &io::Error) -> bool {
     answer.raw_os_error() != Some(libc::EINVAL)
 }
@@ -173,7 +175,7 @@ fn set_mempolicy_is_filtered() -> bool {
     sys::mempolicy::set_mempolicy(nonsense, &[]).is_err_and(|answer| is_filtered(&answer))
 }
 
-/// The first namespace maps every user id onto itself.
+/// Only the initial namespace maps every user id to itself.
 fn in_user_namespace(root: &Path) -> bool {
     let map = fs::read_to_string(root.join("proc/self/uid_map"));
     map.is_ok_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"]))
@@ -204,7 +206,7 @@ mod tests {
         assert!(need.contains(words), "{attempt:?}: {need}");
     }
 
-    /// Goal: each cause of EPERM leads to the one thing that helps against it.
+    /// Goal: each cause of EPERM gives the remedy that helps against it.
     #[test]
     fn causes_are_told_apart() {
         let plain = Situation::default();
@@ -232,7 +234,7 @@ mod tests {
         check(&plain, Attempt::OwnersFile, "the user of that process");
     }
 
-    /// Goal: containers are known by the traces that they leave; a bare machine has none.
+    /// Goal: containers are recognized by their files; a bare machine has none of them.
     #[test]
     fn containers_leave_traces() {
         for (path, text, expected) in [

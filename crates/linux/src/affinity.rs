@@ -1,4 +1,4 @@
-//! The CPUs that a thread may run on, as sets.
+//! The affinity of threads, as CPU sets.
 
 use std::io;
 
@@ -7,10 +7,10 @@ use nodeward_model::{CpuId, Cpumask};
 
 use crate::sys;
 
-/// Words for as many CPUs as there are ids.
+/// Words of a set that can hold every CPU id.
 const WORDS: usize = CpuId::LIMIT as usize / 64;
 
-/// Room for the kernel's answer; it is only as long as the kernel has CPUs.
+/// A buffer for the kernel's answer, which is only as long as the kernel's CPU set.
 #[derive(Debug)]
 pub struct Words(Box<[u64]>);
 
@@ -21,17 +21,17 @@ impl Default for Words {
 }
 
 impl Words {
-    /// The CPUs that a thread may run on, bit n of word n / 64 standing for CPU n. Cost: one system
+    /// Reads the affinity of a thread; bit n % 64 of word n / 64 stands for CPU n. Cost: one system
     /// call, less than 1 us.
     ///
     /// # Errors
-    /// ESRCH if the thread ended.
+    /// ESRCH if the thread has exited.
     pub fn read(&mut self, tid: u32) -> io::Result<&[u64]> {
         let length = sys::affinity(tid, &mut self.0)?;
         Ok(&self.0[..length])
     }
 
-    /// Words that a test makes up.
+    /// Sets the words in a test.
     #[cfg(test)]
     pub fn of<const N: usize>(&mut self, words: [u64; N]) -> &[u64] {
         self.0[..N].copy_from_slice(&words);
@@ -39,19 +39,19 @@ impl Words {
     }
 }
 
-/// The CPUs that a thread may run on.
+/// Returns the affinity of a thread.
 ///
 /// # Errors
-/// ESRCH if it ended.
+/// ESRCH if the thread has exited.
 pub fn of(tid: u32) -> io::Result<Cpumask> {
     Ok(mask(Words::default().read(tid)?))
 }
 
-/// Lets a thread run on these CPUs only, as far as its cpuset allows them.
+/// Sets the affinity of a thread to those of these CPUs that its cpuset allows.
 ///
 /// # Errors
-/// `InvalidInput` if it allows none; ESRCH if the thread ended; EPERM if it belongs to somebody
-/// else.
+/// `InvalidInput` if the cpuset allows none; ESRCH if the thread has exited; EPERM if it belongs to
+/// another user.
 pub fn set(tid: u32, cpus: &Cpumask) -> io::Result<()> {
     let length = cpus.last().map_or(1, |cpu| cpu.0 as usize / 64 + 1);
     let mut words = vec![0; length];
@@ -61,15 +61,15 @@ pub fn set(tid: u32, cpus: &Cpumask) -> io::Result<()> {
     sys::set_affinity(tid, &words)
 }
 
-/// Lets a thread run wherever its cpuset allows, also where that will allow more one day.
+/// Sets the affinity of a thread to all CPUs, so that a cpuset that grows later takes effect too.
 ///
 /// # Errors
-/// As [`set`] has them.
+/// Those of [`set`].
 pub fn set_all(tid: u32) -> io::Result<()> {
     sys::set_affinity(tid, &[u64::MAX; WORDS])
 }
 
-/// The set that words stand for.
+/// Converts words to a set.
 pub fn mask(words: &[u64]) -> Cpumask {
     let bits = |(index, &word): (usize, &u64)| {
         let first = index as u32 * 64;
@@ -82,7 +82,7 @@ pub fn mask(words: &[u64]) -> Cpumask {
 mod tests {
     use super::*;
 
-    /// Goal: bit n is CPU n, also beyond the first word and in the highest that there can be.
+    /// Goal: bit n is CPU n, also beyond the first word and for the highest possible CPU.
     #[test]
     fn words_are_sets() {
         let mut words = vec![0; WORDS];
@@ -91,8 +91,8 @@ mod tests {
         assert!(mask(&[]).is_empty() && mask(&[0, 0]).is_empty());
     }
 
-    /// Goal: a thread that is told all CPUs may run where it could before, and one that is told a
-    /// single one only there.
+    /// Goal: a thread set to all CPUs keeps its affinity, and one set to a single CPU has only that
+    /// one.
     #[test]
     fn threads_are_told_where_to_run() {
         std::thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! What a program told the kernel about where its memory goes.
+//! Memory policies that a program has set.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -7,12 +7,13 @@ use nodeward_model::{Bound, Mapping, Range};
 
 use crate::procfs::numa_maps::Policy;
 
-/// Judges by the policies of all mappings.
+/// Infers the policies of a program from those of all its mappings.
 ///
-/// The kernel shows the policy of the first thread wherever a mapping has none. So one mapping that
-/// shows no policy proves that the thread has none, and where all of them show one it is the
-/// thread's: nobody sets a policy for his stack, his program and each of his libraries. The one
-/// that most mappings have is taken for it then, and those that differ are ranges.
+/// The kernel shows the policy of the first thread for each mapping without one of its own. So one
+/// mapping without a policy proves that the thread has none. If all mappings show one, it is the
+/// thread's, because no program sets a policy for its stack, its code and each of its libraries.
+/// The most frequent policy is then taken for the thread's, and mappings with another one are
+/// reported as ranges.
 pub fn judge(policies: &[Policy<'_>], mappings: &[Mapping]) -> Bound {
     let whole = !policies.is_empty() && policies.iter().all(Policy::binds);
     let usual = if whole { most_frequent(policies) } else { None };
@@ -24,8 +25,9 @@ pub fn judge(policies: &[Policy<'_>], mappings: &[Mapping]) -> Bound {
     Bound { whole, ranges: joined(bound.collect()) }
 }
 
-/// What a line of numa_maps is about, of which it tells only the start: what is mapped there, and
-/// what follows without a gap, up to the next line. Mappings that were one when the kernel wrote
+/// Returns the ranges of a numa_maps line, which shows only a start: the mapping there and those
+/// that follow without a gap, up to the next line. A mapping that was one when the kernel wrote
+/// numa_maps may be several in /proc/PID/maps.
 /// that file may be several in the other.
 fn meant(line: Range, mappings: &[Mapping]) -> impl Iterator<Item = Range> + '_ {
     let first = mappings.partition_point(|mapping| mapping.range.end <= line.start);
@@ -44,7 +46,7 @@ fn most_frequent<'a>(policies: &[Policy<'a>]) -> Option<&'a str> {
     counts.into_iter().max_by_key(|&(_, count)| count).map(|(text, _)| text)
 }
 
-/// Ranges that touch are one.
+/// Joins ranges that touch or overlap.
 fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut all: Vec<Range> = Vec::new();
@@ -82,7 +84,7 @@ mod tests {
         )
     }
 
-    /// Goal: ranges with a policy are told, those that touch as one, when the rest has none.
+    /// Goal: ranges with a policy are reported, adjacent ones as one, when the rest has none.
     #[test]
     fn ranges_are_told_apart_from_the_whole() {
         assert_eq!(judged(["default"; 4]), Bound::default());
@@ -91,7 +93,8 @@ mod tests {
         assert_eq!(some, Bound { whole: false, ranges: vec![Range::new(0x2000, 0x5000)] });
     }
 
-    /// Goal: a policy of the whole program is told; what has another one is a range besides.
+    /// Goal: a policy of the whole program is reported; a mapping with another one is a range
+    /// besides.
     #[test]
     fn a_policy_everywhere_is_the_programs() {
         assert_eq!(judged(["interleave:0-1"; 4]), Bound { whole: true, ranges: Vec::new() });
@@ -99,8 +102,8 @@ mod tests {
         assert_eq!(some, Bound { whole: true, ranges: vec![Range::new(0x4000, 0x5000)] });
     }
 
-    /// Goal: what was one mapping in one file and is two in the other has the policy as a whole, as
-    /// far as nothing else is told and nothing lies between; a line that is told twice counts once.
+    /// Goal: a mapping that is one in numa_maps and two in maps has the policy as a whole, up to
+    /// the next line or gap; a repeated line counts once.
     #[test]
     fn mappings_split_and_merge() {
         let ranges = |policies: &str| {
@@ -114,7 +117,8 @@ mod tests {
         assert_eq!(ranges(twice), within(0x2000, 0x4000));
     }
 
-    /// Goal: a mapping that came between the two files is left out, and nothing is nothing.
+    /// Goal: a mapping that appears between the two reads is left out, and no mapping gives no
+    /// policy.
     #[test]
     fn mappings_come_and_go() {
         let policies = numa_maps::policies(b"9000 bind:0\n1000 default\n");

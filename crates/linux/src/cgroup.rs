@@ -1,5 +1,5 @@
-//! The control groups of this process, and how much more memory they allow. Beyond it the kernel
-//! would rather end a process than refuse.
+//! The control groups of this process and the memory that they still permit. Beyond it the kernel
+//! kills a process instead of refusing an allocation.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use nodeward_model::Escape as _;
 
 use crate::procfs::{lines, said};
 
-/// The hierarchies that limit memory here, of both versions.
+/// The mounted control group hierarchies of both versions that limit memory.
 #[derive(Clone, Debug)]
 pub struct MemoryGroups {
     root: PathBuf,
@@ -23,7 +23,7 @@ pub struct MemoryGroups {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
     version: Version,
-    /// The group that is seen at `point`: in a container often its own.
+    /// The group that is visible at `point`: in a container often the container's own.
     top: PathBuf,
     point: PathBuf,
 }
@@ -35,8 +35,9 @@ enum Version {
 }
 
 impl Version {
-    /// The files with the limit and the use, and the field of memory.stat for pages of files that
-    /// are dropped before anybody is killed. In all of them children are counted in.
+    /// Returns the names of the files with the limit and the usage, and the field of memory.stat
+    /// that counts file pages which the kernel drops before it kills a process. All of them include
+    /// child groups.
     fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::V1 => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -46,21 +47,22 @@ impl Version {
 }
 
 impl MemoryGroups {
-    /// Finds where they are mounted, by `proc/self/mountinfo` below a root.
+    /// Finds the mounted hierarchies from `proc/self/mountinfo` below a root.
     ///
     /// # Errors
-    /// If that cannot be read.
+    /// If that file cannot be read.
     pub fn find(root: &Path) -> Result<Self> {
         let bytes = read(root.join("proc/self/mountinfo"))?.unwrap_or_default();
         let mounts = lines(&bytes).filter_map(mount).collect();
         Ok(Self { root: root.to_owned(), mounts })
     }
 
-    /// Bytes that this process may take before the first of its groups is full; `None` if nothing
-    /// limits it. Cost: one file, and three for each group up to the top that has a limit.
+    /// Returns the bytes that this process may allocate before the first of its groups is full;
+    /// `None` if no group has a limit. Cost: one file, and three for each group up to the root that
+    /// has a limit.
     ///
     /// # Errors
-    /// If a file cannot be read or looks odd.
+    /// If a file cannot be read or parsed.
     pub fn headroom_bytes(&self) -> Result<Option<u64>> {
         let own = self.own()?;
         let mut least = None;
@@ -75,30 +77,31 @@ impl MemoryGroups {
         Ok(least)
     }
 
-    /// The folder of this process's group of version 2; `None` where that is not mounted.
+    /// Returns the directory of this process's version 2 group; `None` where version 2 is not
+    /// mounted.
     ///
     /// # Errors
-    /// If the kernel's list of our groups cannot be read.
+    /// If the kernel's list of this process's groups cannot be read.
     pub fn folder_v2(&self) -> Result<Option<PathBuf>> {
         let own = self.own()?;
         let mut mounts = self.mounts.iter().filter(|mount| mount.version == Version::V2);
         Ok(mounts.find_map(|mount| self.folder(mount, &own)))
     }
 
-    /// The folder of a group of version 2, by its path in /proc/PID/cgroup; `None` where that
-    /// version is not mounted.
+    /// Returns the directory of a version 2 group, given by its path in /proc/PID/cgroup; `None`
+    /// where version 2 is not mounted.
     pub fn folder_v2_of(&self, path: &Path) -> Option<PathBuf> {
         let mount = self.mounts.iter().find(|mount| mount.version == Version::V2)?;
         Some(self.folder_at(mount, path))
     }
 
-    /// The kernel's list of our groups; empty without control groups.
+    /// Reads the kernel's list of this process's groups; empty without control groups.
     fn own(&self) -> Result<Vec<u8>> {
         Ok(read(self.root.join("proc/self/cgroup"))?.unwrap_or_default())
     }
 
-    /// The folder of our group in a hierarchy. A group outside of what is mounted has none here,
-    /// and its limits are not seen.
+    /// Returns the directory of this process's group in a hierarchy. A group outside the mounted
+    /// part has none here, and its limits are not seen.
     fn folder(&self, mount: &Mount, own: &[u8]) -> Option<PathBuf> {
         Some(self.folder_at(mount, &group(own, mount.version)?))
     }
@@ -113,7 +116,7 @@ impl MemoryGroups {
     }
 }
 
-/// Reads `31 23 0:28 TOP POINT options [more] - TYPE SOURCE OPTIONS`.
+/// Parses `31 23 0:28 TOP POINT options [more] - TYPE SOURCE OPTIONS`.
 fn mount(line: &[u8]) -> Option<Mount> {
     let (place, kind) = line.split_once_str(" - ")?;
     let mut place = place.split_str(" ").skip(3);
@@ -127,8 +130,8 @@ fn mount(line: &[u8]) -> Option<Mount> {
     Some(Mount { version, top, point })
 }
 
-/// A path as it was made: in this file the kernel writes blanks and backslashes as three octal
-/// digits behind a backslash.
+/// Decodes a path: in this file the kernel writes blanks and backslashes as a backslash and three
+/// octal digits.
 fn as_made(escaped: &[u8]) -> PathBuf {
     let (mut path, mut rest) = (Vec::with_capacity(escaped.len()), escaped);
     while let Some((&byte, behind)) = rest.split_first() {
@@ -141,12 +144,12 @@ fn as_made(escaped: &[u8]) -> PathBuf {
     path_of(&path)
 }
 
-/// The path of a group of version 2 by the bytes of /proc/PID/cgroup.
+/// Returns the path of the version 2 group in the text of /proc/PID/cgroup.
 pub(crate) fn group_v2(bytes: &[u8]) -> Option<PathBuf> {
     group(bytes, Version::V2)
 }
 
-/// Reads `4:memory,cpu:/path` or `0::/path`: the path of the group in a hierarchy.
+/// Parses `4:memory,cpu:/path` or `0::/path`; returns the path of the group in a hierarchy.
 fn group(bytes: &[u8], version: Version) -> Option<PathBuf> {
     let is_it = |controllers: &[u8]| match version {
         Version::V1 => controllers.split_str(",").any(|name| name == b"memory"),
@@ -162,11 +165,11 @@ fn path_of(bytes: &[u8]) -> PathBuf {
     OsStr::from_bytes(bytes).into()
 }
 
-/// What is left of one group; `None` if it has no limit.
+/// Returns the headroom of one group; `None` if it has no limit.
 fn headroom(folder: &Path, version: Version) -> Result<Option<u64>> {
     let (limit, used, reclaimable) = version.names();
     let path = folder.join(limit);
-    // The top group has no such file, nor has one whose parent does not share memory out.
+    // The root group has no such file, nor has a group whose parent does not enable the controller.
     let Some(limit) = read(path.clone())? else { return Ok(None) };
     if limit.trim_ascii() == b"max" {
         return Ok(None);
@@ -192,11 +195,11 @@ fn number(path: &Path, text: &[u8]) -> Result<u64> {
     })
 }
 
-/// The bytes of a file; `None` if it is not there.
+/// Returns the contents of a file; `None` if it does not exist.
 fn read(path: PathBuf) -> Result<Option<Vec<u8>>> {
     match fs::read(&path) {
         Ok(bytes) => Ok(Some(bytes)),
-        // ENODEV: the group was removed while we read.
+        // ENODEV: the group was removed during the read.
         Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(19) => {
             Ok(None)
         }
@@ -210,7 +213,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A root with these files.
+    /// Returns a root directory with these files.
     fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -231,7 +234,8 @@ mod tests {
         "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n",
     );
 
-    /// Goal: the tightest group up to the top counts, and what the kernel drops first is room.
+    /// Goal: the tightest limit up to the root counts, and reclaimable file pages count as
+    /// headroom.
     #[test]
     fn the_tightest_group_counts() {
         let found = headroom_of(&[
@@ -253,7 +257,7 @@ mod tests {
         assert_eq!(full.unwrap(), Some(0));
     }
 
-    /// Goal: a container sees its own group at the top, in both versions.
+    /// Goal: a container sees its own group as the root, in both versions.
     #[test]
     fn containers_and_version_1() {
         let found = headroom_of(&[
@@ -273,7 +277,7 @@ mod tests {
         assert_eq!(found.unwrap(), Some(7 * MIB + 11));
     }
 
-    /// Goal: our group of version 2 is found below its own mount, beside those of version 1.
+    /// Goal: the version 2 group is found below its own mount, beside mounts of version 1.
     #[test]
     fn the_folder_of_version_2() {
         let folder_of = |files: &[(&str, &str)]| {
@@ -292,7 +296,7 @@ mod tests {
         assert_eq!(folder_of(&[own]), None);
     }
 
-    /// Goal: no control groups, or none with a limit, is no limit; odd numbers are told.
+    /// Goal: no control groups, or none with a limit, give no limit; invalid numbers are errors.
     #[test]
     fn nothing_and_nonsense() {
         assert_eq!(headroom_of(&[]).unwrap(), None);
@@ -306,14 +310,14 @@ mod tests {
         assert!(told.contains("app/memory.max:1") && told.contains("'plenty'"), "{told}");
     }
 
-    /// Goal: what this machine has can be read.
+    /// Goal: the files of this machine can be read.
     #[test]
     fn this_machine_can_be_read() {
         let groups = MemoryGroups::find(Path::new("/")).unwrap();
         eprintln!("{groups:?} {:?}", groups.headroom_bytes().unwrap());
     }
 
-    /// Goal: a group and a place whose names have blanks and are no text are found.
+    /// Goal: groups and mount points are found if their names have blanks or are not UTF-8.
     #[test]
     fn names_that_are_no_text() {
         let root = root(&[]);

@@ -1,8 +1,10 @@
-//! The page cache of files, mapped by us so that it can be moved like memory of a process.
+//! The page cache of files, mapped by this process so that it can be moved like the memory of a
+//! process.
 //!
-//! Parts that may be in memory are found by counts and by data (`parts`), and the pages of them
-//! that are by mincore(2). Only those are mapped, by MADV_POPULATE_READ: so nothing is read from a
-//! disk, and a file that shrinks meanwhile is an error, not a SIGBUS. No byte is looked at.
+//! Parts that may be cached are found by page counts or by data ranges (`parts`); mincore(2) tells
+//! which of their pages are. Only those pages are mapped, by MADV_POPULATE_READ. So nothing is read
+//! from a disk, and a file that shrinks meanwhile gives an error instead of a SIGBUS. No byte is
+//! accessed.
 
 mod open;
 mod parts;
@@ -22,15 +24,15 @@ use walk::{Found, Walk};
 
 pub use open::WINDOW_BYTES;
 
-/// A batch is full with so many cached bytes: enough for workers to find their pace, and their page
-/// tables take no more than 1/512 of that.
+/// The cached bytes that fill a batch: enough for workers to adapt their speed. The page tables of
+/// a batch take no more than 1/512 of that.
 const BATCH_BYTES: u64 = 8 << 30;
-/// A batch is full with so many mappings; a process may have 65530 (`vm.max_map_count`).
+/// The mappings that fill a batch; a process may have 65530 (`vm.max_map_count`).
 const BATCH_MAPPINGS: usize = 1024;
-/// So many problems are told one by one; the others are only counted.
+/// The problems that are listed one by one; further ones are only counted.
 const PROBLEMS_TOLD: usize = 20;
 
-/// Checks that this kernel can map what is in memory without touching it.
+/// Checks that this kernel can map cached pages without accessing them.
 ///
 /// # Errors
 /// `Unsupported` before Linux 5.14.
@@ -44,29 +46,29 @@ pub fn check_kernel() -> Result<()> {
     })
 }
 
-/// What was found on the way through files.
+/// Counts of the files that were searched.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// Regular files of which the kernel told what is in memory.
+    /// Regular files whose cached pages the kernel reported.
     pub files: u64,
-    /// Those of them that had pages in memory.
+    /// Those of `files` with cached pages.
     pub files_cached: u64,
-    /// Bytes that were in memory, in whole pages.
+    /// Cached bytes, in whole pages.
     pub cached_bytes: u64,
-    /// Bytes of files that were asked about page by page.
+    /// Bytes that were queried page by page.
     pub looked_bytes: u64,
-    /// Questions as to which parts of large files may be in memory.
+    /// Queries for the parts of large files that may be cached.
     pub asked: u64,
-    /// Bytes of holes that were not looked at, because this kernel does not count what was read of
-    /// them (before Linux 6.5).
+    /// Bytes of holes that were not queried, because this kernel cannot count cached pages of holes
+    /// that were read (before Linux 6.5).
     pub holes_bytes: u64,
-    /// What is no regular file: symbolic links, devices, pipes, sockets.
+    /// Entries that are no regular files: symbolic links, devices, pipes, sockets.
     pub others: u64,
-    /// Files, directories and parts of files that were left out.
+    /// Files, directories and parts of files that were skipped.
     pub problems: u64,
-    /// Those of them that a privilege would have helped.
+    /// Those of `problems` that a privilege would have avoided.
     pub not_permitted: u64,
-    /// The first of them.
+    /// The first problems, at most 20.
     pub first_problems: Vec<Problem>,
 }
 
@@ -81,23 +83,24 @@ impl Looked {
     }
 }
 
-/// Cached parts of files that are mapped as long as the value lives.
+/// Cached parts of files, mapped as long as the value lives.
 #[derive(Debug)]
 pub struct Batch {
-    /// The mappings, and the parts of them from the first to the last cached page.
+    /// The mappings, each with its range from the first to the last cached page.
     views: Vec<(FileView, Range)>,
     mapped_bytes: u64,
     is_huge: bool,
 }
 
 impl Batch {
-    /// Where they are mapped. Pages that were not cached are in these ranges too, but not mapped.
+    /// Returns the mapped ranges. They also contain pages that were not cached; those are not
+    /// mapped.
     pub fn ranges(&self) -> Vec<Range> {
         self.views.iter().map(|&(_, range)| range).collect()
     }
 
-    /// Maps what is in memory of these ranges, each within one of the batch's, and was unmapped
-    /// meanwhile. The kernel unmaps pages before it knows whether it can drop or split them.
+    /// Maps the cached pages of these ranges again, each of which is within one range of the batch.
+    /// The kernel unmaps pages before it knows whether it can drop or split them.
     pub fn map_again(&self, ranges: &[Range]) {
         for &range in ranges {
             let view = self.views.iter().find(|(_, mapped)| mapped.and(range).is_some());
@@ -105,19 +108,19 @@ impl Batch {
         }
     }
 
-    /// Whether its pages are those of a hugetlb pool; a batch never mixes.
+    /// Returns true if its pages are those of a hugetlb pool; a batch never mixes the two kinds.
     pub fn is_huge(&self) -> bool {
         self.is_huge
     }
 
-    /// Bytes of pages that were mapped. The kernel may unmap some at any time: when it needs memory
-    /// or makes huge pages of them for somebody else.
+    /// Returns the bytes of pages that were mapped. The kernel may unmap some at any time: when it
+    /// needs memory, or when it collapses them to huge pages for another process.
     pub fn mapped_bytes(&self) -> u64 {
         self.mapped_bytes
     }
 }
 
-/// Goes through files and directories, batch by batch.
+/// Walks files and directories and returns their cached pages in batches.
 #[derive(Debug)]
 pub struct Batches {
     walk: Walk,
@@ -127,7 +130,7 @@ pub struct Batches {
     looked: Looked,
 }
 
-/// How far we are with a file.
+/// The progress in one file.
 #[derive(Debug)]
 struct Progress {
     file: OpenFile,
@@ -136,14 +139,14 @@ struct Progress {
 }
 
 impl Batches {
-    /// Of the regular files at or below these paths. Inside directories no symbolic link is
-    /// followed.
+    /// Returns the batches of the regular files at or below these paths. Symbolic links inside
+    /// directories are not followed.
     pub fn of(paths: Vec<PathBuf>) -> Self {
         Self { walk: Walk::new(paths), open: None, held: None, looked: Looked::default() }
     }
 
-    /// Maps the next cached pages: up to a bound on their bytes and on the number of mappings.
-    /// `None` if there are no more, or if `stop` says so, which is asked often.
+    /// Maps the next cached pages, up to a limit on their bytes and on the number of mappings.
+    /// `None` if there are no more, or if `stop` returns true, which is polled often.
     pub fn next_batch(&mut self, stop: impl Fn() -> bool) -> Option<Batch> {
         let mut batch = Batch { views: Vec::new(), mapped_bytes: 0, is_huge: false };
         let mut cached_bytes = 0;
@@ -166,18 +169,18 @@ impl Batches {
         (!batch.views.is_empty() && !stop()).then_some(batch)
     }
 
-    /// What was found until now.
+    /// Returns the counts so far.
     pub fn into_looked(self) -> Looked {
         self.looked
     }
 
-    /// Counts the bytes in memory without mapping a page, as long as `stop` does not say so.
+    /// Counts the cached bytes without mapping a page, until `stop` returns true.
     pub fn cached_bytes(mut self, stop: impl Fn() -> bool) -> u64 {
         while self.next_window(&stop).is_some() {}
         self.looked.cached_bytes
     }
 
-    /// The next part of a file that has something in memory.
+    /// Returns the next part of a file with cached pages.
     fn next_window(&mut self, stop: &impl Fn() -> bool) -> Option<Window> {
         while !stop() {
             let Some(open) = &mut self.open else {
@@ -212,7 +215,7 @@ impl Batches {
         }
     }
 
-    /// Opens the next file, or counts what stands in its place; `None` after the last.
+    /// Opens the next file, or counts the entry that cannot be opened; `None` after the last entry.
     fn open_next(&mut self) -> Option<()> {
         match self.walk.next()? {
             Found::File(file) => match file.trouble() {

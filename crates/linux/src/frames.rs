@@ -1,8 +1,9 @@
-//! From page frame numbers to nodes and folios: the fastest way to look at many pages.
+//! Maps page frame numbers to nodes and folios: the fastest way to read the residency of many
+//! pages.
 //!
-//! The kernel shows frame numbers in pagemap to CAP_SYS_ADMIN only. Which node a frame belongs to
-//! is read from the memory blocks in sysfs; a block that two nodes share tells nothing, and such
-//! pages are asked for one by one.
+//! The kernel shows frame numbers in pagemap to CAP_SYS_ADMIN only. The node of a frame is read
+//! from the memory blocks in sysfs. The node of a frame in a block that two nodes share is not
+//! known; such pages are queried one by one.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,7 +17,7 @@ use nodeward_model::NodeId;
 use crate::pagemap::{self, WINDOW_PAGES};
 use crate::sys::{Area, Backing, Usage};
 
-/// What a memory block says about its frames.
+/// The node of the frames in one memory block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
     Unknown,
@@ -24,8 +25,7 @@ enum Block {
     SharedByNodes,
 }
 
-/// Knowledge about page frames, gathered when it is first asked for: looking at a few pages needs
-/// none.
+/// Data about page frames, loaded at the first use: reading a few pages needs none.
 #[derive(Debug)]
 pub struct LazyFrames {
     page_bytes: u64,
@@ -33,30 +33,30 @@ pub struct LazyFrames {
 }
 
 impl LazyFrames {
-    /// Nothing is known yet.
+    /// Returns a value with nothing loaded.
     pub fn new(page_bytes: u64) -> Self {
         Self { page_bytes, known: OnceLock::new() }
     }
 
-    /// What is known; `None` if frames are hidden from us.
+    /// Returns the data; `None` if this process may not read frame numbers.
     pub fn get(&self) -> Option<&Frames> {
         self.known.get_or_init(|| Frames::open(Path::new("/"), self.page_bytes)).as_ref()
     }
 }
 
-/// Knowledge about page frames.
+/// Data about page frames.
 #[derive(Debug)]
 pub struct Frames {
     blocks: Vec<Block>,
     block_shift: u32,
-    /// `None` if it could not be seen.
+    /// The frame of the zero page; `None` if it could not be found.
     zero_frame: Option<u64>,
     flags: Option<File>,
 }
 
 impl Frames {
-    /// Reads the memory blocks (a power of two in size) under `root`. `None` if frame numbers are
-    /// hidden from us or the kernel has no memory blocks.
+    /// Reads the memory blocks (a power of two in size) under `root`. `None` if this process may
+    /// not read frame numbers, or the kernel has no memory blocks.
     pub fn open(root: &Path, page_bytes: u64) -> Option<Self> {
         let [one, other] = untouched_frames(page_bytes)?;
         let zero_frame = (one == other).then_some(one);
@@ -69,7 +69,7 @@ impl Frames {
         (!blocks.is_empty()).then_some(Self { blocks, block_shift, zero_frame, flags })
     }
 
-    /// The node of a frame; `None` if only the kernel can tell.
+    /// Returns the node of a frame; `None` if only a query of the page can tell.
     pub fn node(&self, frame: u64) -> Option<NodeId> {
         let block = usize::try_from(frame >> self.block_shift).ok()?;
         match self.blocks.get(block)? {
@@ -78,24 +78,25 @@ impl Frames {
         }
     }
 
-    /// One past the last frame of the last memory block.
+    /// Returns one past the last frame of the last memory block.
     pub fn end(&self) -> u64 {
         (self.blocks.len() as u64) << self.block_shift
     }
 
-    /// Whether this is the page of zeros that all untouched memory shares; `None` if only the
-    /// kernel can tell.
+    /// Returns true if this is the zero page that all untouched memory shares; `None` if only a
+    /// query of the page can tell.
     pub fn is_zero(&self, frame: u64) -> Option<bool> {
         self.zero_frame.map(|zero| frame == zero)
     }
 
-    /// Whether a frame is inside a folio, behind its first page, or a page of zeros.
+    /// Returns true if a frame is a tail page of a folio, or a page of zeros.
     pub fn is_in_folio(&self, frame: u64) -> bool {
         self.flags(frame, 1).first().is_some_and(|flags| flags.is_tail() || flags.is_zero())
     }
 
-    /// Whether the frames of a whole page table, from this one on, are one folio. A folio begins at
-    /// a multiple of its size, so one that holds the middle and does not begin there holds all.
+    /// Returns true if the frames of a whole page table, from this one on, are one folio. A folio
+    /// begins at a multiple of its size, so a folio that holds the middle frame and does not begin
+    /// there holds all of them.
     pub fn fills_window(&self, first: u64) -> bool {
         let middle = first + WINDOW_PAGES as u64 / 2;
         first.is_multiple_of(WINDOW_PAGES as u64)
@@ -105,7 +106,7 @@ impl Frames {
                 .is_some_and(|flags| flags.is_tail() && !flags.is_zero())
     }
 
-    /// The kernel's flags of `count` frames from `first` on; empty if they are hidden.
+    /// Returns the kernel's flags of `count` frames from `first` on; empty if they cannot be read.
     pub fn flags(&self, first: u64, count: usize) -> Vec<FrameFlags> {
         let mut bytes = vec![0; count * 8];
         let read = self.flags.as_ref().map(|file| file.read_exact_at(&mut bytes, first * 8));
@@ -125,18 +126,18 @@ impl FrameFlags {
         Self(bytes.try_into().map_or(0, u64::from_ne_bytes))
     }
 
-    /// Inside a folio, not its first page.
+    /// Returns true for a tail page: inside a folio, not its first page.
     pub fn is_tail(self) -> bool {
         self.0 >> 16 & 1 == 1
     }
 
-    /// A page of zeros, base or huge.
+    /// Returns true for a page of zeros, base or huge.
     pub fn is_zero(self) -> bool {
         self.0 >> 24 & 1 == 1
     }
 }
 
-/// Which node each memory block belongs to: `nodeN` has a link `memoryM` for each of its blocks.
+/// Reads the node of each memory block: `nodeN` has a link `memoryM` for each of its blocks.
 fn blocks(nodes: &Path) -> io::Result<Vec<Block>> {
     let mut blocks = Vec::new();
     for (node, folder) in numbered(nodes, "node")? {
@@ -157,7 +158,7 @@ fn claim(blocks: &mut Vec<Block>, block: usize, node: NodeId) {
     };
 }
 
-/// The entries of a folder that are called `prefix` and a number.
+/// Returns the entries of a directory whose names are `prefix` and a number.
 fn numbered(folder: &Path, prefix: &str) -> io::Result<Vec<(u32, std::path::PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -169,13 +170,14 @@ fn numbered(folder: &Path, prefix: &str) -> io::Result<Vec<(u32, std::path::Path
     Ok(found)
 }
 
-/// The frames behind two pages of ours that were only read: both times the shared page of zeros,
-/// unless something filled them (mlockall(2) does), and then they differ. `None` if frame numbers
-/// are hidden from us. (Memory of the heap may have been written by whoever had it before.)
+/// Returns the frames of two pages of this process that were only read. Both are the shared zero
+/// page, unless something filled them (mlockall(2) does), and then they differ. `None` if this
+/// process may not read frame numbers. (The pages are a new mapping, because heap memory may have
+/// been written by an earlier owner.)
 fn untouched_frames(page_bytes: u64) -> Option<[u64; 2]> {
     let page = usize::try_from(page_bytes).ok()?;
     let area = Area::map(2 * page, Backing::Anonymous).ok()?;
-    // A kernel without huge pages refuses, and has no huge page of zeros either.
+    // A kernel without huge pages refuses this, and has no huge zero page either.
     let _ = area.advise(Usage::BasePages);
     let pagemap = File::open("/proc/self/pagemap").ok()?;
     let frame = |index: usize| {
@@ -190,7 +192,7 @@ fn untouched_frames(page_bytes: u64) -> Option<[u64; 2]> {
 mod tests {
     use super::*;
 
-    /// Two nodes with 128 MiB blocks; block 2 is shared by both, block 4 by none.
+    /// Two nodes with 128 MiB blocks; both share block 2, and block 4 belongs to none.
     fn two_nodes() -> Frames {
         let mut blocks = Vec::new();
         for (block, node) in [(0, 0), (1, 0), (2, 0), (2, 1), (3, 1), (5, 1)] {
@@ -216,13 +218,12 @@ mod tests {
         }
     }
 
-    /// Goal: the page of zeros is found whatever the heap held before. (It was looked for in memory
-    /// of the heap; a recycled block's own frame was taken for it, and later called unmovable in
-    /// whichever process had it then.)
+    /// Goal: the zero page is found whatever the heap held before. A recycled heap block must not
+    /// be taken for it: its frame would then count as unmovable in any process that gets it.
     #[test]
     fn the_page_of_zeros_is_not_a_recycled_page() {
         const MIB: usize = 1 << 20;
-        // Freed, this makes the C library recycle blocks of up to its size.
+        // When this is freed, the C library starts to recycle blocks of up to its size.
         drop(std::hint::black_box(vec![1_u8; 16 * MIB]));
         let written = std::hint::black_box([(); 8].map(|()| vec![1_u8; MIB]));
         let _between = vec![1_u8; 4096];

@@ -1,14 +1,14 @@
-//! Accesses to pages that somebody samples for us, kept until they are taken.
+//! Sampled accesses to pages, buffered until they are taken.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nodeward_model::{Access, Pid};
 
-/// Accesses that are kept at most, 8 MB; what comes on top before they are taken is left out. With
-/// a look once a second that is enough for 1,000 samples a second of each of 256 CPUs.
+/// Limit on the buffered accesses, 8 MB; further accesses are dropped until the buffer is taken. At
+/// one take a second that is enough for 1,000 samples a second on each of 256 CPUs.
 const ACCESSES_MAX: usize = 1 << 18;
 
-/// What was heard since the last look; nothing any more once the source has ended.
+/// The accesses since the last take; no more once the source has ended.
 #[derive(Debug)]
 pub struct Heard {
     accesses: Mutex<Option<Vec<(Pid, Access)>>>,
@@ -21,19 +21,19 @@ impl Default for Heard {
 }
 
 impl Heard {
-    /// Keeps an access to memory of a process until it is taken, if there is room.
+    /// Buffers an access to memory of a process, if there is room.
     pub fn enter(&self, pid: Pid, access: Access) {
         if let Some(accesses) = self.lock().as_mut().filter(|all| all.len() < ACCESSES_MAX) {
             accesses.push((pid, access));
         }
     }
 
-    /// No more accesses will come.
+    /// Marks the end of the source: no more accesses will come.
     pub fn end(&self) {
         *self.lock() = None;
     }
 
-    /// What came since the last call; `None` after the end.
+    /// Takes the accesses since the last call; `None` after the end.
     pub(crate) fn take(&self) -> Option<Vec<(Pid, Access)>> {
         self.lock().as_mut().map(std::mem::take)
     }
@@ -53,8 +53,8 @@ mod tests {
         Access { address, by: Accessor::Cpu(CpuId(1)), count: 1 }
     }
 
-    /// Goal: each access is taken once, however many come no more than a bound are kept, and after
-    /// the end nothing counts.
+    /// Goal: each access is taken once, the buffer stops at its limit, and nothing is kept after
+    /// the end.
     #[test]
     fn what_was_heard_is_taken_once() {
         let (heard, pid) = (Heard::default(), Pid::new(7).unwrap());

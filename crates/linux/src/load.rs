@@ -1,6 +1,6 @@
-//! Which processes there are, what memory they use and what CPU time their threads got.
+//! Lists the processes, their memory and the CPU time of their threads.
 //!
-//! Processes come and go while we read: one that vanishes is left out, never an error.
+//! Processes start and exit during the reads: one that vanishes is left out, never an error.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,11 +13,13 @@ use nodeward_model::{Pid, ProcessLoad, ThreadTime};
 use crate::procfs::{stat, status};
 use crate::sys;
 
-/// Threads read of one process; of more, every n-th. Reading one costs about 10 us.
+/// Limit on the threads read of one process; of more threads, every n-th is read. Reading one costs
+/// about 10 us.
 const THREADS_MAX: usize = 256;
 
-/// The `processes_max` processes with most memory of their own, at least `own_bytes_min` bytes
-/// each, and the CPU time of their threads now; in ascending order of pids.
+/// Returns the `processes_max` processes with the most memory of their own, at least
+/// `own_bytes_min` bytes each, with the present CPU time of their threads, in ascending order of
+/// pids.
 ///
 /// # Errors
 /// Only if /proc itself cannot be listed.
@@ -29,21 +31,22 @@ pub fn observe(root: &Path, own_bytes_min: u64, processes_max: usize) -> Result<
     Ok(observe_again(root, &found))
 }
 
-/// The CPU time of the threads of the same processes now; those that are gone are left out.
+/// Returns the present CPU time of the threads of the same processes; exited processes are left
+/// out.
 pub fn observe_again(root: &Path, loads: &[ProcessLoad]) -> Vec<ProcessLoad> {
     let again =
         |load: &ProcessLoad| ProcessLoad { threads: threads(root, load.pid), ..load.clone() };
     loads.iter().map(again).filter(|load| !load.threads.is_empty()).collect()
 }
 
-/// CPU time of a process so far, that of threads which ended included, in nanoseconds; zero if it
-/// is gone.
+/// Returns the CPU time of a process so far, that of exited threads included, in nanoseconds; zero
+/// if the process is gone.
 pub fn cpu_time_ns(pid: Pid) -> u64 {
     sys::process_time_ns(pid.number()).unwrap_or(0)
 }
 
-/// Every process with memory of its own of at least `own_bytes_min` bytes (kernel threads have
-/// none), in ascending order of pids, without their threads. `root` is the folder that holds
+/// Returns every process with at least `own_bytes_min` bytes of memory of its own (kernel threads
+/// have none), in ascending order of pids, without the threads. `root` is the directory that holds
 /// `proc`.
 ///
 /// # Errors
@@ -54,8 +57,8 @@ pub fn processes(root: &Path, own_bytes_min: u64) -> Result<Vec<ProcessLoad>> {
     Ok(found)
 }
 
-/// Every pid that is in use now, those of kernel threads and zombies among them. `root` is the
-/// folder that holds `proc`.
+/// Returns every pid in use, those of kernel threads and zombies included. `root` is the directory
+/// that holds `proc`.
 ///
 /// # Errors
 /// Only if /proc itself cannot be listed.
@@ -67,7 +70,7 @@ pub fn pids(root: &Path) -> Result<BTreeSet<Pid>> {
     }
 }
 
-/// A process without its threads; `None` if it is gone or has no memory.
+/// Reads a process without its threads; `None` if it is gone or has no memory.
 fn process(root: &Path, pid: Pid) -> Option<ProcessLoad> {
     let status = status::parse(&fs::read(folder(root, pid).join("status")).ok()?);
     let own_bytes = status.own_bytes();
@@ -79,7 +82,7 @@ fn process(root: &Path, pid: Pid) -> Option<ProcessLoad> {
     })
 }
 
-/// The numbers of a process's threads now, ascending; none if it is gone.
+/// Returns the ids of a process's threads, ascending; none if it is gone.
 pub fn thread_ids(root: &Path, pid: Pid) -> Vec<Pid> {
     let mut tids = numbers(&folder(root, pid).join("task")).unwrap_or_default();
     tids.sort_unstable();
@@ -104,7 +107,7 @@ fn thread(tasks: &Path, tid: Pid) -> Option<ThreadTime> {
     Some(ThreadTime { tid: tid.number(), cpu: stat.cpu, cpu_time_ns })
 }
 
-/// Nanoseconds in a clock tick, which /proc counts CPU time in.
+/// Returns the nanoseconds in a clock tick, the unit of CPU time in /proc.
 pub(crate) fn ns_per_tick() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
@@ -113,7 +116,7 @@ fn folder(root: &Path, pid: Pid) -> PathBuf {
     root.join("proc").join(pid.to_string())
 }
 
-/// The entries of a folder that are process numbers.
+/// Returns the entries of a directory that are pids.
 fn numbers(folder: &Path) -> io::Result<Vec<Pid>> {
     let names = fs::read_dir(folder)?.filter_map(std::result::Result::ok).map(|e| e.file_name());
     Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())

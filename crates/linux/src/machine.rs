@@ -38,7 +38,7 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// Probes what this kernel lets us do.
+    /// Probes the features of this kernel.
     pub fn open() -> Self {
         let page_bytes = rustix::param::page_size() as u64;
         Self {
@@ -52,14 +52,15 @@ impl Linux {
         }
     }
 
-    /// From now on takes accesses that are entered there for what it counts itself.
+    /// Replaces the kernel's count of accesses, from now on, by those that are entered in the
+    /// returned buffer.
     pub fn listen(&mut self) -> Arc<Heard> {
         Arc::clone(self.heard.get_or_insert_default())
     }
 
-    /// From now on notes each nudge in a file while it is under way, so that a kill -9 leaves no
-    /// thread narrowed for ever: whoever calls this next with the same file undoes that, and is
-    /// told which thread it was. Only one process at a time may use a file.
+    /// Records each nudge in a file while it is in progress, from now on, so that a kill -9 leaves
+    /// no thread with a narrowed affinity for ever. The next call with the same file undoes such a
+    /// nudge and returns the thread. Only one process at a time may use a file.
     ///
     /// # Errors
     /// If the file cannot be opened, read or emptied.
@@ -68,7 +69,7 @@ impl Linux {
     }
 }
 
-/// The kernel checks the privilege before it looks at the pages, so a call with none tells.
+/// The kernel checks the privilege before it reads the pages, so a call without pages tests it.
 fn may_move_everyones() -> bool {
     sys::move_pages(0, &[], &[], &mut [], true).is_ok()
 }
@@ -116,7 +117,7 @@ impl Machine for Linux {
     }
 
     fn give_way(&self) {
-        // Where that is not known or not allowed, threads of the target wait a little longer.
+        // Where this is not known or not permitted, threads of the target wait a little longer.
         sys::ask_for_long_slices().ok();
     }
 
@@ -125,7 +126,7 @@ impl Machine for Linux {
         if number < CpuSet::MAX_CPU {
             let mut only = CpuSet::new();
             only.set(number);
-            // A CPU that we may not use leaves the thread where it is: slower, never wrong.
+            // A CPU that may not be used leaves the thread where it is: slower, never wrong.
             sched_setaffinity(None, &only).ok();
         }
     }
@@ -147,12 +148,12 @@ impl Machine for Linux {
             has_swap: swaps::has_areas(Path::new("/")),
             page_bytes: self.page_bytes,
         };
-        // The pid was ours while the files were opened, so they are of the process that we hold.
+        // The pid was still held after the files were opened, so they belong to that process.
         if has_exited(&process.pidfd) { Err(Error::Gone(pid)) } else { Ok(Arc::new(process)) }
     }
 
-    /// Besides what the contract says: our own process is among those that are seen. The limit of
-    /// open files is raised to what this process may have, because looks are cheaper so.
+    /// Beyond the contract: this process itself is among those that are seen. The limit on open
+    /// files is raised to its hard limit, because samples are cheaper with more files kept open.
     fn watch(&self, wanted: &Wanted) -> Result<Box<dyn Watch>> {
         Ok(Box::new(LinuxWatch::begin(wanted, self.started)?))
     }
@@ -181,7 +182,7 @@ fn open_pidfd(pid: Pid) -> Result<std::os::fd::OwnedFd> {
     let number = number.ok_or(Error::Gone(pid))?;
     pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
         rustix::io::Errno::SRCH => Error::Gone(pid),
-        // Linux 6.15 and later say NOENT.
+        // Linux 6.15 and later return NOENT.
         rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => Error::Unsupported {
             what: "taking hold of a single thread",
             why: format!("{pid} is a thread; name its process (Tgid in /proc/{pid}/status)"),

@@ -1,4 +1,4 @@
-//! The answers of move_pages(2), in the words of the contract.
+//! Translates the results of move_pages(2) to those of the contract.
 
 use std::io;
 use std::path::Path;
@@ -11,13 +11,13 @@ use nodeward_model::{NodeId, Pid};
 use crate::advice::{Attempt, Situation};
 use crate::sys;
 
-/// What a status holds before the kernel writes it: no node and no error number.
+/// The value of a status before the kernel writes it: neither a node nor an error number.
 const UNWRITTEN: i32 = i32::MIN;
 
-/// What the call says of a process that is on its way out and has let go of its memory already.
+/// The error of the call for an exiting process that has already released its memory.
 const NO_ADDRESS_SPACE: i32 = libc::EINVAL;
 
-/// Makes the call for a batch.
+/// Calls move_pages(2) for a batch.
 pub fn move_pages(pid: Pid, batch: &MoveBatch) -> Result<MoveOutcome> {
     let nodes: Vec<i32> =
         batch.nodes().iter().map(|node| i32::try_from(node.0).unwrap_or(i32::MAX)).collect();
@@ -32,7 +32,8 @@ pub fn move_pages(pid: Pid, batch: &MoveBatch) -> Result<MoveOutcome> {
     Ok(MoveOutcome { end, status: status.into_iter().map(entry_status).collect() })
 }
 
-/// A call that straddles the end of the process tells nothing certain.
+/// Changes the end to `Gone` if the process no longer runs: the result of a call that spans the
+/// exit is not reliable.
 pub fn seen_alive(mut outcome: MoveOutcome, life: Life) -> MoveOutcome {
     if life != Life::Running {
         outcome.end = CallEnd::Gone;
@@ -61,7 +62,7 @@ fn refusal(errno: i32) -> Refusal {
     }
 }
 
-/// How a failed call ended, or why nothing was attempted.
+/// Returns the end of a failed call, or the error if nothing was attempted.
 fn call_end(pid: Pid, everyones: bool, source: io::Error) -> Result<CallEnd> {
     let attempt = if everyones { Attempt::EveryonesPages } else { Attempt::Pages };
     match source.raw_os_error() {
@@ -72,7 +73,7 @@ fn call_end(pid: Pid, everyones: bool, source: io::Error) -> Result<CallEnd> {
     }
 }
 
-/// Why a query failed.
+/// Returns the error of a failed query.
 pub fn query_error(pid: Pid, source: io::Error) -> Error {
     match source.raw_os_error() {
         Some(libc::ESRCH | NO_ADDRESS_SPACE) => Error::Gone(pid),
@@ -93,7 +94,7 @@ fn denied(what: &str, attempt: Attempt, pid: Pid, source: io::Error) -> Error {
 mod tests {
     use super::*;
 
-    /// Goal: a process in the middle of its exit is gone, not a call that failed.
+    /// Goal: a process that is exiting is reported as gone, not as a failed call.
     #[test]
     fn no_process_and_no_memory_are_both_gone() {
         let pid = Pid::new(7).unwrap();

@@ -1,4 +1,4 @@
-//! Which nodes may be named here.
+//! The nodes that may be named on this machine.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,8 @@ use nodeward_model::{NodeId, Nodemask, Topology};
 
 use crate::procfs::privileges::Privileges;
 
-/// What node strings on this machine are read against: its nodes, and those that our cpuset allows.
+/// Returns the nodes against which node strings are resolved: those of the machine, and those that
+/// this process's cpuset allows.
 pub fn context(root: &Path, topology: &Topology) -> Result<Context> {
     let existing = topology.node_ids();
     let allowed = Privileges::of_this_thread(root)?.memory_nodes;

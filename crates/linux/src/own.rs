@@ -1,5 +1,5 @@
-//! Our own process as a target: memory of every kind, children that share it, pages that are held,
-//! and what a thread has waited for. Load programs, probes and tests are made of this.
+//! The own process as a target: memory of every kind, children that share it, pinned pages, and
+//! counts of a thread's waits. Load programs, probes and tests are built on this.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -17,19 +17,19 @@ use crate::procfs::{lines, stat};
 use crate::sys::{self, PageRegion, Wanted};
 pub use crate::sys::{Area, Backing, Usage};
 
-/// What a thread has been through since it began.
+/// Counts of a thread since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interruptions {
-    /// How often it gave up its CPU to wait, for a page in flight among other things.
+    /// The times that it gave up its CPU to wait, for example for a page in flight.
     pub waits: u64,
-    /// How often its CPU was given to another thread.
+    /// The times that its CPU was given to another thread.
     pub preemptions: u64,
-    /// Page faults that needed no reading from a disk.
+    /// Page faults without a read from a disk.
     pub minor_faults: u64,
 }
 
 impl Interruptions {
-    /// Of the calling thread, until now. Cost: one system call.
+    /// Reads the counts of the calling thread. Cost: one system call.
     pub fn of_this_thread() -> io::Result<Self> {
         let usage = sys::thread_usage()?;
         Ok(Self {
@@ -40,12 +40,12 @@ impl Interruptions {
     }
 }
 
-/// The time that one thread stood in line for a CPU, as the scheduler counts it.
+/// The time that one thread has waited on a run queue, as the scheduler counts it.
 #[derive(Debug)]
 pub struct QueueTime(File);
 
 impl QueueTime {
-    /// Of the calling thread, whichever thread asks later.
+    /// Opens the count of the calling thread. Any thread may read it later.
     ///
     /// # Errors
     /// `NotFound` where the kernel does not count it (`CONFIG_SCHED_INFO`).
@@ -53,19 +53,19 @@ impl QueueTime {
         File::open("/proc/thread-self/schedstat").map(Self)
     }
 
-    /// Nanoseconds until now. Cost: one system call.
+    /// Returns the nanoseconds so far. Cost: one system call.
     pub fn total_ns(&self) -> io::Result<u64> {
         let mut text = [0; 64];
         let length = self.0.read_at(&mut text, 0)?;
         let words = std::str::from_utf8(&text[..length]).unwrap_or_default();
-        // Nanoseconds on a CPU, in line for one, and turns.
+        // Nanoseconds on a CPU, nanoseconds on a run queue, and time slices.
         let queued = words.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
         queued.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "schedstat is odd"))
     }
 }
 
-/// Our own page tables, as /proc/self/pagemap shows them; those of the process that opened it, also
-/// in its children.
+/// The page tables of this process, as /proc/self/pagemap shows them. A child still reads those of
+/// the process that opened it.
 #[derive(Debug)]
 pub struct PageMap {
     file: File,
@@ -73,13 +73,13 @@ pub struct PageMap {
 }
 
 impl PageMap {
-    /// Opens it.
+    /// Opens the file.
     pub fn open() -> io::Result<Self> {
         let page_bytes = rustix::param::page_size() as u64;
         Ok(Self { file: File::open("/proc/self/pagemap")?, page_bytes })
     }
 
-    /// Whether one page table entry maps all of a range. Cost: one system call.
+    /// Returns true if one page table entry maps all of a range. Cost: one system call.
     ///
     /// # Errors
     /// `Unsupported` (ENOTTY) before Linux 6.7.
@@ -91,8 +91,8 @@ impl PageMap {
         Ok(count == 1 && (found[0].start, found[0].end) == ends)
     }
 
-    /// Calls `found` with the index of each page of a range that is in memory and that no other
-    /// process maps. The range has 512 pages at most. Cost: one system call. Allocates nothing.
+    /// Calls `found` with the index of each page of a range that is in memory and mapped by no
+    /// other process. The range has at most 512 pages. Cost: one system call. Allocates nothing.
     pub fn each_of_ours_alone(
         &self,
         range: nodeward_model::Range,
@@ -106,16 +106,16 @@ impl PageMap {
         Ok(())
     }
 
-    /// Whether there is a page at an address, in memory, on its way to another frame or in swap.
-    /// Cost: one system call. Allocates nothing.
+    /// Returns true if there is a page at an address: in memory, in flight or in swap. Cost: one
+    /// system call. Allocates nothing.
     pub fn is_occupied(&self, address: u64) -> io::Result<bool> {
         let entry = pagemap::entry(&self.file, address, self.page_bytes)?;
         Ok(entry.is_present() || entry.stand_in().is_some())
     }
 }
 
-/// The CPU that a thread of ours last ran on; `None` if it has ended. Cost: about 10 us. Allocates
-/// nothing.
+/// Returns the CPU that a thread of this process last ran on; `None` if the thread has exited.
+/// Cost: about 10 us. Allocates nothing.
 pub fn cpu_of_thread(tid: u32) -> Option<CpuId> {
     // Room for 10 digits, and for 64 characters of a name and 51 numbers.
     let (mut path, mut text) = ([0; 40], [0; 2048]);
@@ -127,12 +127,13 @@ pub fn cpu_of_thread(tid: u32) -> Option<CpuId> {
     Some(stat::parse(&text[..bytes])?.cpu)
 }
 
-/// The CPU that the calling thread runs on now.
+/// Returns the CPU that the calling thread runs on.
 pub fn current_cpu() -> CpuId {
     CpuId(rustix::thread::sched_getcpu() as u32)
 }
 
-/// Why this process gets no transparent huge pages where it asks for them; `None` if it does.
+/// Returns the reason why this process gets no transparent huge pages where it asks for them;
+/// `None` if it does.
 pub fn why_no_huge_pages() -> Option<String> {
     let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     match modes {
@@ -149,27 +150,27 @@ pub fn why_no_huge_pages() -> Option<String> {
     }
 }
 
-/// Starts a child that shares our memory copy-on-write and only sleeps, for so many seconds at
-/// most; it ends when the calling thread ends.
+/// Forks a child that shares this process's memory copy-on-write and only sleeps, for at most
+/// `seconds`; it exits when the calling thread exits.
 pub fn fork_idle(seconds: u32) -> io::Result<Pid> {
     Pid::new(sys::fork_idle(seconds)?).map_err(io::Error::other)
 }
 
-/// A mapping of ours.
+/// A mapping of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnMapping {
-    /// Where it is.
+    /// Its addresses.
     pub range: Range<u64>,
-    /// Whether it may be read and written.
+    /// True if it may be read and written.
     pub is_writable: bool,
 }
 
-/// Our mappings that lie in a range, or the parts of them that do, in ascending order.
+/// Returns this process's mappings clipped to a range, in ascending order.
 ///
 /// # Errors
 /// If /proc/self/maps cannot be read.
 pub fn mappings_within(range: Range<u64>) -> io::Result<Vec<OwnMapping>> {
-    // The names of files in there may be anything.
+    // The names of files in it need not be UTF-8.
     let text = std::fs::read("/proc/self/maps")?;
     let lines = text.split(|byte| *byte == b'\n');
     let all = lines.filter_map(|line| own_mapping(&String::from_utf8_lossy(line)));
@@ -187,18 +188,18 @@ fn own_mapping(line: &str) -> Option<OwnMapping> {
     Some(OwnMapping { range: address(start)?..address(end)?, is_writable: rest.starts_with("rw") })
 }
 
-/// How many mappings this process has.
+/// Returns the number of mappings of this process.
 pub fn mappings() -> io::Result<usize> {
     Ok(lines(&std::fs::read("/proc/self/maps")?).count())
 }
 
-/// Switches transparent huge pages off for this process, and for programs that it starts.
+/// Disables transparent huge pages for this process and for programs that it starts.
 pub fn disable_huge_pages() -> io::Result<()> {
     sys::disable_huge_pages()
 }
 
-/// Makes a pipe refer to the pages behind `words` until it is closed, so that the kernel cannot
-/// move them. Returns how many bytes the pipe took; it does not wait for room.
+/// Makes a pipe refer to the pages of `words` until it is closed, so that the kernel cannot move
+/// them. Returns the bytes that the pipe took; it does not wait for room.
 pub fn hold_in_pipe(pipe: BorrowedFd<'_>, words: &[AtomicU64]) -> io::Result<usize> {
     sys::vmsplice(pipe, words)
 }

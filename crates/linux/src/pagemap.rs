@@ -6,21 +6,22 @@ use std::os::unix::fs::FileExt;
 
 use nodeward_model::Range;
 
-/// What the kernel put in place of a page. All of these show as swap in pagemap.
+/// The entry that the kernel put in place of a page. All of these show as swap in pagemap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandIn {
-    /// The page is in swap; or in flight, where that is hidden from us.
+    /// The page is in swap; or in flight, if this process may not see the difference.
     Swap,
-    /// The page is in flight between two places (for good, if it belongs to a device or is broken).
+    /// The page is in flight between two places (permanently, if it belongs to a device or is
+    /// broken).
     Migration,
-    /// There is no page: a guard region, or a note of userfaultfd.
+    /// There is no page: a guard region, or a marker of userfaultfd.
     Marker,
 }
 
-/// Types of entries from here on are no swap areas (`MAX_SWAPFILES` in include/linux/swap.h, the
-/// least that any configuration leaves).
+/// Entry types from here on are not swap areas (`MAX_SWAPFILES` in include/linux/swap.h; the lowest
+/// value in any configuration).
 const SWAP_AREAS_MAX: u64 = 23;
-/// The last type is that of markers (`SWP_PTE_MARKER` there).
+/// The last type is that of markers (`SWP_PTE_MARKER` in the same file).
 const MARKER: u64 = 31;
 
 /// One entry (`Documentation/admin-guide/mm/pagemap.rst` of the kernel).
@@ -28,20 +29,20 @@ const MARKER: u64 = 31;
 pub struct Entry(u64);
 
 impl Entry {
-    /// From the bytes in the file.
+    /// Decodes the bytes in the file.
     pub fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(u64::from_ne_bytes(bytes))
     }
 
-    /// In memory.
+    /// Returns true if the page is in memory.
     pub fn is_present(self) -> bool {
         self.0 >> 63 & 1 == 1
     }
 
-    /// What stands in place of a page that is not present; `None` if nothing does.
+    /// Returns the entry in place of a page that is not present; `None` if there is none.
     pub fn stand_in(self) -> Option<StandIn> {
         let (swap_bit, guard_bit) = (self.0 >> 62 & 1 == 1, self.0 >> 58 & 1 == 1);
-        // Hidden, and so zero, without the privilege to see frame numbers.
+        // Hidden, and so zero, without the privilege to read frame numbers.
         let kind = self.0 & 31;
         match () {
             () if self.is_present() || !swap_bit => None,
@@ -51,17 +52,19 @@ impl Entry {
         }
     }
 
-    /// Mapped by this process only.
+    /// Returns true if only this process maps the page.
     pub fn is_exclusive(self) -> bool {
         self.0 >> 56 & 1 == 1
     }
 
-    /// Written since soft-dirty bits were cleared, or in a mapping that is newer than that.
+    /// Returns true if the page was written since soft-dirty bits were cleared, or is in a mapping
+    /// that is newer than that.
     pub fn is_soft_dirty(self) -> bool {
         self.0 >> 55 & 1 == 1
     }
 
-    /// The page frame number; `None` if the page is not present or the number is hidden from us.
+    /// Returns the page frame number; `None` if the page is not present or this process may not
+    /// read the number.
     pub fn frame(self) -> Option<u64> {
         let frame = self.0 & ((1 << 55) - 1);
         (self.is_present() && frame != 0).then_some(frame)
@@ -71,14 +74,14 @@ impl Entry {
 /// Pages in one page table: the largest folio that is not hugetlb.
 pub const WINDOW_PAGES: usize = 512;
 
-/// The entries of up to [`WINDOW_PAGES`] pages, in a buffer that is used again.
+/// The entries of up to [`WINDOW_PAGES`] pages, in a reused buffer.
 pub struct Window {
     bytes: [u8; WINDOW_PAGES * 8],
     len: usize,
 }
 
 impl Window {
-    /// Looks at nothing yet.
+    /// Returns a window without entries.
     pub fn new() -> Self {
         Self { bytes: [0; WINDOW_PAGES * 8], len: 0 }
     }
@@ -86,23 +89,23 @@ impl Window {
     /// Reads the entries of a page-aligned range, which must not be longer than a window.
     ///
     /// # Errors
-    /// As read(2); an early end of the file (the address space is gone) is `UnexpectedEof`.
+    /// Those of read(2); an early end of the file (the address space is gone) is `UnexpectedEof`.
     pub fn read(&mut self, pagemap: &File, range: Range, page_bytes: u64) -> io::Result<()> {
         self.len = usize::try_from(range.bytes() / page_bytes * 8).map_err(io::Error::other)?;
         pagemap.read_exact_at(&mut self.bytes[..self.len], range.start / page_bytes * 8)
     }
 
-    /// What was read.
+    /// Iterates over the entries that were read.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry> + '_ {
         let entry = |chunk: &[u8]| Entry::from_bytes(chunk.try_into().unwrap_or_default());
         self.bytes[..self.len].chunks_exact(8).map(entry)
     }
 }
 
-/// The entry of the page that begins at an address.
+/// Reads the entry of the page that begins at an address.
 ///
 /// # Errors
-/// As [`Window::read`].
+/// Those of [`Window::read`].
 pub fn entry(pagemap: &File, address: u64, page_bytes: u64) -> io::Result<Entry> {
     let mut bytes = [0; 8];
     pagemap.read_exact_at(&mut bytes, address / page_bytes * 8)?;
@@ -124,7 +127,7 @@ mod tests {
         assert_eq!(hidden.frame(), None);
     }
 
-    /// Goal: only what is in swap counts as in swap.
+    /// Goal: only entries of pages in swap count as swap.
     #[test]
     fn stand_ins_are_told_apart() {
         let entry = |kind: u64| Entry(1 << 62 | 0x55 << 5 | kind);

@@ -1,45 +1,45 @@
-//! Waiting in tests: for what must happen, however slow the machine is and whatever else it does.
-//! A test goes on when it has happened; the time is only there so that it fails in words, and does
-//! not hang, if it never does.
+//! Waits of tests for a state that must come, however slow and loaded the machine is. A test goes
+//! on as soon as the state is there; the time limit only turns a hang into a failure with a
+//! message.
 
 use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Many times what a machine needs that is ten times as slow and has lost its CPUs for seconds.
+/// Many times the need of a machine that is ten times as slow and loses its CPUs for seconds.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Between two looks.
+/// The time between two checks.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// When a test began to wait.
+/// The start of a test's wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience(Instant);
 
 impl Patience {
-    /// It begins now.
+    /// Starts the wait now.
     pub fn begin() -> Self {
         Self(Instant::now())
     }
 
-    /// Whether it has come to its end.
+    /// Returns true if the time limit is over.
     pub fn is_over(&self) -> bool {
         self.0.elapsed() >= PATIENCE
     }
 
-    /// Fails when it has.
+    /// Fails when the time limit is over.
     ///
     /// # Panics
-    /// With what was waited for.
+    /// With `what`, the state that was waited for.
     pub fn check(&self, what: &str) {
         assert!(!self.is_over(), "waited in vain for {PATIENCE:?} until {what}");
     }
 }
 
-/// Waits until there is something to see; what it is.
+/// Waits until `look` returns a value, and returns it.
 ///
 /// # Panics
-/// If there never is, with what was waited for.
+/// With `what` at the time limit.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let patience = Patience::begin();
     loop {
@@ -51,18 +51,19 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 ///
 /// # Panics
-/// If it never is, with what was waited for.
+/// With `what` at the time limit.
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     wait_for(what, || is_so().then_some(()));
 }
 
-/// Numbers from 0 on for a loop: so many at least, and on until it was enough.
+/// Returns the numbers from 0 for a loop: at least `least` of them, and more until `enough` returns
+/// true.
 ///
 /// # Panics
-/// If it never is, with what was waited for.
+/// With `what` at the time limit.
 pub fn rounds(least: u64, what: &str, enough: impl Fn() -> bool) -> impl Iterator<Item = u64> {
     let patience = Patience::begin();
     (0..).take_while(move |&round| {
@@ -74,10 +75,10 @@ pub fn rounds(least: u64, what: &str, enough: impl Fn() -> bool) -> impl Iterato
     })
 }
 
-/// What comes next from another thread.
+/// Receives the next message of another thread.
 ///
 /// # Panics
-/// If nothing does, with what was waited for.
+/// With `what` if none comes.
 pub fn hear<T>(from: &Receiver<T>, what: &str) -> T {
     from.recv_timeout(PATIENCE).unwrap_or_else(|why| panic!("waited in vain until {what}: {why}"))
 }
@@ -88,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: a loop has so many rounds at least, and more only until it was enough.
+    /// Goal: a loop has at least the given rounds, and more only until it was enough.
     #[test]
     fn rounds_go_on_until_it_is_enough() {
         let done = Cell::new(0);
@@ -101,8 +102,8 @@ mod tests {
         assert_eq!((count(3, 0), count(3, 3), count(3, 5), count(0, 0)), (3, 3, 5, 0));
     }
 
-    /// Goal: what is there is not waited for, what comes is taken, and a sender that has gone is no
-    /// reason to wait.
+    /// Goal: a present value is returned without waiting, one that comes later is returned, and a
+    /// closed sender ends the wait.
     #[test]
     fn waiting_ends_with_what_was_waited_for() {
         let (mut looks, (tell, told)) = (0, std::sync::mpsc::channel());

@@ -1,4 +1,4 @@
-//! Where new memory goes: the kernel's memory policies of a thread and of a mapping.
+//! The kernel's memory policies of a thread and of a mapping, which choose the node of new memory.
 
 use std::io;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use crate::sys::mempolicy;
 /// Nodes that a kernel can have (MAX_NUMNODES).
 const NODES_MAX: usize = 1024;
 
-/// Memory that the calling thread (and threads that it starts later) touches first comes only from
-/// these nodes. Pages that are there already stay where they are.
+/// Restricts memory that the calling thread (and threads that it starts later) touches first to
+/// these nodes. Existing pages stay where they are.
 ///
 /// # Errors
 /// `InvalidInput` if a node does not exist or the cpuset forbids all of them.
@@ -19,12 +19,11 @@ pub fn bind_memory(nodes: &Nodemask) -> io::Result<()> {
     mempolicy::set_mempolicy(mempolicy::BIND, &words(nodes))
 }
 
-/// Memory that the calling thread touches first comes from this node as long as it has room.
+/// Prefers a node, while it has free memory, for memory that the calling thread touches first.
+/// Allocates nothing.
 ///
 /// # Errors
 /// `InvalidInput` if the node does not exist or the cpuset forbids it.
-///
-/// Allocates nothing.
 pub fn prefer_memory(node: NodeId) -> io::Result<()> {
     let mut words = [0; NODES_MAX / 64];
     let last = node.0 as usize / 64;
@@ -33,17 +32,17 @@ pub fn prefer_memory(node: NodeId) -> io::Result<()> {
     mempolicy::set_mempolicy(mempolicy::PREFERRED, &words[..=last])
 }
 
-/// New memory comes from the node of the CPU that touches it first, as the kernel does by default.
+/// Restores the kernel's default: new memory comes from the node of the CPU that touches it first.
 pub fn default_memory() -> io::Result<()> {
     mempolicy::set_mempolicy(mempolicy::DEFAULT, &[])
 }
 
-/// Memory of this range of our addresses that is touched for the first time comes from this node as
-/// long as it has room, whoever touches it. The range begins with a page.
+/// Prefers a node, while it has free memory, for memory of this range that any thread of this
+/// process touches first. The range begins at a page boundary.
 ///
 /// # Errors
-/// `InvalidInput` if the node does not exist or the cpuset forbids it; EFAULT if nothing is mapped
-/// in a part of the range; `Unsupported` where the kernel knows no nodes (CONFIG_NUMA).
+/// `InvalidInput` if the node does not exist or the cpuset forbids it; EFAULT if a part of the
+/// range is not mapped; `Unsupported` where the kernel has no NUMA support (CONFIG_NUMA).
 pub fn prefer_memory_at(range: Range<u64>, node: NodeId) -> io::Result<()> {
     mempolicy::mbind(range, mempolicy::PREFERRED, &words(&Nodemask::from_iter([node])))
 }
@@ -68,7 +67,7 @@ mod tests {
         assert!(words(&Nodemask::new()).is_empty());
     }
 
-    /// Goal: the kernel takes what we hand over, and refuses a node that is not there.
+    /// Goal: the kernel accepts the mask, and refuses a node that does not exist.
     #[test]
     fn the_kernel_understands_the_mask() {
         bind_memory(&"0".parse().unwrap()).unwrap();
@@ -77,7 +76,7 @@ mod tests {
         assert_eq!(missing.kind(), io::ErrorKind::InvalidInput);
     }
 
-    /// Goal: a range that begins inside a page, or where nothing is mapped, is refused.
+    /// Goal: a range that begins inside a page or is not mapped is refused.
     #[test]
     fn odd_ranges_are_refused() {
         let odd = prefer_memory_at(1..4096, NodeId(0)).unwrap_err();

@@ -1,5 +1,5 @@
-//! Which parts of an address range hold pages, or written pages, listed by the kernel in short
-//! pieces.
+//! Lists the parts of an address range that hold pages, or written pages. The kernel lists them in
+//! short calls.
 
 use std::fs::File;
 use std::io;
@@ -10,24 +10,23 @@ use nodeward_model::Range;
 
 use crate::sys::{PageRegion, Wanted, scan_pages};
 
-/// Pages that one call may find. The target's memory lock is held in a call, for reading: in dense
-/// memory (about 10 ns a page) 0.2 ms, and with one page per page table at worst (512 entries of
-/// about 1 ns for each page found) 8 ms.
+/// Limit on the pages that one call may find. A call holds the target's memory lock for reading:
+/// 0.2 ms in dense memory (about 10 ns a page), and 8 ms at worst, with one page in each page table
+/// (512 entries of about 1 ns for each page found).
 const PAGES_PER_CALL: u64 = 16_384;
-/// Addresses that the first call covers, in bytes: 0.7 ms of dense memory in which nothing is
-/// found.
+/// Bytes of addresses that the first call covers: 0.7 ms of dense memory in which nothing is found.
 const STEP_BYTES_MIN: u64 = 256 << 20;
-/// Addresses that a call covers at most, in bytes, where pages themselves are looked for: twice as
-/// many after each call that found nothing, so that terabytes of reserved addresses take a handful
-/// of calls.
+/// Limit on the bytes of addresses that a call covers in a search for populated pages. The step
+/// doubles after each call that found nothing, so that terabytes of reserved addresses take a
+/// handful of calls.
 const STEP_BYTES_MAX: u64 = 64 << 30;
-/// Regions taken from one call.
+/// Limit on the regions that one call returns.
 const REGIONS_PER_CALL: usize = 1024;
-/// Ranges returned at most: what lies behind them is returned whole, as if it were populated.
+/// Limit on the returned ranges: addresses after them are returned whole, as if populated.
 const RANGES_MAX: usize = 1 << 18;
 
-/// Whether this kernel lists populated ranges, by asking for those of our own first page. A kernel
-/// without the call says ENOTTY.
+/// Checks whether this kernel lists populated ranges, with a request for those of this process's
+/// first addresses. A kernel without the call returns ENOTTY.
 pub fn is_available(root: &Path) -> bool {
     let pagemap = File::open(root.join("proc/self/pagemap"));
     let mut regions = [PageRegion::default()];
@@ -37,22 +36,22 @@ pub fn is_available(root: &Path) -> bool {
     pagemap.is_ok_and(&mut scan)
 }
 
-/// The parts of a page-aligned range that hold pages in memory or in swap, in ascending order;
-/// neighbours are joined. A superset if there are more than 2^18 of them.
+/// Returns the parts of a page-aligned range that hold pages in memory or in swap, in ascending
+/// order; adjacent ones are joined. A superset if there are more than 2^18 of them.
 ///
 /// # Errors
-/// As ioctl(2): ENOTTY where the kernel cannot list, ESRCH when the address space is gone.
+/// Those of ioctl(2): ENOTTY where the kernel cannot list, ESRCH when the address space is gone.
 pub fn populated(pagemap: BorrowedFd<'_>, range: Range) -> io::Result<Vec<Range>> {
     let mut found = Vec::new();
     list(pagemap, range, Wanted::Populated, &mut found)?;
     Ok(found)
 }
 
-/// The pages of a page-aligned range whose soft-dirty bit is set, in memory or in swap, in
-/// ascending order; neighbours are joined. Looks at populated parts only, so holes cost nothing.
+/// Returns the pages of a page-aligned range whose soft-dirty bit is set, in memory or in swap, in
+/// ascending order; adjacent ones are joined. Reads populated parts only, so holes cost nothing.
 ///
 /// # Errors
-/// As [`populated`]; EINVAL where the kernel lists, but not these.
+/// Those of [`populated`]; EINVAL where the kernel can list, but not by this bit.
 pub fn soft_dirty(pagemap: BorrowedFd<'_>, range: Range) -> io::Result<Vec<Range>> {
     let mut found = Vec::new();
     for part in populated(pagemap, range)? {
@@ -61,7 +60,7 @@ pub fn soft_dirty(pagemap: BorrowedFd<'_>, range: Range) -> io::Result<Vec<Range
     Ok(found)
 }
 
-/// Appends the wanted parts of a range.
+/// Appends the selected parts of a range.
 fn list(
     pagemap: BorrowedFd<'_>,
     range: Range,
@@ -90,7 +89,7 @@ fn list(
     Ok(())
 }
 
-/// Adds a range behind the others, or to the last one if it touches that.
+/// Appends a range, or extends the last one if they touch.
 pub fn join(ranges: &mut Vec<Range>, next: Range) {
     match ranges.last_mut() {
         Some(last) if last.end == next.start => last.end = next.end,
@@ -98,7 +97,7 @@ pub fn join(ranges: &mut Vec<Range>, next: Range) {
     }
 }
 
-/// Repeats a call that a signal interrupted.
+/// Repeats a call while a signal interrupts it.
 fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -123,7 +122,7 @@ mod tests {
         assert_eq!(ranges, [Range::new(0, 3), Range::new(5, 7)]);
     }
 
-    /// 1 GiB of our own addresses of which pages 3, 4 and 100000 are touched.
+    /// Goal: of 1 GiB of addresses with pages 3, 4 and 100000 touched, only those pages are listed.
     #[test]
     fn touched_pages_are_listed_and_holes_are_not() {
         let root = Path::new("/");

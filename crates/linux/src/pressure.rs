@@ -1,5 +1,5 @@
-//! Whether memory is short: the time that tasks stand still for want of it (PSI, pressure stall
-//! information), in the control group of this process, or on the whole machine.
+//! Memory pressure: the time for which tasks are stalled for lack of memory (PSI, pressure stall
+//! information), in the control group of this process or on the whole machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -14,46 +14,47 @@ use rustix::io::Errno;
 
 use crate::cgroup::MemoryGroups;
 
-/// Memory is short when some task stood still for it this long within [`WINDOW`].
+/// Memory is short when some task was stalled for this long within [`WINDOW`].
 const STALL: Duration = Duration::from_millis(200);
 
-/// The shortest window, and the only one below 4 s, that the kernel watches for a process without
+/// The shortest window, and the only one below 4 s, that the kernel monitors for a process without
 /// CAP_SYS_RESOURCE (Linux 6.4, commit d82caa273565).
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Watches the pressure.
+/// A monitor of memory pressure.
 #[derive(Debug)]
 pub struct Pressure {
     source: Source,
-    /// Files that count what the kernel does for want of memory, and what they said last.
+    /// Files with counts of reclaim and compaction; `counts` has their last values.
     counters: Vec<PathBuf>,
     counts: Counts,
 }
 
-/// How often the kernel did something for want of memory.
+/// Counts of the kernel's reclaim and compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Pages that reclaim looked at.
+    /// Pages that reclaim has scanned.
     scanned: u64,
-    /// Tasks that stood still while it made room in one piece, for huge pages for example.
+    /// Tasks that were stalled by compaction, which makes contiguous free memory, for huge pages
+    /// for example.
     compacted: u64,
 }
 
 #[derive(Debug)]
 enum Source {
-    /// The kernel knows no pressure (CONFIG_PSI, `psi=0`) or does not show it to us.
+    /// The kernel has no PSI (CONFIG_PSI, `psi=0`) or does not show it to this process.
     Unknown,
-    /// The kernel tells by POLLPRI, once per window at most.
+    /// The kernel reports pressure by POLLPRI, at most once per window.
     Trigger(File),
-    /// Looks at the total, and compares it with that of the last look.
+    /// Reads the total stall time and compares it with the last one.
     Total { path: PathBuf, last: Duration, looked: Instant },
 }
 
 impl Pressure {
-    /// Begins to watch, below a root, which is `/` on a live machine.
+    /// Starts monitoring, below a root, which is `/` on a live machine.
     ///
     /// # Errors
-    /// If a file cannot be read or looks odd. That pressure is not known is no error.
+    /// If a file cannot be read or parsed. Unknown pressure is not an error.
     pub fn watch(root: &Path) -> Result<Self> {
         let folder = MemoryGroups::find(root)?.folder_v2()?;
         let in_folder = |name| folder.as_ref().map(|folder| folder.join(name));
@@ -70,22 +71,23 @@ impl Pressure {
         Ok(watched)
     }
 
-    /// Never sees any.
+    /// Returns a monitor that never reports pressure.
     pub fn unknown() -> Self {
         Self { source: Source::Unknown, counters: Vec::new(), counts: Counts::default() }
     }
 
-    /// Whether pressure is known here. Otherwise memory is never short.
+    /// Returns true if pressure is known here. Otherwise memory is never reported as short.
     pub fn is_known(&self) -> bool {
         !matches!(self.source, Source::Unknown)
     }
 
-    /// Waits for the end of `timeout`, until memory is short, or until `stop` can be read or is
-    /// hung up. Says whether memory was short since the last call: a tenth of the time, for 2 s or
-    /// less. What is not told by the kernel at once is told at the end of the wait.
+    /// Waits until the end of `timeout`, until memory is short, or until `stop` is readable or hung
+    /// up. Returns true if memory was short since the last call: stalls of a tenth of the time,
+    /// measured over at most 2 s. Pressure that the kernel does not report at once is reported at
+    /// the end of the wait.
     ///
     /// # Errors
-    /// If the kernel's file looks odd, or cannot be read any more.
+    /// If the kernel's file cannot be read or parsed any more.
     pub fn wait(&mut self, timeout: Duration, stop: impl AsFd) -> Result<bool> {
         let stalled = self.wait_for_stalls(timeout, stop.as_fd())?;
         let now = self.count();
@@ -105,7 +107,8 @@ impl Pressure {
                 if !found.contains(PollFlags::ERR) {
                     return Ok(found.contains(PollFlags::PRI));
                 }
-                // The group was removed. Told again and again, it would keep us awake for ever.
+                // The group was removed. The kernel reports this in every poll, which would turn
+                // the waits into a busy loop.
                 self.source = Source::Unknown;
                 sleep(stop, end.saturating_duration_since(Instant::now()))?;
                 Ok(false)
@@ -123,8 +126,8 @@ impl Pressure {
 }
 
 impl Counts {
-    /// With those of a file that has a number after each name. That of a group has `pgscan`, that
-    /// of the machine one for each kind.
+    /// Adds the counts of a file of lines with a name and a number. A group's file has `pgscan`,
+    /// the machine's has one count for each kind of reclaim.
     pub(crate) fn with(mut self, text: &str) -> Self {
         for (name, count) in text.lines().filter_map(|line| line.split_once(' ')) {
             let sum = match name {
@@ -137,34 +140,35 @@ impl Counts {
         self
     }
 
-    /// Whether since then the kernel looked for memory in one piece only: nobody's is short then.
+    /// Returns true if the kernel has only compacted since `before`, without reclaim: then memory
+    /// is not short.
     pub(crate) fn tell_of_pieces_only(self, before: Self) -> bool {
         self.scanned == before.scanned && self.compacted != before.compacted
     }
 }
 
-/// Whether stalls that add up to `stalled` within `since` are as many as a trigger tells of. After
-/// more than a window they count as if they had been within one; in a few milliseconds one stall
-/// means nothing.
+/// Returns true if stalls of `stalled` within `since` would fire a trigger. A `since` beyond the
+/// window counts as one window; below a tenth of a window it counts as that tenth, because a single
+/// stall within a few milliseconds means nothing.
 fn is_short(stalled: Duration, since: Duration) -> bool {
     let since = since.clamp(WINDOW / 10, WINDOW);
     stalled.as_micros() * WINDOW.as_micros() >= STALL.as_micros() * since.as_micros()
 }
 
-/// Asks the kernel to tell when memory is short; `None` if it does not for us, or the file is not
-/// the kernel's. It does as long as the file is open.
+/// Asks the kernel to report when memory is short; `None` if it refuses, or the file is not a
+/// kernel file. The trigger lasts as long as the file is open.
 fn trigger(path: &Path) -> Option<File> {
     let mut file = OpenOptions::new().read(true).write(true).open(path).ok()?;
     if ![libc::PROC_SUPER_MAGIC, libc::CGROUP2_SUPER_MAGIC].contains(&fstatfs(&file).ok()?.f_type) {
         return None;
     }
-    // The kernel overwrites the last byte by a zero.
+    // The kernel overwrites the last byte with a zero.
     let wanted = format!("some {} {}\0", STALL.as_micros(), WINDOW.as_micros());
     file.write_all(wanted.as_bytes()).ok()?;
     Some(file)
 }
 
-/// What was polled for a file with a trigger.
+/// Polls a file with a trigger, and `stop`; returns the events of the file.
 fn poll_both(file: &File, stop: BorrowedFd<'_>, timeout: Duration) -> Result<PollFlags> {
     let mut both = [PollFd::new(file, PollFlags::PRI), PollFd::from_borrowed_fd(stop, STOP)];
     poll_for(&mut both, timeout)?;
@@ -177,9 +181,9 @@ fn sleep(stop: BorrowedFd<'_>, timeout: Duration) -> Result<()> {
     poll_for(&mut [PollFd::from_borrowed_fd(stop, STOP)], timeout)
 }
 
-/// A signal ends it early, which callers must expect anyway.
+/// Polls for at most `timeout`. A signal ends it early, which callers must expect anyway.
 fn poll_for(files: &mut [PollFd<'_>], timeout: Duration) -> Result<()> {
-    // Longer than the clock can tell is for ever.
+    // A timeout beyond the range of the clock is infinite.
     let timeout = Timespec::try_from(timeout).ok();
     match poll(files, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -187,8 +191,8 @@ fn poll_for(files: &mut [PollFd<'_>], timeout: Duration) -> Result<()> {
     }
 }
 
-/// How long some task has stood still for want of memory, since the group or the machine began;
-/// `None` where that is not known.
+/// Returns the time for which some task was stalled for lack of memory, since the group was made or
+/// the machine booted; `None` where that is not known.
 fn look(path: &Path) -> Result<Option<Duration>> {
     match std::fs::read_to_string(path) {
         Ok(text) => stalled(&text, path).map(Some),
@@ -197,14 +201,14 @@ fn look(path: &Path) -> Result<Option<Duration>> {
     }
 }
 
-/// EOPNOTSUPP: `psi=0` of the kernel's command line. ENODEV: the group was removed.
+/// EOPNOTSUPP: `psi=0` on the kernel's command line. ENODEV: the group was removed.
 fn is_not_told(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
         || matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::NODEV))
 }
 
-/// Reads `some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS` among the lines of a file of
-/// pressure.
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS` among the lines of a pressure
+/// file.
 ///
 /// # Errors
 /// If there is no such line.
@@ -229,7 +233,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As Linux 6.18 writes it.
+    /// The format of Linux 6.18.
     const TEXT: &str = "\
 some avg10=0.00 avg60=1.25 avg300=0.00 total=22262148
 full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
@@ -239,7 +243,7 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         Duration::from_millis(ms)
     }
 
-    /// A machine with such files; nothing else is known of it.
+    /// A machine with these files and no others.
     fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -264,12 +268,13 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
     const OWN: (&str, &str) = ("proc/self/cgroup", "0::/app\n");
 
-    /// A pipe that nobody writes to, and its other end.
+    /// Returns a pipe without a writer's data, and its other end.
     fn quiet() -> (std::io::PipeReader, std::io::PipeWriter) {
         std::io::pipe().unwrap()
     }
 
-    /// Goal: the total of `some` is read, not that of `full`; what is odd is told with its line.
+    /// Goal: the total of `some` is read, not that of `full`; an invalid line gives an error with
+    /// its number.
     #[test]
     fn the_total_is_read() {
         let path = Path::new("/proc/pressure/memory");
@@ -280,9 +285,9 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         }
     }
 
-    /// Goal: tasks that wait for a huge page in one piece, while nothing is reclaimed, are no sign
-    /// that memory is short; with reclaim, in the group or on the machine, they are, and so are
-    /// tasks that are slowed down at a group's limit, where nothing can be reclaimed.
+    /// Goal: tasks stalled by compaction for a huge page, without reclaim, do not mean that memory
+    /// is short. With reclaim, in the group or on the machine, they do, and so do tasks that are
+    /// throttled at a group's limit where nothing can be reclaimed.
     #[test]
     fn stalls_for_memory_in_one_piece_do_not_count() {
         let stat = "sys/fs/cgroup/app/memory.stat";
@@ -325,7 +330,7 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         }
     }
 
-    /// Goal: a tenth of the time is short, counted over 2 s at most and 0.2 s at least.
+    /// Goal: stalls of a tenth of the time mean short memory, over at most 2 s and at least 0.2 s.
     #[test]
     fn a_tenth_of_the_time_is_short() {
         assert!(is_short(ms(100), ms(1000)) && !is_short(ms(99), ms(1000)));
@@ -333,8 +338,8 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         assert!(is_short(ms(20), ms(1)) && !is_short(ms(19), ms(1)));
     }
 
-    /// Goal: looks are compared with the one before, each stall counts once. 0.25 s is short in any
-    /// time, 1 ms is not.
+    /// Goal: each reading is compared with the one before, so each stall counts once. 0.25 s is
+    /// short in any time, 1 ms is not.
     #[test]
     fn looks_are_compared() {
         let root = machine(&[(PROC, &some(5_000_000))]);
@@ -348,8 +353,8 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         assert_eq!(found, [false, true, false, true]);
     }
 
-    /// Goal: our own group's pressure counts where it is known, else the machine's; a text in the
-    /// place of a kernel file is not written to.
+    /// Goal: the pressure of this process's group counts where it is known, else the machine's; a
+    /// text in the place of a kernel file is not written to.
     #[test]
     fn our_group_counts() {
         let root = machine(&[MOUNTS, OWN, (PROC, &some(7)), (GROUP, &some(1))]);
@@ -363,7 +368,7 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         assert!(Pressure::watch(machine(&[MOUNTS, OWN, (PROC, TEXT)]).path()).unwrap().is_known());
     }
 
-    /// Goal: a kernel without PSI is never short of memory, and one with an odd file is told of.
+    /// Goal: a kernel without PSI never reports short memory, and an invalid file gives an error.
     #[test]
     fn nothing_and_nonsense() {
         let (stop, _open) = quiet();
@@ -373,8 +378,8 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=9002608
         assert!(odd.contains("proc/pressure/memory:1") && odd.contains("'plenty'"), "{odd}");
     }
 
-    /// Goal: who is told to stop does not wait, whatever is watched; this machine's pressure, too.
-    /// It would be two hours for each.
+    /// Goal: a stop ends each wait at once, with every kind of monitor and on this machine. Each
+    /// wait would take two hours.
     #[test]
     fn stopping_ends_the_wait() {
         let (stop, open) = quiet();

@@ -1,7 +1,7 @@
-//! A process of this kernel, held by a pidfd and by /proc files opened once.
+//! A process of this kernel, held by a pidfd and by /proc files that are opened once.
 //!
-//! The held files belong to one address space: after exec they read as empty, whatever runs under
-//! the pid then.
+//! The held files belong to one address space: after exec they read as empty, whatever program runs
+//! under the pid then.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek};
@@ -25,9 +25,9 @@ use crate::procfs::stat::Flags;
 use crate::procfs::{identity, maps, numa_maps, smaps};
 use crate::{bound, moving, sys};
 
-/// Pages asked for in one query; the kernel lets go of the target's lock after every 16.
+/// Limit on the pages of one query; the kernel releases the target's lock after every 16.
 const QUERY_PAGES_MAX: usize = 4096;
-/// Consecutive frames from which on it pays to ask for their flags.
+/// The shortest run of consecutive frames for which reading their flags pays off.
 const FOLIO_PAGES_MIN: usize = 16;
 
 /// A held process.
@@ -52,7 +52,7 @@ impl Process for LinuxProcess {
 
     fn identity(&self) -> Result<Identity> {
         let identity = identity::read(Path::new("/"), self.pid)?;
-        // Files that were read by their path are those of the process that we hold, if it lives.
+        // If the held process is alive, files that were read by its path are its own.
         self.check_running().map(|()| identity)
     }
 
@@ -144,13 +144,13 @@ impl Process for LinuxProcess {
         Ok(moving::seen_alive(outcome, self.life()))
     }
 
-    /// Policies of threads other than the first are not seen; no file shows them at less than
-    /// another walk for each.
+    /// Policies of threads other than the first are not seen; the only file that shows them costs
+    /// another page table walk for each thread.
     fn bound(&self) -> Result<Bound> {
         let path = self.folder.join("numa_maps");
         let text = match std::fs::read(&path) {
             Ok(text) => text,
-            // A kernel without nodes has no policies (CONFIG_NUMA).
+            // A kernel without NUMA support has no policies (CONFIG_NUMA).
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(source) => return Err(self.failed(path, source)),
         };
@@ -171,8 +171,8 @@ impl Process for LinuxProcess {
 }
 
 impl LinuxProcess {
-    /// The memory that was held is gone: by exec, or because the process is on its way out, which
-    /// takes it long when there is much to free.
+    /// The memory that was held is gone: by exec, or because the process is exiting, which takes
+    /// long if there is much memory to free.
     fn without_memory(&self) -> Life {
         let stat = std::fs::read(self.folder.join("stat")).unwrap_or_default();
         match Flags::parse(&stat) {
@@ -188,8 +188,8 @@ impl LinuxProcess {
         }
     }
 
-    /// Does something to a thread if it is one of this process. The number of a thread that ends
-    /// meanwhile goes to another one only when all numbers have been used once.
+    /// Places a thread if it is one of this process. The id of a thread that exits meanwhile is
+    /// reused only after all ids have been used once.
     fn place_thread(
         &self,
         tid: u32,
@@ -219,7 +219,7 @@ impl LinuxProcess {
         Ok(bytes)
     }
 
-    /// Finds the mappings of hugetlb pages, which maps does not tell from others.
+    /// Marks the mappings of hugetlb pages, which maps does not tell from others.
     fn mark_huge(&self, mappings: &mut [Mapping]) {
         let read = |name| std::fs::read(self.folder.join(name)).unwrap_or_default();
         if !smaps::uses_hugetlb(&read("status")) {
@@ -251,8 +251,8 @@ impl LinuxProcess {
         Ok(())
     }
 
-    /// Where the pages of a window are; the kernel is asked for those that their frame numbers do
-    /// not place.
+    /// Appends the places of the pages of a window. Pages whose frame numbers do not give their
+    /// node are queried.
     fn window_places(&self, range: Range, window: &Window, into: &mut Vec<Place>) -> Result<()> {
         let frames = self.frames.get();
         let first = into.len();
@@ -273,7 +273,7 @@ impl LinuxProcess {
         Ok(())
     }
 
-    /// Where the page of an entry is; `None` if only the kernel can tell.
+    /// Returns the place of an entry's page; `None` if only a query can tell.
     fn place_of(&self, entry: Entry, frames: Option<&Frames>) -> Option<Place> {
         if !entry.is_present() {
             return Some(self.place_if_absent(entry));
@@ -283,7 +283,8 @@ impl LinuxProcess {
         if frames.is_zero(frame)? { Some(Place::Fixed) } else { frames.node(frame).map(Place::On) }
     }
 
-    /// Where a page is by the kernel's answer; what the answer leaves open is read from its entry.
+    /// Returns the place of a page by the kernel's status code. If the code does not give a node,
+    /// its entry is read.
     fn place(&self, address: u64, code: i32) -> Place {
         if let Ok(node) = u32::try_from(code) {
             return Place::On(NodeId(node));
@@ -296,8 +297,8 @@ impl LinuxProcess {
         }
     }
 
-    /// A page that is present though the kernel did not place it: it never moves, or it has come
-    /// (by another mapping at the same address, for one) after we asked.
+    /// Returns the place of a page that is present though the kernel's status had no node: it never
+    /// moves, or it was mapped (for example by a new mapping at the same address) after the query.
     fn place_of_odd(&self, address: u64, entry: Entry) -> Place {
         self.place_of(entry, self.frames.get()).unwrap_or_else(|| {
             let mut status = [-1];
@@ -307,7 +308,7 @@ impl LinuxProcess {
         })
     }
 
-    /// What stands in place of a page that is not present.
+    /// Returns the place of a page that is not present.
     fn place_if_absent(&self, entry: Entry) -> Place {
         match entry.stand_in() {
             None | Some(StandIn::Marker) => Place::Absent,
@@ -317,9 +318,9 @@ impl LinuxProcess {
         }
     }
 
-    /// Marks folios: runs of consecutive frames whose flags say that they hang together. One frame
-    /// of each window is asked first, because the kernel takes as long to show flags as to show
-    /// entries; folios that are missed so are moved all the same, a little slower.
+    /// Marks folios: runs of consecutive frames whose flags show that they belong together. One
+    /// frame of each window is checked first, because the kernel takes as long to show flags as to
+    /// show entries. Folios that are missed that way are moved all the same, a little slower.
     fn mark_folios(&self, window: &Window, pages: &mut [Page]) {
         let Some(frames) = self.frames.get() else { return };
         for (at, first, length) in runs_of_frames(window.entries(), FOLIO_PAGES_MIN) {
@@ -337,7 +338,7 @@ impl LinuxProcess {
     }
 }
 
-/// What it means that an open file of a process's folder could not be used.
+/// Returns the error of a read from an open file of a process's directory.
 pub(crate) fn failed(pid: Pid, path: PathBuf, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound => Error::Gone(pid),
@@ -346,7 +347,7 @@ pub(crate) fn failed(pid: Pid, path: PathBuf, source: io::Error) -> Error {
     }
 }
 
-/// Opens a file of a process's folder. `attempt` is what this is, if it is refused.
+/// Opens a file of a process's directory. `attempt` explains a refusal.
 pub(crate) fn open(
     pid: Pid,
     path: PathBuf,
@@ -361,8 +362,8 @@ pub(crate) fn open(
     })
 }
 
-/// Runs of at least so many consecutive frames: the index of the first entry, its frame, and how
-/// many there are.
+/// Returns the runs of at least `length_min` consecutive frames: the index of the first entry, its
+/// frame, and the number of frames.
 fn runs_of_frames(
     entries: impl Iterator<Item = Entry>,
     length_min: usize,
@@ -396,13 +397,13 @@ fn mark_run(pages: &mut [Page], flags: &[crate::frames::FrameFlags]) {
     }
 }
 
-/// All of these pages are one folio.
+/// Marks all of these pages as one folio.
 fn mark_whole(pages: &mut [Page]) {
     pages.iter_mut().for_each(|page| page.folio_pages = 0);
     pages[0].folio_pages = u32::try_from(pages.len()).unwrap_or(u32::MAX);
 }
 
-/// In a hugetlb mapping every aligned `huge_bytes` are one folio.
+/// Marks every aligned `huge_bytes` of a hugetlb mapping as one folio.
 fn mark_hugetlb(pages: &mut [Page], range: Range, page_bytes: u64, huge_bytes: u64) {
     let pages_per_folio = u32::try_from(huge_bytes / page_bytes).unwrap_or(u32::MAX);
     for (i, page) in pages.iter_mut().enumerate() {
@@ -411,7 +412,7 @@ fn mark_hugetlb(pages: &mut [Page], range: Range, page_bytes: u64, huge_bytes: u
     }
 }
 
-/// Whether the process behind a pidfd has ended; its descriptor becomes readable then.
+/// Returns true if the process of a pidfd has exited; its descriptor becomes readable then.
 pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,5 +1,5 @@
-//! Who else moves memory or threads between nodes: the kernel's own balancing, numad, schemes of
-//! DAMON.
+//! Finds other balancers that move memory or threads between nodes: the kernel's NUMA balancing,
+//! numad, schemes of DAMON.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::select;
 
 const BALANCING: &str = "proc/sys/kernel/numa_balancing";
 const KDAMONDS: &str = "sys/kernel/mm/damon/admin/kdamonds";
-/// What a scheme does that moves memory between nodes.
+/// The actions of schemes that move memory between nodes.
 const MIGRATES: [&str; 2] = ["migrate_hot", "migrate_cold"];
 
-/// All of them, below a root. Schemes of DAMON are seen only by root.
+/// Returns all of them, below a root. Only root can see schemes of DAMON.
 ///
 /// # Errors
 /// If /proc cannot be listed.
@@ -26,7 +26,7 @@ pub fn find(root: &Path) -> Result<Vec<Rival>> {
     Ok(kernel.into_iter().chain(numad).chain(schemes).collect())
 }
 
-/// The schemes that migrate, of those kdamonds that run.
+/// Returns the migrating schemes of the kdamonds that run.
 fn schemes(kdamonds: &Path) -> Vec<PathBuf> {
     let runs = |kdamond: &PathBuf| read(&kdamond.join("state")).is_some_and(|state| state == "on");
     let contexts = numbered(kdamonds).into_iter().filter(runs);
@@ -38,7 +38,7 @@ fn schemes(kdamonds: &Path) -> Vec<PathBuf> {
     schemes.filter(migrates).collect()
 }
 
-/// The folders of a list that sysfs numbers from 0 on.
+/// Returns the directories of a list that sysfs numbers from 0.
 fn numbered(list: &Path) -> Vec<PathBuf> {
     let folder = |number: u32| Some(list.join(number.to_string())).filter(|path| path.is_dir());
     (0..).map_while(folder).collect()
@@ -70,7 +70,7 @@ mod tests {
         rivals
     }
 
-    /// Goal: the kernel's balancing is a rival in each of its modes, and none when it is off or not
+    /// Goal: the kernel's balancing is reported in each of its modes, and not when it is off or not
     /// built in.
     #[test]
     fn the_kernel_balances_or_not() {
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(found(&[]), []);
     }
 
-    /// Goal: numad is known by its name, every one that runs.
+    /// Goal: every running numad is found by its name.
     #[test]
     fn numad_is_named() {
         let pid = |number| Pid::new(number).unwrap();

@@ -1,5 +1,6 @@
-//! Segments of shared memory that processes map: System V and POSIX ones, memfd, files of tmpfs,
-//! shared anonymous memory. Each is a file of tmpfs, and may have pages that no process maps.
+//! Finds segments of shared memory that processes map: System V and POSIX ones, memfd, files of
+//! tmpfs, shared anonymous memory. Each is a file of tmpfs, and may have pages that no process
+//! maps.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,19 +15,21 @@ use rustix::fs::{OFlags, fstatfs};
 
 /// `statfs.f_type` of tmpfs (include/uapi/linux/magic.h).
 const TMPFS: u64 = 0x0102_1994;
-/// How the names of segments begin that have no path, or the usual one.
+/// Prefixes of the names of segments that have no path or the usual one.
 const NAMES: [&str; 4] = ["/dev/zero", "/SYSV", "/memfd:", "/dev/shm/"];
 
-/// Segments, held open: they outlive the processes that map them.
+/// Open segments; they outlive the processes that map them.
 #[derive(Debug, Default)]
 pub struct Segments {
     files: Vec<File>,
-    /// Mappings of segments that we may not open (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE).
+    /// Mappings of segments that this process may not open (needs CAP_SYS_ADMIN or
+    /// CAP_CHECKPOINT_RESTORE).
     pub denied: u64,
 }
 
 impl Segments {
-    /// Those that processes map now, each once. Processes that end meanwhile have none.
+    /// Opens the segments that processes map now, each once. Processes that exit meanwhile have
+    /// none.
     pub fn of<'a>(processes: impl Iterator<Item = &'a dyn Process>) -> Self {
         let mut segments = Self::default();
         let mut seen = BTreeSet::new();
@@ -43,7 +46,8 @@ impl Segments {
     }
 
     fn take(&mut self, mapping: &Mapping, path: &str, seen: &mut BTreeSet<(u64, u64)>) {
-        // What is no file of tmpfs may be a device: it is only referred to.
+        // A file outside tmpfs may be a device, so the path is opened without opening the device
+        // (O_PATH).
         let referred = OFlags::PATH.bits().cast_signed();
         match File::options().read(true).custom_flags(referred).open(path) {
             Ok(file) if is_segment(&file, seen) => self.files.push(file),
@@ -55,14 +59,14 @@ impl Segments {
         }
     }
 
-    /// Paths of them, as long as the value lives.
+    /// Returns paths of the segments, valid as long as the value lives.
     pub fn paths(&self) -> Vec<PathBuf> {
         let path = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd()).into();
         self.files.iter().map(path).collect()
     }
 }
 
-/// Whether a file is one of tmpfs that was not seen before.
+/// Returns true if a file is on tmpfs and was not seen before.
 fn is_segment(file: &File, seen: &mut BTreeSet<(u64, u64)>) -> bool {
     let of_memory = fstatfs(file).is_ok_and(|system| system.f_type.cast_unsigned() == TMPFS);
     of_memory && file.metadata().is_ok_and(|found| seen.insert((found.dev(), found.ino())))
@@ -79,8 +83,8 @@ mod tests {
     use crate::Linux;
     use crate::own::{Area, Backing};
 
-    /// Goal: a segment that is mapped twice is found once, whatever its name; a file on a disk, and
-    /// memory of our own, is none.
+    /// Goal: a segment that is mapped twice is found once, whatever its name; a file on a disk and
+    /// private memory are not segments.
     #[test]
     fn each_segment_is_found_once() {
         let us = Linux::open().hold(Pid::new(std::process::id()).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Finding processes by name, by control group, or by one of their threads.
+//! Finds processes by name, by control group, or by one of their threads.
 
 use std::fs;
 use std::io;
@@ -16,8 +16,8 @@ const NAME_BYTES: usize = 15;
 use crate::procfs::privileges::{Capability, Privileges};
 use crate::procfs::stat;
 
-/// Processes whose name (as in /proc/PID/comm, at most 15 bytes) is `name`, in ascending order.
-/// Processes that vanish while the list is read are left out.
+/// Returns the processes whose name (as in /proc/PID/comm, at most 15 bytes) is `name`, in
+/// ascending order. Processes that exit during the search are left out.
 pub fn by_name(root: &Path, name: &Name) -> Result<Vec<Pid>> {
     let proc = root.join("proc");
     let wanted = as_kept(name);
@@ -34,20 +34,21 @@ pub fn by_name(root: &Path, name: &Name) -> Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// A name as the kernel keeps and shows it: its first 15 bytes.
+/// Truncates a name as the kernel does: to its first 15 bytes.
 pub(crate) fn as_kept(name: &Name) -> Name {
     let bytes = name.as_bytes();
     bytes[..bytes.len().min(NAME_BYTES)].into()
 }
 
-/// The process that a thread belongs to; `None` if there is no such thread.
+/// Returns the process that a thread belongs to; `None` if there is no such thread.
 pub fn by_thread(root: &Path, thread: Pid) -> Option<Pid> {
     let status = fs::read(root.join(format!("proc/{thread}/status"))).ok()?;
     said(lines(&status).find_map(|line| line.strip_prefix(b"Tgid:"))?)
 }
 
-/// Whether we might look into a process that has ended and is still there, because its parent has
-/// not taken note of it (a zombie): it is ours, or we may look into all. `None` if it is no zombie.
+/// Returns whether this process might read a zombie (a process that has exited but was not waited
+/// for) if it were alive: it has the same user, or this process may read all processes. `None` if
+/// it is no zombie.
 pub fn zombie(root: &Path, pid: Pid) -> Option<bool> {
     let folder = root.join(format!("proc/{pid}"));
     let stat = stat::parse(&fs::read(folder.join("stat")).ok()?)?;
@@ -59,8 +60,9 @@ pub fn zombie(root: &Path, pid: Pid) -> Option<bool> {
     (stat.state == 'Z').then(may_look)
 }
 
-/// Processes in a control group (version 2) and the groups below it, in ascending order. The group
-/// is named by its folder, or relative to the mount point of the hierarchy.
+/// Returns the processes in a control group (version 2) and the groups below it, in ascending
+/// order. The group is named by its directory, absolute or relative to the mount point of the
+/// hierarchy.
 pub fn by_cgroup(root: &Path, group: &Path) -> Result<Vec<Pid>> {
     let mut found = Vec::new();
     collect(&folder(root, group), &mut found)
@@ -70,7 +72,7 @@ pub fn by_cgroup(root: &Path, group: &Path) -> Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// The folder of a control group (version 2) that is named as for [`by_cgroup`].
+/// Returns the directory of a control group (version 2) that is named as for [`by_cgroup`].
 pub fn folder(root: &Path, group: &Path) -> PathBuf {
     let relative = group.strip_prefix("/sys/fs/cgroup").unwrap_or(group);
     root.join("sys/fs/cgroup").join(relative.strip_prefix("/").unwrap_or(relative))
@@ -95,7 +97,7 @@ fn collect(group: &Path, found: &mut Vec<Pid>) -> std::result::Result<(), (PathB
 mod tests {
     use super::*;
 
-    /// Goal: any thread leads to its process, and an id that nobody has to none.
+    /// Goal: any thread gives its process, and an unused id gives none.
     #[test]
     fn a_thread_leads_to_its_process() {
         let us = Pid::new(std::process::id()).unwrap();

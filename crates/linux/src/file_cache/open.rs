@@ -1,4 +1,4 @@
-//! One file: what of it is in memory, and those pages mapped.
+//! One open file: its cached pages, and their mapping.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use super::parts::{Parts, Sight};
 use super::problem::Trouble;
 use crate::sys::FileView;
 
-/// So much of a file is mapped at a time.
+/// Bytes of a file that are mapped at a time.
 pub const WINDOW_BYTES: u64 = 1 << 30;
 
 /// `statfs.f_type` of hugetlbfs (include/uapi/linux/magic.h).
@@ -23,7 +23,7 @@ const HUGETLBFS: u64 = 0x9584_58f6;
 /// A regular file that is open for reading.
 #[derive(Debug)]
 pub struct OpenFile {
-    /// Where it was found.
+    /// The path at which it was found.
     pub path: PathBuf,
     file: OwnedFd,
     bytes: u64,
@@ -32,26 +32,27 @@ pub struct OpenFile {
     sight: Sight,
 }
 
-/// What we may believe of the kernel's answer which pages are in memory.
+/// The part of the kernel's residency report that can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Knowledge {
     /// All of it.
     Answer,
-    /// All pages are in memory, whatever the answer says.
+    /// All pages are cached, whatever the report says.
     All,
-    /// Nothing.
+    /// None of it.
     None(Trouble),
 }
 
 impl OpenFile {
-    /// Opens what is called `name` in a directory; `None` if that is no regular file (any more).
+    /// Opens the entry `name` of a directory; `None` if it is not (or no longer) a regular file.
     pub fn open(
         folder: BorrowedFd<'_>,
         name: &Path,
         path: &Path,
         link: OFlags,
     ) -> io::Result<Option<Self>> {
-        // What stands here now may not be what was looked at: a pipe would wait for a writer.
+        // The entry may have been replaced since the stat; opening a pipe without NONBLOCK would
+        // wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | link;
         let (file, owned) = match openat(folder, name, flags | OFlags::NOATIME, Mode::empty()) {
             Err(Errno::PERM) => (openat(folder, name, flags, Mode::empty())?, false),
@@ -75,7 +76,7 @@ impl OpenFile {
         Ok(Some(Self { path: path.to_owned(), file, bytes, page_bytes, knowledge, sight }))
     }
 
-    /// Why it cannot be known what of the file is in memory; `None` if it can.
+    /// Returns the reason why the cached pages of the file cannot be known; `None` if they can.
     pub fn trouble(&self) -> Option<Trouble> {
         match self.knowledge {
             Knowledge::None(trouble) => Some(trouble),
@@ -83,13 +84,14 @@ impl OpenFile {
         }
     }
 
-    /// Where pages may be in memory; to be asked by [`Self::window`].
+    /// Returns the parts in which pages may be cached; [`Self::window`] consumes them.
     pub fn parts(&self) -> Parts {
         Parts::new(self.sight, self.bytes.next_multiple_of(self.page_bytes))
     }
 
-    /// Maps the next parts of the file that may be in memory, within one multiple of
-    /// [`WINDOW_BYTES`], and finds out what of them is; `None` if there are no more. Reads nothing.
+    /// Maps the next parts of the file that may be cached, within one multiple of [`WINDOW_BYTES`],
+    /// and queries which of their pages are; `None` if there are no more. Reads nothing from the
+    /// disk.
     pub fn window(&self, parts: &mut Parts) -> io::Result<Option<Window>> {
         let found = parts.next_window(&self.file)?;
         let (Some(first), Some(last)) = (found.first(), found.last()) else { return Ok(None) };
@@ -111,26 +113,25 @@ impl OpenFile {
     }
 }
 
-/// A part of a file that is mapped.
+/// A mapped part of a file.
 #[derive(Debug)]
 pub struct Window {
     view: FileView,
     cached: Vec<Range>,
-    /// Bytes that were looked at page by page.
+    /// Bytes that were queried page by page.
     pub looked_bytes: u64,
-    /// Whether its pages are those of a hugetlb pool.
+    /// True if its pages are those of a hugetlb pool.
     pub is_huge: bool,
 }
 
 impl Window {
-    /// Bytes that are in memory.
+    /// Returns the cached bytes.
     pub fn cached_bytes(&self) -> u64 {
         self.cached.iter().map(|range| range.bytes()).sum()
     }
 
-    /// Maps the pages that are in memory, and no others, up to the first that cannot be mapped: one
-    /// behind the new end of the file, for one. A page that left memory since it was looked at is
-    /// read again.
+    /// Maps the cached pages and no others, up to the first that cannot be mapped, such as one
+    /// beyond the new end of the file. A page that was dropped since the query is read again.
     pub fn populate(self) -> Populated {
         let ends = self.cached.first().zip(self.cached.last());
         let range =
@@ -154,15 +155,16 @@ impl Window {
 pub struct Populated {
     /// The mapping.
     pub view: FileView,
-    /// From the first to the last of the pages in it.
+    /// From the first to the last mapped page.
     pub range: Range,
-    /// Bytes that were mapped for certain.
+    /// Bytes that were certainly mapped.
     pub bytes: u64,
-    /// What ended that early.
+    /// The error that ended the mapping early.
     pub error: Option<io::Error>,
 }
 
-/// The size of the file's pages. (Other file systems, too, call large blocks good to read.)
+/// Returns the size of the file's pages. (Other file systems too report a large preferred block
+/// size.)
 fn page_bytes(file: &OwnedFd, stat: &Stat) -> io::Result<u64> {
     let base = rustix::param::page_size() as u64;
     let block = u64::try_from(stat.st_blksize).unwrap_or(base);
@@ -174,8 +176,8 @@ fn is_base(page_bytes: u64) -> bool {
     page_bytes == rustix::param::page_size() as u64
 }
 
-/// mincore(2) sees huge pages only where they are mapped. But they live in memory alone, so a file
-/// without holes is in memory whole.
+/// mincore(2) sees huge pages only where they are mapped. But they exist only in memory, so all of
+/// a file without holes is in memory.
 fn of_huge_pages(stat: &Stat) -> Knowledge {
     match stat.st_blocks.saturating_mul(512) >= stat.st_size {
         true => Knowledge::All,
@@ -183,20 +185,21 @@ fn of_huge_pages(stat: &Stat) -> Knowledge {
     }
 }
 
-/// Whether the kernel would let us write; it then tells us what is in memory although the file is
-/// not ours (`can_do_mincore` in mm/mincore.c). The flag O_NOATIME asks about the other half of
-/// that rule, in the same words: `inode_owner_or_capable`.
+/// Returns true if the kernel would permit writing. It then reports residency although the file
+/// belongs to another user (`can_do_mincore` in mm/mincore.c). The flag O_NOATIME tests the other
+/// half of that rule with the same function: `inode_owner_or_capable`.
 fn may_write(file: &OwnedFd) -> bool {
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     accessat(CWD, itself, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// The pages of a part of a view that are in memory.
+/// Returns the cached pages of a part of a view.
 fn cached(view: &FileView, part: Range) -> io::Result<Vec<Range>> {
     Ok(runs(&view.residency(part)?, part))
 }
 
-/// The pages of some parts of a view that are in memory, where one run may go on in the next part.
+/// Returns the cached pages of several parts of a view; a run may extend from one part into the
+/// next.
 fn cached_parts(view: &FileView, parts: impl Iterator<Item = Range>) -> io::Result<Vec<Range>> {
     let mut runs: Vec<Range> = Vec::new();
     for part in parts {
@@ -210,15 +213,15 @@ fn cached_parts(view: &FileView, parts: impl Iterator<Item = Range>) -> io::Resu
     Ok(runs)
 }
 
-/// Maps what is in memory of a part of a view. What cannot be mapped is left out.
+/// Maps the cached pages of a part of a view. Pages that cannot be mapped are left out.
 pub fn map_again(view: &FileView, part: Range) {
     for range in cached(view, part).unwrap_or_default() {
-        // The file has been cut, or the page went away in this moment.
+        // The file was truncated, or the page was dropped just now.
         view.populate(range).ok();
     }
 }
 
-/// The runs of base pages in memory, as addresses.
+/// Returns the runs of cached base pages, as addresses.
 fn runs(residency: &[u8], all: Range) -> Vec<Range> {
     let page_bytes = rustix::param::page_size() as u64;
     let mut end = all.start;
@@ -244,7 +247,8 @@ mod tests {
         assert_eq!(runs(&[1; 6], all), [all]);
     }
 
-    /// Goal: pages that a file no longer has are an error, not a signal, and the others are mapped.
+    /// Goal: pages that a file no longer has give an error, not a signal, and the others are
+    /// mapped.
     #[test]
     fn a_file_that_shrinks_before_its_pages_are_mapped() {
         if !crate::sys::knows_populate() {

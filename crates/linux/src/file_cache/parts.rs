@@ -1,9 +1,9 @@
-//! Which parts of a file may be in memory, so that neither holes nor what is only on a disk is
-//! looked at page by page.
+//! Finds the parts of a file that may be cached, so that neither holes nor data that is only on
+//! disk is queried page by page.
 //!
-//! Halves are asked about, and halves of those that have something. Where the kernel counts cached
-//! pages (cachestat(2), Linux 6.5) that finds all of them. Before, only parts that hold data are
-//! found: what was read of a hole, and is in memory as zeros, is not.
+//! The search is a bisection: it queries halves, and halves of those that have something. Where the
+//! kernel counts cached pages (cachestat(2), Linux 6.5), it finds all of them. On older kernels it
+//! finds only parts that hold data: pages of zeros from reads of a hole are cached, but not found.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,27 +17,27 @@ use crate::sys;
 
 /// Parts of this size are not halved.
 const SMALL_BYTES: u64 = 2 << 20;
-/// Looking at 64 pages one by one takes about as long as asking about both halves of them.
+/// Querying 64 pages one by one takes about as long as querying both halves of them.
 const LOOKED_AT_FOR_EACH: u64 = 64;
-/// Where cached pages are not counted, files up to this size are looked at with their holes: it
+/// Where cached pages cannot be counted, files up to this size are queried with their holes: it
 /// takes a tenth of a second.
 const WHOLE_BYTES_MAX: u64 = 16 << 30;
 
-/// How it is found out.
+/// The method that finds cached parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// Anything may be in memory.
+    /// No method: any part may be cached.
     Nowhere,
     /// Cached pages are counted.
     Counts,
-    /// Where there is data. It is where pages can be, if `is_all`.
+    /// Parts with data are found. Only those can be cached, if `is_all`.
     Data {
-        /// Whether holes of this file system cannot be in memory.
+        /// True if holes of this file system cannot be cached.
         is_all: bool,
     },
 }
 
-/// What there is in a part.
+/// The contents of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Nothing,
@@ -46,7 +46,7 @@ enum Seen {
 }
 
 impl Sight {
-    /// That of a file of base pages.
+    /// Chooses the method for a file of base pages.
     pub fn of(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
         if bytes <= SMALL_BYTES {
             return Ok(Self::Nowhere);
@@ -81,8 +81,8 @@ fn seen(cached: u64, pages: u64) -> Seen {
     }
 }
 
-/// Whether a part holds data. Pages that are not written yet count; a file system that does not
-/// know its holes says that all is data.
+/// Queries whether a part holds data. Pages that are not written back yet count. A file system that
+/// does not track holes reports all of a file as data.
 fn data(file: &OwnedFd, part: Range) -> io::Result<Seen> {
     let start = match seek(file, SeekFrom::Data(part.start)) {
         Ok(start) if start < part.end => start,
@@ -93,18 +93,18 @@ fn data(file: &OwnedFd, part: Range) -> io::Result<Seen> {
     Ok(if start == part.start && hole >= part.end { Seen::Much } else { Seen::Little })
 }
 
-/// Kinds of file systems. Those that stand on another one (overlayfs, FUSE passthrough) map the
-/// files of that, and the kernel counts in vain what they have cached themselves.
+/// Kinds of file systems. Stacked ones (overlayfs, FUSE passthrough) map the files of the lower
+/// file system, so the kernel's count of their own cached pages is useless.
 enum System {
-    /// Files are in memory or in swap, and holes are not.
+    /// Files are in memory or in swap; holes are in neither.
     Memory,
-    /// What is mapped of a file is cached for that file.
+    /// A mapped page of a file is cached for that file.
     Disk,
     Unknown,
 }
 
 impl System {
-    /// By `statfs.f_type` (include/uapi/linux/magic.h).
+    /// Classifies `statfs.f_type` (include/uapi/linux/magic.h).
     fn of(magic: u64) -> Self {
         const TMPFS: u64 = 0x0102_1994;
         const EXT: u64 = 0xef53;
@@ -121,28 +121,28 @@ impl System {
     }
 }
 
-/// The parts of one file in which pages may be in memory, in ascending order.
+/// The parts of one file in which pages may be cached, in ascending order.
 #[derive(Debug)]
 pub struct Parts {
     sight: Sight,
-    /// Not asked about yet, the first in the end.
+    /// Parts that were not queried yet; the first is at the end.
     pending: Vec<Range>,
-    /// The rest of one that was found.
+    /// The remainder of a part that was found.
     rest: Option<Range>,
-    /// How often it was asked.
+    /// The number of queries.
     pub asked: u64,
-    /// Bytes of holes in which pages could be that were not looked for.
+    /// Bytes of holes that could hold cached pages but were not queried.
     pub unseen_bytes: u64,
 }
 
 impl Parts {
-    /// Of a file of so many bytes, in whole pages.
+    /// Returns the parts of a file of `bytes` bytes, in whole pages.
     pub fn new(sight: Sight, bytes: u64) -> Self {
         let pending = vec![Range::new(0, bytes)];
         Self { sight, pending, rest: None, asked: 0, unseen_bytes: 0 }
     }
 
-    /// Those of the next window that has any: of the same multiple of [`WINDOW_BYTES`].
+    /// Returns the parts in the next multiple of [`WINDOW_BYTES`] that has any.
     pub fn next_window(&mut self, file: &OwnedFd) -> io::Result<Vec<Range>> {
         let mut window: Vec<Range> = Vec::new();
         while let Some(part) = self.next_part(file)? {
@@ -177,8 +177,8 @@ impl Parts {
     }
 }
 
-/// The second half and the first. What begins at a multiple of a power of two not below its length
-/// is cut at one of half of that.
+/// Returns the second half and the first. A part that begins at a multiple of a power of two not
+/// below its length is cut at a multiple of half of that power.
 fn halves(part: Range) -> [Range; 2] {
     let middle = part.start + part.bytes().next_power_of_two() / 2;
     [Range::new(middle, part.end), Range::new(part.start, middle)]
@@ -193,7 +193,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// All windows of a file, and how often it was asked.
+    /// Returns all windows of a file, the number of queries and the bytes of holes not queried.
     fn windows(sight: Sight, file: File, bytes: u64) -> (Vec<Vec<Range>>, u64, u64) {
         let mut parts = Parts::new(sight, bytes);
         let file = file.into();
@@ -202,9 +202,9 @@ mod tests {
         (found, parts.asked, parts.unseen_bytes)
     }
 
-    /// Goal: data is found without looking at holes, and holes that were left out are told of:
-    /// 4 TiB with a page in the first, the middle and the last 2 MiB, found by halving 21 times
-    /// (2^42 / 2^21); each halving asks about two parts, and the first question is about all.
+    /// Goal: data is found without querying holes page by page, and skipped holes are reported. A
+    /// file of 4 TiB with a page in the first, the middle and the last 2 MiB is halved 21 times
+    /// (2^42 / 2^21); each halving queries two parts, and the first query covers all.
     #[test]
     fn data_is_found_between_holes() {
         let file = tempfile::tempfile().unwrap();
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(unseen, bytes - 3 * SMALL_BYTES);
     }
 
-    /// Goal: what cannot be asked about is looked at whole, window by window, to its odd end.
+    /// Goal: without a method the whole file is returned, window by window, to its odd end.
     #[test]
     fn all_of_a_file_is_its_windows() {
         let (found, asked, unseen) =
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(cut(8, 11), [(10, 11), (8, 10)]);
     }
 
-    /// Goal: halving ends where what is cached is worth a look page by page: one in 64.
+    /// Goal: the bisection ends where enough is cached for a query page by page: one page in 64.
     #[test]
     fn much_is_one_in_64() {
         let pages = 512;

@@ -1,28 +1,28 @@
-//! Why a file was left out, or a part of it.
+//! Reasons why a file or a part of it was skipped.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Kinds of problems, as far as something different is to be done about them.
+/// Kinds of problems that differ in their remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The file may not be opened, or its directory not be listed.
     Unreadable,
-    /// The kernel does not tell us what of the file is in memory.
+    /// The kernel does not report to this process which pages of the file are cached.
     Untold,
-    /// A file of huge pages with holes: the kernel tells nobody which of its pages exist.
+    /// A file of huge pages with holes: the kernel does not report which of its pages exist.
     Holes,
     /// The file was removed after its directory was listed.
     Vanished,
-    /// Cached pages went away before they were mapped, and cannot be had again: the file was cut
-    /// short, or its disk failed.
+    /// Cached pages were dropped before they were mapped and cannot be read again: the file was
+    /// truncated, or its disk failed.
     Shrank,
-    /// Anything else.
+    /// Any other problem.
     Failed,
 }
 
 impl Trouble {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unreadable => "unreadable",
@@ -34,7 +34,7 @@ impl Trouble {
         }
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Unreadable => "run as a user who may read it",
@@ -51,19 +51,19 @@ impl Trouble {
     }
 }
 
-/// A file that was left out, or a part of it.
+/// A file or a part of it that was skipped.
 #[derive(Debug)]
 pub struct Problem {
     /// The file, or the directory that could not be listed.
     pub path: PathBuf,
-    /// Which kind of problem it is.
+    /// The kind of the problem.
     pub trouble: Trouble,
-    /// What the kernel said, if that says more.
+    /// The kernel's error, if it adds something.
     pub error: Option<io::Error>,
 }
 
 impl Problem {
-    /// A file or directory that could not be opened, listed or mapped.
+    /// Returns the problem of a file or directory that could not be opened, listed or mapped.
     pub(super) fn of(path: PathBuf, error: io::Error) -> Self {
         let trouble = match error.kind() {
             io::ErrorKind::PermissionDenied => Trouble::Unreadable,
@@ -73,9 +73,9 @@ impl Problem {
         Self { path, trouble, error: Some(error) }
     }
 
-    /// Pages that could not be mapped.
+    /// Returns the problem of pages that could not be mapped.
     pub(super) fn of_pages(path: PathBuf, error: io::Error) -> Self {
-        // EFAULT stands for the SIGBUS that a read would have raised.
+        // The kernel returns EFAULT where a read would have raised SIGBUS.
         match error.raw_os_error() {
             Some(libc::EFAULT) => Self { path, trouble: Trouble::Shrank, error: None },
             _ => Self { path, trouble: Trouble::Failed, error: Some(error) },

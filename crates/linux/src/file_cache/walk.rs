@@ -1,4 +1,4 @@
-//! The regular files below some paths, each once.
+//! Finds the regular files below some paths, each once.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,22 +14,22 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 use super::open::OpenFile;
 use super::problem::Problem;
 
-/// What stands at a path.
+/// The object at a path.
 #[derive(Debug)]
 pub enum Found {
     /// A regular file.
     File(OpenFile),
-    /// A regular file in which nothing is.
+    /// An empty regular file.
     Empty,
     /// A symbolic link, a device, a pipe, a socket.
     Other,
-    /// Something that could not be opened.
+    /// An object that could not be opened.
     Left(Problem),
 }
 
-/// Goes through directories without following symbolic links, and opens one file after another. A
-/// file with several names, or below several of the paths, is found once. Holds one descriptor for
-/// each level of directories, and a few words for each file.
+/// Walks directories without following symbolic links, and opens one file after another. A file
+/// with several names, or below several of the paths, is found once. The walk holds one descriptor
+/// for each level of directories, and a few words for each file.
 pub struct Walk {
     named: vec::IntoIter<PathBuf>,
     levels: Vec<Level>,
@@ -48,12 +48,13 @@ impl fmt::Debug for Walk {
 }
 
 impl Walk {
-    /// Through these paths, of files or directories; a symbolic link that stands here is followed.
+    /// Returns a walk of these files and directories. A symbolic link among these paths is
+    /// followed.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         Self { named: paths.into_iter(), levels: Vec::new(), seen: BTreeSet::new() }
     }
 
-    /// The next entry of the innermost directory.
+    /// Reads the next entry of the innermost directory.
     fn next_entry(&mut self) -> Option<Found> {
         let level = self.levels.last_mut()?;
         let entry = match level.entries.read() {
@@ -120,13 +121,13 @@ enum Visited {
     File(OpenFile),
     Empty,
     Other,
-    /// It was found before, by another name.
+    /// The walk has found it before, under another name.
     Again,
 }
 
-/// Looks at what is called `name` in a directory, and opens it if it is a directory or a file with
-/// something in it. Only these are opened: to open a device, or a file of the kernel's (their sizes
-/// are mostly 0), may do something.
+/// Reads the status of the entry `name` of a directory, and opens it if it is a directory or a file
+/// that is not empty. Nothing else is opened: opening a device, or a file of the kernel (mostly of
+/// size 0), may have side effects.
 fn visit(
     folder: BorrowedFd<'_>,
     name: &Path,

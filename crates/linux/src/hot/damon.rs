@@ -1,19 +1,19 @@
-//! Which parts of a process's memory are accessed, by DAMON, the kernel's monitor of accesses.
+//! Finds the accessed parts of a process's memory with DAMON, the kernel's monitor of accesses.
 //!
-//! DAMON cuts the address space into at most 1000 regions, looks every 5 ms at one page of each,
-//! and splits and joins them so that each holds memory of one kind; every 100 ms it has a count for
-//! each. What it sees: reads and writes of everything that is mapped. What it does not see: how
-//! often a page is accessed within 5 ms, and which pages of a region were. A region is a guess that
-//! gets better with time, so counts of several looks are added up.
+//! DAMON divides the address space into at most 1000 regions. Every 5 ms it checks one page of
+//! each, and it splits and joins regions so that the pages of each are accessed alike. Every 100 ms
+//! it has a count for each region. It sees reads and writes of all mapped memory. It does not see
+//! how often a page is accessed within 5 ms, nor which pages of a region are. A region is an
+//! estimate that improves with time, so this module adds up several snapshots.
 //!
-//! What it costs: a kernel thread, from some per cent of one CPU for a small process to a third for
-//! a large one (in the emulated lab); the process itself is not held up.
+//! Cost: a kernel thread, which uses some per cent of one CPU for a small process and up to a third
+//! for a large one (in the emulated lab). The process itself is not blocked.
 //!
-//! It is set up through files of sysfs
-//! (`Documentation/admin-guide/mm/damon/usage.rst` of the kernel), as one kernel thread with one
-//! scheme that does nothing but list regions (Linux 6.2). There is one such set-up for the whole
-//! machine. Whoever uses it is left alone, and so are the kernel's own users of DAMON, which the
-//! kernel lets run only alone. A set-up that is switched off counts as left behind and is replaced.
+//! It is configured through files of sysfs (`Documentation/admin-guide/mm/damon/usage.rst` of the
+//! kernel), as one kernel thread with one scheme that only lists regions (Linux 6.2). The machine
+//! has a single such configuration. If another program uses it, or one of the kernel's own users of
+//! DAMON runs (the kernel does not let them share), this module leaves it alone. A configuration
+//! that is switched off counts as left behind and is replaced.
 
 mod files;
 mod looks;
@@ -33,32 +33,33 @@ use files::{Files, Sysfs, number};
 use looks::{Looks, Region};
 use setup::{SCHEME, STATE, Setup};
 
-/// What the caller wants, for errors.
+/// The name of the operation in errors.
 const WHAT: &str = "watching with DAMON";
-/// Looks taken at most: they bound the memory that the sum takes, to some 10 MB.
+/// Limit on the snapshots. It bounds the memory of the sum to some 10 MB.
 const LOOKS_MAX: u32 = 100;
-/// DAMON begins with ten regions and splits them every 100 ms. Nothing is read in this time, or in
-/// the first quarter of a shorter watch.
+/// DAMON begins with ten regions and splits them every 100 ms. Nothing is read during this time, or
+/// during the first quarter of a shorter watch.
 const WARM_UP_MAX: Duration = Duration::from_secs(1);
 
-/// Whether a process could be watched now. Changes nothing. `root` holds `sys` and `proc`.
+/// Checks whether a process could be watched now. Changes nothing. `root` holds `sys` and `proc`.
 ///
-/// That the kernel can watch single processes, and can list what it saw, is known only once
-/// [`watch`] has set DAMON up.
+/// Whether the kernel can watch single processes and can list its regions is known only after
+/// [`watch`] has configured DAMON.
 ///
 /// # Errors
-/// `Unsupported` if the kernel has no DAMON with files in sysfs, or somebody uses it; `Denied`.
+/// `Unsupported` if the kernel has no DAMON with files in sysfs, or another program uses it;
+/// `Denied`.
 pub fn probe(root: &Path) -> Result<()> {
     examine(root).map_err(|obstacle| obstacle.error(WHAT))
 }
 
-/// As [`probe`], with the reason in parts.
+/// Checks as [`probe`] does, and returns the reason in parts.
 pub(crate) fn examine(root: &Path) -> std::result::Result<(), Obstacle> {
     reserve(root).map(drop)
 }
 
-/// The files of DAMON, which no other nodeward uses while the second value lives: the kernel ends
-/// that with the process, however it ends.
+/// Reserves DAMON's files: no other nodeward uses them while the returned file is open. The kernel
+/// ends the reservation with the process, however it ends.
 fn reserve(root: &Path) -> std::result::Result<(Sysfs, File), Obstacle> {
     let sysfs = Sysfs::below(root);
     let lock = sysfs.lock(root)?;
@@ -67,13 +68,12 @@ fn reserve(root: &Path) -> std::result::Result<(Sysfs, File), Obstacle> {
     Ok((sysfs, lock))
 }
 
-/// Where a process accesses memory, in ascending order. Two samples count alike, whichever looks
-/// they come from. Takes as long as told, or until told to stop (what was seen until then is
-/// returned), and up to 0.2 s more. Nothing is left set up afterwards; if this process is killed,
-/// the next call clears up.
+/// Returns where a process accesses memory, in ascending order. Samples of all snapshots weigh the
+/// same. Takes the given time, or ends when told to stop (and returns what it has), plus up to 0.2
+/// s. Afterwards nothing is left configured; if this process is killed, the next call cleans up.
 ///
 /// # Errors
-/// `Gone` if the process ends, otherwise as [`probe`].
+/// `Gone` if the process exits, otherwise those of [`probe`].
 pub fn watch(
     root: &Path,
     process: &dyn Process,
@@ -84,7 +84,7 @@ pub fn watch(
     watch_with(&sysfs, process, Duration::from_nanos(duration_ns), stop)
 }
 
-/// As [`watch`], once the files are ours.
+/// Watches as [`watch`] does, after the files were reserved.
 fn watch_with(
     files: &dyn Files,
     process: &dyn Process,
@@ -92,9 +92,9 @@ fn watch_with(
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<RegionAccess>> {
     let setup = Setup::start(files, process.pid())
-        // A pid that is gone by now cannot be watched, however the kernel says so.
+        // A pid that is gone by now cannot be watched; the kernel's error may be another one.
         .map_err(|error| still_there(process).err().unwrap_or(error))?;
-    // The kernel looked the pid up meanwhile.
+    // The kernel looked up the pid in the meantime.
     still_there(process)?;
     let seen = look_on(files, process, duration, stop)?;
     setup.end()?;
@@ -123,11 +123,11 @@ fn look_on(
     Ok(looks.sum())
 }
 
-/// How often DAMON looks.
+/// The intervals of DAMON.
 struct Intervals {
-    /// How long it counts.
+    /// The interval of a count.
     aggregation: Duration,
-    /// How often it looks in that time.
+    /// The samples in that interval.
     samples: u64,
 }
 
@@ -142,7 +142,7 @@ impl Intervals {
     }
 }
 
-/// Has the kernel list the regions as they are at the end of an aggregation, and reads them.
+/// Asks the kernel to list the regions at the end of an aggregation interval, and reads them.
 fn look(files: &dyn Files) -> Result<Vec<Region>> {
     let asked = files.write(STATE, "update_schemes_tried_regions");
     if asked.is_err() && !setup::is_on(files, 0) {

@@ -1,7 +1,7 @@
-//! Where the memory of a running process is hot, as the kernel sees it.
+//! Finds the hot memory of a running process, as the kernel sees it.
 //!
-//! Two sources: [`damon`] samples which parts are accessed at all, [`written`] tells exactly which
-//! pages are written. Neither knows which CPU or node accesses.
+//! There are two sources: [`damon`] samples which parts are accessed at all, [`written`] finds
+//! exactly the pages that are written. Neither knows which CPU or node accesses them.
 
 pub mod damon;
 pub mod written;
@@ -12,28 +12,28 @@ use std::time::{Duration, Instant};
 use nodeward_machine::{Error, Life, Process, Result};
 use nodeward_model::Range;
 
-/// How often a wait looks whether it shall end.
+/// The interval at which a wait polls for its end.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// A part of a process's memory in which accesses were seen.
+/// A part of a process's memory that was accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionAccess {
-    /// The part: whole pages.
+    /// The part, in whole pages.
     pub range: Range,
-    /// In how many of the samples it was accessed; above zero, at most `samples`.
+    /// The samples in which it was accessed; above zero, at most `samples`.
     pub accesses: u64,
-    /// How often it was looked at.
+    /// The samples that were taken of it.
     pub samples: u64,
 }
 
-/// Why a source cannot be used here, as two fragments without a full stop.
+/// The reason why a source cannot be used, as two fragments without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Obstacle {
-    /// What is in the way.
+    /// The obstacle.
     pub why: String,
-    /// What to do about it.
+    /// The remedy.
     pub fix: String,
-    /// Whether it is a missing privilege.
+    /// True if a privilege is missing.
     pub is_denied: bool,
 }
 
@@ -54,7 +54,8 @@ impl Obstacle {
     }
 }
 
-/// That a process still runs what was held: what was opened or read by its pid until now was its.
+/// Checks that a process still runs the program that was held: then everything opened or read by
+/// its pid so far belongs to it.
 fn still_there(process: &dyn Process) -> Result<()> {
     match process.life() {
         Life::Running => Ok(()),
@@ -62,10 +63,10 @@ fn still_there(process: &dyn Process) -> Result<()> {
     }
 }
 
-/// Waits until a time, or until told to stop; whether it was told.
+/// Waits until a time, or until told to stop. Returns whether it was told.
 ///
 /// # Errors
-/// `Gone` as soon as the process is.
+/// `Gone` as soon as the process has exited.
 fn wait(until: Instant, process: &dyn Process, stop: &dyn Fn() -> bool) -> Result<bool> {
     loop {
         still_there(process)?;

@@ -1,18 +1,17 @@
-//! Which pages a process writes, by the kernel's soft-dirty bits: they are cleared, and after a
-//! while the pages are listed whose bits are set again.
+//! Finds the pages that a process writes, with the kernel's soft-dirty bits: they are cleared, and
+//! after a while the pages whose bits are set again are listed.
 //!
-//! What it sees: writes, by page and exactly; a huge page counts as a whole. What it does not see:
-//! reads; pages of a hugetlb pool, for which the kernel does not keep these bits; writes by devices
-//! into memory that they hold. It sees too much in mappings that were made, or grew, meanwhile, and
-//! in huge pages that the kernel put together meanwhile: all of their pages count as written.
+//! It sees writes, exactly and by page; a huge page counts as a whole. It does not see reads; pages
+//! of a hugetlb pool, for which the kernel does not keep these bits; nor writes by devices into
+//! memory that they have pinned. It overcounts in mappings that were made or grew meanwhile, and in
+//! huge pages that the kernel collapsed meanwhile: all of their pages count as written.
 //!
-//! What it costs the process: for as long as clearing takes it cannot map memory, and may have to
-//! wait with a page fault; its next write to each page is a page fault. Whoever else uses these
-//! bits (CRIU, to save a process piece by piece) loses them.
+//! Cost to the process: while the bits are cleared it cannot map memory, and its page faults may
+//! wait; its next write to each page is a page fault. Another user of these bits (CRIU, which saves
+//! a process piece by piece) loses them.
 //!
-//! PAGEMAP_SCAN also knows pages that were *written* (PAGE_IS_WRITTEN). Those it tells only of
-//! memory that the process itself has registered with a userfaultfd, which a stranger cannot do
-//! for it.
+//! PAGEMAP_SCAN can also list *written* pages (PAGE_IS_WRITTEN), but only in memory that the
+//! process itself has registered with a userfaultfd, which another process cannot do for it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -32,21 +31,21 @@ use crate::pagemap::{WINDOW_PAGES, Window};
 use crate::populated;
 use crate::process::{failed, open};
 
-/// What the caller wants, for errors.
+/// The name of the operation in errors.
 const WHAT: &str = "finding written pages";
-/// What clears soft-dirty bits when it is written to clear_refs.
+/// The value that clears soft-dirty bits when it is written to clear_refs.
 const CLEAR_SOFT_DIRTY: &[u8] = b"4";
 
-/// Whether this kernel tells which pages were written, by trying it on two pages of our own. `root`
-/// holds `proc`. Cost: below a millisecond; it clears the soft-dirty bits of this process.
+/// Checks on two pages of this process whether this kernel reports written pages. `root` holds
+/// `proc`. Cost: below a millisecond; it clears the soft-dirty bits of this process.
 ///
 /// # Errors
-/// `Unsupported` with the reason and what helps.
+/// `Unsupported` with the reason and the remedy.
 pub fn probe(root: &Path) -> Result<()> {
     examine(root).map_err(|obstacle| obstacle.error(WHAT))
 }
 
-/// As [`probe`], with the reason in parts.
+/// Checks as [`probe`] does, and returns the reason in parts.
 pub(crate) fn examine(root: &Path) -> std::result::Result<(), Obstacle> {
     let folder = root.join("proc/self");
     let kernel = "boot a kernel with CONFIG_MEM_SOFT_DIRTY (arm64 has none)";
@@ -62,14 +61,15 @@ pub(crate) fn examine(root: &Path) -> std::result::Result<(), Obstacle> {
     }
 }
 
-/// The bits are those of the whole process: who tries them is alone.
+/// The bits belong to the whole process, so only one thread may try them at a time.
 static TRYING: Mutex<()> = Mutex::new(());
 
-/// Whether of two pages of ours, both in memory, the one is found that was written.
+/// Returns true if, of two resident pages of this process, exactly the written one is found.
 fn try_on_ourselves(folder: &Path) -> io::Result<bool> {
     let _alone = TRYING.lock().unwrap_or_else(PoisonError::into_inner);
     let page_bytes = rustix::param::page_size();
-    // Of their own mapping: one that others may be joined to could be set dirty by that.
+    // A mapping of its own: a mapping that the kernel may merge with others could become dirty by
+    // that.
     let area = Area::map(2 * page_bytes, Backing::SharedAnonymous)?;
     let second = page_bytes / size_of::<u64>();
     let (start, middle) = (area.address(), area.address() + page_bytes as u64);
@@ -83,12 +83,13 @@ fn try_on_ourselves(folder: &Path) -> io::Result<bool> {
     Ok(found == [Range::new(middle, range.end)])
 }
 
-/// The pages that a process writes within a time, in ascending order; each range was looked at
-/// once. If told to stop, those that it wrote until then. About 40 bytes for each run of pages.
+/// Returns the pages that a process writes within a time, in ascending order; each range was read
+/// once. If told to stop, returns those written until then. Memory: about 40 bytes for each run of
+/// pages.
 ///
 /// # Errors
-/// `Gone` if the process ends; `Denied` if it is another user's. Ask [`probe`] first: a kernel
-/// without soft-dirty bits tells of no pages at all, or of all.
+/// `Gone` if the process exits; `Denied` if it belongs to another user. Call [`probe`] first: a
+/// kernel without soft-dirty bits reports no pages at all, or all of them.
 pub fn watch(
     process: &dyn Process,
     duration_ns: u64,
@@ -123,8 +124,8 @@ fn once(range: Range) -> RegionAccess {
     RegionAccess { range, accesses: 1, samples: 1 }
 }
 
-/// The written pages of a page-aligned range, listed by the kernel or, where it does not list them,
-/// read from their entries.
+/// Returns the written pages of a page-aligned range, listed by the kernel or, where it cannot list
+/// them, read from their pagemap entries.
 fn written(pagemap: &File, range: Range, page_bytes: u64) -> io::Result<Vec<Range>> {
     match populated::soft_dirty(pagemap.as_fd(), range) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {
@@ -134,7 +135,7 @@ fn written(pagemap: &File, range: Range, page_bytes: u64) -> io::Result<Vec<Rang
     }
 }
 
-/// As [`written`], entry by entry: 8 bytes are read for each page, whether it is there or not.
+/// Reads entry by entry as [`written`]: 8 bytes for each page, whether it exists or not.
 fn written_by_entries(pagemap: &File, range: Range, page_bytes: u64) -> io::Result<Vec<Range>> {
     let mut window = Window::new();
     let mut found = Vec::new();
@@ -161,9 +162,9 @@ mod tests {
     const SWAPPED: u64 = 1 << 62;
     const SOFT_DIRTY: u64 = 1 << 55;
 
-    /// Goal: on a kernel that does not list, written pages are found by their entries, also across
-    /// page tables; new mappings, whose empty pages have the bit too, show no pages that are not
-    /// there. (The range begins at page 3 and ends with page 1999, in four page tables.)
+    /// Goal: on a kernel that cannot list, written pages are found by their entries, also across
+    /// page tables. New mappings, whose empty pages have the bit too, give no pages that do not
+    /// exist. (The range begins at page 3 and ends with page 1999, in four page tables.)
     #[test]
     fn entries_tell_what_was_written() {
         let pagemap = tempfile::tempfile().unwrap();
@@ -187,8 +188,8 @@ mod tests {
         assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof, "the address space is gone");
     }
 
-    /// Goal: what the probe says of this kernel is what a second, simpler look says: the bit of
-    /// our own stack, cleared and written.
+    /// Goal: the probe agrees with a second, simpler test: the bit of this thread's stack, cleared
+    /// and written.
     #[test]
     fn the_probe_agrees_with_a_plain_look() {
         let answer = probe(Path::new("/"));
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(answer.is_ok(), cleared.is_ok() && entry.is_soft_dirty(), "{answer:?}");
     }
 
-    /// Goal: a kernel without the files is told apart, with what to do.
+    /// Goal: a kernel without the files gives `Unsupported` with the remedy.
     #[test]
     fn a_kernel_without_the_files_is_unsupported() {
         let root = tempfile::tempdir().unwrap();

@@ -1,18 +1,18 @@
-//! Where threads run: a *nudge* brings a thread to some CPUs and leaves it free, a pin keeps it
-//! there.
+//! Placement of threads: a *nudge* moves a thread to some CPUs and leaves it free to run elsewhere,
+//! a pin keeps it there.
 //!
-//! A nudge narrows the thread's affinity and widens it again. The kernel moves a thread that runs,
-//! or waits for a CPU, before it returns from the first call; one that sleeps is moved when it
-//! wakes up, if it does so before the second. For that we wait a moment, no longer.
+//! A nudge narrows the thread's affinity and widens it again. The kernel moves a thread that runs
+//! or waits for a CPU before it returns from the first call. It moves a sleeping thread when that
+//! wakes up, if this happens before the second call; a nudge waits for it, but only for a moment.
 //!
-//! What can go wrong, and what becomes of it:
+//! What can go wrong, and the result:
 //!
-//! - Somebody sets the affinity in between: it stands as they left it. There is no call that
-//!   compares and sets, so a change in the last microseconds is overwritten.
-//! - We are killed in between: the note of the nudge ([`notes`]) is found by the next start.
+//! - Another process sets the affinity in between: its setting stays in force. There is no call
+//!   that compares and sets, so a change in the last microseconds is overwritten.
+//! - This process is killed in between: the next start finds the note of the nudge ([`notes`]).
 //!   Without notes the thread stays narrowed.
-//! - A cpuset that grows later gives a thread only the CPUs that it was told (Linux 6.2 and later).
-//!   So one that could run on all of its cpuset is told all CPUs that there can be.
+//! - A cpuset that grows later gives a thread only the CPUs of its last setting (Linux 6.2 and
+//!   later). So a thread that could run on all of its cpuset is set to all possible CPUs.
 
 pub mod notes;
 #[cfg(test)]
@@ -30,37 +30,37 @@ use crate::affinity;
 use crate::cgroup::{self, MemoryGroups};
 use crate::procfs::stat;
 
-/// How often we look whether a sleeping thread has come, and the time between.
+/// Checks whether a sleeping thread has moved, and the time between two checks.
 const LOOKS_MAX: u32 = 8;
 const PAUSE: Duration = Duration::from_micros(250);
 
-/// What the kernel tells and takes about threads.
+/// The kernel's interface to threads.
 pub trait Scheduler {
-    /// The CPUs that a thread may run on.
+    /// Returns the affinity of a thread.
     fn cpus(&self, tid: u32) -> io::Result<Cpumask>;
 
-    /// Tells a thread its CPUs.
+    /// Sets the affinity of a thread.
     fn set(&self, tid: u32, cpus: &Cpumask) -> io::Result<()>;
 
-    /// Tells a thread that all CPUs are its own.
+    /// Sets the affinity of a thread to all CPUs.
     fn set_all(&self, tid: u32) -> io::Result<()>;
 
-    /// The CPU that a thread ran on last.
+    /// Returns the CPU that a thread ran on last.
     fn cpu(&self, tid: u32) -> io::Result<CpuId>;
 
-    /// Whether these are all CPUs that the thread's cpuset allows.
+    /// Returns true if these are all CPUs that the thread's cpuset allows.
     fn is_everywhere(&self, tid: u32, cpus: &Cpumask) -> bool;
 
     /// Waits a moment.
     fn wait(&self);
 }
 
-/// This kernel's, for the threads of one process.
+/// This kernel's interface, for the threads of one process.
 #[derive(Debug)]
 pub struct Kernel<'a> {
-    /// The root of /sys.
+    /// The root directory of /sys.
     pub root: &'a Path,
-    /// The folder of the process in /proc.
+    /// The directory of the process in /proc.
     pub folder: &'a Path,
 }
 
@@ -96,8 +96,8 @@ impl Scheduler for Kernel<'_> {
 }
 
 impl Kernel<'_> {
-    /// The file with the CPUs of a thread's control group (version 2), or of the nearest group
-    /// above it that shares CPUs out.
+    /// Returns the file with the CPUs of a thread's control group (version 2), or of its nearest
+    /// ancestor that has the cpuset controller.
     fn cpuset(&self, tid: u32) -> Option<PathBuf> {
         let text = fs::read(self.folder.join(format!("task/{tid}/cgroup"))).ok()?;
         let group = cgroup::group_v2(&text)?;
@@ -108,8 +108,7 @@ impl Kernel<'_> {
     }
 }
 
-/// Brings a thread of `pid` to some of the CPUs that it may run on, and lets it run where it might
-/// before.
+/// Moves a thread of `pid` to some of the CPUs in its affinity, and restores the affinity.
 pub fn nudge(
     scheduler: &dyn Scheduler,
     notes: &Notes,
@@ -124,7 +123,7 @@ pub fn nudge(
     if target.is_empty() {
         return Ok(Placed::NotAllowed);
     }
-    // One that may run nowhere else is there, or will be when it wakes up.
+    // The thread may run nowhere else, or is there already, or will be when it wakes up.
     if target == before || scheduler.cpu(tid).is_ok_and(|cpu| target.contains(cpu)) {
         return Ok(Placed::Done);
     }
@@ -144,7 +143,7 @@ fn narrow_and_widen(scheduler: &dyn Scheduler, note: &Note) -> io::Result<Placed
     }
 }
 
-/// Waits for a thread to come, as long as that makes sense.
+/// Waits until the thread has moved. Returns at once if it cannot.
 fn comes(scheduler: &dyn Scheduler, note: &Note) -> bool {
     for look in 0..LOOKS_MAX {
         match scheduler.cpu(note.tid) {
@@ -156,7 +155,7 @@ fn comes(scheduler: &dyn Scheduler, note: &Note) -> bool {
     false
 }
 
-/// Gives a thread back what it could use before, unless somebody else has told it something.
+/// Restores a thread's affinity, unless another process has changed it.
 fn widen(scheduler: &dyn Scheduler, note: &Note) -> io::Result<Placed> {
     let Note { tid, before, target, everywhere, .. } = note;
     match scheduler.cpus(*tid) {
@@ -170,7 +169,7 @@ fn widen(scheduler: &dyn Scheduler, note: &Note) -> io::Result<Placed> {
     };
     match told {
         Ok(()) => Ok(Placed::Done),
-        // Its cpuset has changed and allows none of them any more.
+        // Its cpuset has changed and allows none of its former CPUs.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
             scheduler.set_all(*tid).map(|()| Placed::Changed).or_else(refused)
         }
@@ -178,9 +177,9 @@ fn widen(scheduler: &dyn Scheduler, note: &Note) -> io::Result<Placed> {
     }
 }
 
-/// Keeps a thread on those of these CPUs that its cpuset allows.
+/// Restricts a thread to those of these CPUs that its cpuset allows.
 pub fn pin(scheduler: &dyn Scheduler, tid: u32, cpus: &Cpumask) -> io::Result<Placed> {
-    // Who may run on all of its cpuset again is not tied to what that is today.
+    // A thread that gets back all of its cpuset is not restricted to the CPUs of today's cpuset.
     let told = match scheduler.is_everywhere(tid, cpus) {
         true => scheduler.set_all(tid),
         false => scheduler.set(tid, cpus),
@@ -188,11 +187,11 @@ pub fn pin(scheduler: &dyn Scheduler, tid: u32, cpus: &Cpumask) -> io::Result<Pl
     told.map(|()| Placed::Done).or_else(refused)
 }
 
-/// What a refusal of the kernel means for a thread, if it means something about the thread.
+/// Translates an error of the kernel that describes the state of the thread; returns other errors.
 fn refused(error: io::Error) -> io::Result<Placed> {
     match error.raw_os_error() {
         Some(libc::ESRCH) => Ok(Placed::Gone),
-        // EBUSY: a thread with deadlines has its CPUs promised.
+        // EBUSY: the CPUs of a deadline thread are reserved.
         Some(libc::EINVAL | libc::EBUSY) => Ok(Placed::NotAllowed),
         _ => Err(error),
     }

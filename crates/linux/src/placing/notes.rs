@@ -1,8 +1,8 @@
-//! A note of the nudge that is under way, in a small file. Whoever starts after a kill -9 finds it
-//! there and gives the thread back its CPUs.
+//! A note of the nudge in progress, in a small file. The next start after a kill -9 finds it and
+//! restores the affinity of the thread.
 //!
-//! The note need not reach the disk: a kill leaves it in the page cache, and a machine that starts
-//! anew has no such thread.
+//! The note need not reach the disk: a kill leaves it in the page cache, and a machine that reboots
+//! has no such thread.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,27 +16,27 @@ use nodeward_model::{Cpumask, Pid};
 use super::{Kernel, Scheduler, widen};
 use crate::procfs::stat;
 
-/// What every note begins with; the number is that of the form.
+/// The start of every note; the number is the format version.
 const HEAD: &str = "nodeward-nudge 1";
-/// Longer ones were not written by us.
+/// A longer file was not written by nodeward.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A nudge under way.
+/// A nudge in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The process.
     pub pid: Pid,
     /// The thread.
     pub tid: u32,
-    /// The CPUs that it could use before.
+    /// Its affinity before the nudge.
     pub before: Cpumask,
-    /// Those that it was told.
+    /// Its affinity during the nudge.
     pub target: Cpumask,
-    /// Whether `before` is all that its cpuset allows.
+    /// True if `before` is all that its cpuset allows.
     pub everywhere: bool,
 }
 
-/// A thread that a nudge had left with too few CPUs, which it has back.
+/// A thread whose affinity was left narrowed by a nudge and has been restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undone {
     /// The process.
@@ -45,7 +45,7 @@ pub struct Undone {
     pub tid: u32,
 }
 
-/// Where notes are taken; nowhere until [`Notes::keep_in`].
+/// The file of notes; none until [`Notes::keep_in`].
 #[derive(Debug, Default)]
 pub struct Notes(Mutex<Option<Kept>>);
 
@@ -56,14 +56,14 @@ struct Kept {
 }
 
 impl Notes {
-    /// Takes notes in a file from now on, after undoing what a note in it tells.
+    /// Undoes the nudge of a note in a file, and keeps notes in that file from now on.
     ///
     /// # Errors
     /// If the file cannot be opened or read.
     pub fn keep_in(&self, path: &Path, root: &Path) -> io::Result<Option<Undone>> {
         let file = open_or_make(path, For::Owner)?;
         let mut text = String::new();
-        // What is no text is no note.
+        // A file that is not UTF-8 holds no note.
         (&file).take(BYTES_MAX).read_to_string(&mut text).ok();
         let boot = boot(root);
         let undone = parse(&text, &boot).and_then(|(started, note)| undo(root, started, &note));
@@ -72,8 +72,8 @@ impl Notes {
         Ok(undone)
     }
 
-    /// Does something while its note stands in the file. Others wait meanwhile. Where the note
-    /// cannot be written (a full disk) it is done without.
+    /// Runs `act` while its note is in the file; other callers wait. If the note cannot be written
+    /// (a full disk), `act` runs without it.
     pub fn during<T>(&self, note: &Note, act: impl FnOnce() -> T) -> T {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Kept { file, boot }) = &*kept {
@@ -88,7 +88,7 @@ impl Notes {
     }
 }
 
-/// What stands in the file.
+/// Formats a note.
 pub fn line(started_ticks: u64, boot: &str, note: &Note) -> String {
     let Note { pid, tid, before, target, everywhere } = note;
     let before =
@@ -96,7 +96,7 @@ pub fn line(started_ticks: u64, boot: &str, note: &Note) -> String {
     format!("{HEAD} {boot} {pid} {started_ticks} {tid} {before} {target} end\n")
 }
 
-/// Reads a whole note of this boot, and when its process began.
+/// Parses a complete note of this boot; returns it with the start time of its process.
 pub fn parse(text: &str, boot: &str) -> Option<(u64, Note)> {
     let rest = text.strip_prefix(HEAD)?.strip_prefix(' ')?.strip_suffix(" end\n")?;
     let words: Vec<&str> = rest.split(' ').collect();
@@ -116,7 +116,7 @@ pub fn parse(text: &str, boot: &str) -> Option<(u64, Note)> {
     (of_boot == boot).then_some((started.parse().ok()?, note))
 }
 
-/// Gives the thread back its CPUs, if it is still the same one and has those of the nudge.
+/// Restores the affinity of the thread, if it is the same thread and still has that of the nudge.
 fn undo(root: &Path, started: u64, note: &Note) -> Option<Undone> {
     let folder: PathBuf = root.join(format!("proc/{}", note.pid));
     let there = folder.join(format!("task/{}", note.tid)).exists();

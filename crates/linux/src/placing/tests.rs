@@ -1,4 +1,4 @@
-//! Tests of nudges and pins: on a thread of paper, and on threads of our own.
+//! Tests of nudges and pins, with a fake thread and with threads of this process.
 
 use std::cell::{Cell, RefCell};
 
@@ -20,13 +20,13 @@ fn us() -> Pid {
     Pid::new(std::process::id()).unwrap()
 }
 
-/// A thread as the kernel has it, which may do something between two calls.
+/// A fake of the kernel's thread, which may change state between two calls.
 struct Paper {
     cpus: RefCell<Cpumask>,
     cpu: Cell<u32>,
     cpuset: Cpumask,
     awake: bool,
-    /// What it is told by somebody else while we wait.
+    /// The affinity that another process sets during the wait.
     told: RefCell<Option<Cpumask>>,
     ended: Cell<bool>,
     ends_while_we_wait: bool,
@@ -97,8 +97,8 @@ impl Scheduler for Paper {
     }
 }
 
-/// Goal: who is awake comes at once, and may run where it might before; who sleeps is waited for so
-/// long and no longer, and is said to sleep.
+/// Goal: a thread that is awake moves at once and keeps its affinity; a sleeping thread is waited
+/// for up to the limit and reported as asleep.
 #[test]
 fn who_is_awake_comes_and_stays_free() {
     let thread = Paper::new(true);
@@ -111,7 +111,7 @@ fn who_is_awake_comes_and_stays_free() {
     assert_eq!(thread.waits.get(), LOOKS_MAX - 1);
 }
 
-/// Goal: nothing is set where nothing needs to be, or may be.
+/// Goal: nothing is set where that is not needed or not allowed.
 #[test]
 fn nothing_is_set_without_need() {
     let thread = Paper::new(false);
@@ -121,7 +121,8 @@ fn nothing_is_set_without_need() {
     assert_eq!((thread.now().as_str(), thread.waits.get()), ("0-3", 0));
 }
 
-/// Goal: what somebody else says meanwhile stands; a thread that ends meanwhile is gone.
+/// Goal: an affinity that another process sets in between stays in force; a thread that exits in
+/// between is gone.
 #[test]
 fn changes_in_between_stand() {
     let thread = Paper { told: RefCell::new(Some(cpus("1"))), ..Paper::new(false) };
@@ -132,8 +133,8 @@ fn changes_in_between_stand() {
     assert_eq!(thread.nudge("2-3"), Placed::Gone, "before as well as meanwhile");
 }
 
-/// Goal: a cpuset that forbids the place refuses it; one that no longer allows what the thread had
-/// gives it all there is.
+/// Goal: a cpuset that forbids the CPUs gives a refusal; if it no longer allows the thread's former
+/// CPUs, the thread gets all that it allows.
 #[test]
 fn cpusets_change_too() {
     let thread = Paper { cpuset: cpus("0-1"), ..Paper::new(true) };
@@ -147,8 +148,8 @@ fn cpusets_change_too() {
     assert_eq!(thread.now(), "4-7");
 }
 
-/// Goal: a thread that could run on all of its cpuset is told no list of CPUs, which would hold it
-/// back when the cpuset grows.
+/// Goal: a thread that could run on all of its cpuset is not restored to a list of CPUs, which
+/// would restrict it when the cpuset grows.
 #[test]
 fn a_free_thread_stays_free() {
     struct Told(Paper, RefCell<Vec<String>>);
@@ -185,7 +186,7 @@ fn a_free_thread_stays_free() {
     assert_eq!(*thread.1.borrow(), ["2", "all"]);
 }
 
-/// One CPU each of a machine with two of them; `None`, which is said, where there is only one.
+/// Returns two CPUs of this machine; `None`, with a message, if there is only one.
 fn two_cpus() -> Option<[Cpumask; 2]> {
     let all = affinity::of(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
     let all: Vec<_> = all.unwrap().iter().map(|cpu| Cpumask::from_iter([cpu])).collect();
@@ -196,7 +197,7 @@ fn two_cpus() -> Option<[Cpumask; 2]> {
     two
 }
 
-/// Goal: a thread that works comes to each CPU in turn, and may run where it might before.
+/// Goal: a busy thread runs on each CPU in turn and keeps its affinity.
 #[test]
 fn a_real_thread_comes() {
     let Some(two) = two_cpus() else { return };
@@ -209,8 +210,8 @@ fn a_real_thread_comes() {
     }
 }
 
-/// Goal: a thread that sleeps is said to, and keeps its affinity; one that has ended is gone; and
-/// no thread of another process is touched.
+/// Goal: a sleeping thread is reported as asleep and keeps its affinity; an exited one is gone; no
+/// thread of another process is changed.
 #[test]
 fn a_real_thread_sleeps_or_ends() {
     let Some(two) = two_cpus() else { return };
@@ -225,7 +226,8 @@ fn a_real_thread_sleeps_or_ends() {
         assert!([Placed::Done, Placed::Asleep].contains(&placed), "{placed:?}");
         placed == Placed::Asleep
     };
-    // It is awake for a little while when it begins, and there for one when it has ended.
+    // The thread runs for a little while when it starts, and still exists for a little while when
+    // it has ended.
     wait_until("the thread sleeps", sleeps);
     worker.end();
     wait_until("the thread is gone", || {
@@ -235,7 +237,7 @@ fn a_real_thread_sleeps_or_ends() {
     assert_eq!(process.pin(parent, &two[0]).unwrap(), Placed::Gone);
 }
 
-/// Goal: a pin holds, and one to all CPUs ends it. A process that has ended is gone.
+/// Goal: a pin holds until the thread is pinned to all CPUs. An exited process is gone.
 #[test]
 fn pins_hold_until_they_end() {
     let Some(two) = two_cpus() else { return };
@@ -254,7 +256,7 @@ fn pins_hold_until_they_end() {
     assert!(matches!(gone, Error::Gone(pid) if pid.number() == child.id()), "{gone}");
 }
 
-/// The kernel, with somebody who kills us as soon as we wait.
+/// The kernel, with a kill of this process at the first wait.
 struct Killer(Kernel<'static>);
 
 impl Scheduler for Killer {
@@ -279,8 +281,8 @@ impl Scheduler for Killer {
     }
 }
 
-/// Goal: a kill -9 in the middle of a nudge leaves the thread narrowed, and whoever next opens the
-/// file gives it back what it had, once.
+/// Goal: a kill -9 during a nudge leaves the thread narrowed, and the next opening of the file
+/// restores its affinity, once.
 #[test]
 fn a_kill_in_a_nudge_is_undone() {
     let Some(two) = two_cpus() else { return };
@@ -303,7 +305,7 @@ fn a_kill_in_a_nudge_is_undone() {
     assert_eq!(undone, Some(notes::Undone { pid: us(), tid: worker.tid }));
     assert_eq!(affinity::of(worker.tid).unwrap(), before);
     assert_eq!(Linux::open().keep_notes(&path).unwrap(), None);
-    // A nudge that ends leaves no note.
+    // A nudge that completes leaves no note.
     machine.hold(us()).unwrap().nudge(worker.tid, &two[1]).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "");
 }

@@ -1,4 +1,4 @@
-//! Checks that try a system call on our own process.
+//! Checks that try a system call on this process.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use crate::own::{Area, Backing};
 use crate::procfs::privileges::Capability;
 use crate::sys;
 
-/// Makes every call. `root` is where the file about frames is read.
+/// Makes every call. The file of frame numbers is read below `root`.
 pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
     let page_bytes = rustix::param::page_size();
     let finding = |check, role, matters, state| Finding { check, role, matters, state };
@@ -61,7 +61,7 @@ pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
     ]
 }
 
-/// Whether a source of hot pages can be used.
+/// Returns the state of a source of hot pages.
 fn source(answer: Result<(), hot::Obstacle>, seen: &str) -> State {
     match answer {
         Ok(()) => State::works(seen),
@@ -69,7 +69,7 @@ fn source(answer: Result<(), hot::Obstacle>, seen: &str) -> State {
     }
 }
 
-/// Moves a page of ours to the node where it is.
+/// Moves a page of this process to the node where it is.
 fn own_page(page_bytes: usize, situation: &Situation) -> State {
     match move_own_page(page_bytes) {
         Ok(node) if node >= 0 => State::works(format!("moved a page of ours on node {node}")),
@@ -88,7 +88,7 @@ fn own_page(page_bytes: usize, situation: &Situation) -> State {
     }
 }
 
-/// The node of the page afterwards, or a negative error number.
+/// Returns the node of the page afterwards, or a negative error number.
 fn move_own_page(page_bytes: usize) -> io::Result<i32> {
     let area = Area::map(page_bytes, Backing::Anonymous)?;
     area.words()[0].store(1, Relaxed);
@@ -114,7 +114,7 @@ fn pidfd() -> State {
     }
 }
 
-/// Asks about process 1, which belongs to root.
+/// Queries process 1, which belongs to root.
 fn other_users(situation: &Situation) -> State {
     if std::process::id() == 1 {
         return State::unknown("we are process 1 ourselves");
@@ -129,7 +129,7 @@ fn other_users(situation: &Situation) -> State {
     }
 }
 
-/// The kernel checks the privilege before it looks at the pages, so a call with none tells.
+/// The kernel checks the privilege before it reads the pages, so a call without pages tests it.
 fn everyones(situation: &Situation) -> State {
     match sys::move_pages(0, &[], &[], &mut [], true) {
         Ok(_) => State::works("CAP_SYS_NICE is honoured"),

@@ -1,4 +1,4 @@
-//! What works here and what does not, found by trying: for `nodeward doctor`.
+//! Finds out by trying what works on this machine, for `nodeward doctor`.
 
 mod calls;
 mod surroundings;
@@ -7,45 +7,45 @@ use std::path::Path;
 
 use crate::advice::Situation;
 
-/// How much a check matters.
+/// The importance of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Nothing is moved without it.
+    /// Without it no page can be moved.
     Needed,
-    /// More pages are moved, or faster, with it.
+    /// With it more pages are moved, or faster.
     Helps,
-    /// Something else on this machine that moves go along with or against.
+    /// Another part of this machine that helps or hinders moves.
     Around,
 }
 
-/// How a check ended. Sentences are fragments without a full stop.
+/// The result of a check. Sentences are fragments without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// It works, or is as it should be.
     Works(String),
     /// It does not work here.
     Missing {
-        /// What was seen.
+        /// The observation.
         why: String,
-        /// The one thing that makes it work.
+        /// The one change that makes it work.
         fix: String,
     },
-    /// It is there, and works against moves.
+    /// It is present and works against moves.
     Hinders {
-        /// What was seen.
+        /// The observation.
         why: String,
-        /// The one thing that ends it.
+        /// The one change that ends it.
         fix: String,
     },
-    /// It could not be found out.
+    /// The check found no answer.
     Unknown {
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }
 
 impl State {
-    /// The name in output and JSON.
+    /// Returns the name in output and JSON.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Works(_) => "ok",
@@ -55,7 +55,7 @@ impl State {
         }
     }
 
-    /// What was seen.
+    /// Returns the observation.
     pub fn seen(&self) -> &str {
         match self {
             Self::Works(seen) => seen,
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// What to do about it, if anything.
+    /// Returns the remedy, if there is one.
     pub fn fix(&self) -> Option<&str> {
         match self {
             Self::Works(_) | Self::Unknown { .. } => None,
@@ -88,20 +88,20 @@ impl State {
     }
 }
 
-/// One check.
+/// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was checked: a short name with dashes.
+    /// The name of the check: short, with dashes.
     pub check: &'static str,
-    /// How much it matters.
+    /// The importance of the check.
     pub role: Role,
-    /// Why it matters.
+    /// The reason of its importance.
     pub matters: &'static str,
-    /// How it ended.
+    /// The result.
     pub state: State,
 }
 
-/// Checks everything, with files under `root` (normally `/`). The calls are made in any case.
+/// Runs all checks, with files under `root` (normally `/`). The system calls are made in any case.
 /// Changes nothing. Cost: some milliseconds.
 pub fn examine(root: &Path) -> Vec<Finding> {
     let situation = Situation::find(root);
@@ -110,7 +110,7 @@ pub fn examine(root: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Whether everything works that a move needs.
+/// Returns true if everything that a move needs works.
 pub fn can_move(findings: &[Finding]) -> bool {
     let needed = findings.iter().filter(|finding| finding.role == Role::Needed);
     needed.map(|finding| &finding.state).all(|state| matches!(state, State::Works(_)))

@@ -1,4 +1,4 @@
-//! Checks that read how this machine is set up: its nodes, and what else moves or takes memory.
+//! Checks of the machine's configuration: its nodes, and other users and movers of memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use nodeward_model::{NodeId, Nodemask};
 use super::{Finding, Role, State};
 use crate::advice::Situation;
 
-/// Reads everything under `root`.
+/// Reads all files under `root`.
 pub fn examine(root: &Path, situation: &Situation) -> Vec<Finding> {
     let machine = Machine { root };
     let finding = |check, role, matters, state| Finding { check, role, matters, state };
@@ -126,7 +126,7 @@ impl Machine<'_> {
         })
     }
 
-    /// The action of a running scheme that moves pages between nodes.
+    /// Returns the action of a running scheme that moves pages between nodes.
     fn damon_scheme(&self) -> Option<String> {
         let text = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let daemons = entries(&self.root.join("sys/kernel/mm/damon/admin/kdamonds"));
@@ -197,7 +197,7 @@ impl NodeMemory {
     }
 }
 
-/// A pool that has pages: `8 of 2.00 MiB (3 free)`.
+/// Describes a pool that has pages: `8 of 2.00 MiB (3 free)`.
 fn show_pool(folder: &Path) -> Option<String> {
     let name = folder.file_name()?.to_str()?;
     let size_kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
@@ -206,7 +206,7 @@ fn show_pool(folder: &Path) -> Option<String> {
     (pages > 0).then(|| format!("{pages} of {} ({free} free)", show_bytes(size_kib << 10)))
 }
 
-/// The entries of a folder in order; none if it cannot be read.
+/// Returns the entries of a directory in order; none if it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let read = fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<_> = read.filter_map(|entry| entry.ok().map(|e| e.path())).collect();
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use crate::procfs::privileges::Privileges;
 
-    /// Files of a machine that is set up badly in every way.
+    /// Files of a machine with every known misconfiguration.
     const BAD: [(&str, &str); 14] = [
         ("sys/devices/system/node/has_memory", "0,2\n"),
         (
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!((state.name(), state.seen()), (name, seen), "{check}");
     }
 
-    /// Goal: everything that works against moves is seen and named.
+    /// Goal: everything that works against moves is found and named.
     #[test]
     fn a_bad_machine_is_seen_through() {
         let states = states(&BAD, "0");
@@ -281,7 +281,7 @@ mod tests {
         check(&states, "swap", "ok", "1.00 MiB in use");
     }
 
-    /// Goal: schemes are looked at too, and only those that move pages between nodes count.
+    /// Goal: DAMON's schemes are checked too, and only those that move pages between nodes count.
     #[test]
     fn damon_schemes_are_seen() {
         let without_numad: Vec<_> =
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(states(&off, "0,2")[4].1.name(), "ok");
     }
 
-    /// Goal: a kernel that shows nothing at all is described, not guessed at.
+    /// Goal: a kernel that shows no files at all gives unknown or missing states, without guesses.
     #[test]
     fn an_empty_tree_is_no_machine() {
         let states = states(&[], "0");

@@ -1,4 +1,4 @@
-//! /proc/stat: what each CPU did with its time.
+//! Reads /proc/stat: the busy and idle time of each CPU.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +9,14 @@ use nodeward_model::CpuId;
 /// Time of a CPU since the boot, in clock ticks (usually of 10 ms).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// It worked, or another guest of its host did.
+    /// Time in which it worked, or in which the host ran another guest on it.
     pub busy_ticks: u64,
-    /// It had nothing to do.
+    /// Time in which it was idle.
     pub idle_ticks: u64,
 }
 
-/// The time of every CPU that is online. Cost: one file, which grows with the number of CPUs and of
-/// interrupts.
+/// Returns the times of every online CPU. Cost: one file, which grows with the number of CPUs and
+/// of interrupts.
 pub fn read(root: &Path) -> Result<BTreeMap<CpuId, CpuTime>> {
     let path = root.join("proc/stat");
     match std::fs::read_to_string(&path) {
@@ -25,7 +25,7 @@ pub fn read(root: &Path) -> Result<BTreeMap<CpuId, CpuTime>> {
     }
 }
 
-/// Lines `cpuN user nice system idle iowait irq softirq steal ...`; others tell something else.
+/// Parses lines `cpuN user nice system idle iowait irq softirq steal ...`; other lines are ignored.
 fn parse(text: &str) -> BTreeMap<CpuId, CpuTime> {
     text.lines().filter_map(cpu_line).collect()
 }
@@ -33,7 +33,7 @@ fn parse(text: &str) -> BTreeMap<CpuId, CpuTime> {
 fn cpu_line(line: &str) -> Option<(CpuId, CpuTime)> {
     let mut words = line.strip_prefix("cpu")?.split(' ');
     let cpu = CpuId(words.next()?.parse().ok()?); // nothing, in the line of all CPUs together
-    // What guests of this machine get (the fields behind these) is in the first two already.
+    // The time of this machine's guests (the fields after these) is included in the first two.
     let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
     let idle_ticks = ticks.get(3..5)?.iter().sum();
     let busy_ticks = ticks.iter().sum::<u64>() - idle_ticks;
@@ -44,7 +44,7 @@ fn cpu_line(line: &str) -> Option<(CpuId, CpuTime)> {
 mod tests {
     use super::*;
 
-    /// Goal: busy and idle are told apart, and the line of all CPUs together is not a CPU.
+    /// Goal: busy and idle time are told apart, and the line of all CPUs together is not a CPU.
     #[test]
     fn every_cpu_has_its_line() {
         let text =

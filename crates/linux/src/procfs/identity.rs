@@ -1,4 +1,4 @@
-//! What tells a process from all others: its start, and what its program was given at exec.
+//! Reads the identity of a process: its start time, and the values that its program got at exec.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::stat;
 /// Reads the identity of the process that has a pid now, under `root`.
 ///
 /// # Errors
-/// `Gone` if it ended; `Read` if its files may not be read.
+/// `Gone` if it has exited; `Read` if its files may not be read.
 pub fn read(root: &Path, pid: Pid) -> Result<Identity> {
     let folder = root.join("proc").join(pid.to_string());
     let file = |name: &str| {
@@ -31,7 +31,7 @@ pub fn read(root: &Path, pid: Pid) -> Result<Identity> {
         name: comm.strip_suffix(b"\n").unwrap_or(&comm).into(),
         boot: boot_id.trim_end().to_owned(),
         started_ticks,
-        // Addresses of the stack, the program and the vdso, drawn anew by each exec.
+        // Addresses of the stack, the program and the vdso, which each exec draws anew.
         program: crc32fast::hash(&file("auxv")?),
     })
 }
@@ -55,7 +55,7 @@ mod tests {
         read(Path::new("/"), Pid::new(pid).unwrap()).unwrap()
     }
 
-    /// Goal: a process is itself whenever one looks, and nobody else.
+    /// Goal: the identity of a process is the same at each reading and differs from all others.
     #[test]
     fn a_process_is_only_itself() {
         let us = identity(std::process::id());
@@ -69,7 +69,7 @@ mod tests {
         assert!(gone.is_err_and(|error| error.is_gone()));
     }
 
-    /// Goal: the same process is another one after exec, though pid and start are the same.
+    /// Goal: exec changes the identity of a process, though its pid and start time stay the same.
     #[test]
     fn exec_makes_another_program_of_it() {
         let mut child = Command::new("sh")

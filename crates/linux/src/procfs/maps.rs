@@ -1,4 +1,4 @@
-//! /proc/PID/maps: which address ranges a process has, and of what kind.
+//! Reads /proc/PID/maps: the address ranges of a process and their kind of memory.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use nodeward_model::{Mapping, MappingKind, Range};
 
 use super::lines;
 
-/// Reads the bytes of a maps file. Ranges that never hold movable memory (vdso, vvar, vsyscall) are
-/// left out. No two ranges overlap: each begins where the one before it ended, at the earliest.
+/// Parses the bytes of a maps file. Ranges that never hold movable memory (vdso, vvar, vsyscall)
+/// are left out. The ranges do not overlap: each begins at or after the end of the one before.
 /// `path` is for the error message only.
 pub fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Mapping>> {
     let wrong = |index| Error::Parse {
@@ -27,24 +27,24 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Vec<Mapping>> {
     Ok(mappings)
 }
 
-/// What a line tells that none before it did. The kernel writes such a file page by page, and lets
-/// the process map and unmap in between: what was told as one mapping may have become one with what
-/// follows, and is then told again from its beginning.
+/// Returns the part of a line's range that earlier lines did not cover. The kernel writes such a
+/// file page by page, and the process may map and unmap in between: a mapping that was listed may
+/// have been merged with the next one, and is then listed again from its beginning.
 pub fn untold(range: Range, told_to: &mut u64) -> Option<Range> {
     let rest = Range::new(range.start.max(*told_to), range.end);
     *told_to = range.end.max(*told_to);
     (!rest.is_empty()).then_some(rest)
 }
 
-/// The addresses that begin a line, `START-END`.
+/// Parses the addresses at the start of a line, `START-END`.
 pub fn addresses(word: &[u8]) -> Option<Range> {
     let (start, end) = word.to_str().ok()?.split_once('-')?;
     let hex = |digits| u64::from_str_radix(digits, 16).ok();
     Some(Range::new(hex(start)?, hex(end)?))
 }
 
-/// What a line says: its addresses, and its mapping if that can hold movable memory. `None` if it
-/// looks odd.
+/// Parses a line: its addresses, and its mapping if that can hold movable memory. `None` if the
+/// line is invalid.
 fn mapping(line: &[u8]) -> Option<(Range, Option<Mapping>)> {
     let mut fields = line.splitn_str(6, " ");
     let range = addresses(fields.next()?)?;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whatever a file is called, its mapping is read, and so is the one behind it.
+        /// Goal: a mapping is parsed with any file name, and so is the next one.
         #[test]
         fn any_name_is_read(
             name in proptest::collection::vec(any::<u8>().prop_filter("", |&b| b != b'\n'), 0..40),
@@ -133,16 +133,16 @@ mod tests {
             prop_assert_eq!(mappings[0].path.as_bytes(), [&b"/"[..], &name].concat());
         }
 
-        /// Goal: any bytes are read or refused.
+        /// Goal: any bytes are parsed or refused.
         #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes, Path::new("maps"));
         }
     }
 
-    /// Goal: no address is in two mappings, whatever became one or fell apart while the kernel
-    /// wrote the text: here 1000-3000 was told, grew to 5000 and was told again, then fell apart,
-    /// and a part that had been told came last. What holds no memory has been told, too.
+    /// Goal: no address is in two mappings, whatever was merged or split while the kernel wrote the
+    /// text. Here 1000-3000 was listed, grew to 5000 and was listed again, then was split, and a
+    /// part that had been listed came last. The same holds for ranges without memory.
     #[test]
     fn what_is_told_twice_counts_once() {
         let text = "\

@@ -1,5 +1,5 @@
-//! /proc/PID/numa_maps: the memory policy of each mapping, and where its pages are. The kernel
-//! walks all page tables of a process to write it.
+//! Reads /proc/PID/numa_maps: the memory policy of each mapping and the nodes of its pages. The
+//! kernel walks all page tables of a process to write it.
 
 use bstr::ByteSlice as _;
 
@@ -10,24 +10,25 @@ use super::lines;
 pub struct Policy<'a> {
     /// The first address of the mapping.
     pub start: u64,
-    /// As the kernel writes it: `bind:0-1`, `prefer=static:1`, `weighted interleave:0,2`. Where a
-    /// mapping has none of its own the policy of the process's first thread stands there.
+    /// The policy as the kernel writes it: `bind:0-1`, `prefer=static:1`, `weighted
+    /// interleave:0,2`. A mapping without a policy of its own has that of the process's first
+    /// thread.
     pub text: &'a str,
 }
 
-/// Names of two words; no other has a blank.
+/// Policy names of two words; no other name has a blank.
 const TWO_WORDS: [&str; 2] = ["weighted interleave", "prefer (many)"];
 
 impl Policy<'_> {
-    /// Whether it says where memory goes. `default` and `local` say what the kernel does anyway:
-    /// memory goes to where the thread runs.
+    /// Returns true if the policy chooses nodes. `default` and `local` only state the kernel's
+    /// default: memory is allocated where the thread runs.
     pub fn binds(&self) -> bool {
         let name = self.text.split(['=', ':']).next().unwrap_or_default();
         !["default", "local"].contains(&name)
     }
 }
 
-/// Reads lines `ADDRESS POLICY [NAME=VALUE...]`; others are passed over.
+/// Parses lines `ADDRESS POLICY [NAME=VALUE...]`; other lines are ignored.
 pub fn policies(bytes: &[u8]) -> Vec<Policy<'_>> {
     lines(bytes).filter_map(policy).collect()
 }
@@ -56,7 +57,7 @@ mod tests {
             .collect()
     }
 
-    /// Goal: every policy that Linux 6.18 has is read, with its flags, also those of two words.
+    /// Goal: every policy of Linux 6.18 is parsed with its flags, also those of two words.
     #[test]
     fn every_policy_is_read() {
         let text = "\
@@ -82,8 +83,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: any bytes are read or passed over; a line is read whatever stands behind its
-        /// policy.
+        /// Goal: any bytes are parsed or ignored; a line is parsed whatever follows its policy.
         #[test]
         fn any_bytes_are_read(
             bytes in vec(any::<u8>().prop_filter("", |&b| b != b'\n'), 0..80),

@@ -1,4 +1,4 @@
-//! /proc/PID/status, as far as it tells what a process may do.
+//! Reads the privileges of a process in /proc/PID/status.
 
 use std::fs;
 use std::path::Path;
@@ -12,29 +12,29 @@ use super::lines;
 /// A privilege, by its bit in the kernel's masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
-    /// Look at processes of other users.
+    /// Reading processes of other users.
     SysPtrace = 19,
-    /// See frame numbers, use userfaultfd.
+    /// Reading frame numbers, using userfaultfd.
     SysAdmin = 21,
-    /// Move pages that other processes map.
+    /// Moving pages that other processes map.
     SysNice = 23,
 }
 
-/// What the kernel says of a thread.
+/// The privileges of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Privileges {
     /// The effective capabilities, one bit each.
     pub effective: u64,
-    /// Whether a seccomp filter looks at its system calls; `None` on kernels without seccomp.
+    /// True if a seccomp filter checks its system calls; `None` on kernels without seccomp.
     pub filtered: Option<bool>,
     /// The nodes that its cpuset allows; `None` on kernels without cpusets.
     pub memory_nodes: Option<Nodemask>,
-    /// The CPUs that it may run on.
+    /// The CPUs of its affinity.
     pub cpus: Option<Cpumask>,
 }
 
 impl Privileges {
-    /// Of the calling thread.
+    /// Reads the privileges of the calling thread.
     pub fn of_this_thread(root: &Path) -> Result<Self> {
         let path = root.join("proc/thread-self/status");
         match fs::read(&path) {
@@ -43,19 +43,19 @@ impl Privileges {
         }
     }
 
-    /// Whether a capability is effective. Inside a user namespace that does not mean that the
-    /// kernel honours it.
+    /// Returns true if a capability is effective. Inside a user namespace the kernel may ignore it
+    /// all the same.
     pub fn holds(&self, capability: Capability) -> bool {
         self.effective >> capability as u32 & 1 == 1
     }
 }
 
-/// Reads the bytes of a status file. `path` is for the error message only.
+/// Parses the bytes of a status file. `path` is for the error message only.
 pub fn parse(bytes: &[u8], path: &Path) -> Result<Privileges> {
     let mut privileges = Privileges::default();
     let mut complete = false;
     for (index, line) in lines(bytes).enumerate() {
-        // The name of the program need not be text; all that is read here is.
+        // The name of the program need not be UTF-8; all fields that are read here are.
         let Some((name, value)) = line.to_str().ok().and_then(|line| line.split_once(':')) else {
             continue;
         };
@@ -95,7 +95,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Privileges> {
 mod tests {
     use super::*;
 
-    /// Goal: capabilities are told by their bit: 0x800000 is bit 23, CAP_SYS_NICE.
+    /// Goal: a capability is found by its bit: 0x800000 is bit 23, CAP_SYS_NICE.
     #[test]
     fn fields_are_found_among_others() {
         let text = "Name:\tx: y\nCapInh:\t0\nCapEff:\t0000000000800000\nSeccomp:\t2\n\
@@ -106,8 +106,8 @@ mod tests {
         assert_eq!(privileges.memory_nodes.unwrap().to_string(), "0-1,3");
     }
 
-    /// Goal: what a kernel leaves out is unknown, what it writes wrongly is an error with its
-    /// place.
+    /// Goal: a field that the kernel leaves out is unknown; an invalid field is an error with its
+    /// line.
     #[test]
     fn gaps_and_errors_differ() {
         let bare = parse(b"CapEff:\t0\n", Path::new("status")).unwrap();

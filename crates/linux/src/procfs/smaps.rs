@@ -1,5 +1,5 @@
-//! /proc/PID/smaps, read only for the page size of each mapping and only for processes that use
-//! hugetlb pages: the kernel walks every page table to write it.
+//! Reads /proc/PID/smaps, only for the page size of each mapping and only for processes that use
+//! hugetlb pages, because the kernel walks every page table to write it.
 
 use bstr::ByteSlice as _;
 use nodeward_model::Range;
@@ -7,8 +7,8 @@ use nodeward_model::Range;
 use super::maps::{addresses, untold};
 use super::{lines, status};
 
-/// The page size in bytes of each mapping, in ascending order. Lines of other kinds are passed
-/// over. No two ranges overlap, as in [`maps::parse`](super::maps::parse).
+/// Returns the page size in bytes of each mapping, in ascending order. Other lines are ignored. The
+/// ranges do not overlap, as in [`maps::parse`](super::maps::parse).
 pub fn page_sizes(bytes: &[u8]) -> PageSizes {
     let mut sizes = Vec::new();
     let (mut range, mut told_to) = (None, 0);
@@ -27,7 +27,7 @@ pub fn page_sizes(bytes: &[u8]) -> PageSizes {
 pub struct PageSizes(Vec<(Range, u64)>);
 
 impl PageSizes {
-    /// Of the mapping in which an address lies.
+    /// Returns the page size of the mapping that contains an address.
     pub fn at(&self, address: u64) -> Option<u64> {
         let behind = self.0.partition_point(|(range, _)| range.start <= address);
         let (range, size) = self.0.get(behind.checked_sub(1)?)?;
@@ -35,7 +35,7 @@ impl PageSizes {
     }
 }
 
-/// Whether the bytes of /proc/PID/status say that the process uses hugetlb pages.
+/// Returns true if the bytes of /proc/PID/status show that the process uses hugetlb pages.
 pub fn uses_hugetlb(status: &[u8]) -> bool {
     status::parse(status).hugetlb_bytes.is_some_and(|bytes| bytes > 0)
 }
@@ -62,8 +62,8 @@ KernelPageSize:        4 kB
         assert_eq!(outside.map(|address| sizes.at(address)), [None; 4]);
     }
 
-    /// Goal: a mapping that begins inside one of this file (it fell apart since) has its page size;
-    /// one that was told before and is told again, longer, has that of each part.
+    /// Goal: a mapping that begins inside one of this file (which was split since) has its page
+    /// size; for one that is listed again, longer, each part has its own.
     #[test]
     fn mappings_may_have_changed_since() {
         let text = "\

@@ -1,5 +1,5 @@
-//! /proc/PID/stat and /proc/PID/task/TID/stat: what the kernel notes about a thread, its CPU time
-//! and the CPU it ran on last.
+//! Reads /proc/PID/stat and /proc/PID/task/TID/stat: the state of a thread, its CPU time and the
+//! CPU it ran on last.
 
 use bstr::ByteSlice as _;
 use nodeward_model::CpuId;
@@ -7,22 +7,22 @@ use nodeward_model::mask::Id;
 
 use super::said;
 
-/// What is read of the file.
+/// The fields of the file that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// What it is up to: `R` runs or waits for a CPU, `S` and `D` sleep, `Z` has ended.
+    /// The state: `R` runs or waits for a CPU, `S` and `D` sleep, `Z` has exited.
     pub state: char,
     /// The kernel's flags.
     pub flags: Flags,
     /// CPU time in user and kernel mode, in clock ticks.
     pub cpu_time_ticks: u64,
-    /// The same of the children that ended and were waited for.
+    /// CPU time of the children that exited and were waited for, in clock ticks.
     pub children_time_ticks: u64,
-    /// How many threads its process has.
+    /// The number of threads of its process.
     pub threads: usize,
-    /// When it began, in clock ticks after the boot.
+    /// The start time, in clock ticks after the boot.
     pub started_ticks: u64,
-    /// Whether it has an address space: kernel threads and what has ended do not.
+    /// True if it has an address space: kernel threads and exited processes do not.
     pub has_memory: bool,
     /// Pages of its process in RAM.
     pub resident_pages: u64,
@@ -30,7 +30,7 @@ pub struct Stat {
     pub cpu: CpuId,
 }
 
-/// Reads the bytes of a stat file; names need not be text. `None` if it does not look like one.
+/// Parses the bytes of a stat file; names need not be UTF-8. `None` if it is invalid.
 pub fn parse(bytes: &[u8]) -> Option<Stat> {
     let end = bytes.iter().rposition(|&byte| byte == b')')?;
     let mut words = bytes[end + 1..].split(|&byte| byte == b' ').skip(1);
@@ -56,26 +56,26 @@ pub fn parse(bytes: &[u8]) -> Option<Stat> {
     None
 }
 
-/// The number at the beginning of a word; 0 for a negative one, of which we read none.
+/// Parses the number at the start of a word; 0 for a negative one, of which none is used.
 fn digits(word: &[u8]) -> u64 {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |sum: u64, byte| sum.wrapping_mul(10).wrapping_add(u64::from(byte - b'0')))
 }
 
-/// The name in a stat file: at most 15 bytes, of a kernel thread more.
+/// Returns the name in a stat file: at most 15 bytes, more for a kernel thread.
 pub fn name(bytes: &[u8]) -> Option<&[u8]> {
     let start = bytes.iter().position(|&byte| byte == b'(')? + 1;
     let end = bytes.iter().rposition(|&byte| byte == b')')?;
     bytes.get(start..end)
 }
 
-/// CPU time in user mode and in kernel mode, in clock ticks; `None` if the text does not look like
-/// a stat file. That of a process has the time of all its threads.
+/// Parses the CPU time in user mode and in kernel mode, in clock ticks; `None` if the text is not a
+/// stat file. The file of a process has the time of all its threads.
 pub fn parse_modes(text: &[u8]) -> Option<(u64, u64)> {
     Some((field(text, 14)?, field(text, 15)?))
 }
 
-/// The same of the children that ended and were waited for.
+/// Parses the same times of the children that exited and were waited for.
 pub fn parse_modes_of_ended_children(text: &[u8]) -> Option<(u64, u64)> {
     Some((field(text, 16)?, field(text, 17)?))
 }
@@ -85,35 +85,35 @@ pub fn parse_modes_of_ended_children(text: &[u8]) -> Option<(u64, u64)> {
 pub struct Flags(u64);
 
 impl Flags {
-    /// From the text of a stat file; `None` if it does not look like one.
+    /// Parses the flags of a stat file; `None` if it is invalid.
     pub fn parse(text: &[u8]) -> Option<Self> {
         field(text, 9).map(Self)
     }
 
-    /// It belongs to the kernel and has no memory of its own.
+    /// Returns true for a kernel thread, which has no memory of its own.
     pub fn is_kernel_thread(self) -> bool {
         self.0 & 0x0020_0000 != 0
     }
 
-    /// It is on its way out, and may have let go of its memory already.
+    /// Returns true if it is exiting; it may already have released its memory.
     pub fn is_exiting(self) -> bool {
         self.0 & 0x4 != 0
     }
 }
 
-/// When a process began, in clock ticks after the boot, from the text of its stat file.
+/// Parses the start time of a process, in clock ticks after the boot, from its stat file.
 pub fn parse_start(text: &[u8]) -> Option<u64> {
     field(text, 22)
 }
 
-/// A field by its number in proc_pid_stat(5). The name in brackets may hold anything, so fields are
-/// counted from its last bracket on; the first one behind it is field 3.
+/// Parses a field by its number in proc_pid_stat(5). The name in brackets may hold any byte, so
+/// fields are counted from the last bracket; the first one after it is field 3.
 fn field(text: &[u8], number: usize) -> Option<u64> {
     let (_, rest) = text.rsplit_once_str(")")?;
     said(rest.fields_with(char::is_whitespace).nth(number - 3)?)
 }
 
-/// CPU time and time in which there was no CPU for it, both in nanoseconds, from the text of a
+/// Parses the CPU time and the time waiting for a CPU, both in nanoseconds, from the text of a
 /// schedstat file, which kernels without scheduler statistics do not have.
 pub fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
     let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
@@ -126,10 +126,11 @@ mod tests {
 
     use super::*;
 
-    /// Goal: fields are counted from the last bracket on, and each is the one of its number.
+    /// Goal: fields are counted from the last bracket, and each has the right number.
     #[test]
     fn a_name_with_brackets_and_spaces_moves_no_field() {
-        // Fields 3 to 39 are numbered by themselves, so that what is read names its place.
+        // Fields 4 to 39 hold their own numbers, so that each value that is read gives its
+        // position.
         let fields: Vec<String> = (4..=39).map(|n| n.to_string()).collect();
         let text = format!("77 (a) R (b) S {}\n", fields.join(" "));
         let text = text.as_bytes();
@@ -153,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: any bytes are read or refused; a name that is not text moves no field.
+        /// Goal: any bytes are parsed or refused; a name that is not UTF-8 shifts no field.
         #[test]
         fn any_bytes_are_read_or_refused(
             bytes in proptest::collection::vec(any::<u8>(), 0..200),

@@ -1,16 +1,16 @@
-//! /proc/PID/status: name, user and memory of a process.
+//! Reads /proc/PID/status: name, user and memory of a process.
 
 use bstr::ByteSlice as _;
 use nodeward_model::{Name, Nodemask};
 
 use super::{lines, said};
 
-/// What is read of the file; a field that the kernel does not write is `None`.
+/// The fields of the file that are used; a field that the kernel does not write is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The name, as the kernel keeps it.
     pub name: Name,
-    /// The user that it runs as (effective).
+    /// The effective user id.
     pub user: Option<u32>,
     /// The nodes that its cpuset allows; missing on kernels without cpusets.
     pub memory_nodes: Option<Nodemask>,
@@ -25,20 +25,20 @@ pub struct Status {
 }
 
 impl Status {
-    /// Memory that is not a mapped file, in bytes; all of it on kernels that do not tell (before
-    /// 4.5).
+    /// Returns the bytes of memory that is not a mapped file; all memory on kernels that do not
+    /// tell the kinds apart (before 4.5).
     pub fn own_bytes(&self) -> u64 {
         let own = self.rss_anon_bytes.map(|anon| anon + self.rss_shmem_bytes.unwrap_or(0));
         own.or(self.rss_bytes).unwrap_or(0) + self.hugetlb_bytes.unwrap_or(0)
     }
 
-    /// Whether it has memory of its own at all: kernel threads and zombies have none.
+    /// Returns true if it has memory of its own: kernel threads and zombies have none.
     pub fn has_memory(&self) -> bool {
         self.rss_bytes.is_some()
     }
 }
 
-/// Reads the bytes of a status file; lines that are not known are passed over.
+/// Parses the bytes of a status file; unknown lines are ignored.
 pub fn parse(bytes: &[u8]) -> Status {
     let mut status = Status::default();
     for (key, value) in lines(bytes).filter_map(|line| line.split_once_str(":")) {
@@ -56,12 +56,12 @@ pub fn parse(bytes: &[u8]) -> Status {
     status
 }
 
-/// Reads `  100 kB` as bytes.
+/// Parses `  100 kB` to bytes.
 pub(super) fn kibibytes(value: &[u8]) -> Option<u64> {
     said::<u64>(value.trim_ascii().strip_suffix(b"kB")?)?.checked_mul(1024)
 }
 
-/// A name as it was given: here, and in no other file, the kernel writes a line feed as `\n` and a
+/// Decodes a name: in this file, and in no other, the kernel writes a line feed as `\n` and a
 /// backslash as two.
 fn as_given(escaped: &[u8]) -> Name {
     let mut name = Vec::with_capacity(escaped.len());
@@ -99,10 +99,11 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: any name is read as it was given to the kernel, and moves no line behind it.
+        /// Goal: any name is decoded to the bytes that the kernel holds, and shifts no line after
+        /// it.
         #[test]
         fn any_name_is_read(comm in proptest::collection::vec(1..=u8::MAX, 0..15)) {
-            // As proc_task_name in fs/proc/array.c writes it.
+            // The format of proc_task_name in fs/proc/array.c.
             let escaped = comm.replace("\\", "\\\\").replace("\n", "\\n");
             let text = [b"Name:\t", &escaped[..], b"\nVmRSS:\t  4 kB\n"].concat();
             let status = parse(&text);
@@ -110,7 +111,7 @@ mod tests {
             prop_assert_eq!(status.rss_bytes, Some(4096));
         }
 
-        /// Goal: any bytes are read or passed over.
+        /// Goal: any bytes are parsed or ignored.
         #[test]
         fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             parse(&bytes);

@@ -1,11 +1,11 @@
-//! /proc/swaps: whether a page can be in swap at all.
+//! Reads /proc/swaps: whether the machine has swap.
 
 use std::fs;
 use std::path::Path;
 
 use super::lines;
 
-/// Whether there is a swap area. Where the file cannot be read we must expect one.
+/// Returns true if there is a swap area, or if the file cannot be read.
 pub fn has_areas(root: &Path) -> bool {
     fs::read(root.join("proc/swaps")).map_or(true, |bytes| lines(&bytes).count() > 1)
 }

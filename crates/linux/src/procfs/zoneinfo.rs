@@ -1,4 +1,4 @@
-//! /proc/zoneinfo: what is free on each node, and how much of it the kernel keeps free.
+//! Reads /proc/zoneinfo: the free memory of each node, and the kernel's reserve of it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use nodeward_machine::{Error, Result};
 use nodeward_model::{NodeId, Room};
 
-/// The room on every node with memory.
+/// Returns the headroom of every node with memory.
 pub fn rooms(root: &Path) -> Result<BTreeMap<NodeId, Room>> {
     let path = root.join("proc/zoneinfo");
     match std::fs::read_to_string(&path) {
@@ -15,9 +15,10 @@ pub fn rooms(root: &Path) -> Result<BTreeMap<NodeId, Room>> {
     }
 }
 
-/// A zone has `pages free N` first, then the marks below which the kernel makes room (the highest
-/// is `high`), then `protection: (N, ...)`: what is kept for those who can use no other zone. The
-/// first zone of a node that has pages also tells about the whole node.
+/// Parses the file. A zone has `pages free N` first, then the watermarks below which the kernel
+/// reclaims (`high` is the highest), then `protection: (N, ...)`: pages kept for allocations that
+/// can use no other zone. The first zone of a node that has pages also has the counts of the whole
+/// node.
 fn parse(text: &str) -> BTreeMap<NodeId, Room> {
     let mut rooms: BTreeMap<NodeId, Room> = BTreeMap::new();
     let mut room = &mut Room::default();
@@ -43,7 +44,7 @@ fn parse(text: &str) -> BTreeMap<NodeId, Room> {
     rooms
 }
 
-/// `0` where there is no number; punctuation around it is left away.
+/// Parses a number with punctuation around it; 0 if there is none.
 fn number(word: &str) -> u64 {
     word.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
 }
@@ -52,7 +53,7 @@ fn number(word: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// As Linux 6.12 writes it, on two nodes, shortened.
+    /// The format of Linux 6.12, on two nodes, shortened.
     const TEXT: &str = "\
 Node 0, zone      DMA
   per-node stats

@@ -1,5 +1,4 @@
-//! Memory of our own that is mapped, advised and unmapped: mmap(2), munmap(2), madvise(2),
-//! mlock(2).
+//! Mappings of this process: mmap(2), munmap(2), madvise(2), mlock(2).
 
 use std::ffi::c_void;
 use std::io;
@@ -10,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// What lies behind an [`Area`].
+/// The memory of an [`Area`].
 #[derive(Clone, Copy, Debug)]
 pub enum Backing<'fd> {
     /// Private anonymous memory.
@@ -19,29 +18,31 @@ pub enum Backing<'fd> {
     SharedAnonymous,
     /// Huge pages of the default size from the hugetlb pool.
     Huge,
-    /// The same, and children of fork(2) share them.
+    /// The same, shared with children of fork(2).
     SharedHuge,
-    /// A file, copied on write. It must stay as long as the area, or touching it raises SIGBUS.
+    /// A file, copied on write. It must not shrink while the area lives, or access to the area
+    /// raises SIGBUS.
     PrivateFile(BorrowedFd<'fd>),
-    /// A file, written through. It must stay as long as the area, or touching it raises SIGBUS.
+    /// A file, written through. It must not shrink while the area lives, or access to the area
+    /// raises SIGBUS.
     SharedFile(BorrowedFd<'fd>),
 }
 
-/// What the kernel is told about an [`Area`].
+/// The advice to the kernel about an [`Area`].
 #[derive(Clone, Copy, Debug)]
 pub enum Usage {
     /// Transparent huge pages are wanted.
     HugePages,
-    /// No transparent huge pages.
+    /// Transparent huge pages are not wanted.
     BasePages,
     /// Equal pages may be merged (KSM).
     Mergeable,
     /// The content is no longer needed: the pages are freed and read as zero (or as the file)
-    /// again.
+    /// afterwards.
     Discard,
 }
 
-/// A mapping that this process made and that ends with the value. It is readable and writable.
+/// A readable and writable mapping of this process, unmapped when the value is dropped.
 #[derive(Debug)]
 pub struct Area {
     start: NonNull<c_void>,
@@ -56,8 +57,7 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// Maps memory. `bytes` must be a multiple of the page size that stands behind it and above
-    /// zero.
+    /// Maps memory. `bytes` must be a multiple of the page size of the backing, and above zero.
     pub fn map(bytes: usize, backing: Backing<'_>) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let (flags, file) = match backing {
@@ -69,7 +69,7 @@ impl Area {
             Backing::SharedFile(file) => (MapFlags::SHARED, Some(file)),
         };
         let start = match file {
-            // SAFETY: without MAP_FIXED the kernel chooses addresses that nothing uses.
+            // SAFETY: without MAP_FIXED the kernel chooses unused addresses.
             None => unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, access, flags) },
             // SAFETY: as above; the descriptor is borrowed for the call, and the mapping outlives
             // it.
@@ -80,17 +80,17 @@ impl Area {
         Ok(Self { start, bytes, ours_alone })
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The content. Pages that were never written read as zero, or as the file.
+    /// Returns the content. Pages that were never written read as zero, or as the file.
     pub fn words(&self) -> &[AtomicU64] {
         let words = self.bytes / size_of::<AtomicU64>();
         // SAFETY: the mapping is page-aligned, readable, writable and `bytes` long until `self` is
@@ -99,8 +99,8 @@ impl Area {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<AtomicU64>(), words) }
     }
 
-    /// The content, for one who has it alone; none of memory that files or other processes can
-    /// change.
+    /// Returns the content for exclusive access; `None` for memory that files or other processes
+    /// can change.
     pub fn content_mut(&mut self) -> Option<&mut [u8]> {
         if !self.ours_alone {
             return None;
@@ -113,12 +113,12 @@ impl Area {
         })
     }
 
-    /// Tells the kernel how the area is used.
+    /// Advises the kernel about the use of the area.
     pub fn advise(&self, usage: Usage) -> io::Result<()> {
         self.advise_part(0..self.bytes, usage)
     }
 
-    /// Tells the kernel how a part of the area is used, in bytes from its beginning.
+    /// Advises the kernel about the use of a part of the area, in bytes from its start.
     ///
     /// # Errors
     /// `InvalidInput` if the part is not inside; EINVAL if it does not begin at a page.
@@ -138,7 +138,7 @@ impl Area {
         Ok(unsafe { rustix::mm::madvise(start, part.len(), advice) }?)
     }
 
-    /// Brings every page into memory and keeps it there (RLIMIT_MEMLOCK bounds how much).
+    /// Brings every page into memory and locks it there (RLIMIT_MEMLOCK limits the amount).
     pub fn lock(&self) -> io::Result<()> {
         // SAFETY: the range is this mapping; the content does not change.
         Ok(unsafe { rustix::mm::mlock(self.start.as_ptr(), self.bytes) }?)
@@ -147,8 +147,8 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: `map` made this mapping, nobody else unmaps it, and no borrow of it is left. A
-        // failure (too many mappings while splitting one) leaves it mapped, which harms nobody.
+        // SAFETY: `map` made this mapping, no other code unmaps it, and no borrow of it is left. A
+        // failure (too many mappings while splitting one) leaves it mapped, which is harmless.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr(), self.bytes) };
     }
 }

@@ -1,11 +1,11 @@
-//! How many pages of a file are in memory: cachestat(2).
+//! Counts the cached pages of a file: cachestat(2).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nodeward_model::Range;
 
-/// The same on all architectures but Alpha; not every edition of the C library's constants has it.
+/// The number is the same on all architectures but Alpha; some versions of the libc crate lack it.
 const CACHESTAT: libc::c_long = 451;
 
 /// `struct cachestat_range`.
@@ -26,8 +26,8 @@ struct Counts {
     recently_evicted: u64,
 }
 
-/// Counts base pages in a part of a file that is not empty. What it takes grows with what there is,
-/// not with the length (Linux 6.5).
+/// Counts the cached base pages in a non-empty part of a file (Linux 6.5). The cost grows with the
+/// number of cached pages, not with the length.
 pub fn count_cached(file: BorrowedFd<'_>, part: Range) -> io::Result<u64> {
     let mut counts = Counts::default();
     let part = Part { offset: part.start, bytes: part.bytes() };

@@ -1,4 +1,4 @@
-//! Our words in system calls of every kind: what carries them to and from a descriptor, futex(2),
+//! System calls on words of this process's memory: transfers to and from a descriptor, futex(2),
 //! prctl(2).
 
 use std::io;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const PAGE_WORDS: usize = 512;
 
-/// A system call that fills words, or reads them.
+/// A system call that fills words or reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carry {
     /// read(2).
@@ -25,10 +25,10 @@ pub enum Carry {
     Send,
 }
 
-/// Has a system call fill `words`, or read them; returns how many bytes that were.
+/// Makes a system call that fills `words` or reads them; returns the transferred bytes.
 pub fn carry(fd: BorrowedFd<'_>, words: &[AtomicU64], how: Carry) -> io::Result<usize> {
     let (fd, start, bytes) = (fd.as_raw_fd(), address(words), size_of_val(words));
-    // Direct I/O wants whole blocks.
+    // Direct I/O needs whole blocks.
     let (one, two) = words.split_at(words.len() / 2 / PAGE_WORDS * PAGE_WORDS);
     let parts =
         [one, two].map(|part| libc::iovec { iov_base: address(part), iov_len: size_of_val(part) });
@@ -55,13 +55,13 @@ fn address(words: &[AtomicU64]) -> *mut libc::c_void {
     words.as_ptr().cast_mut().cast()
 }
 
-/// The half of a word that a futex looks at: the low one.
+/// Returns the low half of a word, which a futex compares.
 fn low_half(word: &AtomicU64) -> *const u32 {
     let half = word.as_ptr().cast_const().cast::<u32>();
     half.wrapping_add(usize::from(cfg!(target_endian = "big")))
 }
 
-/// Waits for [`futex_wake`] as long as the low half of a word is `value`, and not for ever.
+/// Waits for [`futex_wake`] while the low half of a word is `value`, at most for `patience`.
 pub fn futex_wait(word: &AtomicU64, value: u32, patience: Duration) -> io::Result<()> {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     let patience = libc::timespec {
@@ -74,16 +74,16 @@ pub fn futex_wait(word: &AtomicU64, value: u32, patience: Duration) -> io::Resul
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Wakes all who wait at a word; returns how many did.
+/// Wakes all threads that wait at a word; returns their number.
 pub fn futex_wake(word: &AtomicU64) -> io::Result<usize> {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     let half = low_half(word);
-    // SAFETY: the kernel takes the word for a name, and neither reads nor writes it.
+    // SAFETY: the kernel uses the address only as a key, and neither reads nor writes the word.
     let woken = unsafe { libc::syscall(libc::SYS_futex, half, operation, i32::MAX) };
     usize::try_from(woken).map_err(|_| io::Error::last_os_error())
 }
 
-/// Has the kernel merge equal pages of all memory of this process (Linux 6.4), or no longer.
+/// Tells the kernel whether to merge equal pages of all memory of this process (Linux 6.4).
 pub fn merge_equal_pages(on: bool) -> io::Result<()> {
     const PR_SET_MEMORY_MERGE: i32 = 67;
     let none: libc::c_ulong = 0;

@@ -1,35 +1,36 @@
-//! Who else uses our pages: a pipe (vmsplice(2)), a ring (io_uring_register(2)), a read of a file.
+//! Makes the kernel use pages of this process: a pipe (vmsplice(2)), a ring (io_uring_register(2)),
+//! a read of a file.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 
-/// Makes a pipe refer to the pages behind `words`, without copying them and without waiting for
-/// room. Returns how many bytes it took.
+/// Makes a pipe refer to the pages of `words`, without copying them and without waiting for room.
+/// Returns the bytes that it took.
 pub fn vmsplice(pipe: BorrowedFd<'_>, words: &[AtomicU64]) -> io::Result<usize> {
     let part =
         libc::iovec { iov_base: words.as_ptr().cast_mut().cast(), iov_len: size_of_val(words) };
     // SAFETY: one iovec is passed and one is counted; it covers exactly `words`. The kernel writes
-    // nothing there. Without SPLICE_F_GIFT the pages stay ours; the pipe keeps references of its
-    // own, so they may outlive the mapping, and a reader may see later writes, which is promised
-    // nowhere.
+    // nothing there. Without SPLICE_F_GIFT the pages stay this process's; the pipe keeps references
+    // of its own, so they may outlive the mapping, and a reader may see later writes, against which
+    // nothing is promised.
     let taken =
         unsafe { libc::vmsplice(pipe.as_raw_fd(), &raw const part, 1, libc::SPLICE_F_NONBLOCK) };
     usize::try_from(taken).map_err(|_| io::Error::last_os_error())
 }
 
-/// An io_uring without entries worth speaking of: it is only there to hold buffers.
+/// Sets up an io_uring of the smallest size; its only use is to hold buffers.
 pub fn ring() -> io::Result<OwnedFd> {
     const PARAMETERS: usize = 120; // struct io_uring_params
     let mut parameters = [0u64; PARAMETERS / 8];
     // SAFETY: the kernel reads and writes the parameters, which are that long.
     let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) };
     let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor for this call, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Has a ring pin the pages behind `words` (FOLL_PIN), as for direct I/O.
+/// Makes a ring pin the pages of `words` (FOLL_PIN), as for direct I/O.
 pub fn register_buffer(ring: BorrowedFd<'_>, words: &[AtomicU64]) -> io::Result<()> {
     const REGISTER_BUFFERS: u32 = 0;
     let part =
@@ -42,7 +43,7 @@ pub fn register_buffer(ring: BorrowedFd<'_>, words: &[AtomicU64]) -> io::Result<
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Ends that.
+/// Releases the pages that [`register_buffer`] pinned.
 pub fn unregister_buffers(ring: BorrowedFd<'_>) -> io::Result<()> {
     const UNREGISTER_BUFFERS: u32 = 1;
     let (call, none) = (libc::SYS_io_uring_register, std::ptr::null::<libc::iovec>());
@@ -51,7 +52,7 @@ pub fn unregister_buffers(ring: BorrowedFd<'_>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads a file from byte `at` on into `words`; returns how many bytes it had.
+/// Reads a file from byte `at` on into `words`; returns the bytes read.
 pub fn read_into(file: BorrowedFd<'_>, words: &[AtomicU64], at: u64) -> io::Result<usize> {
     let (start, bytes) = (words.as_ptr().cast_mut().cast(), size_of_val(words));
     // SAFETY: the kernel writes at most `bytes` there; every bit pattern is a u64, and users of

@@ -1,5 +1,5 @@
-//! What a program may do to parts of memory that somebody else manages: munmap(2), mmap(2),
-//! mprotect(2), mlock(2), madvise(2).
+//! Changes of memory that another part of the program manages: munmap(2), mmap(2), mprotect(2),
+//! mlock(2), madvise(2). Tests use them as a program would.
 
 use std::ffi::c_void;
 use std::io;
@@ -7,65 +7,66 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-/// What is done.
+/// The change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meddling {
-    /// The memory is unmapped.
+    /// Unmap the memory.
     Unmap,
-    /// Fresh memory is mapped in its place.
+    /// Map fresh memory in its place.
     Replace,
-    /// A file (this program) is mapped in its place.
+    /// Map a file (this program) in its place.
     MapFile,
-    /// It may be read only.
+    /// Make it read-only.
     Protect,
-    /// It may be neither read nor written.
+    /// Forbid reads and writes.
     Forbid,
-    /// It may be read and written again.
+    /// Permit reads and writes again.
     Unprotect,
-    /// It is locked in memory.
+    /// Lock it in memory.
     Lock,
-    /// It is no longer locked.
+    /// Unlock it.
     Unlock,
-    /// Its content is thrown away.
+    /// Discard its content.
     Discard,
-    /// It is to be made of base pages.
+    /// Use base pages only.
     BasePages,
-    /// It may be made of huge pages.
+    /// Use huge pages where possible.
     HugePages,
-    /// Equal pages of it may be merged (KSM).
+    /// Merge equal pages of it (KSM).
     Merge,
-    /// It goes to swap, as far as there is some.
+    /// Move it to swap, as far as there is some.
     PageOut,
 }
 
-/// Does it to whole pages.
+/// Applies the change to the whole pages of `words`.
 ///
-/// The borrow says where. It is the caller's promise that nobody reaches unmapped words any more,
-/// this borrow included: whoever does is ended by a signal, or finds what was mapped there later.
+/// The borrow only gives the addresses. The caller promises that no code accesses unmapped words
+/// any more, not even through this borrow: an access is ended by a signal, or reaches a later
+/// mapping at that address.
 pub fn meddle(words: &[AtomicU64], how: Meddling) -> io::Result<()> {
     let (start, bytes) = (words.as_ptr().cast_mut().cast::<c_void>(), size_of_val(words));
     let both = MprotectFlags::READ | MprotectFlags::WRITE;
     match how {
-        // SAFETY: the words are ours; that nobody uses them any more is the caller's promise.
+        // SAFETY: the words belong to the caller, who promises that no code uses them any more.
         Meddling::Unmap => unsafe { rustix::mm::munmap(start, bytes) },
         Meddling::Replace => {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-            // SAFETY: what is replaced is ours, and reads as zero afterwards, which users of
-            // atomics expect from any other thread.
+            // SAFETY: the replaced memory belongs to the caller and reads as zero afterwards, which
+            // users of atomics expect from any other thread.
             unsafe { rustix::mm::mmap_anonymous(start, bytes, access, flags) }.map(drop)
         }
         Meddling::MapFile => {
             let file = std::fs::File::open("/proc/self/exe")?;
             let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-            // SAFETY: what is replaced is ours, and nobody reaches it any more.
+            // SAFETY: the replaced memory belongs to the caller, and no code accesses it any more.
             unsafe { rustix::mm::mmap(start, bytes, ProtFlags::READ, flags, file, 0) }.map(drop)
         }
-        // SAFETY: the words are ours; who writes meanwhile is ended by a signal.
+        // SAFETY: the words belong to the caller; a write meanwhile is ended by a signal.
         Meddling::Protect => unsafe { rustix::mm::mprotect(start, bytes, MprotectFlags::READ) },
-        // SAFETY: the words are ours; whoever reaches for them meanwhile is ended by a signal.
+        // SAFETY: the words belong to the caller; an access meanwhile is ended by a signal.
         Meddling::Forbid => unsafe { rustix::mm::mprotect(start, bytes, MprotectFlags::empty()) },
-        // SAFETY: the words are ours.
+        // SAFETY: the words belong to the caller.
         Meddling::Unprotect => unsafe { rustix::mm::mprotect(start, bytes, both) },
         // SAFETY: content does not change.
         Meddling::Lock => unsafe { rustix::mm::mlock(start, bytes) },

@@ -1,4 +1,4 @@
-//! set_mempolicy(2) and mbind(2): where memory goes that is touched for the first time.
+//! set_mempolicy(2) and mbind(2): the node of memory that is touched for the first time.
 
 use std::io;
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub const PREFERRED: libc::c_int = libc::MPOL_PREFERRED;
 /// mask's words stands for node n.
 pub fn set_mempolicy(mode: libc::c_int, mask: &[u64]) -> io::Result<()> {
     let bits = mask.len() * 64 + 1; // the kernel counts one less
-    // SAFETY: the kernel reads `bits - 1` bits, that is the whole slice and nothing behind it,
+    // SAFETY: the kernel reads `bits - 1` bits, that is the whole slice and nothing beyond it,
     // before the call returns; it writes nothing.
     let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask.as_ptr(), bits) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -26,7 +26,7 @@ pub fn set_mempolicy(mode: libc::c_int, mask: &[u64]) -> io::Result<()> {
 pub fn mbind(range: Range<u64>, mode: libc::c_int, mask: &[u64]) -> io::Result<()> {
     let bits = mask.len() * 64 + 1; // the kernel counts one less
     let (start, bytes) = (range.start, range.end.saturating_sub(range.start));
-    // SAFETY: the kernel reads `bits - 1` bits, that is the whole slice and nothing behind it,
+    // SAFETY: the kernel reads `bits - 1` bits, that is the whole slice and nothing beyond it,
     // before the call returns; without flags no page is moved, and no content changes.
     let result =
         unsafe { libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), bits, 0) };

@@ -1,5 +1,5 @@
-//! The room where unsafe code is allowed: one function per system call that no safe library offers.
-//! Slices go in, owned values come out, and nothing is decided here.
+//! The only module with unsafe code: one function per system call that no safe library offers.
+//! Arguments are slices, results are owned values, and the functions make no decisions.
 
 mod area;
 mod cached;

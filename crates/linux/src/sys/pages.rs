@@ -1,4 +1,4 @@
-//! move_pages(2), which moves pages and also tells where they are.
+//! move_pages(2), which moves pages and also reports where they are.
 
 use std::io;
 
@@ -6,7 +6,7 @@ const MPOL_MF_MOVE: libc::c_int = 1 << 1;
 const MPOL_MF_MOVE_ALL: libc::c_int = 1 << 2;
 
 /// Asks the kernel to move pages of a process. `status` must be as long as `pages`; the kernel may
-/// leave entries of it unwritten. Returns the pages that were neither moved nor told of.
+/// leave entries of it unwritten. Returns the number of pages without a result.
 pub fn move_pages(
     pid: u32,
     pages: &[u64],
@@ -20,7 +20,8 @@ pub fn move_pages(
     );
     let flags = if everyones { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
     // SAFETY: the three arrays are as long as the count says; the kernel reads the first two,
-    // writes the third, keeps none, and never dereferences the addresses in `pages` on our behalf.
+    // writes the third, keeps none, and never dereferences the addresses in `pages` in this
+    // process.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -35,7 +36,7 @@ pub fn move_pages(
     u64::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Asks where pages are: a node, or a negative error number, for each.
+/// Queries the place of each page: a node, or a negative error number.
 pub fn query_pages(pid: u32, pages: &[u64], status: &mut [i32]) -> io::Result<()> {
     assert!(pages.len() == status.len(), "one status a page");
     // SAFETY: both arrays are as long as the count says; with a null node array the kernel only

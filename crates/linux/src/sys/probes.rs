@@ -1,11 +1,11 @@
-//! Calls that change nothing and whose answer tells what the kernel offers.
+//! Calls that change nothing and whose answer shows what the kernel offers.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Calls move_pages(2) with a flag that no kernel knows. A kernel that gets to see the call answers
-/// EINVAL before it looks at anything else.
+/// Calls move_pages(2) with a flag that no kernel knows. A kernel that receives the call returns
+/// EINVAL before it checks anything else.
 pub fn move_pages_with_unknown_flag() -> io::Error {
     let nothing = std::ptr::null::<u64>();
     let unknown: libc::c_int = 1 << 30;
@@ -14,8 +14,8 @@ pub fn move_pages_with_unknown_flag() -> io::Error {
     io::Error::last_os_error()
 }
 
-/// Asks a pagemap file to scan, with an argument of size zero. A kernel that knows the request
-/// (PAGEMAP_SCAN) answers EINVAL, others ENOTTY.
+/// Requests a scan of a pagemap file with an argument of size zero. A kernel that knows the request
+/// (PAGEMAP_SCAN) returns EINVAL, others ENOTTY.
 pub fn pagemap_scan_without_size(pagemap: &File) -> io::Error {
     const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610; // _IOWR('f', 16, struct pm_scan_arg)
     let mut argument = [0u64; 12]; // struct pm_scan_arg; its first field is its size

@@ -7,11 +7,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageRegion {
-    /// First address.
+    /// The first address.
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// Bits of what the pages are; zero if none were asked for.
+    /// Bits of the pages' categories; zero if none were requested.
     pub categories: u64,
 }
 
@@ -39,7 +39,7 @@ const PAGE_IS_SOFT_DIRTY: u64 = 1 << 7;
 const PAGEMAP_SCAN: libc::Ioctl =
     (3 << 30 | size_of::<ScanArgument>() << 16 | (b'f' as usize) << 8 | 16) as libc::Ioctl;
 
-/// Which pages are listed.
+/// The pages that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Those in memory or in swap.

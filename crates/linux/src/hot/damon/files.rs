@@ -1,4 +1,4 @@
-//! The files through which DAMON is set up and read, by their names below `kdamonds`.
+//! The files that configure DAMON and return its results, by their names below `kdamonds`.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -13,40 +13,39 @@ use super::setup::COUNT;
 use super::{Obstacle, WHAT};
 use crate::advice::{Attempt, Situation};
 
-/// Where they are, below the root.
+/// Their directory, below the root.
 const FOLDER: &str = "sys/kernel/mm/damon/admin/kdamonds";
-/// How often a write is tried again, and the time between: two writes at once make the kernel
-/// refuse one of them.
+/// Attempts of a write and the time between them: the kernel refuses one of two concurrent writes.
 const TRIES_MAX: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Files as the kernel offers them, or a stand-in of it.
+/// The kernel's files, or a fake of them.
 pub trait Files {
-    /// The text of a file, trimmed.
+    /// Returns the text of a file, trimmed.
     fn read(&self, name: &str) -> io::Result<String>;
 
-    /// Writes a file that is there.
+    /// Writes an existing file.
     fn write(&self, name: &str, text: &str) -> io::Result<()>;
 
-    /// The names in a folder.
+    /// Returns the names in a directory.
     fn list(&self, name: &str) -> io::Result<Vec<String>>;
 
-    /// The whole path, for errors.
+    /// Returns the whole path, for errors.
     fn path(&self, name: &str) -> PathBuf;
 
-    /// The error that a file could not be read.
+    /// Returns the error of a file that could not be read.
     fn unreadable(&self, name: &str, source: io::Error) -> Error {
         Error::Read { path: self.path(name), source }
     }
 
-    /// The error that a file did not take what was written.
+    /// Returns the error of a file that refused a value.
     fn refused(&self, name: &str, source: io::Error) -> Error {
         let why = format!("{} refuses what must be written: {source}", self.path(name).escaped());
         Obstacle::missing(why, "see whether another program uses DAMON").error(WHAT)
     }
 }
 
-/// A file that holds one number.
+/// Reads a file that holds one number.
 pub fn number(files: &dyn Files, name: &str) -> Result<u64> {
     let text = files.read(name).map_err(|source| files.unreadable(name, source))?;
     text.parse().map_err(|_| Error::Parse {
@@ -61,12 +60,13 @@ pub fn number(files: &dyn Files, name: &str) -> Result<u64> {
 pub struct Sysfs(PathBuf);
 
 impl Sysfs {
-    /// Those below a root.
+    /// Returns the files below a root.
     pub fn below(root: &Path) -> Self {
         Self(root.join(FOLDER))
     }
 
-    /// Opens the file that begins every set-up, and locks it against other nodewards.
+    /// Opens the file that every configuration begins with, and locks it against other nodeward
+    /// processes.
     pub fn lock(&self, root: &Path) -> std::result::Result<File, Obstacle> {
         let path = self.path(COUNT);
         let file = File::options().read(true).write(true).open(&path).map_err(|error| {

@@ -1,4 +1,4 @@
-//! What DAMON saw in several looks, whose regions differ, added up.
+//! Adds up several snapshots of DAMON, whose regions differ.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,32 @@ use nodeward_model::Range;
 
 use crate::hot::RegionAccess;
 
-/// A region as one look shows it.
+/// A region of one snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Its addresses.
     pub range: Range,
-    /// In how many samples it was accessed.
+    /// The number of samples in which it was accessed.
     pub accesses: u64,
 }
 
-/// By how much the counts change at an address, wrapping: what a region adds at its start it takes
-/// back at its end.
+/// The change of the counts at an address, wrapping: each region adds its counts at its start and
+/// subtracts them at its end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
     accesses: u64,
     samples: u64,
 }
 
-/// Looks so far.
+/// The sum of the snapshots so far.
 #[derive(Debug, Default)]
 pub struct Looks(BTreeMap<u64, Step>);
 
 impl Looks {
-    /// Adds a look. `samples` are behind each region of it.
+    /// Adds a snapshot. Each of its regions has `samples` samples.
     pub fn add(&mut self, regions: &[Region], samples: u64) {
         for region in regions {
-            // The kernel smooths its counts, which may take one beyond the samples.
+            // The kernel smooths its counts, so one may exceed the samples.
             let accesses = region.accesses.min(samples);
             let start = self.0.entry(region.range.start).or_default();
             start.accesses = start.accesses.wrapping_add(accesses);
@@ -42,7 +42,7 @@ impl Looks {
         }
     }
 
-    /// The parts that were accessed, in ascending order, as large as counts are equal.
+    /// Returns the accessed parts in ascending order; adjacent parts with equal counts are joined.
     pub fn sum(&self) -> Vec<RegionAccess> {
         let mut parts: Vec<RegionAccess> = Vec::new();
         let mut now = Step::default();
@@ -60,7 +60,7 @@ impl Looks {
     }
 }
 
-/// Whether what begins at an address goes on with the part before it.
+/// Returns true if a part that begins at `start` continues the part before it.
 fn joins(last: &RegionAccess, start: u64, now: Step) -> bool {
     last.range.end == start && (last.accesses, last.samples) == (now.accesses, now.samples)
 }
@@ -79,8 +79,8 @@ mod tests {
         RegionAccess { range: Range::new(start, end), accesses, samples }
     }
 
-    /// Goal: regions that overlap are cut, their counts added; what was never accessed is left out;
-    /// what touches with equal counts is one part.
+    /// Goal: overlapping regions are cut and their counts added; parts without accesses are left
+    /// out; adjacent parts with equal counts are joined.
     #[test]
     fn looks_add_up() {
         let mut looks = Looks::default();
@@ -97,8 +97,8 @@ mod tests {
         assert_eq!(halves.sum(), [part(0, 20, 3, 20)]);
     }
 
-    /// Goal: a part that only one look covers has the samples of that look; a count is never above
-    /// its samples.
+    /// Goal: a part that only one snapshot covers has the samples of that snapshot; a count never
+    /// exceeds its samples.
     #[test]
     fn samples_are_those_that_covered_a_part() {
         let mut looks = Looks::default();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     proptest! {
-        /// The sum at each address is that of the regions that hold it, whatever the looks.
+        /// Goal: the sum at each address is that of the regions that contain it, for any snapshots.
         #[test]
         fn each_address_gets_its_sum(
             looks in proptest::collection::vec(

@@ -1,4 +1,4 @@
-//! Setting DAMON up for one process, and clearing up in every case.
+//! Configures DAMON for one process, and cleans up in every case.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -10,22 +10,22 @@ use nodeward_model::{Escape as _, Pid};
 use super::files::{Files, number};
 use super::{Obstacle, WHAT};
 
-/// How many kernel threads of DAMON are set up.
+/// The number of DAMON's kernel threads.
 pub const COUNT: &str = "nr_kdamonds";
-/// Switches ours.
+/// The file that switches ours on and off.
 pub const STATE: &str = "0/state";
-/// What it watches, and how.
+/// The directory that selects the monitored memory and the method.
 pub const CONTEXT: &str = "0/contexts/0";
-/// What lists the regions.
+/// The directory of the scheme that lists regions.
 pub const SCHEME: &str = "0/contexts/0/schemes/0";
 
-/// Tells that a set-up is ours, also after we were killed. It stands where the kernel keeps a time
-/// that it does not use, because nothing is to be compared with it (`metric` is none).
+/// Marks a configuration as nodeward's, also after nodeward was killed. It is stored in an interval
+/// that the kernel does not use, because no watermark is checked (`metric` is none).
 const MARK: (&str, u64) =
     ("0/contexts/0/schemes/0/watermarks/interval_us", u64::from_be_bytes(*b"nodeward"));
 
-/// That nobody else uses the set-up of the machine: it is empty, switched off, or ours of old (the
-/// caller has made sure that no nodeward is at it).
+/// Checks that no other program uses the machine's configuration: it is empty, switched off, or an
+/// old one of nodeward (the caller has made sure that no other nodeward uses it).
 pub fn refuse_if_in_use(files: &dyn Files) -> std::result::Result<(), Obstacle> {
     let text = files.read(COUNT).unwrap_or_default();
     let count: u64 = text.parse().map_err(|_| {
@@ -39,7 +39,7 @@ pub fn refuse_if_in_use(files: &dyn Files) -> std::result::Result<(), Obstacle> 
     Err(in_use(format!("another program uses it ({running} of {count} in {COUNT} are on)")))
 }
 
-/// That none of the kernel's own users of DAMON runs: none of them lets others run beside it.
+/// Checks that none of the kernel's own users of DAMON runs: they do not permit others beside them.
 pub fn refuse_beside_modules(root: &Path) -> std::result::Result<(), Obstacle> {
     let modules = fs::read_dir(root.join("sys/module")).into_iter().flatten().flatten();
     for module in modules {
@@ -56,7 +56,7 @@ pub fn refuse_beside_modules(root: &Path) -> std::result::Result<(), Obstacle> {
     Ok(())
 }
 
-/// Whether a kernel thread of DAMON runs.
+/// Returns true if a kernel thread of DAMON runs.
 pub fn is_on(files: &dyn Files, index: u64) -> bool {
     files.read(&format!("{index}/state")).is_ok_and(|state| state == "on")
 }
@@ -69,14 +69,15 @@ fn in_use(why: impl Into<String>) -> Obstacle {
     Obstacle::missing(why, "wait until that is done, or stop it")
 }
 
-/// What is set up. It is cleared with the value.
+/// A configuration, which is removed when the value is dropped.
 pub struct Setup<'a> {
     files: &'a dyn Files,
     has_ended: bool,
 }
 
 impl<'a> Setup<'a> {
-    /// Clears what was left behind, sets DAMON up for a process and switches it on.
+    /// Removes a configuration that was left behind, configures DAMON for a process and switches it
+    /// on.
     ///
     /// # Errors
     /// `Unsupported`, also for a pid that does not exist.
@@ -84,7 +85,7 @@ impl<'a> Setup<'a> {
         if number(files, COUNT)? != 0 {
             clear(files).map_err(|source| files.refused(COUNT, source))?;
         }
-        // From here on there is something to clear.
+        // From here on there is something to clean up.
         let setup = Self { files, has_ended: false };
         setup.write(COUNT, &1)?;
         setup.write("0/contexts/nr_contexts", &1)?;
@@ -110,7 +111,7 @@ impl<'a> Setup<'a> {
         self.write(&format!("{CONTEXT}/targets/0/pid_target"), &pid)
     }
 
-    /// A scheme that every region falls under, and that does nothing to it.
+    /// Adds a scheme that matches every region and does nothing to it.
     fn ask_for_regions(&self) -> Result<()> {
         self.write(&format!("{CONTEXT}/schemes/nr_schemes"), &1)?;
         if self.files.list(&format!("{SCHEME}/tried_regions")).is_err() {
@@ -143,7 +144,7 @@ impl<'a> Setup<'a> {
         written.map_err(|source| self.files.refused(name, source))
     }
 
-    /// Clears it, as dropping it does, and tells if that failed.
+    /// Removes the configuration, as dropping it does, and returns the error if that fails.
     pub fn end(mut self) -> Result<()> {
         self.has_ended = true;
         clear(self.files).map_err(|source| {
@@ -158,14 +159,15 @@ impl<'a> Setup<'a> {
 impl Drop for Setup<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
-            // The error that led here matters more than one of clearing up.
+            // The error that led here matters more than one of cleaning up.
             let _ = clear(self.files);
         }
     }
 }
 
-/// Switches ours off, which waits for its end, and removes what is set up. What somebody else has
-/// set up since ours ended (by itself, with its process) and uses is left to them.
+/// Switches ours off, which waits for its end, and removes the configuration. If ours has ended by
+/// itself, with its process, and another program has configured DAMON since and uses it, that is
+/// left alone.
 fn clear(files: &dyn Files) -> io::Result<()> {
     if is_ours(files) && is_on(files, 0) {
         files.write(STATE, "off")?;

@@ -1,5 +1,5 @@
-//! DAMON's files as the kernel keeps them (6.12 and 7.3), on paper: folders appear when counts are
-//! written, a running one cannot be changed, and every write is recorded.
+//! A fake of DAMON's files as the kernel keeps them (6.12 and 7.3): directories appear when counts
+//! are written, a running one cannot be changed, and every write is recorded.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,24 +16,24 @@ use nodeward_model::{Pid, Range};
 use super::files::Files;
 use super::{RegionAccess, examine, probe, setup, watch, watch_with};
 
-/// Start, end and accesses of the regions of one look.
+/// Start, end and accesses of each region of one snapshot.
 type Look = Vec<(u64, u64, u64)>;
 
-/// DAMON on paper.
+/// The fake DAMON.
 #[derive(Default)]
 struct Kernel {
     files: RefCell<BTreeMap<String, String>>,
     written: RefCell<Vec<(String, String)>>,
     looks: RefCell<VecDeque<Look>>,
-    /// The kind of DAMON.
+    /// The monitoring operations.
     operations: &'static str,
-    /// How long it counts.
+    /// The aggregation interval.
     aggregation_us: &'static str,
-    /// Whether it lists regions.
+    /// True if it lists regions.
     lists: bool,
     /// The error number of switching it on, if that fails.
     on_fails: Option<i32>,
-    /// Ends with the look of this number, counted from 0, switching DAMON off.
+    /// The process exits at the snapshot of this number, counted from 0, which switches DAMON off.
     ends: Option<(usize, Arc<dyn Process>)>,
 }
 
@@ -135,7 +135,7 @@ impl Kernel {
         self.written.borrow().iter().filter(|(_, written)| written == text).count()
     }
 
-    /// That nothing is set up and nothing runs.
+    /// Asserts that nothing is configured and nothing runs.
     fn assert_clear(&self) {
         let names: Vec<String> = self.files.borrow().keys().cloned().collect();
         assert_eq!(names, ["nr_kdamonds"]);
@@ -179,28 +179,27 @@ impl Files for Kernel {
     }
 }
 
-/// A process that ends with its first call.
+/// Returns a process that exits with its first call.
 fn process() -> Arc<dyn Process> {
     let (paper, pid) = (Paper::new(true), Pid::new(77).unwrap());
     paper.start(pid, Sheet { fate: Some((1, Life::Exited)), ..Sheet::of(&[]) });
     paper.hold(pid).unwrap()
 }
 
-/// Time for all looks on paper, of which there are 100 in it at most; that none is left is what
-/// ends it.
+/// Time for all snapshots of the fake, at most 100; the watch ends when none is left.
 const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
-/// Watches until every look was taken.
+/// Watches until every snapshot was taken.
 fn watched(kernel: &Kernel) -> Result<Vec<RegionAccess>> {
     let process = process();
     watch_with(kernel, &*process, LONG_ENOUGH, &|| kernel.looks.borrow().is_empty())
 }
 
-/// Goal: DAMON is told what to watch before it is switched on; what it saw is added up over the
-/// looks (20 samples each: 1000 us / 50 us); nothing is left.
+/// Goal: DAMON is configured before it is switched on; the snapshots are added up (20 samples each:
+/// 1000 us / 50 us); nothing is left configured.
 #[test]
 fn looks_are_added_up() {
-    // The stop that ends the watch is asked before each look, so the third is the last one taken.
+    // `stop` is polled before each snapshot, so the third is the last one taken.
     let kernel = Kernel::new([
         vec![(0, 8192, 20), (8192, 16384, 0)],
         vec![(0, 4096, 20), (4096, 16384, 1)],
@@ -226,7 +225,7 @@ fn looks_are_added_up() {
     assert!(at("0/state", "off") < at("nr_kdamonds", "0"));
 }
 
-/// Goal: stopped before the first look there is nothing to tell, and nothing is left.
+/// Goal: a stop before the first snapshot gives no regions, and nothing is left configured.
 #[test]
 fn a_stop_is_obeyed() {
     let kernel = Kernel::new([]);
@@ -234,7 +233,7 @@ fn a_stop_is_obeyed() {
     kernel.assert_clear();
 }
 
-/// Goal: however setting up fails, the reason is told and nothing is left.
+/// Goal: any failure of the configuration gives its reason and leaves nothing configured.
 #[test]
 fn failures_leave_nothing_behind() {
     let kernel = || Kernel::new([vec![]]);
@@ -251,7 +250,8 @@ fn failures_leave_nothing_behind() {
     }
 }
 
-/// Goal: a process that ends in the middle is gone, whatever the kernel says, and nothing is left.
+/// Goal: a process that exits during the watch is reported as gone, whatever the kernel's error,
+/// and nothing is left configured.
 #[test]
 fn a_process_may_end() {
     for last in [0, 1] {
@@ -271,7 +271,7 @@ fn a_process_may_end() {
     kernel.assert_clear();
 }
 
-/// Goal: text that is no number is told with its file, and nothing is left.
+/// Goal: text that is not a number gives an error with its file, and nothing is left configured.
 #[test]
 fn odd_text_is_told() {
     let kernel = Kernel { aggregation_us: "soon", ..Kernel::new([]) };
@@ -280,7 +280,7 @@ fn odd_text_is_told() {
     kernel.assert_clear();
 }
 
-/// Sets up what somebody has in use, or has left behind.
+/// Configures DAMON as another program does, or as one leaves it behind.
 fn occupied(state: &str, mark: &str) -> Kernel {
     let kernel = Kernel::new([vec![(0, 4096, 3)]]);
     for (name, text) in [
@@ -299,8 +299,8 @@ fn occupied(state: &str, mark: &str) -> Kernel {
 /// The mark as the kernel shows it: the bytes of "nodeward" as one number.
 const OURS: &str = "7957689453544305252";
 
-/// Goal: who uses DAMON is left alone; what was left behind, by us in any state or by others
-/// switched off, is replaced.
+/// Goal: a configuration in use is left alone; one that was left behind is replaced, by nodeward in
+/// any state, by others only when switched off.
 #[test]
 fn who_uses_it_is_left_alone() {
     for (state, mark, is_free) in
@@ -320,7 +320,8 @@ fn who_uses_it_is_left_alone() {
     }
 }
 
-/// Goal: what somebody has switched on while we set up is not switched off by clearing up.
+/// Goal: cleaning up does not switch off a configuration that another program has switched on
+/// meanwhile.
 #[test]
 fn clearing_up_spares_others() {
     let kernel = occupied("on", "0");
@@ -330,7 +331,7 @@ fn clearing_up_spares_others() {
     assert!(kernel.is("0/state", "on") && kernel.count_of("off") == 0);
 }
 
-/// A tree of real files.
+/// Returns a tree of real files.
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -343,7 +344,7 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 const COUNT: &str = "sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds";
 
-/// Goal: what is in the way is told from the files alone, with what to do.
+/// Goal: the probe finds an obstacle from the files alone and gives the remedy.
 #[test]
 fn the_probe_reads_the_files() {
     let free = (COUNT, "0\n");
@@ -362,7 +363,7 @@ fn the_probe_reads_the_files() {
     probe(tree(&[free, stat("N\n")]).path()).unwrap();
 }
 
-/// Goal: two nodewards do not get into each other's way, and the second knows why.
+/// Goal: two nodeward processes do not interfere, and the second one gets the reason.
 #[test]
 fn a_second_nodeward_is_refused() {
     let root = tree(&[(COUNT, "0\n")]);
