@@ -1,8 +1,8 @@
-//! What sysfs says about the machine, read below any root so that captured trees can be read too.
+//! Reads the machine's topology from sysfs, below any root so that captured trees can be read too.
 //!
 //! Speed is a promise here (a thousand CPUs in a few hundredths of a second), so nothing is read
-//! twice: what hardware threads or neighbours share is read for one of them only, each file by one
-//! open and one read, and machines with many CPUs are read by two threads.
+//! twice. Files that hardware threads or neighbouring CPUs share are read for one of them only,
+//! each file costs one open and one read, and two threads read machines with many CPUs.
 
 mod capture;
 mod cpus;
@@ -21,9 +21,9 @@ pub use tree::as_capture;
 
 use files::{Buffer, Dir};
 
-/// Where the kernel describes CPUs, below the root.
+/// The kernel's directory of CPUs, below the root.
 const CPU_DIR: &str = "sys/devices/system/cpu";
-/// Where the kernel describes memory nodes, below the root.
+/// The kernel's directory of memory nodes, below the root.
 const NODE_DIR: &str = "sys/devices/system/node";
 
 /// Reads the topology from the `sys` directory (and for kernels without NUMA from `proc/meminfo`)
@@ -43,10 +43,10 @@ pub fn read_topology(root: &Path) -> Result<Topology> {
     Ok(topology)
 }
 
-/// The CPUs that are online now; they change when an administrator takes one out. Cost: one file.
+/// Returns the online CPUs; an administrator may take one offline at any time. Cost: one file.
 ///
 /// # Errors
-/// If the kernel's list cannot be read or looks odd.
+/// If the kernel's list cannot be read or parsed.
 pub fn online_cpus(root: &Path) -> Result<Cpumask> {
     online(&Dir::open(root.join(CPU_DIR))?, &mut Buffer::default())
 }
@@ -55,10 +55,10 @@ fn online(cpu_dir: &Dir, buffer: &mut Buffer) -> Result<Cpumask> {
     cpu_dir.require("online", buffer)?.list()
 }
 
-/// Bytes that are free on a node now.
+/// Returns the bytes that are free on a node.
 ///
 /// # Errors
-/// If the node has no file that tells.
+/// If the node has no file with that number.
 pub fn free_bytes(root: &Path, node: NodeId) -> Result<u64> {
     let dir = Dir::open(root.join(NODE_DIR))?;
     nodes::free_bytes(&dir, node, &mut Buffer::default())

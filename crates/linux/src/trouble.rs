@@ -1,5 +1,5 @@
-//! What programs do to their own memory, and who else uses it: the trouble that a mover of pages
-//! must survive. Tests are made of this.
+//! Disturbances that a mover of pages must survive: changes that programs make to their own memory,
+//! and other users of its pages. Tests use them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,13 +18,13 @@ pub use crate::sys::{
 
 use crate::sys;
 
-/// Runs `child` in a child made by fork(2), which ends with the code that it returns (101 if it
-/// panics), and waits for its end.
+/// Runs `child` in a child made by fork(2), which exits with the code that it returns (101 if it
+/// panics), and waits for its exit.
 pub fn in_child(child: impl FnOnce() -> u8) -> io::Result<End> {
     fork_and_run(child)?.wait()
 }
 
-/// Starts such a child.
+/// Starts a child as [`in_child`] does, without waiting.
 pub fn fork_and_run(child: impl FnOnce() -> u8) -> io::Result<Child> {
     Ok(Child(Pid::new(sys::fork_and_run(child)?).map_err(io::Error::other)?))
 }
@@ -34,17 +34,17 @@ pub fn fork_and_run(child: impl FnOnce() -> u8) -> io::Result<Child> {
 #[must_use = "a child that nobody waits for stays as a zombie"]
 pub struct Child(Pid);
 
-/// How a process ended.
+/// The exit of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With this code.
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// This signal ended it.
     Signal(i32),
 }
 
 impl Child {
-    /// Waits for its end.
+    /// Waits for its exit.
     pub fn wait(self) -> io::Result<End> {
         let pid = rustix::process::Pid::from_raw(self.0.number().cast_signed());
         let (_, status) = rustix::process::waitpid(pid, WaitOptions::empty())?
@@ -55,10 +55,10 @@ impl Child {
     }
 }
 
-/// A thread of ours that works all the time, or sleeps, until it is dropped.
+/// A thread of this process that is busy all the time, or sleeps, until the value is dropped.
 #[derive(Debug)]
 pub struct Worker {
-    /// The kernel's number of it.
+    /// The kernel's thread id.
     pub tid: u32,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -85,7 +85,7 @@ impl Worker {
         Ok(Self { tid, end, thread: Some(thread) })
     }
 
-    /// Ends it, and waits for that.
+    /// Ends it and waits for its exit.
     pub fn end(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -101,12 +101,12 @@ impl Drop for Worker {
     }
 }
 
-/// Pages that an io_uring holds as it does for direct I/O (FOLL_PIN), until this is dropped.
+/// Pages that an io_uring pins as for direct I/O (FOLL_PIN), until the value is dropped.
 #[derive(Debug)]
 pub struct RingPin(OwnedFd);
 
 impl RingPin {
-    /// Pins the pages behind `words`.
+    /// Pins the pages of `words`.
     ///
     /// # Errors
     /// Where io_uring is switched off, or RLIMIT_MEMLOCK is too low.
@@ -119,7 +119,7 @@ impl RingPin {
 
 impl Drop for RingPin {
     fn drop(&mut self) {
-        // The kernel lets go of them at the end of the process at the latest.
+        // The kernel releases them at the end of the process at the latest.
         let ring: BorrowedFd<'_> = self.0.as_fd();
         sys::unregister_buffers(ring).ok();
     }

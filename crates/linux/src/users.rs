@@ -1,4 +1,4 @@
-//! Users by name.
+//! Maps user names to ids.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use nodeward_machine::{Error, Result};
 
-/// The number of a user, which may be given as a number, too; `None` if /etc/passwd has no such
-/// name. Users that only a directory service knows are not found.
+/// Returns the id of a user, who may also be given by id; `None` if /etc/passwd has no such name.
+/// Users that only a directory service knows are not found.
 ///
 /// # Errors
 /// If that file cannot be read.
@@ -36,7 +36,7 @@ fn in_file(path: &Path, name: &str) -> Result<Option<u32>> {
 mod tests {
     use super::*;
 
-    /// Goal: names are those of the first field, numbers those of the third.
+    /// Goal: names are read from the first field, ids from the third.
     #[test]
     fn a_name_leads_to_its_number() {
         let folder = tempfile::tempdir().unwrap();

@@ -66,7 +66,8 @@ fn without_a_filter_nothing_is_blamed_on_one() {
     );
 }
 
-/// Goal: a kernel before 5.14, which does not know the advice, is named before any file is opened.
+/// Goal: a kernel before 5.14, which does not know the advice, is reported before any file is
+/// opened.
 #[test]
 fn an_old_kernel_cannot_map_what_is_cached() {
     let advice = libc::MADV_POPULATE_READ as u64;

@@ -1,4 +1,4 @@
-//! Files as they are found below paths, and their pages mapped in this process.
+//! Tests that files below paths are found and their pages mapped in this process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nodeward_linux::file_cache::{Batches, Looked, Trouble, check_kernel};
 use tempfile::TempDir;
 
-/// A directory that is gone through here, if this kernel can.
+/// Returns a directory to walk, if this kernel can map cached pages.
 fn folder() -> Option<TempDir> {
     match check_kernel() {
         Ok(()) => Some(tempfile::tempdir().unwrap()),
@@ -23,7 +23,7 @@ fn write(path: &Path, pages: usize) {
     fs::write(path, vec![7; pages * rustix::param::page_size()]).unwrap();
 }
 
-/// Goes through paths; what was found, and the base pages that were mapped in each batch.
+/// Walks paths; returns the counts, and the base pages that were mapped in each batch.
 fn look(paths: &[&Path]) -> (Looked, Vec<u64>) {
     let mut batches = Batches::of(paths.iter().map(PathBuf::from).collect());
     let mut pages = Vec::new();
@@ -33,7 +33,7 @@ fn look(paths: &[&Path]) -> (Looked, Vec<u64>) {
     (batches.into_looked(), pages)
 }
 
-/// Goal: pages are mapped as long as the batch lives, at the addresses it tells, and no longer.
+/// Goal: pages are mapped as long as the batch lives, at its addresses, and no longer.
 #[test]
 fn nothing_stays_mapped() {
     let Some(folder) = folder() else { return };
@@ -52,8 +52,8 @@ fn nothing_stays_mapped() {
     assert!(!maps().contains(path.to_str().unwrap()));
 }
 
-/// Goal: each regular file is looked at once, whatever its names; links are not followed, except
-/// where they are named; nothing else is opened.
+/// Goal: each regular file is read once, whatever its names; links are not followed, except where
+/// they are named; nothing else is opened.
 #[test]
 fn every_file_once() {
     let Some(folder) = folder() else { return };
@@ -75,7 +75,7 @@ fn every_file_once() {
     assert_eq!(pages, [5], "all in one batch");
 }
 
-/// Goal: a batch is bounded, however many files there are, and none is left out.
+/// Goal: a batch is bounded, however many files there are, and no file is left out.
 #[test]
 fn many_files_make_several_batches() {
     let Some(folder) = folder() else { return };
@@ -92,7 +92,7 @@ fn many_files_make_several_batches() {
     assert_eq!(stopped.into_looked().files, 0, "who is to stop looks at nothing more");
 }
 
-/// Goal: what is gone is told by its name, the first twenty of many.
+/// Goal: a file that cannot be opened is reported by its name, the first twenty of many.
 #[test]
 fn what_cannot_be_opened_is_told() {
     let Some(folder) = folder() else { return };
@@ -104,8 +104,8 @@ fn what_cannot_be_opened_is_told() {
     assert_eq!((&first.path, first.trouble), (&missing[0], Trouble::Vanished));
 }
 
-/// A sparse file of 4 TiB with so many bytes written at each of these places; `None` where the file
-/// system has none so large.
+/// Returns a sparse file of 4 TiB with `bytes` bytes written at each of these places; `None` where
+/// the file system does not support the size.
 fn sparse(path: &Path, bytes: usize, places: &[u64]) -> Option<File> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path);
     let file = file.unwrap();
@@ -118,13 +118,13 @@ fn sparse(path: &Path, bytes: usize, places: &[u64]) -> Option<File> {
     Some(file)
 }
 
-/// What is looked at page by page for each place with cached pages: it is found by halving.
+/// Bytes that are queried page by page for each place with cached pages, which halving finds.
 const SMALL_BYTES: u64 = 2 << 20;
 
-/// Goal: what a sparse file of 4 TiB takes goes by its pages, not by its size: three pages in three
-/// places are found, and 2 MiB are looked at for each. 4 TiB is 2 MiB 2^21 times, so each is found
-/// by halving 21 times; all three have the first half in common, two the second. 60 parts are
-/// halved, both halves are asked about, and before that the whole: 121 questions.
+/// Goal: the cost of a sparse file of 4 TiB depends on its pages, not on its size: three pages in
+/// three places are found, and 2 MiB are queried page by page for each. 4 TiB is 2 MiB 2^21 times,
+/// so each is found by halving 21 times; all three share the first halving, two the second. 60
+/// parts are halved, both halves are queried, and before that the whole: 121 queries.
 #[test]
 fn holes_take_nothing() {
     let Some(folder) = folder() else { return };
@@ -143,8 +143,8 @@ fn holes_take_nothing() {
     assert_eq!(counted, 3 * page, "the same without mapping");
 }
 
-/// Goal: pages of zeros that a read of a hole left in memory are cached pages, too; where the
-/// kernel does not count them, the hole is told of.
+/// Goal: pages of zeros that a read of a hole has cached count as cached too; where the kernel does
+/// not count them, the hole is reported.
 #[test]
 fn what_was_read_of_a_hole_is_seen() {
     let Some(folder) = folder() else { return };
@@ -161,8 +161,8 @@ fn what_was_read_of_a_hole_is_seen() {
     assert!(looked.looked_bytes <= 2 * SMALL_BYTES, "{looked:?}");
 }
 
-/// Whether a read of a hole leaves pages in memory on this file system: asked with a file so small
-/// that it is looked at whole.
+/// Returns true if a read of a hole caches pages on this file system; tests it with a file so small
+/// that it is queried whole.
 fn mincore_finds_holes(beside: &Path) -> bool {
     let page = rustix::param::page_size();
     let path = beside.with_extension("small");

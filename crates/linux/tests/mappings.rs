@@ -1,4 +1,4 @@
-//! The mappings of a process that changes them while they are read.
+//! Tests the mappings of a process that changes them while they are read.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -13,13 +13,13 @@ use nodeward_model::{Pid, Range};
 
 /// Enough for a list that the kernel writes in several pieces.
 const PAGES: usize = 100;
-/// The kernel tells a mapping twice in about one of 700 lists (Linux 6.18, 2 CPUs).
+/// The kernel lists a mapping twice in about one of 700 lists (Linux 6.18, 2 CPUs).
 const ROUNDS: usize = 60_000;
-/// So many lists that tell something twice are enough.
+/// The number of lists with a repeated mapping that is enough.
 const TWICE: usize = 10;
 
-/// Goal: each page of memory whose mappings split and merge all the time is in one mapping, never
-/// in two and never in none, though the kernel lists some of them twice.
+/// Goal: each page of memory whose mappings split and merge all the time is in exactly one mapping,
+/// though the kernel lists some of them twice.
 #[test]
 fn mappings_that_split_and_merge_count_once() {
     let page = rustix::param::page_size();
@@ -40,8 +40,8 @@ fn mappings_that_split_and_merge_count_once() {
     assert_eq!(wrong, None, "of {all}");
 }
 
-/// Reads the list again and again. The first that does not hold the range once, and how many of the
-/// kernel's held something twice.
+/// Reads the list again and again. Returns the first list that does not hold the range exactly
+/// once, and the number of the kernel's lists with a repeated part.
 fn look(process: &dyn Process, all: Range) -> (Option<Vec<Range>>, usize) {
     let mut twice = 0;
     for _ in 0..ROUNDS {
@@ -60,14 +60,14 @@ fn look(process: &dyn Process, all: Range) -> (Option<Vec<Range>>, usize) {
     (None, twice)
 }
 
-/// Whether a line of the kernel's begins before the end of the one above.
+/// Returns true if a line of the kernel begins before the end of the line above.
 fn is_told_twice(maps: &str) -> bool {
     let range = |line: &str| addresses(line.split(' ').next()?.as_bytes());
     let ranges: Vec<Range> = maps.lines().filter_map(range).collect();
     ranges.windows(2).any(|pair| pair[1].start < pair[0].end)
 }
 
-/// Every second page becomes a mapping of its own, and all of them one, until it is over.
+/// Makes every second page a mapping of its own, then all of them one, until it is over.
 fn split_and_merge(area: &Area, is_over: &AtomicBool) {
     let page = rustix::param::page_size();
     while !is_over.load(Relaxed) {

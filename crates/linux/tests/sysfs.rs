@@ -1,5 +1,5 @@
-//! Goal: what the kernel says is what we read, on captured machines and on invented ones, and
-//! broken files are named with their line.
+//! Goal: the topology is read as the kernel reports it, on captured machines and on synthetic ones,
+//! and broken files are reported with their line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn a_capture_of_a_tree_reads_like_the_tree() {
     assert_eq!(read(again.path()), machine);
 }
 
-/// Goal: a CPU that was taken out is noticed by who asks again.
+/// Goal: a second read sees a CPU that was taken offline.
 #[test]
 fn online_cpus_are_read_afresh() {
     let root = unpacked(&sysfs::as_capture(&synthetic("2n 2c 4GiB")));
@@ -119,8 +119,8 @@ fn captured_guests_are_what_their_scenarios_say() {
     assert_eq!(fixture("twelve-nodes.txt").nodes.len(), 12);
 }
 
-/// sysfs and lstopo were asked in the same run of the same guest. hwloc does not know free memory,
-/// and neither the size of nor the way to a node without memory.
+/// Goal: sysfs and lstopo, read in the same run of the same guest, agree. hwloc does not know free
+/// memory, and neither the size of nor the distance to a node without memory.
 #[test]
 fn sysfs_and_hwloc_agree_about_the_same_machine() {
     for name in ["two-nodes", "four-nodes-hole", "cpuless", "memoryless", "asymmetric"] {
@@ -170,7 +170,7 @@ fn what_a_kernel_lacks_is_unknown_and_no_error() {
     assert!(machine.caches.is_empty() && machine.distances.is_none());
 }
 
-/// Kinds of cores may differ in what stands behind a cache index, as on hybrid processors.
+/// Goal: kinds of cores may differ in the cache of an index, as on hybrid processors.
 #[test]
 fn cores_that_are_not_alike_keep_their_own_caches() {
     let mut machine = synthetic("1n 3c 4GiB L1d:32KiB L2:1MiB");

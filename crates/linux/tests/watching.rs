@@ -1,5 +1,5 @@
-//! The bodies about looks and nudges that every machine must pass, on this kernel: our own process
-//! is watched, and a thread of ours is nudged.
+//! Runs the bodies about samples and nudges that every machine must pass on this kernel: this
+//! process is watched, and one of its threads is nudged.
 
 use nodeward_linux::Linux;
 use nodeward_linux::trouble::Worker;
@@ -7,8 +7,8 @@ use nodeward_machine::Machine;
 use nodeward_machine::conformance::watching::{ALL, Stage, two_sets};
 use nodeward_model::Pid;
 
-/// Goal: this kernel is what the simulated machine and the one on paper stand for. On one node the
-/// thread is nudged from CPU to CPU.
+/// Goal: this kernel behaves as the simulated machine and the fake one. On one node the thread is
+/// nudged from CPU to CPU.
 #[test]
 fn this_kernel_conforms() {
     let machine = Linux::open();

@@ -310,13 +310,13 @@ fn a_kill_in_a_nudge_is_undone() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "");
 }
 
-/// The process of a folder in /proc, also for a child of it.
+/// Returns the process of a directory in /proc, also when a child of it reads the directory.
 fn us_of(folder: &Path) -> Pid {
     folder.file_name().unwrap().to_str().unwrap().parse().unwrap()
 }
 
-/// Goal: a note is no reason to touch a thread that somebody else told something since, or another
-/// process with the same pid.
+/// Goal: a note causes no change of a thread whose affinity another process has set since, nor of
+/// another process with the same pid.
 #[test]
 fn stale_notes_do_no_harm() {
     let Some(two) = two_cpus() else { return };

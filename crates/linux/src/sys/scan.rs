@@ -42,17 +42,17 @@ const PAGEMAP_SCAN: libc::Ioctl =
 /// The pages that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those in memory or in swap.
+    /// Pages in memory or in swap.
     Populated,
-    /// Of those, the ones whose soft-dirty bit is set, or that of their mapping.
+    /// Populated pages whose soft-dirty bit, or that of their mapping, is set.
     SoftDirty,
-    /// Of those, the ones that a page table entry for a whole huge page maps.
+    /// Populated pages that a page table entry for a whole huge page maps.
     Huge,
 }
 
-/// Lists the runs of wanted pages from `start` to `end`, until `regions` is full or `pages_max`
-/// pages were found. Returns how many regions were written and the address up to which the kernel
-/// looked. An interrupted call is an error (EINTR) and may be repeated.
+/// Lists the runs of the selected pages from `start` to `end`, until `regions` is full or
+/// `pages_max` pages were found. Returns the number of regions written and the address up to which
+/// the kernel has scanned. An interrupted call is an error (EINTR) and may be repeated.
 pub fn scan_pages(
     pagemap: BorrowedFd<'_>,
     wanted: Wanted,

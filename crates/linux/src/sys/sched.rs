@@ -1,15 +1,16 @@
-//! Where threads may run and how long processes ran: sched_getaffinity(2), sched_setaffinity(2),
+//! Affinity of threads and CPU time of processes: sched_getaffinity(2), sched_setaffinity(2),
 //! clock_gettime(2) with the clock of a process. The safe wrappers stop at 1024 CPUs, or do not
 //! know that clock.
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// Reads the CPUs that a thread may run on into `words`, bit n of which stands for CPU n. Returns
-/// how many words were written; those behind are as they were.
+/// Reads the affinity of a thread into `words`; bit n stands for CPU n. Returns the number of words
+/// written; the words after those are unchanged.
 ///
 /// # Errors
-/// `InvalidInput` if the kernel may have more CPUs than there are bits; ESRCH if the thread ended.
+/// `InvalidInput` if the kernel may have more CPUs than there are bits; ESRCH if the thread has
+/// exited.
 pub fn affinity(tid: u32, words: &mut [u64]) -> io::Result<usize> {
     let (call, bytes) = (libc::SYS_sched_getaffinity, size_of_val(words));
     // SAFETY: the kernel writes at most `bytes` into the slice, which is that long; every bit
@@ -19,11 +20,11 @@ pub fn affinity(tid: u32, words: &mut [u64]) -> io::Result<usize> {
     Ok(written / size_of::<u64>())
 }
 
-/// Lets a thread run on these CPUs only, as far as its cpuset allows them.
+/// Sets the affinity of a thread to those of these CPUs that its cpuset allows.
 ///
 /// # Errors
-/// `InvalidInput` if it allows none; ESRCH if the thread ended; EPERM if it belongs to somebody
-/// else.
+/// `InvalidInput` if the cpuset allows none; ESRCH if the thread has exited; EPERM if it belongs to
+/// another user.
 pub fn set_affinity(tid: u32, words: &[u64]) -> io::Result<()> {
     let (call, bytes) = (libc::SYS_sched_setaffinity, size_of_val(words));
     // SAFETY: the kernel reads at most `bytes` from the slice, which is that long.
@@ -31,7 +32,7 @@ pub fn set_affinity(tid: u32, words: &[u64]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// CPU time of all threads of a process so far, those that ended among them, in nanoseconds.
+/// Returns the CPU time of all threads of a process so far, exited ones included, in nanoseconds.
 ///
 /// # Errors
 /// `InvalidInput` if there is no such process.
@@ -41,7 +42,7 @@ pub fn process_time_ns(pid: u32) -> io::Result<u64> {
     const SCHED: libc::clockid_t = 2;
     let clock = (!pid.cast_signed() << 3) | SCHED;
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: the kernel writes one timespec into the place we own.
+    // SAFETY: the kernel writes one timespec into the local variable.
     if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -69,7 +70,7 @@ mod tests {
         assert!(process_time_ns(0x3f_ffff).is_err());
     }
 
-    /// Goal: what was set is what is read, in words of the same bits.
+    /// Goal: an affinity is read back as it was set, in words with the same bits.
     #[test]
     fn affinity_is_read_and_set() {
         std::thread::spawn(|| {

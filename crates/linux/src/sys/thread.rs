@@ -1,13 +1,12 @@
-//! What the kernel knows of the calling thread and process: getrusage(2), fork(2), prctl(2),
-//! sigaction(2).
+//! Calls about the calling thread and process: getrusage(2), fork(2), prctl(2), sigaction(2).
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// The resource usage of the calling thread so far.
+/// Returns the resource usage of the calling thread so far.
 pub fn thread_usage() -> io::Result<libc::rusage> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel writes one rusage into the place we own.
+    // SAFETY: the kernel writes one rusage into the local variable.
     let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
     if result != 0 {
         return Err(io::Error::last_os_error());
@@ -16,8 +15,8 @@ pub fn thread_usage() -> io::Result<libc::rusage> {
     Ok(unsafe { usage.assume_init() })
 }
 
-/// Starts a child that shares our memory copy-on-write, lives for so many seconds at most, ends
-/// when the calling thread does, and runs none of our code meanwhile. Returns its pid.
+/// Forks a child that shares this process's memory copy-on-write, lives for at most `seconds`,
+/// exits when the calling thread does, and runs no other code. Returns its pid.
 pub fn fork_idle(seconds: u32) -> io::Result<u32> {
     // SAFETY: the child calls only functions that are safe after a fork of many threads (system
     // calls without locks) and never returns from here.
@@ -28,9 +27,9 @@ pub fn fork_idle(seconds: u32) -> io::Result<u32> {
     u32::try_from(pid).map_err(|_| io::Error::last_os_error())
 }
 
-/// Starts a child that runs `child` on a copy of our memory and ends with the code that it returns,
-/// 101 if it panics. Only the calling thread is there: locks that others held stay locked, those of
-/// malloc(3) and the like excepted, which fork(3) sees to. Returns its pid.
+/// Forks a child that runs `child` on a copy of this process's memory and exits with the code that
+/// it returns, or 101 if it panics. It has only the calling thread: locks that other threads held
+/// stay locked, except those of malloc(3) and the like, which fork(3) releases. Returns its pid.
 pub fn fork_and_run(child: impl FnOnce() -> u8) -> io::Result<u32> {
     // SAFETY: the child runs with a copy of all memory, so what `child` borrows is there; it never
     // returns from here, so no destructor and no exit handler of the parent runs twice.
@@ -43,8 +42,8 @@ pub fn fork_and_run(child: impl FnOnce() -> u8) -> io::Result<u32> {
     u32::try_from(pid).map_err(|_| io::Error::last_os_error())
 }
 
-/// Has all threads run `handler` for a signal; system calls go on afterwards. The handler must do
-/// only what is safe in one (signal-safety(7)): touch atomics, for example.
+/// Sets the handler of a signal for all threads; interrupted system calls are restarted. The
+/// handler may only do what is safe in one (signal-safety(7)): access atomics, for example.
 pub fn on_signal(signal: i32, handler: extern "C" fn(i32)) -> io::Result<()> {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     let function = handler as *const () as libc::sighandler_t;
@@ -75,14 +74,14 @@ fn idle(seconds: u32) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// A long turn on a CPU, in nanoseconds: longer than the usual 3 ms. A thread that has had more
-/// than its share of the CPU waits for the end of such a turn, so it is not longer than needed:
-/// with 100 ms, the most that the scheduler grants, such threads waited for up to 30 ms.
+/// A long time slice, in nanoseconds: longer than the usual 3 ms. A thread that has used more than
+/// its share of the CPU waits for the end of such a slice, so it is not longer than needed: with
+/// 100 ms, the maximum of the scheduler, such threads waited for up to 30 ms.
 const SLICE_NS: u64 = 8_000_000;
 
-/// Asks the scheduler to give the calling thread long turns on its CPU. Threads with shorter turns,
-/// which is all others, then may interrupt it when they wake up (Linux 6.12; without effect
-/// before). Its share of the CPU stays the same.
+/// Asks the scheduler to give the calling thread long time slices. Threads with shorter slices,
+/// which is all others, may then preempt it when they wake up (Linux 6.12; without effect before).
+/// Its share of the CPU stays the same.
 pub fn ask_for_long_slices() -> io::Result<()> {
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
@@ -94,19 +93,19 @@ pub fn ask_for_long_slices() -> io::Result<()> {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the kernel reads one sched_attr of the size that it tells.
+    // SAFETY: the kernel reads one sched_attr of the size in its first field.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Switches transparent huge pages off for the calling process, and for programs that it starts.
+/// Disables transparent huge pages for the calling process, and for programs that it starts.
 pub fn disable_huge_pages() -> io::Result<()> {
     // SAFETY: prctl with integers only.
     let result = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether that was done.
+/// Returns true if [`disable_huge_pages`] has been called, here or by a parent.
 pub fn huge_pages_are_disabled() -> bool {
     // SAFETY: prctl with integers only.
     unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1 }

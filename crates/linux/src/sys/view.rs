@@ -1,4 +1,4 @@
-//! A part of a file that is mapped to get at its cached pages, and never read: mmap(2), mincore(2),
+//! A mapped part of a file, used to reach its cached pages and never read: mmap(2), mincore(2),
 //! mremap(2), madvise(2).
 
 use std::ffi::c_void;
@@ -9,13 +9,13 @@ use std::ptr::{self, NonNull};
 use nodeward_model::Range;
 use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
 
-/// What one page table maps, in bytes. A folio that does not cross one is seen as what it is; not
-/// every file system asks the kernel for addresses at which that is so.
+/// Bytes that one page table maps. A folio that does not cross such a boundary is recognized as a
+/// folio; not every file system asks the kernel for addresses at which folios do not cross one.
 const PAGE_TABLE: usize = 2 << 20;
 const PAGE_TABLE_BYTES: u64 = PAGE_TABLE as u64;
 
-/// A read-only, shared mapping of a part of a file; it ends with the value. Its content cannot be
-/// reached through it, so the file may shrink meanwhile.
+/// A read-only, shared mapping of a part of a file, unmapped when the value is dropped. It gives no
+/// access to the content, so the file may shrink meanwhile.
 #[derive(Debug)]
 pub struct FileView {
     start: NonNull<c_void>,
@@ -25,8 +25,8 @@ pub struct FileView {
 impl FileView {
     /// Maps `bytes` (above zero) of a file from `offset` on. Both must be multiples of the size of
     /// its pages, `page_bytes`, but the end need not if they are base pages. Reads nothing and
-    /// reserves nothing; later faults do not read ahead, and the kernel does not make huge pages of
-    /// what is mapped.
+    /// reserves nothing; later faults do not read ahead, and the kernel does not collapse the
+    /// mapped pages to huge pages.
     pub fn map(
         file: BorrowedFd<'_>,
         offset: u64,
@@ -38,16 +38,17 @@ impl FileView {
         if view.range().aligned_pieces(PAGE_TABLE_BYTES).count() <= bytes.div_ceil(PAGE_TABLE) {
             return Ok(view);
         }
-        // It could lie in fewer page tables: at the beginning of one, just below.
+        // The part could be in fewer page tables: from the start of one, just below.
         let excess = view.start.as_ptr().addr() % PAGE_TABLE;
         let below = view.start.as_ptr().wrapping_byte_sub(excess);
         drop(view);
         map_near(below)
     }
 
-    /// Maps at an address if it is free, else elsewhere. Of base pages the first one, then all: if
-    /// all were mapped before they are advised, khugepaged could come between the two, make a huge
-    /// page of the first 512 and take their page table away. What grows keeps its advice.
+    /// Maps at an address if it is free, else elsewhere. Base pages are mapped in two steps: the
+    /// first page, then all. If all were mapped before the advice, khugepaged could collapse the
+    /// first 512 to a huge page in between and free their page table. A mapping that grows keeps
+    /// its advice.
     fn map_near(
         address: *mut c_void,
         file: BorrowedFd<'_>,
@@ -58,15 +59,15 @@ impl FileView {
         let is_base = page_bytes == rustix::param::page_size();
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         let read = ProtFlags::READ;
-        // The kernel lets no mapping of hugetlb pages grow.
+        // The kernel lets no hugetlb mapping grow.
         let first = if is_base { page_bytes } else { bytes };
-        // SAFETY: without MAP_FIXED the kernel takes only addresses that nothing uses, whatever it
-        // is told; the descriptor is borrowed for the call, and the mapping outlives it.
+        // SAFETY: without MAP_FIXED the kernel takes only unused addresses, whatever the hint; the
+        // descriptor is borrowed for the call, and the mapping outlives it.
         let start = unsafe { rustix::mm::mmap(address, first, read, flags, file, offset) }?;
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut view = Self { start, bytes: first };
         view.advise(view.range(), Advice::Random)?;
-        // Refused for hugetlb pages, and by kernels that make no huge pages.
+        // Refused for hugetlb pages, and by kernels without huge pages.
         view.advise(view.range(), Advice::LinuxNoHugepage).ok();
         if is_base {
             view.grow(bytes)?;
@@ -74,25 +75,26 @@ impl FileView {
         Ok(view)
     }
 
-    /// Maps more of the file, where it is or elsewhere.
+    /// Maps more of the file, at the same address or elsewhere.
     fn grow(&mut self, bytes: usize) -> io::Result<()> {
         let start = self.start.as_ptr();
-        // SAFETY: the range is this mapping, into which nobody holds references or addresses; the
-        // kernel moves it only to addresses that nothing uses.
+        // SAFETY: the range is this mapping, and no other code holds references or addresses into
+        // it; the kernel moves it only to unused addresses.
         let start = unsafe { rustix::mm::mremap(start, self.bytes, bytes, MremapFlags::MAYMOVE) }?;
         self.start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
         self.bytes = bytes;
         Ok(())
     }
 
-    /// The addresses, up to the end of the last page.
+    /// Returns the addresses, up to the end of the last page.
     pub fn range(&self) -> Range {
         let start = self.start.as_ptr() as u64;
         let page_bytes = rustix::param::page_size();
         Range::new(start, start + self.bytes.next_multiple_of(page_bytes) as u64)
     }
 
-    /// For each base page of a range of whole pages, whether it is in memory: bit 0 of its byte.
+    /// Returns one byte for each base page of a range of whole pages: bit 0 is set if the page is
+    /// cached.
     pub fn residency(&self, range: Range) -> io::Result<Vec<u8>> {
         let (start, bytes) = self.part(range)?;
         let mut pages = vec![0_u8; bytes.div_ceil(rustix::param::page_size())];
@@ -104,13 +106,14 @@ impl FileView {
     /// Maps the pages of a range of whole pages as if each had been read (Linux 5.14).
     ///
     /// # Errors
-    /// EFAULT where reading would have raised SIGBUS: behind the end of the file, above all. Pages
-    /// before that are mapped then.
+    /// EFAULT where a read would have raised SIGBUS, above all after the end of the file. The pages
+    /// before are mapped then.
     pub fn populate(&self, range: Range) -> io::Result<()> {
         self.advise(range, Advice::LinuxPopulateRead)
     }
 
-    /// Where the part of a range that is within this mapping begins, and its length in bytes.
+    /// Returns the start and the length in bytes of the part of a range that is within this
+    /// mapping.
     fn part(&self, range: Range) -> io::Result<(*mut c_void, usize)> {
         let all = self.range();
         let within = all.and(range).ok_or(io::ErrorKind::InvalidInput)?;
@@ -121,23 +124,23 @@ impl FileView {
 
     fn advise(&self, range: Range, advice: Advice) -> io::Result<()> {
         let (start, bytes) = self.part(range)?;
-        // SAFETY: the range is within this mapping; no advice given here changes what is in memory,
-        // and nobody holds references into it.
+        // SAFETY: the range is within this mapping; none of the advice used here changes the
+        // content, and no code holds references into it.
         Ok(unsafe { rustix::mm::madvise(start, bytes, advice) }?)
     }
 }
 
 impl Drop for FileView {
     fn drop(&mut self) {
-        // SAFETY: `map` made this mapping, nobody else unmaps it, and it was never lent out. A
-        // failure leaves it mapped until the process ends, which harms nobody.
+        // SAFETY: `map` made this mapping, no other code unmaps it, and it was never lent out. A
+        // failure leaves it mapped until the process ends, which is harmless.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr(), self.bytes) };
     }
 }
 
-/// Whether this kernel knows [`FileView::populate`]: it refuses advice that it does not know
-/// before it sees that none of the memory is meant.
+/// Returns true if this kernel knows the advice of [`FileView::populate`]: it refuses unknown
+/// advice before it sees that the range is empty.
 pub fn knows_populate() -> bool {
-    // SAFETY: a range of no bytes concerns no memory.
+    // SAFETY: a range of no bytes affects no memory.
     unsafe { rustix::mm::madvise(ptr::null_mut(), 0, Advice::LinuxPopulateRead) }.is_ok()
 }

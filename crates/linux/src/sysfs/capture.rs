@@ -1,7 +1,7 @@
 //! Machines as one text file: every kernel file that describes the topology, line by line.
 //!
-//! Each line is a path below the root, a tab, and one line of that file. Lines of one file stand
-//! together. Lines that start with `#` are comments. Users send such a file with a bug report, and
+//! Each line is a path below the root, a tab, and one line of that file. Lines of one file are
+//! adjacent. Lines that start with `#` are comments. Users send such a file with a bug report, and
 //! tests unpack it.
 
 use std::fs;
@@ -12,7 +12,7 @@ use nodeward_files::{For, make_directory, write};
 
 use super::{CPU_DIR, NODE_DIR};
 
-/// What is captured: directories below the root, and in them the names that matter.
+/// The captured files: directories below the root, and the names in them.
 const NODE_FILES: [&str; 4] = ["cpulist", "cpumap", "meminfo", "distance"];
 const POOL_FILES: [&str; 3] = ["nr_hugepages", "free_hugepages", "surplus_hugepages"];
 const SET_FILES: [&str; 6] =
@@ -21,14 +21,14 @@ const CORE_FILES: [&str; 5] =
     ["thread_siblings_list", "core_siblings_list", "physical_package_id", "die_id", "core_id"];
 const CACHE_FILES: [&str; 4] = ["level", "type", "size", "shared_cpu_list"];
 
-/// A captured text that cannot be unpacked, or a place that it cannot be unpacked to.
+/// The error of a captured text that cannot be unpacked, or of a directory that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// A line that is not a relative path, a tab and text.
+    /// A line is not a relative path, a tab and text.
     #[error("line {line} is not a path, a tab and text; capture the machine again")]
     Line {
-        /// Which line, counted from 1.
+        /// The line, counted from 1.
         line: usize,
     },
     /// A file could not be written.
@@ -36,7 +36,7 @@ pub enum CaptureError {
     Write {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -77,7 +77,7 @@ pub(super) fn add_file(text: &mut String, path: &str, content: &str) {
     }
 }
 
-/// Directories whose name is `prefix` and a number, in the order of the numbers.
+/// Returns the directories whose name is `prefix` and a number, in the order of the numbers.
 fn numbered(dir: &Path, prefix: &str) -> Vec<String> {
     let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let number = |name: &str| -> Option<u64> {
@@ -109,7 +109,7 @@ pub fn unpack(text: &str, root: &Path) -> Result<(), CaptureError> {
     write_file(root, open)
 }
 
-/// Path and content of a line. A path that could leave the root is no path.
+/// Splits a line into path and content. A path that could leave the root is refused.
 fn split(line: &str) -> Option<(&str, &str)> {
     let (path, content) = line.split_once('\t')?;
     let stays = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));

@@ -1,4 +1,4 @@
-//! Cores and caches. A core is read once for all its threads, a cache once for all its CPUs.
+//! Reads cores and caches. A core is read once for all its threads, a cache once for all its CPUs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,15 +10,15 @@ use nodeward_model::{CpuId, Cpumask, NodeId};
 
 use super::files::{Buffer, Dir, File};
 
-/// From this many CPUs on, starting a second thread pays.
+/// The number of CPUs from which a second thread pays off.
 const CPUS_FOR_TWO_READERS: usize = 64;
 
 type Found = (Vec<Core>, Vec<Cache>);
 
-/// The CPUs of one node, or those of no node.
+/// The CPUs of one node, or the CPUs of no node.
 type Share = (Option<NodeId>, Cpumask);
 
-/// All cores and caches of the CPUs that are online.
+/// Returns all cores and caches of the online CPUs.
 pub(super) fn read(dir: &Dir, online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) -> Result<Found> {
     let shares = shares(online, nodes);
     let (mut cores, mut caches) = if online.len() < CPUS_FOR_TWO_READERS {
@@ -46,7 +46,8 @@ fn shares(online: &Cpumask, nodes: &BTreeMap<NodeId, Node>) -> Vec<Share> {
     shares
 }
 
-/// Every second node to each reader: threads of a core and sharers of most caches stay together.
+/// Gives every second node to each of two threads: threads of a core and sharers of most caches
+/// stay together.
 fn read_by_two(dir: &Dir, shares: Vec<Share>) -> Result<Found> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for (position, share) in shares.into_iter().enumerate() {
@@ -82,9 +83,9 @@ struct Reader<'a> {
     cores: Vec<Core>,
     in_cores: Cpumask,
     caches: Vec<Cache>,
-    /// For each cache index the CPUs whose cache of that index is known.
+    /// For each cache index the CPUs whose cache of that index was read.
     covered: Vec<Cpumask>,
-    /// For each cache index what the last cache was.
+    /// For each cache index the shape of the last cache.
     shapes: Vec<Option<Shape>>,
     packages: Vec<(Cpumask, Option<u32>)>,
 }
@@ -130,7 +131,7 @@ impl<'a> Reader<'a> {
         file.list().map(Some)
     }
 
-    /// The package of a CPU, read once for all CPUs in it.
+    /// Returns the package of a CPU, read once for all its CPUs.
     fn package(&mut self, cpu: CpuId) -> Result<Option<u32>> {
         if let Some((_, package)) = self.packages.iter().find(|(cpus, _)| cpus.contains(cpu)) {
             return Ok(*package);
@@ -164,7 +165,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The cache with an index of a CPU; `None` behind the last one.
+    /// Returns the cache with an index of a CPU; `None` after the last one.
     fn cache(&mut self, cpu: CpuId, index: usize) -> Result<Option<Cache>> {
         let size_bytes = match self.cache_file(cpu, index, "size")? {
             Some(file) => Some(cache_bytes(&file)?),
@@ -181,8 +182,9 @@ impl<'a> Reader<'a> {
         Ok(Some(Cache { level, kind, size_bytes, cpus }))
     }
 
-    /// Level and kind. Caches of one index and one size are alike, so a machine whose cores are
-    /// alike is asked once, and one with several kinds of cores whenever the size changes.
+    /// Returns level and kind. Caches of one index and one size are taken to be alike, so they are
+    /// read once on a machine with equal cores, and at each change of the size on one with several
+    /// kinds of cores.
     fn shape(
         &mut self,
         cpu: CpuId,
@@ -228,7 +230,7 @@ fn cache_kind(file: &File<'_>) -> Result<CacheKind> {
     }
 }
 
-/// `32768K` as the kernel prints it.
+/// Parses a size as the kernel prints it: `32768K`.
 fn cache_bytes(file: &File<'_>) -> Result<u64> {
     let kib = file.text.trim().strip_suffix('K').and_then(|kib| kib.parse::<u64>().ok());
     let bytes = kib.and_then(|kib| kib.checked_mul(1024));

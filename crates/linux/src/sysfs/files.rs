@@ -1,4 +1,4 @@
-//! Small kernel files: one open and one read each, into a buffer that is used again.
+//! Small kernel files: one open and one read each, into a reused buffer.
 
 use std::fmt;
 use std::io;
@@ -37,7 +37,7 @@ impl Dir {
         &self.path
     }
 
-    /// The text of a file; `None` if the kernel does not have it.
+    /// Returns the text of a file; `None` if the kernel does not have it.
     pub(super) fn read<'a>(
         &'a self,
         name: &'a str,
@@ -50,7 +50,7 @@ impl Dir {
         }
     }
 
-    /// The text of a file that every kernel has.
+    /// Returns the text of a file that every kernel has.
     pub(super) fn require<'a>(&'a self, name: &'a str, buffer: &'a mut Buffer) -> Result<File<'a>> {
         let missing = || self.unreadable(name, Errno::NOENT);
         self.read(name, buffer)?.ok_or_else(missing)
@@ -91,7 +91,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Room for one file.
+/// A buffer for one file.
 pub(super) struct Buffer {
     bytes: Vec<u8>,
 }
@@ -102,7 +102,7 @@ impl Default for Buffer {
     }
 }
 
-/// The text of one file, which knows its name for errors.
+/// The text of one file, with its name for errors.
 pub(super) struct File<'a> {
     dir: &'a Dir,
     name: &'a str,
@@ -118,7 +118,7 @@ impl File<'_> {
         self.text.trim().parse().map_err(|_| self.unexpected("a number"))
     }
 
-    /// An error about the first line.
+    /// Returns an error about the first line.
     pub(super) fn unexpected(&self, wanted: &'static str) -> Error {
         self.unexpected_at(1, wanted)
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use nodeward_model::NodeId;
 
-/// Pages of so many bytes that a node's pool could give to a move: those that are free there, as
-/// far as nobody has reserved them, which the kernel counts for all nodes together. `None` if there
+/// Returns the pages of `bytes` bytes that a node's pool could give to a move: its free pages,
+/// limited by the unreserved ones, which the kernel counts for all nodes together. `None` if there
 /// is no such pool.
 pub fn available(root: &Path, node: NodeId, bytes: u64) -> Option<u64> {
     let pool = format!("hugepages/hugepages-{}kB", bytes / 1024);
@@ -25,8 +25,8 @@ pub fn available(root: &Path, node: NodeId, bytes: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Goal: what others have reserved is not there to be moved to, and a pool that does not exist
-    /// tells nothing.
+    /// Goal: reserved pages are not available to a move, and a pool that does not exist gives
+    /// `None`.
     #[test]
     fn what_is_reserved_is_not_free() {
         let root = tempfile::tempdir().unwrap();

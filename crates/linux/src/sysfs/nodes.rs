@@ -1,4 +1,4 @@
-//! Memory nodes: CPUs, memory, pools of huge pages, distances.
+//! Reads memory nodes: CPUs, memory, pools of huge pages, distances.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use super::files::{Buffer, Dir, File};
 
 type Nodes = BTreeMap<NodeId, Node>;
 
-/// All nodes that are online, and their distances if every one of them tells.
+/// Returns all online nodes, and their distances if every one of them reports them.
 pub(super) fn read(dir: &Dir, buffer: &mut Buffer) -> Result<(Nodes, Option<Distances>)> {
     let online: Nodemask = dir.require("online", buffer)?.list()?;
     let mut nodes = Nodes::new();
@@ -25,7 +25,7 @@ pub(super) fn read(dir: &Dir, buffer: &mut Buffer) -> Result<(Nodes, Option<Dist
     Ok((nodes, distances))
 }
 
-/// The one node of a kernel without NUMA: all CPUs and all memory.
+/// Returns the one node of a kernel without NUMA: all CPUs and all memory.
 pub(super) fn single(root: &Path, cpus: &Cpumask, buffer: &mut Buffer) -> Result<Nodes> {
     let mut node = Node { cpus: cpus.clone(), ..Node::default() };
     if let Some(proc) = Dir::open_if_present(root.join("proc"))?
@@ -45,15 +45,15 @@ fn node(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<Node> {
     Ok(Node { cpus, memory_bytes, free_bytes, huge_pools: huge_pools(dir, id, buffer)? })
 }
 
-/// Bytes that are free on a node.
+/// Returns the bytes that are free on a node.
 pub(super) fn free_bytes(dir: &Dir, id: NodeId, buffer: &mut Buffer) -> Result<u64> {
     let name = format!("node{id}/meminfo");
     let file = dir.require(&name, buffer)?;
     memory(&file)?.1.ok_or_else(|| file.unexpected_at(1, "a line with MemFree:"))
 }
 
-/// Total and free bytes from lines such as `Node 0 MemTotal:  4680484 kB`, with or without the
-/// node.
+/// Parses total and free bytes from lines such as `Node 0 MemTotal:  4680484 kB`, with or without
+/// the node.
 fn memory(file: &File<'_>) -> Result<(Option<u64>, Option<u64>)> {
     Ok((memory_field(file, "MemTotal:")?, memory_field(file, "MemFree:")?))
 }
@@ -69,7 +69,7 @@ fn memory_field(file: &File<'_>, name: &str) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// One row of the matrix; `None` if the kernel does not tell.
+/// Returns one row of the matrix; `None` if the kernel does not report it.
 fn distance_row(
     dir: &Dir,
     id: NodeId,
@@ -103,7 +103,7 @@ fn pages(dir: &Dir, name: &str, buffer: &mut Buffer) -> Result<Option<u64>> {
     dir.read(name, buffer)?.map(|file| file.number()).transpose()
 }
 
-/// The sizes for which the kernel keeps pools, rising; none if it has no huge pages.
+/// Returns the sizes for which the kernel keeps pools, ascending; none if it has no huge pages.
 fn pool_sizes_kib(dir: &Path) -> Vec<u64> {
     let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let size = |name: &str| name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok();

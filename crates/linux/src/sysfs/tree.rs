@@ -1,5 +1,5 @@
 //! The files that a kernel would show for a topology, as a captured text: for tests, benchmarks and
-//! machines that nobody has.
+//! machines that do not exist.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use nodeward_model::{CpuId, Cpumask, NodeId};
 use super::capture::add_file;
 use super::{CPU_DIR, NODE_DIR};
 
-/// A captured text of a machine with this topology.
+/// Returns the captured text of a machine with this topology.
 pub fn as_capture(topology: &Topology) -> String {
     let mut tree = Tree::default();
     tree.file(&format!("{NODE_DIR}/online"), &topology.node_ids());

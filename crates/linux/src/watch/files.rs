@@ -1,6 +1,6 @@
-//! Small files of the kernel that are read again and again. As many as there is room for stay open:
-//! that saves two thirds of the time, and a file of a process that has ended never becomes one of
-//! the next process with its number.
+//! Small kernel files that are read again and again. Files stay open up to a limit: that saves two
+//! thirds of the time, and an open file of a process that has exited never refers to another
+//! process with the same pid.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -11,26 +11,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are left for everything else.
+/// Descriptors that are left for all other uses.
 const OTHERS: u64 = 512;
-/// More do not stay open: the kernel keeps some 6 KiB for each.
+/// Limit on the files that stay open: the kernel keeps some 6 KiB for each.
 const KEPT_MAX: u64 = 8192;
 
-/// How many more files may stay open.
+/// The number of further files that may stay open.
 #[derive(Debug)]
 pub struct Shelf(AtomicUsize);
 
 impl Shelf {
-    /// Room for so many.
+    /// Returns a limit of `places` files.
     pub fn of(places: usize) -> Arc<Self> {
         Arc::new(Self(AtomicUsize::new(places)))
     }
 
-    /// What the limit of this process leaves (RLIMIT_NOFILE), which is raised as far as it may be.
+    /// Returns the limit of this process (RLIMIT_NOFILE, raised as far as permitted), less other
+    /// uses.
     pub fn within_limits() -> Arc<Self> {
         let limit = getrlimit(Resource::Nofile);
         let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-        // Where that is refused fewer stay open: slower, never wrong.
+        // If that is refused, fewer files stay open: slower, never wrong.
         setrlimit(Resource::Nofile, raised).ok();
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self::of(most.saturating_sub(OTHERS).min(KEPT_MAX) as usize)
@@ -43,7 +44,7 @@ impl Shelf {
     }
 }
 
-/// A place on the shelf.
+/// The right to keep one file open.
 #[derive(Debug)]
 struct Place(Arc<Shelf>);
 
@@ -53,12 +54,12 @@ impl Drop for Place {
     }
 }
 
-/// A file that stays open if there is room.
+/// A file that stays open if the limit permits it.
 #[derive(Debug, Default)]
 pub struct Kept(Option<(File, Place)>);
 
 impl Kept {
-    /// All of the file now. `path` is asked only if it is not open.
+    /// Reads all of the file. `path` is called only if it is not open.
     pub fn read<'b>(
         &mut self,
         path: impl FnOnce() -> PathBuf,
@@ -75,7 +76,7 @@ impl Kept {
     }
 }
 
-/// Room for one file.
+/// A buffer for one file.
 #[derive(Debug)]
 pub struct Buffer(Vec<u8>);
 
@@ -86,7 +87,7 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// All of a file that is opened for this once.
+    /// Reads all of a file that is opened for this read only.
     pub fn read_once(&mut self, path: PathBuf) -> io::Result<&[u8]> {
         self.fill(&File::open(path)?)
     }
@@ -95,7 +96,7 @@ impl Buffer {
         let mut length = 0;
         loop {
             match file.read_at(&mut self.0[length..], length as u64) {
-                // The kernel makes small files in one piece; a short read is the end.
+                // The kernel writes small files in one piece; a short read is the end.
                 Ok(read) if length + read < self.0.len() => return Ok(&self.0[..length + read]),
                 Ok(read) => length += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -106,7 +107,7 @@ impl Buffer {
     }
 }
 
-/// Whether an error says that a process, thread or group is no more.
+/// Returns true if an error means that a process, thread or group no longer exists.
 pub fn is_gone(error: &io::Error) -> bool {
     let ended = [libc::ESRCH, libc::ENODEV];
     error.kind() == ErrorKind::NotFound
@@ -117,7 +118,7 @@ pub fn is_gone(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Goal: files stay open as long as there is room, and leave their place when they go.
+    /// Goal: files stay open up to the limit, and return their place when they are dropped.
     #[test]
     fn a_shelf_has_so_many_places() {
         let folder = tempfile::tempdir().unwrap();

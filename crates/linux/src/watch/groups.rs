@@ -1,4 +1,4 @@
-//! Control groups of the processes that are watched: whether they are frozen.
+//! The control groups of the watched processes, and whether they are frozen.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,13 +23,13 @@ struct Group {
 }
 
 impl Groups {
-    /// As they are mounted now.
+    /// Finds the mounted hierarchies.
     pub fn find(tools: &Tools) -> Self {
         Self { mounts: MemoryGroups::find(&tools.root).ok(), known: BTreeMap::new() }
     }
 
-    /// Whether a group is frozen, by itself or by one above it. Cost: one file for each group and
-    /// look.
+    /// Returns true if a group is frozen, by itself or by an ancestor. Cost: one file for each
+    /// group and sample.
     pub fn is_frozen(&mut self, path: &Arc<PathBuf>, tools: &mut Tools) -> bool {
         let Some(mounts) = &self.mounts else { return false };
         let group = self.known.entry(Arc::clone(path)).or_default();
@@ -39,7 +39,7 @@ impl Groups {
         group.look = tools.look;
         let file = || mounts.folder_v2_of(path).unwrap_or_default().join("cgroup.events");
         let bytes = group.events.read(file, &tools.shelf, &mut tools.buffer);
-        // The top has no such file; nor has a group that was removed, whose name may come again.
+        // The root group has no such file; nor has a removed group, whose name may be used again.
         let failed = bytes.is_err();
         group.frozen = bytes.is_ok_and(|bytes| has_line(bytes, b"frozen 1"));
         if failed {
@@ -48,7 +48,7 @@ impl Groups {
         group.frozen
     }
 
-    /// Forgets groups that nobody asked about in this look.
+    /// Drops groups that were not queried in this sample.
     pub fn end(&mut self, look: u64) {
         self.known.retain(|_, group| group.look == look);
     }

@@ -1,10 +1,11 @@
-//! Looks at processes again and again, as cheaply as the kernel lets us.
+//! Samples processes again and again, as cheaply as the kernel permits.
 //!
-//! A process that did not run since the last look costs its place in the list of /proc and one
-//! clock_gettime(2): its CPU time stands still, so it is the same process, with the same memory and
-//! threads. What others may have changed about it (affinity, cpuset, control group) is looked at in
-//! turns, so that a change is seen after [`LOOKS_BETWEEN`](tools::LOOKS_BETWEEN) looks at the
-//! latest. One that ran costs a file, and one for each thread; a thread that ran costs another.
+//! A process that did not run since the last sample costs its entry in the list of /proc and one
+//! clock_gettime(2): its CPU time did not advance, so it is the same process, with the same memory
+//! and threads. Properties that others may have changed (affinity, cpuset, control group) are read
+//! in turns, so that a change is seen after at most [`LOOKS_BETWEEN`](tools::LOOKS_BETWEEN)
+//! samples. A process that ran costs one file, and one for each thread; a thread that ran costs
+//! another one.
 
 mod files;
 mod groups;
@@ -36,16 +37,16 @@ use self::tools::{Kernel, Tools};
 use self::traffic::Traffic;
 use self::wanted::Choice;
 
-/// A process that begins while we watch is looked at when it is met again, or has had so much CPU
-/// time: one that ends soon costs nothing.
+/// A process that starts during the watch is read when it is met again, or once it has used this
+/// much CPU time: one that exits soon costs nothing.
 const YOUNG_NS: u64 = 100_000_000;
 
-/// A process that had less CPU time since we looked at its threads counts as one that did not run:
-/// the turns of a program that waits for something come to that, and where they are taken matters
-/// to nobody.
+/// A process that used less CPU time since its threads were read counts as one that did not run. A
+/// program that polls for something uses that much, and the placement of its time slices does not
+/// matter.
 const SLIGHT_NS: u64 = 2_000_000;
 
-/// Looks at processes of this kernel.
+/// A watch of this kernel's processes.
 pub struct LinuxWatch {
     choice: Choice,
     tools: Tools,
@@ -61,30 +62,30 @@ pub struct LinuxWatch {
 /// A pid that was met.
 struct Known {
     cpu_time_ns: u64,
-    /// Its CPU time when its threads were looked at.
+    /// Its CPU time when its threads were read.
     looked_at_ns: u64,
     what: What,
 }
 
-/// What is known of it.
+/// The state of a pid.
 enum What {
-    /// It was not there at the last look.
+    /// It did not exist at the last sample.
     Young,
-    /// It has no memory: a thread of the kernel, or a process that has ended.
+    /// It has no memory: a kernel thread, or a process that has exited.
     Nothing,
-    /// Nobody asked for it.
+    /// It is not selected.
     Stranger,
-    /// We may not look at it or act on it.
+    /// This process may not read it or act on it; the privilege that would help.
     Denied(String),
     /// It is watched.
     Process(Box<Watched>),
 }
 
 impl LinuxWatch {
-    /// Begins to watch, on the clock that started then.
+    /// Starts a watch, on the clock that started at `started`.
     ///
     /// # Errors
-    /// If a control group that is named does not exist.
+    /// If a named control group does not exist.
     pub fn begin(wanted: &Wanted, started: Instant) -> Result<Self> {
         let root = Path::new("/");
         let rights = Rights::find(root);
@@ -112,7 +113,7 @@ impl LinuxWatch {
         })
     }
 
-    /// What stands behind a pid now; `None` if nothing does.
+    /// Reads the process that has a pid now; `None` if there is none.
     fn look(&mut self, pid: Pid) -> Option<Known> {
         let before = self.known.remove(&pid);
         let cpu_time_ns = self.tools.calls.process_time_ns(pid)?;
@@ -121,7 +122,7 @@ impl LinuxWatch {
             let at_once = self.tools.look == 1 || self.choice.names(pid) || cpu_time_ns >= YOUNG_NS;
             return if at_once { known(self.meet(pid)) } else { known(What::Young) };
         };
-        // Time that ran backwards is the time of another process.
+        // CPU time that went backwards belongs to another process.
         let due = self.tools.is_due(pid.number()) || cpu_time_ns < before.cpu_time_ns;
         let ran =
             cpu_time_ns < before.cpu_time_ns || cpu_time_ns - before.looked_at_ns >= self.slight_ns;
@@ -139,7 +140,7 @@ impl LinuxWatch {
         }
     }
 
-    /// Looks again at a process that was watched, or at another one that has its pid.
+    /// Reads a watched process again, or another one that has its pid.
     fn look_again(&mut self, pid: Pid, mut process: Box<Watched>, ran: bool) -> What {
         let same = match ran {
             true => process.look(&mut self.tools),
@@ -158,7 +159,7 @@ impl LinuxWatch {
         }
     }
 
-    /// Looks at a pid as if for the first time.
+    /// Reads a pid as if for the first time.
     fn meet(&mut self, pid: Pid) -> What {
         let Ok(first) = First::look(pid, &mut self.tools) else { return What::Nothing };
         if !first.stat.has_memory {
@@ -178,7 +179,7 @@ impl LinuxWatch {
         }
     }
 
-    /// The user that a process runs as.
+    /// Returns the user that a process runs as.
     fn user(&self, pid: Pid) -> Option<u32> {
         use std::os::unix::fs::MetadataExt;
         let folder = self.tools.root.join(format!("proc/{pid}"));
@@ -215,7 +216,7 @@ impl Watch for LinuxWatch {
         }
         self.known = known;
         self.groups.end(self.tools.look);
-        // A process whose threads have all ended while we looked is on its way out.
+        // A process all of whose threads have exited during the sample is exiting.
         glance.processes.retain(|process| !process.threads.is_empty());
         Ok(glance)
     }

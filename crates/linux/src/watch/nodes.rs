@@ -1,4 +1,4 @@
-//! The nodes: what they can still take, and what came from elsewhere because they could not.
+//! Samples the nodes: their headroom, and pages that were allocated elsewhere for lack of it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use super::files::{Kept, is_gone};
 use super::tools::{LOOKS_BETWEEN, Tools};
 use crate::procfs::zoneinfo;
 
-/// The nodes that are online, and their files.
+/// The online nodes and their files.
 #[derive(Debug, Default)]
 pub struct Nodes {
     online: Kept,
@@ -22,12 +22,12 @@ pub struct Nodes {
 struct Node {
     vmstat: Kept,
     pages: u64,
-    /// What the kernel keeps free. Only /proc/zoneinfo tells, which has lines for each CPU, and it
-    /// hardly ever changes.
+    /// Pages that the kernel reserves. Only /proc/zoneinfo has them; that file has lines for each
+    /// CPU, and the number hardly ever changes.
     kept_pages: u64,
 }
 
-/// What is read of a node's vmstat, in pages.
+/// The counts of a node's vmstat, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     free: u64,
@@ -36,10 +36,10 @@ struct Counts {
 }
 
 impl Nodes {
-    /// As they are now.
+    /// Returns the present state of the nodes.
     ///
     /// # Errors
-    /// If the kernel does not tell what is free.
+    /// If the kernel does not report free memory.
     pub fn glance(&mut self, tools: &mut Tools) -> Result<BTreeMap<NodeId, NodeGlance>> {
         let Some(nodes) = self.read_online(tools)? else { return without_nodes(tools) };
         if nodes != self.nodes || tools.look % LOOKS_BETWEEN == 1 {
@@ -55,7 +55,7 @@ impl Nodes {
         Ok(glances.collect())
     }
 
-    /// The nodes that are online; `None` on kernels without nodes.
+    /// Returns the online nodes; `None` on kernels without NUMA support.
     fn read_online(&mut self, tools: &mut Tools) -> Result<Option<Nodemask>> {
         let path = tools.root.join("sys/devices/system/node/online");
         match self.online.read(|| path.clone(), &tools.shelf, &mut tools.buffer) {
@@ -96,7 +96,7 @@ impl Node {
     }
 }
 
-/// Lines `NAME NUMBER`.
+/// Parses lines `NAME NUMBER`.
 fn counts(text: &str) -> Counts {
     let mut counts = Counts::default();
     for (name, number) in text.lines().filter_map(|line| line.split_once(' ')) {
@@ -111,8 +111,8 @@ fn counts(text: &str) -> Counts {
     counts
 }
 
-/// All memory in pages, by a line `[Node N] MemTotal: KIBIBYTES kB` of a meminfo file; 0 if there
-/// is none.
+/// Returns all memory in pages, from a line `[Node N] MemTotal: KIBIBYTES kB` of a meminfo file; 0
+/// if there is none.
 fn total_pages(path: &str, tools: &mut Tools) -> u64 {
     let bytes = tools.buffer.read_once(tools.root.join(path)).unwrap_or_default();
     let text = String::from_utf8_lossy(bytes);
@@ -123,7 +123,7 @@ fn total_pages(path: &str, tools: &mut Tools) -> u64 {
     kibibytes.unwrap_or(0).saturating_mul(1024) / tools.page_bytes
 }
 
-/// All memory is of one node, and none is foreign.
+/// Returns nodes for a kernel without NUMA support: all memory is on one node, and none is foreign.
 fn without_nodes(tools: &mut Tools) -> Result<BTreeMap<NodeId, NodeGlance>> {
     let pages = total_pages("proc/meminfo", tools);
     let glance = |room| NodeGlance { room, pages, ..NodeGlance::default() };

@@ -1,4 +1,4 @@
-//! A process that is watched, and what makes the next look at it cheap.
+//! A watched process, and the data that makes its next sample cheap.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::procfs::stat::{self, Stat};
 use crate::procfs::status::{self, Status};
 use crate::{cgroup, load};
 
-/// Memory that is shared or mapped from files may change by this part of all of it before we look
-/// how much of which there is.
+/// The kinds of memory are read again when the shared or file-mapped part has changed by more than
+/// this fraction of all memory.
 const SHARED_PART: u64 = 64;
 
-/// A process.
+/// A watched process.
 #[derive(Debug)]
 pub struct Watched {
     pid: Pid,
@@ -32,17 +32,17 @@ pub struct Watched {
     threads: Threads,
 }
 
-/// Memory in use. The kernel's short file (statm) tells all of it and that which is shared or
-/// mapped from files; how much of that is a file stands in the long one (status).
+/// Memory in use. The kernel's short file (statm) has the total and the part that is shared or
+/// mapped from files; the long one (status) tells shared memory and files apart.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
     resident_pages: u64,
     shared_pages: u64,
-    /// Own memory at the last look into the long file.
+    /// Own memory at the last read of the long file.
     own_bytes: u64,
-    /// Anonymous pages then.
+    /// Anonymous pages at that time.
     anonymous_pages: u64,
-    /// And now.
+    /// Anonymous pages now.
     anonymous_pages_now: u64,
 }
 
@@ -54,7 +54,7 @@ impl Memory {
     }
 }
 
-/// What a first look at a pid tells.
+/// The result of the first read of a pid.
 #[derive(Debug)]
 pub struct First {
     /// Its stat file.
@@ -65,7 +65,7 @@ pub struct First {
 }
 
 impl First {
-    /// Looks at the process that has a pid now.
+    /// Reads the process that has a pid now.
     ///
     /// # Errors
     /// If it is gone.
@@ -77,7 +77,7 @@ impl First {
 }
 
 impl Watched {
-    /// Begins to watch it.
+    /// Starts to watch it.
     ///
     /// # Errors
     /// If it is gone.
@@ -100,7 +100,7 @@ impl Watched {
         Ok(process)
     }
 
-    /// Looks again at one that ran. Returns whether it is still the same process with memory.
+    /// Reads a process that ran again. Returns true if it is still the same process with memory.
     pub fn look(&mut self, tools: &mut Tools) -> bool {
         let Ok((stat, name)) = read_stat(self.pid, &mut self.file, tools) else { return false };
         if stat.started_ticks != self.started_ticks || !stat.has_memory {
@@ -116,30 +116,30 @@ impl Watched {
         stat.resident_pages == self.memory.resident_pages || self.read_memory(tools).is_ok()
     }
 
-    /// Looks again at one that did not run, at what others may have changed. Returns whether it is
-    /// still there.
+    /// Reads the properties of a process that did not run which others may have changed. Returns
+    /// true if it still exists.
     pub fn look_at_idle(&mut self, tools: &mut Tools) -> bool {
         self.threads.look_at_idle(tools);
         !tools.is_due(self.pid.number()) || self.look(tools)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// The user that it runs as; `None` where the kernel does not tell.
+    /// Returns the user that it runs as; `None` where the kernel does not report it.
     pub fn user(&self) -> Option<u32> {
         self.user
     }
 
-    /// What its control group is by /proc/PID/cgroup.
+    /// Returns its control group, as in /proc/PID/cgroup.
     pub fn group(&self) -> Option<&Arc<PathBuf>> {
         self.group.as_ref()
     }
 
-    /// What the last look found.
-    /// Where the kernel knows no cpusets its memory may be on any of `nodes`.
+    /// Returns the result of the last sample. Where the kernel has no cpusets, its memory may be on
+    /// any of `nodes`.
     pub fn glance(
         &self,
         cpu_time_ns: u64,
@@ -160,7 +160,7 @@ impl Watched {
         }
     }
 
-    /// The long files: user, cpuset, memory by kind, control group.
+    /// Reads the long files: user, cpuset, memory by kind, control group.
     fn read_in_full(&mut self, tools: &mut Tools) -> io::Result<()> {
         let path = tools.path(self.pid, "status");
         let status = status::parse(tools.buffer.read_once(path)?);
@@ -197,7 +197,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Pages in RAM, and those of them that are shared or mapped from files.
+    /// Returns the pages in RAM, and the part that is shared or mapped from files.
     fn read_pages(&self, tools: &mut Tools) -> io::Result<(u64, u64)> {
         let bytes = tools.buffer.read_once(tools.path(self.pid, "statm"))?;
         let mut numbers = std::str::from_utf8(bytes).unwrap_or_default().split(' ').skip(1);

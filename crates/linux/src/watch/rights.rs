@@ -1,4 +1,4 @@
-//! What we may do to processes of others.
+//! Permissions of this process on processes of other users.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,19 +8,19 @@ use nodeward_model::Pid;
 use crate::advice::{Attempt, Situation};
 use crate::procfs::privileges::{Capability, Privileges};
 
-/// Our user and privileges.
+/// The user and the privileges of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Rights {
     /// The effective user.
     pub user: u32,
-    /// We may look into everybody's memory (CAP_SYS_PTRACE).
+    /// It may read every process's memory (CAP_SYS_PTRACE).
     pub looks_everywhere: bool,
-    /// We may place everybody's threads (CAP_SYS_NICE).
+    /// It may place every process's threads (CAP_SYS_NICE).
     pub places_everybody: bool,
 }
 
 impl Rights {
-    /// Of the calling thread.
+    /// Reads those of the calling thread.
     pub fn find(root: &Path) -> Self {
         let held = Privileges::of_this_thread(root).unwrap_or_default();
         Self {
@@ -30,15 +30,15 @@ impl Rights {
         }
     }
 
-    /// What would help if we may not look into a process that runs as `user`, or not place its
-    /// threads; `None` if we may do both.
+    /// Returns the remedy if this process may not read a process that runs as `user`, or not place
+    /// its threads; `None` if it may do both.
     pub fn missing(&self, root: &Path, pid: Pid, user: Option<u32>) -> Option<String> {
         let need = |attempt| Some(Situation::find(root).need(attempt));
         let may_place = self.places_everybody || user.is_none_or(|user| user == self.user);
         if !may_place {
             return need(Attempt::Threads);
         }
-        // The kernel asks when the file is opened.
+        // The kernel checks the permission when the file is opened.
         let file = || File::open(root.join(format!("proc/{pid}/maps")));
         match self.looks_everywhere || file().is_ok() {
             true => None,

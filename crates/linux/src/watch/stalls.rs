@@ -1,5 +1,5 @@
-//! For how long tasks stood still for want of memory (PSI), as a sum that a balancer compares with
-//! that of its last look.
+//! The time for which tasks were stalled for lack of memory (PSI), as a sum that a balancer
+//! compares with that of its last sample.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::tools::Tools;
 use crate::pressure::{self, Counts};
 use crate::select;
 
-/// The files, and what they said at the last look.
+/// The files and their values at the last sample.
 #[derive(Debug)]
 pub struct Stalls {
-    /// Of the machine, or of each group.
+    /// The totals of the machine, or of each group.
     totals: Vec<Total>,
-    /// Files that count what the kernel does for want of memory.
+    /// Files with counts of reclaim and compaction.
     counters: Vec<(PathBuf, Kept)>,
     counts: Counts,
     sum: Duration,
@@ -30,8 +30,8 @@ struct Total {
 }
 
 impl Stalls {
-    /// Of the machine; if only control groups are wanted, of those: others may be short of memory
-    /// all the time, by a limit of their own.
+    /// Returns the stalls of the machine. If only control groups are selected, those of the groups:
+    /// others may be short of memory all the time, by a limit of their own.
     pub fn of(wanted: &Wanted, tools: &Tools) -> Self {
         let Wanted { pids, names, users, cgroups } = wanted;
         let only_groups = pids.is_empty() && names.is_empty() && users.is_empty();
@@ -50,8 +50,8 @@ impl Stalls {
         }
     }
 
-    /// The sum in nanoseconds; `None` where nothing tells of it. Time in which the kernel only made
-    /// room in one piece is left out. Cost: a file, or one for each group, and as many again.
+    /// Returns the sum in nanoseconds; `None` where no file reports it. Time in which the kernel
+    /// only compacted memory is left out. Cost: a file, or one for each group, and as many again.
     pub fn look(&mut self, tools: &mut Tools) -> Option<u64> {
         let longest = self.totals.iter_mut().filter_map(|total| total.grown(tools)).max()?;
         let before = std::mem::take(&mut self.counts);
@@ -68,7 +68,7 @@ impl Stalls {
 }
 
 impl Total {
-    /// By how much it has grown since the last look, nothing at the first one; `None` if it cannot
+    /// Returns the growth since the last sample, zero at the first one; `None` if the file cannot
     /// be read.
     fn grown(&mut self, tools: &mut Tools) -> Option<Duration> {
         let path = || self.path.clone();

@@ -1,4 +1,4 @@
-//! Tests of looks: at a /proc of files and at real processes.
+//! Tests of samples: on a /proc of files and on real processes.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ fn pid(number: u32) -> Pid {
     Pid::new(number).unwrap()
 }
 
-/// What the calls of a machine made of files answer.
+/// The results of the calls on a machine made of files.
 #[derive(Clone, Default)]
 struct Answers(Arc<Mutex<State>>);
 
@@ -58,9 +58,9 @@ struct Program {
     started: u64,
     user: u32,
     flags: u64,
-    /// Each with its CPU and its CPU time.
+    /// Each thread with its CPU and its CPU time.
     threads: Vec<(u32, u32, u64)>,
-    /// What each of them waited for a CPU.
+    /// The time that each of them waited for a CPU.
     waited_ns: u64,
     children_ticks: u64,
     anonymous_pages: u64,
@@ -147,7 +147,7 @@ impl Made {
         fs::write(self.path(path), text).unwrap();
     }
 
-    /// Writes the files of a process anew; those that are open elsewhere show it, too.
+    /// Rewrites the files of a process; open descriptors see the new content too.
     fn run(&self, program: &Program) {
         let file =
             |name: &str, text: &str| self.write(&format!("proc/{}/{name}", program.pid), text);
@@ -192,7 +192,8 @@ impl Made {
     }
 }
 
-/// Whoever has a file of these open finds nothing in it, as with files of a process that has ended.
+/// An open descriptor of these files then reads nothing, as with files of a process that has
+/// exited.
 fn empty_and_remove(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         match entry.is_dir() {
@@ -212,7 +213,7 @@ fn threads(glance: &Glance) -> Vec<(u32, u32, u64)> {
     all.map(|thread| (thread.tid, thread.cpu.0, thread.cpu_time_ns)).collect()
 }
 
-/// Goal: everything that a glance has stands in the files it is read from.
+/// Goal: each field of a sample has the value in the files.
 #[test]
 fn a_glance_is_what_the_files_say() {
     let made = Made::new(100);
@@ -241,7 +242,7 @@ fn a_glance_is_what_the_files_say() {
         threads: vec![thread(40, 2, 5), thread(41, 3, 6)],
     };
     assert_eq!(glance.processes, [process]);
-    // 900 pages free, 100 + 50 kept; 4000 KiB are 1000 pages.
+    // 900 pages free, 100 + 50 reserved; 4000 KiB are 1000 pages.
     let room = nodeward_model::Room { free_pages: 750, cold_pages: 30 };
     let node = NodeGlance { room, pages: 1000, foreign_pages: 3, ..NodeGlance::default() };
     assert_eq!(glance.nodes, [(NodeId(0), node)].into());
@@ -249,7 +250,7 @@ fn a_glance_is_what_the_files_say() {
     assert!(Arc::ptr_eq(&first.cpus, &second.cpus), "equal sets are kept once");
 }
 
-/// Adds a node with these CPUs behind one last-level cache, and what its memory can carry, in MB/s.
+/// Adds a node with these CPUs that share one last-level cache, and its bandwidth, in MB/s.
 fn add_node(made: &Made, id: u32, cpus: &str, cache: u32, mb_per_s: &str) {
     let node = format!("sys/devices/system/node/node{id}");
     made.write(&format!("{node}/cpulist"), &format!("{cpus}\n"));
@@ -263,16 +264,16 @@ fn add_node(made: &Made, id: u32, cpus: &str, cache: u32, mb_per_s: &str) {
     }
 }
 
-/// What a cache counted in a group.
+/// Sets the counts of a cache in a group.
 fn count(made: &Made, group: &str, cache: u32, local: &str, total: &str) {
     let folder = format!("sys/fs/resctrl{group}/mon_data/mon_L3_{cache:02}");
     made.write(&format!("{folder}/mbm_local_bytes"), &format!("{local}\n"));
     made.write(&format!("{folder}/mbm_total_bytes"), &format!("{total}\n"));
 }
 
-/// Goal: a node carries what its own caches exchange with it, of all groups, and what those of the
-/// one other node exchange with memory that is not theirs; groups below others are counted in. What
-/// is not there for now, and what cannot be told apart, is not told.
+/// Goal: a node carries the traffic of its own caches with it, of all groups, and the traffic of
+/// the other node's caches with remote memory; groups include those below them. Counts that are
+/// missing for now, or cannot be attributed, give `None`.
 #[test]
 fn traffic_is_that_of_caches() {
     let made = Made::new(100);
@@ -293,7 +294,7 @@ fn traffic_is_that_of_caches() {
     count(&made, "/batch/mon_groups/job", 0, "40", "50");
     made.write("sys/fs/resctrl/info/last_cmd_status", "ok\n");
     let most = Some(12_800_000_000);
-    // 1000 + 40 and 7 + 3 of the other; 20 + 0 and 100 + 10.
+    // 1000 + 40 and 7 + 3 of the other node; 20 + 0 and 100 + 10.
     assert_eq!(look(LOOKS_BETWEEN), [(Some(1050), most), (Some(130), None)]);
     count(&made, "", 10, "Unavailable", "27");
     assert_eq!(look(1), [(None, most), (None, None)]);
@@ -308,9 +309,9 @@ fn traffic_is_that_of_caches() {
     assert_eq!(look(1), [(None, None); 3], "whose is what caches exchange with others?");
 }
 
-/// Goal: the time that tasks stand still for want of memory is told as a sum of what came to it
-/// between looks; where only a group is wanted it is that group's. Stalls while the kernel only
-/// made room in one piece are left out, and without a file that tells of them there is no sum.
+/// Goal: the stall time is the sum of its growth between samples; if only a group is selected, that
+/// of the group. Stalls while the kernel only compacted memory are left out, and without a file
+/// there is no sum.
 #[test]
 fn stalls_add_up() {
     let made = Made::new(100);
@@ -338,7 +339,8 @@ fn stalls_add_up() {
     assert_eq!(look(), [None, Some(2_000)]);
 }
 
-/// Goal: what runs, grows, comes and goes is seen in the next look, whether files stay open or not.
+/// Goal: the next sample sees processes that run, grow, start and exit, whether files stay open or
+/// not.
 #[test]
 fn changes_are_seen() {
     for files in [0, 3, 100] {
@@ -366,8 +368,8 @@ fn changes_are_seen() {
     }
 }
 
-/// Goal: a pid that another process has now shows that process, not the old one, also when the
-/// newcomer had just as much memory.
+/// Goal: a reused pid shows the new process, also when that has exactly as much memory as the old
+/// one.
 #[test]
 fn a_pid_that_is_used_again_is_another_process() {
     for files in [0, 100] {
@@ -386,8 +388,8 @@ fn a_pid_that_is_used_again_is_another_process() {
     }
 }
 
-/// Goal: a process that does not run costs no file, and what others change about it is seen all the
-/// same, in its turn.
+/// Goal: a process that does not run costs no file, and changes by others are still seen when its
+/// turn comes.
 #[test]
 fn idle_processes_are_looked_at_in_turns() {
     let made = Made::new(100);
@@ -410,8 +412,8 @@ fn idle_processes_are_looked_at_in_turns() {
     assert!(asked() - before <= 2, "in one turn of {LOOKS_BETWEEN}");
 }
 
-/// Goal: what hardly runs counts as idle until its turns come to something together, and its time
-/// is told all the same.
+/// Goal: a process that hardly runs counts as idle until its time adds up, and its CPU time is
+/// reported all the same.
 #[test]
 fn slight_work_is_let_pass() {
     let made = Made::new(100);
@@ -429,7 +431,7 @@ fn slight_work_is_let_pass() {
     assert_eq!(work(7_000_012, 2), (7_000_012, (40, 2, 7_000_012)), "12 ns since it was looked at");
 }
 
-/// Goal: whether a group is frozen is seen at once, and a group that is removed is not frozen.
+/// Goal: a frozen group is seen at once, and a removed group is not frozen.
 #[test]
 fn frozen_groups_are_seen_at_once() {
     let made = Made::new(0);
@@ -444,7 +446,8 @@ fn frozen_groups_are_seen_at_once() {
     assert!(!watch.glance().unwrap().processes[0].frozen);
 }
 
-/// Goal: names, users, groups and pids choose, and a process that changes is chosen anew.
+/// Goal: names, users, groups and pids select processes, and a process that changes is selected
+/// anew.
 #[test]
 fn choices_are_made_anew_in_each_look() {
     let made = Made::new(100);
@@ -471,7 +474,8 @@ fn choices_are_made_anew_in_each_look() {
     assert_eq!(pids(&by_group.glance().unwrap()), []);
 }
 
-/// Goal: whom we may not place is told with what would help, and not shown; others are.
+/// Goal: a process that may not be placed is listed as denied with the remedy, not sampled; others
+/// are sampled.
 #[test]
 fn what_is_denied_is_told() {
     let made = Made::new(100);
@@ -490,8 +494,8 @@ fn what_is_denied_is_told() {
     }
 }
 
-/// Goal: a process that begins later is looked at when it is met again, so that one that ends at
-/// once costs nothing; one that is named or has worked much is looked at when it is met.
+/// Goal: a process that starts later is read when it is met again, so that one that exits at once
+/// costs nothing; one that is named or has used much CPU time is read when it is met.
 #[test]
 fn young_processes_wait_for_the_next_look() {
     let made = Made::new(100);
@@ -505,7 +509,7 @@ fn young_processes_wait_for_the_next_look() {
     assert_eq!(pids(&all.glance().unwrap()), [40, 41]);
 }
 
-/// Goal: kernels without schedstat, nodes and cpusets are read as well.
+/// Goal: kernels without schedstat, nodes and cpusets are supported.
 #[test]
 fn kernels_may_lack_things() {
     let made = Made::new(100);
@@ -523,7 +527,7 @@ fn kernels_may_lack_things() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
-    /// Goal: whatever stands in the files of a process, a look ends, and other processes are seen.
+    /// Goal: whatever is in the files of a process, a sample ends, and other processes are seen.
     #[test]
     fn odd_files_harm_nobody(
         name in prop::sample::select(vec![
@@ -545,7 +549,7 @@ proptest! {
     }
 }
 
-/// A child that ends with the value.
+/// A child that is killed when the value is dropped.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -565,8 +569,8 @@ impl Drop for Sleeper {
     }
 }
 
-/// Goal: a real process is seen with its threads, its affinity and its memory; when it has ended
-/// and nobody waited for it yet, it is not.
+/// Goal: a real process is seen with its threads, its affinity and its memory; once it has exited
+/// and is not waited for yet, it is not.
 #[test]
 fn real_processes_are_seen() {
     let machine = Linux::open();
@@ -590,7 +594,7 @@ fn real_processes_are_seen() {
     wait_until("a zombie is left out", || pids(&watch.glance().unwrap()) == [us.number()]);
 }
 
-/// Goal: CPU time of what a real process started is told when that has ended.
+/// Goal: the CPU time of a real process's children is reported after they have exited.
 #[test]
 fn ended_children_are_counted() {
     let us = pid(std::process::id());
@@ -603,7 +607,7 @@ fn ended_children_are_counted() {
     wait_until("children come to a tick of the clock", counted);
 }
 
-/// Goal: threads that come and go under the eyes of the watch are seen or not, and never an error.
+/// Goal: threads that start and exit during the watch are seen or not, and never cause an error.
 #[test]
 fn threads_come_and_go() {
     let us = pid(std::process::id());
@@ -614,13 +618,13 @@ fn threads_come_and_go() {
         let glance = watch.glance().unwrap();
         let tid = short.join().unwrap();
         assert!(glance.processes[0].threads.is_sorted_by_key(|thread| thread.tid));
-        // Who joins a thread may be a little faster than the kernel is with its end.
+        // A join may return a little before the kernel has removed the thread.
         let has = |glance: &Glance| glance.processes[0].threads.iter().any(|t| t.tid == tid);
         wait_until("a thread has left", || !has(&watch.glance().unwrap()));
     }
 }
 
-/// Goal: a process in a frozen group is seen to be frozen, and not when it is thawed.
+/// Goal: a process in a frozen group is reported as frozen, and not after the thaw.
 #[test]
 fn a_real_group_is_frozen() {
     let root = Path::new("/");

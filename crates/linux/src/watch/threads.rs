@@ -1,4 +1,4 @@
-//! The threads of a process: how long each ran, where, and where it may.
+//! The threads of a process: CPU time, CPU and affinity.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use super::tools::Tools;
 use crate::load;
 use crate::procfs::stat::{self, Stat};
 
-/// A thread that was looked at, and the file with its times.
+/// A thread that was read, and the file with its times.
 #[derive(Debug)]
 struct Thread {
     tid: u32,
@@ -27,12 +27,12 @@ struct Seen {
     cpus: Arc<Cpumask>,
 }
 
-/// All of a process, in ascending order of their numbers.
+/// All threads of a process, in ascending order of their ids.
 #[derive(Debug, Default)]
 pub struct Threads(Vec<Thread>);
 
 impl Threads {
-    /// As the last look found them.
+    /// Returns the results of the last sample.
     pub fn glances(&self) -> Vec<ThreadGlance> {
         let glance = |thread: &Thread| {
             let Seen { cpu, cpu_time_ns, waited_ns, cpus } = thread.seen.clone()?;
@@ -41,11 +41,12 @@ impl Threads {
         self.0.iter().filter_map(glance).collect()
     }
 
-    /// Looks at those of a process that ran. Returns whether one of them may run elsewhere than
-    /// before, which a change of its cpuset may have brought about.
+    /// Reads the threads of a process that ran. Returns true if the affinity of one of them has
+    /// changed, which may be due to a change of its cpuset.
     pub fn look(&mut self, pid: Pid, process: &Stat, tools: &mut Tools) -> bool {
         let mut moved = false;
-        // As many as there were, all of them still there: nobody came, so they need no listing.
+        // The count is unchanged and all threads still exist: none has started, so no listing is
+        // needed.
         let same = self.0.len() == process.threads && {
             let looks = self.0.iter_mut().map(|thread| thread.look(pid, process, tools));
             looks.fold(true, |same, looked| {
@@ -60,8 +61,7 @@ impl Threads {
         moved
     }
 
-    /// Looks at the CPUs that threads of a process may run on which did not run: at each in its
-    /// turn.
+    /// Reads the affinity of threads of a process that did not run, of each in its turn.
     pub fn look_at_idle(&mut self, tools: &mut Tools) {
         let due = self.0.iter_mut().filter(|thread| tools.is_due(thread.tid));
         let due: Vec<_> = due.collect();
@@ -85,7 +85,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// Looks again. Returns whether it may run elsewhere than before.
+    /// Reads the thread again. Returns true if its affinity has changed.
     fn look(&mut self, pid: Pid, process: &Stat, tools: &mut Tools) -> io::Result<bool> {
         let counted = tools.has_schedstat.then(|| self.counted_ns(pid, tools)).transpose()?;
         let before = self.seen.as_ref();
@@ -108,7 +108,7 @@ impl Thread {
         Ok(moved)
     }
 
-    /// CPU time, and time in which it waited for one: both stand in the same file.
+    /// Returns CPU time and time waiting for a CPU: both are in the same file.
     fn counted_ns(&mut self, pid: Pid, tools: &mut Tools) -> io::Result<(u64, u64)> {
         let (root, tid) = (&tools.root, self.tid);
         let path = || root.join(format!("proc/{pid}/task/{tid}/schedstat"));

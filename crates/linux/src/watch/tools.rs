@@ -1,5 +1,5 @@
-//! What every look at a process uses: the kernel's files and calls, and sets of CPUs that many
-//! threads share.
+//! State that every sample uses: the kernel's files and calls, and CPU sets that many threads
+//! share.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,19 +13,21 @@ use super::rights::Rights;
 use crate::affinity::{self, Words};
 use crate::sys;
 
-/// Looks between two that read again what seldom changes: half a minute at one look a second.
+/// Samples between two reads of properties that seldom change: half a minute at one sample a
+/// second.
 pub const LOOKS_BETWEEN: u64 = 32;
 
 /// The calls that a captured /proc cannot answer.
 pub trait Calls: Send {
-    /// CPU time of a process so far, in nanoseconds; `None` if there is no such process.
+    /// Returns the CPU time of a process so far, in nanoseconds; `None` if there is no such
+    /// process.
     fn process_time_ns(&self, pid: Pid) -> Option<u64>;
 
-    /// The CPUs that a thread may run on, as words.
+    /// Returns the affinity of a thread, as words.
     fn affinity<'w>(&self, tid: u32, words: &'w mut Words) -> io::Result<&'w [u64]>;
 }
 
-/// This kernel's.
+/// The calls of this kernel.
 #[derive(Debug)]
 pub struct Kernel;
 
@@ -39,30 +41,30 @@ impl Calls for Kernel {
     }
 }
 
-/// See above.
+/// The state that every sample uses.
 pub struct Tools {
-    /// What /proc and /sys are below.
+    /// The root directory of /proc and /sys.
     pub root: PathBuf,
-    /// What no file tells.
+    /// The calls that no file replaces.
     pub calls: Box<dyn Calls>,
-    /// Where open files stand.
+    /// The files that stay open.
     pub shelf: Arc<Shelf>,
-    /// Room for one file.
+    /// A buffer for one file.
     pub buffer: Buffer,
-    /// What we may do to others.
+    /// The permissions of this process on others.
     pub rights: Rights,
-    /// Whether schedstat tells the CPU time of threads (CONFIG_SCHED_INFO).
+    /// True if schedstat has the CPU time of threads (CONFIG_SCHED_INFO).
     pub has_schedstat: bool,
     /// Bytes in a page.
     pub page_bytes: u64,
-    /// The number of this look.
+    /// The number of this sample.
     pub look: u64,
     masks: HashMap<Box<[u64]>, Arc<Cpumask>>,
     words: Words,
 }
 
 impl Tools {
-    /// For the files below a root.
+    /// Returns the state for the files below a root.
     pub fn new(root: &Path, calls: Box<dyn Calls>, shelf: Arc<Shelf>, rights: Rights) -> Self {
         Self {
             root: root.to_owned(),
@@ -78,26 +80,26 @@ impl Tools {
         }
     }
 
-    /// Begins another look. Sets of CPUs that no thread has any more are forgotten.
+    /// Starts another sample. CPU sets that no thread has any more are dropped.
     pub fn begin(&mut self) {
         self.look += 1;
         self.masks.retain(|_, mask| Arc::strong_count(mask) > 1);
     }
 
-    /// Whether it is the turn of a process or thread to be read again in full.
+    /// Returns true if a process or thread is due to be read in full.
     pub fn is_due(&self, number: u32) -> bool {
         (u64::from(number) + self.look).is_multiple_of(LOOKS_BETWEEN)
     }
 
-    /// A file of a process.
+    /// Returns the path of a file of a process.
     pub fn path(&self, pid: Pid, name: &str) -> PathBuf {
         self.root.join(format!("proc/{pid}/{name}"))
     }
 
-    /// The CPUs that a thread may run on.
+    /// Returns the affinity of a thread.
     ///
     /// # Errors
-    /// ESRCH if it ended.
+    /// ESRCH if it has exited.
     pub fn cpus(&mut self, tid: u32) -> io::Result<Arc<Cpumask>> {
         let words = self.calls.affinity(tid, &mut self.words)?;
         if let Some(mask) = self.masks.get(words) {

@@ -1,7 +1,9 @@
-//! What the memory of nodes carries, where the kernel counts it (resctrl), and what it can (HMAT).
+//! Memory traffic of nodes, where the kernel counts it (resctrl), and their bandwidth (HMAT).
 //!
-//! Counters are those of last-level caches: bytes from and to the memory of the cache's own node,
-//! and all bytes. Where the others go is only known where there is one other node: on a machine
+//! The counters are those of last-level caches: bytes from and to the memory of the cache's own
+//! node, and all bytes. The target of the remaining bytes is known only if there is exactly one
+//! other node. So nothing is reported on a machine with memory on more than two nodes, nor where a
+//! cache spans nodes.
 //! whose memory is on more than two nothing is told, and neither where a cache spans nodes.
 
 use std::collections::BTreeMap;
@@ -12,18 +14,19 @@ use nodeward_model::{Cpumask, NodeGlance, NodeId};
 
 use super::tools::{LOOKS_BETWEEN, Tools};
 
-/// Caches, and what memory can carry.
+/// The caches, and the bandwidth of memory.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// The nodes of which something can be told, each with its caches; none where nobody counts.
+    /// The nodes with usable counters, each with its caches; empty where there are no counters.
     caches: BTreeMap<NodeId, Vec<u32>>,
     bandwidths: BTreeMap<NodeId, u64>,
     known: Vec<NodeId>,
 }
 
 impl Traffic {
-    /// Adds what nodes carried so far and can carry. Cost: two files for each cache and group of
-    /// resctrl, each an interrupt to a CPU of that cache; where it is not mounted, none.
+    /// Sets the traffic so far and the bandwidth of the nodes. Cost: two files for each cache and
+    /// group of resctrl, each an interrupt to a CPU of that cache; nothing where resctrl is not
+    /// mounted.
     pub fn look(&mut self, nodes: &mut BTreeMap<NodeId, NodeGlance>, tools: &mut Tools) {
         if tools.look % LOOKS_BETWEEN == 1 || !self.known.iter().eq(nodes.keys()) {
             self.known = nodes.keys().copied().collect();
@@ -70,7 +73,7 @@ fn monitors(group: &Path) -> bool {
     group.join("mon_data").is_dir()
 }
 
-/// The groups that have counters of their own; those below them are counted in.
+/// Returns the groups that have counters of their own, which include the groups below them.
 fn groups(root: &Path) -> Vec<PathBuf> {
     let top = resctrl(root);
     let below = fs::read_dir(&top).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -78,8 +81,8 @@ fn groups(root: &Path) -> Vec<PathBuf> {
     [top].into_iter().chain(below).collect()
 }
 
-/// Bytes that a cache exchanged with the memory of its node, and with that of others. A group that
-/// went away has none; one whose counters are not there for now makes the sum unknown.
+/// Returns the bytes that a cache exchanged with the memory of its node, and with that of others. A
+/// removed group counts as zero; a group whose counters are missing for now makes the sum unknown.
 fn counted(groups: &[PathBuf], cache: u32, tools: &mut Tools) -> Option<[u64; 2]> {
     let of_group = |group: &PathBuf| {
         let folder = group.join(format!("mon_data/mon_L3_{cache:02}"));
@@ -98,7 +101,8 @@ fn sum(mut parts: impl Iterator<Item = Option<[u64; 2]>>) -> Option<[u64; 2]> {
     parts.try_fold([0, 0], |all, part| Some(add(all, part?)))
 }
 
-/// The last-level caches of a node's CPUs; `None` if it has no CPUs or they do not tell.
+/// Returns the last-level caches of a node's CPUs; `None` if it has no CPUs or they do not report
+/// them.
 fn caches_of(id: NodeId, tools: &mut Tools) -> Option<Vec<u32>> {
     let mut rest: Cpumask = list(format!("sys/devices/system/node/node{id}/cpulist"), tools)?;
     let mut caches = Vec::new();
@@ -112,7 +116,7 @@ fn caches_of(id: NodeId, tools: &mut Tools) -> Option<Vec<u32>> {
     (!caches.is_empty()).then_some(caches)
 }
 
-/// What a node's memory can carry for the CPUs next to it, in bytes a second.
+/// Returns the bandwidth of a node's memory for its local CPUs, in bytes per second.
 fn most(id: NodeId, tools: &mut Tools) -> Option<u64> {
     let path = format!("sys/devices/system/node/node{id}/access0/initiators/read_bandwidth");
     let mb_per_s = number(tools.root.join(path), tools)?;

@@ -1,4 +1,4 @@
-//! Which processes are looked at: chosen by number, name, user or control group.
+//! Selects the processes to watch by pid, name, user or control group.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,18 +8,18 @@ use nodeward_model::{Name, Pid, Wanted};
 
 use crate::{load, select};
 
-/// A choice, which the next look makes anew: names, users and groups change.
+/// A selection, which each sample evaluates anew: names, users and groups change.
 #[derive(Debug)]
 pub struct Choice {
     wanted: Wanted,
     names: BTreeSet<Name>,
     users: BTreeSet<u32>,
-    /// Those that are meant whatever they are called.
+    /// Pids that are selected whatever their name.
     named: BTreeSet<Pid>,
 }
 
 impl Choice {
-    /// What somebody wants.
+    /// Returns the selection.
     ///
     /// # Errors
     /// If a control group does not exist.
@@ -35,14 +35,14 @@ impl Choice {
         })
     }
 
-    /// The pids that may be meant now, in ascending order.
+    /// Returns the pids that may be selected now, in ascending order.
     ///
     /// # Errors
     /// If /proc cannot be listed.
     pub fn candidates(&mut self, root: &Path) -> Result<BTreeSet<Pid>> {
         self.named = self.wanted.pids.iter().copied().collect();
         for group in &self.wanted.cgroups {
-            // One that was removed has no processes.
+            // A group that was removed has no processes.
             self.named.extend(select::by_cgroup(root, group).unwrap_or_default());
         }
         match self.is_by_look() || self.wanted.is_everything() {
@@ -51,22 +51,22 @@ impl Choice {
         }
     }
 
-    /// Whether one must look at a process to know whether it is meant.
+    /// Returns true if a process must be read to know whether it is selected.
     pub fn is_by_look(&self) -> bool {
         !self.names.is_empty() || !self.users.is_empty()
     }
 
-    /// Whether users are chosen.
+    /// Returns true if users are selected.
     pub fn is_by_user(&self) -> bool {
         !self.users.is_empty()
     }
 
-    /// Whether a pid is meant, whatever its process is.
+    /// Returns true if a pid is selected, whatever its process is.
     pub fn names(&self, pid: Pid) -> bool {
         self.named.contains(&pid)
     }
 
-    /// Whether a process is meant.
+    /// Returns true if a process is selected.
     pub fn takes(&self, pid: Pid, name: &Name, user: Option<u32>) -> bool {
         self.wanted.is_everything()
             || self.names(pid)
@@ -83,7 +83,7 @@ mod tests {
         Choice::new(wanted, Path::new("/")).unwrap()
     }
 
-    /// Goal: any of the lists is enough, and no list means everybody.
+    /// Goal: any of the lists is enough, and no list selects all processes.
     #[test]
     fn any_list_is_enough() {
         let pid = |number| Pid::new(number).unwrap();
@@ -105,7 +105,7 @@ mod tests {
         assert!(choice(&Wanted::default()).takes(pid(8), &"x".into(), None));
     }
 
-    /// Goal: who names only pids pays for no list of all processes.
+    /// Goal: a selection by pids alone does not list all processes.
     #[test]
     fn pids_need_no_list() {
         let pids = vec![Pid::new(Pid::LIMIT).unwrap(), Pid::new(5).unwrap()];
@@ -114,7 +114,7 @@ mod tests {
         assert!(some.candidates(none.path()).unwrap().into_iter().eq([pids[1], pids[0]]));
     }
 
-    /// Goal: a group that is not there is told at the start.
+    /// Goal: a group that does not exist is an error at the start.
     #[test]
     fn a_group_must_exist() {
         let cgroups = vec!["/no/such/group".into()];
