@@ -1,5 +1,5 @@
-//! How long one decision takes about 1,024 CPUs, 16 nodes and 10,000 threads: the first, which
-//! gives everybody a home, and the later ones. Prints microseconds.
+//! Measures one placement decision about 1,024 CPUs, 16 nodes and 10,000 threads: the first, which
+//! places all processes, and later ones. Prints microseconds.
 
 use std::time::Instant;
 

@@ -1,33 +1,33 @@
-//! How many lanes a job is worth, given what it costs to hand work to another thread.
+//! The number of lanes that pays off for a job, given the cost of handing work to another thread.
 //!
 //! The 2017 patches copied each page of 4 KiB with eight threads and were six to eight times slower
-//! than with one: waking a thread costs more than such a page. How much it costs, and how fast
-//! pages are copied, differs between machines by more than ten times; so both are measured.
+//! than with one: waking a thread costs more than such a page. The cost of a wake-up and the copy
+//! speed each differ between machines by more than ten times, so both are measured.
 
-/// What was measured when the lanes were started.
+/// Costs that are measured when the lanes are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakEven {
-    /// What a thread pays for handing work to another one and hearing of its end, in ns.
+    /// The time of a thread for handing work to another one and learning of its end, in ns.
     pub hand_over_ns: u64,
-    /// What one lane needs for a base page, in picoseconds. Pages of 4 KiB take some 200 ns, and
+    /// The time of one lane for a base page, in picoseconds. Pages of 4 KiB take some 200 ns, and
     /// whole nanoseconds would lose up to a percent of it.
     pub page_ps: u64,
 }
 
 impl BreakEven {
-    /// From the cost of a hand-over, and the time that one lane took for so many base pages. Of no
-    /// pages nothing is learned, and one lane does everything.
+    /// Returns the costs from the time of a hand-over and the time `took_ns` of one lane for
+    /// `pages` base pages. For zero pages nothing is known, and one lane does everything.
     pub fn measured(hand_over_ns: u64, pages: u64, took_ns: u64) -> Self {
         let page_ps = took_ns.saturating_mul(1000).checked_div(pages).unwrap_or(0);
         Self { hand_over_ns, page_ps }
     }
 
-    /// How many lanes, of at most `lanes_max`, end a job of so many base pages first. The thread
-    /// that hands out is one of them, so the answer is at least 1.
+    /// Returns the number of lanes, at most `lanes_max`, that finishes a job of `pages` base pages
+    /// first. The thread that hands out is one of them, so the result is at least 1.
     ///
-    /// With `n` lanes it takes `work / n`, and one hand-over for each lane but the first. One more
-    /// pays as long as `work / (n - 1) - work / n` is more than a hand-over: `work` more than
-    /// `n * (n - 1)` of them.
+    /// With `n` lanes a job takes `work / n` and one hand-over for each lane but the first. One
+    /// more lane pays off while `work / (n - 1) - work / n` is more than a hand-over, that is while
+    /// `work` is more than `n * (n - 1)` of them.
     pub fn lanes_for(&self, pages: u64, lanes_max: u32) -> u32 {
         let work_ps = u128::from(pages) * u128::from(self.page_ps);
         let hand_over_ps = u128::from(self.hand_over_ns) * 1000;
@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: the case that this stands for. A page of 4 KiB at 3 GB/s takes 1.3 us, a work item of
+    /// Goal: the case that motivates this. A page of 4 KiB at 3 GB/s takes 1.3 us, a work item of
     /// the kernel about 2 us to queue and to wait for.
     #[test]
     fn one_small_page_is_copied_by_one_and_a_huge_page_by_many() {
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(seed.lanes_for(512, 64), 18, "665 us: 18 * 17 * 2 = 612, 19 * 18 * 2 = 684");
     }
 
-    /// Goal: the numbers come from measurements, the odd ones too.
+    /// Goal: the costs come from measurements, also from extreme ones.
     #[test]
     fn what_was_measured_counts() {
         let fast = BreakEven::measured(5000, 3, 1000);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: no other number of lanes ends earlier.
+        /// Goal: no other number of lanes finishes earlier.
         #[test]
         fn the_answer_is_the_fastest(
             hand_over_ns in 0..100_000_u64, page_ps in 0..5_000_000_u64,
@@ -80,7 +80,7 @@ mod tests {
             let break_even = BreakEven { hand_over_ns, page_ps };
             let best = break_even.lanes_for(pages, lanes_max);
             prop_assert!((1..=lanes_max).contains(&best));
-            // Times of `n` and `m` lanes, both multiplied by n * m to stay whole.
+            // Times of `n` and `m` lanes, both multiplied by n * m to stay integers.
             let time = |n: u32, m: u32| {
                 let [n, m] = [n, m].map(u128::from);
                 let hand_overs_ps = (n - 1) * u128::from(hand_over_ns) * 1000;

@@ -1,41 +1,42 @@
-//! Nodes that change places: in which order pages go when no node has room for all that comes.
+//! Exchanges between nodes: the order in which pages move when no node has room for all that
+//! arrive.
 //!
-//! Each parcel of pages that leaves a node makes the room for one that comes. Parcels are small
-//! against the room that is free at the start, so that several workers may be out of step.
+//! Each parcel of pages that leaves a node frees room for one that arrives. Parcels are small
+//! compared with the room at the start, so that concurrent workers may drift apart.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use nodeward_model::NodeId;
 
-/// Bytes in a parcel at least: a call costs as much as moving a hundred pages.
+/// Lower limit on the bytes of a parcel: a call costs as much as moving a hundred pages.
 const PARCEL_BYTES_MIN: u64 = 256 << 10;
-/// Bytes in a parcel at most: where there is room, larger ones gain nothing.
+/// Upper limit on the bytes of a parcel: where there is room, larger ones gain nothing.
 const PARCEL_BYTES_MAX: u64 = 16 << 20;
-/// Each worker may have a parcel on its way that nothing has made room for yet, and another that is
-/// early; as much again is left to others.
+/// The room for each worker, in parcels. A worker may have one parcel in progress for which no room
+/// was freed yet, and another that is early; the same amount again is left to others.
 const PARCELS_PER_WORKER: u64 = 4;
 
-/// Pages that go from one node to another together.
+/// Pages that move from one node to another in one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parcel {
-    /// Where they are.
+    /// The source node.
     pub from: NodeId,
-    /// Where they go.
+    /// The destination node.
     pub to: NodeId,
-    /// How much they are.
+    /// Their bytes.
     pub bytes: u64,
 }
 
-/// How large parcels should be for so many workers, if the fullest destination has so many bytes
-/// free.
+/// Returns the size of parcels for this number of workers, if the fullest destination has
+/// `free_bytes` free.
 pub fn parcel_bytes(free_bytes: u64, workers: u32) -> u64 {
     let share = free_bytes / (PARCELS_PER_WORKER * u64::from(workers.max(1)));
     share.clamp(PARCEL_BYTES_MIN, PARCEL_BYTES_MAX)
 }
 
-/// The order in which parcels go, as indices of `parcels`: next is always one for the node that
-/// will then have most room. `free` is the room now, in bytes; nodes that it lacks have no end of
-/// it.
+/// Returns the order in which parcels move, as indices of `parcels`: the next one always goes to
+/// the node that then has most room. `free` is the present room in bytes; a node that is missing
+/// has no limit.
 pub fn sequence(parcels: &[Parcel], free: &BTreeMap<NodeId, u64>) -> Vec<usize> {
     let mut free = free.clone();
     let mut waiting: BTreeMap<(NodeId, NodeId), VecDeque<usize>> = BTreeMap::new();
@@ -97,8 +98,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every parcel goes once. Two nodes that exchange as much as each other in parcels of one
-        /// size never need more room than one parcel beyond what they gave.
+        /// Goal: every parcel moves once. Two nodes that exchange equal amounts in parcels of one
+        /// size never need more room than one parcel beyond what they freed.
         #[test]
         fn an_even_exchange_needs_one_parcel_of_room(
             count in 1..50_usize,
@@ -117,7 +118,7 @@ mod tests {
             }
         }
 
-        /// Whatever the parcels and the room, each goes exactly once.
+        /// Goal: with any parcels and any room, each parcel moves exactly once.
         #[test]
         fn nothing_is_left_out(
             parcels in proptest::collection::vec((0..4_u32, 0..4_u32, 0..100_u64), 0..60),

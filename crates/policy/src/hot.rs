@@ -1,10 +1,11 @@
-//! Which pages of a process go where, when its threads run on several nodes and it was counted who
-//! uses which page.
+//! Chooses a node for each page of a process whose threads run on several nodes, from counts of the
+//! accesses of each node to each page.
 //!
 //! The model is that of Menyhart's page migration for Itanium (2004): a page is worth its move if
-//! the misses that get cheaper save more time than the move takes. A miss costs the latency between
-//! the node of the CPU and that of the page; a move costs one transfer of each line over the same
-//! distance, and its administration. The destination is the node from which all counted misses
+//! the cheaper misses save more time than the move takes. A miss costs the latency between the node
+//! of the CPU and that of the page. A move costs one transfer of each line over the same distance,
+//! plus overhead. The destination is the node from which all counted misses together are cheapest:
+//! with equal distances, the node that uses the page most.
 //! together are cheapest: where distances are even, the one that uses the page most.
 
 use std::cmp::Reverse;
@@ -22,84 +23,84 @@ mod counts;
 
 /// The distance of a node to itself in the firmware's units.
 const DISTANCE_LOCAL: u32 = 10;
-/// Farther than any firmware says (it has 8 bits), so that sums of latencies fit 128 bits.
+/// Larger than any firmware distance (8 bits), so that sums of latencies fit 128 bits.
 const DISTANCE_MAX: u32 = u16::MAX as u32;
 
-/// What misses and moves cost.
+/// The costs of misses and moves.
 #[derive(Clone, Debug)]
 pub struct Costs {
     /// The latency of a miss at distance 10, in nanoseconds.
     pub local_ns: u32,
     /// The distances between nodes; without them every other node is at distance 20.
     pub distances: Option<Distances>,
-    /// The time that a folio takes to move beside the copy of its lines, in nanoseconds.
+    /// The overhead of moving a folio, without the copy of its lines, in nanoseconds.
     pub admin_ns: u64,
-    /// Bytes that one miss brings; 64 on most machines.
+    /// Bytes that one miss transfers; 64 on most machines.
     pub line_bytes: u64,
 }
 
-/// The latency of a miss to memory of the own node. Between 65 and 120 ns on servers of the last
-/// twenty years; only its ratio to what a move costs matters.
+/// The latency of a miss to local memory: between 65 and 120 ns on servers of the last twenty
+/// years. Only its ratio to the cost of a move matters.
 const LOCAL_NS: u32 = 100;
 const LINE_BYTES: u64 = 64;
 
 impl Costs {
-    /// Those of a machine of which only distances are known, and what a folio takes to move beside
-    /// the copy of its lines, in nanoseconds.
+    /// Returns the costs of a machine of which only the distances are known. `admin_ns` is the
+    /// overhead of moving a folio, without the copy of its lines.
     pub fn typical(distances: Option<Distances>, admin_ns: u64) -> Self {
         Self { local_ns: LOCAL_NS, distances, admin_ns, line_bytes: LINE_BYTES }
     }
 }
 
-/// What is chosen from, and how much.
+/// Limits of the choice.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// The costs of the machine.
     pub costs: Costs,
     /// The nodes that pages may go to.
     pub destinations: Nodemask,
-    /// How many misses in the time ahead each counted access stands for.
+    /// The number of future misses that each counted access stands for.
     pub misses_per_count: u64,
-    /// The most base pages to move.
+    /// Limit on the base pages to move.
     pub pages_max: u64,
 }
 
-/// Where a page is, and the folio that moves with it.
+/// The place of a page, and the folio that moves with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folio {
     /// The address of its first page.
     pub address: u64,
     /// Its size in base pages.
     pub pages: u32,
-    /// Where it is.
+    /// The node where it is.
     pub node: NodeId,
 }
 
-/// A folio that is worth its move.
+/// A folio that is worth its move, and the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HotMove {
     /// The address of its first page.
     pub address: u64,
     /// Its size in base pages.
     pub pages: u32,
-    /// Where it is.
+    /// The source node.
     pub from: NodeId,
-    /// Where it goes.
+    /// The destination node.
     pub to: NodeId,
-    /// What its misses cost less there, in nanoseconds.
+    /// The time that its misses save there, in nanoseconds.
     pub saved_ns: u64,
-    /// What the move costs, in nanoseconds; less than is saved.
+    /// The cost of the move, in nanoseconds; less than is saved.
     pub cost_ns: u64,
 }
 
 impl HotMove {
-    /// Where its pages lie.
+    /// Returns the addresses of its pages.
     pub fn range(&self, page_bytes: u64) -> Range {
         let bytes = u64::from(self.pages).saturating_mul(page_bytes);
         Range::new(self.address, self.address.saturating_add(bytes))
     }
 
-    /// What remains of the time saved, in nanoseconds.
+    /// Returns the net time saved, in nanoseconds.
     pub fn gain_ns(&self) -> u64 {
         self.saved_ns - self.cost_ns
     }
@@ -108,27 +109,27 @@ impl HotMove {
 /// Counted pages that stay, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// They are where they are used best.
+    /// They are on their best node already.
     pub here_already: u64,
     /// Their move would cost as much as it saves, or more.
     pub does_not_pay: u64,
-    /// Other moves gain more, and there is no room for these.
+    /// They are beyond the page limit, because other moves gain more.
     pub beyond_cap: u64,
     /// They are on no node.
     pub not_in_memory: u64,
 }
 
-/// What was decided. Every counted page is within a folio of `moves`, or in `kept`.
+/// The result of the choice. Every counted page is within a folio of `moves`, or in `kept`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HotPlan {
-    /// The folios to move: the one that gains most first, of equals that with the lower address.
+    /// The folios to move, in descending order of their gain; equal ones in order of their address.
     pub moves: Vec<HotMove>,
     /// The counted pages that stay.
     pub kept: Kept,
 }
 
-/// Decides about all counted pages. `place_of` tells of the address of a page where it is; it is
-/// asked once for each folio.
+/// Chooses for all counted pages. `place_of` maps the address of a page to its folio and place; it
+/// is called once for each folio.
 pub fn choose(counts: &Counts, place_of: impl Fn(u64) -> Option<Folio>, rules: &Rules) -> HotPlan {
     let chooser = Chooser::new(rules, counts);
     let mut kept = Kept::default();
@@ -152,8 +153,8 @@ pub fn choose(counts: &Counts, place_of: impl Fn(u64) -> Option<Folio>, rules: &
     HotPlan { moves, kept: Kept { beyond_cap, ..kept } }
 }
 
-/// The moves that there is room for, the first ones first, and the counted pages of the others. A
-/// small folio may find room behind a large one that does not.
+/// Returns the moves that fit into the page limit, the first ones first, and the counted pages of
+/// the others. A small folio may fit after a large one that does not.
 fn within_cap(worthwhile: Vec<(HotMove, u64)>, pages_max: u64) -> (Vec<HotMove>, u64) {
     let mut room = pages_max;
     let mut beyond = 0;
@@ -185,8 +186,8 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The move to where the misses cost least; `None` if that is where the folio is. Of equals it
-    /// is where the folio is, or else the lower node.
+    /// Returns the move to the node where the misses cost least; `None` if the folio is there. Of
+    /// nodes with equal cost the folio's own is preferred, then the lowest.
     fn best_move(&self, folio: Folio, misses: &[(NodeId, u64)]) -> Option<HotMove> {
         let here = (self.misses_cost(misses, folio.node), folio.node);
         let there = self.destinations.iter().map(|&node| (self.misses_cost(misses, node), node));
@@ -203,8 +204,9 @@ impl<'a> Chooser<'a> {
         })
     }
 
-    /// What misses of these nodes cost with the page on `memory`, in tenths of nanoseconds. Below
-    /// 2^122: a count has 64 bits, a latency 48, and there are at most 1024 nodes.
+    /// Returns the cost of the misses of these nodes with the page on `memory`, in tenths of
+    /// nanoseconds. Below 2^122: a count has 64 bits, a latency 48, and there are at most 1024
+    /// nodes.
     fn misses_cost(&self, misses: &[(NodeId, u64)], memory: NodeId) -> u128 {
         let cost = |&(node, misses): &(NodeId, u64)| {
             u128::from(misses) * u128::from(self.latency(node, memory))
@@ -212,14 +214,15 @@ impl<'a> Chooser<'a> {
         misses.iter().map(cost).sum()
     }
 
-    /// A miss of a CPU on `node`, in tenths of nanoseconds.
+    /// Returns the cost of a miss of a CPU on `node`, in tenths of nanoseconds.
     fn latency(&self, node: NodeId, memory: NodeId) -> u64 {
         let unknown = if node == memory { DISTANCE_LOCAL } else { DISTANCE_UNKNOWN };
         let known = self.costs.distances.as_ref().and_then(|table| table.get(node, memory));
         u64::from(self.costs.local_ns) * u64::from(known.unwrap_or(unknown).min(DISTANCE_MAX))
     }
 
-    /// What a move costs: the CPUs that copy are on the destination and read every line from afar.
+    /// Returns the cost of a move: the CPUs that copy are on the destination and read every line
+    /// from the source.
     fn move_ns(&self, folio: Folio, to: NodeId) -> u64 {
         let bytes = u128::from(folio.pages) * u128::from(self.page_bytes);
         let lines = bytes.div_ceil(u128::from(self.costs.line_bytes.max(1)));

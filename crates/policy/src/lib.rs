@@ -1,4 +1,4 @@
-//! Decisions. Values in, values out: no clock, no randomness, no IO, no log.
+//! Decisions as pure functions of values: no clock, no randomness, no IO, no log.
 
 #![forbid(unsafe_code)]
 

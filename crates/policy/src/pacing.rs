@@ -1,9 +1,9 @@
-//! How fast, and how long at a stretch: the rate limit and the stall budget.
+//! The speed of a move and the length of its pauses: the rate limit and the stall budget.
 
 use crate::plan::FolioMove;
 
-/// Holds a move to so many bytes per second. Time that was not used is not saved up, so that a
-/// pause is never followed by a burst.
+/// Limits a move to a number of bytes per second. Unused time is not saved up, so a burst never
+/// follows a pause.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     bytes_per_s: u64,
@@ -11,12 +11,12 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// A limit that starts idle.
+    /// Returns a limit that starts idle.
     pub fn new(bytes_per_s: u64) -> Self {
         Self { bytes_per_s: bytes_per_s.max(1), free_at_ns: 0 }
     }
 
-    /// Books `bytes` and tells how long to wait before moving them.
+    /// Reserves `bytes` and returns the nanoseconds to wait before moving them.
     pub fn book(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let start_ns = self.free_at_ns.max(now_ns);
         let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_s);
@@ -24,28 +24,30 @@ impl RateLimit {
         start_ns - now_ns
     }
 
-    /// The most bytes to move at a stretch, so that the rate looks even: 50 ms worth.
+    /// Returns the largest number of bytes to move in one piece, so that the rate looks even: 50 ms
+    /// worth.
     pub fn stretch_bytes(&self) -> u64 {
         self.bytes_per_s / 20
     }
 }
 
-/// The kernel unmaps at most this many base pages at once (NR_MAX_BATCHED_MIGRATION).
+/// The largest number of base pages that the kernel unmaps at once (NR_MAX_BATCHED_MIGRATION).
 pub const RUN_PAGES_MAX: u32 = 512;
-/// Shorter runs cost more in flushes than they save in waiting.
+/// Shorter runs cost more in TLB flushes than they save in waiting.
 const RUN_PAGES_MIN: u32 = 4;
-/// A guess at the cost of a page until one was measured.
+/// The assumed cost of a page until one was measured.
 const PAGE_NS_GUESS: u64 = 4_000;
-/// Pages of the first call, from which the cost of a page is learned; few, because their runs go by
-/// the guess, but enough that the fixed cost of a call (about 1 ms at worst) does not hide it.
+/// Pages of the first call, which measures the cost of a page. Few, because the length of their
+/// runs is based on the assumed cost, but enough that the fixed cost of a call (about 1 ms at
+/// worst) does not dominate.
 const FIRST_CALL_PAGES: u64 = 512;
-/// Pages of later calls: the length of runs is set for a whole call, and the cost may change.
+/// Pages of later calls: the length of runs is fixed for a whole call, and the cost may change.
 const CALL_PAGES_MAX: u64 = 4096;
-/// A run may take this part of the budget. The rest is for what a waiting thread sees beside the
-/// run itself: its fault, its wake-up, and a mover that loses its CPU for a moment.
+/// The inverse of the part of the budget that a run may use. The rest is for the other delays of a
+/// waiting thread: its fault, its wake-up, and a preemption of the mover.
 const SHARE_OF_BUDGET: u64 = 6;
 
-/// Keeps the time for which pages are held within a budget, by learning what a page costs.
+/// Keeps the time for which pages are held within a budget, by measuring the cost of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct StallBudget {
     budget_ns: u64,
@@ -54,13 +56,13 @@ pub struct StallBudget {
 }
 
 impl StallBudget {
-    /// A budget in nanoseconds.
+    /// Returns a budget in nanoseconds.
     pub fn new(budget_ns: u64) -> Self {
         Self { budget_ns, page_ns: None, huge_page_ns: None }
     }
 
     /// Learns from a call that moved base pages. Follows a rise at once and a fall slowly: a run
-    /// that is too short costs a little speed, one that is too long breaks the promise.
+    /// that is too short costs a little speed, one that is too long breaks the budget.
     pub fn learn(&mut self, pages: u64, took_ns: u64) {
         if let Some(page_ns) = took_ns.checked_div(pages) {
             let before = self.page_ns.unwrap_or(page_ns);
@@ -68,41 +70,40 @@ impl StallBudget {
         }
     }
 
-    /// Learns from a call that moved folios of many pages: nanoseconds per base page of them.
+    /// Learns from a call that moved folios of many pages: nanoseconds per base page.
     pub fn learn_huge(&mut self, pages: u64, took_ns: u64) {
         let page_ns = took_ns.checked_div(pages);
         self.huge_page_ns = page_ns.map(|ns| ns.max(1)).or(self.huge_page_ns);
     }
 
-    /// Base pages to give to the next call.
+    /// Returns the base pages to pass to the next call.
     pub fn call_pages(&self) -> u64 {
         if self.page_ns.is_none() { FIRST_CALL_PAGES } else { CALL_PAGES_MAX }
     }
 
-    /// Base pages that may be held together.
+    /// Returns the base pages that may be held together.
     pub fn run_pages(&self) -> u32 {
         let pages = self.budget_ns / SHARE_OF_BUDGET / self.page_ns.unwrap_or(PAGE_NS_GUESS);
         u32::try_from(pages).unwrap_or(u32::MAX).clamp(RUN_PAGES_MIN, RUN_PAGES_MAX)
     }
 
-    /// The largest folio that can be moved within the budget, in base pages. Until one was measured
-    /// every folio may be tried.
+    /// Returns the largest folio that can be moved within the budget, in base pages. Until one was
+    /// measured every folio may be tried.
     pub fn folio_pages_max(&self) -> u32 {
         let pages = self.huge_page_ns.map(|page_ns| self.budget_ns / page_ns);
         pages.map_or(u32::MAX, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1))
     }
 
-    /// The budget within which a folio of so many base pages can be moved, going by what pages of
-    /// such folios took, and a quarter more, as no two take the same. `None` before one was
-    /// measured.
+    /// Returns the budget that moves a folio of `folio_pages` base pages: the measured time of its
+    /// pages plus a quarter, because times vary. `None` before one was measured.
     pub fn budget_for_ns(&self, folio_pages: u32) -> Option<u64> {
         let ns = self.huge_page_ns?.saturating_mul(u64::from(folio_pages));
         Some(ns.saturating_add(ns / 4))
     }
 }
 
-/// How many folios, from the first on, go into each run of at most `run_pages` base pages to one
-/// node. A folio that is larger goes alone.
+/// Splits folios into runs of at most `run_pages` base pages to one node; returns the number of
+/// folios in each run. A larger folio is a run of its own.
 pub fn runs(folios: &[FolioMove], run_pages: u32) -> Vec<usize> {
     let mut runs = Vec::new();
     let mut rest = folios;

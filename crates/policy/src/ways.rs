@@ -1,57 +1,58 @@
-//! Which way is the cheapest to move a batch: to pages that earlier migrations left behind, to
+//! Chooses the cheapest method to move a batch: to pages that earlier migrations left behind, to
 //! fresh ones, or by the kernel's own migration.
 //!
-//! Kept pages save their allocation. But mapping one takes it out of its slot, and before Linux
-//! 6.18 UFFDIO_MOVE makes every CPU of the process flush each page for itself. The kernel's
-//! migration flushes once for a batch, though it does more for each page. Which costs least depends
-//! on the kernel, the machine and how many CPUs the program runs on, so it is measured while pages
-//! move.
+//! Recycled pages (`Way::Kept`) save their allocation. But mapping one takes it out of its slot,
+//! and before Linux 6.18 UFFDIO_MOVE makes every CPU of the process flush its TLB for each page.
+//! The kernel's migration flushes once for a batch, though it does more for each page. The cheapest
+//! method depends on the kernel, the machine and the number of CPUs that the program runs on, so it
+//! is measured while pages move.
 
-/// Batches in a row by which a way is tried: one alone may have lost its CPU.
+/// Batches in a row by which a method is tried: a single one may have been preempted.
 const TRIES: usize = 3;
-/// Batches after which a way that is not in use is tried again if it costs as much as the usual
-/// one. One that costs `n` times as much is tried `n` times as rarely: each way that is not in use
-/// takes 3 % of the time.
+/// Batches after which an unused method is tried again if it costs as much as the usual one. One
+/// that costs `n` times as much is tried `n` times as rarely: each unused method takes 3 % of the
+/// time.
 const TRY_EVERY: u64 = 96;
-/// A way of which nothing is known is tried after so many batches: the first ones of a lane find
-/// caches and page tables cold.
+/// Batches before an unknown method is tried: the first ones of a lane find caches and page tables
+/// cold.
 const TRY_FIRST: u64 = 4;
-/// The rarest tries are so many times `TRY_EVERY` apart, or one bad measurement would count for
-/// ever.
+/// Limit on the interval between tries, in units of `TRY_EVERY`; without it one bad measurement
+/// would count for ever.
 const RARER_MAX: u64 = 16;
-/// Smaller batches tell of calls and not of pages.
+/// Smaller batches measure the cost of calls and not of pages.
 const PAGES_MIN: u64 = 32;
-/// A way costs what the middle one of so many batches did: lanes lose their CPU, and one batch of
-/// which that is true takes ten times as long as the others.
+/// The cost of a method is the median of its last batches: lanes are preempted, and one such batch
+/// takes ten times as long as the others.
 const SAMPLES: usize = 5;
-/// Kept pages are given up only if they cost a fifth more: they also save memory bandwidth that is
-/// not seen here, that of zeros and of pages that are freed.
+/// Recycled pages are given up only if they cost a fifth more: they also save memory bandwidth that
+/// is not measured here, for zeroing pages and freeing them.
 const WORSE_THAN_FRESH: (u64, u64) = (6, 5);
-/// We give way to the kernel only if we cost half more: what makes it cheaper makes it so by twice
-/// and more, less is noise, and what it moves leaves no kept pages behind.
+/// The kernel's method is preferred only if the own one costs half more. A real advantage of the
+/// kernel is a factor of two and more; less is noise, and the kernel's moves leave no pages to
+/// recycle.
 const WORSE_THAN_KERNEL: (u64, u64) = (3, 2);
 
-/// How a batch is moved.
+/// A method to move a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// By us, to pages of earlier migrations.
+    /// Own copy, to pages of earlier migrations.
     Kept,
-    /// By us, to fresh pages.
+    /// Own copy, to fresh pages.
     Fresh,
-    /// By the kernel.
+    /// The kernel's migration.
     Kernel,
 }
 
-/// The ways that a batch can go. Fresh pages are always one.
+/// The methods that a batch can use. Fresh pages always are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// There are kept pages.
+    /// There are recycled pages.
     pub kept: bool,
-    /// The kernel may be asked.
+    /// The kernel may be used.
     pub kernel: bool,
 }
 
-/// What pages cost by each way, learned from batches.
+/// The cost of pages by each method, learned from batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WayCosts {
     kept: Option<Cost>,
@@ -60,30 +61,30 @@ pub struct WayCosts {
     batches: u64,
 }
 
-/// What one way costs.
+/// The cost of one method.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
-    /// Picoseconds for each page of the last batches; the next takes the place of the oldest.
+    /// Picoseconds per page of the last batches; the next one replaces the oldest.
     samples: [u64; SAMPLES],
     batches: usize,
-    /// Batches, of all ways, before the last one that went this way.
+    /// The number of batches, of all methods, before the last one by this method.
     last: u64,
 }
 
 impl WayCosts {
-    /// Learns from a batch that moved so many base pages, if they are enough to tell.
+    /// Learns from a batch of `pages` base pages, if they are enough to measure.
     pub fn learn(&mut self, way: Way, pages: u64, took_ns: u64) {
         if pages >= PAGES_MIN {
             self.enter(way, took_ns.saturating_mul(1000) / pages);
         }
     }
 
-    /// Learns that a way led nowhere.
+    /// Learns that a method failed.
     pub fn refused(&mut self, way: Way) {
         self.enter(way, u64::MAX);
     }
 
-    /// The way that the next batch should go: the cheapest, or one that is to be tried again.
+    /// Returns the method for the next batch: the cheapest, or one that is due to be tried again.
     pub fn choice(&self, offer: Offer) -> Way {
         let ours = match offer.kept && !self.is_worse(Way::Kept, Way::Fresh, WORSE_THAN_FRESH) {
             true => Way::Kept,
@@ -114,7 +115,7 @@ impl WayCosts {
         };
         let now = self.batches;
         self.batches += 1;
-        // What was learned long ago does not count.
+        // Measurements from long ago do not count.
         let mut cost = known.filter(|cost| now - cost.last < TRY_EVERY).unwrap_or(Cost {
             samples: [0; SAMPLES],
             batches: 0,
@@ -125,7 +126,7 @@ impl WayCosts {
         *known = Some(Cost { last: now, ..cost });
     }
 
-    /// Whether a way is known to be dearer than another one by so much that it is given up.
+    /// Returns true if a method is known to cost more than another one by the given factor.
     fn is_worse(&self, way: Way, than: Way, (more, less): (u64, u64)) -> bool {
         let than = self.cost(than).filter(|than| than.batches >= TRIES);
         let costs = self.cost(way).zip(than);
@@ -146,7 +147,7 @@ impl WayCosts {
 }
 
 impl Cost {
-    /// The middle one of the last batches, of two the lesser.
+    /// Returns the median of the last batches, of two the smaller.
     fn page_ps(&self) -> u64 {
         let known = self.batches.min(SAMPLES);
         let mut samples = self.samples;
@@ -164,10 +165,10 @@ mod tests {
     const ALL: Offer = Offer { kept: true, kernel: true };
     const OURS: Offer = Offer { kept: true, kernel: false };
 
-    /// What a page costs kept, fresh and by the kernel, in ns.
+    /// The cost of a page in ns: recycled, fresh and by the kernel.
     type Prices = [u64; 3];
 
-    /// Moves batches at these prices; returns how many went each way.
+    /// Moves batches at these costs; returns the number of batches by each method.
     fn moved(costs: &mut WayCosts, offer: Offer, prices: Prices, batches: u32) -> [u32; 3] {
         let mut ways = [0; 3];
         for _ in 0..batches {
@@ -182,7 +183,7 @@ mod tests {
         moved(&mut WayCosts::default(), offer, prices, batches)
     }
 
-    /// Goal: the usual way is the cheapest. The others are tried after four batches, three in a
+    /// Goal: the usual method is the cheapest. The others are tried after four batches, three in a
     /// row, and then with 96 between if they cost less than twice as much, 192 below three times.
     #[test]
     fn the_cheapest_way_is_used() {
@@ -195,19 +196,19 @@ mod tests {
         assert!(kept > 930 && fresh < 40 && kernel < 40, "a little cheaper is no reason");
     }
 
-    /// Goal: where flushes are dear the kernel moves pages after it was tried, which is from the
-    /// fifth batch on; and where only mapping kept pages is dear, pages are fresh.
+    /// Goal: where flushes are expensive the kernel moves pages after its first try, which is from
+    /// the fifth batch on; where only mapping recycled pages is expensive, pages are fresh.
     #[test]
     fn dear_flushes_are_left_to_the_kernel() {
         let [kept, fresh, kernel] = from_the_start(ALL, [4000, 2000, 500], 1000);
         assert_eq!(kept + fresh + kernel, 1000);
-        // 4 before anything else, 3 when they are tried: after 8 * 96 kept, after 4 * 96 fresh.
+        // 4 before anything else, 3 when they are tried: after 8 * 96 recycled, after 4 * 96 fresh.
         assert_eq!((kept, fresh), (4 + 3, 3 * (1 + 990 / (4 * 96))));
-        // Ten times as dear: the first 4, and 3 after 960.
+        // Ten times the cost: the first 4, and 3 after 960.
         assert_eq!(from_the_start(OURS, [4000, 400, 1], 1000), [4 + 3, 1000 - 7, 0]);
     }
 
-    /// Goal: what is not there is not chosen, whatever it would cost.
+    /// Goal: a method that is not offered is not chosen, whatever its cost.
     #[test]
     fn only_what_is_offered_is_chosen() {
         let ours = from_the_start(OURS, [4000, 4000, 1], 100);
@@ -216,8 +217,8 @@ mod tests {
         assert_eq!(from_the_start(fresh, [1, 4000, 1], 100), [0, 100, 0]);
     }
 
-    /// Goal: a way that leads nowhere is left, and found again when it leads somewhere; for that
-    /// the longest time between two tries passes.
+    /// Goal: a method that fails is left, and used again when it works; until then the longest time
+    /// between two tries passes.
     #[test]
     fn what_is_refused_is_rarely_tried() {
         let mut costs = WayCosts::default();
@@ -229,7 +230,7 @@ mod tests {
         assert!(moved(&mut costs, ALL, [400, 400, 100], 100)[Way::Kernel as usize] > 80);
     }
 
-    /// Goal: a lane that loses its CPU now and then does not change its way for that.
+    /// Goal: a lane that is preempted now and then does not change its method for that.
     #[test]
     fn batches_that_were_held_up_do_not_count() {
         let mut costs = WayCosts::default();
@@ -246,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Goal: what changed is noticed, and batches of a few pages tell nothing.
+    /// Goal: a change is noticed, and batches of a few pages do not count.
     #[test]
     fn a_program_that_grows_changes_the_choice() {
         let mut costs = WayCosts::default();
@@ -259,8 +260,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whatever the prices are, it costs at most half more than the cheapest way (that is
-        /// what counts as no worse), a few percent for tries, and a round of them.
+        /// Goal: with any costs, the total is at most half more than by the cheapest method (the
+        /// tolerance), plus a few percent for tries, and a round of them.
         #[test]
         fn it_never_costs_much_more_than_the_cheapest(
             prices in prop::array::uniform3(100..3000_u64),
@@ -269,7 +270,7 @@ mod tests {
             moved(&mut costs, ALL, prices, 20);
             let ways = moved(&mut costs, ALL, prices, 2000);
             let paid: u64 = ways.iter().zip(prices).map(|(&n, price)| u64::from(n) * price).sum();
-            // Two other ways, each tried for 1/32 of the time, and once whatever it costs.
+            // Two other methods, each tried for 1/32 of the time, and once whatever the cost.
             let cheapest = *prices.iter().min().unwrap();
             let limit = 2000 * cheapest * 3 / 2 * 107 / 100 + 2 * 3 * 3000;
             prop_assert!(paid <= limit, "{ways:?} at {prices:?}: {paid}, not {limit}");

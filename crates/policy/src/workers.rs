@@ -1,38 +1,39 @@
-//! Where workers run: on distinct physical cores, near the destination, spread over its caches.
+//! Chooses the CPUs of workers: distinct physical cores, near the destination, spread over its
+//! caches.
 //!
-//! The copy is bound by what one core, and one group of cores with a common last-level cache, can
-//! move: four threads on four such groups copied 1.7 times as fast as four in one (Zen 3, v2 of the
-//! 2025 copy-offload patches). Two threads of one core share what bounds them.
+//! The bandwidth of one core, and of one group of cores with a common last-level cache, limits the
+//! copy: four threads on four such groups copied 1.7 times as fast as four in one (Zen 3, v2 of the
+//! 2025 copy-offload patches). Two threads of one core share these limits.
 
 use std::collections::BTreeMap;
 
 use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask, Topology};
 
-/// More workers than this are not tried by themselves: page tables, LRU locks and the link are
-/// shared.
+/// Limit on the workers that are used by default: page tables, LRU locks and the link are shared.
 pub const WORKERS_MAX: usize = 16;
 
-/// Fewest pages in a unit of work. Each call drains the per-CPU LRU lists of the whole machine
-/// under one mutex (20-200 us, `lru_cache_disable` in mm/swap.c), so it must carry enough to be
-/// worth it.
+/// Lower limit on the pages in a unit of work. Each call drains the per-CPU LRU lists of the whole
+/// machine under one mutex (20-200 us, `lru_cache_disable` in mm/swap.c), so it must move enough
+/// pages to be worth it.
 const UNIT_PAGES_MIN: u64 = 2048;
-/// Most pages in a unit: some 64 ms of work, after which Ctrl-C is heard and progress is seen.
+/// Upper limit on the pages in a unit: some 64 ms of work, the interval of Ctrl-C checks and
+/// progress.
 const UNIT_PAGES_MAX: u64 = 32_768;
 
-/// A look at CPU times must be this long: the kernel counts in ticks, and one that is counted to
-/// the wrong side must not decide.
+/// The shortest interval of CPU times that counts: the kernel counts in ticks, and a single
+/// misattributed tick must not decide.
 const LOOK_TICKS_MIN: u64 = 12;
 
-/// How many of the pages that are left a worker takes next: half of its share, so that units are
-/// large at first and small in the end, and all workers end at about the same time (guided
-/// self-scheduling, Polychronopoulos and Kuck 1987). One worker waits for nobody.
+/// Returns the number of remaining pages that a worker takes next: half of its share. So units are
+/// large at first and small at the end, and all workers end at about the same time (guided
+/// self-scheduling, Polychronopoulos and Kuck 1987). A single worker takes all of its share.
 pub fn unit_pages(left: u64, workers: u32) -> u64 {
     let share = left / if workers <= 1 { 1 } else { 2 * u64::from(workers) };
     share.clamp(UNIT_PAGES_MIN, UNIT_PAGES_MAX)
 }
 
-/// One CPU of each usable core, best place for a worker first: the cores of the destinations in
-/// turn, then those of ever more distant nodes.
+/// Returns one CPU of each usable core, in order of preference for a worker: the cores of the
+/// destinations in turn, then those of ever more distant nodes.
 pub fn cpus(topology: &Topology, destinations: &Nodemask, usable: &Cpumask) -> Vec<CpuId> {
     let near = interleave(
         &destinations.iter().map(|node| cores(topology, node, usable)).collect::<Vec<_>>(),
@@ -43,13 +44,13 @@ pub fn cpus(topology: &Topology, destinations: &Nodemask, usable: &Cpumask) -> V
     near.into_iter().chain(far).collect()
 }
 
-/// One CPU of each usable core for lanes that share the machine with the program whose pages they
-/// move, best place first: cores where nothing else runs, then idle threads of cores whose other
-/// thread is busy, then busy CPUs. `busy` leaves out what the lanes themselves do.
+/// Returns one CPU of each usable core, in order of preference, for lanes that share the machine
+/// with the program whose pages they move: idle cores, then idle threads of cores whose other
+/// thread is busy, then busy CPUs. `busy` leaves out the load of the lanes themselves.
 ///
-/// A lane on a busy CPU takes the time of the program that it serves, and when it loses the CPU in
-/// the middle of a batch, whoever touches the batch waits for a whole time slice. An idle core of
-/// another node loses less: wherever the copy runs, it crosses the link between the nodes.
+/// A lane on a busy CPU takes time from the program that it serves. If it is preempted during a
+/// batch, a thread that touches the batch waits for a whole time slice. An idle core of another
+/// node loses less: wherever the copy runs, it crosses the link between the nodes.
 pub fn lanes(
     topology: &Topology,
     destination: NodeId,
@@ -73,13 +74,13 @@ pub fn lanes(
     tiers.iter().flat_map(|tier| cpus(topology, &destinations, tier)).collect()
 }
 
-/// Whether a CPU has work of its own, by how long it was busy and idle lately, in any unit as long
-/// as a dozen of them tell something; `None` if that is too short to tell.
+/// Returns whether a CPU has load of its own, from its recent busy and idle time, in any unit of
+/// which a dozen are significant; `None` if the interval is too short.
 pub fn is_busy(busy: u64, idle: u64) -> Option<bool> {
     (busy + idle >= LOOK_TICKS_MIN).then_some(busy > idle)
 }
 
-/// Nodes that are no destination, nearest to any destination first.
+/// Returns the nodes that are no destination, nearest to any destination first.
 fn by_distance(topology: &Topology, destinations: &Nodemask) -> Vec<NodeId> {
     let nearest = |node: &NodeId| {
         destinations.iter().filter_map(|to| topology.distance(*node, to)).min().unwrap_or(u32::MAX)
@@ -89,7 +90,7 @@ fn by_distance(topology: &Topology, destinations: &Nodemask) -> Vec<NodeId> {
     others
 }
 
-/// One usable CPU of each core of a node, the last-level caches taking turns.
+/// Returns one usable CPU of each core of a node, alternating between the last-level caches.
 fn cores(topology: &Topology, node: NodeId, usable: &Cpumask) -> Vec<CpuId> {
     let mut by_cache: BTreeMap<Option<CpuId>, Vec<CpuId>> = BTreeMap::new();
     for cpu in topology.cores_of_node(node).iter().filter_map(|core| core.and(usable).first()) {
@@ -99,7 +100,7 @@ fn cores(topology: &Topology, node: NodeId, usable: &Cpumask) -> Vec<CpuId> {
     interleave(&by_cache.into_values().collect::<Vec<_>>())
 }
 
-/// The first of each list, then the second of each, and so on.
+/// Returns the first of each list, then the second of each, and so on.
 fn interleave(lists: &[Vec<CpuId>]) -> Vec<CpuId> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
     (0..longest).flat_map(|i| lists.iter().filter_map(move |list| list.get(i).copied())).collect()
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(lanes, expected, "{machine} to 1 on {usable} without {busy}");
     }
 
-    /// Goal: the program keeps its CPUs as long as there are others.
+    /// Goal: lanes leave the program's CPUs alone as long as there are others.
     #[test]
     fn lanes_avoid_busy_cpus() {
         let machine = "2n 2c 2t 1GiB"; // node 0: cores 0-1 and 2-3; node 1: cores 4-5 and 6-7
@@ -177,7 +178,7 @@ mod tests {
         check_lanes(machine, "0-7", "0-7", &[4, 6, 0, 2]);
     }
 
-    /// Goal: what we may not use counts as a neighbour, and never as a place.
+    /// Goal: an unusable CPU counts as a neighbour, and is never chosen.
     #[test]
     fn lanes_stay_on_usable_cpus() {
         let machine = "2n 2c 2t 1GiB";
@@ -187,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: each usable core has one lane, and a busy CPU only if it has no idle one; no busy
+        /// Goal: each usable core has one lane, on a busy CPU only if it has no idle one; no busy
         /// CPU comes before an idle one.
         #[test]
         fn every_core_gets_its_quietest_cpu(usable in 0..1_u32 << 16, busy in 0..1_u32 << 16) {

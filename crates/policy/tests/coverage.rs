@@ -1,8 +1,8 @@
-//! Does a survey keep its word? On layouts made to mislead it, its answer must lie within two
+//! Checks the accuracy of surveys. On layouts made to mislead it, the estimate must be within two
 //! points of the truth, for every node, in at least 94 % of 1000 seeds.
 //!
-//! The truth is known because the layouts are formulas. The last line printed is the smallest share
-//! of seeds that kept the promise, as JSON, for SPEC.
+//! The truth is known because the layouts are formulas. The last line printed is the smallest part
+//! of seeds within that limit, as JSON, for SPEC.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use nodeward_model::{NodeId, Place, Range};
 use nodeward_policy::sampling::{Goal, Step, Stream, Survey};
 
 const SEEDS: u64 = 1000;
-/// Where it is only shown that the number can be had (`NODEWARD_SPEC_SMOKE`).
+/// The number of seeds of a smoke run (`NODEWARD_SPEC_SMOKE`).
 const SEEDS_SMOKE: u64 = 100;
 const PAGE: u64 = 4096;
 
-/// A line of pages, and where page `i` of it is.
+/// A line of pages, and the place of each page `i`.
 struct Layout {
     name: &'static str,
     pages: u64,
@@ -26,7 +26,7 @@ fn on(node: u64) -> Place {
     Place::On(NodeId(u32::try_from(node).unwrap()))
 }
 
-/// Whether a fixed pseudo-random page belongs to the smaller part of `permille`.
+/// Returns true if a page belongs to a pseudo-random part of `permille`, which is fixed.
 fn odd(page: u64, permille: u64) -> bool {
     Stream::new(page).next_value() % 1000 < permille
 }
@@ -50,14 +50,14 @@ const LAYOUTS: &[Layout] = &[
     Layout { name: "sparse-unscanned", pages: 1 << 22, can_scan: false, place: one_in_64 },
 ];
 
-/// One block of 512 in 16 is there; its node is a coin per block.
+/// One block of 512 in 16 is present; its node is random per block.
 fn sparse_blocks(i: u64) -> Place {
     let block = i >> 9;
     if block.is_multiple_of(16) { on(odd(block, 400).into()) } else { Place::Absent }
 }
 
-/// The first half is dense and on node 0; in the second one page in 32 is there, on node 1: the
-/// thinly probed part holds all of the other node.
+/// The first half is dense and on node 0; in the second half one page in 32 is present, on node 1:
+/// the thinly probed part holds all pages of the other node.
 fn thin_node(i: u64) -> Place {
     match (i < 1 << 18, i.is_multiple_of(8)) {
         (true, _) => on(0),
@@ -75,7 +75,7 @@ fn far_apart(i: u64) -> Place {
     }
 }
 
-/// 1 GiB in one piece somewhere in 256 GiB, in slices of 64 MiB by turns on two nodes.
+/// 1 GiB in one piece somewhere in 256 GiB, in slices of 64 MiB alternating between two nodes.
 fn cluster(i: u64) -> Place {
     match (i >> 18) == 77 {
         true => on((i >> 14) % 2),
@@ -87,7 +87,7 @@ fn one_in_64(i: u64) -> Place {
     if odd(i, 16) { on(i / 64 % 2) } else { Place::Absent }
 }
 
-/// The populated ranges of a layout, as a kernel would list them, and its pages per node.
+/// Returns the populated ranges of a layout, as a kernel would list them, and its pages per node.
 fn truth(layout: &Layout) -> (Vec<Range>, BTreeMap<NodeId, u64>) {
     let mut ranges: Vec<Range> = Vec::new();
     let mut nodes = BTreeMap::new();
@@ -102,7 +102,7 @@ fn truth(layout: &Layout) -> (Vec<Range>, BTreeMap<NodeId, u64>) {
     (ranges, nodes)
 }
 
-/// The largest error of a share in ppm, and the probes that were spent.
+/// Returns the largest error of a share in ppm, and the number of probes.
 fn error(layout: &Layout, truth: &(Vec<Range>, BTreeMap<NodeId, u64>), seed: u64) -> (u64, u64) {
     let goal = Goal { can_scan: layout.can_scan, ..Goal::default() };
     let mut survey = Survey::new(vec![Range::new(0, layout.pages * PAGE)], PAGE, goal, seed);
@@ -125,7 +125,7 @@ fn error(layout: &Layout, truth: &(Vec<Range>, BTreeMap<NodeId, u64>), seed: u64
     (errors.max().unwrap(), survey.probes())
 }
 
-/// How many seeds kept the promise on a layout, and the probes that each spent on average.
+/// Returns the number of seeds within the limit on a layout, and the average number of probes.
 fn kept(layout: &Layout, seeds: u64) -> (u64, u64) {
     let truth = truth(layout);
     let runs: Vec<_> = (0..seeds).map(|seed| error(layout, &truth, seed)).collect();

@@ -1,15 +1,15 @@
-//! What the tuners do to traces of allocating and freeing: how often the zone's lock is taken, and
-//! how much memory lies in lists. The lists are numbers, the zone is without end.
+//! Replays traces of allocations and frees on the tuners: counts how often the zone's lock is
+//! taken, and how much memory the lists hold. The lists are counters, the zone is unlimited.
 //!
-//! docs/explanation/page-pool.md has the table; the test that compares it prints it as it should
-//! be.
+//! docs/explanation/page-pool.md has the table; the test that compares it prints the expected
+//! table.
 
 use nodeward_policy::pcp::{AnyTuner, Limits, PERIOD_MS, Tuner, Tuning};
 use nodeward_policy::sampling::Stream;
 
-/// As on a machine with 4 GiB per node and two CPUs: high_max is 2^20 pages / 8 / 2.
+/// The limits of a machine with 4 GiB per node and two CPUs: high_max is 2^20 pages / 8 / 2.
 const LIMITS: Limits = Limits { batch: 63, high_default: 378, high_max: 65_536 };
-/// To allocate a page is to touch it, too: 3 us together, as page_fault1 takes outside of the lock.
+/// Allocating a page includes touching it: 3 us together, as page_fault1 takes outside of the lock.
 const ALLOCATE_NS: u64 = 2500;
 const FREE_NS: u64 = 500;
 const MS: u64 = 1_000_000;
@@ -23,10 +23,10 @@ struct List {
     count: u32,
 }
 
-/// Two CPUs with their lists before one zone.
+/// Two CPUs with their lists in front of one zone.
 struct Replay {
     lists: [List; 2],
-    /// All runs are as long: base pages.
+    /// Base pages of a run; all runs have the same length.
     run: u32,
     now_ns: u64,
     tick_ns: u64,
@@ -34,7 +34,7 @@ struct Replay {
     seen: Seen,
 }
 
-/// What was seen since somebody asked.
+/// Counts since the last query.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     visits: u64,
@@ -112,7 +112,7 @@ impl Replay {
         self.seen.visits += u64::from(pages > 0);
     }
 
-    /// Time goes by, with its ticks.
+    /// Advances the time, with its ticks.
     fn wait(&mut self, ns: u64) {
         let until_ns = self.now_ns + ns;
         while self.tick_ns <= until_ns {
@@ -147,12 +147,12 @@ impl Replay {
         self.lists[cpu].tuner.high(&LIMITS)
     }
 
-    /// What was seen since the last call.
+    /// Returns the counts since the last call.
     fn take_seen(&mut self) -> Seen {
         std::mem::take(&mut self.seen)
     }
 
-    /// One pass of page_fault1.
+    /// Runs one pass of page_fault1.
     fn pass_of_page_fault1(&mut self) -> Seen {
         self.take_seen();
         self.allocate(0, PASS_PAGES);
@@ -161,7 +161,7 @@ impl Replay {
     }
 }
 
-/// 128 MiB up and down without end; a pass takes 98 ms. The first 9 s hold eight periods.
+/// Allocates and frees 128 MiB without end; a pass takes 98 ms. The first 9 s hold eight periods.
 fn page_fault1_first(tuning: Tuning) -> Seen {
     let mut replay = Replay::new(tuning);
     page_fault1(&mut replay, 9);
@@ -279,7 +279,7 @@ fn table() -> String {
     table
 }
 
-/// The table of the documentation is what comes out here: a change of any tuner shows there.
+/// Goal: the table of the documentation is the result here, so a change of any tuner shows there.
 #[test]
 fn the_documentation_has_the_table() {
     let table = table();
@@ -300,9 +300,9 @@ fn a_pass_costs_a_fixed_list_as_much_each_time() {
     assert_eq!(visits, [FIXED_PASS_VISITS; 3]);
 }
 
-/// After k periods 32768 / 2^k pages find no room. The list gives back 63, 126, 252, ... while more
-/// come, n times until that is more than those: then 63 * (2^n - 1) are gone, which come again in
-/// 2^n - 1 visits. So a pass costs n + 2^n - 1 visits with n = 9, 8, ..., 2.
+/// Goal: after k periods 32768 / 2^k pages find no room. The list gives back 63, 126, 252, ...
+/// while more come, n times until that is more than those: then 63 * (2^n - 1) are gone, which come
+/// again in 2^n - 1 visits. So a pass costs n + 2^n - 1 visits with n = 9, 8, ..., 2.
 #[test]
 fn a_pass_costs_depth_half_as_much_with_each_period() {
     let mut replay = Replay::new(Tuning::Depth);
@@ -319,8 +319,8 @@ fn a_pass_costs_depth_half_as_much_with_each_period() {
     assert!(costs[7] * 50 <= FIXED_PASS_VISITS);
 }
 
-/// In runs of 512 pages a list of 378 keeps nothing: 64 runs come and go one by one. With 32640 or
-/// more there is room for 63 of them, so the last one goes, and comes again, in each pass.
+/// Goal: in runs of 512 pages a list of 378 keeps nothing: 64 runs come and go one by one. With
+/// 32640 or more there is room for 63 of them, so the last one goes, and comes again, in each pass.
 #[test]
 fn a_pass_in_long_runs_costs_depth_two_visits() {
     let visits = [Tuning::Fixed, Tuning::Depth].map(|tuning| {
@@ -335,7 +335,8 @@ fn a_pass_in_long_runs_costs_depth_two_visits() {
 fn events_knows_after_one_pass() {
     let mut replay = Replay::new(Tuning::Events);
     assert_eq!(replay.pass_of_page_fault1().visits, 21); // 63, 126, ... 1008, then 16 * 2016
-    // The next pass has no tick and costs nothing. Later ones pay for what ticks took away.
+    // The next pass has no tick and costs nothing. Later ones pay for the pages that ticks took
+    // away.
     assert_eq!(replay.pass_of_page_fault1().visits, 0);
     let later: u64 = (0..100).map(|_| replay.pass_of_page_fault1().visits).sum();
     assert!(later * 50 <= 100 * FIXED_PASS_VISITS, "{later} visits in 100 passes");
@@ -349,8 +350,8 @@ fn page_fault1_holds_little_more_than_it_uses() {
     }
 }
 
-/// The RFC's tuner gives no room to CPUs that only allocate or only free. That of Linux 6.7 gives
-/// nearly all to the one that allocates, and this is what its documentation says.
+/// Goal: the RFC's tuner gives no room to CPUs that only allocate or only free. That of Linux 6.7
+/// gives nearly all to the one that allocates, as its documentation says.
 #[test]
 fn a_list_does_nothing_for_producers_and_consumers() {
     let mut depth = Replay::new(Tuning::Depth);

@@ -1,5 +1,5 @@
-//! What must hold of a survey of any memory whatever: it ends, looks only where it was told to,
-//! never twice at a page within one line, and knows small memory exactly.
+//! Goal: a survey of any memory ends, reads only the given ranges, reads no page twice within one
+//! line, and knows small memory exactly.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn ranges(pages_max: u64) -> impl Strategy<Value = Vec<Range>> {
     })
 }
 
-/// Page `page` is there in `permille` of cases, and on one of `nodes` nodes.
+/// Page `page` is present in `permille` of cases, on one of `nodes` nodes.
 fn place(page: u64, permille: u64, nodes: u32) -> Place {
     let value = Stream::new(page).next_value();
     let node = u32::try_from((value >> 32) % u64::from(nodes)).unwrap();
@@ -55,7 +55,7 @@ proptest! {
                 Step::Done(_) => break,
             }
         }
-        // A round never goes beyond the means; exploring may once be followed by 256 in vain.
+        // A round never exceeds the limit; exploring may once be followed by 256 probes in vain.
         prop_assert!(survey.probes() <= 2 * goal.probes_max);
         let estimate = survey.estimate();
         for known in estimate.nodes.values() {

@@ -1,20 +1,20 @@
-//! Whether moves that some counts speak for also pay with others.
+//! Confirms moves, which one set of counts suggested, with a second set.
 //!
-//! The highest of some counts is high by chance, too: where all nodes use a page alike, one of them
-//! seems to use it most in any short time. Counts that moves were not chosen by are free of that.
-//! Of pages that are used alike they confirm nothing of what the first ones promised in the mean,
-//! and then nothing is believed.
+//! The highest of some counts is high by chance too: if all nodes use a page equally, one of them
+//! seems to use it most in any short time. Counts that were not used to choose the moves have no
+//! such bias. For pages that are used equally they confirm on average nothing of the promised gain,
+//! and then no move is believed.
 
 use super::{Chooser, Counts, HotMove, Rules, narrow};
 
-/// So large a part of the moves must be of folios that were counted again, as one part of so many.
+/// The inverse of the part of the moves whose folios must have been counted again.
 const AGAIN_PARTS: usize = 4;
 
-/// Those of the moves that pay by both counts together, with what they save in the mean of both.
-/// None at all if the folios that were counted again would save less than half of what they
-/// promised, or all moves together less than they cost.
+/// Returns the moves that pay off by both counts together, with the mean of their two savings. None
+/// at all if the folios that were counted again would save less than half of the promised time, or
+/// all moves together less than they cost.
 ///
-/// The counts must be those of another time, as long as that by which the moves were chosen.
+/// The counts must be of another period, as long as the one by which the moves were chosen.
 pub fn confirmed(moves: Vec<HotMove>, counts: &Counts, rules: &Rules) -> Vec<HotMove> {
     let chooser = Chooser::new(rules, counts);
     let mut doubt = Doubt::default();
@@ -30,19 +30,19 @@ pub fn confirmed(moves: Vec<HotMove>, counts: &Counts, rules: &Rules) -> Vec<Hot
     if doubt.is_gone() { paying } else { Vec::new() }
 }
 
-/// What speaks for the moves and against them.
+/// The evidence for and against the moves.
 #[derive(Default)]
 struct Doubt {
     moves: usize,
     cost_ns: i128,
-    /// How many folios were counted again, what they promised, and what they came to.
+    /// The number of folios that were counted again, their promised saving, and their new saving.
     again: usize,
     promised_ns: i128,
     saved_ns: i128,
 }
 
 impl Doubt {
-    /// A move, and what it saves by the other counts if its folio was counted again.
+    /// Adds a move, and its saving by the second counts if its folio was counted again.
     fn weigh(&mut self, each: &HotMove, again_ns: Option<i128>) {
         self.moves += 1;
         self.cost_ns += i128::from(each.cost_ns);
@@ -61,8 +61,8 @@ impl Doubt {
 }
 
 impl Chooser<'_> {
-    /// What the misses of a folio cost less where it goes, in nanoseconds, negative if more; `None`
-    /// if there are none.
+    /// Returns the time that the misses of a folio save at its destination, in nanoseconds,
+    /// negative if they cost more; `None` if there are none.
     fn saved_ns(&self, each: &HotMove, counts: &Counts, misses_per_count: u64) -> Option<i128> {
         let mut misses = counts.of_folio(each.range(self.page_bytes));
         misses.iter_mut().for_each(|miss| miss.1 = miss.1.saturating_mul(misses_per_count));

@@ -1,4 +1,4 @@
-//! Who used which page how often.
+//! Counts of accesses by page and node.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,7 +7,7 @@ use nodeward_model::{NodeId, Range};
 
 use super::Folio;
 
-/// Pairs of a page and a node that uses it: below 1 GB of them, at 41 to 47 bytes a pair.
+/// Limit on the pairs of a page and a node: below 1 GB, at 41 to 47 bytes a pair.
 const PAIRS_MAX: usize = 1 << 24;
 
 /// Accesses to the pages of a process by page and node, in bounded memory.
@@ -20,18 +20,18 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// No counts yet, of pages of this size (a power of two).
+    /// Returns empty counts of pages of this size (a power of two).
     pub fn new(page_bytes: u64) -> Self {
         Self::with_room(page_bytes, PAIRS_MAX)
     }
 
-    /// The same with room for so many pairs of a page and a node.
+    /// Returns empty counts with room for `pairs_max` pairs of a page and a node.
     pub fn with_room(page_bytes: u64, pairs_max: usize) -> Self {
         Self { page_bytes, pairs: BTreeMap::new(), pairs_max, overflowed: 0 }
     }
 
-    /// Counts accesses of a node to the page that holds an address. Where there are too many pages
-    /// for the memory set aside, those that come late are not taken in.
+    /// Counts accesses of a node to the page that holds an address. When the memory limit is
+    /// reached, accesses by new pairs are dropped.
     pub fn add(&mut self, address: u64, node: NodeId, accesses: u64) {
         let is_full = self.pairs.len() >= self.pairs_max;
         let page = address & !(self.page_bytes - 1);
@@ -46,24 +46,24 @@ impl Counts {
         }
     }
 
-    /// Accesses that were not taken in, because there are too many pages.
+    /// Returns the number of dropped accesses.
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }
 
-    /// Whether nothing was counted.
+    /// Returns true if nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// The addresses of the pages that were counted, ascending.
+    /// Iterates over the addresses of the counted pages, in ascending order.
     pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
         let mut last = None;
         let pages = self.pairs.keys().map(|&(page, _)| page);
         pages.filter(move |&page| last.replace(page) != Some(page))
     }
 
-    /// The accesses to a folio, by page and node.
+    /// Returns the accesses to a folio, by page and node.
     pub(super) fn of_folio(&self, folio: Range) -> Vec<(NodeId, u64)> {
         let pages = (folio.start, NodeId(0))..(folio.end, NodeId(0));
         self.pairs.range(pages).map(|(&(_, node), &count)| (node, count)).collect()
@@ -73,8 +73,8 @@ impl Counts {
         self.page_bytes
     }
 
-    /// Visits the folios that were counted with the number of their pages that were, and their
-    /// accesses by node; pages that are nowhere one by one.
+    /// Visits each counted folio with the number of its counted pages and their accesses by node.
+    /// Pages without a place are visited one by one.
     pub(super) fn for_each_folio(
         &self,
         place_of: impl Fn(u64) -> Option<Folio>,

@@ -1,5 +1,5 @@
-//! Goal: a page moves exactly if that pays, to the node that gains most by it, and every page that
-//! was counted is told of once.
+//! Goal: a page moves exactly if that pays off, to the node that gains most by it, and every
+//! counted page is in the result once.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const PAGE: u64 = 4096;
 
-/// Four nodes; every other one is twice as far as the own. 64 lines x 200 ns = 12.8 us a page.
+/// Four nodes; every other one is at twice the local distance. 64 lines x 200 ns = 12.8 us a page.
 fn rules() -> Rules {
     let distances =
         Distances::from_rule((0..4).map(NodeId), |from, to| if from == to { 10 } else { 20 });
@@ -26,7 +26,7 @@ fn counts(accesses: &[(u64, u32, u64)]) -> Counts {
     counts
 }
 
-/// Every page on one node, each a folio of its own.
+/// Places every page on one node, each as a folio of its own.
 fn all_on(node: u32) -> impl Fn(u64) -> Option<Folio> {
     move |address| Some(Folio { address, pages: 1, node: NodeId(node) })
 }
@@ -38,8 +38,8 @@ fn moves(plan: &HotPlan) -> Vec<(u64, u32)> {
 
 #[test]
 fn the_machine_of_2004_moves_a_page_for_231_misses() {
-    // Itanium: pages of 16 KiB, lines of 128 bytes, 200 ns at home and 450 ns (x 2.25) elsewhere.
-    // 2.25 has no distance in whole tens, so these count from 20: 100 ns x 20 / 10 = 200 ns.
+    // Itanium: pages of 16 KiB, lines of 128 bytes, 200 ns local and 450 ns (x 2.25) remote. 2.25
+    // has no distance in whole tens, so these count from 20: 100 ns x 20 / 10 = 200 ns.
     let distances =
         Distances::from_rule((0..4).map(NodeId), |from, to| if from == to { 20 } else { 45 });
     let costs = Costs { local_ns: 100, distances: Some(distances), admin_ns: 0, line_bytes: 128 };
@@ -53,16 +53,16 @@ fn the_machine_of_2004_moves_a_page_for_231_misses() {
     assert_eq!(with(230, 0).kept.does_not_pay, 1);
     let plan = with(231, 0);
     assert_eq!((plan.moves[0].cost_ns, plan.moves[0].saved_ns), (57_600, 57_750));
-    // The rule of thumb was 1000 misses, 250 us: it allows 250 - 57.6 = 192.4 us of administration.
+    // The rule of thumb was 1000 misses, 250 us: it permits 250 - 57.6 = 192.4 us of overhead.
     assert_eq!(with(1000, 192_400).kept.does_not_pay, 1);
     assert_eq!(with(1001, 192_400).moves.len(), 1);
 }
 
 #[test]
 fn a_page_goes_to_the_node_that_uses_it_most() {
-    // A move costs 12.8 us + 1 us = 13.8 us; a miss at home instead of elsewhere saves 100 ns.
+    // A move costs 12.8 us + 1 us = 13.8 us; a local miss instead of a remote one saves 100 ns.
     let plan = choose(&counts(&[(5, 0, 100), (5, 1, 300), (5, 3, 239)]), all_on(0), &rules());
-    // 300 misses get cheaper and 100 dearer: 20 us.
+    // 300 misses get cheaper and 100 get more expensive: 20 us.
     let expected = HotMove {
         address: 5 * PAGE,
         pages: 1,
@@ -72,7 +72,7 @@ fn a_page_goes_to_the_node_that_uses_it_most() {
         cost_ns: 13_800,
     };
     assert_eq!(plan.moves, [expected]);
-    // 238 - 100 = 138 misses save just what the move costs.
+    // 238 - 100 = 138 misses save exactly the cost of the move.
     let plan = choose(&counts(&[(5, 0, 100), (5, 1, 238)]), all_on(0), &rules());
     assert_eq!(plan.kept, Kept { does_not_pay: 1, ..Kept::default() });
 }
@@ -86,7 +86,7 @@ fn of_equals_it_is_the_present_place_and_then_the_lower_node() {
 
 #[test]
 fn in_the_middle_is_best_where_distances_differ() {
-    // A ladder 0 - 1 - 2: 10 on the spot, 20 to the next, 30 across.
+    // A chain 0 - 1 - 2: distance 10 local, 20 to the next node, 30 across.
     let far = |from: usize, to: usize| 10 + 10 * from.abs_diff(to) as u32;
     let costs =
         Costs { distances: Some(Distances::from_rule((0..3).map(NodeId), far)), ..rules().costs };
@@ -108,7 +108,7 @@ fn only_allowed_nodes_are_destinations() {
 
 #[test]
 fn a_folio_is_judged_and_moved_whole() {
-    // Pages 0 to 511 are one folio on node 0, page 512 is on node 1, 513 is nowhere.
+    // Pages 0 to 511 are one folio on node 0, page 512 is on node 1, 513 has no place.
     let place_of = |address| match address / PAGE {
         0..512 => Some(Folio { address: 0, pages: 512, node: NodeId(0) }),
         512 => Some(Folio { address, pages: 1, node: NodeId(1) }),
@@ -121,7 +121,7 @@ fn a_folio_is_judged_and_moved_whole() {
     assert_eq!((moved.address, moved.pages, moved.to), (0, 512, NodeId(1)));
     assert_eq!((moved.saved_ns, moved.cost_ns), (6_600_000, 6_554_600));
     assert_eq!(plan.kept, Kept { here_already: 1, not_in_memory: 1, ..Kept::default() });
-    // It takes 512 pages of the cap; a smaller one that gains less may still have room.
+    // It takes 512 pages of the limit; a smaller one that gains less may still fit.
     let accesses = [(3, 1, 70_000), (512, 0, 9999)];
     let rules = Rules { pages_max: 511, ..rules() };
     let plan = choose(&counts(&accesses), place_of, &rules);
@@ -173,12 +173,12 @@ fn any_accesses() -> impl Strategy<Value = Vec<(u64, u32, u64)>> {
     proptest::collection::vec((0..24_u64, 0..4_u32, count), 0..60)
 }
 
-/// Folios of different sizes on different nodes, and holes between them.
+/// Folios of different sizes on different nodes, with holes between them.
 fn any_places() -> impl Strategy<Value = Vec<(u32, Option<u32>)>> {
     proptest::collection::vec((1..6_u32, proptest::option::weighted(0.8, 0..4_u32)), 24)
 }
 
-/// What `place_of` answers: folios one behind the other, each of (pages, node).
+/// The place of an address: consecutive folios, each of (pages, node).
 fn place_in(places: &[(u32, Option<u32>)], address: u64) -> Option<Folio> {
     let mut start = 0;
     let holder = places.iter().find_map(|&(pages, node)| {
@@ -223,7 +223,7 @@ proptest! {
         }
     }
 
-    /// More use of a page by the node it goes to is no reason to leave it where it is.
+    /// Goal: more accesses by the destination never keep a page where it is.
     #[test]
     fn more_accesses_of_the_destination_never_keep_a_page(
         accesses in any_accesses(),
@@ -265,33 +265,34 @@ proptest! {
     }
 }
 
-/// What other counts leave of the moves that these speak for, as (page, to, saved).
+/// The moves by the first counts that the second counts confirm, as (page, to, saved).
 fn left(first: &[(u64, u32, u64)], second: &[(u64, u32, u64)]) -> Vec<(u64, u32, u64)> {
     let plan = choose(&counts(first), all_on(0), &rules());
     let confirmed = confirmed(plan.moves, &counts(second), &rules());
     confirmed.iter().map(|m| (m.address / PAGE, m.to.0, m.saved_ns)).collect()
 }
 
-/// Goal: what pays by both counts together moves; nothing does if all together would lose, or save
-/// less than half of what they promised.
+/// Goal: moves that pay off by both counts together are confirmed; none is if all together would
+/// lose, or save less than half of the promised time.
 #[test]
 fn other_counts_confirm_moves() {
-    // 200 misses that cost 100 ns less save 20 us of the 13.8 us that a move costs.
+    // 200 misses that cost 100 ns less save 20 us; a move costs 13.8 us.
     let first = [(0, 1, 200), (1, 2, 200)];
     assert_eq!(left(&first, &[(0, 1, 150), (1, 2, 250)]), [(0, 1, 17_500), (1, 2, 22_500)]);
-    // The first page is used from its node now, and stays: 300 - 20 us is saved, for 27.6.
+    // The first page is now used by its own node, and stays: 300 - 20 us is saved, at a cost of
+    // 27.6.
     assert_eq!(left(&first, &[(0, 0, 200), (1, 2, 3000)]), [(1, 2, 160_000)]);
-    // 40 - 20 us is saved, half of what was promised, and less than moves cost.
+    // 40 - 20 us is saved, half of the promised time, and less than the moves cost.
     assert_eq!(left(&first, &[(0, 0, 200), (1, 2, 400)]), []);
     assert_eq!(left(&first, &[]), []);
-    // 2,000 misses a page promise 400 us; 39.9 and 160 us are less than half of it, 40 and 160 not.
+    // 2,000 misses a page promise 400 us; 39.9 + 160 us is less than half of it, 40 + 160 is not.
     let first = [(0, 1, 2000), (1, 2, 2000)];
     assert_eq!(left(&first, &[(0, 1, 399), (1, 2, 1600)]).len(), 0);
     assert_eq!(left(&first, &[(0, 1, 400), (1, 2, 1600)]).len(), 2);
 }
 
-/// Goal: what was not counted again goes with what was, if that is a quarter of all at least and
-/// pays for all.
+/// Goal: moves that were not counted again are confirmed with those that were, if those are at
+/// least a quarter of all and pay for all.
 #[test]
 fn few_speak_for_many() {
     // 1,000 misses save 100 us; four moves cost 55.2 us. Half of 100 us without confirmation is
@@ -306,8 +307,7 @@ fn few_speak_for_many() {
 }
 
 proptest! {
-    /// Goal: who uses all pages alike from everywhere has none moved, however uneven a short time
-    /// looks.
+    /// Goal: if all nodes use all pages equally no page moves, however uneven a short period looks.
     #[test]
     fn chance_moves_nothing(seed in any::<u64>()) {
         let mut state = seed;
@@ -318,7 +318,7 @@ proptest! {
         let mut drawn = || {
             let mut counts = Counts::new(PAGE);
             for page in 0..200 {
-                // Few large counts, as of samples: 0 to 7 of 500 misses each.
+                // A few large counts, as from samples: 0 to 7 of 500 misses each.
                 (0..4).for_each(|node| counts.add(page * PAGE, NodeId(node), next() % 8 * 500));
             }
             counts

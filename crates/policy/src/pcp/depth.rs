@@ -1,10 +1,11 @@
-//! The tuner of the RFC of 2023: `pcp_high` is how deep a CPU allocates and frees in turn.
+//! The tuner of the RFC of 2023: `pcp_high` follows the depth to which a CPU allocates and frees in
+//! turn.
 
 use super::fixed::{self, Batches};
 use super::{Limits, Tuner, too_many_when_short};
 
-/// How long depths are measured before they count (`PCP_AUTO_TUNE_PERIOD`, one second). Who wants
-/// another period scales the time that it tells.
+/// The period in which depths are measured before they count (`PCP_AUTO_TUNE_PERIOD`, one second).
+/// A caller that wants another period scales the time that it passes.
 pub const PERIOD_MS: u64 = 1000;
 
 /// Keeps the smaller of two averages: how far allocations ran ahead of frees in a period, and frees
@@ -24,10 +25,10 @@ pub struct Depth {
     high: u32,
 }
 
-/// What happened since the period began.
+/// Counts since the start of the period.
 #[derive(Clone, Copy, Debug, Default)]
 struct Period {
-    /// Allocated less freed.
+    /// Allocated pages minus freed pages.
     balance: i64,
     highest: i64,
     lowest: i64,
@@ -50,7 +51,7 @@ impl Period {
 }
 
 impl Depth {
-    /// A tuner that knows nothing yet.
+    /// Returns a tuner without history.
     pub fn new(limits: &Limits) -> Self {
         Self {
             batches: Batches::default(),
@@ -81,7 +82,7 @@ impl Depth {
         self.period = Period::default();
     }
 
-    /// Whether nothing was freed for so long that old depths say nothing any more.
+    /// Returns true if nothing was freed for so long that old depths are meaningless.
     fn is_overdue(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.since_ms) > 2 * PERIOD_MS
     }
@@ -108,10 +109,10 @@ impl Tuner for Depth {
         self.batches.freed(limits, self.high(limits), pages, count)
     }
 
-    /// Sets `pcp_high` back where the next free would do so anyway, and leaves the rest to that
-    /// free: so the depths are the RFC's, whenever the ticks come. A list from which a CPU only
-    /// allocates is set back as well. The RFC would do it at the first free, as it does not ask
-    /// whether something was allocated; and pages that nobody brings back need no room.
+    /// Resets `pcp_high` where the next free would do so anyway, and leaves the rest to that free.
+    /// So the depths are those of the RFC, whenever the ticks come. A list from which a CPU only
+    /// allocates is reset too. The RFC would do so at the first free, because it does not check
+    /// whether something was allocated; and pages that are never freed here need no room.
     fn tick(&mut self, limits: &Limits, count: u32, now_ms: u64) -> u32 {
         if self.is_overdue(now_ms) {
             self.high = limits.high_default;

@@ -1,35 +1,37 @@
-//! The tuner of Linux 6.7: `pcp_high` grows by what had to be taken from the zone, and decays.
+//! The tuner of Linux 6.7: `pcp_high` grows by the pages that had to be taken from the zone, and
+//! decays.
 
 use super::{Limits, Tuner, give_back, too_many_when_short};
 
-/// A batch is doubled at most so often (`CONFIG_PCP_BATCH_SCALE_MAX`): with more, the zone's lock
+/// Limit on the doublings of a batch (`CONFIG_PCP_BATCH_SCALE_MAX`): with more, the zone's lock
 /// would be held too long.
 const DOUBLINGS_MAX: u32 = 5;
-/// After so many ticks without use a list is set back. The kernel so empties those of other nodes.
+/// The ticks without use after which a list is reset. The kernel empties lists of other nodes after
+/// this time.
 const IDLE_TICKS: u32 = 3;
 
-/// Raises `pcp_high` with every refill, lowers it by an eighth with every tick. It knows after one
-/// pass over memory what the next pass needs.
+/// Raises `pcp_high` with every refill, lowers it by an eighth with every tick. After one pass over
+/// memory it has the size that the next pass needs.
 ///
-/// Its known flaw, which its author named: a CPU that allocates much and frees little gets
-/// `high_max`, though a list does nothing for it. [`super::Depth`] does not have it.
+/// Its known flaw, named by its author: a CPU that allocates much and frees little gets `high_max`,
+/// though a list does nothing for it. [`super::Depth`] does not have this flaw.
 ///
 /// After `nr_pcp_alloc`, `nr_pcp_high`, `nr_pcp_free` and `decay_pcp_high` of mm/page_alloc.c, with
 /// two differences. The kernel doubles batches of single pages only; here a refill is in base
-/// pages, whatever the order. And a list that was not used for three ticks is set back at once,
-/// which by decay alone would take half a minute from 128 MiB.
+/// pages, whatever the order. And a list that was not used for three ticks is reset at once, which
+/// by decay alone would take half a minute from 128 MiB.
 #[derive(Clone, Debug)]
 pub struct Events {
     high: u32,
-    /// So often is a batch from the zone doubled (`alloc_factor`).
+    /// The doublings of a batch from the zone (`alloc_factor`).
     doublings: u32,
-    /// Freed in a row; halved by each allocation (`free_count`).
+    /// Pages freed in a row; halved by each allocation (`free_count`).
     freed_in_a_row: u32,
     idle_ticks: u32,
 }
 
 impl Events {
-    /// A tuner that knows nothing yet.
+    /// Returns a tuner without history.
     pub fn new(limits: &Limits) -> Self {
         Self { high: limits.high_default, doublings: 0, freed_in_a_row: 0, idle_ticks: 0 }
     }
@@ -39,7 +41,7 @@ impl Events {
     }
 }
 
-/// The batch, so often doubled.
+/// Returns the batch after `doublings` doublings.
 fn scaled(limits: &Limits, doublings: u32) -> u32 {
     limits.batch().saturating_mul(1 << doublings)
 }
@@ -57,7 +59,7 @@ impl Tuner for Events {
             return 1;
         }
         let batch = scaled(limits, self.doublings);
-        // Had the list been longer by this, it need not have asked.
+        // A list longer by this batch would not have needed the refill.
         self.high = limits.clamp(high.saturating_add(batch));
         let room = self.high.saturating_sub(count).saturating_sub(limits.batch());
         let most = room.max(limits.batch());
@@ -80,7 +82,7 @@ impl Tuner for Events {
         if count < high {
             return 0;
         }
-        // There must be room for what is freed at once; it counts from the next free on.
+        // There must be room for pages that are freed in a row; it counts from the next free on.
         let needed = self.freed_in_a_row.saturating_add(limits.batch());
         self.high = limits.clamp(high.max(needed));
         give_back(limits, high, self.freed_in_a_row.into(), pages, count)
@@ -91,7 +93,7 @@ impl Tuner for Events {
         if self.idle_ticks >= IDLE_TICKS {
             self.high = limits.high_default;
         } else {
-            // Not so low that more than the largest batch must go at once.
+            // Not so low that more than the largest batch must go back at once.
             let cautious = count.saturating_sub(Self::batch_max(limits));
             let high = self.high(limits);
             self.high = limits.clamp(cautious.max(high - high / 8));
@@ -105,9 +107,9 @@ impl Tuner for Events {
         too_many_when_short(limits, self.high, count)
     }
 
-    /// Caches of more than three batches for each CPU are assumed, with which the kernel lets less
-    /// than a batch stay (`PCPF_FREE_HIGH_BATCH`). It also asks whether what was freed before was a
-    /// run; that is not kept here.
+    /// Assumes CPU caches of more than three batches for each CPU, with which the kernel leaves
+    /// less than a batch (`PCPF_FREE_HIGH_BATCH`). The kernel also checks whether the previous free
+    /// was a run; that is not recorded here.
     fn drained(&self, limits: &Limits, count: u32) -> u32 {
         let batch = limits.batch();
         let is_due = self.freed_in_a_row >= batch && count >= batch;

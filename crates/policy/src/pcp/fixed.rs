@@ -1,9 +1,9 @@
-//! The lists of Linux 5.14 to 6.6: `pcp_high` does not move.
+//! The lists of Linux 5.14 to 6.6: `pcp_high` is constant.
 
 use super::{Limits, Tuner, give_back, too_many_when_short};
 
-/// Keeps `high_default`. Takes one batch at a time from the zone, however often in a row; gives
-/// back twice as much each time in a row.
+/// Keeps `high_default`. Takes one batch at a time from the zone, also for many refills in a row;
+/// gives back twice as much each time in a row.
 #[derive(Clone, Debug, Default)]
 pub struct Fixed {
     batches: Batches,
@@ -39,15 +39,15 @@ impl Tuner for Fixed {
     }
 }
 
-/// How many to take from the zone: always one batch.
+/// Returns the number of pages to take from the zone: always one batch.
 pub(super) fn refill(limits: &Limits) -> u32 {
     if limits.is_disabled() { 1 } else { limits.batch() }
 }
 
-/// How many go back at once (the kernel's `nr_pcp_free` before 6.7).
+/// The number of pages that go back at once (the kernel's `nr_pcp_free` before 6.7).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batches {
-    /// So often was the batch doubled (`free_factor`).
+    /// The doublings of the batch (`free_factor`).
     doublings: u32,
 }
 
@@ -56,7 +56,7 @@ impl Batches {
         self.doublings >>= 1;
     }
 
-    /// All, from the first batch that went back until an allocation (`free_high`).
+    /// Returns all pages, from the first batch that went back until an allocation (`free_high`).
     pub(super) fn drained(&self, count: u32) -> u32 {
         if self.doublings > 0 { count } else { 0 }
     }
@@ -68,7 +68,7 @@ impl Batches {
         if count < high {
             return 0;
         }
-        // At most 32 doublings: one more only while the batch fits 32 bits.
+        // At most 32 doublings: another one only while the batch fits 32 bits.
         let wanted = u64::from(limits.batch()) << self.doublings;
         if wanted < u64::from(high.saturating_sub(limits.batch())) {
             self.doublings += 1;

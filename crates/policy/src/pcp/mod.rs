@@ -1,21 +1,22 @@
-//! How many free pages a CPU keeps for itself: `pcp_high`, and how many go at once.
+//! The number of free pages that a CPU keeps in its own list (`pcp_high`), and the number that
+//! moves at once.
 //!
-//! In front of the free pages of a node, its zone, each CPU has a list. Who finds what it needs in
-//! the list does not take the zone's lock. A list that keeps much saves the lock, and strands
-//! memory that others may need. A [`Tuner`] decides for one list; there are three:
+//! Each CPU has a list in front of the free pages of a node, its zone. An allocation that the list
+//! can serve does not take the zone's lock. A long list saves the lock, and strands memory that
+//! others may need. A [`Tuner`] decides for one list; there are three:
 //!
 //! | tuner | `pcp_high` follows | after |
 //! |---|---|---|
 //! | [`Fixed`] | nothing | Linux 5.14 to 6.6 |
-//! | [`Depth`] | how far allocating and freeing swing to and fro | an RFC of July 2023 |
-//! | [`Events`] | what had to be taken from the zone | Linux 6.7 |
+//! | [`Depth`] | the depth to which the CPU allocates and frees in turn | an RFC of July 2023 |
+//! | [`Events`] | the pages that had to be taken from the zone | Linux 6.7 |
 //!
-//! Everything is counted in base pages: a run of order 9 is 512. Where an answer is no whole number
+//! Everything is counted in base pages: a run of order 9 is 512. Where a result is no whole number
 //! of runs, round it up, and give back runs of the order that came before others, as the kernel
 //! does (`free_pcppages_bulk`).
 //!
 //! The kernel empties a list when runs of order 1 to 3 are freed one after another, because they
-//! fragment its zone: [`Tuner::drained`]. Who does not fear that leaves it out.
+//! fragment its zone: [`Tuner::drained`]. A caller that accepts fragmentation leaves it out.
 
 mod depth;
 mod events;
@@ -27,15 +28,15 @@ pub use depth::{Depth, PERIOD_MS};
 pub use events::Events;
 pub use fixed::Fixed;
 
-/// What bounds a list, in base pages.
+/// The limits of a list, in base pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many go to or from the zone at once at least; 0 counts as 1. The kernel's is 63.
+    /// The smallest number of pages to or from the zone at once; 0 counts as 1. The kernel's is 63.
     pub batch: u32,
-    /// What the list keeps until something is known; 0 if it is to keep nothing. At least four
-    /// batches, as in the kernel, or the batches do not fit.
+    /// The length of the list until the tuner has history; 0 if it is to keep nothing. At least
+    /// four batches, as in the kernel, or the batches do not fit.
     pub high_default: u32,
-    /// What the list keeps at most; less than `high_default` counts as `high_default`.
+    /// The largest length of the list; less than `high_default` counts as `high_default`.
     pub high_max: u32,
 }
 
@@ -48,57 +49,58 @@ impl Limits {
         self.batch.max(1)
     }
 
-    /// The nearest `pcp_high` that is allowed.
+    /// Returns the nearest `pcp_high` within the limits.
     fn clamp(&self, high: u32) -> u32 {
         if self.is_disabled() { 0 } else { high.min(self.high_max).max(self.high_default) }
     }
 }
 
-/// Decides how much one list keeps. It is told all that happens to the list, under the list's lock.
+/// Decides the length of one list. Its caller reports every change of the list, under the list's
+/// lock.
 pub trait Tuner {
-    /// Pages went from the list to a caller.
+    /// Reports pages that went from the list to a caller.
     fn allocated(&mut self, pages: u32);
 
-    /// The list has nothing to give. How many to take from the zone, 1 or more; `count` are in the
-    /// list, of other orders.
+    /// Reports that the list cannot serve an allocation. Returns the pages to take from the zone, 1
+    /// or more; the list has `count` pages of other orders.
     fn refill(&mut self, limits: &Limits, count: u32) -> u32;
 
-    /// Pages came to the list, which has `count` with them. How many to give back to the zone now,
-    /// at most `count`. The time is any that does not run backwards.
+    /// Reports pages that came to the list, which has `count` with them. Returns the pages to give
+    /// back to the zone now, at most `count`. The time may be any that does not run backwards.
     fn freed(&mut self, limits: &Limits, pages: u32, count: u32, now_ms: u64) -> u32;
 
-    /// To be called once per [`PERIOD_MS`]. How many to give back now, at most `count`.
+    /// Reports a tick, once per [`PERIOD_MS`]. Returns the pages to give back now, at most `count`.
     fn tick(&mut self, limits: &Limits, count: u32, now_ms: u64) -> u32;
 
-    /// Memory is short. How many to give back now, at most `count`.
+    /// Reports that memory is short. Returns the pages to give back now, at most `count`.
     fn shrink(&mut self, limits: &Limits, count: u32) -> u32;
 
-    /// How many of the `count` the kernel gives back with a run of 2 to 8 pages, whatever else is
-    /// due; 0 if that is nothing special. To be asked before it is told that the run was
-    /// [freed](Tuner::freed), with a `count` that has the run.
+    /// Returns the pages of the `count` that the kernel gives back with a run of 2 to 8 pages,
+    /// whatever else is due; 0 for an ordinary free. Call it before the run is reported as
+    /// [freed](Tuner::freed), with a `count` that includes the run.
     fn drained(&self, limits: &Limits, count: u32) -> u32;
 
-    /// The most that the list keeps.
+    /// Returns the largest length of the list at present.
     fn high(&self, limits: &Limits) -> u32;
 }
 
-/// Which tuner.
+/// A kind of tuner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tuning {
-    /// Nothing changes it, as in Linux 5.14 to 6.6: [`Fixed`].
+    /// `pcp_high` is constant, as in Linux 5.14 to 6.6: [`Fixed`].
     Fixed,
-    /// It follows how much is allocated and freed in turn: [`Depth`].
+    /// It follows the depth to which the CPU allocates and frees in turn: [`Depth`].
     #[default]
     Depth,
-    /// It follows what had to be taken from the zone, as in Linux 6.7: [`Events`].
+    /// It follows the pages that had to be taken from the zone, as in Linux 6.7: [`Events`].
     Events,
 }
 
 impl Tuning {
-    /// All of them, from the oldest to the newest.
+    /// All kinds, from the oldest to the newest.
     pub const ALL: [Self; 3] = [Self::Fixed, Self::Depth, Self::Events];
 
-    /// The name as it is written in options and reports.
+    /// Returns the name in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -107,12 +109,12 @@ impl Tuning {
         }
     }
 
-    /// The one that has this name.
+    /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tuning| tuning.name() == name)
     }
 
-    /// A tuner of this kind, for a list that nothing happened to.
+    /// Returns a tuner of this kind, for a list without history.
     pub fn tuner(self, limits: &Limits) -> AnyTuner {
         match self {
             Self::Fixed => AnyTuner::Fixed(Fixed::default()),
@@ -122,18 +124,18 @@ impl Tuning {
     }
 }
 
-/// One of the tuners, chosen while the program runs.
+/// One of the tuners, chosen at run time.
 #[derive(Clone, Debug)]
 pub enum AnyTuner {
-    /// `pcp_high` does not move.
+    /// `pcp_high` is constant.
     Fixed(Fixed),
-    /// `pcp_high` follows the depth of allocating and freeing in turn.
+    /// `pcp_high` follows the depth to which the CPU allocates and frees in turn.
     Depth(Depth),
-    /// `pcp_high` follows what had to be taken from the zone.
+    /// `pcp_high` follows the pages that had to be taken from the zone.
     Events(Events),
 }
 
-/// The same call for each of the tuners.
+/// Makes the same call to each of the tuners.
 macro_rules! each {
     ($any:expr, $tuner:ident => $call:expr) => {
         match $any {
@@ -174,18 +176,18 @@ impl Tuner for AnyTuner {
     }
 }
 
-/// How many of the `count` are too many while memory is short: then four batches stay.
+/// Returns the pages of `count` that are too many while memory is short: then four batches stay.
 fn too_many_when_short(limits: &Limits, high: u32, count: u32) -> u32 {
     count.saturating_sub(high.min(limits.batch().saturating_mul(4)))
 }
 
-/// How many to give back at once when pages came, if more than enough are there: `wanted` at best,
-/// one batch at least, and so few that a batch stays.
+/// Returns the pages to give back at once when pages came, if the list is long enough: up to
+/// `wanted`, at least one batch, and no more than leaves a batch in the list.
 fn give_back(limits: &Limits, high: u32, wanted: u64, pages: u32, count: u32) -> u32 {
     let batch = limits.batch();
     let most = high.saturating_sub(batch);
     let bulk = u32::try_from(wanted).unwrap_or(u32::MAX).max(batch).min(most);
-    // No less than what came, or lists with little room would grow: the kernel gives back whole
-    // runs, and one page at least.
+    // No fewer than came, or lists with little room would grow: the kernel gives back whole runs,
+    // and one page at least.
     bulk.max(pages).min(count)
 }

@@ -1,4 +1,4 @@
-//! Each rule of the tuners by numbers that were worked out by hand, and what must hold always.
+//! Checks each rule of the tuners against numbers worked out by hand, and their invariants.
 
 mod rfc;
 
@@ -6,21 +6,21 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// As on a machine with 4 GiB per node and two CPUs: high_max is 2^20 pages / 8 / 2.
+/// The limits of a machine with 4 GiB per node and two CPUs: high_max is 2^20 pages / 8 / 2.
 const LIMITS: Limits = Limits { batch: 63, high_default: 378, high_max: 65_536 };
 const DISABLED: Limits = Limits { high_default: 0, ..LIMITS };
-/// When the tests begin: far from 0, as with any clock.
+/// The start of the tests: far from 0, as with any clock.
 const START_MS: u64 = 5_000_000;
 
-/// A tuner of the RFC whose first period begins at `START_MS`: its first free comes more than two
-/// periods after 0 and so sets it back.
+/// Returns a tuner of the RFC whose first period begins at `START_MS`: its first free comes more
+/// than two periods after 0 and so resets it.
 fn depth(limits: &Limits) -> Depth {
     let mut depth = Depth::new(limits);
     depth.freed(limits, 1, 1, START_MS);
     depth
 }
 
-/// Allocates and frees so many; the free is at this time after the start.
+/// Allocates and frees `pages`; the free is at `after_ms` after the start.
 fn swing(depth: &mut Depth, limits: &Limits, pages: u32, after_ms: u64) -> u32 {
     depth.allocated(pages);
     depth.freed(limits, pages, 0, START_MS + after_ms);
@@ -62,7 +62,7 @@ fn fixed_and_depth_are_drained_from_the_first_batch_on() {
 }
 
 /// Goal: since 6.7 a run drains a list after a batch was freed in a row, if the list has a batch,
-/// and of no more than the largest one: 63 << 5 = 2016 pages.
+/// and by no more than the largest one: 63 << 5 = 2016 pages.
 #[test]
 fn events_is_drained_after_a_batch_in_a_row() {
     let mut events = Events::new(&LIMITS);
@@ -201,7 +201,7 @@ fn events_knows_128_mib_after_one_pass() {
     assert_eq!((taken, events.high(&LIMITS)), (34_209, 34_587)); // and 378
 }
 
-/// A tuner that took 128 MiB from the zone: its high is 34587.
+/// Returns a tuner that took 128 MiB from the zone: its high is 34587.
 fn taught() -> Events {
     let mut events = Events::new(&LIMITS);
     (0..21).for_each(|_| _ = events.refill(&LIMITS, 0));
@@ -211,7 +211,7 @@ fn taught() -> Events {
 #[test]
 fn events_leaves_room_for_what_is_in_the_list() {
     let mut events = Events::new(&LIMITS);
-    // high 441 - 400 - 63 is nothing, so one batch; it was not less than wished, so it doubles.
+    // high 441 - 400 - 63 is below zero, so one batch; it was not reduced, so the batch doubles.
     assert_eq!(events.refill(&LIMITS, 400), 63);
     assert_eq!(events.refill(&LIMITS, 400), 104); // of 126; 378 + 63 + 126 - 400 - 63
     assert_eq!(events.refill(&LIMITS, 0), 126, "less than wished: not doubled");
@@ -299,7 +299,7 @@ fn events_lowers_its_high_while_memory_is_short() {
     assert_eq!(events.high(&LIMITS), 33_724); // 34524 - 800 freed in a row
 }
 
-/// The known flaw of the merged tuner; that of the RFC does not have it, see
+/// Goal: the known flaw of the merged tuner; that of the RFC does not have it, see
 /// `depth_gives_no_room_to_who_only_allocates_or_only_frees`.
 #[test]
 fn events_gives_all_the_room_to_who_only_allocates() {
@@ -338,7 +338,7 @@ fn tunings_are_known_by_name() {
     assert_eq!(Tuning::default(), Tuning::Depth);
 }
 
-/// What may happen to a list; times are since what happened before.
+/// A change of a list; times are since the previous change.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Allocate { pages: u32 },
@@ -347,7 +347,7 @@ enum Step {
     Shrink,
 }
 
-/// A list by numbers alone.
+/// A list as counters only.
 struct List {
     limits: Limits,
     tuner: AnyTuner,
@@ -417,7 +417,7 @@ fn tunings() -> impl Strategy<Value = Tuning> {
     proptest::sample::select(Tuning::ALL.to_vec())
 }
 
-/// Any limits, also those that make no sense.
+/// Any limits, also inconsistent ones.
 fn any_limits() -> impl Strategy<Value = Limits> {
     let small = (0..200_u32, 0..2000_u32, 0..100_000_u32);
     let any = (any::<u32>(), any::<u32>(), any::<u32>());
@@ -433,7 +433,7 @@ proptest! {
     fn high_is_within_its_limits_and_nobody_gives_back_what_is_not_there(
         tuning in tunings(), limits in any_limits(), steps in steps(),
     ) {
-        // With batches of more than 2^20 pages the count of the test itself would not fit.
+        // With batches of more than 2^20 pages the count of the test itself would overflow.
         let limits = Limits { batch: limits.batch % (1 << 20), ..limits };
         let mut list = List::new(tuning, limits);
         for step in steps {

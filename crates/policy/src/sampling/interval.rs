@@ -4,11 +4,12 @@
 //! confidence would not reject. Centre `(p + z²/2n) / (1 + z²/n)`, half width
 //! `z √(p(1-p)/n + z²/4n²) / (1 + z²/n)`.
 
-/// One whole, in millionths.
+/// The whole, in millionths.
 pub const WHOLE_PPM: u64 = 1_000_000;
 
-/// z², in millionths, such that the intervals of so many nodes all hold with 95 % probability:
-/// 1.96² for up to two (what one node has the other has not), Bonferroni's correction above.
+/// Returns z², in millionths, such that the intervals of this number of nodes all hold with 95 %
+/// probability: 1.96² for up to two (the shares of two nodes complement each other), Bonferroni's
+/// correction above.
 pub fn z2_ppm(nodes: usize) -> u64 {
     match nodes {
         0..=2 => 3_841_459,
@@ -21,31 +22,31 @@ pub fn z2_ppm(nodes: usize) -> u64 {
     }
 }
 
-/// A share with the interval in which it lies, all in millionths.
+/// A share with its confidence interval, all in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// Lower bound.
     pub low_ppm: u64,
-    /// Most likely value.
+    /// The most likely value.
     pub ppm: u64,
     /// Upper bound.
     pub high_ppm: u64,
 }
 
 impl Interval {
-    /// A share that is known.
+    /// Returns a share that is known exactly.
     pub fn exact(ppm: u64) -> Self {
         Self { low_ppm: ppm, ppm, high_ppm: ppm }
     }
 
-    /// The larger of the distances from the value to its bounds.
+    /// Returns the larger of the distances from the value to its bounds.
     pub fn reach_ppm(self) -> u64 {
         (self.high_ppm - self.ppm).max(self.ppm - self.low_ppm)
     }
 }
 
-/// Wilson's interval of a share of `milli_samples` thousandths of a sample (an effective sample
-/// size need not be whole). Nothing is known of no samples.
+/// Returns Wilson's interval of a share of `milli_samples` thousandths of a sample (an effective
+/// sample size need not be an integer). With no samples the interval is the whole.
 pub fn wilson(ppm: u64, milli_samples: u64, z2_ppm: u64) -> Interval {
     if milli_samples == 0 {
         return Interval { low_ppm: 0, ppm, high_ppm: WHOLE_PPM };
@@ -62,7 +63,8 @@ pub fn wilson(ppm: u64, milli_samples: u64, z2_ppm: u64) -> Interval {
     }
 }
 
-/// Samples after which Wilson's interval around a share reaches no further than `reach_ppm`, about.
+/// Returns about the number of samples after which Wilson's interval of a share has a half-width of
+/// at most `reach_ppm`.
 pub fn samples_for(ppm: u64, reach_ppm: u64, z2_ppm: u64) -> u64 {
     let (one, reach) = (u128::from(WHOLE_PPM), u128::from(reach_ppm.max(1)));
     let p = u128::from(ppm.min(WHOLE_PPM));
@@ -101,7 +103,7 @@ mod tests {
         assert_eq!(samples_for(500_000, 20_000, z2_ppm(2)), 2401); // 3.8415 x 0.25 / 0.0004
         assert_eq!(samples_for(0, 20_000, z2_ppm(2)), 189); // 3.8415 x 0.98 / 0.02 = 188.2
         assert!(wilson(0, 189_000, z2_ppm(2)).reach_ppm() <= 20_000);
-        // Three nodes alike: 5.731 x (1/3 x 2/3) / 0.0004 = 3184, as Thompson (1987) has it.
+        // Three equal nodes: 5.731 x (1/3 x 2/3) / 0.0004 = 3184, as in Thompson (1987).
         assert_eq!(samples_for(333_333, 20_000, z2_ppm(3)), 3184);
     }
 

@@ -1,4 +1,4 @@
-//! Address ranges laid end to end, so that pages can be counted through.
+//! Concatenates address ranges, so that their pages can be numbered.
 
 use nodeward_model::Range;
 
@@ -12,7 +12,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Lays page-aligned ranges end to end; `page_bytes` is the size of a base page.
+    /// Concatenates page-aligned ranges; `page_bytes` is the size of a base page.
     pub fn new(ranges: Vec<Range>, page_bytes: u64) -> Self {
         let mut pages = 0;
         let mut starts = Vec::with_capacity(ranges.len());
@@ -23,17 +23,17 @@ impl Line {
         Self { ranges, starts, pages, page_bytes }
     }
 
-    /// Pages in the line.
+    /// Returns the number of pages.
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// The ranges that it was made of.
+    /// Returns the ranges that it was made of.
     pub fn ranges(&self) -> &[Range] {
         &self.ranges
     }
 
-    /// The address of a page by its number, which must be below [`Line::pages`].
+    /// Returns the address of a page by its number, which must be below [`Line::pages`].
     pub fn address(&self, page: u64) -> u64 {
         let range = self.starts.partition_point(|&start| start <= page) - 1;
         self.ranges[range].start + (page - self.starts[range]) * self.page_bytes

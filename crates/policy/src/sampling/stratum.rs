@@ -1,4 +1,4 @@
-//! One stratum of a line, and what was seen in it.
+//! One stratum of a line, and the results of its probes.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Stratum {
 }
 
 impl Stratum {
-    /// The pages of a line from number `first` on.
+    /// Returns the stratum of `pages` pages of a line from number `first` on.
     pub fn new(first: u64, pages: u64, stream: &mut Stream) -> Self {
         Self {
             first,
@@ -35,7 +35,7 @@ impl Stratum {
     }
 
     /// Draws up to `count` further pages and appends their numbers on the line, in ascending order
-    /// (neighbours share page tables, which makes looking at them cheaper).
+    /// (adjacent pages share page tables, which makes reading them cheaper).
     pub fn draw(&mut self, count: u64, into: &mut Vec<u64>) {
         let end = (self.drawn + count).min(self.pages);
         let begin = into.len();
@@ -44,7 +44,7 @@ impl Stratum {
         self.drawn = end;
     }
 
-    /// Notes what was found at a page that was drawn.
+    /// Adds the place of a drawn page.
     pub fn note(&mut self, place: Place) {
         match place {
             Place::Absent => {}
@@ -57,37 +57,37 @@ impl Stratum {
         }
     }
 
-    /// Pages in it.
+    /// Returns the number of pages in it.
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Pages drawn from it so far.
+    /// Returns the number of pages drawn from it so far.
     pub fn drawn(&self) -> u64 {
         self.drawn
     }
 
-    /// Pages seen on nodes.
+    /// Returns the number of drawn pages on nodes.
     pub fn on_nodes(&self) -> u64 {
         self.on_nodes
     }
 
-    /// Pages seen on one node.
+    /// Returns the number of drawn pages on one node.
     pub fn on(&self, node: NodeId) -> u64 {
         self.nodes.get(&node).copied().unwrap_or(0)
     }
 
-    /// The nodes on which pages were seen, in ascending order.
+    /// Iterates over the nodes of drawn pages, in ascending order.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.keys().copied()
     }
 
-    /// Pages seen in swap.
+    /// Returns the number of drawn pages in swap.
     pub fn swapped(&self) -> u64 {
         self.swapped
     }
 
-    /// Pages seen that never move (the zero page, device memory).
+    /// Returns the number of drawn pages that never move (the zero page, device memory).
     pub fn fixed(&self) -> u64 {
         self.fixed
     }

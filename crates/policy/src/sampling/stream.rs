@@ -1,4 +1,4 @@
-//! Numbers that look random and are decided by a seed.
+//! Pseudo-random numbers from a seed.
 
 /// A stream of 64-bit values from a seed: SplitMix64, the generator that Steele, Lea and Flood
 /// published in 2014 (a counter with the golden ratio as its step, and a mixing function).
@@ -8,12 +8,12 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream of a seed; equal seeds give equal streams.
+    /// Returns the stream of a seed; equal seeds give equal streams.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next value.
+    /// Returns the next value.
     pub fn next_value(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
@@ -27,8 +27,8 @@ fn mix(value: u64) -> u64 {
 }
 
 /// The numbers below a limit in shuffled order, without a list of them: a Feistel network over the
-/// smallest even number of bits that holds the limit, walked on until the value is below it (fewer
-/// than four steps on average).
+/// smallest even number of bits that holds the limit, applied again until the value is below the
+/// limit (fewer than four steps on average).
 #[derive(Clone, Debug)]
 pub struct Shuffle {
     limit: u64,
@@ -37,14 +37,14 @@ pub struct Shuffle {
 }
 
 impl Shuffle {
-    /// A shuffle of `0..limit`, which the stream decides.
+    /// Returns a shuffle of `0..limit`, with keys from the stream.
     pub fn new(limit: u64, stream: &mut Stream) -> Self {
         let bits = u64::BITS - limit.saturating_sub(1).leading_zeros();
         let keys = std::array::from_fn(|_| stream.next_value());
         Self { limit, half_bits: bits.div_ceil(2).max(1), keys }
     }
 
-    /// The number at a place of the shuffled order; `place` must be below the limit.
+    /// Returns the number at a position of the shuffled order; `place` must be below the limit.
     pub fn at(&self, place: u64) -> u64 {
         let mut value = self.permute(place);
         while value >= self.limit {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides_the_stream() {
-        // First value of SplitMix64 from seed 0, as published with the generator.
+        // The first value of SplitMix64 from seed 0, as published with the generator.
         assert_eq!(Stream::new(0).next_value(), 0xe220_a839_7b1d_cdaf);
         assert_ne!(Stream::new(1).next_value(), Stream::new(2).next_value());
     }

@@ -1,4 +1,4 @@
-//! What to look at next, until enough is known.
+//! Chooses the next pages to read, until the estimate is good enough.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use nodeward_model::{NodeId, Place, Range};
 use super::interval::{self, Interval, WHOLE_PPM};
 use super::{CENSUS_PAGES, Line, PILOT_PROBES, ROUND_GROWTH, STRATA, Stratum, Stream};
 
-/// What listing a present page costs against a probe that finds nothing: about 10 ns and 1 us (the
-/// kernel walks page tables in order, while a miss is looked up twice).
+/// The cost of a probe that finds nothing in units of listing a present page: about 1 us against 10
+/// ns (the kernel walks page tables in order, while a miss is looked up twice).
 const LISTED_PAGES_PER_PROBE: u64 = 100;
 
-/// Times that the line is laid again from populated ranges: once is enough unless they changed.
+/// Limit on rebuilding the line from populated ranges: once is enough unless they changed.
 const SCANS_MAX: u32 = 1;
 
-/// Hits after which the densities of the strata are known well enough to deal out probes by them.
+/// Hits after which the densities of the strata are known well enough to allocate probes by them.
 const EXPLORED_HITS: u64 = 64;
 
-/// The whole of all weights, as a fixed-point number.
+/// The sum of all weights, as a fixed-point number.
 const WEIGHT_ONE: u128 = 1 << 40;
 
-/// What a survey is after and what it may spend.
+/// The accuracy that a survey aims at, and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Goal {
-    /// How far an interval may reach from its value, in millionths of all pages on nodes.
+    /// Limit on the half-width of an interval, in millionths of all pages on nodes.
     pub reach_ppm: u64,
-    /// Pages to be found on nodes at least, however sure the result is already.
+    /// Pages to be found on nodes at least, even if the result is already accurate.
     pub hits_min: u64,
-    /// Probes after which the survey ends with what it has.
+    /// Probes after which the survey ends with the present estimate.
     pub probes_max: u64,
-    /// Whether the machine can list populated ranges.
+    /// True if the machine can list populated ranges.
     pub can_scan: bool,
 }
 
@@ -40,36 +40,36 @@ impl Default for Goal {
     }
 }
 
-/// What to do next.
+/// The next step of a survey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Look where these addresses are and hand the places to [`Survey::note`].
+    /// Locate these addresses and pass the places to [`Survey::note`].
     Probe(Vec<u64>),
-    /// List the populated parts of these ranges and hand them to [`Survey::lay_again`].
+    /// List the populated parts of these ranges and pass them to [`Survey::lay_again`].
     Scan(Vec<Range>),
-    /// Nothing more.
+    /// The survey has ended.
     Done(End),
 }
 
-/// Why a survey ended.
+/// The reason why a survey ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Every page was looked at.
+    /// Every page was read.
     Census,
-    /// The goal was reached.
+    /// The goal was met.
     Sure,
-    /// The probes ran out.
+    /// The limit on probes was reached.
     Spent,
 }
 
 impl End {
-    /// Whether the survey came to its end, rather than to that of its means.
+    /// Returns true unless the limit on probes ended the survey.
     pub fn is_complete(self) -> bool {
         self != Self::Spent
     }
 }
 
-/// What is known of one node.
+/// The estimate for one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeEstimate {
     /// Pages on the node.
@@ -78,10 +78,10 @@ pub struct NodeEstimate {
     pub share: Interval,
 }
 
-/// What is known of the line.
+/// The estimate for the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// The nodes on which pages were seen.
+    /// The nodes on which pages were found.
     pub nodes: BTreeMap<NodeId, NodeEstimate>,
     /// Pages on nodes.
     pub on_nodes: u64,
@@ -89,7 +89,7 @@ pub struct Estimate {
     pub swapped: u64,
     /// Pages that are in memory and never move.
     pub fixed: u64,
-    /// Whether every page was looked at.
+    /// True if every page was read.
     pub exact: bool,
 }
 
@@ -108,7 +108,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// A survey of ranges that are page-aligned and in ascending order.
+    /// Returns a survey of page-aligned ranges in ascending order.
     pub fn new(ranges: Vec<Range>, page_bytes: u64, goal: Goal, seed: u64) -> Self {
         let mut survey = Self {
             line: Line::new(Vec::new(), page_bytes),
@@ -125,7 +125,7 @@ impl Survey {
         survey
     }
 
-    /// What to do next. Each step is answered before the next one is asked for.
+    /// Returns the next step. Each step must be answered before the next one is requested.
     pub fn next_step(&mut self) -> Step {
         let drawn = self.drawn();
         if drawn == self.line.pages() {
@@ -157,24 +157,25 @@ impl Survey {
         }
     }
 
-    /// Takes the populated parts of the ranges of the last [`Step::Scan`], and starts anew on them.
+    /// Takes the populated parts of the ranges of the last [`Step::Scan`], and starts again on
+    /// them.
     pub fn lay_again(&mut self, populated: Vec<Range>) {
         self.spent += self.drawn();
         self.scans += 1;
         self.lay(populated);
     }
 
-    /// Probes so far.
+    /// Returns the number of probes so far.
     pub fn probes(&self) -> u64 {
         self.spent + self.drawn()
     }
 
-    /// Pages found on nodes so far.
+    /// Returns the number of pages found on nodes so far.
     pub fn hits(&self) -> u64 {
         self.strata.iter().map(Stratum::on_nodes).sum()
     }
 
-    /// What is known so far.
+    /// Returns the present estimate.
     pub fn estimate(&self) -> Estimate {
         let on_nodes = self.scaled(Stratum::on_nodes);
         let nodes = self.nodes();
@@ -211,14 +212,14 @@ impl Survey {
         self.draw(|_| each)
     }
 
-    /// Whether most probes find nothing.
+    /// Returns true if most probes find nothing.
     fn is_sparse(&self) -> bool {
         2 * self.hits() < self.drawn()
     }
 
-    /// Listing costs a little per present page, rejection a lot per miss: with density d of V
-    /// pages, V d against n / d probes for n hits. Little found means that d is small, not what it
-    /// is.
+    /// Compares the costs. Listing costs a little per present page, rejection sampling a lot per
+    /// miss: with density d of V pages, V d against n / d probes for n hits. Few hits only show
+    /// that d is small, not its value.
     fn should_scan(&self) -> bool {
         if !self.goal.can_scan || self.scans >= SCANS_MAX || !self.is_sparse() {
             return false;
@@ -229,9 +230,9 @@ impl Survey {
         hits == 0 || u128::from(self.line.pages()) * hits * hits < probes * drawn * drawn
     }
 
-    /// Learns the density of each stratum, then starts anew with probes by density. The probes that
-    /// decided the density must not count in the estimate: a stratum that was unlucky in them would
-    /// get few others, and its bad luck would last.
+    /// Measures the density of each stratum, then starts again with probes by density. The probes
+    /// that measured the density must not count in the estimate: a stratum that was unlucky in them
+    /// would get few others, so its error would persist.
     fn explore(&mut self) -> Step {
         let drawn = self.drawn();
         let left = (self.goal.probes_max / 4).saturating_sub(self.probes());
@@ -255,7 +256,7 @@ impl Survey {
             && nodes.iter().map(reach).max().is_some_and(|reach| reach <= self.goal.reach_ppm)
     }
 
-    /// Draws until the samples that the present shares call for are there, about.
+    /// Draws until there are about as many samples as the present shares require.
     fn round(&mut self, left: u64) -> Step {
         let drawn = self.drawn();
         let hits = self.hits();
@@ -280,7 +281,7 @@ impl Survey {
         nodes.iter().map(share).map(samples).max().unwrap_or(PILOT_PROBES)
     }
 
-    /// What each stratum is to draw beyond what it has drawn, so that all have drawn `total`.
+    /// Returns the probes that each stratum still lacks, so that all have drawn `total`.
     fn due(&self, total: u64) -> Vec<u64> {
         let claims = match &self.claims {
             Some(claims) => claims.clone(),
@@ -309,7 +310,8 @@ impl Survey {
         nodes
     }
 
-    /// Pages that one probe of a stratum stands for, of [`WEIGHT_ONE`] for the whole line.
+    /// Returns the weight of one probe of a stratum, as a part of [`WEIGHT_ONE`] for the whole
+    /// line.
     fn weight(&self, stratum: &Stratum) -> u128 {
         let line = u128::from(self.line.pages().max(1)) * u128::from(stratum.drawn().max(1));
         u128::from(stratum.pages()) * WEIGHT_ONE / line
@@ -319,7 +321,7 @@ impl Survey {
         self.strata.iter().map(|s| self.weight(s) * u128::from(count(s))).sum()
     }
 
-    /// A count as it would be in all pages.
+    /// Scales a count up to all pages.
     fn scaled(&self, count: impl Fn(&Stratum) -> u64) -> u64 {
         let pages = |s: &Stratum| {
             let seen = u128::from(count(s)) * u128::from(s.pages());
@@ -343,8 +345,8 @@ impl Survey {
         }
     }
 
-    /// The share of the pages that was not looked at, of the stratum with most of them: the finite
-    /// population correction, on the safe side.
+    /// Returns the part of the pages that was not read, of the stratum with most of them: a
+    /// conservative finite population correction.
     fn unseen_ppm(&self) -> u64 {
         let unseen = |s: &Stratum| {
             let left = u128::from(s.pages() - s.drawn()) * u128::from(WHOLE_PPM);
@@ -353,7 +355,8 @@ impl Survey {
         self.strata.iter().map(unseen).max().unwrap_or(0)
     }
 
-    /// Kish's effective sample size, (sum of weights)² / sum of squared weights, in thousandths.
+    /// Returns Kish's effective sample size, (sum of weights)² / sum of squared weights, in
+    /// thousandths.
     fn kish_milli(&self) -> u64 {
         let sum = self.weighed(Stratum::on_nodes);
         let squares: u128 = self
@@ -365,8 +368,9 @@ impl Survey {
         u64::try_from((sum * sum).saturating_mul(1000) / squares.max(1)).unwrap_or(u64::MAX)
     }
 
-    /// The sample size that would have the variance of the ratio estimator (linearised, within
-    /// strata), in thousandths: smaller than Kish's where a node hides in thinly probed strata.
+    /// Returns the sample size with the variance of the ratio estimator (linearised, within
+    /// strata), in thousandths: smaller than Kish's where the pages of a node are in thinly probed
+    /// strata.
     fn linear_milli(&self, node: NodeId, ppm: u64) -> u64 {
         let p = u128::from(ppm / 100); // hundredths of a percent: 10^4 is one
         let q = 10_000 - p;
@@ -378,8 +382,8 @@ impl Survey {
         }
     }
 
-    /// Weight² times the sum of squared residuals, scaled up for few probes; a residual is 1 - p
-    /// for a page on the node, -p for one on another, 0 for none.
+    /// Returns weight² times the sum of squared residuals, scaled up for few probes; a residual is
+    /// 1 - p for a page on the node, -p for one on another, 0 for none.
     fn variance(&self, stratum: &Stratum, on: u64, p: u128) -> u128 {
         let drawn = u128::from(stratum.drawn());
         if drawn < 2 || stratum.on_nodes() == 0 {
@@ -394,8 +398,9 @@ impl Survey {
     }
 }
 
-/// Neyman's rule: probes in proportion to pages times the root of the density, where the density is
-/// taken as (hits + 1/2) / (probes + 1), so that an empty stratum stays open to surprise.
+/// Returns the weight of a stratum by Neyman's rule: probes in proportion to pages times the square
+/// root of the density. The density is taken as (hits + 1/2) / (probes + 1), so that an empty
+/// stratum still gets probes.
 fn claim(stratum: &Stratum) -> u64 {
     let density_ppm = (2 * stratum.on_nodes() + 1) * WHOLE_PPM / (2 * stratum.drawn() + 2);
     stratum.pages().saturating_mul((density_ppm * WHOLE_PPM).isqrt() / 1000)
