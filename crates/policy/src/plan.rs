@@ -1,9 +1,9 @@
-//! Which folios move where, and why the others stay.
+//! Plans the move of folios: their destinations, and the reasons why the others stay.
 //!
 //! The kernel batches only unbroken runs of pages that it can move to one node: a page that is
-//! already there, a hole or a second address of one folio ends the run
-//! (`do_pages_move` in mm/migrate.c). So the plan holds one address for each folio that must move,
-//! sorted by destination, and nothing else.
+//! already there, a hole or a second address of one folio ends the run (`do_pages_move` in
+//! mm/migrate.c). So the plan holds exactly one address for each folio that must move, sorted by
+//! destination.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use nodeward_model::{
     Account, NodeId, NodePairs, Nodemask, Page, PageSet, Place, Range, SkipReason,
 };
 
-/// Pages that go from nodes to nodes.
+/// A request to move pages between nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
-    /// Where each node's pages go.
+    /// The destination of each node's pages.
     pub pairs: NodePairs,
-    /// The pages that are meant; all of them if `None`. A folio is meant if one of its pages is.
+    /// The selected pages; all of them if `None`. A folio is selected if one of its pages is.
     pub pages: Option<PageSet>,
 }
 
-/// What a move may touch.
+/// Limits of a move.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// What is wanted.
+    /// The request.
     pub order: &'a Order,
-    /// Of that, only these pages; all if `None`.
+    /// A further selection: only these pages of the request; all if `None`.
     pub only: Option<&'a PageSet>,
-    /// Whether pages that other processes map may be moved.
+    /// True if pages that other processes map may be moved.
     pub everyones: bool,
     /// The largest folio that fits the stall budget, in base pages.
     pub folio_pages_max: u32,
@@ -40,35 +40,35 @@ pub struct FolioMove {
     pub address: u64,
     /// Its size in base pages.
     pub pages: u32,
-    /// Where it is.
+    /// The source node.
     pub from: NodeId,
-    /// Where it goes.
+    /// The destination node.
     pub to: NodeId,
 }
 
-/// What was decided about a stretch of pages. Every page on a source or destination node is in
-/// `moves` or in `account`; pages elsewhere are counted in `residency` only. Pages that were named
-/// one by one are accounted for though they are not there.
+/// The plan for a range of pages. Every page on a source or destination node is in `moves` or in
+/// `account`; pages elsewhere are counted in `residency` only. Pages that were selected one by one
+/// are accounted for even if they do not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The folios to move, sorted by destination, then address.
     pub moves: Vec<FolioMove>,
     /// The pages that stay, by reason.
     pub account: Account,
-    /// Pages by node, as they were seen.
+    /// Pages by node, as they were read.
     pub residency: BTreeMap<NodeId, u64>,
-    /// Pages on their destination already, by node.
+    /// Pages already on their destination, by node.
     pub at_home: BTreeMap<NodeId, u64>,
-    /// Folios that somebody is moving: they must be looked at again.
+    /// Folios in flight, which must be read again.
     pub in_flight: Vec<Range>,
-    /// Pages that were on no node at every look, because somebody was moving them.
+    /// Pages that were in flight at every read, so that their node is not known.
     pub unplaced: u64,
-    /// The largest folio that stays for the stall budget's sake, in base pages; 0 if none does.
+    /// The largest folio that stays because of the stall budget, in base pages; 0 if there is none.
     pub too_large_pages: u32,
 }
 
 impl Plan {
-    /// Decides about consecutive pages that begin at `start`.
+    /// Adds consecutive pages that begin at `start` to the plan.
     pub fn consider(&mut self, pages: &[Page], start: u64, page_bytes: u64, rules: &Rules<'_>) {
         let arrivals = rules.order.pairs.destinations();
         let mut address = start;
@@ -79,17 +79,17 @@ impl Plan {
         }
     }
 
-    /// Puts the moves in the order in which the kernel batches them best.
+    /// Sorts the moves in the order in which the kernel batches them best.
     pub fn sort(&mut self) {
         self.moves.sort_by_key(|folio| (folio.to, folio.address));
     }
 
-    /// Base pages that are to be moved.
+    /// Returns the base pages that are to be moved.
     pub fn pages_to_move(&self) -> u64 {
         self.moves.iter().map(|folio| u64::from(folio.pages)).sum()
     }
 
-    /// A folio on a source node stays.
+    /// Accounts for a folio on a source node that stays.
     fn leave(&mut self, folio: FolioMove, reason: SkipReason) {
         self.account.skip(reason, u64::from(folio.pages));
         if reason == SkipReason::StallBudget {
@@ -97,7 +97,7 @@ impl Plan {
         }
     }
 
-    /// Decides about pages that are all in the same place.
+    /// Adds pages that are all in the same place.
     fn run(&mut self, run: &Run<'_>, rules: &Rules<'_>, arrivals: &Nodemask) {
         let folios = run.folios().filter(|&(address, page)| rules.want(address, page, run));
         let named_here = || rules.named_in(run.range());
@@ -136,7 +136,7 @@ impl Plan {
 }
 
 impl Rules<'_> {
-    /// How many pages of a range were named one by one, of those that are considered.
+    /// Returns the number of considered pages in a range that were selected one by one.
     fn named_in(&self, range: Range) -> u64 {
         match (&self.order.pages, self.only) {
             (None, _) => 0,
@@ -145,7 +145,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether a folio is meant.
+    /// Returns true if a folio is selected.
     fn want(&self, address: u64, page: Page, run: &Run<'_>) -> bool {
         let holds_some = |set: &PageSet| match page.folio_pages {
             1 => set.contains(address),
@@ -171,12 +171,12 @@ impl Run<'_> {
         Range::new(self.start, self.end())
     }
 
-    /// The addresses of a folio that begins with a page here.
+    /// Returns the addresses of a folio that begins with a page here.
     fn of(&self, address: u64, head: Page) -> Range {
         Range::new(address, address + u64::from(head.folio_pages) * self.page_bytes)
     }
 
-    /// The folios that begin here, and their addresses.
+    /// Iterates over the folios that begin here, with their addresses.
     fn folios(&self) -> impl Iterator<Item = (u64, Page)> + Clone + '_ {
         let addresses = (self.start..).step_by(self.page_bytes as usize);
         addresses.zip(self.pages.iter().copied()).filter(|(_, page)| page.folio_pages > 0)
@@ -187,7 +187,7 @@ fn pages_of(folios: impl Iterator<Item = (u64, Page)>) -> u64 {
     folios.map(|(_, page)| u64::from(page.folio_pages)).sum()
 }
 
-/// Why a page on a source node is not even tried.
+/// Returns the reason why a page on a source node is not even tried, if there is one.
 fn refusal(page: Page, rules: &Rules<'_>) -> Option<SkipReason> {
     if page.shared && !rules.everyones {
         Some(SkipReason::Shared)
@@ -222,7 +222,7 @@ mod tests {
         plan
     }
 
-    /// Pages by their position behind the first.
+    /// Pages by their position after the first.
     fn named(positions: &[u64]) -> PageSet {
         let mut set = PageSet::new(4096);
         positions.iter().for_each(|position| _ = set.insert(START + position * 4096));
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(plan.account.skipped_for(SkipReason::Swapped), 1);
     }
 
-    /// Pages that were named and are not there are told; others are nobody's business.
+    /// Goal: selected pages that do not exist are accounted for; others are not.
     #[test]
     fn named_pages_are_accounted_for_wherever_they_are() {
         let fixed = Page { place: Place::Fixed, ..Page::ABSENT };
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(plan.residency, [(NodeId(0), 1), (NodeId(1), 1)].into());
     }
 
-    /// The kernel moves a folio whole, so one page names all of it.
+    /// Goal: the kernel moves a folio whole, so selecting one page selects all of it.
     #[test]
     fn a_page_within_a_folio_names_the_folio() {
         let head = Page { folio_pages: 4, ..Page::on(NodeId(0)) };
@@ -299,8 +299,8 @@ mod tests {
         assert_eq!(plan.residency[&NodeId(0)], 1, "of the pages that were named");
     }
 
-    /// Goal: a hugetlb page in flight is looked at again with all of its pages; in the second look
-    /// only those that were in flight are told of, where they are now.
+    /// Goal: a hugetlb page in flight is read again with all of its pages; the second read reports
+    /// only those that were in flight, with their present place.
     #[test]
     fn what_is_in_flight_is_considered_again() {
         let tail = |place| Page { place, shared: false, folio_pages: 0 };
@@ -336,7 +336,7 @@ mod tests {
     }
 
     proptest! {
-        /// No page is counted twice or not at all.
+        /// Goal: every page is counted exactly once.
         #[test]
         fn every_page_on_a_source_is_planned_or_accounted(
             pages in proptest::collection::vec(any_page(), 0..64),

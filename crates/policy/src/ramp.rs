@@ -1,13 +1,15 @@
-//! How many workers pay: start with one, double while it helps, step back when it does not.
+//! Finds the number of workers that pays off: starts with one, doubles while it helps, and steps
+//! back when it does not.
 //!
-//! The 2017 patches copied every page with eight threads and were six to eight times slower for
-//! 4 KiB pages (`mt_page_copy`); so more workers must show their worth before they stay.
+//! The 2017 patches copied every page with eight threads and were six to eight times slower for 4
+//! KiB pages (`mt_page_copy`). So more workers must show a gain before they stay.
 
-/// A doubling must bring at least this much more speed to stay, in percent. Two workers that share
-/// a bottleneck gain nothing; noise between two measurements is below this.
+/// The least gain in speed for which a doubling stays, in percent. Two workers that share a
+/// bottleneck gain nothing; noise between two measurements is below this.
 const GAIN_PERCENT_MIN: u64 = 15;
 
-/// The search for the number of workers that pays. Feed it finished work; read [`Ramp::workers`].
+/// The search for the number of workers that pays off. Report finished work; read
+/// [`Ramp::workers`].
 #[derive(Clone, Debug)]
 pub struct Ramp {
     workers: u32,
@@ -26,12 +28,12 @@ struct Speed {
 }
 
 impl Ramp {
-    /// A fixed number of workers.
+    /// Returns a fixed number of workers.
     pub fn fixed(workers: u32) -> Self {
         Self { settled: true, ..Self::up_to(workers).starting_with(workers) }
     }
 
-    /// A search from one worker to at most `workers_max`.
+    /// Returns a search from one worker to at most `workers_max`.
     pub fn up_to(workers_max: u32) -> Self {
         Self {
             workers: 1,
@@ -48,17 +50,17 @@ impl Ramp {
         Self { workers: workers.max(1), ..self }
     }
 
-    /// How many workers should be at work now.
+    /// Returns the number of workers to use now.
     pub fn workers(&self) -> u32 {
         self.workers
     }
 
-    /// Tells that the work began or changed hands at this time.
+    /// Reports that the work started, or was handed to other workers, at this time.
     pub fn begin(&mut self, now_ns: u64) {
         self.since_ns = now_ns;
     }
 
-    /// Tells that a unit of work was finished.
+    /// Reports that a unit of work was finished.
     pub fn finished(&mut self, now_ns: u64, bytes: u64) {
         if self.settled || bytes == 0 {
             return;
@@ -70,8 +72,8 @@ impl Ramp {
         }
     }
 
-    /// The first unit of more workers than before may have been begun by fewer, so it takes two
-    /// each.
+    /// Returns the units to finish before the speed is judged: two for each worker, because fewer
+    /// workers may have started the first unit.
     fn units_to_judge(&self) -> u32 {
         if self.workers == 1 { 1 } else { self.workers * 2 }
     }
@@ -107,8 +109,8 @@ fn pays(before: Speed, now: Speed) -> bool {
 mod tests {
     use super::*;
 
-    /// Runs a ramp against a machine whose speed by number of workers is given, in bytes per unit
-    /// of 1 s, and returns where it settles.
+    /// Runs a search on a machine with a given speed by number of workers, in bytes per unit of 1
+    /// s. Returns the number at which it settles.
     fn settle(workers_max: u32, speed: impl Fn(u32) -> u64) -> u32 {
         let mut ramp = Ramp::up_to(workers_max);
         let mut now_ns = 0;

@@ -1,12 +1,12 @@
-//! Which processes have memory away from the CPUs that use it, and what moving it would gain.
+//! Ranks processes by memory away from the CPUs that use it, with the gain of moving it.
 //!
-//! The model: every thread touches the memory of its process evenly, and as often as it has CPU
-//! time. The *distance* of a node is then the mean of the firmware's distances from it to the nodes
-//! of the CPU time, weighed with that time; the distance of a process is the mean over its bytes.
-//! The *destination* is the node with the smallest distance (of equals the one with most of the
-//! memory). A byte elsewhere is *misplaced* as far as the destination has more of the CPU time than
-//! its own node: all of it if the threads run on the destination alone, 2 % of it if they run 51 to
-//! 49. The *gain* is the part of the mean distance that goes away when everything lies on the
+//! The model: every thread touches the memory of its process evenly, in proportion to its CPU time.
+//! The *distance* of a node is then the mean of the firmware's distances from it to the nodes of
+//! the CPU time, weighted with that time; the distance of a process is the mean over its bytes. The
+//! *destination* is the node with the smallest distance (of equal ones, the node with most of the
+//! memory). A byte elsewhere is *misplaced* by the difference between the destination's part of the
+//! CPU time and that of its own node: fully if the threads run on the destination alone, by 2 % if
+//! they run 51 to 49. The *gain* is the reduction of the mean distance if all memory were on the
 //! destination. A process that is spread over the nodes as evenly as its threads thus ranks low, as
 //! it should.
 
@@ -18,10 +18,10 @@ use serde::Serialize;
 
 const WHOLE_PPM: u128 = 1_000_000;
 
-/// The distance that stands for a missing one: the usual one to another node.
+/// The distance used for a missing one: the usual one to another node.
 pub(crate) const DISTANCE_UNKNOWN: u32 = 20;
 
-/// A process as the ranking sees it.
+/// The input of the ranking for one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its pid.
@@ -32,11 +32,11 @@ pub struct Candidate {
     pub bytes: BTreeMap<NodeId, u64>,
     /// CPU time on each node, in nanoseconds.
     pub cpu_time_ns: BTreeMap<NodeId, u64>,
-    /// Whether it ran at all while it was watched; otherwise the CPU time is that since its start.
+    /// True if it ran during the observation; otherwise the CPU time is that since its start.
     pub active: bool,
 }
 
-/// A process and what moving its memory would do.
+/// A process and the effect of moving its memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ranked {
     /// Its pid.
@@ -52,21 +52,21 @@ pub struct Ranked {
     pub node_bytes: BTreeMap<NodeId, u64>,
     /// The share of its CPU time on each node, in ppm.
     pub cpu_share_ppm: BTreeMap<NodeId, u64>,
-    /// Whether it ran while it was watched.
+    /// True if it ran during the observation.
     pub active: bool,
     /// The node nearest to its CPU time.
     pub destination: NodeId,
     /// Mean distance of its memory from its CPU time now, in thousandths (10000 is local).
     pub distance_milli: u64,
-    /// The same with all memory on the destination.
+    /// The same distance with all memory on the destination.
     pub distance_milli_there: u64,
-    /// The part of the mean distance that goes away, in ppm.
+    /// The relative reduction of the mean distance, in ppm.
     pub gain_ppm: u64,
 }
 
-/// The CPU time of a process by CPU between two looks, in nanoseconds, each thread's on the CPU
-/// where it ran last. A thread that was not there before counts from its start. If nothing ran in
-/// between, the time since the start stands in, and the flag says so by being false.
+/// Returns the CPU time of a process by CPU between two samples, in nanoseconds. A thread's time
+/// counts for the CPU where it ran last. A thread that is new counts from its start. If nothing ran
+/// in between, the result is the time since the start, and the flag is false.
 pub fn cpu_time(before: Option<&ProcessLoad>, now: &ProcessLoad) -> (BTreeMap<CpuId, u64>, bool) {
     let known = before.map_or(&[][..], |load| &load.threads);
     let earlier: BTreeMap<_, _> = known.iter().map(|t| (t.tid, t.cpu_time_ns)).collect();
@@ -81,9 +81,9 @@ pub fn cpu_time(before: Option<&ProcessLoad>, now: &ProcessLoad) -> (BTreeMap<Cp
     (if active { recent } else { ever }, active)
 }
 
-/// Ranks processes by misplaced bytes, most first, then by pid. `nodes` are those with memory;
-/// `distance` is the firmware's from a CPU's node to a memory node (10 is local). Processes without
-/// memory or CPU time are left out, as nothing can be said of them.
+/// Ranks processes by misplaced bytes in descending order, then by pid. `nodes` are those with
+/// memory; `distance` is the firmware's from a CPU's node to a memory node (10 is local). Processes
+/// without memory or CPU time are left out, because they have no distance.
 pub fn rank(
     candidates: Vec<Candidate>,
     nodes: &Nodemask,
@@ -125,7 +125,7 @@ fn judge(
     })
 }
 
-/// Parts of the whole in ppm; `None` if the whole is nothing.
+/// Returns the parts of the whole in ppm; `None` if the whole is zero.
 fn shares(amounts: &BTreeMap<NodeId, u64>) -> Option<BTreeMap<NodeId, u64>> {
     let whole: u128 = amounts.values().copied().map(u128::from).sum();
     let share = |(&node, &amount)| (node, part_ppm(u128::from(amount), whole));
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Local 10, remote 21; node 2 has memory and no CPU and is 31 away from everybody.
+    /// Local 10, remote 21; node 2 has memory and no CPU and is at distance 31 from all nodes.
     fn check(candidates: Vec<Candidate>) -> Vec<Ranked> {
         let distance = |from: NodeId, to: NodeId| match (from == to, to.0) {
             (true, _) => Some(10),
@@ -202,7 +202,7 @@ mod tests {
         let ranked = check(vec![candidate(5, &[GIB, 3 * GIB], &[100, 0])]);
         let first = &ranked[0];
         assert_eq!((first.misplaced_bytes, first.destination), (3 * GIB, NodeId(0)));
-        // (1 x 10 + 3 x 21) / 4 = 18.25 now, 10 there: 8.25 / 18.25 = 45.2055 % goes away.
+        // (1 x 10 + 3 x 21) / 4 = 18.25 now, 10 there: 8.25 / 18.25 = 45.2055 % is saved.
         assert_eq!((first.distance_milli, first.distance_milli_there), (18_250, 10_000));
         assert_eq!(first.gain_ppm, 452_055);
     }

@@ -1,26 +1,27 @@
-//! How many cached pages go to a node before the kernel would make room by dropping others of them.
+//! Limits the cached pages that move to a node, so that the kernel does not drop other cached pages
+//! of the same files to make room.
 //!
-//! To take a page that it cannot place, the kernel drops cold file pages of the destination. If
-//! those are others', so be it: any reader makes it do that. If they came there by the same move,
-//! or belong to the same files, then moving loses what it was to bring near. So a node takes what
-//! is free, and as much as there is cold that is not of these files, but that bit by bit: which of
-//! the cold the kernel takes is its own affair.
+//! To place a page on a full node, the kernel drops cold file pages of that node. Dropping pages of
+//! other files is acceptable: any read causes it. But if the dropped pages came by the same move,
+//! or belong to the same files, the move loses what it was to bring near. So a node takes pages up
+//! to its free memory, plus as much as it has cold pages of other files. The latter are used in
+//! small steps, because the kernel chooses which cold pages it drops.
 
 use std::collections::BTreeMap;
 
 use nodeward_model::{NodeId, Room};
 
-/// A node with less room than this takes nothing more, in base pages.
+/// A node with less headroom than this takes no more pages, in base pages.
 const ROOM_PAGES_MIN: u64 = 4096;
-/// So many base pages go at a time to where others must go for them.
+/// Limit on the base pages of one move that displace cold pages.
 const COLD_PAGES_MAX: u64 = 16_384;
-/// Where more than one in so many of those went away again, no more follow.
+/// If more than one in this many of those pages was dropped again, no more follow.
 const GONE_ONE_IN: u64 = 8;
 
 /// Pages to move, by source and destination.
 pub type Moves = BTreeMap<(NodeId, NodeId), u64>;
 
-/// The room on nodes, as it is used up.
+/// The headroom of nodes, as it is used up.
 #[derive(Clone, Debug, Default)]
 pub struct Rooms {
     nodes: BTreeMap<NodeId, Used>,
@@ -29,7 +30,7 @@ pub struct Rooms {
 #[derive(Clone, Copy, Debug)]
 struct Used {
     room: Room,
-    /// Pages of the same files that were there already, and may be among the cold.
+    /// Pages of the same files that were there before, and may be among the cold ones.
     there_pages: u64,
     arrived_pages: u64,
 }
@@ -39,7 +40,7 @@ impl Used {
         self.room.free_pages.saturating_sub(self.arrived_pages)
     }
 
-    /// Free, and cold of others.
+    /// Returns the free pages plus the cold pages of other files, less those used.
     fn left_pages(&self) -> u64 {
         let others = self.room.cold_pages.saturating_sub(self.there_pages);
         (self.room.free_pages + others).saturating_sub(self.arrived_pages)
@@ -51,14 +52,14 @@ impl Used {
 }
 
 impl Rooms {
-    /// Before anything has moved. A node that is not among them takes everything.
+    /// Returns the headroom before any move. A node without an entry has no limit.
     pub fn new(rooms: BTreeMap<NodeId, Room>) -> Self {
         let unused = |room| Used { room, there_pages: 0, arrived_pages: 0 };
         Self { nodes: rooms.into_iter().map(|(node, room)| (node, unused(room))).collect() }
     }
 
-    /// Whether pages can go where they are to go, all in one move. `residency` says on which nodes
-    /// they and others of the same files are now.
+    /// Returns true if pages fit on their destinations, all in one move. `residency` has the
+    /// present nodes of these pages and of others of the same files.
     pub fn fit(&self, moves: &Moves, residency: &BTreeMap<NodeId, u64>) -> bool {
         let mut seen = self.clone();
         seen.saw(residency);
@@ -66,13 +67,13 @@ impl Rooms {
         arrivals.iter().all(|(to, &pages)| seen.nodes.get(to).is_none_or(|node| node.takes(pages)))
     }
 
-    /// Whether none of the destinations has room worth trying.
+    /// Returns true if none of the destinations has headroom worth trying.
     pub fn are_full(&self, moves: &Moves) -> bool {
         let full = |node: &Used| node.left_pages() < ROOM_PAGES_MIN;
         moves.keys().all(|(_, to)| self.nodes.get(to).is_some_and(full))
     }
 
-    /// Takes note where pages are before they are moved or left where they are, each once.
+    /// Records the residency of pages before they are moved or left in place, each once.
     pub fn saw(&mut self, residency: &BTreeMap<NodeId, u64>) {
         for (node, pages) in residency {
             if let Some(used) = self.nodes.get_mut(node) {
@@ -81,8 +82,8 @@ impl Rooms {
         }
     }
 
-    /// Takes note that pages were moved, and that so many of these or of others of the same files
-    /// went away meanwhile.
+    /// Records a move, and the number of pages of it or of the same files that were dropped
+    /// meanwhile.
     pub fn moved(&mut self, moves: &Moves, gone_pages: u64) {
         for (to, pages) in arrivals(moves) {
             if let Some(used) = self.nodes.get_mut(&to) {
@@ -121,7 +122,7 @@ mod tests {
         [(TO, pages)].into()
     }
 
-    /// Goal: what is free and what is cold is used up once.
+    /// Goal: free and cold pages are used up once.
     #[test]
     fn arrivals_use_room_up() {
         let mut rooms = rooms(6000, 4000);
@@ -135,8 +136,8 @@ mod tests {
         assert!(rooms.are_full(&moves(1)), "4000 are left");
     }
 
-    /// Goal: cold pages of the same files are not driven out by their neighbours, whether they are
-    /// seen now or were seen before.
+    /// Goal: cold pages of the same files do not count as headroom, whether they are reported now
+    /// or were before.
     #[test]
     fn what_is_there_already_is_no_room() {
         let mut rooms = rooms(1000, 8000);
@@ -148,8 +149,8 @@ mod tests {
         assert!(!rooms.fit(&moves(1001), &there(0)));
     }
 
-    /// Goal: what is free is filled in one go, and what is cold in pieces that bound a loss; after
-    /// a loss no more is risked, while a few pages do not count.
+    /// Goal: free memory is filled in one move, and cold pages are displaced in pieces that bound a
+    /// loss; after a loss no more is risked, while a few pages do not count.
     #[test]
     fn the_cold_is_used_with_care() {
         let cold = 1 << 30;
@@ -165,8 +166,7 @@ mod tests {
         assert!(!rooms.fit(&moves(1), &there(0)) && rooms.are_full(&moves(1)));
     }
 
-    /// Goal: one full node does not speak for another, and a node of which nothing is known does
-    /// not stand in the way.
+    /// Goal: one full node does not affect another, and a node without data does not stop a move.
     #[test]
     fn nodes_are_told_apart() {
         let rooms = Rooms::new([(TO, Room::default()), (NodeId(2), Room::default())].into());

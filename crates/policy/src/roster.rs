@@ -1,17 +1,17 @@
-//! Which lanes still get work: one that is late is given up.
+//! Detects stragglers among the lanes: one that is too slow gets no more work.
 //!
-//! A lane that loses its CPU in the middle of a batch keeps the pages of that batch out of sight,
-//! and everybody who touches them waits. The others do its part in less time.
+//! A lane that is preempted during a batch keeps the pages of that batch inaccessible, and every
+//! thread that touches them waits. The other lanes do its part in less time.
 
-/// Batches over which a lane is judged. At some 200 us each they are 3 ms of work: one time slice
-/// that is lost among them doubles their cost, which is forgiven.
+/// Batches over which a lane is judged. At some 200 us each they are 3 ms of work: losing one time
+/// slice among them doubles their cost, which is tolerated.
 const BATCHES: usize = 16;
-/// A lane may cost this many times as much as another. Sharing its CPU fairly with one thread makes
-/// it 2, with two of them 3, a node at distance 20 instead of 10 at most 2. With more than this,
-/// its CPU belongs to others.
+/// The tolerated ratio of a lane's cost to another's. Sharing its CPU fairly with one thread makes
+/// the ratio 2, with two of them 3, a node at distance 20 instead of 10 at most 2. Beyond this
+/// limit, its CPU belongs to others.
 const TIMES_AS_DEAR: u128 = 4;
 
-/// What the lanes of one job have cost lately. The batches should be of one kind, or dealt out as
+/// The recent costs of the lanes of one job. The batches should be of one kind, or distributed as
 /// they come: a page of 4 KiB costs up to four times its part of a huge page.
 #[derive(Clone, Debug)]
 pub struct Roster {
@@ -21,12 +21,12 @@ pub struct Roster {
 #[derive(Clone, Debug, Default)]
 struct Lane {
     given_up: bool,
-    /// The last batches; a later one takes the place of the oldest.
+    /// The last batches; a new one replaces the oldest.
     batches: [Batch; BATCHES],
     next: usize,
 }
 
-/// One batch; without pages as long as there was none.
+/// One batch; zero pages until there was one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Batch {
     pages: u64,
@@ -34,14 +34,14 @@ struct Batch {
 }
 
 impl Roster {
-    /// All lanes are given work.
+    /// Returns lanes that all get work.
     pub fn new(lanes: usize) -> Self {
         Self { lanes: vec![Lane::default(); lanes] }
     }
 
-    /// Tells that a lane finished a batch of so many base pages. The lane is given up if it costs
-    /// more than four times as much a page as the median of the others that get work; so the last
-    /// one never is. A lane is judged after 16 batches, and until then taken for as late as any
+    /// Reports that a lane finished a batch of `pages` base pages. The lane is given up if it costs
+    /// more than four times as much per page as the median of the other active lanes; so the last
+    /// one never is. A lane is judged after 16 batches, and until then assumed to be as slow as any
     /// other. Batches without pages are not counted. Does not allocate.
     ///
     /// # Panics
@@ -53,7 +53,7 @@ impl Roster {
         }
     }
 
-    /// Whether a lane gets no more work. It stays so.
+    /// Returns true if a lane gets no more work. This is permanent.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -61,13 +61,13 @@ impl Roster {
         self.lanes[lane].given_up
     }
 
-    /// How many lanes get work.
+    /// Returns the number of lanes that get work.
     pub fn active(&self) -> usize {
         self.lanes.iter().filter(|lane| !lane.given_up).count()
     }
 
-    /// Later than the median of the others, that is, than more than half of them. Those that are
-    /// not known yet count: the first to be known are the fast ones.
+    /// Returns true if a lane is slower than the median of the others, that is, than more than half
+    /// of them. Unknown lanes count as others, because the first to be known are the fast ones.
     fn is_late(&self, lane: usize) -> bool {
         let Some(cost) = self.lanes[lane].cost() else { return false };
         let is_other = |&(index, other): &(usize, &Lane)| index != lane && !other.given_up;
@@ -85,7 +85,7 @@ impl Lane {
         self.next = (self.next + 1) % BATCHES;
     }
 
-    /// All of the last batches together, if they are enough to judge.
+    /// Returns the sum of the last batches, if they are enough to judge.
     fn cost(&self) -> Option<Batch> {
         let all = self.batches.iter().all(|batch| batch.pages > 0);
         let add = |sum: Batch, batch: &Batch| Batch {
@@ -98,7 +98,7 @@ impl Lane {
 
 impl Batch {
     fn is_dear_beside(self, other: Self) -> bool {
-        // took / pages > 4 * took / pages, without fractions; a cost of 0 ns is no measure.
+        // took / pages > 4 * took / pages, without fractions; a cost of 0 ns is not a measurement.
         let cost = |took_ns, pages| u128::from(took_ns) * u128::from(pages);
         let limit = cost(other.took_ns, self.pages).saturating_mul(TIMES_AS_DEAR);
         other.took_ns > 0 && cost(self.took_ns, other.pages) > limit
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Lanes that take so many ns for each page, after `rounds` batches of 512 pages each.
+    /// Returns lanes with these costs per page in ns, after `rounds` batches of 512 pages each.
     fn after(rounds: usize, page_ns: &[u64]) -> Roster {
         let mut roster = Roster::new(page_ns.len());
         for _ in 0..rounds {
@@ -135,14 +135,15 @@ mod tests {
         assert_eq!(given_up(&after(99, &[300, 1500])), [1]);
     }
 
-    /// Goal: one fast lane does not make all others late, nor do two late ones excuse each other.
+    /// Goal: one fast lane does not make all others late, and two late ones do not excuse each
+    /// other.
     #[test]
     fn the_measure_is_what_most_others_do() {
         assert_eq!(given_up(&after(99, &[100, 1000, 1000, 1000])), []);
         assert_eq!(given_up(&after(99, &[100, 1000, 100, 1000, 100])), [1, 3]);
     }
 
-    /// Goal: a lane that lost its CPU once keeps its work, and is late when that goes on.
+    /// Goal: a lane that is preempted once keeps its work, and is late when that goes on.
     #[test]
     fn one_lost_time_slice_is_forgiven() {
         let mut roster = after(16, &[400, 400]);
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(given_up(&roster), [1], "for good");
     }
 
-    /// Goal: a lane that stands still alone works on, and empty batches say nothing.
+    /// Goal: a single lane keeps its work even if it is slow, and empty batches do not count.
     #[test]
     fn the_last_lane_stays() {
         let mut roster = after(20, &[100, 1000]);
@@ -172,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whatever is measured, somebody works; and lanes of about one speed all do.
+        /// Goal: with any measurements some lane works, and lanes of about one speed all do.
         #[test]
         fn some_lane_always_works(
             lanes in 1..6_usize,

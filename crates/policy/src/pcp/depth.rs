@@ -8,13 +8,14 @@ use super::{Limits, Tuner, too_many_when_short};
 /// A caller that wants another period scales the time that it passes.
 pub const PERIOD_MS: u64 = 1000;
 
-/// Keeps the smaller of two averages: how far allocations ran ahead of frees in a period, and frees
-/// of allocations. Who only allocates, or only frees, gains nothing from a list, and gets none
-/// beyond the default. Takes and gives back like [`super::Fixed`].
+/// Keeps the smaller of two averages: the depth to which allocations ran ahead of frees in a
+/// period, and frees ahead of allocations. A CPU that only allocates or only frees gains nothing
+/// from a list, and gets none beyond the default. Takes from and gives back to the zone like
+/// [`super::Fixed`].
 ///
 /// After "[RFC 2/2] mm: alloc/free depth based PCP high auto-tuning" (Huang Ying, July 2023), line
-/// by line, but for [`Tuner::tick`]: the RFC looks at the time only when something is freed, so
-/// that a list that nobody uses stays as long as it was.
+/// by line, except [`Tuner::tick`]: the RFC checks the time only at a free, so that an unused list
+/// keeps its length.
 #[derive(Clone, Debug)]
 pub struct Depth {
     batches: Batches,

@@ -498,7 +498,7 @@ proptest! {
         }
     }
 
-    /// What is freed one by one never takes the list above its high, once the high stays.
+    /// Goal: single frees never take the list above its high, once the high stays.
     #[test]
     fn single_frees_do_not_outgrow_the_list(tuning in tunings(), frees in 0..5000_u32) {
         let mut list = List::new(tuning, LIMITS);

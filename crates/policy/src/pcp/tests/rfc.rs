@@ -1,4 +1,4 @@
-//! [`Depth`] against the RFC's patch, which stands here once more with its names and its order.
+//! Goal: [`Depth`] equals the RFC's patch, which is repeated here with its names and its order.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::pcp::{Depth, Limits, Tuner};
 /// Jiffies are milliseconds here.
 const HZ: u64 = 1000;
 
-/// `struct per_cpu_pages` with what the patch and its base use.
+/// `struct per_cpu_pages` with the fields that the patch and its base use.
 #[derive(Debug, Default)]
 struct PerCpuPages {
     count: i64,
@@ -79,7 +79,7 @@ impl PerCpuPages {
         self.high = high.clamp(self.high_def, self.high_max);
     }
 
-    /// Returns what `free_pcppages_bulk` takes from the list.
+    /// Returns the pages that `free_pcppages_bulk` takes from the list.
     fn free_unref_page_commit(&mut self, pages: i64, jiffies: u64) -> i64 {
         if self.high_def == 0 {
             self.high = self.high_def;
@@ -94,13 +94,13 @@ impl PerCpuPages {
         if self.count < self.high {
             return 0;
         }
-        // What came goes first and whole (`free_pcppages_bulk`).
+        // The pages that came go first, whole (`free_pcppages_bulk`).
         let freed = self.nr_pcp_free().max(pages).min(self.count);
         self.count -= freed;
         freed
     }
 
-    /// Of the base, Linux 6.4.
+    /// From the base, Linux 6.4.
     fn nr_pcp_free(&mut self) -> i64 {
         if self.high < self.batch {
             return 1;
@@ -150,7 +150,8 @@ impl Pair {
         assert_eq!(i64::from(self.count), self.rfc.count, "pages in the list");
     }
 
-    /// Only ours has ticks. What it gives back stays in both lists, so that they can be compared.
+    /// Only ours has ticks. The pages that it gives back stay in both lists, so that they can be
+    /// compared.
     fn tick(&mut self) {
         self.ours.tick(&self.limits, self.count, self.now_ms);
     }
@@ -175,7 +176,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// After each free everything is as the RFC would have it, whenever ticks came before.
+    /// Goal: after each free the state is that of the RFC, with any ticks before.
     #[test]
     fn depth_is_the_rfc(
         batch in 1..200_u32, batches in 4..20_u32, room in 0..60_000_u32, steps in steps(),
@@ -193,7 +194,8 @@ proptest! {
     }
 }
 
-/// The trace of the cover letter: 128 MiB up and down, ten times a second, for 6 s.
+/// Goal: the same for the trace of the cover letter: 128 MiB up and down, ten times a second, for 6
+/// s.
 #[test]
 fn depth_is_the_rfc_for_page_fault1() {
     let mut pair = Pair::new(LIMITS);
@@ -204,7 +206,7 @@ fn depth_is_the_rfc_for_page_fault1() {
     assert!(pair.rfc.high > 30_000, "the trace did not tune anything: {:?}", pair.rfc);
 }
 
-/// With batches of 1, as the kernel has them where lists are switched off.
+/// Goal: the same with batches of 1, as the kernel has them where lists are switched off.
 #[test]
 fn depth_is_the_rfc_for_a_list_that_is_switched_off() {
     let mut pair = Pair::new(Limits { batch: 1, ..DISABLED });
