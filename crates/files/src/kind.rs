@@ -1,11 +1,11 @@
-//! What stands where a file should.
+//! Checks that a path names a regular file.
 
 use std::fmt;
 use std::fs::{FileType, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
-/// Something that is no regular file stands where a file should.
+/// The error of an object that is not a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAFile {
     what: &'static str,
@@ -19,7 +19,7 @@ impl fmt::Display for NotAFile {
 
 impl std::error::Error for NotAFile {}
 
-/// Whether an error says that something else stands where a file should.
+/// Returns true if an error is [`NotAFile`].
 pub fn is_not_a_file(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotAFile>)
 }
@@ -34,7 +34,7 @@ pub(crate) fn check(found: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Whether it is /dev/null, by its number: an empty file for whoever reads.
+/// Returns true if it is /dev/null, by its device number: an empty file for a reader.
 pub(crate) fn is_null(found: &Metadata) -> bool {
     let number = rustix::fs::makedev(1, 3);
     found.file_type().is_char_device() && found.rdev() == number

@@ -1,10 +1,10 @@
-//! Files that nodeward opens by name, and files that it makes: the one place for both.
+//! Opens and makes the files that nodeward accesses by name: the one place for both.
 //!
-//! What is meant to be a file is opened as one: at a pipe one would wait for whoever is at its
-//! other end, and a device may do something when it is opened. What is made gets a mode that is
-//! said here, whatever the umask is.
+//! A file that must be regular is checked: opening a pipe would wait for a process at its other
+//! end, and opening a device may have side effects. New files get a mode that is given here,
+//! whatever the umask is.
 //!
-//! Where a pipe may be meant (samples, lists of addresses) nothing of this is used.
+//! Inputs that may be a pipe (samples, lists of addresses) do not use this crate.
 
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,16 @@
-//! Making files and directories, each with its mode.
+//! Makes files and directories, each with its mode.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Who may read what is made. Only its owner may write it; a umask may take more away.
+/// The readers of a new file. Only its owner may write it; a umask may remove more rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
-    /// Its owner: what nodeward keeps.
+    /// The owner: files that nodeward keeps for itself.
     Owner,
-    /// Everyone: what it was asked to write.
+    /// Everyone: files that nodeward was asked to write.
     Everyone,
 }
 
@@ -30,8 +30,8 @@ impl For {
     }
 }
 
-/// A new file, locked by nobody; of one that is there the content is lost. It may be a pipe, where
-/// somebody reads what is asked for.
+/// Makes a file without a lock, or truncates an existing one. The path may be a pipe whose other
+/// end a program reads.
 ///
 /// # Errors
 /// Those of open(2).
@@ -39,7 +39,7 @@ pub fn create(path: &Path, whose: For) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(whose.file()).open(path)
 }
 
-/// A file that was not there before, to be read and appended to.
+/// Makes a file that must not exist yet, to be read and appended to.
 ///
 /// # Errors
 /// Those of open(2).
@@ -47,7 +47,7 @@ pub fn create_new(path: &Path, whose: For) -> io::Result<File> {
     File::options().read(true).append(true).create_new(true).mode(whose.file()).open(path)
 }
 
-/// Writes a file as a whole, as [`create`] makes it.
+/// Writes a whole file, made as [`create`] does.
 ///
 /// # Errors
 /// Those of open(2) and write(2).
@@ -55,7 +55,7 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>, whose: For) -> io::Result<(
     create(path, whose)?.write_all(content.as_ref())
 }
 
-/// Makes a directory, and those above it, where they are missing.
+/// Makes a directory and its ancestors where they are missing.
 ///
 /// # Errors
 /// Those of mkdir(2).
@@ -63,7 +63,7 @@ pub fn make_directory(path: &Path, whose: For) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(whose.directory()).create(path)
 }
 
-/// Whose file it is not cannot change its mode; it is used as it is.
+/// A process that does not own the file cannot change its mode; the file is used as it is.
 pub(crate) fn set_mode(file: &File, mode: Permissions) {
     file.set_permissions(mode).ok();
 }

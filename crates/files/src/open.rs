@@ -1,4 +1,4 @@
-//! Opening what must be a file.
+//! Opens paths that must be regular files.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _};
@@ -10,25 +10,25 @@ use rustix::fs::OFlags;
 use crate::make::For;
 use crate::{kind, make};
 
-/// Whatever took the place of a file since it was looked at, one does not wait for it.
+/// Flags against waiting: the file may have been replaced since it was checked.
 const NO_WAIT: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
-/// Who may write to a file beside its owner.
+/// The bits of writers other than the owner.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Opens a file that is there, by its own name or by that of a link to it.
+/// Opens an existing file, by its own name or by that of a link to it.
 ///
 /// # Errors
-/// With [`kind::NotAFile`] if something else is there; those of open(2).
+/// [`kind::NotAFile`] if the path is no regular file; those of open(2).
 pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     kind::check(&fs::metadata(path)?)?;
     checked(options.clone().custom_flags(bits(NO_WAIT)).open(path)?)
 }
 
-/// The content of a file, of at most so many bytes; nothing of /dev/null, which one names to have
+/// Reads a file, at most `bytes_max` bytes; returns nothing for /dev/null, which users name to have
 /// no file.
 ///
 /// # Errors
-/// As [`open`], and those of read(2).
+/// Those of [`open`] and of read(2).
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if !kind::is_null(&fs::metadata(path)?) {
@@ -37,11 +37,12 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file to be read and written; makes it where there is none. What is kept for the owner is
-/// no link to elsewhere; if others may write it, as earlier versions made it, they no longer may.
+/// Opens a file for reading and writing; makes it if it does not exist. A file for the owner must
+/// not be a symbolic link; if others may write it, as earlier versions of nodeward made it, that
+/// right is removed.
 ///
 /// # Errors
-/// As [`open`].
+/// Those of [`open`].
 pub fn open_or_make(path: &Path, whose: For) -> io::Result<File> {
     let (found, flags) = match whose {
         For::Owner => (fs::symlink_metadata(path), NO_WAIT | OFlags::NOFOLLOW),

@@ -1,4 +1,4 @@
-//! What is opened as a file is one, and what is made has the mode that is said.
+//! Goal: only regular files are opened as files, and new ones have the given mode.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use nodeward_files::{For, create, create_new, is_not_a_file, make_directory, open};
 use nodeward_files::{open_or_make, read, write};
 
-/// Who waits for longer waits for ever.
+/// A longer wait counts as endless.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn fifo(path: &Path) {
@@ -22,7 +22,7 @@ fn fifo(path: &Path) {
     mknodat(CWD, &name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
-/// What an attempt came to, which must not wait for anybody.
+/// Returns the error of an attempt, which must not wait.
 fn told<T: Send + 'static>(
     attempt: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Error {
@@ -31,7 +31,8 @@ fn told<T: Send + 'static>(
     heard.recv_timeout(PATIENCE).expect("it waits").expect("an error")
 }
 
-/// Goal: what is no regular file is refused without a wait, by what it is, in each way to open one.
+/// Goal: an object that is no regular file is refused without a wait, with its kind, by each way to
+/// open one.
 #[test]
 fn only_files_are_opened_as_files() {
     let dir = tempfile::tempdir().unwrap();
@@ -58,8 +59,8 @@ fn only_files_are_opened_as_files() {
     assert!(!is_not_a_file(&told(move || read(Path::new("/no/such/file"), 10))));
 }
 
-/// Goal: a link to a file is one for who reads, and not where nodeward would write through it;
-/// /dev/null is an empty file.
+/// Goal: a link to a file is a file for readers, but not for files that nodeward writes for its
+/// owner; /dev/null is an empty file.
 #[test]
 fn links_and_null() {
     let dir = tempfile::tempdir().unwrap();
@@ -74,11 +75,11 @@ fn links_and_null() {
     assert_eq!(read(Path::new("/dev/null"), 100).unwrap(), b"");
 }
 
-/// Tells a test that it is the one with a umask of 0, which is the whole process's.
+/// Marks the run of a test with a umask of 0, which applies to the whole process.
 const ALONE: &str = "NODEWARD_FILES_TEST_ALONE";
 
-/// Goal: under a umask of 0 each file and directory has the mode that is said; one that others
-/// could write, made by an earlier version, is the owner's afterwards.
+/// Goal: under a umask of 0 each file and directory has the given mode; a file that others could
+/// write, made by an earlier version, is the owner's afterwards.
 #[test]
 fn modes_are_said() {
     if std::env::var_os(ALONE).is_none() {

@@ -1,19 +1,18 @@
-//! A batch: where its folios are, and what follows from that.
+//! A batch: the state of its folios, and the next step that follows from it.
 
 use nodeward_model::{Account, SkipReason};
 
 use crate::slices::cut;
 use crate::{Refusal, Refused, Run, Shape, Slice, Step};
 
-/// One batch of a migration. Ask [`Batch::next`] what to do, do it, and ask again.
+/// One batch of a migration. Call [`Batch::next`] for a step, carry it out, and call it again.
 ///
-/// A *pass* unmaps all folios that are to be tried, flushes, copies, and maps the copies; what a
-/// copy or a map was refused for is put back at once. The next pass tries what was refused for the
-/// time being.
+/// A *pass* unmaps all folios that are due, flushes, copies, and maps the copies. Folios that were
+/// refused in the copy or the map are put back at once. The next pass retries transient refusals.
 ///
-/// Room for the largest batch is taken when a batch is made (about 12 KiB). Nothing else allocates
-/// or frees, so that a batch can be worked on, and the next begun, while the memory of the
-/// allocator itself is out of sight.
+/// Buffers for the largest batch are allocated when a batch is made (about 12 KiB). Nothing else
+/// allocates or frees, so that a batch can be carried out, and the next one begun, while the memory
+/// of the allocator itself is unmapped.
 #[derive(Debug)]
 pub struct Batch {
     shape: Shape,
@@ -25,10 +24,10 @@ pub struct Batch {
     account: Account,
 }
 
-/// The step that was handed out last.
+/// The step that was returned last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// None yet.
+    /// No step yet.
     Begin,
     Unmap,
     Flush,
@@ -38,27 +37,28 @@ enum Stage {
     End,
 }
 
-/// Where a folio is.
+/// The state of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Folio {
-    /// Where it was, and to be tried; if there is no further try, then it stayed for this reason.
+    /// Mapped at its place, and due for a try; if there is no further try, it stayed for this
+    /// reason.
     Home(SkipReason),
-    /// About to be taken out of sight.
+    /// About to be unmapped.
     Leaving,
-    /// Out of sight, on its way.
+    /// Unmapped, on its way.
     Out,
-    /// Out of sight, and to be put back.
+    /// Unmapped, and to be put back.
     Turned(Refusal),
-    /// Out of sight, about to be put back.
+    /// Unmapped, about to be put back.
     Returning(Refusal),
-    /// Home as a copy.
+    /// Mapped as a copy.
     Moved,
-    /// Home for good, or dropped.
+    /// Mapped at its place for good, or dropped.
     Skipped(SkipReason),
 }
 
 impl Folio {
-    /// Home again, or still, after a refusal.
+    /// Returns the state of a folio that is mapped at its place after a refusal.
     fn stayed(why: Refusal) -> Self {
         match why {
             Refusal::Transient(reason) => Self::Home(reason),
@@ -66,7 +66,8 @@ impl Folio {
         }
     }
 
-    /// After a step that was refused for this folio; `None` if it had no part in the step.
+    /// Returns the state after a step that was refused for this folio; `None` if it had no part in
+    /// the step.
     fn refused(self, why: Refusal) -> Option<Self> {
         match (self, why) {
             (Self::Leaving, _) => Some(Self::stayed(why)),
@@ -77,7 +78,7 @@ impl Folio {
         }
     }
 
-    /// After a step that was not refused for this folio.
+    /// Returns the state after a step that was not refused for this folio.
     fn done(self, stage: Stage) -> Self {
         match self {
             Self::Leaving => Self::Out,
@@ -87,7 +88,7 @@ impl Folio {
         }
     }
 
-    /// As part of a step of this kind; `None` if it has none.
+    /// Returns the state as part of a step of this kind; `None` if it has no part in it.
     fn taking_part(self, stage: Stage) -> Option<Self> {
         match (stage, self) {
             (Stage::Unmap, Self::Home(_)) => Some(Self::Leaving),
@@ -103,22 +104,23 @@ impl Folio {
 }
 
 impl Batch {
-    /// Most base pages of a batch: one huge page. So nobody waits for a batch longer than for that,
-    /// which is the bound of Linux, too (NR_MAX_BATCHED_MIGRATION).
+    /// Limit on the base pages of a batch: one huge page. So a thread waits for a batch no longer
+    /// than for a huge page, as in Linux (NR_MAX_BATCHED_MIGRATION).
     pub const PAGES_MAX: u32 = 512;
 
-    /// A batch of folios that are all mapped.
+    /// Returns a batch of folios that are all mapped.
     ///
     /// # Panics
-    /// If the shape has more than [`Batch::PAGES_MAX`] pages, or a 0 where it says 1 or more.
+    /// If the shape has more than [`Batch::PAGES_MAX`] pages, or a 0 in a field that must be 1 or
+    /// more.
     pub fn new(shape: Shape) -> Self {
         let mut batch = Self::with_room(shape);
         batch.reset(shape);
         batch
     }
 
-    /// A batch of folios that an earlier unmap left out of sight, and that no CPU sees any more. It
-    /// begins with the copy, which counts as part of a first pass.
+    /// Returns a batch of folios that an earlier unmap left unmapped, and that no CPU can access
+    /// any more. It begins with the copy, which counts as part of a first pass.
     ///
     /// # Panics
     /// As [`Batch::new`].
@@ -128,15 +130,15 @@ impl Batch {
         batch
     }
 
-    /// Makes this the batch that [`Batch::new`] makes, without allocating.
+    /// Makes this the batch that [`Batch::new`] returns, without allocating.
     ///
     /// # Panics
-    /// As [`Batch::new`], and if folios are out of sight, which would be lost.
+    /// As [`Batch::new`], and if folios are unmapped, which would be lost.
     pub fn reset(&mut self, shape: Shape) {
         self.begin(shape, Folio::Home(SkipReason::Interrupted), shape.attempts);
     }
 
-    /// Makes this the batch that [`Batch::of_unmapped`] makes, without allocating.
+    /// Makes this the batch that [`Batch::of_unmapped`] returns, without allocating.
     ///
     /// # Panics
     /// As [`Batch::reset`].
@@ -144,11 +146,12 @@ impl Batch {
         self.begin(shape, Folio::Out, shape.attempts.saturating_sub(1));
     }
 
-    /// What to do next, given the folios for which the last step could not be done; it was done for
-    /// all others. The first time none is refused. After the end it is the end again.
+    /// Returns the next step, given the folios for which the last step was refused; the caller has
+    /// done it for all others. In the first call none is refused. After the end it returns the end
+    /// again.
     ///
     /// A refused folio that had no part in the step is a bug of the caller: a panic in builds with
-    /// debug assertions, no news in others.
+    /// debug assertions, ignored in others.
     pub fn next(&mut self, refused: &[Refused]) -> Step<'_> {
         debug_assert!(self.stage != Stage::Begin || refused.is_empty(), "no step was refused yet");
         self.note(refused);
@@ -156,23 +159,23 @@ impl Batch {
         self.step()
     }
 
-    /// Lets no further pass begin. What is out of sight is still moved or put back. Folios that
-    /// were never tried are skipped as interrupted, others for what they were refused for.
+    /// Prevents further passes. Unmapped folios are still moved or put back. Folios that were never
+    /// tried are skipped as interrupted, others for the reason of their refusal.
     pub fn stop(&mut self) {
         self.passes_left = 0;
     }
 
-    /// How many folios are out of sight, as far as [`Batch::next`] was told.
+    /// Returns the number of unmapped folios, as far as [`Batch::next`] was told.
     pub fn out(&self) -> u32 {
         self.folios.iter().map(|folio| u32::from(folio.is_out_of_sight())).sum()
     }
 
-    /// Whether a folio is home as a copy. Asked at the end.
+    /// Returns true if a folio was moved. Call it at the end.
     pub fn is_moved(&self, folio: u32) -> bool {
         self.folios.get(folio as usize) == Some(&Folio::Moved)
     }
 
-    /// A batch without folios, and with room for as many as there may be.
+    /// Returns a batch without folios, with room for as many as possible.
     fn with_room(shape: Shape) -> Self {
         let pages = Self::PAGES_MAX as usize;
         Self {
@@ -182,7 +185,7 @@ impl Batch {
             folios: Vec::with_capacity(pages),
             runs: Vec::with_capacity(pages.div_ceil(2)), // a hole between any two
             slices: Vec::with_capacity(pages),           // none is smaller than a page
-            // With every reason from the start, because a map takes memory for each new key.
+            // The map has every reason from the start, because it allocates for each new key.
             account: Account { skipped: SkipReason::ALL.map(|r| (r, 0)).into(), ..<_>::default() },
         }
     }
@@ -197,7 +200,7 @@ impl Batch {
         self.folios.resize(shape.folios as usize, folio);
     }
 
-    /// Notes what the last step did.
+    /// Records the result of the last step.
     fn note(&mut self, refused: &[Refused]) {
         for &Refused { folio: index, why } in refused {
             let folio = self.folios.get_mut(index as usize);
@@ -212,8 +215,8 @@ impl Batch {
         }
     }
 
-    /// The step that is due. What came out goes on, then what was turned goes back, and only when
-    /// nothing is out of sight, others may leave.
+    /// Returns the step that is due. Unmapped folios go on, then turned ones are put back, and only
+    /// when no folio is unmapped, others are unmapped.
     fn following(&mut self) -> Stage {
         let onward = match self.stage {
             Stage::Unmap => Stage::Flush,

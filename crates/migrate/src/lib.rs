@@ -1,14 +1,15 @@
-//! One batch of a migration, as a step machine without IO: it says what to do next, is told what
-//! could not be done, and knows where every folio is.
+//! One batch of a migration, as a state machine without IO: it returns the next step, is told which
+//! folios were refused, and knows the state of every folio.
 //!
-//! The order of the steps is the whole art. Taken one by one, each page costs a flush on every CPU
-//! that may have seen it; a batch takes many pages out of sight, flushes once, copies them, maps
-//! the copies. Linux does so since 6.3 (Huang Ying's patches of 2023: 99.1 % fewer interrupts), and
-//! bounds a batch by what one huge page is long, so that a thread waits no longer than for that.
+//! The order of the steps is what matters. Moved one by one, each page costs a TLB flush on every
+//! CPU that may have cached its mapping. A batch unmaps many pages, flushes once, copies them, and
+//! maps the copies. Linux does so since 6.3 (Huang Ying's patches of 2023: 99.1 % fewer
+//! interrupts), and limits a batch to the length of one huge page, so that a thread waits no longer
+//! than for one.
 //!
-//! Who carries the steps out is not known here: a pager in its own process, where a step is a few
-//! system calls, or a simulator, where it is an event. A batch of one folio is the time before
-//! 2023, one with many copiers the patches of 2017.
+//! This crate does not know who carries the steps out: a pager in its own process, where a step is
+//! a few system calls, or a simulator, where it is an event. A batch of one folio models Linux
+//! before 2023, one with many copiers the patches of 2017.
 //!
 //! ```
 //! use nodeward_migrate::{Batch, Shape, Step};

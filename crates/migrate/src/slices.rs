@@ -1,10 +1,10 @@
-//! Cutting a copy for several copiers.
+//! Splits a copy between copiers.
 
 use crate::{Run, Shape, Slice};
 
-/// Cuts the bytes of `runs` into as many parts as there are copiers (or pages, if those are fewer)
-/// whose sizes differ by one page at most. A part that spans a hole between two runs is more than
-/// one slice, so there are at most `runs + copiers - 1` slices, and never more than pages.
+/// Splits the bytes of `runs` into one part for each copier (or page, if those are fewer), whose
+/// sizes differ by at most one page. A part that spans a hole between two runs is more than one
+/// slice, so there are at most `runs + copiers - 1` slices, and never more than pages.
 pub fn cut(runs: &[Run], shape: &Shape, slices: &mut Vec<Slice>) {
     let folio_pages = u64::from(shape.folio_pages);
     let pages: u64 = runs.iter().map(|run| u64::from(run.folios) * folio_pages).sum();
@@ -29,7 +29,7 @@ pub fn cut(runs: &[Run], shape: &Shape, slices: &mut Vec<Slice>) {
 mod tests {
     use super::*;
 
-    /// The slices of runs (first folio, folios), as (page, pages).
+    /// Returns the slices of runs (first folio, folios), as (page, pages).
     fn slices(folio_pages: u32, copiers: u32, runs: &[(u32, u32)]) -> Vec<(u64, u64)> {
         let runs: Vec<Run> = runs.iter().map(|&(first, folios)| Run { first, folios }).collect();
         let shape = Shape { folios: 16, folio_pages, page_bytes: 4096, copiers, attempts: 1 };
@@ -38,7 +38,7 @@ mod tests {
         slices.iter().map(|slice| (slice.offset / 4096, slice.bytes / 4096)).collect()
     }
 
-    /// Goal: parts are equal, or as nearly so as pages allow.
+    /// Goal: parts are equal, or as nearly so as pages permit.
     #[test]
     fn copiers_have_the_same_to_do() {
         assert_eq!(slices(1, 1, &[(0, 16)]), [(0, 16)]);
@@ -47,12 +47,12 @@ mod tests {
         assert_eq!(slices(16, 2, &[(0, 1)]), [(0, 8), (8, 8)], "a folio is cut, too");
     }
 
-    /// Goal: what is not out is not copied, and does not count.
+    /// Goal: folios that are not unmapped are not copied, and do not count.
     #[test]
     fn holes_end_a_slice_and_not_a_part() {
-        // 8 pages in parts of 4: the first ends inside of the second run.
+        // 8 pages in parts of 4: the first ends inside the second run.
         assert_eq!(slices(1, 2, &[(1, 3), (6, 5)]), [(1, 3), (6, 1), (7, 4)]);
-        // Two folios of 4 pages: the hole lies between the parts.
+        // Two folios of 4 pages: the hole is between the parts.
         assert_eq!(slices(4, 2, &[(0, 1), (3, 1)]), [(0, 4), (12, 4)]);
     }
 

@@ -1,11 +1,11 @@
-//! A batch is worked on while the memory of the allocator may itself be out of sight. Whoever
-//! allocates then waits for himself.
+//! Tests that a batch does not allocate: the memory of the allocator may be part of the batch and
+//! unmapped, and an allocation would then wait for the thread itself.
 
 use allocation_counter::measure;
 use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
 use nodeward_model::SkipReason;
 
-/// Works on a batch whose every other page is refused at first, half of them in the copy and half
+/// Carries out a batch whose every other page is refused at first, half of them in the copy and half
 /// at the unmap, and one for ever.
 fn work(batch: &mut Batch, refused: &mut Vec<Refused>, copiers: u32, folios: u32) -> (u64, u64) {
     let busy = |folio| Refused { folio, why: Refusal::Transient(SkipReason::Pinned) };
@@ -35,8 +35,8 @@ fn work(batch: &mut Batch, refused: &mut Vec<Refused>, copiers: u32, folios: u32
     }
 }
 
-/// Goal: neither the first batch nor a later one takes memory or gives some back, however it is
-/// cut and whatever is refused.
+/// Goal: neither the first batch nor a later one allocates or frees memory, for any number of
+/// copiers and any refusals.
 #[test]
 fn nothing_is_allocated_or_freed() {
     let shape = |folios, copiers| Shape {

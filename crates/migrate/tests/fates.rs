@@ -1,5 +1,5 @@
-//! Whatever is refused, at whichever step, in whichever order: every page is in one place at every
-//! moment, the account is exact, and the end comes.
+//! Goal: with any refusals, at any step and in any order, every page is in exactly one place at
+//! every moment, the account is exact, and the batch ends.
 
 mod world;
 
@@ -8,7 +8,8 @@ use nodeward_model::SkipReason;
 use proptest::prelude::*;
 use world::{Fate, Kind, World};
 
-/// How a step may be refused, with another reason for each, so that none is taken for another.
+/// Returns the possible refusals of a step, with a different reason for each, so that none is
+/// mistaken for another.
 fn refusals(kind: Kind) -> &'static [Refusal] {
     use Refusal::{Final, Transient};
     match kind {
@@ -20,12 +21,12 @@ fn refusals(kind: Kind) -> &'static [Refusal] {
     }
 }
 
-/// A fate that picks one of several possibilities, again and again.
+/// A fate that repeatedly picks one of several possibilities.
 struct Choices<P> {
     /// Picks a number below its argument.
     pick: P,
     may_stop: bool,
-    /// How many more times a folio that is put back may be refused for the time being.
+    /// The number of further transient refusals of a folio that is put back.
     put_back_again: u32,
 }
 
@@ -49,7 +50,7 @@ impl<P: FnMut(usize) -> usize> Fate for Choices<P> {
     }
 }
 
-/// A sequence of choices, each as what was picked of how many; after the last, the first
+/// A sequence of choices, each as (picked, number of possibilities); after the last one, the first
 /// possibility is picked.
 #[derive(Default)]
 struct Script(Vec<(usize, usize)>);
@@ -63,7 +64,7 @@ impl Script {
         self.0[*at - 1].0
     }
 
-    /// The next sequence that was not played yet; false if there is none.
+    /// Advances to the next sequence that was not played yet; false if there is none.
     fn advance(&mut self) -> bool {
         while self.0.pop_if(|(picked, of)| *picked + 1 == *of).is_some() {}
         self.0.last_mut().map(|(picked, _)| *picked += 1).is_some()
@@ -78,7 +79,7 @@ fn start(shape: Shape, unmapped: bool) -> (Batch, World) {
     }
 }
 
-/// Plays every fate that a batch may have, and returns how many those are.
+/// Plays every fate that a batch may have, and returns their number.
 fn play_all(folios: u32, attempts: u32, may_stop: bool, unmapped: bool) -> u32 {
     let shape = Shape { folios, folio_pages: 2, page_bytes: 4096, copiers: 2, attempts };
     let mut script = Script::default();
@@ -94,12 +95,12 @@ fn play_all(folios: u32, attempts: u32, may_stop: bool, unmapped: bool) -> u32 {
     unreachable!("scripts are finite")
 }
 
-/// Goal: no fate of a small batch is left out.
+/// Goal: every fate of a small batch is played.
 #[test]
 fn every_fate_of_a_small_batch() {
     // One folio, one pass. It stays at the unmap (2 ways), is moved (1), or is turned in the flush
     // (1), the copy (2) or the map (2) and then put back in one of 4 ways: it works, it is dropped,
-    // or one of these after having been asked again. 2 + 1 + 5 * 4.
+    // or one of these after a retry. 2 + 1 + 5 * 4.
     assert_eq!(play_all(1, 1, false, false), 23);
     // Without the unmap and the flush: 1 + 4 * 4.
     assert_eq!(play_all(1, 1, false, true), 17);
@@ -122,7 +123,7 @@ proptest! {
         mildness in 0..=200_u8,
     ) {
         let mut fates = fates.into_iter();
-        // Bytes below `mildness` refuse nothing, and behind the last one nothing is refused.
+        // Bytes below `mildness` refuse nothing, and nothing is refused after the last byte.
         let mut pick = |of: usize| match fates.next() {
             Some(fate) if fate >= mildness => usize::from(fate) % of,
             _ => 0,

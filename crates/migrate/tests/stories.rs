@@ -1,4 +1,4 @@
-//! What a batch asks for, step by step, in the cases that it was made for.
+//! Tests the steps of a batch, one by one, in its typical cases.
 
 mod world;
 
@@ -24,7 +24,7 @@ fn account(moved: u64, skipped: &[(SkipReason, u64)]) -> Account {
     Account { moved, already_there: 0, skipped: skipped.iter().copied().collect() }
 }
 
-/// Goal: one flush for many pages, and no step that has nothing to do.
+/// Goal: one flush for many pages, and no step without work.
 #[test]
 fn a_batch_without_trouble_takes_four_steps() {
     let (steps, told) = story(pages(3), |_, _| None);
@@ -33,7 +33,7 @@ fn a_batch_without_trouble_takes_four_steps() {
     assert_eq!(story(pages(0), |_, _| None), (vec![], account(0, &[])));
 }
 
-/// Goal: a huge page is a batch of its own, in base pages, and its copy is shared.
+/// Goal: a huge page is a batch of its own, in base pages, and its copy is split.
 #[test]
 fn a_huge_page_is_cut_for_its_copiers() {
     let shape = Shape { folios: 1, folio_pages: 512, page_bytes: 4096, copiers: 4, attempts: 1 };
@@ -49,8 +49,8 @@ fn a_huge_page_is_cut_for_its_copiers() {
     assert!(matches!(batch.next(&[]), Step::End(told) if told.moved == 512), "and stays so");
 }
 
-/// Goal: the patches of 2017 can be had, which cut each page of 4 KiB for eight threads. Their
-/// world counts in pieces of 512 bytes.
+/// Goal: the patches of 2017 can be modelled, which split each page of 4 KiB between eight threads.
+/// The test counts in pieces of 512 bytes.
 #[test]
 fn a_single_page_can_be_cut_where_pages_are_counted_smaller() {
     let shape = Shape { folios: 1, folio_pages: 8, page_bytes: 512, copiers: 8, attempts: 1 };
@@ -59,7 +59,7 @@ fn a_single_page_can_be_cut_where_pages_are_counted_smaller() {
     assert_eq!(slices, [0, 1, 2, 3, 4, 5, 6, 7].map(|n| Slice { offset: n * 512, bytes: 512 }));
 }
 
-/// Goal: who was busy is tried again alone, and the others do not wait for it.
+/// Goal: a busy page is retried alone, and the others do not wait for it.
 #[test]
 fn a_busy_page_gets_another_pass() {
     let mut busy = 2;
@@ -69,14 +69,13 @@ fn a_busy_page_gets_another_pass() {
         refuse.then_some(Refusal::Transient(SkipReason::Pinned))
     });
     let first = ["Unmap [0, 1]", "Flush [0]", "Copy [0]", "Map [0]"];
-    // The second pass gets nothing out, and so it ends.
+    // The second pass unmaps nothing, and so it ends.
     assert_eq!(steps[..4], first);
     assert_eq!(steps[4..], ["Unmap [1]", "Unmap [1]", "Flush [1]", "Copy [1]", "Map [1]"]);
     assert_eq!(told, account(2, &[]));
 }
 
-/// Goal: attempts are counted, and the last reason is told. What is refused for good is not tried
-/// again.
+/// Goal: attempts are counted, and the last reason is reported. A final refusal is not retried.
 #[test]
 fn a_page_that_stays_busy_is_skipped() {
     let mut tries = 0;
@@ -93,7 +92,8 @@ fn a_page_that_stays_busy_is_skipped() {
     assert_eq!(told, account(0, &[(SkipReason::Pinned, 1), (SkipReason::NotPresent, 1)]));
 }
 
-/// Goal: what cannot be copied or mapped is put back in the same pass, after the others are home.
+/// Goal: folios that cannot be copied or mapped are put back in the same pass, after the others are
+/// mapped.
 #[test]
 fn what_fails_on_the_way_goes_back_at_once() {
     let (steps, told) = story(pages(4), |kind, folio| match (kind, folio) {
@@ -106,8 +106,8 @@ fn what_fails_on_the_way_goes_back_at_once() {
     assert_eq!(told, account(2, &[(SkipReason::NoMemory, 1), (SkipReason::Refused, 1)]));
 }
 
-/// Goal: a page that cannot go back now is asked for until it can, though its attempts are used up
-/// and the batch is stopped; one whose place is gone is let go.
+/// Goal: a page that cannot be put back now is requested until it can, though its attempts are used
+/// up and the batch is stopped; one whose place is gone is dropped.
 #[test]
 fn nothing_is_left_out_of_sight() {
     let mut left = 50;
@@ -125,7 +125,7 @@ fn nothing_is_left_out_of_sight() {
     assert_eq!(told, account(0, &[(SkipReason::Gone, 1), (SkipReason::NoMemory, 1)]));
 }
 
-/// Goal: a stop begins nothing, and finishes what is out.
+/// Goal: a stop begins nothing, and finishes the unmapped folios.
 #[test]
 fn a_stopped_batch_brings_home_what_is_out() {
     let mut batch = Batch::new(pages(2));
@@ -146,8 +146,8 @@ fn a_stopped_batch_brings_home_what_is_out() {
     assert_eq!(told.selected(), 2, "the account of the batch before is not in it");
 }
 
-/// Goal: what an earlier unmap left out is not unmapped again, and a refused copy brings the
-/// original back.
+/// Goal: folios that an earlier unmap left unmapped are not unmapped again, and a refused copy puts
+/// the original back.
 #[test]
 fn a_lazy_move_begins_with_the_copy() {
     let mut world = World::of_unmapped(pages(3));
@@ -160,7 +160,7 @@ fn a_lazy_move_begins_with_the_copy() {
     assert_eq!(told, account(2, &[(SkipReason::NoMemory, 1)]));
 }
 
-/// Goal: the bound on how long a thread may wait is no matter of opinion.
+/// Goal: the limit on a thread's wait is enforced.
 #[test]
 #[should_panic(expected = "2 folios of 512 pages are more than 512 pages")]
 fn a_batch_beyond_one_huge_page_is_refused() {
@@ -181,7 +181,7 @@ fn a_batch_is_not_forgotten_with_pages_out() {
     batch.reset(pages(1));
 }
 
-/// Goal: a caller that confuses folios is told so where it is tested.
+/// Goal: a caller that confuses folios gets a panic in tests.
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "folio 1 had no part in Copy"))]
 fn a_refusal_of_a_folio_without_part_is_a_bug() {

@@ -1,8 +1,8 @@
 //! A list of addresses, as text or binary.
 //!
 //! Text has one address a line, in hexadecimal as in /proc/PID/maps, with or without `0x`; blank
-//! lines and what follows a `#` do not count. Binary is 8 bytes an address, little-endian. Which of
-//! them it is shows in the first bytes.
+//! lines and the text after a `#` are ignored. Binary is 8 bytes an address, little-endian. The
+//! first bytes tell the two apart.
 
 use std::io::{BufRead, Read};
 
@@ -14,7 +14,8 @@ const EXPECTED: &str = "an address in hexadecimal, as in /proc/PID/maps";
 const EXPECTED_BYTES: &str = "the rest of an address of 8 bytes; a list with a control character \
                               among its first bytes is read as binary";
 
-/// The addresses of a list, in its order; duplicates are not looked for. Ends after an error.
+/// Iterates over the addresses of a list, in its order; duplicates are not removed. Ends after an
+/// error.
 #[derive(Debug)]
 pub struct Addresses<R> {
     form: Form<R>,
@@ -27,12 +28,12 @@ enum Form<R> {
         source: Head<R>,
         offset: u64,
     },
-    /// Nothing follows, or this error.
+    /// The end, or this error.
     Over(Option<Error>),
 }
 
-/// Reads a list of addresses; its first bytes at once, the others as they are asked for. An empty
-/// list has no addresses and is no error here.
+/// Reads a list of addresses: its first bytes at once, the others on demand. An empty list has no
+/// addresses and is no error here.
 pub fn read<R: BufRead>(source: R) -> Addresses<R> {
     let form = match head::of(source) {
         Ok(source) if head::is_text(&source) => Form::Text(Lines::new(source)),
@@ -76,7 +77,7 @@ fn next_bytes(source: &mut impl BufRead, offset: &mut u64) -> Result<Option<u64>
     }
 }
 
-/// Reads an address that lies across the end of the buffer; how much of it there is.
+/// Reads an address that crosses the end of the buffer; returns its bytes.
 fn read_across(source: &mut impl BufRead, bytes: &mut [u8; 8]) -> Result<usize, Error> {
     let mut rest = Vec::with_capacity(bytes.len());
     source.take(bytes.len() as u64).read_to_end(&mut rest)?;
@@ -162,7 +163,7 @@ mod tests {
         assert!(zeros.by_ref().take(100_000).all(|address| address.unwrap() == 0));
     }
 
-    /// A source that repeats itself.
+    /// A source that repeats its bytes.
     struct Endless(&'static [u8]);
 
     impl Read for Endless {
@@ -182,7 +183,7 @@ mod tests {
         let mut addresses = read(BufReader::new(&file)).map(Result::unwrap);
         assert_eq!(addresses.next(), Some(0x1000));
         assert!(addresses.take(10_000).all(|address| address == 0));
-        // 80 KB were used; a read ahead of 1 MiB would show that somebody gathers.
+        // 80 KB were used; reading ahead by 1 MiB would mean that the reader collects the list.
         assert!(file.stream_position().unwrap() < 1 << 20);
     }
 
@@ -195,7 +196,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written down in either form is read back, across the ends of any buffer.
+        /// Goal: a list written in either form is read back, across the ends of any buffer.
         #[test]
         fn both_forms_say_the_same(
             addresses in proptest::collection::vec(0..u64::MAX >> 8, 1..50),
@@ -210,7 +211,8 @@ mod tests {
             }
         }
 
-        /// Garbage is read or refused; text never yields more addresses than it has lines.
+        /// Goal: random bytes are read or refused; text never yields more addresses than it has
+        /// lines.
         #[test]
         fn garbage_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let source = head::of(&bytes[..]).unwrap();

@@ -10,19 +10,19 @@ use crate::{Error, fields};
 const EXPECTED: &str =
     "ADDRESS NODE [COUNT], as in `7f0012345000 1 250`: hexadecimal, a node below 1024, a number";
 
-/// The counts of a file, in its order; a page may come again. Ends after an error.
+/// Iterates over the counts of a file, in its order; a page may occur again. Ends after an error.
 #[derive(Debug)]
 pub struct Counts<R> {
     lines: Lines<R>,
     is_over: bool,
 }
 
-/// Reads counts; blank lines and what follows a `#` do not matter, and a count that is absent is 1.
+/// Reads counts; blank lines and the text after a `#` are ignored, and a missing count is 1.
 pub fn read<R: BufRead>(source: R) -> Counts<R> {
     of(Lines::new(source))
 }
 
-/// The counts in the lines that follow.
+/// Reads the counts in the following lines.
 pub(crate) fn of<R>(lines: Lines<R>) -> Counts<R> {
     Counts { lines, is_over: false }
 }

@@ -1,4 +1,4 @@
-//! What may be wrong with a file, where, and what was expected there.
+//! Errors of files, with their position and the expected content.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use nodeward_model::Escape as _;
 
 use crate::lines::LINE_BYTES_MAX;
 
-/// Why a file could not be read, or not be read on.
+/// The reason why a file could not be read, or not be read further.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,48 +19,48 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The system could not read on.
+    /// The system could not read further.
     #[error("reading failed; check the disk, or the program that writes this")]
     Read(#[from] io::Error),
-    /// A line of text is not what it should be.
+    /// A line of text is invalid.
     #[error("line {line}: expected {expected}, found '{found}'")]
     Line {
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: u64,
-        /// What should have stood there.
+        /// The expected content.
         expected: &'static str,
-        /// What stood there, cut to a few words.
+        /// The content found, cut to a few words.
         found: String,
     },
-    /// A line of text is too long to be what it should be.
+    /// A line of text is too long to be valid.
     #[error("line {line}: longer than {LINE_BYTES_MAX} bytes, expected {expected}")]
     LongLine {
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: u64,
-        /// What should have stood there.
+        /// The expected content.
         expected: &'static str,
     },
-    /// A binary file is not what it should be.
+    /// A binary file is invalid.
     #[error("byte {at}: expected {expected}")]
     Byte {
         /// The offset, counted from 0.
         at: u64,
-        /// What should have stood there.
+        /// The expected content.
         expected: &'static str,
     },
-    /// It is neither text nor a file of perf.
+    /// The file is neither text nor a file of perf.
     #[error(
         "neither text nor a file of perf record; expected lines of ADDRESS NODE [COUNT], the \
          output of perf script, or a perf.data"
     )]
     Unknown,
-    /// A perf.data in the format of before 2010.
+    /// The file is a perf.data in the format of before 2010.
     #[error("a perf.data of format 1; record it again with a perf of this kernel")]
     PerfVersion,
-    /// A perf.data whose records are compressed.
+    /// The file is a perf.data whose records are compressed.
     #[error(
         "byte {at}: compressed records (perf record -z); record without -z, or hand over what \
          `perf script -F pid,tid,cpu,time,period,event,addr` prints"
@@ -69,13 +69,13 @@ pub enum Error {
         /// The offset, counted from 0.
         at: u64,
     },
-    /// A perf.data whose samples are still in what the hardware traced.
+    /// The file is a perf.data whose samples are still in the trace of the hardware.
     #[error(
         "its samples are in a trace of the hardware (Arm SPE); hand over what \
          `perf script -F pid,tid,cpu,time,period,event,addr` prints, which decodes it"
     )]
     PerfTrace,
-    /// There is no sample in the file.
+    /// The file has no sample.
     #[error(
         "no sample of perf in it; record with `perf mem record` (or `perf record -d --sample-cpu`) \
          and give perf.data, or what `perf script -F pid,tid,cpu,time,period,event,addr` prints"
@@ -88,16 +88,16 @@ pub enum Error {
          `perf script -F pid,tid,cpu,time,period,event,addr`"
     )]
     NoAddresses {
-        /// How many samples there are.
+        /// The number of samples.
         samples: u64,
     },
-    /// No sample tells the CPU.
+    /// No sample has the CPU.
     #[error(
         "none of its {samples} samples tells the CPU; record with `perf mem record` or \
          `perf record -d --sample-cpu`"
     )]
     NoCpus {
-        /// How many samples there are.
+        /// The number of samples.
         samples: u64,
     },
 }

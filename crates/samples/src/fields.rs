@@ -1,6 +1,6 @@
-//! Numbers and words in lines of text, without a copy.
+//! Parses numbers and words in lines of text, without copying.
 
-/// A number of 1 to 16 hexadecimal digits, with or without `0x`.
+/// Parses a number of 1 to 16 hexadecimal digits, with or without `0x`.
 pub fn hexadecimal(text: &[u8]) -> Option<u64> {
     let digits = match text {
         [b'0', b'x' | b'X', digits @ ..] => digits,
@@ -18,7 +18,7 @@ pub fn hexadecimal(text: &[u8]) -> Option<u64> {
     (all < 16).then_some(number)
 }
 
-/// The value of each digit, and one beyond 15 for what is none: one look and no branch a digit.
+/// The value of each digit, and one beyond 15 for other bytes: one lookup and no branch per digit.
 const VALUES: [u8; 256] = {
     let mut values = [u8::MAX; 256];
     let mut value = 0;
@@ -30,7 +30,7 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// A number of decimal digits and nothing else.
+/// Parses a number of decimal digits and nothing else.
 pub fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -40,7 +40,7 @@ pub fn decimal(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// The words between blanks.
+/// Returns the words between blanks.
 pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }

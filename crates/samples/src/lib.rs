@@ -1,8 +1,8 @@
-//! Files that name pages: lists of addresses, counts of accesses, samples of perf.
+//! Reads files that name pages: lists of addresses, counts of accesses, samples of perf.
 //!
-//! All of it is untrusted. A reader takes any `BufRead`, streams, and holds a bounded amount of
-//! memory however long the input is; what does not fit is one error that names the line or the byte
-//! and what was expected there. Nothing here knows a machine: addresses are numbers, CPUs are ids.
+//! All input is untrusted. A reader takes any `BufRead`, streams, and uses a bounded amount of
+//! memory however long the input is. Invalid input is one error with the line or the byte and the
+//! expected content. Nothing here knows a machine: addresses are numbers, CPUs are ids.
 
 #![forbid(unsafe_code)]
 

@@ -1,23 +1,24 @@
-//! Lines of text in bounded memory.
+//! Reads lines of text in bounded memory.
 
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
 use crate::Error;
 
-/// What a line may hold. Longer ones are cut, and the reader is told.
+/// Limit on the bytes of a line. Longer ones are cut and marked.
 pub const LINE_BYTES_MAX: usize = 1024;
-/// What is read at once.
+/// The bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
-/// What an error shows of a line.
+/// Limit on the bytes of a line in an error.
 const FOUND_BYTES_MAX: usize = 48;
 
-/// The lines of a source, one at a time, where they lie in a buffer: a list has millions of them.
+/// Reads the lines of a source one at a time and lends each from a buffer: a list has millions of
+/// lines.
 #[derive(Debug)]
 pub struct Lines<R> {
     source: R,
     buffer: Box<[u8]>,
-    /// What is in the buffer and was not seen yet.
+    /// The bytes in the buffer that were not consumed yet.
     rest: Range<usize>,
     line: Range<usize>,
     number: u64,
@@ -26,7 +27,7 @@ pub struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// The lines of this source.
+    /// Returns the lines of this source.
     pub fn new(source: R) -> Self {
         let buffer = vec![0; BUFFER_BYTES].into();
         Self { source, buffer, rest: 0..0, line: 0..0, number: 0, is_cut: false, is_held: false }
@@ -65,20 +66,20 @@ impl<R: Read> Lines<R> {
         self.is_held = true;
     }
 
-    /// The line without its line feed, cut if it is too long.
+    /// Returns the line without its line feed, cut if it is too long.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.line.clone()]
     }
 
-    /// The line up to a `#`, without blanks and carriage returns at either end.
+    /// Returns the line up to a `#`, without blanks and carriage returns at either end.
     pub fn content(&self) -> &[u8] {
         let line = self.bytes();
         let end = memchr::memchr(b'#', line).unwrap_or(line.len());
         line[..end].trim_ascii()
     }
 
-    /// Reads on to the next line with content and what that says; `None` at the end. A line that is
-    /// too long, or says nothing, is an error.
+    /// Reads on to the next line with content and parses it; `None` at the end. A line that is too
+    /// long or invalid is an error.
     pub fn parse_next<T>(
         &mut self,
         expected: &'static str,
@@ -96,7 +97,7 @@ impl<R: Read> Lines<R> {
         Ok(None)
     }
 
-    /// The error of this line.
+    /// Returns the error of this line.
     fn wrong(&self, expected: &'static str) -> Error {
         let line = self.bytes();
         let shown = &line[..line.len().min(FOUND_BYTES_MAX)];
@@ -104,15 +105,15 @@ impl<R: Read> Lines<R> {
         Error::Line { line: self.number, expected, found }
     }
 
-    /// Makes a line of what comes next, and passes over what ends it.
+    /// Makes a line of the next `length` bytes, and skips the `end` bytes after it.
     fn take(&mut self, length: usize, end: usize) {
         self.line = self.rest.start..self.rest.start + length;
         self.rest.start = self.line.end + end;
         self.number += 1;
     }
 
-    /// Reads more behind what is left; false at the end of the source. There is room, as what is
-    /// left is no longer than a line.
+    /// Reads more bytes after the unconsumed ones; false at the end of the source. There is room,
+    /// because the unconsumed bytes are no longer than a line.
     fn refill(&mut self) -> Result<bool, Error> {
         self.buffer.copy_within(self.rest.clone(), 0);
         self.rest = 0..self.rest.len();
@@ -128,7 +129,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Passes over what was cut off a line.
+    /// Skips the rest of a line that was cut.
     fn drop_rest(&mut self) -> Result<(), Error> {
         loop {
             let end = memchr::memchr(b'\n', &self.buffer[self.rest.clone()]);
@@ -199,7 +200,7 @@ mod tests {
         assert!(!lines.advance().unwrap());
     }
 
-    /// A source that gives a few bytes at a time and is interrupted by a signal before each.
+    /// A source that returns a few bytes at a time and is interrupted by a signal before each read.
     struct Trickle<'a>(&'a [u8], bool);
 
     impl Read for Trickle<'_> {

@@ -1,9 +1,10 @@
-//! Samples of memory accesses in a perf.data, as `perf record` writes it to a file or to a pipe.
+//! Reads samples of memory accesses in a perf.data, as `perf record` writes it to a file or to a
+//! pipe.
 //!
-//! Samples are decoded by linux-perf-event-reader. The file around them is read here, because the
-//! crate for that (linux-perf-data 0.13) reserves as much memory as the file says that its parts
-//! have, so that 6 KB can end the program; it sorts all samples in memory, and it seeks. Here one
-//! record is held at a time (64 KiB at most), and of the header what tells of the events.
+//! linux-perf-event-reader decodes the samples. The file format is read here, because the crate for
+//! it (linux-perf-data 0.13) has three flaws: it reserves as much memory as the file claims, so
+//! that 6 KB can abort the program; it sorts all samples in memory; and it seeks. This reader holds
+//! one record at a time (64 KiB at most), and of the header only the description of the events.
 
 use std::io::{self, BufRead, Read};
 
@@ -27,11 +28,12 @@ const COMPRESSED2: u32 = 83;
 /// Bytes of the head of a record: its kind, some flags, its size.
 const HEAD_BYTES: u64 = 8;
 
-/// The samples of a file. Ends after an error; a file without a sample of use ends with one.
+/// Iterates over the samples of a file. Ends after an error; a file without a usable sample ends
+/// with one.
 #[derive(Debug)]
 pub struct PerfData<R> {
     stream: Stream<R>,
-    /// Where the records end; `None` if they end with the file.
+    /// The end of the records; `None` if they end with the file.
     end: Option<u64>,
     formats: Formats,
     tally: Tally,
@@ -39,13 +41,13 @@ pub struct PerfData<R> {
     is_over: bool,
 }
 
-/// Whether these first bytes of a file are those of a perf.data, of whatever version.
+/// Returns true if these first bytes of a file are those of a perf.data, of any version.
 pub fn is_perf_data(head: &[u8]) -> bool {
     !matches!(header::byte_order(head), Err(Error::Byte { .. }))
 }
 
-/// Reads the header of a file, and its samples as they are asked for, in the order in which they
-/// were written.
+/// Reads the header of a file at once, and its samples on demand, in the order in which they were
+/// written.
 pub fn read<R: BufRead>(source: R) -> Result<PerfData<R>, Error> {
     let mut stream = Stream { source, at: 0, bytes: Vec::new() };
     let (formats, end) = header::read(&mut stream)?;
@@ -54,7 +56,7 @@ pub fn read<R: BufRead>(source: R) -> Result<PerfData<R>, Error> {
 }
 
 impl<R> PerfData<R> {
-    /// The samples that were left out so far.
+    /// Returns the counts of samples that were left out so far.
     pub fn unusable(&self) -> Unusable {
         self.tally.unusable
     }
@@ -96,7 +98,7 @@ impl<R: BufRead> PerfData<R> {
         }
     }
 
-    /// Holds the body of the next record, and passes over what may follow it; its kind.
+    /// Reads the body of the next record, and skips data that may follow it; returns its kind.
     fn next_record(&mut self) -> Result<Option<u32>, Error> {
         let at = self.stream.at;
         let is_end = match self.end {
@@ -122,7 +124,7 @@ impl<R: BufRead> PerfData<R> {
         Ok(kind)
     }
 
-    /// A count of bytes that follow, if they end within the data.
+    /// Returns a count of bytes that follow, if they end within the data.
     fn within_data(&self, count: Option<u64>, record_at: u64) -> Result<u64, Error> {
         let expected = "a record that ends within the data; copy the file whole";
         let ends = |count: &u64| self.stream.at.checked_add(*count);
@@ -131,10 +133,10 @@ impl<R: BufRead> PerfData<R> {
     }
 }
 
-/// What a file that is cut short should have.
+/// The expected content at the end of a truncated file.
 const MORE: &str = "more, but the file ends; copy it whole, or end perf record with Ctrl-C";
 
-/// A source, the offset in it, and the part of it that is held.
+/// A source, the offset in it, and the bytes that are held.
 #[derive(Debug)]
 struct Stream<R> {
     source: R,
@@ -143,20 +145,20 @@ struct Stream<R> {
 }
 
 impl<R: BufRead> Stream<R> {
-    /// Holds the next bytes, in place of those before.
+    /// Reads the next bytes in place of those before.
     fn take(&mut self, count: u64) -> Result<(), Error> {
         self.bytes.clear();
         self.take_more(count)
     }
 
-    /// Holds the next bytes, after those before. Memory grows with what is there, not with what a
-    /// file says is there.
+    /// Reads the next bytes, after those before. Memory grows with the bytes that exist, not with
+    /// the count that a file claims.
     fn take_more(&mut self, count: u64) -> Result<(), Error> {
         let read = self.source.by_ref().take(count).read_to_end(&mut self.bytes)?;
         self.moved(read as u64, count)
     }
 
-    /// Passes over the next bytes.
+    /// Skips the next bytes.
     fn pass(&mut self, count: u64) -> Result<(), Error> {
         let passed = io::copy(&mut self.source.by_ref().take(count), &mut io::sink())?;
         self.moved(passed, count)

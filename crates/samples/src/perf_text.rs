@@ -1,16 +1,16 @@
-//! Samples of memory accesses as `perf script` prints them.
+//! Reads samples of memory accesses as `perf script` prints them.
 //!
-//! A line of a sample is, with what may be absent in brackets:
+//! The line of a sample, with optional parts in brackets, is:
 //!
 //! ```text
 //! [COMM] [PID/]TID [CPU] [TIME:] [PERIOD] [EVENT:] ADDRESS [what follows does not matter]
 //! ```
 //!
-//! where the CPU stands in brackets of its own, as `[003]`. Without a choice of fields perf prints
-//! the address for memory events only; for others the first number behind the event tells where the
-//! code is. What gives that away is the symbol behind it, and such a sample has no address here.
-//! (For page faults with `-F +addr,+sym` perf puts a symbol behind the address, too. Those are left
-//! out as well: better no address than one of code.)
+//! where the CPU has brackets of its own, as `[003]`. Without a choice of fields perf prints the
+//! address for memory events only; for others the first number after the event is the address of
+//! the code. The symbol after it gives that away, and such a sample has no address here. (For page
+//! faults with `-F +addr,+sym` perf prints a symbol after the data address too. Those are left out
+//! as well: better no address than one of code.)
 
 use std::io::BufRead;
 use std::iter::Peekable;
@@ -19,11 +19,12 @@ use crate::lines::Lines;
 use crate::sample::{Fields, Tally};
 use crate::{Error, Sample, Unusable, fields};
 
-/// Addresses below are none: nothing is ever mapped there (vm.mmap_min_addr), and a small number in
-/// the place of the address is a weight or a latency.
+/// Smaller numbers are no addresses: nothing is ever mapped there (vm.mmap_min_addr), and a small
+/// number in the place of the address is a weight or a latency.
 const ADDRESS_MIN: u64 = 4096;
 
-/// The samples of a text. Ends after an error; a text without a sample of use ends with one.
+/// Iterates over the samples of a text. Ends after an error; a text without a usable sample ends
+/// with one.
 #[derive(Debug)]
 pub struct PerfText<R> {
     lines: Lines<R>,
@@ -37,13 +38,13 @@ pub fn read<R: BufRead>(source: R) -> PerfText<R> {
     of(Lines::new(source))
 }
 
-/// The samples in the lines that follow.
+/// Reads the samples in the following lines.
 pub(crate) fn of<R>(lines: Lines<R>) -> PerfText<R> {
     PerfText { lines, tally: Tally::default(), is_over: false }
 }
 
 impl<R> PerfText<R> {
-    /// The samples that were left out so far.
+    /// Returns the counts of samples that were left out so far.
     pub fn unusable(&self) -> Unusable {
         self.tally.unusable
     }
@@ -65,7 +66,7 @@ impl<R: BufRead> Iterator for PerfText<R> {
 impl<R: BufRead> PerfText<R> {
     fn next_sample(&mut self) -> Result<Option<Sample>, Error> {
         while self.lines.advance()? {
-            // What was cut off a long line is part of a symbol.
+            // The part cut off a long line belongs to a symbol.
             let fields = sample(self.lines.bytes());
             if let Some(sample) = fields.and_then(|fields| self.tally.enter(fields)) {
                 return Ok(Some(sample));
@@ -75,7 +76,7 @@ impl<R: BufRead> PerfText<R> {
     }
 }
 
-/// What a line says, if it is that of a sample.
+/// Parses the line of a sample.
 fn sample(line: &[u8]) -> Option<Fields> {
     let Start { pid, tid, cpu, rest } = start(line)?;
     let mut words = fields::words(rest).peekable();
@@ -87,7 +88,7 @@ fn sample(line: &[u8]) -> Option<Fields> {
     Some(Fields { pid, tid, cpu: Some(cpu), address, period })
 }
 
-/// The thread and the CPU of a sample, and the line behind them.
+/// The thread and the CPU of a sample, and the rest of the line.
 struct Start<'a> {
     pid: Option<u32>,
     tid: Option<u32>,
@@ -95,8 +96,8 @@ struct Start<'a> {
     rest: &'a [u8],
 }
 
-/// Finds the CPU. The name of a program may look like one (`a 1 [2]`), so that one with a time
-/// behind it goes before one without.
+/// Finds the CPU. The name of a program may look like one (`a 1 [2]`), so one with a time after it
+/// is preferred.
 fn start(line: &[u8]) -> Option<Start<'_>> {
     if line.starts_with(b"#") {
         return None;
@@ -106,7 +107,7 @@ fn start(line: &[u8]) -> Option<Start<'_>> {
     starts.clone().find(has_time).or_else(|| starts.next())
 }
 
-/// The start, if the CPU stands in the bracket that opens here.
+/// Returns the start, if the bracket that opens here contains the CPU.
 fn start_at(line: &[u8], bracket: usize) -> Option<Start<'_>> {
     let (before, after) = (&line[..bracket], &line[bracket + 1..]);
     let end = after.iter().position(|byte| !byte.is_ascii_digit())?;
@@ -122,7 +123,7 @@ fn start_at(line: &[u8], bracket: usize) -> Option<Start<'_>> {
     Some(Start { pid, tid, cpu, rest })
 }
 
-/// A process or a thread; `Some(None)` for the -1 of one that was ending.
+/// Parses the id of a process or a thread; `Some(None)` for the -1 of one that was exiting.
 fn task(word: &[u8]) -> Option<Option<u32>> {
     if word == b"-1" { Some(None) } else { number(word).map(Some) }
 }
@@ -131,14 +132,14 @@ fn number(word: &[u8]) -> Option<u32> {
     fields::decimal(word).and_then(|number| number.try_into().ok())
 }
 
-/// Seconds with decimals and a colon.
+/// Returns true for seconds with decimals and a colon.
 fn is_time(word: &[u8]) -> bool {
     let Some((b':', time)) = word.split_last() else { return false };
     let mut parts = time.split(|&byte| byte == b'.').map(fields::decimal);
     matches!((parts.next(), parts.next(), parts.next()), (Some(Some(_)), Some(Some(_)), None))
 }
 
-/// Takes the period off: a decimal number, but not the last one, for that is the address.
+/// Takes the period: a decimal number, but not the last number, which is the address.
 fn period<'a>(words: &mut Peekable<impl Iterator<Item = &'a [u8]> + Clone>) -> Option<u64> {
     let mut ahead = words.clone();
     let period = fields::decimal(ahead.next()?)?;
@@ -150,9 +151,9 @@ fn period<'a>(words: &mut Peekable<impl Iterator<Item = &'a [u8]> + Clone>) -> O
     is_period.then_some(period)
 }
 
-/// Whether the word behind a number tells that the number is no address of data. Behind such an
-/// address stand more numbers or nothing; behind an instruction's, its symbol; and behind a `|` the
-/// words for what the number means as a source of data.
+/// Returns true if the word after a number shows that the number is no address of data. After a
+/// data address come more numbers or nothing; after the address of an instruction its symbol; and
+/// after a `|` the words for the meaning of the number as a source of data.
 fn is_no_data(next: Option<&[u8]>) -> bool {
     next.is_some_and(|word| fields::hexadecimal(word).is_none())
 }

@@ -1,33 +1,33 @@
-//! One sample of perf, and the samples that are of no use.
+//! One sample of perf, and the counts of unusable samples.
 
 use nodeward_model::{Access, Accessor, CpuId, Id};
 
 use crate::Error;
 
-/// One access to memory that was sampled.
+/// One sampled access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The process, where the file names it.
+    /// The process, if the file has it.
     pub pid: Option<u32>,
     /// The thread.
     pub tid: u32,
-    /// What it accessed and from which CPU, as often as the period of the sample says.
+    /// The accessed address, the CPU, and the count from the period of the sample.
     pub access: Access,
 }
 
-/// Samples that were left out, by what they lack.
+/// Counts of samples that were left out, by the missing field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unusable {
-    /// No address of data, or address zero: the event does not sample memory, or this access had
-    /// none.
+    /// No address of data, or address zero: the event does not sample memory, or this access had no
+    /// address.
     pub without_address: u64,
     /// No CPU.
     pub without_cpu: u64,
-    /// No thread: it was ending.
+    /// No thread: it was exiting.
     pub without_thread: u64,
 }
 
-/// What a sample says, before it is known whether that is enough.
+/// The fields of a sample, before it is known whether they suffice.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fields {
     pub pid: Option<u32>,
@@ -37,7 +37,7 @@ pub struct Fields {
     pub period: Option<u64>,
 }
 
-/// The count of samples by use.
+/// The counts of usable and unusable samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     used: u64,
@@ -45,7 +45,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Enters a sample, and hands it back if it has all it needs.
+    /// Counts a sample, and returns it if it has all required fields.
     pub fn enter(&mut self, fields: Fields) -> Option<Sample> {
         let unusable = &mut self.unusable;
         let Some(address) = fields.address.filter(|&address| address != 0) else {
@@ -66,7 +66,7 @@ impl Tally {
         Some(Sample { pid: fields.pid, tid, access })
     }
 
-    /// The error of a file that was read to its end without one sample of use.
+    /// Returns the error of a file that was read to its end without one usable sample.
     pub fn verdict(&self) -> Option<Error> {
         let Unusable { without_address, without_cpu, without_thread } = self.unusable;
         let samples = without_address + without_cpu + without_thread;

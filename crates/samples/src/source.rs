@@ -1,4 +1,4 @@
-//! Sources of accesses: which of the formats one has is told by its content.
+//! Sources of accesses; the content of a source tells its format.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -11,7 +11,7 @@ use crate::perf_data::PerfData;
 use crate::perf_text::PerfText;
 use crate::{Error, counts, perf_data, perf_text};
 
-/// How much of a file is read at once.
+/// The bytes of a file that are read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Accesses to pages, from one of three formats.
@@ -19,9 +19,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 pub enum Source<R> {
     /// Lines `ADDRESS NODE [COUNT]`.
     Counts(Counts<R>),
-    /// What `perf script` prints.
+    /// The output of `perf script`.
     PerfText(PerfText<R>),
-    /// What `perf record` writes.
+    /// The file of `perf record`.
     PerfData(PerfData<R>),
 }
 
@@ -37,13 +37,13 @@ pub fn input(path: &Path) -> Result<Input, Error> {
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, file)))
 }
 
-/// Opens a source of accesses in whatever format it is; `-` is standard input.
+/// Opens a source of accesses in any of the formats; `-` is standard input.
 pub fn open(path: &Path) -> Result<Source<Head<Input>>, Error> {
     detect(input(path)?)
 }
 
-/// Tells the format of a source by its first bytes, and by its first line with content: a line of
-/// perf has a `[` or a `:`, which counts have not. An empty source has no counts.
+/// Detects the format of a source by its first bytes, and by its first line with content: a line of
+/// perf has a `[` or a `:`, a line of counts does not. An empty source has no counts.
 pub fn detect<R: BufRead>(source: R) -> Result<Source<Head<R>>, Error> {
     let source = head::of(source)?;
     if perf_data::is_perf_data(head::bytes(&source)) {

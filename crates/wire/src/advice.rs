@@ -1,10 +1,10 @@
-//! What to do where a file of ours cannot be read or written, by what the kernel said.
+//! Remedies for files of nodeward that cannot be read or written, by the kernel's error.
 
 use std::io::{self, ErrorKind};
 
 use nodeward_files::is_not_a_file;
 
-/// What makes room for nodeward's files, or a way to them.
+/// Returns the remedy for a file that cannot be written.
 pub(crate) fn to_write(source: &io::Error) -> &'static str {
     match source.kind() {
         _ if is_not_a_file(source) => "remove it: nodeward makes its own file there",
@@ -28,7 +28,7 @@ pub(crate) fn to_write(source: &io::Error) -> &'static str {
     }
 }
 
-/// What lets nodeward read its files.
+/// Returns the remedy for a file that cannot be read.
 pub(crate) fn to_read(source: &io::Error) -> &'static str {
     match source.kind() {
         _ if is_not_a_file(source) => "remove it: nodeward makes its own file there",
@@ -43,7 +43,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: each cause has its own remedy, and only a full disk is told to be emptied.
+    /// Goal: each cause has its own remedy, and only a full disk gets the advice to free space.
     #[test]
     fn each_cause_has_its_remedy() {
         for (errno, words) in [

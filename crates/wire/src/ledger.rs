@@ -7,18 +7,19 @@
 //! ```
 //!
 //! Numbers of fixed size are little-endian. The first record is the header. Then come intents
-//! (written before pages are moved) and settlements (what really moved), in any order that keeps
-//! each intent before its settlement; then the end. An operation that nobody typed has a second
-//! record behind the header, which says who wanted it and why (version 2). The head of a record
-//! has a checksum of its own so that a damaged length is told from a record that was cut short.
+//! (written before pages are moved) and settlements (the pages that really moved), in any order
+//! that keeps each intent before its settlement; then the end. An operation that no user typed has
+//! a second record after the header, with its origin and reason (version 2). The head of a record
+//! has a checksum of its own, so that a damaged length is told from a truncated record.
 //!
-//! - A record is one write, so a command that is killed leaves whole records and at most one that
-//!   is cut short at the end. That one is dropped; what stands before it holds.
+//! - A record is one write, so a killed command leaves whole records and at most one truncated
+//!   record at the end. That one is dropped; the records before it are valid.
 //! - Nothing is flushed to the disk (no fsync). The ledger must outlive its command, not the
-//!   machine: after a power cut the processes and the placement that it tells of are gone too.
-//! - The file is locked while its command lives. A file without an end that nobody locks is the
-//!   operation of a command that was killed: it was interrupted.
-//! - An intent without a settlement may have moved, wholly or in part: where its pages are must be
+//!   machine: after a power failure its processes and their placement are gone too.
+//! - The file is locked while its command lives. A file without an end and without a lock belongs
+//!   to a command that was killed: the operation was interrupted.
+//! - The pages of an intent without a settlement may have moved, wholly or in part: read their
+//!   residency before drawing a conclusion.
 //!   looked up before anything is concluded from it.
 
 mod error;

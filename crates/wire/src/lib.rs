@@ -1,5 +1,5 @@
-//! What nodeward keeps on disk, with a version and checksums: the ledger of moves, and what a
-//! program that is killed goes on with.
+//! Files that nodeward keeps on disk, with a version and checksums: the ledger of moves, and the
+//! state from which a killed program continues.
 
 #![forbid(unsafe_code)]
 

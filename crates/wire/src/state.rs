@@ -1,13 +1,13 @@
-//! What a program that may be killed goes on with: one value in a file that is replaced as a whole,
-//! and a lock that only one program has.
+//! The state from which a killed program continues: one value in a file that is replaced as a
+//! whole, and a lock that only one program holds.
 //!
 //! ```text
 //! balance.state = "nwstate ", version u32, crc32 of what stands behind it u32, the value
 //! ```
 //!
-//! Numbers are little-endian, the value is as postcard writes it. The file is written under another
-//! name and then renamed, so whoever reads sees the old value or the new one. Nothing is flushed to
-//! the disk, as the ledger is not: after a power cut the processes of which it tells are gone too.
+//! Numbers are little-endian, the value is encoded by postcard. The file is written under another
+//! name and then renamed, so a reader sees the old value or the new one. As for the ledger, nothing
+//! is flushed to the disk: after a power failure its processes are gone too.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
@@ -24,19 +24,19 @@ use crate::advice;
 
 const MAGIC: &[u8; 8] = b"nwstate ";
 const HEAD_BYTES: usize = 16;
-/// A larger file is not one of ours.
+/// A larger file was not written by nodeward.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Why a state could not be kept or read.
+/// The reason why a state could not be written or read.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file could not be written; the one before is still there.
+    /// The file could not be written; the previous one is unchanged.
     #[error("cannot write {}; {}", path.escaped(), advice::to_write(source))]
     Write {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: Arc<io::Error>,
     },
     /// The file could not be read.
@@ -44,10 +44,10 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: Arc<io::Error>,
     },
-    /// The file holds something else, or is damaged.
+    /// The file is no state file, or is damaged.
     #[error(
         "{} is damaged ({what}); remove it, nothing but what was learnt is lost",
         path.escaped()
@@ -55,7 +55,7 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
     /// The file was written by another version of nodeward.
@@ -72,20 +72,20 @@ pub enum Error {
         /// The version that can be read.
         known: u32,
     },
-    /// Nothing can be kept in the directory.
+    /// No file can be made in the directory.
     #[error("cannot keep anything in {}; {}", dir.escaped(), advice::to_write(source))]
     Directory {
         /// The directory.
         dir: PathBuf,
-        /// Why not.
+        /// The cause.
         source: Arc<io::Error>,
     },
-    /// Another program has the lock.
+    /// Another program holds the lock.
     #[error("{} is locked by process {holder}; end that one first", path.escaped())]
     Locked {
         /// The file.
         path: PathBuf,
-        /// Who has it, as it says of itself.
+        /// The pid that the holder has written into it.
         holder: String,
     },
 }
@@ -98,8 +98,8 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// The file at a path, which need not exist yet. Whoever changes the type of the value raises
-    /// the version.
+    /// Returns the file at a path, which need not exist yet. A change of the value's type must
+    /// raise the version.
     pub fn new(path: PathBuf, version: u32) -> Self {
         Self { path, version }
     }
@@ -113,7 +113,7 @@ impl StateFile {
             .map_err(|source| Error::Write { path: self.path.clone(), source: source.into() })
     }
 
-    /// The value; `None` if there is no such file.
+    /// Reads the value; `None` if there is no such file.
     ///
     /// # Errors
     /// `Read`, `Damaged`, `OtherVersion`.
@@ -165,18 +165,18 @@ impl StateFile {
     }
 }
 
-/// That no other program does the same. Ends with the value, or with the process.
+/// The guarantee that no other program does the same. It ends with the value or with the process.
 #[derive(Debug)]
 pub struct OnlyOne {
     _file: File,
 }
 
 impl OnlyOne {
-    /// Takes the lock, and writes into its file who has it.
+    /// Takes the lock, and writes the pid into its file.
     ///
     /// # Errors
-    /// `Locked` if somebody else has it, `Directory` if nothing can be made where it is to be,
-    /// `Write` if it is the lock that something is wrong with.
+    /// `Locked` if another program holds it, `Directory` if no file can be made there, `Write` if
+    /// the path of the lock is not usable.
     pub fn take(path: &Path) -> Result<Self, Error> {
         let refused = |source: io::Error| match path.parent() {
             Some(dir) if !is_not_a_file(&source) => {
@@ -193,7 +193,7 @@ impl OnlyOne {
             }
             Err(TryLockError::Error(source)) => return Err(refused(source)),
         }
-        // Who has the lock is for messages only: without room on the disk it is held all the same.
+        // The pid is for messages only: without room on the disk the lock is held all the same.
         let _ = file.set_len(0);
         let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
         Ok(Self { _file: file })
@@ -212,7 +212,7 @@ fn make_directory_of(path: &Path) -> io::Result<()> {
     dir.map_or(Ok(()), |dir| make_directory(dir, For::Owner))
 }
 
-/// A little-endian number of four bytes.
+/// Decodes a little-endian number of four bytes.
 fn number(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
@@ -227,7 +227,7 @@ mod tests {
         (dir, file)
     }
 
-    /// Goal: what is written is read; before that there is nothing, which is no error.
+    /// Goal: a written value is read back; before that there is none, which is no error.
     #[test]
     fn a_value_comes_back() {
         let (_dir, file) = file();
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(fs::read_dir(file.path.parent().unwrap()).unwrap().count(), 1, "no rests");
     }
 
-    /// Goal: cut anywhere, or with any bit changed, the file is refused and says why.
+    /// Goal: a file that is truncated anywhere, or has any bit changed, is refused with a reason.
     #[test]
     fn damage_is_told() {
         let (_dir, file) = file();
@@ -263,13 +263,14 @@ mod tests {
     fn a_failed_write_leaves_the_old_value() {
         let (_dir, file) = file();
         file.write(&1_u64).unwrap();
-        // A directory stands where the new file would be written.
+        // A directory is in the place of the new file.
         fs::create_dir(file.path.with_extension("new")).unwrap();
         assert!(matches!(file.write(&2_u64), Err(Error::Write { .. })));
         assert_eq!(file.read::<u64>().unwrap(), Some(1));
     }
 
-    /// Goal: the second one is refused and told who is first; afterwards there is room for another.
+    /// Goal: the second holder is refused and gets the pid of the first; afterwards another one can
+    /// take it.
     #[test]
     fn only_one_has_the_lock() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A tiny memory that carries out what a batch says, and insists at every step that nothing is
-//! lost, doubled, or used while somebody may still change it.
+//! A tiny memory that carries out the steps of a batch, and asserts at every step that nothing is
+//! lost, duplicated, or used while a CPU may still change it.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use nodeward_migrate::{Batch, Refusal, Refused, Run, Shape, Slice, Step};
@@ -15,12 +15,12 @@ pub enum Kind {
     PutBack,
 }
 
-/// Decides what befalls a batch.
+/// Decides the refusals and stops of a batch.
 pub trait Fate {
-    /// Whether a step is refused for a folio.
+    /// Returns the refusal of a step for a folio, if it is refused.
     fn refusal(&mut self, kind: Kind, folio: u32) -> Option<Refusal>;
 
-    /// Whether the batch is stopped before its next step.
+    /// Returns true if the batch is stopped before its next step.
     fn stop(&mut self) -> bool {
         false
     }
@@ -40,17 +40,17 @@ enum Content {
 
 #[derive(Clone, Debug)]
 struct Folio {
-    /// What is mapped where the folio lives.
+    /// The content that is mapped at the folio's place.
     home: Option<Content>,
-    /// Whether the original is out of sight.
+    /// True if the original is unmapped.
     shadow: bool,
-    /// Whether some CPU may still use the mapping that was taken away.
+    /// True if some CPU may still use the removed mapping.
     seen: bool,
-    /// Which pages the copy has.
+    /// True for each page that was copied.
     copied: Vec<bool>,
-    /// Why it must go back, if it must.
+    /// The refusal for which it must be put back, if any.
     turned: Option<Refusal>,
-    /// Why it was not moved so far.
+    /// The refusal for which it was not moved so far.
     last: Option<Refusal>,
     dropped: bool,
 }
@@ -74,9 +74,9 @@ impl Folio {
 pub struct World {
     shape: Shape,
     folios: Vec<Folio>,
-    /// Passes, one that begins with the copy included.
+    /// Passes, including one that begins with the copy.
     passes: u32,
-    /// The steps so far, in words.
+    /// The steps so far, as text.
     pub log: Vec<String>,
 }
 
@@ -167,7 +167,8 @@ impl World {
         refused
     }
 
-    /// The folios in runs, which must be long, in order, and exactly those that have part.
+    /// Returns the folios in runs, which must be maximal, in order, and exactly those that have
+    /// part.
     fn listed(&self, runs: &[Run], have_part: impl Fn(&Folio) -> bool) -> Vec<u32> {
         let apart = |pair: &[Run]| pair[0].first + pair[0].folios < pair[1].first;
         assert!(runs.windows(2).all(apart), "runs that touch are one run: {runs:?}");
@@ -176,7 +177,8 @@ impl World {
         listed
     }
 
-    /// The folios in slices, which must cover all that travels once, in parts of about one size.
+    /// Returns the folios in slices, which must cover all moving folios once, in parts of about one
+    /// size.
     fn sliced(&self, slices: &[Slice]) -> Vec<u32> {
         let Shape { folio_pages, page_bytes, copiers, .. } = self.shape;
         let travelling = self.which(Folio::is_travelling);

@@ -1,4 +1,4 @@
-//! What the samples of each event hold.
+//! The fields of the samples of each event.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use linux_perf_event_reader::{
 use crate::Error;
 use crate::sample::Fields;
 
-/// Different forms of samples in one file; perf itself makes two or three.
+/// Limit on the formats of samples in one file; perf itself makes two or three.
 const FORMATS_MAX: usize = 64;
-/// Identifiers of events, one for each event on each CPU or thread: about 50 MB of them.
+/// Limit on identifiers of events, one for each event on each CPU or thread: about 50 MB of them.
 const IDS_MAX: usize = 1 << 20;
 
-/// The fields of a sample up to its period. Behind them come those of which length depends on the
+/// The fields of a sample up to its period. The length of the fields after them depends on the
 /// sample, and newer kernels have some that the decoder does not know.
 const DECODED: SampleFormat = SampleFormat::IDENTIFIER
     .union(SampleFormat::IP)
@@ -27,15 +27,15 @@ const DECODED: SampleFormat = SampleFormat::IDENTIFIER
     .union(SampleFormat::CPU)
     .union(SampleFormat::PERIOD);
 
-/// The form of the samples of some events.
+/// The format of the samples of some events.
 #[derive(Debug)]
 struct Format {
     info: RecordParseInfo,
-    /// The period, for samples that do not tell it.
+    /// The period, for samples that do not contain it.
     period: Option<u64>,
 }
 
-/// The forms of all events of a file.
+/// The formats of all events of a file.
 #[derive(Debug)]
 pub struct Formats {
     order: Endianness,
@@ -44,17 +44,17 @@ pub struct Formats {
 }
 
 impl Formats {
-    /// None yet.
+    /// Returns an empty set of formats.
     pub fn new(order: Endianness) -> Self {
         Self { order, formats: Vec::new(), by_id: BTreeMap::new() }
     }
 
-    /// The order of bytes in the file.
+    /// Returns the byte order of the file.
     pub fn order(&self) -> Endianness {
         self.order
     }
 
-    /// Adds the event of a record that names one, which stands at an offset.
+    /// Adds the event of an attribute record, which is at offset `at`.
     pub fn add_record(&mut self, body: &[u8], at: u64) -> Result<(), Error> {
         let ids = u32_at(body, 4, self.order).and_then(|size| body.get(size as usize..));
         self.add(body, ids.unwrap_or_default(), at)
@@ -80,7 +80,7 @@ impl Formats {
         Ok(())
     }
 
-    /// The position of a form, which is added if it is new.
+    /// Returns the index of a format, which is added if it is new.
     fn position(&mut self, attributes: &PerfEventAttr) -> usize {
         let mut info = RecordParseInfo::new(attributes, self.order);
         info.sample_format &= DECODED;
@@ -95,7 +95,7 @@ impl Formats {
         })
     }
 
-    /// What a sample says, which stands at an offset.
+    /// Decodes a sample, which is at offset `at`.
     pub fn decode(&self, body: &[u8], at: u64) -> Result<Fields, Error> {
         let expected = "a sample of a known event, with all its fields; copy the file whole";
         let wrong = || Error::Byte { at, expected };
@@ -116,7 +116,7 @@ impl Formats {
         })
     }
 
-    /// Where forms differ, the sample begins with the identifier of its event.
+    /// If formats differ, the sample begins with the identifier of its event.
     fn format_of(&self, body: &[u8]) -> Option<&Format> {
         match &self.formats[..] {
             [only] => Some(only),
@@ -130,7 +130,7 @@ impl Formats {
 
 macro_rules! number_at {
     ($name:ident, $number:ty) => {
-        /// A number in some bytes, if they reach so far.
+        /// Reads a number at an offset, if the bytes reach that far.
         pub fn $name(bytes: &[u8], at: usize, order: Endianness) -> Option<$number> {
             let bytes = *bytes.get(at..)?.first_chunk()?;
             Some(match order {

@@ -1,4 +1,4 @@
-//! The header of a perf.data, up to its records (struct perf_file_header in tools/perf/util).
+//! Reads the header of a perf.data, up to its records (struct perf_file_header in tools/perf/util).
 
 use std::io::BufRead;
 
@@ -8,16 +8,17 @@ use super::Stream;
 use super::formats::{Formats, u64_at};
 use crate::Error;
 
-/// To a pipe `perf record` writes the magic, this size, and records that name the events, too.
+/// The header in a pipe: the magic and this size. Records then describe the events too.
 const PIPE_HEADER_BYTES: u64 = 16;
-/// The header of a file, as far as it is read: sizes, and where attributes and records are.
+/// The part of a file's header that is read: sizes, and the positions of attributes and records.
 const FILE_HEADER_BYTES: u64 = 72;
-/// A header is larger only for many events on many CPUs: their identifiers are in it.
+/// Limit on the bytes before the data: only many events on many CPUs have more, with their
+/// identifiers.
 const BEFORE_DATA_BYTES_MAX: u64 = 16 << 20;
-/// An offset and a size, behind the attributes of each event: where its identifiers are.
+/// An offset and a size, after the attributes of each event: the position of its identifiers.
 const SECTION_BYTES: usize = 16;
 
-/// The order of bytes in a file that begins with these.
+/// Returns the byte order of a file that begins with these bytes.
 pub fn byte_order(magic: &[u8]) -> Result<Endianness, Error> {
     match magic.first_chunk() {
         Some(b"PERFILE2") => Ok(Endianness::LittleEndian),
@@ -27,8 +28,8 @@ pub fn byte_order(magic: &[u8]) -> Result<Endianness, Error> {
     }
 }
 
-/// Reads up to the first record: the events, and the offset at which records end if not with the
-/// file.
+/// Reads up to the first record: the events, and the offset at which records end if that is before
+/// the end of the file.
 pub fn read(stream: &mut Stream<impl BufRead>) -> Result<(Formats, Option<u64>), Error> {
     stream.take(PIPE_HEADER_BYTES)?;
     let order = byte_order(&stream.bytes)?;
@@ -55,11 +56,11 @@ fn read_file(
     let end = data.checked_add(data_bytes).ok_or(Error::Byte { at: 48, expected })?;
     stream.take_more(data - FILE_HEADER_BYTES)?;
     let formats = formats(&stream.bytes, entry_bytes, events, order);
-    // perf writes the size of its data at its own end; before, or if it is killed, there is 0.
+    // perf writes the size of its data when it ends; before, or if it is killed, it is 0.
     Ok((formats.ok_or(Error::Byte { at: 16, expected })??, (data_bytes > 0).then_some(end)))
 }
 
-/// The events in the bytes before the data; `None` if they are not where the header says.
+/// Parses the events in the bytes before the data; `None` if they are not where the header claims.
 fn formats(
     bytes: &[u8],
     entry_bytes: u64,

@@ -1,5 +1,6 @@
-//! Goal: captured files say what perf says of them; files that are composed, cut, or broken in any
-//! way are read or refused, without a panic and without more memory than they have bytes.
+//! Goal: captured files give the samples that perf prints; files that are composed, truncated, or
+//! broken in any way are read or refused, without a panic and without more memory than they have
+//! bytes.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,7 @@ fn fixture(name: &str) -> Vec<u8> {
     fs::read(directory.join(name)).unwrap()
 }
 
-/// The samples before the error, and the error.
+/// Returns the samples before the error, and the error.
 fn all(bytes: &[u8]) -> (Vec<Sample>, Option<Error>) {
     let mut read = match read(bytes) {
         Ok(read) => read,
@@ -51,7 +52,7 @@ fn captured_files_say_what_perf_says_of_them() {
         let text = fixture(&format!("{name}.txt"));
         let mut perfs: Vec<Sample> = perf_text::read(&text[..]).map(Result::unwrap).collect();
         assert_eq!(ours.len(), samples, "{name}");
-        // perf prints in the order of time; what it has no time of comes first.
+        // perf prints in the order of time; samples without a time come first.
         for samples in [&mut ours, &mut perfs] {
             samples.sort_by_key(|sample| (sample.access.address, sample.access.by));
         }
@@ -116,7 +117,7 @@ const PERIOD: u64 = 0x100;
 const IDENTIFIER: u64 = 0x1_0000;
 const RAW: u32 = 4; // the type of events of a processor
 
-/// Numbers of a file in one of the two orders.
+/// Numbers of a file in one of the two byte orders.
 #[derive(Clone)]
 struct Bytes(Endianness, Vec<u8>);
 
@@ -155,7 +156,7 @@ fn attributes(order: Endianness, sample_type: u64, period: u64) -> Bytes {
     start.u64(sample_type).u64(0).u64(0).u32(0).u32(0).u64(0)
 }
 
-/// A file with events of (sample_type, period, identifier).
+/// Returns a file with events of (sample_type, period, identifier).
 fn file(order: Endianness, events: &[(u64, u64, u64)], records: &Bytes) -> Vec<u8> {
     let magic = match order {
         Endianness::LittleEndian => b"PERFILE2",
@@ -205,7 +206,7 @@ fn each_sample_is_read_as_its_event_says() {
     let records = empty().record(9, &second).record(9, &first).record(9, &unknown);
     let bytes = file(LITTLE, &events, &records);
     let mut read = read(&bytes[..]).unwrap();
-    // The period is the event's, as the sample does not tell it.
+    // The period is the event's, because the sample does not contain it.
     assert_eq!(read.next().unwrap().unwrap(), expected(Some(1), 2, 5, 0x7f00, 1000));
     assert_eq!(read.unusable(), Unusable { without_address: 1, ..Unusable::default() });
     let shown = read.next().unwrap().unwrap_err().to_string();
@@ -257,7 +258,7 @@ fn a_pipe_names_its_events_as_it_goes() {
     assert_eq!(good(&whole.1), [expected(Some(1), 1, 0, 0x7f00, 3)]);
     let too_early = start.clone().record(9, &sample);
     assert!(matches!(error(&too_early.1), Error::Byte { at: 16, .. }));
-    // Tracepoints come with a description of them, which stands behind its record.
+    // Tracepoints come with a description of them, which follows its record.
     let mut described = start.record(HEADER_TRACING_DATA, &empty().u32(16));
     described.1.extend([9; 16]);
     let described = described.record(HEADER_ATTR, &event(1)).record(9, &sample);
@@ -275,7 +276,7 @@ fn events_without_end_are_refused() {
 }
 
 proptest! {
-    /// Whatever bit is wrong, the file is read or refused, in no more steps than it has bytes.
+    /// Goal: with any bit flipped, the file is read or refused, in no more steps than it has bytes.
     #[test]
     fn wrong_bits_do_no_harm(
         name in proptest::sample::select(&["faults.data", "faults-pipe.data", "faults-two.data"]),
@@ -290,7 +291,7 @@ proptest! {
         prop_assert!(all(&bytes).0.len() <= bytes.len() / 8);
     }
 
-    /// Sizes and offsets may be anything.
+    /// Goal: the same with any sizes and offsets.
     #[test]
     fn wrong_numbers_do_no_harm(
         word in 1..40_usize,

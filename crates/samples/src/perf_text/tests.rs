@@ -1,5 +1,5 @@
-//! Goal: every sample with an address is read from whatever choice of fields perf printed, and
-//! nothing else is taken for one.
+//! Goal: every sample with an address is read from any choice of fields that perf printed, and
+//! nothing else is mistaken for one.
 
 use nodeward_model::{Accessor, CpuId};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn error(text: &str) -> Error {
 }
 
 // These lines were composed after the formats in perf's builtin-script.c, not captured: the machine
-// that captured the fixtures has no counters for memory events.
+// of the captured fixtures has no counters for memory events.
 
 const LOAD: &str = "          stream  4711 [003]  1034.456789:      20011      \
     cpu/mem-loads,ldlat=30/P:     7f2c4a1b3c40          5080144 |OP LOAD|LVL L3 hit|SNP None|TLB \
@@ -71,7 +71,7 @@ fn any_choice_of_fields_will_do_that_has_thread_cpu_and_address() {
     assert_eq!(one("4713 [003] e: 555555554000 5080144 |OP"), (None, 4713, 3, 0x5555_5555_4000, 1));
 }
 
-/// What was left out of a text that has also one good line.
+/// Returns the counts of samples left out of a text that also has one good line.
 fn all_unusable(line: &str) -> Unusable {
     let (samples, unusable) = all(&format!("{line}\n{LOAD}\n"));
     assert_eq!(samples.len(), 1, "{line}");
@@ -152,7 +152,7 @@ proptest! {
         period in 1..u64::MAX,
     ) {
         let line = format!("{comm} {pid}/{tid} [{cpu:03}] 1.5: {period:10} e/x=1/P: {address:16x}");
-        // A name may hold a time behind a CPU, or begin like a comment; perf cannot tell either.
+        // A name may contain a time after a CPU, or begin like a comment; perf cannot tell either.
         prop_assume!(!comm.contains(']') && !comm.starts_with('#'));
         prop_assert_eq!(one(&line), (Some(pid), tid, cpu, address, period));
     }

@@ -1,4 +1,4 @@
-//! What may go wrong with a ledger, in words that end with what to do.
+//! Errors of a ledger, whose messages end with the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use nodeward_model::Escape as _;
 use super::Id;
 use crate::advice;
 
-/// Why a ledger could not be written, listed or read. Copies of one error share their source.
+/// The reason why a ledger could not be written, listed or read. Copies of one error share their
+/// source.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,26 +19,26 @@ pub enum Error {
     Directory {
         /// The directory of the store.
         dir: PathBuf,
-        /// Why not.
+        /// The cause.
         source: Arc<io::Error>,
     },
-    /// The directory cannot be locked: something else stands there, or somebody keeps the lock.
+    /// The directory cannot be locked: the lock is no regular file, or another command keeps it.
     #[error("cannot lock {}; {}", path.escaped(), advice::to_write(source))]
     Lock {
-        /// The lock.
+        /// The path of the lock.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: Arc<io::Error>,
     },
-    /// A record could not be written. The file was cut back to what was written before.
+    /// A record could not be written. The file was truncated to the records before.
     #[error("cannot write {}; {}", path.escaped(), advice::to_write(source))]
     Write {
         /// The file of the operation.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: Arc<io::Error>,
     },
-    /// The operation has as many bytes as it may have.
+    /// The operation has reached its limit on bytes.
     #[error(
         "{} would outgrow {limit} bytes, so it does not tell of everything that moved; \
          move less at a time",
@@ -46,10 +47,10 @@ pub enum Error {
     Full {
         /// The file of the operation.
         path: PathBuf,
-        /// The most bytes that it may have.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// The numbers of operations have run out, which takes a file of that name put there by hand.
+    /// The largest number of an operation is in use, which takes a file of that name made by hand.
     #[error("{} holds the largest number of an operation; remove that file", path.escaped())]
     LastId {
         /// The file of the operation.
@@ -60,10 +61,10 @@ pub enum Error {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: Arc<io::Error>,
     },
-    /// The file holds something else.
+    /// The file is no ledger.
     #[error("{} is not a ledger; move it to another directory", path.escaped())]
     NotALedger {
         /// The file.
@@ -83,7 +84,7 @@ pub enum Error {
         /// The version that can be read.
         known: u32,
     },
-    /// The beginning of the file is damaged, so nothing of it can be told.
+    /// The start of the file is damaged, so nothing in it can be read.
     #[error(
         "{} tells of no operation: {damage}; remove the file, and look at the memory of the \
          processes in question with `nodeward show PID`",
@@ -92,7 +93,7 @@ pub enum Error {
     NoHeader {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage.
         damage: Damage,
     },
     /// The store has no such operation.
@@ -100,9 +101,9 @@ pub enum Error {
     NoSuchId {
         /// The directory of the store.
         dir: PathBuf,
-        /// What was asked for.
+        /// The requested number.
         id: Id,
-        /// What is there, such as `3-5, 7`; empty if nothing is.
+        /// The numbers that exist, such as `3-5, 7`; empty if there are none.
         present: String,
     },
 }
@@ -113,13 +114,13 @@ impl Error {
     }
 }
 
-/// Bytes that cannot be read, nor what stands behind them. What stands before them holds.
+/// Bytes that cannot be read, with all bytes after them. The records before them are valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at_byte}")]
 pub struct Damage {
-    /// Where the first record begins that cannot be read.
+    /// The start of the first record that cannot be read.
     pub at_byte: u64,
-    /// What is wrong with it.
+    /// The kind of the damage.
     pub what: String,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Id(u64);
 
-/// Text that numbers no operation.
+/// The error of a text that is no number of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{}' is not the number of an operation; write one that `nodeward ledger` lists",
@@ -23,7 +23,7 @@ pub struct IdError(String);
 impl Id {
     pub(super) const FIRST: Self = Self(1);
 
-    /// The number behind it, if there is one.
+    /// Returns the next number, if there is one.
     pub(super) fn next(self) -> Option<Self> {
         self.0.checked_add(1).map(Self)
     }
@@ -32,7 +32,8 @@ impl Id {
         format!("{self}.ledger")
     }
 
-    /// The operation whose file has this name; one name for each, so `01.ledger` is none.
+    /// Returns the operation whose file has this name. Each has exactly one name, so `01.ledger`
+    /// belongs to none.
     pub(super) fn of_file(name: &OsStr) -> Option<Self> {
         let id: Self = name.to_str()?.strip_suffix(".ledger")?.parse().ok()?;
         (id.file_name().as_str() == name).then_some(id)
@@ -55,7 +56,7 @@ impl fmt::Display for Id {
     }
 }
 
-/// Ascending ids for people: `3-5, 7`.
+/// Formats ascending ids for people: `3-5, 7`.
 pub(super) fn in_words(ids: impl IntoIterator<Item = Id>) -> String {
     let mut ids = ids.into_iter().peekable();
     let mut parts = Vec::new();
@@ -73,7 +74,7 @@ pub(super) fn in_words(ids: impl IntoIterator<Item = Id>) -> String {
 mod tests {
     use super::*;
 
-    /// Goal: what a person types is a plain decimal number from 1 on.
+    /// Goal: a number that a person types is a plain decimal number from 1.
     #[test]
     fn ids_are_plain_numbers() {
         assert_eq!("17".parse(), Ok(Id(17)));
@@ -82,7 +83,7 @@ mod tests {
         }
     }
 
-    /// Goal: each operation has one file, and other files are none.
+    /// Goal: each operation has one file, and other files belong to none.
     #[test]
     fn one_name_for_each() {
         assert_eq!(Id::of_file(OsStr::new("17.ledger")), Some(Id(17)));
@@ -92,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Goal: many numbers are told in few words.
+    /// Goal: consecutive numbers are shown as ranges.
     #[test]
     fn neighbours_are_put_together() {
         assert_eq!(in_words([3, 4, 5, 7, 9, 10].map(Id)), "3-5, 7, 9-10");

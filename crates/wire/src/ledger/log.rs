@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use super::Error;
 use super::record::Record;
 
-/// Where records go.
+/// The target of records.
 pub(super) trait Sink: Write {
-    /// Takes back what stands behind so many bytes; the next write continues there.
+    /// Truncates it to `bytes`; the next write continues there.
     fn cut(&mut self, bytes: u64) -> io::Result<()>;
 }
 
@@ -28,12 +28,13 @@ pub(super) struct Log<S> {
 }
 
 impl<S: Sink> Log<S> {
-    /// A log in an empty sink, which continues at its end after a cut (for files: `O_APPEND`).
+    /// Returns a log in an empty sink that continues at its end after a truncation (for files:
+    /// `O_APPEND`).
     pub fn new(sink: S, path: PathBuf) -> Self {
         Self { sink, path, bytes: 0, failure: None }
     }
 
-    /// Bytes of whole records so far.
+    /// Returns the bytes of whole records so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -41,7 +42,7 @@ impl<S: Sink> Log<S> {
     /// Appends one record or several.
     ///
     /// # Errors
-    /// That of the write, and from then on the same again without trying.
+    /// That of the write, and from then on the same one without another try.
     pub fn append(&mut self, framed: &[u8]) -> Result<(), Error> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -53,13 +54,13 @@ impl<S: Sink> Log<S> {
         Ok(())
     }
 
-    /// Takes back what was written of the record. The file then has a few bytes of its last block
-    /// free, mostly enough to say that something is missing.
+    /// Truncates a partly written record. The file then has a few bytes of its last block free,
+    /// mostly enough for the record [`Record::Incomplete`].
     fn fail(&mut self, source: io::Error) -> Error {
         let is_cut = self.sink.cut(self.bytes).is_ok();
         let last_words = Record::Incomplete.framed();
         if is_cut && self.bytes > 0 && self.sink.write_all(&last_words).is_err() {
-            // If this fails too, the reader drops the record that is cut short.
+            // If this fails too, the reader drops the truncated record.
             let _ = self.sink.cut(self.bytes);
         }
         let failure = Error::Write { path: self.path.clone(), source: source.into() };
@@ -71,7 +72,7 @@ impl<S: Sink> Log<S> {
 mod tests {
     use super::*;
 
-    /// A disk with little room that counts what it is asked.
+    /// A disk with little room that counts its calls.
     struct Small {
         bytes: Vec<u8>,
         room: usize,
@@ -98,8 +99,8 @@ mod tests {
         }
     }
 
-    /// Goal: wherever the disk becomes full, whole records stand in the file, then that something
-    /// is missing if there is room for that, and the error stays the same without another try.
+    /// Goal: wherever the disk becomes full, the file has whole records, then the record that
+    /// something is missing if there is room, and the error stays the same without another try.
     #[test]
     fn a_full_disk_leaves_whole_records() {
         let record = [b'x'; 30];
@@ -120,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Goal: the kernel's own ENOSPC, on a file that cannot even be cut.
+    /// Goal: the same with the kernel's ENOSPC, on a file that cannot even be truncated.
     #[test]
     fn a_device_that_is_always_full() {
         let full = File::options().append(true).open("/dev/full").unwrap();

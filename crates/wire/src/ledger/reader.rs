@@ -1,4 +1,4 @@
-//! Reading the ledger of one operation: what holds of it, whatever happened to the file.
+//! Reads the ledger of one operation: all valid records of a file that may be damaged.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -8,52 +8,52 @@ use super::record::{Record, Records, damage};
 use super::runs::Packed;
 use super::{Damage, End, Error, Header, Id, Runs, Why};
 
-/// What an operation did.
+/// The content of an operation's ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Its number.
     pub id: Id,
-    /// What it was about.
+    /// Its header.
     pub header: Header,
-    /// Who wanted it and why, if nobody typed it.
+    /// Its origin and reason, if no user typed it.
     pub why: Option<Why>,
-    /// What was moved of each process, in the order of the header.
+    /// The pages moved of each process, in the order of the header.
     pub processes: Vec<Moved>,
-    /// Whether and how it ended.
+    /// Its state.
     pub state: State,
-    /// Whether every move stands here. If not, the ledger was full or the disk was; pages moved
-    /// after that are not told of. A disk without room to say even that leaves an interrupted
-    /// operation that seems complete.
+    /// True if every move is recorded. If not, the ledger or the disk was full, and later moves are
+    /// missing. A disk without room even for that record leaves an interrupted operation that seems
+    /// complete.
     pub is_complete: bool,
-    /// Where the file is damaged; what is told here stands before that place.
+    /// The damage of the file; all data here comes from records before it.
     pub damage: Option<Damage>,
 }
 
-/// What was moved of one process, each in ascending order of addresses for each pair of nodes.
+/// The pages moved of one process, each in ascending order of addresses for each pair of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// Pages that moved.
     pub moved: Runs,
-    /// Pages that were about to be moved when the ledger ends: each may have moved or not.
+    /// Pages of intents without a settlement: each may have moved or not.
     pub open: Runs,
 }
 
-/// Whether and how an operation ended.
+/// The state of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its command is at work.
+    /// Its command is running.
     Running,
-    /// Its command came to an end of its own.
+    /// Its command ended by itself.
     Ended(End),
     /// Its command was killed, or could not write the end.
     Interrupted,
 }
 
 impl Operation {
-    /// Reads a ledger. `path` is for messages; `is_running` tells whether somebody holds the lock.
+    /// Decodes a ledger. `path` is for messages; `is_running` is true if the file is locked.
     ///
     /// # Errors
-    /// If nothing can be told: `Read`, `NotALedger`, `OtherVersion`, `NoHeader`. Damage behind the
+    /// If nothing can be read: `Read`, `NotALedger`, `OtherVersion`, `NoHeader`. Damage after the
     /// header is no error.
     pub fn decode(id: Id, path: &Path, input: impl Read, is_running: bool) -> Result<Self, Error> {
         let mut records = Records::open(input, path)?;
@@ -63,12 +63,12 @@ impl Operation {
         Ok(story.close(id, is_running, damage))
     }
 
-    /// Base pages that moved, of all processes.
+    /// Returns the base pages that moved, of all processes.
     pub fn moved_pages(&self) -> u64 {
         total(self.processes.iter().map(|process| &process.moved))
     }
 
-    /// Base pages that may have moved, of all processes.
+    /// Returns the base pages that may have moved, of all processes.
     pub fn open_pages(&self) -> u64 {
         total(self.processes.iter().map(|process| &process.open))
     }
@@ -78,12 +78,12 @@ fn total<'a>(runs: impl Iterator<Item = &'a Runs>) -> u64 {
     runs.fold(0, |sum, runs| sum.saturating_add(runs.pages()))
 }
 
-/// What the records say so far.
+/// The content of the records so far.
 struct Story {
     header: Header,
     why: Option<Why>,
     moved: Vec<Runs>,
-    /// Intents that are not settled: process and pages by ticket.
+    /// Intents without a settlement: process and pages by ticket.
     open: BTreeMap<u64, (usize, Runs)>,
     is_complete: bool,
     end: Option<End>,

@@ -1,7 +1,7 @@
 //! The records of a ledger and their bytes.
 //!
-//! The bytes follow from the order of variants and fields here, in `End`'s account and its reasons,
-//! and in the identity of a process: whoever changes one raises [`VERSION`]. A test holds them.
+//! The order of variants and fields here, in `End`'s account and its reasons, and in the identity
+//! of a process determines the bytes: a change of it must raise [`VERSION`]. A test checks them.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::runs::Packed;
 use super::{Damage, Error, Id};
 
-/// The latest version of the format. Each file is written in the first version that can tell what
-/// stands in it, so that an older nodeward reads it if it can. There is no version 3: a bit that
-/// toppled would make it of another one.
+/// The latest version of the format. Each file is written in the first version that supports its
+/// content, so that an older nodeward reads it if it can. There is no version 3: a single flipped
+/// bit would turn it into another version.
 pub const VERSION: u32 = 4;
-/// Since then a file may have a [`Why`].
+/// The version from which a file may have a [`Why`].
 const VERSION_WITH_WHY: u32 = 2;
 const VERSION_FIRST: u32 = 1;
 
@@ -24,32 +24,32 @@ const MAGIC: &[u8; 8] = b"nwledger";
 const PREAMBLE_BYTES: u64 = 12;
 const HEAD_BYTES: u64 = 12;
 
-/// Room for the largest record of each kind that must still fit when a ledger is full: the head,
-/// the kind, then up to 10 bytes for each u64 and 1 for each flag, reason or short count.
+/// Room for the largest record of each kind that must still fit into a full ledger: the head, the
+/// kind, then up to 10 bytes for each u64 and 1 for each flag, reason or short count.
 pub(super) const SETTLED_ROOM: u64 = HEAD_BYTES + 1 + 10 + 1;
 pub(super) const INCOMPLETE_ROOM: u64 = HEAD_BYTES + 1;
 pub(super) const END_ROOM: u64 =
     HEAD_BYTES + 1 + 2 * 10 + 1 + SkipReason::ALL.len() as u64 * 11 + 1 + 10;
 
-/// What an operation is about. Written before anything is moved.
+/// The subject of an operation. Written before anything is moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The size of a base page in bytes (a power of two).
     pub page_bytes: u64,
-    /// When it began, in milliseconds after 1970 by the machine's clock.
+    /// The start, in milliseconds after 1970 by the machine's clock.
     pub began_unix_ms: u64,
     /// The command and its arguments.
     pub command: Vec<Name>,
-    /// The processes whose pages it moves, which intents name by their place in this list.
+    /// The processes whose pages it moves; intents name them by index in this list.
     pub processes: Vec<Identity>,
-    /// The operation that it takes back, if it does.
+    /// The operation that it undoes, if any.
     pub undoes: Option<Id>,
 }
 
-/// Who wanted an operation that nobody typed, and why. Stands behind the header.
+/// The origin and the reason of an operation that no user typed. Written after the header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
-    /// Who wanted it, such as `balance`.
+    /// The origin, such as `balance`.
     pub by: String,
     /// The name of the reason, as `nodeward explain` knows it.
     pub reason: String,
@@ -57,14 +57,14 @@ pub struct Why {
     pub words: String,
 }
 
-/// How an operation ended that was not killed.
+/// The end of an operation that was not killed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Where every selected page ended.
+    /// The account of the selected pages.
     pub account: Account,
-    /// Whether it was asked to stop before its end.
+    /// True if it was asked to stop early.
     pub interrupted: bool,
-    /// When it ended, in milliseconds after 1970 by the machine's clock.
+    /// The end, in milliseconds after 1970 by the machine's clock.
     pub ended_unix_ms: u64,
 }
 
@@ -77,12 +77,12 @@ pub(super) enum Record {
         process: usize,
         runs: Packed,
     },
-    /// What of an intent moved; `None` stands for all of it.
+    /// The pages of an intent that moved; `None` means all of them.
     Settled {
         ticket: u64,
         moved: Option<Packed>,
     },
-    /// The ledger may lack what moved from here on.
+    /// The ledger may lack moves from here on.
     Incomplete,
     End(End),
     /// Since version 2.
@@ -90,15 +90,15 @@ pub(super) enum Record {
 }
 
 impl Record {
-    /// The record as it stands in the file.
+    /// Returns the record as it is in the file.
     pub(super) fn framed(&self) -> Vec<u8> {
         let payload = postcard::to_allocvec(self);
         framed(&payload.expect("a record has nothing that cannot be told"))
     }
 }
 
-/// A payload behind its head. A length of 4 GiB or more does not fit its field, but is beyond every
-/// limit, so such a record is refused before it is written.
+/// Returns a payload after its head. A length of 4 GiB or more does not fit its field, but exceeds
+/// every limit, so such a record is refused before it is written.
 fn framed(payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
     let mut frame = Vec::with_capacity(payload.len() + HEAD_BYTES as usize);
@@ -109,7 +109,7 @@ fn framed(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The first bytes of a file, up to and with its header and what made somebody want it.
+/// Returns the first bytes of a file, up to and including its header and its reason.
 pub(super) fn beginning(header: &Header, why: Option<&Why>) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(version_for(header, why).to_le_bytes());
@@ -118,7 +118,7 @@ pub(super) fn beginning(header: &Header, why: Option<&Why>) -> Vec<u8> {
     bytes
 }
 
-/// Until version 2 names and words were text.
+/// Before version 4 names and words had to be UTF-8.
 fn version_for(header: &Header, why: Option<&Why>) -> u32 {
     let names = header.processes.iter().map(|process| &process.name);
     match names.chain(&header.command).all(Name::is_text) {
@@ -128,7 +128,7 @@ fn version_for(header: &Header, why: Option<&Why>) -> u32 {
     }
 }
 
-/// Reads records one after the other. What is held is bounded by what the input has, never by a
+/// Reads records one after the other. The bytes that the input has bound the memory used, never a
 /// length that it claims.
 pub(super) struct Records<R> {
     input: R,
@@ -137,7 +137,7 @@ pub(super) struct Records<R> {
 }
 
 impl<R: Read> Records<R> {
-    /// Checks what the file says it is.
+    /// Checks the magic and the version.
     pub(super) fn open(input: R, path: &Path) -> Result<Self, Error> {
         let mut records = Self { input, at_byte: 0, buffer: Vec::new() };
         let whole = records.fill(PREAMBLE_BYTES).map_err(|error| Error::read(path, error))?;
@@ -157,7 +157,7 @@ impl<R: Read> Records<R> {
         Ok(records)
     }
 
-    /// The next record, and where it begins; `None` at the end, and where a record is cut short.
+    /// Returns the next record and its start; `None` at the end, and where a record is truncated.
     pub(super) fn next(&mut self) -> Result<Option<(u64, Record)>, Damage> {
         let at = self.at_byte;
         let unreadable = |error: io::Error| damage(at, &format!("the disk fails ({error})"));
@@ -182,7 +182,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// Reads so many bytes into the buffer; whether there were as many.
+    /// Reads `bytes` bytes into the buffer; returns false if there were fewer.
     fn fill(&mut self, bytes: u64) -> io::Result<bool> {
         self.buffer.clear();
         let read = self.input.by_ref().take(bytes).read_to_end(&mut self.buffer)?;
@@ -194,7 +194,7 @@ pub(super) fn damage(at_byte: u64, what: &str) -> Damage {
     Damage { at_byte, what: what.to_owned() }
 }
 
-/// A little-endian number; missing bytes are zero.
+/// Decodes a little-endian number; missing bytes are zero.
 fn number(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
@@ -203,7 +203,7 @@ fn number(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// Goal: the room that is kept is enough for the largest records, to the byte.
+    /// Goal: the reserved room is exactly enough for the largest records.
     #[test]
     fn the_last_records_have_room() {
         let bytes = |record: Record| record.framed().len() as u64;
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(bytes(Record::Incomplete), INCOMPLETE_ROOM);
     }
 
-    /// Goal: right checksums alone make no record.
+    /// Goal: right checksums alone do not make a record valid.
     #[test]
     fn payloads_that_no_writer_writes() {
         let settled = [2, 9, 0]; // kind, ticket, all of it
@@ -228,7 +228,7 @@ mod tests {
         for wrong in [&settled[..2], &[2, 9, 0, 0], &[9, 9, 0], &[]] {
             assert_eq!(read(wrong).unwrap_err().at_byte, 12, "{wrong:?}");
         }
-        // A list that claims 2^62 runs: serde believes no more than 1 MiB of it.
+        // A list that claims 2^62 runs: serde reserves no more than 1 MiB for it.
         let claim = [1, 0, 0, 1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f];
         assert_eq!(read(&claim).unwrap_err().at_byte, 12);
     }

@@ -1,4 +1,4 @@
-//! Runs of pages that went from one node to another, in memory and packed for the disk.
+//! Runs of pages that moved from one node to another, in memory and packed for the disk.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,28 @@ use nodeward_model::NodeId;
 use nodeward_model::mask::Id as _;
 use serde::{Deserialize, Serialize};
 
-/// Pages that lie together and went the same way.
+/// Consecutive pages with the same source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The address of the first page.
     pub start: u64,
-    /// How many base pages.
+    /// The number of base pages.
     pub pages: u64,
-    /// Where they were.
+    /// The source node.
     pub from: NodeId,
-    /// Where they went.
+    /// The destination node.
     pub to: NodeId,
 }
 
-/// Runs of pages of one process. Runs are kept, not pages, because memory is moved in long
-/// stretches: a page that stands alone takes 16 bytes here and 2 to 4 on disk, and so does a
-/// gibibyte in one piece.
+/// Runs of pages of one process. Runs are stored instead of pages, because most moves concern long
+/// ranges: a single page takes 16 bytes here and 2 to 4 on disk, and so does a contiguous gibibyte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Runs {
     page_bytes: u64,
     pairs: BTreeMap<(NodeId, NodeId), Vec<Stretch>>,
 }
 
-/// Consecutive pages, in numbers of pages from address 0.
+/// Consecutive pages, by page numbers from address 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Stretch {
     first: u64,
@@ -41,12 +40,12 @@ impl Stretch {
     }
 }
 
-/// Runs as they are written: by pair of nodes.
+/// Runs in the format on disk: by pair of nodes.
 pub(super) type Packed = Vec<Group>;
 
-/// The runs from one node to another, in ascending order. Each is told by the pages between it and
-/// the end of the one before (for the first, address 0) and its own pages, so that small numbers
-/// stand where pages are near each other.
+/// The runs from one node to another, in ascending order. Each is encoded as the pages between it
+/// and the end of the run before (for the first, address 0) and its own pages, so that nearby pages
+/// give small numbers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Group {
     from: NodeId,
@@ -55,13 +54,13 @@ pub(super) struct Group {
 }
 
 impl Runs {
-    /// No runs yet, of pages of this size (a power of two, in bytes).
+    /// Returns empty runs of pages of this size (a power of two, in bytes).
     pub fn new(page_bytes: u64) -> Self {
         Self { page_bytes, pairs: BTreeMap::new() }
     }
 
-    /// Adds base pages from the one that holds `address` on, which must not be in yet. They are
-    /// joined with those that were pushed just before if they continue them.
+    /// Adds base pages from the one that contains `address` on, which must not be present yet. They
+    /// are joined with the pages pushed before if they continue them.
     pub fn push(&mut self, address: u64, pages: u64, from: NodeId, to: NodeId) {
         let first = address / self.page_bytes;
         let stretches = self.pairs.entry((from, to)).or_default();
@@ -71,8 +70,8 @@ impl Runs {
         }
     }
 
-    /// The runs by pair of nodes; within a pair as they were pushed, or by address if they were
-    /// read from a ledger.
+    /// Iterates over the runs by pair of nodes; within a pair as they were pushed, or by address if
+    /// they were read from a ledger.
     pub fn iter(&self) -> impl Iterator<Item = Run> + '_ {
         self.pairs.iter().flat_map(move |(&(from, to), stretches)| {
             stretches.iter().map(move |stretch| Run {
@@ -84,23 +83,23 @@ impl Runs {
         })
     }
 
-    /// Base pages in all runs.
+    /// Returns the base pages in all runs.
     pub fn pages(&self) -> u64 {
         let stretches = self.pairs.values().flatten();
         stretches.fold(0, |sum, stretch| sum.saturating_add(stretch.pages))
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// The size of a base page in bytes.
+    /// Returns the size of a base page in bytes.
     pub fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
 
-    /// Sorts by address and joins what meets, so that the same pages are the same value.
+    /// Sorts by address and joins runs that meet, so that equal pages are equal values.
     pub(super) fn put_in_order(&mut self) {
         for stretches in self.pairs.values_mut() {
             stretches.sort_unstable();
@@ -114,14 +113,14 @@ impl Runs {
         }
     }
 
-    /// Adds the runs of another value, in no order.
+    /// Adds the runs of another value, unsorted.
     pub(super) fn absorb(&mut self, other: Self) {
         for (pair, mut stretches) in other.pairs {
             self.pairs.entry(pair).or_default().append(&mut stretches);
         }
     }
 
-    /// The runs, which must be in order, as they are written.
+    /// Encodes the runs, which must be sorted.
     pub(super) fn packed(&self) -> Packed {
         let group = |(&(from, to), stretches): (&(NodeId, NodeId), &Vec<Stretch>)| {
             let mut end = 0;
@@ -136,8 +135,8 @@ impl Runs {
         self.pairs.iter().map(group).collect()
     }
 
-    /// What was packed. `None` for what [`Runs::packed`] never writes: nodes that no kernel has,
-    /// groups without runs, runs without pages, addresses that do not exist.
+    /// Decodes packed runs. `None` for values that [`Runs::packed`] never returns: nodes that no
+    /// kernel has, groups without runs, runs without pages, addresses that do not exist.
     pub(super) fn unpacked(packed: &Packed, page_bytes: u64) -> Option<Self> {
         let mut runs = Self::new(page_bytes);
         for group in packed {
@@ -181,8 +180,8 @@ mod tests {
         postcard::to_allocvec(&runs.packed()).unwrap().len()
     }
 
-    /// Goal: neighbours that go the same way are one run, also when pages that go another way stand
-    /// between their pushes.
+    /// Goal: adjacent pages with the same nodes are one run, also when pages with other nodes are
+    /// pushed in between.
     #[test]
     fn neighbours_are_joined() {
         let pushed = [run(10, 2, 0, 1), run(12, 1, 2, 1), run(12, 3, 0, 1), run(16, 1, 0, 1)];
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!(runs(&pushed).pages(), 5 + 1 + 1);
     }
 
-    /// Goal: a page that stands alone costs 2 to 4 bytes, whatever node its neighbours come from.
+    /// Goal: a single page costs 2 to 4 bytes, from whatever node its neighbours come.
     #[test]
     fn scattered_pages_are_small() {
         // Addresses of 47 bits are pages of 35 bits, which take five bytes, once for each pair of
@@ -208,7 +207,7 @@ mod tests {
         assert_eq!(bytes(&scattered(0, 4)), 1 + 4 * (3 + (5 + 1) + 24 * 2), "interleaved");
     }
 
-    /// Goal: what the writer never writes is refused, and nothing overflows.
+    /// Goal: values that the writer never writes are refused, and nothing overflows.
     #[test]
     fn impossible_runs_are_refused() {
         let group = |from, to, gaps_and_pages: &[(u64, u64)]| {
@@ -237,8 +236,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whatever is pushed in whatever order, the same pages come out, and come back from
-        /// the disk; equal pages are equal values.
+        /// Goal: pages pushed in any order are returned the same, also from the disk; equal pages
+        /// are equal values.
         #[test]
         fn pages_are_kept(pushed in prop::collection::vec((0..60_u64, 1..9_u64, 0..3_u32), 0..40)) {
             let pushed: Vec<Run> = pushed.iter().map(|&(a, n, from)| run(a, n, from, 3)).collect();

@@ -1,4 +1,4 @@
-//! The directory of ledgers: one file per operation, and a bound on all of them.
+//! The directory of ledgers: one file per operation, and a limit on all of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -12,15 +12,16 @@ use nodeward_files::{For, create_new, is_not_a_file, make_directory, open, open_
 use super::id::in_words;
 use super::{Damage, Error, Header, Id, Operation, State, Why, Writer};
 
-/// Held by whoever begins an operation, so that numbers are given out and old files taken away by
-/// one command at a time.
+/// The lock of a command that begins an operation, so that one command at a time assigns numbers
+/// and removes old files.
 const LOCK: &str = "lock";
-/// Whoever holds the lock for longer is stopped or stuck, and the time between two tries.
+/// Limit on the wait for the lock (a longer holder is stopped or stuck), and the time between two
+/// tries.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
-/// An operation that has no number yet. It gets its name once it is locked and has a header, so a
-/// file with a number is never seen without them.
+/// The file of an operation without a number. It is renamed once it is locked and has a header, so
+/// that a file with a number always has both.
 const NEW: &str = "new";
 
 /// Operations in one directory.
@@ -30,21 +31,20 @@ pub struct Store {
     limits: Limits,
 }
 
-/// How much is kept.
+/// Limits of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// At most so many operations, the latest included.
+    /// Limit on operations, the latest included.
     pub operations: usize,
-    /// At most so many bytes for one operation.
+    /// Limit on the bytes of one operation.
     pub operation_bytes: u64,
-    /// At most so many bytes for all operations, if they run one after the other. Those that run
-    /// at the same time each come on top.
+    /// Limit on the bytes of all operations, if they run one after the other. Concurrent ones each
+    /// come on top.
     pub total_bytes: u64,
 }
 
 impl Default for Limits {
-    /// A ledger of 16 MiB tells of five million scattered pages and of any number that lie
-    /// together.
+    /// A ledger of 16 MiB holds five million scattered pages, and any number of contiguous ones.
     fn default() -> Self {
         Self { operations: 100, operation_bytes: 16 << 20, total_bytes: 256 << 20 }
     }
@@ -57,18 +57,18 @@ pub struct Summary {
     pub id: Id,
     /// The size of its file in bytes.
     pub bytes: u64,
-    /// What it did, or why that cannot be told.
+    /// Its outline, or the reason why it cannot be read.
     pub outline: Result<Outline, Error>,
 }
 
-/// What an operation did, without the pages.
+/// The content of an operation's ledger, without the pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// What it was about.
+    /// Its header.
     pub header: Header,
     /// As in [`Operation`].
     pub why: Option<Why>,
-    /// Whether and how it ended.
+    /// Its state.
     pub state: State,
     /// As in [`Operation`].
     pub is_complete: bool,
@@ -95,13 +95,13 @@ impl From<Operation> for Outline {
 }
 
 impl Store {
-    /// The store in a directory, which need not exist yet.
+    /// Returns the store in a directory, which need not exist yet.
     pub fn new(dir: PathBuf, limits: Limits) -> Self {
         Self { dir, limits }
     }
 
-    /// Begins an operation under the next free number, and takes old operations away until the
-    /// limits hold: never one that is running, nor the latest.
+    /// Begins an operation under the next free number, and removes old operations until the limits
+    /// hold: never one that is running, nor the latest.
     ///
     /// # Errors
     /// `Directory` if the store cannot be written, `Lock` if its lock cannot be taken, `Write` if
@@ -110,7 +110,7 @@ impl Store {
         self.begin_because(header, None)
     }
 
-    /// As [`Store::begin`], for an operation that has somebody else's reason.
+    /// Begins an operation as [`Store::begin`] does, with an origin and reason.
     ///
     /// # Errors
     /// Those of [`Store::begin`].
@@ -129,7 +129,8 @@ impl Store {
         Ok(writer)
     }
 
-    /// Every operation, the latest first. What is damaged or no ledger is listed as such.
+    /// Lists every operation, the latest first. Damaged files and files that are no ledger are
+    /// listed as such.
     ///
     /// # Errors
     /// `Read` if the directory cannot be read; one that does not exist has no operations.
@@ -137,7 +138,7 @@ impl Store {
         let mut list = Vec::new();
         for (id, bytes) in self.present()?.into_iter().rev() {
             let outline = match self.open(id) {
-                // Taken away since we looked.
+                // Removed since the directory was listed.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 opened => self.decode(id, opened).map(Outline::from),
             };
@@ -146,7 +147,7 @@ impl Store {
         Ok(list)
     }
 
-    /// One operation.
+    /// Reads one operation.
     ///
     /// # Errors
     /// `NoSuchId`, and those of [`Operation::decode`].
@@ -181,7 +182,7 @@ impl Store {
         Error::Directory { dir: self.dir.clone(), source: source.into() }
     }
 
-    /// The operations and the sizes of their files.
+    /// Returns the operations and the sizes of their files.
     fn sizes(&self) -> io::Result<BTreeMap<Id, u64>> {
         let mut sizes = BTreeMap::new();
         for entry in fs::read_dir(&self.dir)? {
@@ -196,7 +197,7 @@ impl Store {
         Ok(sizes)
     }
 
-    /// As `sizes`, for those who only read.
+    /// Returns the same for readers; a missing directory is empty.
     fn present(&self) -> Result<BTreeMap<Id, u64>, Error> {
         match self.sizes() {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
@@ -205,14 +206,14 @@ impl Store {
     }
 
     fn next_id(&self, before: &BTreeMap<Id, u64>) -> Result<Id, Error> {
-        // The latest is never taken away, so no number comes back.
+        // The latest is never removed, so no number is reused.
         before.last_key_value().map_or(Ok(Id::FIRST), |(&last, _)| {
             last.next().ok_or_else(|| Error::LastId { path: self.path(last) })
         })
     }
 
-    /// Takes away the oldest of those from before until there is room for the new one at its
-    /// largest. What cannot be taken away stays until the next time: the move goes first.
+    /// Removes the oldest of the earlier operations until there is room for the new one at its
+    /// largest. A file that cannot be removed stays until the next time: the move goes first.
     fn rotate(&self, before: BTreeMap<Id, u64>) {
         let mut operations = before.len() + 1;
         let mut bytes =
@@ -237,8 +238,8 @@ impl Store {
         fs::remove_file(path)
     }
 
-    /// The file of an operation, and whether the operation is running. Whoever holds the file of
-    /// one that is not keeps it from being taken away.
+    /// Opens the file of an operation; returns whether the operation is running. An open file of
+    /// one that is not running is locked against removal.
     fn open(&self, id: Id) -> io::Result<(File, bool)> {
         let file = open(File::options().read(true), &self.path(id))?;
         match file.try_lock_shared() {
@@ -260,7 +261,7 @@ impl Store {
     }
 }
 
-/// Locks a file, unless somebody keeps it: a command that is stopped would stop all others.
+/// Locks a file, with a limit on the wait: otherwise a stopped command would stop all others.
 fn lock_in_time(file: &File) -> io::Result<()> {
     let until = Instant::now() + LOCK_WAIT;
     loop {
@@ -276,7 +277,8 @@ fn lock_in_time(file: &File) -> io::Result<()> {
     }
 }
 
-/// A new, locked file. Whoever left one under this name was killed: only one begins at a time.
+/// Makes a new, locked file. An old one under this name is from a killed command: only one begins
+/// at a time.
 fn fresh(path: &Path) -> io::Result<File> {
     let _ = fs::remove_file(path);
     let file = create_new(path, For::Owner)?;

@@ -1,4 +1,4 @@
-//! Writing the ledger of one operation.
+//! Writes the ledger of one operation.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use super::log::Log;
 use super::record::{self, END_ROOM, INCOMPLETE_ROOM, Record, SETTLED_ROOM};
 use super::{End, Error, Header, Id, Runs, Why};
 
-/// The ledger of an operation that is under way. Its file is locked until this is dropped; dropped
-/// without [`Writer::end`], the operation counts as interrupted.
+/// The ledger of an operation in progress. Its file is locked until this is dropped; if it is
+/// dropped without [`Writer::end`], the operation counts as interrupted.
 pub struct Writer {
     id: Id,
     log: Log<File>,
@@ -17,7 +17,7 @@ pub struct Writer {
     limit: u64,
     /// Intents so far.
     tickets: u64,
-    /// Those of them that may still be settled.
+    /// Intents that are not settled yet.
     open: u64,
     is_full: bool,
 }
@@ -57,16 +57,16 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The number of the operation.
+    /// Returns the number of the operation.
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// Writes down which pages of a process (by its place in the header) are about to be moved.
-    /// Call it before they are: what stands in no intent cannot be undone.
+    /// Records the pages of a process (by its index in the header) that are about to be moved. Call
+    /// it before they are: pages without an intent cannot be undone.
     ///
     /// # Errors
-    /// `Full` if the operation would outgrow its limit, and ever after; `Write` if the file cannot
+    /// `Full` if the operation would exceed its limit, and ever after; `Write` if the file cannot
     /// be written, and ever after.
     ///
     /// # Panics
@@ -86,10 +86,10 @@ impl Writer {
         Ok(Ticket { number, intended: runs })
     }
 
-    /// Writes down what of an intent really moved: all of it (`None`), or this.
+    /// Records the pages of an intent that really moved: all of them (`None`), or these.
     ///
     /// # Errors
-    /// As [`Writer::intend`]; the intent then stays open. `Full` never if all of it moved.
+    /// As [`Writer::intend`]; the intent then stays open. `Full` never if all of them moved.
     pub fn settle(&mut self, ticket: Ticket, moved: Option<Runs>) -> Result<(), Error> {
         let Ticket { number, intended } = ticket;
         let part = moved.and_then(|mut moved| {
@@ -101,7 +101,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes down that the operation is over.
+    /// Records the end of the operation.
     ///
     /// # Errors
     /// `Write` if the file cannot be written; the operation then counts as interrupted.
@@ -109,14 +109,14 @@ impl Writer {
         self.log.append(&Record::End(end.clone()).framed())
     }
 
-    /// Takes the file away: nothing moved. If that fails it stays, as one of an operation that was
-    /// interrupted before anything moved.
+    /// Removes the file, because nothing moved. If that fails it stays, as one of an operation that
+    /// was interrupted before anything moved.
     pub fn discard(self) {
         fs::remove_file(&self.log.path).ok();
     }
 
-    /// Appends a record after which so many intents are open. Room is kept for settling them in
-    /// short and for the last records.
+    /// Appends a record after which `open` intents are open. Reserves room for settling them in
+    /// short form and for the last records.
     fn append(&mut self, record: &Record, open: u64) -> Result<(), Error> {
         let framed = record.framed();
         if self.fits(&framed, open) {

@@ -1,5 +1,5 @@
-//! Goal: a state directory that cannot be written, and a disk that is full, are told with what to
-//! do about them; what was written before holds.
+//! Goal: a state directory that cannot be written, and a full disk, give an error with a remedy;
+//! earlier records stay valid.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ use nodeward_wire::ledger::{Error, Limits, State, Store};
 use crate::processes::{RAN_INSIDE, inside_mount};
 use crate::support::{end, header, id, runs, store};
 
-/// The kind of the error below an error of the ledger.
+/// Returns the kind of the error below an error of the ledger.
 fn cause(error: &Error) -> Option<ErrorKind> {
     let source = std::error::Error::source(error)?;
     source.downcast_ref::<Arc<io::Error>>().map(|source| source.kind())
@@ -36,7 +36,7 @@ fn a_directory_that_cannot_be_made() {
     let (kind, error) = refusal(&file.join("ledger"));
     assert_eq!(kind, ErrorKind::NotADirectory);
     assert!(error.contains("file/ledger; make the directory (mkdir -p"), "{error}");
-    // Nobody makes files in /proc, not even root.
+    // No user can make files in /proc, not even root.
     refusal(Path::new("/proc/nodeward"));
 }
 
@@ -57,7 +57,7 @@ fn a_directory_without_permission() {
     fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
 }
 
-/// Goal: on a file system that is mounted read-only, operations are listed and none begins.
+/// Goal: on a read-only file system, operations are listed and none begins.
 #[test]
 fn a_read_only_file_system() {
     inside_mount("disk::a_read_only_file_system", |dir, remount| {
@@ -73,8 +73,8 @@ fn a_read_only_file_system() {
     });
 }
 
-/// Goal: on a disk that becomes full in the middle, whole records stay, the operation says that it
-/// is not complete, and the error stays the same when there is room again.
+/// Goal: on a disk that becomes full during an operation, whole records stay, the operation is
+/// marked as not complete, and the error stays the same when there is room again.
 #[test]
 fn a_full_disk() {
     inside_mount("disk::a_full_disk", |dir, remount| {

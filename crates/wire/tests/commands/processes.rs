@@ -1,4 +1,4 @@
-//! Goal: what holds between threads holds between commands, and a command may be killed at any
+//! Goal: the guarantees between threads hold between commands, and a command may be killed at any
 //! time.
 //!
 //! The tests start their own program again with one test selected, which then plays the other part.
@@ -16,14 +16,14 @@ use crate::support::{end, header, id, runs, store};
 /// Tells a test that it plays the other part, in this directory.
 const PART: &str = "NODEWARD_WIRE_TEST_DIR";
 
-/// Printed where a part has come to its end inside a mount.
+/// Printed when a part has reached its end inside a mount.
 pub const RAN_INSIDE: &str = "ran inside the mount";
 
 fn part() -> Option<PathBuf> {
     env::var_os(PART).map(PathBuf::from)
 }
 
-/// This program, with one test.
+/// Returns the command line of this program with one test.
 fn ourselves(test: &str) -> Vec<String> {
     let program = env::current_exe().unwrap().into_os_string().into_string().unwrap();
     [&program, "--exact", test, "--nocapture"].map(str::to_owned).into()
@@ -67,7 +67,7 @@ fn commands_at_once_get_different_numbers() {
 }
 
 /// Goal: after kill -9, everything that was settled is there, at most the one intent of that moment
-/// is open, and the operation is told as interrupted.
+/// is open, and the operation is reported as interrupted.
 #[test]
 fn a_killed_command() {
     let page = |number: u64| runs(&[(2 * number, 1, 0, 1)]);
@@ -77,7 +77,7 @@ fn a_killed_command() {
             let ticket = writer.intend(0, page(number)).unwrap();
             writer.settle(ticket, Some(page(number))).unwrap();
         }
-        // Whoever is to kill us holds the other end.
+        // The process that will kill this one holds the other end.
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         return;
     }
@@ -101,14 +101,14 @@ fn a_killed_command() {
     }
 }
 
-/// Runs a part of a test with a small file system of its own for the state directory. The part is
-/// given its directory and a way to mount it anew with other options.
+/// Runs a part of a test with a small file system of its own for the state directory. The part gets
+/// its directory and a function that remounts it with other options.
 pub fn inside_mount(test: &str, run: impl FnOnce(&Path, &dyn Fn(&str))) {
     if let Some(dir) = part() {
         let remount = |options: &str| {
             let options = format!("remount,{options}");
             // With the source named, mount(8) does not repeat the owner of the first mount, who has
-            // another number in here.
+            // another id in this namespace.
             let mount = Command::new("mount").args(["-o", &options, "none"]).arg(&dir).status();
             assert!(mount.unwrap().success());
         };

@@ -1,5 +1,5 @@
-//! Goal: a file that was cut anywhere, or of which any bit changed, tells what stands before that
-//! place, or says what is wrong; never anything else.
+//! Goal: a file that was truncated anywhere, or in which any bit was changed, gives the records
+//! before that place, or an error; never anything else.
 
 use std::fs;
 
@@ -10,8 +10,8 @@ use nodeward_wire::ledger::{
 use crate::small::{decode, file, pages, small};
 use crate::support::{end, header, id, runs, store};
 
-/// What the small operation is known to be after each of its records, first the header:
-/// the pages moved and those still open, of both processes.
+/// The expected content of the small operation after each of its records, first the header: the
+/// pages moved and those still open, of both processes.
 fn known() -> [[Runs; 4]; 7] {
     let none = || runs(&[]);
     let first = || runs(&[(1000, 4, 0, 1)]);
@@ -29,7 +29,7 @@ fn known() -> [[Runs; 4]; 7] {
     ]
 }
 
-/// The operation tells exactly what is known after this record.
+/// Asserts that the operation has exactly the expected content after this record.
 fn assert_known(operation: &Operation, record: usize) {
     let of_process = |index: usize| {
         let process = &operation.processes[index];
@@ -122,7 +122,7 @@ fn a_header_of_impossible_pages() {
     }
 }
 
-/// Goal: zeros, which some file systems leave behind a power cut, are damage.
+/// Goal: zeros, which some file systems leave after a power failure, are damage.
 #[test]
 fn zeros_are_damage() {
     let (bytes, sizes) = small();
@@ -131,8 +131,8 @@ fn zeros_are_damage() {
     assert_eq!(operation.damage.unwrap().at_byte, sizes[4] as u64);
 }
 
-/// Goal: names and words are bytes. Those that are text are written as ever, so that an older
-/// nodeward reads them; with others the file says that it takes a newer one.
+/// Goal: names and words are bytes. If they are UTF-8 the format is the old one, so that an older
+/// nodeward reads it; otherwise the version requires a newer one.
 #[test]
 fn names_need_not_be_text() {
     let dir = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ fn names_need_not_be_text() {
     }
 }
 
-/// Goal: a reader of another version says so and names both.
+/// Goal: a reader refuses another version and names both.
 #[test]
 fn another_version() {
     let (mut bytes, _) = small();
@@ -162,8 +162,8 @@ fn another_version() {
     assert!(error.contains(&versions) && error.contains("1.ledger"), "{error}");
 }
 
-/// Goal: who wanted an operation and why is read back, in a file whose version says that it is
-/// there; one without it is as older readers know it.
+/// Goal: the origin and reason of an operation are read back, from a file whose version announces
+/// them; one without them has the format of older readers.
 #[test]
 fn reasons_are_told() {
     let (dir, store) = store();
@@ -189,7 +189,7 @@ fn reasons_are_told() {
 fn the_bytes_of_this_version() {
     let (bytes, sizes) = small();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    // Payloads stand behind the 12 bytes of their head; the magic and version are 12 bytes more.
+    // Payloads follow the 12 bytes of their head; the magic and version are 12 bytes more.
     let payload = |n: usize| match n {
         0 => hex(&bytes[12 + 12..sizes[0]]),
         n => hex(&bytes[sizes[n - 1] + 12..sizes[n]]),

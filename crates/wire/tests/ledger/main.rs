@@ -1,4 +1,4 @@
-//! The ledger of moves: what is written is read back, whatever happens to the file.
+//! Tests the ledger of moves: records are read back, whatever happens to the file.
 
 mod damage;
 mod roundtrip;

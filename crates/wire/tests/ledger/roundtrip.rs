@@ -1,4 +1,4 @@
-//! Goal: whatever is written in whatever order is read back the same, at any moment.
+//! Goal: records written in any order are read back the same, at any moment.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ enum Step {
         process: usize,
         runs: Runs,
     },
-    /// Settles one of the open intents; of its runs, those at even places, or all.
+    /// Settles one of the open intents with all of its runs or every second one.
     Settle {
         which: prop::sample::Index,
         all: bool,
@@ -37,7 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What should be known: a set of pages for each process.
+/// The expected content: a set of pages for each process.
 #[derive(Default)]
 struct Model {
     open: Vec<(usize, Runs, Ticket)>,
@@ -100,7 +100,7 @@ proptest! {
         prop_assert_eq!(&after.header, &header);
         prop_assert_eq!(after.state, if ends { State::Ended(end()) } else { State::Interrupted });
 
-        // The list says the same, in numbers.
+        // The list agrees, in numbers.
         let summary = store.list().unwrap().remove(0);
         prop_assert_eq!((summary.id, summary.bytes), (id, path.metadata().unwrap().len()));
         let outline = summary.outline.unwrap();

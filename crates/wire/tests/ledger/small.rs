@@ -1,4 +1,4 @@
-//! A small ledger, and pages one by one to compare ledgers with.
+//! A small ledger, and sets of single pages to compare ledgers with.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::support::{PAGE, end, header, id, runs, store};
 
-/// Each page and the way it went.
+/// Each page with its source and destination.
 pub type Pages = BTreeSet<(u64, NodeId, NodeId)>;
 
 pub fn pages(runs: &Runs) -> Pages {
@@ -19,13 +19,14 @@ pub fn pages(runs: &Runs) -> Pages {
     runs.iter().flat_map(of_run).collect()
 }
 
-/// Reads bytes as if they were a file that nobody locks.
+/// Decodes bytes as a file that is not locked.
 pub fn decode(bytes: &[u8]) -> Result<Operation, Error> {
     Operation::decode(id(1), Path::new("1.ledger"), bytes, false)
 }
 
-/// A small operation of two processes, and the size of its file after each record: the header, two
-/// intents, the second settled in part, the first in whole, an intent that stays open, the end.
+/// Returns a small operation of two processes, and the size of its file after each record: the
+/// header, two intents, the second settled in part, the first in whole, an intent that stays open,
+/// the end.
 pub fn small() -> (Vec<u8>, Vec<usize>) {
     let (dir, store) = store();
     let mut writer = store.begin(&header(2)).unwrap();

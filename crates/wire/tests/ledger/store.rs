@@ -1,5 +1,5 @@
-//! Goal: operations are listed whatever lies in the directory, old ones make room for new ones, and
-//! nobody gets a number twice.
+//! Goal: operations are listed with any other files in the directory, old ones make room for new
+//! ones, and no number is assigned twice.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -160,8 +160,8 @@ fn the_last_number_of_all() {
     assert!(matches!(store.begin(&header(1)), Err(Error::LastId { .. })));
 }
 
-/// Goal: with any limit, the file keeps it, says whether it is complete, and what it tells is true:
-/// nothing is told as moved that was not, and every intent that was accepted is there.
+/// Goal: with any limit, the file keeps it, records whether it is complete, and is true: no page is
+/// recorded as moved that was not, and every accepted intent is there.
 #[test]
 fn an_operation_keeps_its_limit() {
     let (mut seen_refused, mut seen_complete) = (false, false);
@@ -179,7 +179,8 @@ fn an_operation_keeps_its_limit() {
         let path = file(&dir, &writer);
         let (mut accepted, mut settled, mut refused) = (0, 0, false);
         for number in 0..6 {
-            // 8 pages in one run, of which the 4 even ones move: the settlement is the longer one.
+            // 8 pages in one run, of which the 4 even ones move: the settlement is the longer
+            // record.
             let Ok(ticket) = writer.intend(0, runs(&[(100 * number, 8, 0, 1)])) else {
                 refused = true;
                 continue;
@@ -212,7 +213,7 @@ fn size_of_file(path: &std::path::Path) -> usize {
     fs::metadata(path).unwrap().len().try_into().unwrap()
 }
 
-/// Goal: an intent that moved as a whole can be settled even when the ledger became full behind it.
+/// Goal: an intent that moved as a whole can be settled even if the ledger became full after it.
 #[test]
 fn room_is_kept_for_what_is_open() {
     let (_dir, store) = store_with(Limits { operation_bytes: 2000, ..Limits::default() });
@@ -229,8 +230,8 @@ fn room_is_kept_for_what_is_open() {
     assert_eq!((operation.moved_pages(), operation.open_pages()), (5 * count, 0));
 }
 
-/// Goal: after the first refusal all are refused, also an intent that would fit, so that "not
-/// complete" has one place from which on it holds.
+/// Goal: after the first refusal all intents are refused, also one that would fit, so that "not
+/// complete" has one position from which it holds.
 #[test]
 fn a_full_ledger_stays_full() {
     let (_dir, store) = store_with(Limits { operation_bytes: 2000, ..Limits::default() });
@@ -244,8 +245,8 @@ fn a_full_ledger_stays_full() {
     assert_eq!((operation.is_complete, operation.open_pages()), (false, 0));
 }
 
-/// Goal: commands at once get different numbers and keep their files, while old files are taken
-/// away all the time and others list them.
+/// Goal: concurrent commands get different numbers and keep their files, while old files are
+/// removed all the time and others list them.
 #[test]
 fn many_at_once() {
     let (_dir, store) = store_with(Limits { operations: 1, total_bytes: 0, ..Limits::default() });

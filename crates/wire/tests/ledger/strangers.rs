@@ -1,5 +1,5 @@
-//! Something else stands where a file of ours should, or somebody keeps a lock: told in bounded
-//! time, with what to do.
+//! Goal: an object that is no file in the place of one, or a lock that is never released, gives an
+//! error with a remedy in bounded time.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,22 +13,22 @@ use nodeward_wire::state::{OnlyOne, StateFile};
 
 use crate::support::{header, id, store};
 
-/// Who waits for longer waits for ever.
+/// A longer wait counts as endless.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// What something came to, which must not wait for ever.
+/// Returns the result of `work`, which must end in time.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(work()));
     told.recv_timeout(PATIENCE).expect("it waits")
 }
 
-/// Goal: a pipe in place of the lock, of an operation, of a state or of its lock is named as one,
-/// with its path and what to do, and nobody waits at it.
+/// Goal: a pipe in place of the lock, of an operation, of a state or of its lock is reported as a
+/// pipe, with its path and the remedy, and no call waits for it.
 #[test]
 fn a_pipe_is_no_file_of_ours() {
     let (dir, store) = store();
@@ -52,7 +52,8 @@ fn a_pipe_is_no_file_of_ours() {
     assert!(error.to_string().contains("balance.lock; remove it: "), "{error}");
 }
 
-/// Goal: a command that keeps the lock, because it was stopped say, does not stop all others.
+/// Goal: a command that keeps the lock, because it was stopped for example, does not stop all
+/// others.
 #[test]
 fn a_lock_that_is_kept_is_told() {
     let (dir, store) = store();

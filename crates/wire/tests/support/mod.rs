@@ -1,4 +1,4 @@
-//! Stores in directories of their own, and what tests write into them.
+//! Stores in directories of their own, and records for tests.
 
 use nodeward_model::{Account, Identity, Name, NodeId, Pid, SkipReason};
 use nodeward_wire::ledger::{End, Header, Id, Limits, Runs, Store};
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 pub const PAGE: u64 = 4096;
 
-/// An empty store in a directory of its own.
+/// Returns an empty store in a directory of its own.
 pub fn store() -> (TempDir, Store) {
     store_with(Limits::default())
 }
@@ -43,7 +43,7 @@ pub fn end() -> End {
     End { account, interrupted: false, ended_unix_ms: 2000 }
 }
 
-/// Runs of (number of the first page, pages, from, to).
+/// Returns runs of (number of the first page, pages, from, to).
 pub fn runs(of: &[(u64, u64, u32, u32)]) -> Runs {
     let mut runs = Runs::new(PAGE);
     for &(first, pages, from, to) in of {
