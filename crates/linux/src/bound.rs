@@ -28,7 +28,6 @@ pub fn judge(policies: &[Policy<'_>], mappings: &[Mapping]) -> Bound {
 /// Returns the ranges of a numa_maps line, which shows only a start: the mapping there and those
 /// that follow without a gap, up to the next line. A mapping that was one when the kernel wrote
 /// numa_maps may be several in /proc/PID/maps.
-/// that file may be several in the other.
 fn meant(line: Range, mappings: &[Mapping]) -> impl Iterator<Item = Range> + '_ {
     let first = mappings.partition_point(|mapping| mapping.range.end <= line.start);
     let mut rest = mappings[first..].iter();

@@ -5,8 +5,8 @@ use allocation_counter::measure;
 use nodeward_migrate::{Batch, Refusal, Refused, Shape, Step};
 use nodeward_model::SkipReason;
 
-/// Carries out a batch whose every other page is refused at first, half of them in the copy and half
-/// at the unmap, and one for ever.
+/// Carries out a batch whose every other page is refused at first, half of them in the copy and
+/// half at the unmap, and one for ever.
 fn work(batch: &mut Batch, refused: &mut Vec<Refused>, copiers: u32, folios: u32) -> (u64, u64) {
     let busy = |folio| Refused { folio, why: Refusal::Transient(SkipReason::Pinned) };
     let mut first = true;
@@ -60,8 +60,8 @@ fn nothing_is_allocated_or_freed() {
         accounts[3] = work(&mut batch, &mut refused, 2, 256);
     });
     assert_eq!((info.count_total, info.count_current), (0, 0), "allocations, and those not freed");
-    // One folio of 64 pages, of 1 page, of 2 pages. The stopped one has no second pass in which it
-    // could lose that page, and what its copy was refused for is pinned: a quarter.
+    // One folio of 64 pages, of 1 page, of 2 pages. The stopped batch has no second pass in which
+    // it could lose that page, and the pages refused in its copy are pinned: a quarter.
     assert_eq!(accounts, [(448, 64), (511, 1), (384, 0), (510, 2)]);
     assert!(measure(|| drop(Batch::new(shape(1, 1)))).count_total > 0, "allocations are seen");
 }

@@ -15,7 +15,6 @@ impl NodePairs {
     /// the n-th node of `from` goes to the n-th node of `to`, modulo the size of `to`. A node in
     /// both sets stays if the sets differ in size (so `0-2` to `0` gathers, and moves nothing away
     /// from node 0). Pairs of equal nodes are left out.
-    /// and moves nothing away from node 0). Nodes that would go to themselves are left out.
     pub fn new(from: &Nodemask, to: &Nodemask) -> Self {
         Self::in_order(&from.iter().collect::<Vec<_>>(), &to.iter().collect::<Vec<_>>())
     }

@@ -6,7 +6,6 @@
 //! of the CPU and that of the page. A move costs one transfer of each line over the same distance,
 //! plus overhead. The destination is the node from which all counted misses together are cheapest:
 //! with equal distances, the node that uses the page most.
-//! together are cheapest: where distances are even, the one that uses the page most.
 
 use std::cmp::Reverse;
 

@@ -20,7 +20,6 @@
 //!   to a command that was killed: the operation was interrupted.
 //! - The pages of an intent without a settlement may have moved, wholly or in part: read their
 //!   residency before drawing a conclusion.
-//!   looked up before anything is concluded from it.
 
 mod error;
 mod id;

@@ -4,7 +4,6 @@
 //! node, and all bytes. The target of the remaining bytes is known only if there is exactly one
 //! other node. So nothing is reported on a machine with memory on more than two nodes, nor where a
 //! cache spans nodes.
-//! whose memory is on more than two nothing is told, and neither where a cache spans nodes.
 
 use std::collections::BTreeMap;
 use std::fs;
