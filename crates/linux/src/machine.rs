@@ -52,8 +52,8 @@ impl Linux {
         }
     }
 
-    /// Replaces the kernel's count of accesses, from now on, by those that are entered in the
-    /// returned buffer.
+    /// Uses the accesses that are entered in the returned buffer, from now on, as those that the
+    /// machine counts.
     pub fn listen(&mut self) -> Arc<Heard> {
         Arc::clone(self.heard.get_or_insert_default())
     }

@@ -74,7 +74,7 @@ pub struct Sheet {
     pub children_ns: u64,
     /// The memory policies that the program has set.
     pub bound: Bound,
-    /// Whether its control group is frozen.
+    /// True if its control group is frozen.
     pub frozen: bool,
     /// The advice in the `Denied` error of a caller without permission to read or change the
     /// process; `None` permits it.

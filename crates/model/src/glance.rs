@@ -66,7 +66,7 @@ pub struct ProcessGlance {
     pub own_bytes: u64,
     /// The nodes on which its cpuset permits memory.
     pub memory_nodes: Nodemask,
-    /// Whether its control group is frozen.
+    /// True if its control group is frozen.
     pub frozen: bool,
     /// Its threads in ascending order of their ids. If the process did not run since the last
     /// sample, they may be the threads of that sample.

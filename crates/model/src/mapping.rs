@@ -107,7 +107,7 @@ pub struct Mapping {
     pub range: Range,
     /// The kind of its memory.
     pub kind: MappingKind,
-    /// Whether it is shared with other processes by construction (`s` in /proc/PID/maps).
+    /// True if it is shared with other processes by construction (`s` in /proc/PID/maps).
     pub shared: bool,
     /// Bytes in one of its pages, if it is of kind `Huge`.
     pub huge_page_bytes: Option<u64>,

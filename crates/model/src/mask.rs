@@ -15,7 +15,7 @@ pub trait Id: Copy + Ord + fmt::Display {
     const LIMIT: u32;
     /// Builds the id from its number, which the caller keeps below [`Id::LIMIT`].
     fn from_number(number: u32) -> Self;
-    /// The number behind the id.
+    /// Returns the number of the id.
     fn number(self) -> u32;
 }
 

@@ -16,9 +16,9 @@
 //!                                             numbered before all second threads
 //! ```
 //!
-//! Groups of equal nodes are joined by `+`, and the words of a group may stand in any order. What
-//! follows for the whole machine (`dist:`, caches, `snc:`, `split`) may stand behind any group.
-//! Node ids that are not given continue behind the group before.
+//! Groups of equal nodes are joined by `+`, and the words of a group may stand in any order. Words
+//! for the whole machine (`dist:`, caches, `snc:`, `split`) may follow any group. Node ids that are
+//! not given continue those of the previous group.
 
 use std::fmt;
 

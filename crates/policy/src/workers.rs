@@ -26,7 +26,8 @@ const LOOK_TICKS_MIN: u64 = 12;
 
 /// Returns the number of remaining pages that a worker takes next: half of its share. So units are
 /// large at first and small at the end, and all workers end at about the same time (guided
-/// self-scheduling, Polychronopoulos and Kuck 1987). A single worker takes all of its share.
+/// self-scheduling, Polychronopoulos and Kuck 1987). A single worker takes all that is left, within
+/// the limits.
 pub fn unit_pages(left: u64, workers: u32) -> u64 {
     let share = left / if workers <= 1 { 1 } else { 2 * u64::from(workers) };
     share.clamp(UNIT_PAGES_MIN, UNIT_PAGES_MAX)

@@ -3,7 +3,7 @@
 //! ```text
 //! 12.ledger = "nwledger", version u32, then records
 //! record    = payload length u32, crc32 of the payload u32, crc32 of these 8 bytes u32, payload
-//! payload   = what kind of record (one byte) and its content, as postcard writes them
+//! payload   = the kind of the record (one byte) and its content, encoded by postcard
 //! ```
 //!
 //! Numbers of fixed size are little-endian. The first record is the header. Then come intents

@@ -2,7 +2,7 @@
 //! whole, and a lock that only one program holds.
 //!
 //! ```text
-//! balance.state = "nwstate ", version u32, crc32 of what stands behind it u32, the value
+//! balance.state = "nwstate ", version u32, crc32 of the bytes after it u32, the value
 //! ```
 //!
 //! Numbers are little-endian, the value is encoded by postcard. The file is written under another

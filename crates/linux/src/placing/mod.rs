@@ -123,7 +123,7 @@ pub fn nudge(
     if target.is_empty() {
         return Ok(Placed::NotAllowed);
     }
-    // The thread may run nowhere else, or is there already, or will be when it wakes up.
+    // A thread that may run nowhere else, or ran there last, is there or will be when it wakes up.
     if target == before || scheduler.cpu(tid).is_ok_and(|cpu| target.contains(cpu)) {
         return Ok(Placed::Done);
     }

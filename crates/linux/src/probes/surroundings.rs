@@ -186,7 +186,7 @@ struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// Below one part in 64 the kernel is about to reclaim.
+    /// Returns true below one free part in 64, where the kernel is about to reclaim.
     fn is_full(&self) -> bool {
         self.free_bytes < self.total_bytes / 64
     }

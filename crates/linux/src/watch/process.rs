@@ -14,7 +14,7 @@ use crate::procfs::status::{self, Status};
 use crate::{cgroup, load};
 
 /// The kinds of memory are read again when the shared or file-mapped part has changed by more than
-/// this fraction of all memory.
+/// one part in this many of all memory.
 const SHARED_PART: u64 = 64;
 
 /// A watched process.

@@ -13,7 +13,7 @@
 //! 3. *explore*, where most probes still find nothing: the density of each stratum is measured, and
 //!    probes are then allocated by Neyman's rule (length times the square root of the density), so
 //!    that empty parts of a sparse heap cost little;
-//! 4. *rounds* of probes, each at most [`ROUND_GROWTH`] times as many as all before it.
+//! 4. *rounds* of probes, each of which multiplies the probes so far by at most [`ROUND_GROWTH`].
 //!
 //! The cost is per sample: it does not depend on the amount of memory.
 //!
@@ -46,5 +46,5 @@ pub const PILOT_PROBES: u64 = 4 * STRATA;
 /// A line of at most this many pages is read completely, which is cheaper than sampling.
 pub const CENSUS_PAGES: u64 = 2 * PILOT_PROBES;
 
-/// Limit on the growth of the probes in a round, because the estimates so far are still rough.
+/// The factor by which a round may multiply the probes so far, because their estimates are rough.
 pub const ROUND_GROWTH: u64 = 16;
