@@ -56,8 +56,8 @@ fn sparse_blocks(i: u64) -> Place {
     if block.is_multiple_of(16) { on(odd(block, 400).into()) } else { Place::Absent }
 }
 
-/// The first half is dense and on node 0; in the second half one page in 32 is present, on node 1:
-/// the thinly probed part holds all pages of the other node.
+/// The first quarter is dense and on node 0; of the rest one page in 8 is present, on node 1: the
+/// thinly probed part holds all pages of the other node.
 fn thin_node(i: u64) -> Place {
     match (i < 1 << 18, i.is_multiple_of(8)) {
         (true, _) => on(0),

@@ -101,8 +101,8 @@ impl Sheet {
         }
     }
 
-    /// Moves a thread to the first of these CPUs that its affinity allows. With `pin`, the CPUs
-    /// that the machine has, sets its affinity to these CPUs within it.
+    /// Moves a thread to the first of these CPUs that its affinity allows. With `pin` (the CPUs of
+    /// the machine) it sets the affinity to those of these CPUs that the machine has.
     pub(super) fn place(&mut self, tid: u32, cpus: &Cpumask, pin: Option<&Cpumask>) -> Placed {
         let number = self.placements;
         self.placements += 1;
