@@ -189,7 +189,6 @@ impl Wide<'_> {
                 from: moves.iter().map(|each| each.from).collect(),
                 to,
                 pages_max: sum(|each| u64::from(each.pages)),
-                active_only: true,
                 gain_ns: sum(|each| each.saved_ns),
                 cost_ns: sum(|each| each.cost_ns),
                 reason: Reason::ByPage,

@@ -94,7 +94,6 @@ fn entity(
         pages: sight.map(|sight| sight.pages.clone()).unwrap_or_default(),
         pages_at_ns: sight.map_or(0, |sight| sight.at_ns),
         fixed_pages: sight.map(|sight| sight.fixed_pages(&member.stuck)).unwrap_or_default(),
-        active_pages: None,
         may_hold: now.memory_nodes.clone(),
         bar,
     }

@@ -200,7 +200,6 @@ impl Hauler<'_> {
             from: [ground.id(load.way.from)].into_iter().collect(),
             to: ground.id(load.way.to),
             pages_max: pages,
-            active_only: self.views[index].knows_active(),
             gain_ns: part.gain_ns,
             cost_ns: part.cost_ns,
             reason,
@@ -272,9 +271,9 @@ fn evening(view: &View, stores: &[Place], ground: &Ground) -> Vec<(Way, u64)> {
     ways
 }
 
-/// Pages that could be moved and are worth it, by where they are: the active ones, if these are
-/// known. What lies on a tier was put there because it is seldom used.
+/// Pages that could be moved and are worth it, by where they are. What lies on a tier was put there
+/// because it is seldom used.
 fn strewn<'a>(view: &'a View, ground: &'a Ground) -> impl Iterator<Item = (Place, u64)> + 'a {
-    let pages = |place: Place| (place, view.movable[place].min(view.accessed[place]));
+    let pages = |place: Place| (place, view.movable[place]);
     ground.places().filter(|&p| !ground.is_tier(p)).map(pages).filter(|&(_, pages)| pages > 0)
 }

@@ -78,8 +78,6 @@ pub struct MemoryMove {
     pub to: NodeId,
     /// The most base pages to move.
     pub pages_max: u64,
-    /// Whether only pages that are in use all the time are meant.
-    pub active_only: bool,
     /// What it saves within the horizon, in nanoseconds.
     pub gain_ns: u64,
     /// What it costs, in nanoseconds.

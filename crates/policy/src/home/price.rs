@@ -2,8 +2,8 @@
 //!
 //! Of each second that a thread runs it waits for memory for some part, as long as that is near
 //! ([`Rules::memory_ppm`]). Memory at distance 16 makes it wait 1.6 times as long: at a part of
-//! 30 % that is 0.18 s for each second of run time. Accesses go evenly to all its pages, or to the
-//! active ones if these are known.
+//! 30 % that is 0.18 s for each second of run time. Accesses are taken to go evenly to
+//! all its pages.
 //!
 //! How long that goes on nobody knows. Of processes that ran for a time `t` about `t / (t + s)` run
 //! for `s` more, however long `t` is (Harchol-Balter and Downey 1997). So what they run yet, of the
@@ -33,12 +33,12 @@ impl Prices<'_> {
         let near = self.ground.far(home, store);
         let farther = |place: Place| u128::from(self.ground.far(home, place).saturating_sub(near));
         let lost = self
-            .homeless(view, home, &view.accessed)
+            .homeless(view, home, &view.pages)
             .map(|(place, pages)| u128::from(pages) * farther(place));
         self.time_ns(view, load_ppm, lost.sum())
     }
 
-    /// What a move of `pages` accessed pages between two nodes saves within the horizon, with
+    /// What a move of `pages` pages between two nodes saves within the horizon, with
     /// threads where `threads` says, in nanoseconds. Nothing if it is a loss.
     pub(super) fn saved_ns(&self, view: &View, threads: &Threads, way: Way, pages: u64) -> u64 {
         let gain = |(place, &load): (Place, &u64)| {
@@ -51,9 +51,9 @@ impl Prices<'_> {
         self.time_ns(view, threads.load_ppm, u128::from(pages) * gain / all)
     }
 
-    /// Time within the horizon, for a sum of accessed pages times how much farther they are.
+    /// Time within the horizon, for a sum of pages times how much farther they are.
     fn time_ns(&self, view: &View, load_ppm: u64, pages_farther: u128) -> u64 {
-        let all = u128::from(view.accessed_all.max(1));
+        let all = u128::from(view.pages_everywhere.max(1));
         let longer_ppm = pages_farther * WHOLE_PPM / (DISTANCE_LOCAL * all);
         let run_ns = u128::from(self.run_ns(view, load_ppm));
         let waits_ns = run_ns * u128::from(self.rules.memory_ppm) / WHOLE_PPM;
@@ -94,8 +94,7 @@ impl Prices<'_> {
 
     /// Pages that would have to move if `home` was the home.
     pub(super) fn away(&self, view: &View, home: Place) -> u64 {
-        let worth = |(place, pages): (Place, u64)| pages.min(view.accessed[place]);
-        self.homeless(view, home, &view.movable).map(worth).sum()
+        self.homeless(view, home, &view.movable).map(|(_, pages)| pages).sum()
     }
 
     /// What of `pages` is neither where memory of `home` belongs nor on a tier: there it was put

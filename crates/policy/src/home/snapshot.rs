@@ -95,9 +95,6 @@ pub struct Entity {
     pub pages_at_ns: u64,
     /// Which of `pages` cannot be moved: in ranges that a policy binds, or refused before.
     pub fixed_pages: BTreeMap<NodeId, u64>,
-    /// Where the pages are that are in use all the time, where that is known. Only these are
-    /// moved then: the others gain nothing.
-    pub active_pages: Option<BTreeMap<NodeId, u64>>,
     /// The nodes that it may have memory of.
     pub may_hold: Nodemask,
     /// Why it must be left alone.

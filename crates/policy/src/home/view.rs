@@ -28,10 +28,8 @@ pub(super) struct View<'a> {
     pub(super) pages: Vec<u64>,
     /// Those that can be moved.
     pub(super) movable: Vec<u64>,
-    /// Those that accesses go to: the active ones, or all if nobody knows which these are.
-    pub(super) accessed: Vec<u64>,
-    /// All of `accessed`, those on nodes that are offline among them.
-    pub(super) accessed_all: u64,
+    /// All its pages, those on nodes that are offline among them.
+    pub(super) pages_everywhere: u64,
     /// The nodes that could become its home.
     pub(super) homes: Vec<Place>,
     /// The nodes on which each of its busy threads may run, and whose memory it may have: more
@@ -48,7 +46,6 @@ impl<'a> View<'a> {
         let pages = by_node(&entity.pages);
         let fixed = by_node(&entity.fixed_pages);
         let movable = pages.iter().zip(&fixed).map(|(all, fixed)| all.saturating_sub(*fixed));
-        let accessed = active_pages(entity).unwrap_or(&entity.pages);
         let mut view = Self {
             entity,
             load_ppm: 0,
@@ -57,8 +54,7 @@ impl<'a> View<'a> {
             groups: Vec::new(),
             is_parallel: false,
             movable: movable.collect(),
-            accessed: by_node(accessed),
-            accessed_all: accessed.values().fold(0, |sum, &pages| sum.saturating_add(pages)),
+            pages_everywhere: entity.pages.values().fold(0, |sum, &n| sum.saturating_add(n)),
             pages,
             homes: Vec::new(),
             reachable: Vec::new(),
@@ -72,11 +68,6 @@ impl<'a> View<'a> {
 
     pub(super) fn id(&self) -> EntityId {
         self.entity.id
-    }
-
-    /// Whether it is known which of its pages are active.
-    pub(super) fn knows_active(&self) -> bool {
-        active_pages(self.entity).is_some()
     }
 
     /// Pages that are on nodes that are online.
@@ -153,10 +144,6 @@ impl<'a> View<'a> {
             (true, _) => Some(Reason::NarrowAffinity),
         }
     }
-}
-
-fn active_pages(entity: &Entity) -> Option<&BTreeMap<NodeId, u64>> {
-    entity.active_pages.as_ref().filter(|active| active.values().any(|&pages| pages > 0))
 }
 
 fn reason_of(bar: Bar) -> Reason {

@@ -33,24 +33,6 @@ fn memory_moves_if_that_pays() {
     }
 }
 
-/// Goal: pages that are known to be seldom used are not moved.
-#[test]
-fn active_pages_count() {
-    let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
-    let id = world.start(CPU, &[0], &[10_000, 10_000]);
-    let mut snapshot = world.snapshot();
-    let active = BTreeMap::from([(NodeId(0), 900), (NodeId(1), 100)]);
-    snapshot.entities[0].active_pages = Some(active);
-    let rules = Rules { horizon_ns_max: 0, ..Rules::default() };
-    let plan = Homes::default().decide(&snapshot, &rules);
-    let [one] = &plan.moves[..] else { panic!("{:?}", plan.moves) };
-    // A tenth of the accesses: 0.3 * 0.1 * 0.6 of 10 s.
-    assert_eq!((one.pages_max, one.active_only, one.gain_ns), (100, true, 180_000_000));
-    snapshot.entities[0].active_pages = Some(BTreeMap::from([(NodeId(0), 900)]));
-    let plan = Homes::default().decide(&snapshot, &Rules::default());
-    assert_eq!(decision(&plan, id).memory, Some(Reason::AllHome));
-}
-
 /// Goal: a node is never filled into its margin, one that spills takes nothing, pages that cannot
 /// be moved are not asked for, and settings can forbid all of it.
 #[test]
