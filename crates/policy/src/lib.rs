@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod break_even;
+pub mod damping;
 pub mod exchange;
 pub mod home;
 pub mod hot;

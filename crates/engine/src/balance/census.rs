@@ -9,16 +9,15 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{Access, NodeId, Nodemask, PageSet, Range};
+use nodeward_policy::damping::Retry;
 use nodeward_policy::home::{EntityId, MemoryMove, Reason};
 use nodeward_policy::hot::{Costs, Counts, Folio, HotMove, Rules, choose, confirmed};
 
-use super::roster::Wait;
 use crate::folios;
 
-/// Accesses are counted for so long at first, in nanoseconds...
-const PERIOD_NS: u64 = 2_000_000_000;
-/// ...and for twice as long whenever nothing came of it, up to this.
-const PERIOD_NS_MAX: u64 = 64_000_000_000;
+/// Accesses are counted for so long at first, in nanoseconds, and for twice as long whenever
+/// nothing came of it, up to the second.
+const PERIOD_NS: [u64; 2] = [2_000_000_000, 64_000_000_000];
 /// Pairs of a page and a node in the counts of a period, some 50 MB; what is used beyond that is
 /// not seen.
 const PAIRS_MAX: usize = 1 << 20;
@@ -35,12 +34,12 @@ pub struct Census {
 #[derive(Debug)]
 pub struct Count {
     since_ns: u64,
-    period_ns: u64,
+    period: Retry,
     /// Those of the period before, and how long that was in nanoseconds.
     before: Option<(Counts, u64)>,
     now: Counts,
     placed: PageSet,
-    stays: Wait,
+    stays: Retry,
 }
 
 /// What is known of a process whose pages are to be placed.
@@ -85,26 +84,29 @@ impl Census {
 
 impl Count {
     fn new(at_ns: u64, page_bytes: u64) -> Self {
+        let mut period = Retry::default();
+        period.start(at_ns, false, PERIOD_NS);
         Self {
             since_ns: at_ns,
-            period_ns: PERIOD_NS,
+            period,
             before: None,
             now: no_counts(page_bytes),
             placed: PageSet::new(page_bytes),
-            stays: Wait::default(),
+            stays: Retry::default(),
         }
     }
 
     /// Begins anew: all its pages may be elsewhere soon.
     pub fn restart(&mut self, at_ns: u64, page_bytes: u64) {
         self.since_ns = at_ns;
+        self.period.restart(at_ns);
         self.before = None;
         self.now = no_counts(page_bytes);
     }
 
     /// Whether a period is over.
     pub fn is_due(&self, at_ns: u64) -> bool {
-        at_ns.saturating_sub(self.since_ns) >= self.period_ns
+        self.period.is_over(at_ns)
     }
 
     /// Ends a period. What is to go where now: nothing after the first, or if two disagree.
@@ -129,10 +131,7 @@ impl Count {
             }
             None => Vec::new(),
         };
-        self.period_ns = match before.is_some() && moves.is_empty() {
-            true => (2 * self.period_ns).min(PERIOD_NS_MAX),
-            false => PERIOD_NS,
-        };
+        self.period.start(at_ns, before.is_some() && moves.is_empty(), PERIOD_NS);
         self.since_ns = at_ns;
         self.before = Some((now, ns));
         Ok(wide.placings(moves, page_bytes))
@@ -140,9 +139,8 @@ impl Count {
 
     /// Leaves where they are what was sent there before, until it has stayed for long enough.
     fn hold_back(&mut self, moves: Vec<HotMove>, at_ns: u64, page_bytes: u64) -> Vec<HotMove> {
-        if at_ns >= self.stays.until_ns {
-            let length_ns = (2 * self.stays.length_ns).clamp(STAYS_NS[0], STAYS_NS[1]);
-            self.stays = Wait { until_ns: at_ns.saturating_add(length_ns), length_ns };
+        if self.stays.is_over(at_ns) {
+            self.stays.start(at_ns, true, STAYS_NS);
             self.placed = PageSet::new(page_bytes);
         }
         let is_new = |each: &HotMove| self.placed.count_in(each.range(page_bytes)) == 0;

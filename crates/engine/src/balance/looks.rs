@@ -93,7 +93,7 @@ pub fn look(
     match see(machine, (key, member), settings, cause, time) {
         Ok(None) => {
             member.look_ns = time.ns * 2;
-            member.look_wait.again(now_ns, false, WAIT_NS[0], WAIT_NS[1]);
+            member.look_wait.start(now_ns, false, WAIT_NS);
             Ok(())
         }
         Ok(Some(mut sight)) => {
@@ -106,7 +106,7 @@ pub fn look(
             if is_other || (cause == Cause::Changed && !for_nothing) {
                 member.stuck.clear();
             }
-            member.look_wait.again(now_ns, for_nothing, WAIT_NS[0], WAIT_NS[1]);
+            member.look_wait.start(now_ns, for_nothing, WAIT_NS);
             // A look is told from the one before by its time.
             sight.at_ns = sight.at_ns.max(before.map_or(1, |before| before.at_ns + 1));
             member.must_look = false;
@@ -115,7 +115,7 @@ pub fn look(
             Ok(())
         }
         Err(error) => {
-            member.look_wait.again(now_ns, true, WAIT_NS[0], WAIT_NS[1]);
+            member.look_wait.start(now_ns, true, WAIT_NS);
             Err(error)
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::{Bound, CpuId, Glance, Name, NodeId, Pid, ProcessGlance, ThreadGlance};
+use nodeward_policy::damping::Retry;
 use nodeward_policy::home::{EntityId, Home, Reason, Verdict, wanted_ppm};
 
 use super::memory::Known;
@@ -31,7 +32,7 @@ pub struct Member {
     /// What the last dear look saw.
     pub sight: Option<Sight>,
     /// When it may be looked into again without need, and how long the wait after that is.
-    pub look_wait: Wait,
+    pub look_wait: Retry,
     /// How long the next dear look may take, in nanoseconds, if the last one was cut short.
     pub look_ns: u64,
     /// Why we may not act on it.
@@ -89,15 +90,6 @@ pub struct Sight {
     /// What the program told the kernel about its memory, and when that was read.
     pub bound: Bound,
     pub bound_at_ns: u64,
-}
-
-/// A time to wait that doubles as long as nothing comes of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Wait {
-    /// Not before this time.
-    pub until_ns: u64,
-    /// How long the last one was.
-    pub length_ns: u64,
 }
 
 /// The processes by what tells them apart.
@@ -293,19 +285,5 @@ impl Sight {
             (*node, pages.min(of(&self.bound_pages, node) + of(stuck, node)))
         };
         self.pages.iter().map(fixed).filter(|&(_, pages)| pages > 0).collect()
-    }
-}
-
-impl Wait {
-    /// Waits again: twice as long if nothing came of the last time, else `first_ns`.
-    pub fn again(&mut self, now_ns: u64, for_nothing: bool, first_ns: u64, most_ns: u64) {
-        let longer = self.length_ns.saturating_mul(2).clamp(first_ns, most_ns);
-        self.length_ns = if for_nothing { longer } else { first_ns };
-        self.until_ns = now_ns.saturating_add(self.length_ns);
-    }
-
-    /// Whether it is over. A clock that went back does not make it longer than it was.
-    pub fn is_over(self, now_ns: u64) -> bool {
-        now_ns >= self.until_ns || self.until_ns - now_ns > self.length_ns
     }
 }

@@ -178,9 +178,9 @@ fn a_version_has_one_shape() {
     let memory = json!({
         "given_up": null,
         "goes_on": null,
-        "paid_ns": null,
+        "paid": null,
         "planned": { "away": null, "fixed": null, "measured_ns": null },
-        "unpaid_ns": null,
+        "unpaid": null,
         "vain": null,
         "wait": backoff,
     });
@@ -198,7 +198,7 @@ fn a_version_has_one_shape() {
         "opens": backoff,
         "why": null,
     });
-    let nodes = json!({ "nodes": {} });
+    let nodes = json!({ "by_key": {} });
     let homes = json!({
         "at_ns": null,
         "busy": nodes,

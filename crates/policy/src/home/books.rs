@@ -6,6 +6,7 @@ use super::ground::{Ground, Place};
 use super::rules::Rules;
 use super::seat::Seat;
 use super::view::View;
+use crate::damping::with_hysteresis;
 
 pub(super) const CPU_PPM: u64 = 1_000_000;
 const WHOLE_PPM: u128 = 1_000_000;
@@ -196,8 +197,7 @@ impl<'a> Books<'a> {
 
 /// A level and what may be beyond it.
 pub(super) fn ease(level_ppm: u64, rules: &Rules) -> u64 {
-    let more = u128::from(level_ppm) * u128::from(rules.hysteresis_ppm) / WHOLE_PPM;
-    level_ppm.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
+    with_hysteresis(level_ppm, rules.hysteresis_ppm)
 }
 
 /// A number shared out by weights, none of them 0; the last one gets what is left by rounding.

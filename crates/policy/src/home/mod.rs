@@ -5,14 +5,12 @@
 //! stays as it is each move of a home makes the busier of two nodes less busy, memory goes to its
 //! home only, and what a load that never rests brings about waits twice as long each time.
 
-mod backoff;
 mod books;
 pub mod case;
 mod even;
 mod ground;
 mod mean;
 mod memory;
-mod patience;
 mod plan;
 mod price;
 mod reason;
@@ -29,6 +27,7 @@ mod view;
 
 use std::collections::BTreeMap;
 
+use nodeward_model::NodeId;
 use serde::{Deserialize, Serialize};
 
 pub use plan::{Decision, Home, MemoryMove, NodeSum, Nudge, Numbers, Plan, Verdict};
@@ -37,12 +36,13 @@ pub use rules::Rules;
 pub use snapshot::{Bar, Entity, EntityId, NodeState, Reach, Snapshot, Thread, wanted_ppm};
 
 use ground::Ground;
-use patience::Patience;
 use price::Prices;
 use relief::Relief;
 use round::Round;
 use seat::Kept;
 use view::View;
+
+use crate::damping::Debounces;
 
 /// No more time than this passes between two rounds, whatever the clock says.
 const ELAPSED_NS_MAX: u64 = 60_000_000_000;
@@ -53,10 +53,10 @@ const ELAPSED_NS_MAX: u64 = 60_000_000_000;
 pub struct Homes {
     at_ns: Option<u64>,
     kept: BTreeMap<EntityId, Kept>,
-    busy: Patience,
-    short: Patience,
-    choked: Patience,
-    eased: Patience,
+    busy: Debounces<NodeId>,
+    short: Debounces<NodeId>,
+    choked: Debounces<NodeId>,
+    eased: Debounces<NodeId>,
     relief: Relief,
 }
 
@@ -109,6 +109,6 @@ impl Homes {
         let waits = self.kept.values().any(|kept| kept.moves.waits());
         [&self.busy, &self.short, &self.choked, &self.eased]
             .iter()
-            .any(|nodes| nodes.is_waiting(rules.patience_ns) || nodes.is_running() && waits)
+            .any(|nodes| nodes.is_any_early(rules.patience_ns) || nodes.is_any_on() && waits)
     }
 }

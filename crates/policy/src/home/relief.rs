@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::backoff::{Backoff, TIMES_MAX};
 use super::rules::Rules;
+use crate::damping::{Backoff, DOUBLINGS_MAX};
 
 const WHOLE_PPM: u128 = 1_000_000;
 /// A relief that was in vain is followed by so many waits of homes.
@@ -49,7 +49,7 @@ impl Relief {
         if let Some(last) = self.last.take_if(|last| last.ago_ns >= rules.patience_ns) {
             let least = u128::from(last.before_ppm) * u128::from(rules.hysteresis_ppm) / WHOLE_PPM;
             if u128::from(busiest_ppm) + least > u128::from(last.before_ppm) {
-                self.wait.again(wait_ns(rules), TIMES_MAX);
+                self.wait.start(wait_ns(rules), DOUBLINGS_MAX);
             }
         }
         !self.wait.waits()

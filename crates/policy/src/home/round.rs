@@ -1,6 +1,7 @@
 //! One round of decisions: who is at home where, who gets another home, and what follows from it.
 
-use super::backoff::TIMES_MAX;
+use nodeward_model::NodeId;
+
 use super::books::{Books, CPU_PPM, ease};
 use super::ground::Place;
 use super::memory::Hauler;
@@ -13,6 +14,7 @@ use super::tell::Teller;
 use super::threads::gather;
 use super::view::View;
 use super::{Homes, even};
+use crate::damping::{DOUBLINGS_MAX, Debounces};
 
 /// Of the memory on a node this part elsewhere does not count.
 const FEW: u64 = 16;
@@ -133,14 +135,21 @@ impl<'a> Round<'a> {
     fn even_out(&mut self, homes: &mut Homes, books: &mut Books<'a>) -> Vec<(usize, Reason)> {
         let Prices { ground, rules } = self.prices;
         let (ns, enough_ns) = (self.elapsed_ns, rules.patience_ns);
+        let lasting = |states: &mut Debounces<NodeId>, is_so: &dyn Fn(Place) -> bool| {
+            let so = ground.places().map(|place| (ground.id(place), is_so(place)));
+            states.observe(ns, enough_ns, so);
+            let has_lasted = |&place: &Place| states.has_lasted(ground.id(place), enough_ns);
+            ground.places().filter(has_lasted).collect::<Vec<Place>>()
+        };
         let is_busy = |place: Place| books.load(place) > books.limit(place);
-        let busy = homes.busy.pass(ns, ground, enough_ns, is_busy);
+        let busy = lasting(&mut homes.busy, &is_busy);
         let beyond = |place: Place| ground.store(place).map_or(0, |s| books.pages_beyond(s));
-        let short = homes.short.pass(ns, ground, enough_ns, |place| beyond(place) > 0);
+        let short = lasting(&mut homes.short, &|place| beyond(place) > 0);
         let traffic = |place: Place| ground.store(place).and_then(|store| ground.traffic(store));
-        let is_choked = |place| traffic(place).is_some_and(|ppm| ppm >= rules.traffic_ppm_max);
-        let choked = homes.choked.pass(ns, ground, enough_ns, is_choked);
-        let eased = homes.eased.pass(ns, ground, enough_ns, |place| self.is_eased(place));
+        let is_choked =
+            |place: Place| traffic(place).is_some_and(|ppm| ppm >= rules.traffic_ppm_max);
+        let choked = lasting(&mut homes.choked, &is_choked);
+        let eased = lasting(&mut homes.eased, &|place| self.is_eased(place));
         let kept = |view: &View| homes.kept.get(&view.id());
         let is_free = |view: &View| kept(view).is_some_and(|kept| !kept.moves.waits());
         let may_open = |view: &View| kept(view).is_some_and(|kept| !kept.opens.waits());
@@ -197,9 +206,9 @@ impl<'a> Round<'a> {
         if moves || first {
             kept.home = home;
             kept.why = if displaced { Reason::Displaced } else { reason };
-            kept.moves.again(rules.home_wait_ns, TIMES_MAX);
+            kept.moves.start(rules.home_wait_ns, DOUBLINGS_MAX);
             if reason == Reason::Eased {
-                kept.opens.again(rules.open_wait_ns(), TIMES_MAX);
+                kept.opens.start(rules.open_wait_ns(), DOUBLINGS_MAX);
             }
         }
         let verdict = match (first, moves) {

@@ -3,13 +3,13 @@
 use nodeward_model::Nodemask;
 use serde::{Deserialize, Serialize};
 
-use super::backoff::Backoff;
 use super::ground::{Ground, Place};
 use super::mean::MeanLoad;
 use super::plan::Home;
 use super::reason::Reason;
 use super::trial::Trial;
 use super::view::View;
+use crate::damping::Backoff;
 
 /// A home in this round.
 #[derive(Clone, Debug, PartialEq, Eq)]

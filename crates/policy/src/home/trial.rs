@@ -6,9 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::backoff::Backoff;
 use super::reason::Reason;
 use super::rules::Rules;
+use crate::damping::{Backoff, Timer};
 
 /// A move that takes away less than one in so many of the pages was for nothing.
 const LEAST_PART: u64 = 16;
@@ -34,10 +34,10 @@ pub(super) struct Trial {
     goes_on: bool,
     /// What was away when it was given up.
     given_up: Option<GivenUp>,
-    /// For how long no move has paid, in nanoseconds.
-    unpaid_ns: Option<u64>,
-    /// For how long one has paid since, in nanoseconds, if that is still doubted.
-    paid_ns: Option<u64>,
+    /// For how long no move has paid.
+    unpaid: Timer,
+    /// For how long one has paid since, if that is still doubted.
+    paid: Timer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,8 +52,8 @@ impl Trial {
     /// Time passes.
     pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
         self.wait.pass(ns, rules.memory_wait_ns);
-        let older = |since: Option<u64>| since.map(|since_ns| since_ns.saturating_add(ns));
-        (self.unpaid_ns, self.paid_ns) = (older(self.unpaid_ns), older(self.paid_ns));
+        self.unpaid.pass(ns);
+        self.paid.pass(ns);
     }
 
     /// Whether moving what is away pays, if anything is. Returns whether it is to be begun: what
@@ -61,23 +61,24 @@ impl Trial {
     /// decide.
     pub(super) fn weigh(&mut self, pays: Option<bool>, rules: &Rules) -> bool {
         if pays == Some(false) {
-            self.unpaid_ns.get_or_insert(0);
-            self.paid_ns = None;
+            self.unpaid.start();
+            self.paid.stop();
             return false;
         }
         if pays.is_some() && self.is_doubted(rules) {
-            let paid_ns = *self.paid_ns.get_or_insert(0);
-            if paid_ns < rules.patience_ns {
+            self.paid.start();
+            if !self.paid.has_run(rules.patience_ns) {
                 return false;
             }
         }
-        (self.unpaid_ns, self.paid_ns) = (None, None);
+        self.unpaid.stop();
+        self.paid.stop();
         pays.is_some()
     }
 
     /// Whether moving has not paid for so long that it must pay well before it is begun.
     pub(super) fn is_doubted(&self, rules: &Rules) -> bool {
-        self.unpaid_ns.is_some_and(|ns| ns >= rules.patience_ns)
+        self.unpaid.has_run(rules.patience_ns)
     }
 
     /// What is away, as measured at a time, and what stays where it is: judges the last move if
@@ -123,7 +124,7 @@ impl Trial {
     /// A move is planned, by what was measured.
     pub(super) fn plan(&mut self, (measured_ns, away, fixed): Measured, rules: &Rules) {
         if !self.goes_on {
-            self.wait.again(rules.memory_wait_ns, rules.memory_tries_max);
+            self.wait.start(rules.memory_wait_ns, rules.memory_tries_max);
         }
         self.goes_on = false;
         self.planned = Some(Planned { measured_ns, away, fixed });
