@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use nodeward_model::SkipReason;
-use nodeward_policy::home::Reason;
+use nodeward_policy::placement::Reason;
 
 const UNIT: &str = include_str!("../../../packaging/nodeward-balance.service");
 const SAMPLE: &str = include_str!("../../../packaging/nodeward.toml");

@@ -3,11 +3,11 @@
 
 use std::time::Instant;
 
-use nodeward_policy::home::case::{Size, strewn};
-use nodeward_policy::home::{Homes, Rules};
+use nodeward_policy::placement::case::{Size, misplaced};
+use nodeward_policy::placement::{Homes, Rules};
 
 fn main() {
-    let mut snapshot = strewn(Size::LARGE);
+    let mut snapshot = misplaced(Size::LARGE);
     let mut homes = Homes::default();
     for round in 0..10 {
         let began = Instant::now();

@@ -5,10 +5,10 @@
 pub mod break_even;
 pub mod damping;
 pub mod exchange;
-pub mod home;
 pub mod hot;
 pub mod pacing;
 pub mod pcp;
+pub mod placement;
 pub mod plan;
 pub mod ramp;
 pub mod rank;

@@ -8,7 +8,7 @@ use nodeward_engine::Live;
 use nodeward_engine::balance::{BalanceSettings, Balancer};
 use nodeward_machine::Machine;
 use nodeward_model::Wanted;
-use nodeward_policy::home::Rules;
+use nodeward_policy::placement::Rules;
 use nodeward_scenario::Scenario;
 use nodeward_sim::SimMachine;
 

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{Error, ErrorKind};
 use clap::{Arg, Args, Command};
 use nodeward_model::{Escape as _, Pid, SkipReason};
-use nodeward_policy::home;
+use nodeward_policy::placement;
 
 use super::help::SIMULATED;
 use super::{MachineArgs, OutputArgs};
@@ -35,7 +35,7 @@ pub enum Subject {
     /// Why pages stayed behind.
     Skip(SkipReason),
     /// Why a process is at home where it is.
-    Home(home::Reason),
+    Home(placement::Reason),
     /// What would be done with a process.
     Process(Pid),
 }
@@ -71,7 +71,7 @@ impl TypedValueParser for Words {
 
 fn names() -> impl Iterator<Item = &'static str> {
     let skipped = SkipReason::ALL.iter().map(|reason| reason.name());
-    skipped.chain(home::Reason::ALL.iter().map(|reason| reason.name()))
+    skipped.chain(placement::Reason::ALL.iter().map(|reason| reason.name()))
 }
 
 fn subject(text: &str) -> Option<Subject> {
@@ -79,7 +79,7 @@ fn subject(text: &str) -> Option<Subject> {
         return Some(Subject::Process(pid));
     }
     let skip = SkipReason::ALL.into_iter().find(|reason| reason.name() == text);
-    let home = || home::Reason::ALL.iter().copied().find(|reason| reason.name() == text);
+    let home = || placement::Reason::ALL.iter().copied().find(|reason| reason.name() == text);
     skip.map(Subject::Skip).or_else(|| home().map(Subject::Home))
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use nodeward_engine::balance::{ProcessRow, RoundReport};
 use nodeward_model::units::{show_bytes, show_ns};
-use nodeward_policy::home::{NodeSum, Reason, Verdict};
+use nodeward_policy::placement::{NodeSum, Reason, Verdict};
 use serde_json::{Value, json};
 
 pub use words::{changed, cpus, home, reasons};

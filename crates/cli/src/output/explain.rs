@@ -4,7 +4,7 @@
 mod homes;
 
 use nodeward_model::SkipReason;
-use nodeward_policy::home::Reason;
+use nodeward_policy::placement::Reason;
 use serde_json::{Value, json};
 
 use super::balance::explained;

@@ -8,7 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use nodeward_engine::balance::BalanceSettings;
 use nodeward_linux::users;
 use nodeward_model::{Escape as _, Name, Pid, Wanted};
-use nodeward_policy::home::Rules;
+use nodeward_policy::placement::Rules;
 use serde::Deserialize;
 
 use crate::args::{DECIDED, EXCEPT, PACE, PROCESSES};

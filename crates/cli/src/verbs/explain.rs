@@ -10,7 +10,7 @@ use nodeward_engine::balance::{
 };
 use nodeward_machine::{Error, Machine};
 use nodeward_model::{Pid, SkipReason, Wanted};
-use nodeward_policy::home::Reason;
+use nodeward_policy::placement::Reason;
 
 use crate::args::{ExplainArgs, Subject};
 use crate::exit::Exit;

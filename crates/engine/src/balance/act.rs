@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use nodeward_machine::{Error, Machine, Process, Result};
 use nodeward_model::{Account, NodeId, Placed, Range, SkipReason};
-use nodeward_policy::home::{EntityId, Home, MemoryMove, Nudge, Numbers, Plan, Rules, Verdict};
+use nodeward_policy::placement::{
+    EntityId, Home, MemoryMove, Nudge, Numbers, Plan, Rules, Verdict,
+};
 
 use super::diary::Diary;
 use super::ground::Ground;

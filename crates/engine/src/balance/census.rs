@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::{Access, NodeId, Nodemask, PageSet, Range};
 use nodeward_policy::damping::Retry;
-use nodeward_policy::home::{EntityId, MemoryMove, Reason};
 use nodeward_policy::hot::{Costs, Counts, Folio, HotMove, Rules, choose, confirmed};
+use nodeward_policy::placement::{EntityId, MemoryMove, Reason};
 
 use crate::folios;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use nodeward_machine::{Machine, Process, Result};
 use nodeward_model::units::show_ns;
 use nodeward_model::{Account, Identity, NodeId};
-use nodeward_policy::home::{EntityId, MemoryMove};
+use nodeward_policy::placement::{EntityId, MemoryMove};
 use nodeward_wire::ledger::{Header, Why};
 
 use super::memory::{Keep, Memory};

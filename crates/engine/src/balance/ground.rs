@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_machine::{Machine, Result};
 use nodeward_model::topology::Distances;
 use nodeward_model::{CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Room};
-use nodeward_policy::home::{NodeState, Reach, Rules};
+use nodeward_policy::placement::{Affinity, NodeState, Rules};
 
 use super::report::News;
 
@@ -93,10 +93,10 @@ impl Ground {
     }
 
     /// How many CPUs of each node a mask has.
-    pub fn reach(&self, mask: &Cpumask) -> Reach {
+    pub fn affinity(&self, mask: &Cpumask) -> Affinity {
         let online = self.cpus.iter().filter(|(node, _)| self.nodes.contains_key(node));
         let count = |cpus: &Cpumask| u32::try_from(cpus.and(mask).len()).unwrap_or(u32::MAX);
-        Reach(online.map(|(&n, cpus)| (n, count(cpus))).filter(|&(_, n)| n > 0).collect())
+        Affinity(online.map(|(&n, cpus)| (n, count(cpus))).filter(|&(_, n)| n > 0).collect())
     }
 
     /// How far nodes are from each other.

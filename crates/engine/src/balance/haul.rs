@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Life, Machine, Process, Result};
 use nodeward_model::{Account, NodeId, NodePairs, Nodemask, Range, SkipReason};
-use nodeward_policy::home::Rules;
+use nodeward_policy::placement::Rules;
 use nodeward_policy::plan::Order;
 
 use super::ground::{Ground, room_pages};

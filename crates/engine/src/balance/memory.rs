@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use nodeward_model::{Name, Pid};
-use nodeward_policy::home::{EntityId, Homes};
+use nodeward_policy::placement::{EntityId, Homes};
 use nodeward_wire::ledger::Store;
 use nodeward_wire::state::StateFile;
 use serde::{Deserialize, Serialize};

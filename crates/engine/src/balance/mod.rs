@@ -1,7 +1,7 @@
 //! A balancer: rounds of looking, deciding and acting that keep processes at home, on any machine.
 //!
 //! Each round looks at all processes cheaply (`roster`, `ground`, `observe`) and at some of them
-//! dearly (`looks`, within what `meter` allows), lets `policy::home` decide, brings threads home
+//! dearly (`looks`, within what `meter` allows), lets `policy::placement` decide, brings threads home
 //! (`act`) and then memory (`haul`, within `purse`; page by page where `census` knows who uses
 //! which), looks where the memory is now, and writes down what it did and learnt (`diary`,
 //! `memory`). `events` is the loop around it.
@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Machine, Result, Watch};
 use nodeward_model::{Pid, Wanted};
-use nodeward_policy::home::Homes;
+use nodeward_policy::placement::Homes;
 
 pub use events::{Event, Host};
 pub use memory::{Keep, Known, MEMORY_VERSION, Memory, state_file};

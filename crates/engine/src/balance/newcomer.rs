@@ -3,7 +3,7 @@
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{Cpumask, NodeId, Nodemask, Pid, Wanted};
-use nodeward_policy::home::{Entity, EntityId, Homes, Rules, Snapshot, Thread};
+use nodeward_policy::placement::{Entity, EntityId, Homes, Rules, Snapshot, Thread};
 
 use super::ground::Ground;
 use super::observe::{Bars, snapshot};
@@ -58,18 +58,18 @@ fn settle(
     id: EntityId,
 ) -> Option<NodeId> {
     let may_hold = may_hold.unwrap_or_else(|| snapshot.nodes.keys().copied().collect());
-    let reach = ground.reach(newcomer.usable);
+    let affinity = ground.affinity(newcomer.usable);
     let can_be_home = |node: &NodeId| {
         let has_both = snapshot.nodes.get(node).is_some_and(|it| it.cpus > 0 && it.pages > 0);
-        has_both && may_hold.contains(*node) && reach.cpus(*node) > 0
+        has_both && may_hold.contains(*node) && affinity.cpus(*node) > 0
     };
     let fallback = newcomer.node.filter(can_be_home);
     let fallback = fallback.or_else(|| snapshot.nodes.keys().copied().find(can_be_home));
     let node = newcomer.node.or(fallback)?;
-    let (tid, reach_at) = (newcomer.pid.number(), snapshot.reaches.len());
+    let (tid, at) = (newcomer.pid.number(), snapshot.affinities.len());
     let (near, load_ppm, wait_ppm) = (None, ONE_CPU_PPM, 0);
-    let thread = Thread { tid, node, near, load_ppm, wait_ppm, reach: reach_at };
-    snapshot.reaches.push(reach);
+    let thread = Thread { tid, node, near, load_ppm, wait_ppm, affinity: at };
+    snapshot.affinities.push(affinity);
     let rules = Rules::default();
     let (run_ns, threads) = (rules.run_ns_min, vec![thread]);
     snapshot.entities.push(Entity { id, run_ns, threads, may_hold, ..Entity::default() });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use nodeward_model::{Cpumask, NodeId, Pid, ProcessGlance};
-use nodeward_policy::home::{Bar, Entity, Reach, Snapshot, Thread};
+use nodeward_policy::placement::{Affinity, Entity, Exclusion, Snapshot, Thread};
 
 use super::ground::Ground;
 use super::roster::{Load, Member, Roster};
@@ -19,14 +19,14 @@ pub struct Bars<'a> {
 }
 
 impl Bars<'_> {
-    fn of(&self, member: &Member, now: &ProcessGlance) -> Option<Bar> {
+    fn of(&self, member: &Member, now: &ProcessGlance) -> Option<Exclusion> {
         let is_bound = member.sight.as_ref().is_some_and(|sight| sight.bound.whole);
         let bars = [
-            (Some(now.pid) == self.own, Bar::Ourselves),
-            (self.excluded.binary_search(&now.pid).is_ok(), Bar::Excluded),
-            (member.denied.is_some(), Bar::Denied),
-            (now.frozen, Bar::Frozen),
-            (is_bound, Bar::ExplicitPolicy),
+            (Some(now.pid) == self.own, Exclusion::Ourselves),
+            (self.excluded.binary_search(&now.pid).is_ok(), Exclusion::Excluded),
+            (member.denied.is_some(), Exclusion::Denied),
+            (now.frozen, Exclusion::Frozen),
+            (is_bound, Exclusion::ExplicitPolicy),
         ];
         bars.into_iter().find_map(|(is_so, bar)| is_so.then_some(bar))
     }
@@ -45,13 +45,13 @@ pub fn snapshot(
     bars: &Bars<'_>,
     is_too_early: &dyn Fn(&Member) -> bool,
 ) -> Snapshot {
-    let mut reaches = Reaches { ground, known: HashMap::new(), reaches: Vec::new() };
+    let mut affinities = Affinities { ground, known: HashMap::new(), affinities: Vec::new() };
     let (mut entities, mut others_ppm) = (Vec::new(), 0);
     for (_, member) in roster.members() {
         let Some(now) = &member.now else { continue };
         let bar = bars.of(member, now);
         if bar.is_some() || !is_too_early(member) {
-            entities.push(entity(member, now, bar, ground, &mut reaches));
+            entities.push(entity(member, now, bar, ground, &mut affinities));
         } else {
             others_ppm += member.wanted_ppm();
         }
@@ -62,7 +62,7 @@ pub fn snapshot(
         nodes: ground.states(),
         stalled_ppm: ground.stalled_ppm(),
         distances: ground.distances().cloned(),
-        reaches: reaches.reaches,
+        affinities: affinities.affinities,
         entities,
         others_ppm,
     }
@@ -71,9 +71,9 @@ pub fn snapshot(
 fn entity(
     member: &Member,
     now: &ProcessGlance,
-    bar: Option<Bar>,
+    bar: Option<Exclusion>,
     ground: &Ground,
-    reaches: &mut Reaches<'_>,
+    affinities: &mut Affinities<'_>,
 ) -> Entity {
     let thread = |(thread, load): (&nodeward_model::ThreadGlance, &Load)| {
         Some(Thread {
@@ -82,7 +82,7 @@ fn entity(
             near: member.seats.node_of(thread.tid),
             load_ppm: load.load_ppm,
             wait_ppm: load.wait_ppm,
-            reach: reaches.index(member.pins.cpus_of(thread)),
+            affinity: affinities.index(member.pins.cpus_of(thread)),
         })
     };
     let sight = member.sight.as_ref();
@@ -95,24 +95,24 @@ fn entity(
         pages_at_ns: sight.map_or(0, |sight| sight.at_ns),
         fixed_pages: sight.map(|sight| sight.fixed_pages(&member.stuck)).unwrap_or_default(),
         may_hold: now.memory_nodes.clone(),
-        bar,
+        exclusion: bar,
     }
 }
 
 /// The affinities that threads have, each once.
-struct Reaches<'a> {
+struct Affinities<'a> {
     ground: &'a Ground,
     known: HashMap<Arc<Cpumask>, usize>,
-    reaches: Vec<Reach>,
+    affinities: Vec<Affinity>,
 }
 
-impl Reaches<'_> {
+impl Affinities<'_> {
     fn index(&mut self, cpus: Arc<Cpumask>) -> usize {
         if let Some(&index) = self.known.get(&cpus) {
             return index;
         }
-        let index = self.reaches.len();
-        self.reaches.push(self.ground.reach(&cpus));
+        let index = self.affinities.len();
+        self.affinities.push(self.ground.affinity(&cpus));
         self.known.insert(cpus, index);
         index
     }

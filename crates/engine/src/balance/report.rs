@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nodeward_model::name::in_json;
 use nodeward_model::{Account, Name, NodeId, Pid, Rival, SkipReason};
-use nodeward_policy::home::{EntityId, Home, NodeSum, Numbers, Reason, Verdict};
+use nodeward_policy::placement::{EntityId, Home, NodeSum, Numbers, Reason, Verdict};
 use serde::Serialize;
 
 /// CPU time of the balancer, in nanoseconds, by what it was for.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nodeward_model::{Bound, CpuId, Glance, Name, NodeId, Pid, ProcessGlance, ThreadGlance};
 use nodeward_policy::damping::Retry;
-use nodeward_policy::home::{EntityId, Home, Reason, Verdict, wanted_ppm};
+use nodeward_policy::placement::{EntityId, Home, Reason, Verdict, wanted_ppm};
 
 use super::memory::Known;
 use super::pins::Pins;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{Glance, Pid};
-use nodeward_policy::home::{Decision, EntityId, Plan, Rules};
+use nodeward_policy::placement::{Decision, EntityId, Plan, Rules};
 
 use super::act::{Actor, Pending, away};
 use super::looks::{self, Cause};
@@ -430,7 +430,11 @@ impl Member {
     }
 
     /// Notes what is told of it; whether that is new.
-    fn tell(&mut self, decision: &Decision, home: Option<nodeward_policy::home::Home>) -> bool {
+    fn tell(
+        &mut self,
+        decision: &Decision,
+        home: Option<nodeward_policy::placement::Home>,
+    ) -> bool {
         let reasons = [Some(decision.reason), decision.threads, decision.memory];
         let told = (home, decision.verdict, reasons);
         let is_new = self.told.as_ref() != Some(&told);

@@ -1,7 +1,7 @@
 //! What a balancer may do, and how hard it tries.
 
 use nodeward_model::Wanted;
-use nodeward_policy::home::Rules;
+use nodeward_policy::placement::Rules;
 use serde::{Deserialize, Serialize};
 
 /// What is done while somebody else moves memory or threads between nodes.

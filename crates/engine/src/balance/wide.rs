@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use nodeward_machine::{Error, Machine, Result};
 use nodeward_model::{Access, Pid};
-use nodeward_policy::home::{Decision, EntityId, Numbers, Plan, wanted_ppm};
 use nodeward_policy::hot::Costs;
+use nodeward_policy::placement::{Decision, EntityId, Numbers, Plan, wanted_ppm};
 
 use super::Balancer;
 use super::act::Pending;

@@ -9,7 +9,7 @@ use nodeward_engine::balance::{
 use nodeward_machine::Machine;
 use nodeward_machine::paper::{Paper, PaperThread, Sheet};
 use nodeward_model::{Bound, CpuId, NodeId, Page, Range, Rival, SkipReason, Wanted};
-use nodeward_policy::home::{Home, Reason, Rules};
+use nodeward_policy::placement::{Home, Reason, Rules};
 
 use crate::stage::*;
 

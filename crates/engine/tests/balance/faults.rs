@@ -6,7 +6,7 @@ use nodeward_engine::balance::{BalanceSettings, News, RoundReport, Short};
 use nodeward_machine::Life;
 use nodeward_machine::paper::{Paper, Sheet};
 use nodeward_model::{CpuId, NodeId};
-use nodeward_policy::home::Reason;
+use nodeward_policy::placement::Reason;
 
 use crate::stage::*;
 

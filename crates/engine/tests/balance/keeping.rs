@@ -7,7 +7,7 @@ use nodeward_engine::balance::{
 };
 use nodeward_machine::paper::{Paper, Sheet};
 use nodeward_model::{Name, NodeId, Page, Wanted};
-use nodeward_policy::home::Home;
+use nodeward_policy::placement::Home;
 use nodeward_wire::ledger::{Limits, State, Store};
 use nodeward_wire::state::StateFile;
 use serde_json::{Value, json};
@@ -176,36 +176,34 @@ fn a_version_has_one_shape() {
     rounds(&paper, &mut balancer, 5);
     let backoff = json!({ "calm_ns": null, "left_ns": null, "times": null });
     let memory = json!({
+        "doubt": { "paid": null, "unpaid": null },
         "given_up": null,
         "goes_on": null,
-        "paid": null,
-        "planned": { "away": null, "fixed": null, "measured_ns": null },
-        "unpaid": null,
-        "vain": null,
+        "in_vain": null,
+        "planned": { "at_ns": null, "away": null, "fixed": null },
         "wait": backoff,
     });
-    let kept = json!({
+    let entity = json!({
+        "hold": backoff,
         "home": { "node": null },
+        "interleave": backoff,
         "load": {
+            "deviation_ppm": null,
             "long_ppm": null,
-            "off_ppm": null,
             "ppm": null,
+            "recent_ppm": null,
             "rounds": null,
-            "soon_ppm": null,
         },
         "memory": memory,
-        "moves": backoff,
-        "opens": backoff,
         "why": null,
     });
     let nodes = json!({ "by_key": {} });
     let homes = json!({
         "at_ns": null,
         "busy": nodes,
-        "choked": nodes,
-        "eased": nodes,
-        "kept": { "#": kept },
-        "relief": { "last": null, "wait": backoff },
+        "controllers": { "recovered": nodes, "saturated": nodes },
+        "entities": { "#": entity },
+        "rebalance": { "last": null, "pause": backoff },
         "short": nodes,
     });
     let known = json!([{ "entity": null, "pid": null, "pins": [], "started_ticks": null }]);

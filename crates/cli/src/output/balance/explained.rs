@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use nodeward_engine::balance::{ProcessRow, RoundReport, Undecided};
 use nodeward_model::units::{show_bytes, show_ns};
-use nodeward_policy::home::{Reason, Verdict};
+use nodeward_policy::placement::{Reason, Verdict};
 use serde_json::{Value, json};
 
 use super::{by_node, cpus, home, news, words};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use nodeward_engine::balance::{Outcome, ProcessRow, RoundReport, Short};
 use nodeward_model::units::{show_bytes, show_ns};
-use nodeward_policy::home::{Home, Reason, Verdict};
+use nodeward_policy::placement::{Home, Reason, Verdict};
 
 /// A home, in a few letters.
 pub fn home(home: &Home) -> String {
@@ -162,7 +162,7 @@ fn rest(short: Short) -> Option<&'static str> {
 mod tests {
     use nodeward_engine::balance::Done;
     use nodeward_model::{NodeId, Pid, SkipReason};
-    use nodeward_policy::home::{EntityId, Numbers};
+    use nodeward_policy::placement::{EntityId, Numbers};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What each reason of the balancer means, why it decides so, and what to do.
 
-use nodeward_policy::home::Reason;
+use nodeward_policy::placement::Reason;
 
 /// What a decision says by it, why that is so, and what would change it.
 pub struct Told {

@@ -4,8 +4,8 @@ use anyhow::Result;
 use clap::ValueEnum;
 use nodeward_linux::Linux;
 use nodeward_machine::Machine as _;
-use nodeward_policy::home::case::{Size, strewn};
-use nodeward_policy::home::{Homes, Rules};
+use nodeward_policy::placement::case::{Size, misplaced};
+use nodeward_policy::placement::{Homes, Rules};
 use serde_json::json;
 
 use super::rounded;
@@ -31,7 +31,7 @@ pub fn run(args: &BenchBalanceArgs) -> Result<Exit> {
     let (size, machine) = (Size::LARGE, Linux::open());
     let (mut first_ms, mut later_ms) = (Vec::new(), Vec::new());
     for _ in 0..args.runs {
-        let mut snapshot = strewn(size);
+        let mut snapshot = misplaced(size);
         let mut homes = Homes::default();
         for round in 0..ROUNDS {
             let began_ns = machine.own_cpu_time_ns();

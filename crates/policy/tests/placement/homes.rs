@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_model::NodeId;
 
 use crate::world::*;
-use nodeward_policy::home::*;
+use nodeward_policy::placement::*;
 
 fn decision(plan: &Plan, id: EntityId) -> &Decision {
     plan.decisions.iter().find(|decision| decision.entity == id).unwrap()
@@ -23,10 +23,11 @@ fn what_is_left_alone_is_told() {
     world.processes[0].run_ns = SECOND - 1;
     let old = world.start(CPU, &[0], &[1000, 0]);
     world.processes[1].run_ns = SECOND;
-    let bars = [Bar::ExplicitPolicy, Bar::Frozen, Bar::Denied, Bar::Excluded];
-    let barred = bars.map(|bar| {
+    let exclusions =
+        [Exclusion::ExplicitPolicy, Exclusion::Frozen, Exclusion::Denied, Exclusion::Excluded];
+    let excluded = exclusions.map(|exclusion| {
         let id = world.start(CPU, &[1], &[1000, 0]);
-        world.processes[id.0 as usize].bar = Some(bar);
+        world.processes[id.0 as usize].exclusion = Some(exclusion);
         id
     });
     let empty = world.start(CPU, &[], &[1000, 0]);
@@ -38,7 +39,7 @@ fn what_is_left_alone_is_told() {
     assert_eq!(decision(&plan, old).verdict, Verdict::Settles);
     assert_eq!(decision(&plan, empty).reason, Reason::NoThreads);
     assert_eq!(decision(&plan, launcher).reason, Reason::Launcher);
-    let reasons = barred.map(|id| decision(&plan, id).reason);
+    let reasons = excluded.map(|id| decision(&plan, id).reason);
     use Reason::{Denied, Excluded, ExplicitPolicy, Frozen};
     assert_eq!(reasons, [ExplicitPolicy, Frozen, Denied, Excluded]);
     assert!(plan.nudges.is_empty() && plan.moves.is_empty());
@@ -60,15 +61,15 @@ fn one_node_with_cpus_is_no_choice() {
 #[test]
 fn affinities_are_respected() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20), (4, 1 << 20)]);
-    world.reaches.extend([
-        Reach(BTreeMap::from([(NodeId(2), 4)])),
-        Reach(BTreeMap::from([(NodeId(0), 1), (NodeId(1), 1)])),
+    world.affinities.extend([
+        Affinity(BTreeMap::from([(NodeId(2), 4)])),
+        Affinity(BTreeMap::from([(NodeId(0), 1), (NodeId(1), 1)])),
     ]);
     let only = world.start(CPU / 10, &[2], &[50_000, 0, 0]);
     let crowd = world.start(CPU, &[0, 1], &[50_000, 0, 0]);
     let torn = world.start(CPU, &[1], &[0, 50_000, 0]);
-    world.processes[0].reach = 1;
-    world.processes[1].reach = 2;
+    world.processes[0].affinity = 1;
+    world.processes[1].affinity = 2;
     let mut snapshot = world.snapshot();
     snapshot.entities[2].may_hold = [NodeId(7)].into_iter().collect();
     let plan = Homes::default().decide(&snapshot, &Rules::default());
@@ -84,11 +85,11 @@ fn affinities_are_respected() {
 #[test]
 fn a_home_outlasts_more_load_than_an_affinity_has_cpus_for() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
-    world.reaches.push(Reach(BTreeMap::from([(NodeId(0), 1), (NodeId(1), 1)])));
-    world.reaches.push(Reach(BTreeMap::from([(NodeId(1), 1)])));
-    let ids = [1, 2].map(|reach| {
+    world.affinities.push(Affinity(BTreeMap::from([(NodeId(0), 1), (NodeId(1), 1)])));
+    world.affinities.push(Affinity(BTreeMap::from([(NodeId(1), 1)])));
+    let ids = [1, 2].map(|affinity| {
         let id = world.start(CPU / 4, &[1, 1], &[10_000, 0]);
-        world.processes[id.0 as usize].reach = reach;
+        world.processes[id.0 as usize].affinity = affinity;
         id
     });
     let homes = [on(0), on(1)];
@@ -105,10 +106,10 @@ fn a_home_outlasts_more_load_than_an_affinity_has_cpus_for() {
 #[test]
 fn a_narrow_affinity_is_shared_out() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
-    world.reaches.push(Reach(BTreeMap::from([(NodeId(0), 1), (NodeId(1), 1)])));
+    world.affinities.push(Affinity(BTreeMap::from([(NodeId(0), 1), (NodeId(1), 1)])));
     for _ in 0..2 {
         let id = world.start(CPU, &[1], &[10_000, 0]);
-        world.processes[id.0 as usize].reach = 1;
+        world.processes[id.0 as usize].affinity = 1;
     }
     let plan = world.round(&Rules::default());
     assert_eq!(plan.homes.values().collect::<Vec<_>>(), [&on(0), &on(1)]);
@@ -332,9 +333,9 @@ fn nodes_without_cpus_or_memory_are_no_riddle() {
     assert_eq!(plan.homes[&id], on(1));
     assert_eq!(decision(&plan, id).memory, Some(Reason::AllHome), "nobody's to move");
     let mut world = World::new(&[(4, 1 << 20), (4, 0), (4, 1 << 20)]);
-    world.reaches.push(Reach(BTreeMap::from([(NodeId(1), 4)])));
+    world.affinities.push(Affinity(BTreeMap::from([(NodeId(1), 4)])));
     let id = world.start(CPU, &[1], &[0, 0, 50_000]);
-    world.processes[0].reach = 1;
+    world.processes[0].affinity = 1;
     world.far = 20;
     let plan = world.round(&Rules::default());
     assert_eq!((&plan.homes[&id], plan.moves.len()), (&on(1), 0), "node 0 is no nearer than 2");
@@ -452,7 +453,7 @@ fn interleaved_memory_comes_back_when_the_traffic_is_gone() {
 #[test]
 fn the_largest_machine_comes_to_rest() {
     let size = case::Size::LARGE;
-    let mut snapshot = case::strewn(size);
+    let mut snapshot = case::misplaced(size);
     assert_eq!(snapshot.entities.iter().map(|entity| entity.threads.len()).sum::<usize>(), 10_000);
     assert_eq!(snapshot.nodes.values().map(|node| node.cpus).sum::<u32>(), 1024);
     let mut homes = Homes::default();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::NodeId;
-use nodeward_policy::home::*;
+use nodeward_policy::placement::*;
 use proptest::prelude::*;
 
 use crate::world::*;
@@ -25,8 +25,8 @@ fn machine(seed: u64) -> World {
     world.seed(dice.chance(u64::MAX));
     world.far = 12 + world.chance(30) as u32;
     for _ in 0..world.chance(4) {
-        let reach = reach(&mut world, &nodes);
-        world.reaches.push(reach);
+        let affinity = affinity(&mut world, &nodes);
+        world.affinities.push(affinity);
     }
     for _ in 0..1 + world.chance(40) {
         start(&mut world, &nodes);
@@ -34,24 +34,24 @@ fn machine(seed: u64) -> World {
     world
 }
 
-fn reach(world: &mut World, nodes: &[(u32, u64)]) -> Reach {
-    let mut reach = BTreeMap::new();
+fn affinity(world: &mut World, nodes: &[(u32, u64)]) -> Affinity {
+    let mut affinity = BTreeMap::new();
     for (id, &(cpus, _)) in nodes.iter().enumerate() {
         let some = world.chance(u64::from(cpus) + 1) as u32;
         if some > 0 {
-            reach.insert(NodeId(id as u32), some);
+            affinity.insert(NodeId(id as u32), some);
         }
     }
     let first = NodeId(0);
-    if reach.is_empty() {
-        reach.insert(first, 1);
+    if affinity.is_empty() {
+        affinity.insert(first, 1);
     }
-    Reach(reach)
+    Affinity(affinity)
 }
 
 fn start(world: &mut World, nodes: &[(u32, u64)]) {
-    let reach = world.chance(world.reaches.len() as u64) as usize;
-    let within: Vec<usize> = world.reaches[reach].0.keys().map(|id| id.0 as usize).collect();
+    let affinity = world.chance(world.affinities.len() as u64) as usize;
+    let within: Vec<usize> = world.affinities[affinity].0.keys().map(|id| id.0 as usize).collect();
     let threads = if world.chance(3) == 0 { 1 + world.chance(16) } else { 1 };
     let wants = [CPU, CPU, CPU / 2, CPU / 10, CPU / 200][world.chance(5) as usize];
     let tasks: Vec<usize> =
@@ -64,7 +64,7 @@ fn start(world: &mut World, nodes: &[(u32, u64)]) {
         })
         .collect();
     let id = world.start(wants, &tasks, &pages);
-    world.processes[id.0 as usize].reach = reach;
+    world.processes[id.0 as usize].affinity = affinity;
 }
 
 /// Goal: 1,000 machines whose load does not change: after convergence no page moves.
@@ -220,10 +220,10 @@ proptest! {
     #[test]
     fn nonsense_is_survived(
         pages in any::<u64>(), room_pages in any::<u64>(), cpus in any::<u32>(),
-        load_ppm in any::<u32>(), reach in 0..9_usize, tick in any::<u64>(), node in 0..4_u32,
+        load_ppm in any::<u32>(), affinity in 0..9_usize, tick in any::<u64>(), node in 0..4_u32,
     ) {
         let (node, near) = (NodeId(node), None);
-        let thread = Thread { tid: 1, node, near, load_ppm, wait_ppm: load_ppm, reach };
+        let thread = Thread { tid: 1, node, near, load_ppm, wait_ppm: load_ppm, affinity };
         let entity = |id| Entity {
             id: EntityId(id),
             run_ns: u64::MAX,
@@ -239,7 +239,7 @@ proptest! {
             at_ns: tick,
             page_bytes: 4096,
             nodes: ids.map(|id| (id, state)).into(),
-            reaches: vec![Reach(ids.map(|id| (id, cpus)).into()); 3],
+            affinities: vec![Affinity(ids.map(|id| (id, cpus)).into()); 3],
             entities: vec![entity(3), entity(1), entity(3), entity(u64::MAX)],
             ..Snapshot::default()
         };

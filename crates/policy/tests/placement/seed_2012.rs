@@ -1,7 +1,7 @@
 //! The case of 2012: 48 tasks that stream through 230 MB each, on two nodes of 12 CPUs.
 
 use crate::world::*;
-use nodeward_policy::home::*;
+use nodeward_policy::placement::*;
 
 /// 230 MB in pages of 4 KiB.
 const PAGES: u64 = 56_152;

@@ -1,4 +1,4 @@
-//! What is decided from: processes and nodes at one moment, as values.
+//! What a decision is made from: the processes and nodes of a machine at one moment, as values.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,7 @@ use nodeward_model::topology::Distances;
 use nodeward_model::{NodeId, Nodemask};
 use serde::{Deserialize, Serialize};
 
-use super::books::CPU_PPM;
-use super::rules::Rules;
-
-/// What gets a home: a process now, a group of threads and ranges later. The number is the
-/// engine's; the same one must not come back for another process.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct EntityId(pub u64);
+use super::rules::{CPU_PPM, Rules};
 
 /// A machine and its processes at one moment. Loads and growths are those since the snapshot
 /// before, so the first one needs two looks.
@@ -29,10 +20,10 @@ pub struct Snapshot {
     pub nodes: BTreeMap<NodeId, NodeState>,
     /// In what part of the time some task stood still for want of memory, where that is known.
     pub stalled_ppm: Option<u32>,
-    /// How far they are from each other; without it every other node is at distance 20.
+    /// How far nodes are from each other; without it every other node is at distance 20.
     pub distances: Option<Distances>,
     /// The affinities that threads have, each once; threads name them by their position.
-    pub reaches: Vec<Reach>,
+    pub affinities: Vec<Affinity>,
     /// The processes, each once.
     pub entities: Vec<Entity>,
     /// What threads of other processes ran or waited for, in millionths of a CPU: of those that it
@@ -55,51 +46,36 @@ pub struct NodeState {
     pub traffic_ppm: Option<u32>,
 }
 
-impl NodeState {
-    /// Whether memory is short there, so that nothing is moved to it: next to nothing is free, or
-    /// what was meant for it spills to other nodes.
-    pub fn is_short(&self, rules: &Rules) -> bool {
-        let part = |ppm: u32| u128::from(self.pages) * u128::from(ppm) / 1_000_000;
-        u128::from(self.room_pages) < part(rules.short_ppm)
-            || u128::from(self.foreign_pages) > part(rules.foreign_ppm_max)
-    }
-}
-
-/// How many CPUs of each node a thread may run on: its affinity within its cpuset. Nodes without
-/// any are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach(pub BTreeMap<NodeId, u32>);
-
-impl Reach {
-    /// How many CPUs of a node are within reach.
-    pub fn cpus(&self, node: NodeId) -> u32 {
-        self.0.get(&node).copied().unwrap_or(0)
-    }
-}
-
-/// A process at one moment.
+/// What gets a home: a process now, a group of threads and ranges later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entity {
-    /// Which one.
+    /// Its number.
     pub id: EntityId,
     /// CPU time that all its threads ever had, in nanoseconds.
     pub run_ns: u64,
-    /// CPU time of what it started and saw end, in nanoseconds.
+    /// CPU time of the children that it started and saw end, in nanoseconds.
     pub children_ns: u64,
     /// Its threads, each once.
     pub threads: Vec<Thread>,
-    /// Where its own memory was when it was measured last, in base pages; empty before the first
+    /// Where its own memory was when it was sampled last, in base pages; empty before the first
     /// time.
     pub pages: BTreeMap<NodeId, u64>,
-    /// When that was. A move is only judged, and repeated, when this has changed.
+    /// When that was. A memory move is only judged, and repeated, when this has changed.
     pub pages_at_ns: u64,
     /// Which of `pages` cannot be moved: in ranges that a policy binds, or refused before.
     pub fixed_pages: BTreeMap<NodeId, u64>,
     /// The nodes that it may have memory of.
     pub may_hold: Nodemask,
     /// Why it must be left alone.
-    pub bar: Option<Bar>,
+    pub exclusion: Option<Exclusion>,
 }
+
+/// The number of an entity. The engine gives it, and never to a second process.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct EntityId(pub u64);
 
 /// A thread at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,19 +90,19 @@ pub struct Thread {
     pub load_ppm: u32,
     /// How much of that time it waited for a CPU, where the machine tells; else 0.
     pub wait_ppm: u32,
-    /// Which of [`Snapshot::reaches`] is its affinity.
-    pub reach: usize,
+    /// Which of [`Snapshot::affinities`] is its affinity.
+    pub affinity: usize,
 }
 
-/// How much of one CPU a thread wants that had and waited for so much, in millionths.
-pub fn wanted_ppm(load_ppm: u32, wait_ppm: u32) -> u64 {
-    (u64::from(load_ppm) + u64::from(wait_ppm)).min(CPU_PPM)
-}
+/// How many CPUs of each node a thread may run on: its affinity within its cpuset. Nodes without
+/// any are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Affinity(pub BTreeMap<NodeId, u32>);
 
 /// Why a process is left alone whatever would be gained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Bar {
+pub enum Exclusion {
     /// It told the kernel where all its memory goes.
     ExplicitPolicy,
     /// Its control group is frozen.
@@ -137,4 +113,38 @@ pub enum Bar {
     Excluded,
     /// It is the balancer itself.
     Ourselves,
+}
+
+impl NodeState {
+    /// Whether the node is short of memory, so that nothing is moved to it: next to nothing is
+    /// free, or what was meant for it spills to other nodes.
+    pub fn is_short(&self, rules: &Rules) -> bool {
+        let part = |ppm: u32| u128::from(self.pages) * u128::from(ppm) / 1_000_000;
+        u128::from(self.room_pages) < part(rules.short_ppm)
+            || u128::from(self.foreign_pages) > part(rules.foreign_ppm_max)
+    }
+}
+
+impl Thread {
+    /// What the thread had of a CPU, in millionths.
+    pub(super) fn ran_ppm(&self) -> u64 {
+        u64::from(self.load_ppm).min(CPU_PPM)
+    }
+
+    /// What the thread had of a CPU or waited for, in millionths.
+    pub(super) fn wanted_ppm(&self) -> u64 {
+        wanted_ppm(self.load_ppm, self.wait_ppm)
+    }
+}
+
+impl Affinity {
+    /// How many CPUs of a node the affinity leaves.
+    pub fn cpus(&self, node: NodeId) -> u32 {
+        self.0.get(&node).copied().unwrap_or(0)
+    }
+}
+
+/// How much of one CPU a thread wants that had and waited for so much, in millionths.
+pub fn wanted_ppm(load_ppm: u32, wait_ppm: u32) -> u64 {
+    (u64::from(load_ppm) + u64::from(wait_ppm)).min(CPU_PPM)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodeward_model::NodeId;
 use nodeward_model::topology::Distances;
 
-use super::{Entity, EntityId, NodeState, Reach, Snapshot, Thread};
+use super::{Affinity, Entity, EntityId, NodeState, Snapshot, Thread};
 
 const PAGE_BYTES: u64 = 4096;
 /// 8 GiB for each CPU.
@@ -31,7 +31,7 @@ impl Size {
 
 /// A machine of this size whose processes have their memory on two nodes and their threads on
 /// others. All numbers come from positions, so it is the same each time.
-pub fn strewn(size: Size) -> Snapshot {
+pub fn misplaced(size: Size) -> Snapshot {
     let cpus = (size.cpus / size.nodes.max(1)).max(1);
     let pages = PAGES_PER_CPU * u64::from(cpus);
     let node = NodeState { cpus, pages, room_pages: pages / 2, ..NodeState::default() };
@@ -48,7 +48,7 @@ pub fn strewn(size: Size) -> Snapshot {
         nodes: ids().map(|id| (id, node)).collect(),
         stalled_ppm: None,
         distances: Some(Distances::from_rule(ids(), square)),
-        reaches: vec![Reach(ids().map(|id| (id, cpus)).collect())],
+        affinities: vec![Affinity(ids().map(|id| (id, cpus)).collect())],
         entities: (0..entities).map(|number| entity(number, size, pages)).collect(),
         others_ppm: 0,
     }
@@ -66,7 +66,7 @@ fn entity(number: u32, size: Size, node_pages: u64) -> Entity {
         load_ppm: 50_000 + (first + offset) * 7919 % 50_000,
         near: None,
         wait_ppm: 0,
-        reach: 0,
+        affinity: 0,
     };
     Entity {
         id: EntityId(u64::from(number)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodeward_model::NodeId;
-use nodeward_policy::home::*;
+use nodeward_policy::placement::*;
 
 use crate::world::*;
 
@@ -39,7 +39,7 @@ fn memory_moves_if_that_pays() {
 fn memory_goes_only_where_there_is_room() {
     let plan_of = |change: &dyn Fn(&mut Snapshot, &mut Rules)| {
         let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
-        world.reaches = vec![Reach(BTreeMap::from([(NodeId(0), 4)]))];
+        world.affinities = vec![Affinity(BTreeMap::from([(NodeId(0), 4)]))];
         let id = world.start(CPU, &[0], &[12_000, 10_000]);
         let (mut snapshot, mut rules) = (world.snapshot(), Rules::default());
         change(&mut snapshot, &mut rules);
@@ -151,7 +151,7 @@ fn what_did_not_pay_for_long_must_pay_well() {
 #[test]
 fn what_gains_most_goes_first() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
-    world.reaches = vec![Reach(BTreeMap::from([(NodeId(0), 4)]))];
+    world.affinities = vec![Affinity(BTreeMap::from([(NodeId(0), 4)]))];
     let slow = world.start(CPU / 4, &[0], &[10_000, 9000]);
     let fast = world.start(CPU, &[0], &[10_000, 9000]);
     let mut snapshot = world.snapshot();
@@ -200,7 +200,7 @@ fn nobody_waits_at_home_while_a_cpu_is_idle() {
 fn exchanges_do_not_wait_for_others() {
     let mut world = World::new(&[(2, 1 << 20), (2, 1 << 20)]);
     let other = world.start(CPU, &[0], &[1000, 0]);
-    world.processes[other.0 as usize].bar = Some(Bar::Excluded);
+    world.processes[other.0 as usize].exclusion = Some(Exclusion::Excluded);
     let ids = [0, 1].map(|at: usize| {
         let mut pages = [20_000, 20_000];
         pages[at] = 0;
@@ -234,7 +234,7 @@ fn memory_does_not_go_where_threads_cannot() {
 #[test]
 fn threads_that_would_not_come_are_not_called() {
     let mut world = World::new(&[(4, 1 << 20), (4, 1 << 20)]);
-    world.reaches.push(Reach(BTreeMap::from([(NodeId(1), 4)])));
+    world.affinities.push(Affinity(BTreeMap::from([(NodeId(1), 4)])));
     let id = world.start(CPU, &[0, 1, 1], &[20_000, 0]);
     world.processes[0].tasks[1].wants = 9_999;
     let mut snapshot = world.snapshot();
@@ -242,7 +242,7 @@ fn threads_that_would_not_come_are_not_called() {
     let mut homes = Homes::default();
     homes.decide(&snapshot, &Rules::default());
     snapshot.entities[0].threads[2] =
-        Thread { reach: 1, load_ppm: 9_000, ..snapshot.entities[0].threads[2] };
+        Thread { affinity: 1, load_ppm: 9_000, ..snapshot.entities[0].threads[2] };
     let plan = homes.decide(&snapshot, &Rules::default());
     assert_eq!((plan.nudges.len(), decision(&plan, id).numbers.threads_away), (0, 0));
 }

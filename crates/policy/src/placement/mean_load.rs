@@ -1,34 +1,38 @@
-//! The load of an entity, as homes are judged by: the mean of some rounds, which then stands until
-//! the load has changed. It is never quite what it was the second before: as long as numbers
-//! waver or drift a move looks well one day by chance, and whoever looks each second sees that day.
+//! The load by which homes are judged: the mean of some rounds, which then stands until the load
+//! has changed.
+//!
+//! A load is never quite what it was a second before. As long as numbers waver or drift, a move
+//! looks well one day by chance, and a balancer that looks each second sees that day. A mean that
+//! stands is the same each second.
 
 use serde::{Deserialize, Serialize};
 
-/// Of the last rounds' mean a quarter is forgotten each round.
-const SOON_ROUNDS: u64 = 4;
-/// How far rounds are off each other is learnt so fast: more slowly than a load changes, or each
-/// change would pass for noise.
-const OFF_ROUNDS: u64 = 16;
-/// A mean of so many rounds stands.
+/// A mean of 30 rounds stands: half a minute shows a program at its work and at rest.
 const ROUNDS_MAX: u64 = 30;
-/// When the last rounds are further from the mean than a part of it, than so much of a CPU...
+/// The recent mean forgets a quarter in each round, so that a change shows in a few seconds.
+const RECENT_ROUNDS: u64 = 4;
+/// The deviation is learnt in 16 rounds: more slowly than a load changes, or each change would
+/// pass for noise.
+const DEVIATION_ROUNDS: u64 = 16;
+/// The long mean tells whether a load has changed that wavers too much for the recent one.
+const LONG_ROUNDS: u64 = 64;
+/// A load has changed when the recent mean is further from the standing one than a quarter of it,
+/// and than 5 % of a CPU, below which nothing is decided...
 const CHANGED_PART: u64 = 4;
 const CHANGED_PPM: u64 = 50_000;
-/// ...and than so many times what a round is off the last ones, the load has changed. Where rounds
-/// have nothing to do with each other and are normally distributed, the last ones are off by that
-/// once in 20,000: 4.1 times their standard deviation.
-const CHANGED_TIMES: u64 = 2;
-/// Of what wavers too much for that to be seen the mean of so many rounds tells whether it changed.
-const LONG_ROUNDS: u64 = 64;
+/// ...and than twice the deviation. Where rounds have nothing to do with each other and are
+/// normally distributed, the recent mean is off by that once in 20,000: 4.1 times its standard
+/// deviation.
+const CHANGED_DEVIATIONS: u64 = 2;
 
-/// A load and for how long it has been so.
+/// A load, and for how long it has been so. Numbers are in millionths of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MeanLoad {
     ppm: u64,
     /// The mean of the last rounds.
-    soon_ppm: u64,
+    recent_ppm: u64,
     /// By how much a round is off that, in the mean.
-    off_ppm: u64,
+    deviation_ppm: u64,
     /// The mean of many rounds.
     long_ppm: u64,
     rounds: u64,
@@ -37,21 +41,23 @@ pub(super) struct MeanLoad {
 impl MeanLoad {
     /// A load of which nothing else is known.
     pub(super) fn new(ppm: u64) -> Self {
-        Self { ppm, soon_ppm: ppm, off_ppm: 0, long_ppm: ppm, rounds: SOON_ROUNDS }
+        Self { ppm, recent_ppm: ppm, deviation_ppm: 0, long_ppm: ppm, rounds: RECENT_ROUNDS }
     }
 
-    /// In millionths of a CPU.
+    /// The mean that stands.
     pub(super) fn ppm(&self) -> u64 {
         self.ppm
     }
 
     /// Takes in the load of a round.
     pub(super) fn take(&mut self, ppm: u64) {
-        self.off_ppm = mean(self.off_ppm, OFF_ROUNDS, ppm.abs_diff(self.soon_ppm));
-        self.soon_ppm = mean(self.soon_ppm, SOON_ROUNDS, ppm);
+        let off_ppm = ppm.abs_diff(self.recent_ppm);
+        self.deviation_ppm = mean(self.deviation_ppm, DEVIATION_ROUNDS, off_ppm);
+        self.recent_ppm = mean(self.recent_ppm, RECENT_ROUNDS, ppm);
         self.long_ppm = mean(self.long_ppm, LONG_ROUNDS, ppm);
         if let Some(now_ppm) = self.changed_ppm() {
-            *self = Self { off_ppm: self.off_ppm, soon_ppm: self.soon_ppm, ..Self::new(now_ppm) };
+            let Self { recent_ppm, deviation_ppm, .. } = *self;
+            *self = Self { recent_ppm, deviation_ppm, ..Self::new(now_ppm) };
         } else if self.rounds < ROUNDS_MAX {
             self.rounds += 1;
             self.ppm = mean(self.ppm, self.rounds, ppm);
@@ -61,8 +67,8 @@ impl MeanLoad {
     /// What the load is now, if it has changed.
     fn changed_ppm(&self) -> Option<u64> {
         let least_ppm = (self.ppm / CHANGED_PART).max(CHANGED_PPM);
-        let by_chance_ppm = self.off_ppm.saturating_mul(CHANGED_TIMES);
-        let means = [(self.soon_ppm, least_ppm.max(by_chance_ppm)), (self.long_ppm, least_ppm)];
+        let by_chance_ppm = self.deviation_ppm.saturating_mul(CHANGED_DEVIATIONS);
+        let means = [(self.recent_ppm, least_ppm.max(by_chance_ppm)), (self.long_ppm, least_ppm)];
         means.into_iter().find(|&(ppm, most)| self.ppm.abs_diff(ppm) > most).map(|(ppm, _)| ppm)
     }
 }

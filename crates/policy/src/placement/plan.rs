@@ -5,39 +5,9 @@ use std::collections::BTreeMap;
 use nodeward_model::{NodeId, Nodemask};
 use serde::{Deserialize, Serialize};
 
+use super::home::Home;
 use super::reason::Reason;
 use super::snapshot::EntityId;
-
-/// Where an entity belongs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Home {
-    /// On one node, threads and memory.
-    Node(NodeId),
-    /// On several nodes, because it is larger than one or fits none: each thread near its part.
-    /// Which pages go where, `policy::hot` knows from counts.
-    Spread(Nodemask),
-    /// Its threads on one node, its memory evenly on several: that node's memory controller
-    /// delivers all it can.
-    Interleave {
-        /// Where its threads belong.
-        threads: NodeId,
-        /// Where its memory belongs.
-        memory: Nodemask,
-    },
-}
-
-impl Home {
-    /// The nodes where its threads belong.
-    pub fn thread_nodes(&self) -> Nodemask {
-        match self {
-            Self::Node(node) | Self::Interleave { threads: node, .. } => {
-                [*node].into_iter().collect()
-            }
-            Self::Spread(nodes) => nodes.clone(),
-        }
-    }
-}
 
 /// What to do in a round, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,17 +57,19 @@ pub struct MemoryMove {
 }
 
 /// What was decided about an entity.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// Which one.
+    /// Which one. Its number is given once; a pid may come back, this never.
     pub entity: EntityId,
     /// What is done about its home.
     pub verdict: Verdict,
     /// Why.
     pub reason: Reason,
     /// Why its threads that are away from home are not brought there, all or some.
+    #[serde(rename = "threads_reason")]
     pub threads: Option<Reason>,
     /// Why its memory that is away is moved or not; `None` if it has no home or no memory.
+    #[serde(rename = "memory_reason")]
     pub memory: Option<Reason>,
     /// Whether counts of who uses which page would help to place it (`policy::hot`).
     pub counts_wanted: bool,

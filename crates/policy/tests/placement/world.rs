@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nodeward_model::topology::Distances;
 use nodeward_model::{NodeId, Nodemask};
 
-use nodeward_policy::home::*;
+use nodeward_policy::placement::*;
 
 pub const SECOND: u64 = 1_000_000_000;
 pub const CPU: u64 = 1_000_000;
@@ -48,11 +48,11 @@ pub struct Task {
 pub struct Process {
     pub tasks: Vec<Task>,
     pub pages: Vec<u64>,
-    pub reach: usize,
+    pub affinity: usize,
     pub run_ns: u64,
     pub children_ns: u64,
     pub measured_ns: u64,
-    pub bar: Option<Bar>,
+    pub exclusion: Option<Exclusion>,
     /// Pages of it that were moved.
     pub moved: u64,
 }
@@ -60,7 +60,7 @@ pub struct Process {
 pub struct World {
     pub nodes: Vec<Node>,
     pub far: u32,
-    pub reaches: Vec<Reach>,
+    pub affinities: Vec<Affinity>,
     pub processes: Vec<Process>,
     /// Whether threads tell how long they waited for a CPU.
     pub tells_waits: bool,
@@ -81,7 +81,7 @@ impl World {
         Self {
             nodes: nodes.iter().map(node).collect(),
             far: 16,
-            reaches: vec![Reach(all.collect())],
+            affinities: vec![Affinity(all.collect())],
             processes: Vec::new(),
             tells_waits: true,
             scheduler: Scheduler::Still,
@@ -106,11 +106,11 @@ impl World {
         self.processes.push(Process {
             tasks,
             pages,
-            reach: 0,
+            affinity: 0,
             run_ns,
             children_ns: 0,
             measured_ns,
-            bar: None,
+            exclusion: None,
             moved,
         });
         EntityId(self.processes.len() as u64 - 1)
@@ -161,7 +161,7 @@ impl World {
             nodes: ids().map(|id| (id, state(id.0 as usize))).collect(),
             stalled_ppm: None,
             distances: Some(Distances::from_rule(ids(), rule)),
-            reaches: self.reaches.clone(),
+            affinities: self.affinities.clone(),
             entities: self.processes.iter().enumerate().map(entity).collect(),
         }
     }
@@ -177,7 +177,7 @@ impl World {
                 load_ppm: ran as u32,
                 near: None,
                 wait_ppm: waited as u32,
-                reach: process.reach,
+                affinity: process.affinity,
             }
         };
         let pages = (0..).map(NodeId).zip(process.pages.iter().copied());
@@ -189,7 +189,7 @@ impl World {
             pages: pages.filter(|&(_, pages)| pages > 0).collect(),
             pages_at_ns: process.measured_ns,
             may_hold: (0..self.nodes.len() as u32).map(NodeId).collect(),
-            bar: process.bar,
+            exclusion: process.exclusion,
             ..Entity::default()
         }
     }
@@ -243,10 +243,10 @@ impl World {
     fn schedule(&mut self) {
         let Scheduler::Scatters(percent) = self.scheduler else { return };
         for number in 0..self.processes.len() {
-            let reach = self.reaches[self.processes[number].reach].clone();
+            let affinity = self.affinities[self.processes[number].affinity].clone();
             for task in 0..self.processes[number].tasks.len() {
                 if self.chance(100) < percent {
-                    let nodes: Vec<&NodeId> = reach.0.keys().collect();
+                    let nodes: Vec<&NodeId> = affinity.0.keys().collect();
                     let node = nodes[self.chance(nodes.len() as u64) as usize].0;
                     self.processes[number].tasks[task].node = node as usize;
                 }
@@ -292,14 +292,14 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) {
     let entity = |id| snapshot.entities.iter().find(|entity| entity.id == id).unwrap();
     for nudge in &plan.nudges {
         let thread = entity(nudge.entity).threads.iter().find(|one| one.tid == nudge.tid).unwrap();
-        let reach = &snapshot.reaches[thread.reach];
-        assert!(!nudge.to.is_empty() && nudge.to.iter().all(|node| reach.cpus(node) > 0));
+        let affinity = &snapshot.affinities[thread.affinity];
+        assert!(!nudge.to.is_empty() && nudge.to.iter().all(|node| affinity.cpus(node) > 0));
         assert!(!nudge.to.contains(thread.node), "it is there");
     }
     let mut arriving: BTreeMap<NodeId, u64> = BTreeMap::new();
     for one in &plan.moves {
         let entity = entity(one.entity);
-        assert!(entity.bar.is_none() && entity.may_hold.contains(one.to), "it may not");
+        assert!(entity.exclusion.is_none() && entity.may_hold.contains(one.to), "it may not");
         assert!(one.gain_ns > one.cost_ns && !one.from.contains(one.to));
         let on = |node: NodeId| entity.pages.get(&node).copied().unwrap_or(0);
         assert!(one.pages_max > 0 && one.pages_max <= one.from.iter().map(on).sum());

@@ -1,0 +1,223 @@
+//! An entity in a round: its load and its memory by node, the nodes that could be its home, and
+//! what the stages have decided about it so far.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::NodeId;
+
+use super::home::Placement;
+use super::node_table::{NodeIndex, NodeTable};
+use super::plan::{Decision, Numbers, Verdict};
+use super::reason::Reason;
+use super::rules::{CPU_PPM, PAGES_MAX};
+use super::snapshot::{Entity, EntityId, Exclusion, Snapshot, Thread};
+
+/// One entity of a round. Lists have an entry for each node. Loads are in millionths of a CPU.
+pub(super) struct EntityRound<'a> {
+    pub(super) seen: &'a Entity,
+
+    /// The load by which homes are judged: a mean that stands.
+    pub(super) load_ppm: u64,
+    /// The load since the last snapshot: what its threads ran or waited for.
+    pub(super) wanted_ppm: u64,
+    /// What part of that they ran, in millionths.
+    pub(super) ran_part_ppm: u64,
+    /// `wanted_ppm` by the node where threads ran last.
+    pub(super) load_on: Vec<u64>,
+    /// `wanted_ppm` by affinity.
+    pub(super) load_by_affinity: Vec<(usize, u64)>,
+    /// Whether one CPU is too few for its threads: those beside the busiest want more than the
+    /// margin.
+    pub(super) is_parallel: bool,
+
+    /// Its base pages.
+    pub(super) pages: Vec<u64>,
+    /// Those that can be moved.
+    pub(super) movable: Vec<u64>,
+    /// All its pages, those on nodes that are offline among them.
+    pub(super) pages_everywhere: u64,
+
+    /// The nodes that could become its home.
+    pub(super) candidates: Vec<NodeIndex>,
+    /// The nodes on which each of its busy threads may run, and whose memory it may have. A home
+    /// that is there stays, also where the affinity leaves too few CPUs for its load of now.
+    pub(super) allowed: Vec<NodeIndex>,
+    /// Why it gets no home.
+    pub(super) refusal: Option<Reason>,
+
+    /// Whether its home may be moved: it has one, and the hold is over.
+    pub(super) may_move: bool,
+    /// Its home in this round.
+    pub(super) placement: Option<Placement>,
+    /// `load_on` after the threads of this round were moved.
+    pub(super) load_after: Vec<u64>,
+    /// What the plan says about it.
+    pub(super) decision: Decision,
+}
+
+impl<'a> EntityRound<'a> {
+    /// The entities of a snapshot, each once, in the order of their numbers.
+    pub(super) fn all(snapshot: &'a Snapshot, nodes: &NodeTable) -> Vec<Self> {
+        let mut seen: Vec<&Entity> = snapshot.entities.iter().collect();
+        seen.sort_by_key(|entity| entity.id);
+        seen.dedup_by_key(|entity| entity.id);
+        seen.into_iter().map(|entity| Self::new(entity, nodes)).collect()
+    }
+
+    fn new(seen: &'a Entity, nodes: &NodeTable) -> Self {
+        let pages = by_node(&seen.pages, nodes);
+        let fixed = by_node(&seen.fixed_pages, nodes);
+        let movable = pages.iter().zip(&fixed).map(|(all, fixed)| all.saturating_sub(*fixed));
+        let mut entity = Self {
+            seen,
+            load_ppm: 0,
+            wanted_ppm: 0,
+            ran_part_ppm: CPU_PPM,
+            load_on: vec![0; nodes.len()],
+            load_by_affinity: Vec::new(),
+            is_parallel: false,
+            movable: movable.collect(),
+            pages,
+            pages_everywhere: seen.pages.values().fold(0, |sum, &pages| sum.saturating_add(pages)),
+            candidates: Vec::new(),
+            allowed: Vec::new(),
+            refusal: None,
+            may_move: false,
+            placement: None,
+            load_after: Vec::new(),
+            decision: undecided(seen.id),
+        };
+        entity.count_threads(nodes);
+        entity.find_candidates(nodes);
+        entity.refusal = entity.find_refusal(nodes);
+        entity.decision.reason = entity.refusal.unwrap_or(Reason::TooYoung);
+        entity
+    }
+
+    pub(super) fn id(&self) -> EntityId {
+        self.seen.id
+    }
+
+    /// Its pages on nodes that are online.
+    pub(super) fn pages_all(&self) -> u64 {
+        self.pages.iter().sum()
+    }
+
+    /// Its pages that cannot be moved.
+    pub(super) fn pages_fixed(&self) -> u64 {
+        self.pages.iter().zip(&self.movable).map(|(all, movable)| all - movable).sum()
+    }
+
+    /// Its pages that a home may want, by where they are. What lies on a memory-only node was put
+    /// there because it is seldom used.
+    pub(super) fn movable_on(&self, nodes: &NodeTable) -> impl Iterator<Item = (NodeIndex, u64)> {
+        let on = self.movable.iter().copied().enumerate();
+        on.filter(|&(node, pages)| pages > 0 && !nodes.is_memory_only(node))
+    }
+
+    /// The candidates beside a node.
+    pub(super) fn other_candidates(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> {
+        self.candidates.iter().copied().filter(move |&other| other != node)
+    }
+
+    fn count_threads(&mut self, nodes: &NodeTable) {
+        let mut busiest = 0;
+        for thread in &self.seen.threads {
+            let demand = nodes.demand_ppm(thread);
+            self.wanted_ppm += demand;
+            match self.load_by_affinity.iter_mut().find(|group| group.0 == thread.affinity) {
+                Some(group) => group.1 += demand,
+                None => self.load_by_affinity.push((thread.affinity, demand)),
+            }
+            busiest = demand.max(busiest);
+            if let Some(node) = nodes.index(thread.node) {
+                self.load_on[node] += demand;
+            }
+        }
+        self.load_by_affinity.sort_unstable();
+        self.is_parallel = self.wanted_ppm - busiest > u64::from(nodes.rules.hysteresis_ppm);
+        let ran: u64 = self.seen.threads.iter().map(Thread::ran_ppm).sum();
+        self.ran_part_ppm = (ran * CPU_PPM).checked_div(self.wanted_ppm).unwrap_or(CPU_PPM);
+    }
+
+    /// A candidate has CPUs for every thread that does anything, and memory that the entity may
+    /// have. Where an affinity leaves fewer CPUs than its threads want, they would crowd there.
+    fn find_candidates(&mut self, nodes: &NodeTable) {
+        let least = u64::from(nodes.rules.nudge_ppm_min);
+        let is_busy = self.load_by_affinity.iter().any(|&(_, load)| load >= least);
+        let busy = self.load_by_affinity.iter().filter(|group| !is_busy || group.1 >= least);
+        let busy: Vec<(usize, u64)> = busy.copied().collect();
+        for node in nodes.indices() {
+            let may_hold = |memory| self.seen.may_hold.contains(nodes.id(memory));
+            let cpus = |affinity: usize| u64::from(nodes.affinity_cpus(affinity, node));
+            if !nodes.memory_node(node).is_some_and(may_hold)
+                || !busy.iter().all(|&(affinity, _)| cpus(affinity) > 0)
+            {
+                continue;
+            }
+            self.allowed.push(node);
+            let is_narrow = |&(affinity, load): &(usize, u64)| {
+                cpus(affinity) < nodes.cpus(node) && load > cpus(affinity) * CPU_PPM
+            };
+            if !busy.iter().any(is_narrow) {
+                self.candidates.push(node);
+            }
+        }
+        if self.allowed.len() == 1 {
+            self.candidates.clone_from(&self.allowed); // they crowd there with us or without
+        }
+    }
+
+    fn find_refusal(&self, nodes: &NodeTable) -> Option<Reason> {
+        if let Some(exclusion) = self.seen.exclusion {
+            return Some(reason_of(exclusion));
+        }
+        if nodes.nodes_with_cpus() < 2 {
+            return Some(Reason::OneNode);
+        }
+        if self.seen.threads.is_empty() {
+            return Some(Reason::NoThreads);
+        }
+        if self.seen.children_ns > self.seen.run_ns {
+            return Some(Reason::Launcher); // a child begins on the node of its parent
+        }
+        match (self.candidates.is_empty(), self.allowed.is_empty()) {
+            (false, _) => None,
+            (true, true) => Some(Reason::NoNodeAllowed),
+            (true, false) => Some(Reason::NarrowAffinity),
+        }
+    }
+}
+
+fn undecided(entity: EntityId) -> Decision {
+    Decision {
+        entity,
+        verdict: Verdict::Left,
+        reason: Reason::TooYoung,
+        threads: None,
+        memory: None,
+        counts_wanted: false,
+        numbers: Numbers::default(),
+    }
+}
+
+fn reason_of(exclusion: Exclusion) -> Reason {
+    match exclusion {
+        Exclusion::ExplicitPolicy => Reason::ExplicitPolicy,
+        Exclusion::Frozen => Reason::Frozen,
+        Exclusion::Denied => Reason::Denied,
+        Exclusion::Excluded => Reason::Excluded,
+        Exclusion::Ourselves => Reason::Ourselves,
+    }
+}
+
+/// Counts of pages by position; those of nodes that are offline are left out.
+fn by_node(pages: &BTreeMap<NodeId, u64>, nodes: &NodeTable) -> Vec<u64> {
+    let mut list = vec![0; nodes.len()];
+    for (&id, &count) in pages {
+        if let Some(node) = nodes.index(id) {
+            list[node] = count.min(PAGES_MAX);
+        }
+    }
+    list
+}

@@ -1,0 +1,340 @@
+//! Whether what was done helped, and what follows from it: a rebalance that made no node less busy,
+//! and memory moves that brought nothing, are not repeated soon.
+
+use serde::{Deserialize, Serialize};
+
+use super::reason::Reason;
+use super::rules::{Rules, SMALL_PART, VAIN_HOLDS, WHOLE_PPM};
+use crate::damping::{Backoff, DOUBLINGS_MAX, Timer};
+
+/// Whether homes that left busy nodes made any node less busy.
+///
+/// What a process does depends on what is beside it: two that wait for memory together, or that
+/// share a core, are busier than each was alone. So a home may go to where it seems to be less
+/// busy, and make that node as busy as the other was. That is seen when the next home is to go, and
+/// then homes stay for ever longer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RebalanceFeedback {
+    last: Option<LastRebalance>,
+    pause: Backoff,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct LastRebalance {
+    /// How busy the busiest node was before, in millionths of its share.
+    before_ppm: u64,
+    ago_ns: u64,
+}
+
+impl RebalanceFeedback {
+    /// Time passes.
+    pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
+        self.pause.pass(ns, pause_ns(rules));
+        if let Some(last) = &mut self.last {
+            last.ago_ns = last.ago_ns.saturating_add(ns);
+        }
+    }
+
+    /// The loads are others now: what was in vain need not be again.
+    pub(super) fn forget(&mut self) {
+        self.last = None;
+    }
+
+    /// Whether homes may leave busy nodes, the busiest of which has so much of its share. What came
+    /// of the last rebalance shows when loads have had time to follow.
+    pub(super) fn may_start(&mut self, busiest_ppm: u64, rules: &Rules) -> bool {
+        if let Some(last) = self.last.take_if(|last| last.ago_ns >= rules.debounce_ns) {
+            let least = u128::from(last.before_ppm) * u128::from(rules.hysteresis_ppm) / WHOLE_PPM;
+            if u128::from(busiest_ppm) + least > u128::from(last.before_ppm) {
+                self.pause.start(pause_ns(rules), DOUBLINGS_MAX);
+            }
+        }
+        !self.pause.waits()
+    }
+
+    /// Homes left the busiest node, which had so much of its share.
+    pub(super) fn done(&mut self, busiest_ppm: u64) {
+        self.last.get_or_insert(LastRebalance { before_ppm: busiest_ppm, ago_ns: 0 });
+    }
+}
+
+/// How moves of an entity's memory went, and when the next one may be.
+///
+/// A planned move is judged by the next residency sample. As long as each move takes a good part of
+/// what was away, they follow at once. What comes back is moved after a wait that doubles, and
+/// after several moves that brought nothing there are no more until something else changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MoveFeedback {
+    wait: Backoff,
+    /// By which sample the last move was planned, until another one judges it.
+    planned: Option<Sampled>,
+    /// Moves in a row that brought nothing.
+    in_vain: u32,
+    /// The last move took a good part of what was away.
+    goes_on: bool,
+    given_up: Option<GivenUp>,
+    doubt: Doubt,
+}
+
+/// What a residency sample says about the home of an entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sampled {
+    /// When the sample was taken.
+    pub(super) at_ns: u64,
+    /// Pages that are away and can be moved.
+    pub(super) away: u64,
+    /// Pages that cannot be moved.
+    pub(super) fixed: u64,
+}
+
+/// What was away when moves were given up, beside these pages that are fixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct GivenUp {
+    away: u64,
+    fixed: u64,
+}
+
+/// Whether it is doubted that moves pay. A load that wavers makes a move pay now and then, so a
+/// move that has long not paid must pay for as long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Doubt {
+    /// No move has paid.
+    unpaid: Timer,
+    /// A move has paid since, which is still doubted.
+    paid: Timer,
+}
+
+impl MoveFeedback {
+    /// Time passes.
+    pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
+        self.wait.pass(ns, rules.memory_wait_ns);
+        self.doubt.unpaid.pass(ns);
+        self.doubt.paid.pass(ns);
+    }
+
+    /// Takes in whether moving what is away pays, if it may be moved at all. Returns whether the
+    /// move is to be begun.
+    pub(super) fn weigh(&mut self, pays: Option<bool>, rules: &Rules) -> bool {
+        if pays == Some(false) {
+            self.doubt.unpaid.start();
+            self.doubt.paid.stop();
+            return false;
+        }
+        if pays.is_some() && self.is_doubted(rules) {
+            self.doubt.paid.start();
+            if !self.doubt.paid.has_run(rules.debounce_ns) {
+                return false;
+            }
+        }
+        self.doubt = Doubt::default();
+        pays.is_some()
+    }
+
+    /// Whether moving has not paid for so long that it must pay well before it is begun.
+    pub(super) fn is_doubted(&self, rules: &Rules) -> bool {
+        self.doubt.unpaid.has_run(rules.debounce_ns)
+    }
+
+    /// Judges the last move, if the sample was taken after it. Pages that turned out to be fixed
+    /// were to move, and were moved in vain.
+    pub(super) fn judge(&mut self, now: Sampled, rules: &Rules) {
+        if let Some(planned) = self.planned.take_if(|planned| planned.at_ns != now.at_ns) {
+            let left = now.away_beside(planned.fixed);
+            self.goes_on = left <= planned.away - planned.away.div_ceil(SMALL_PART);
+            self.in_vain = if self.goes_on { 0 } else { self.in_vain + 1 };
+            if self.in_vain >= rules.memory_tries_max {
+                self.given_up = Some(GivenUp { away: left, fixed: planned.fixed });
+            }
+        }
+        let has_changed = |before: &mut GivenUp| {
+            let left = now.away_beside(before.fixed);
+            left < before.away / 2 || left / 2 > before.away
+        };
+        if self.given_up.take_if(has_changed).is_some() {
+            self.in_vain = 0;
+        }
+        self.goes_on &= now.away > 0;
+    }
+
+    /// Why there is no move now; `None` if there may be one.
+    pub(super) fn objection(&self) -> Option<Reason> {
+        if self.given_up.is_some() {
+            Some(Reason::GivenUp)
+        } else if self.planned.is_some() {
+            Some(Reason::NotMeasured)
+        } else if self.wait_ns() > 0 {
+            Some(Reason::Waits)
+        } else {
+            None
+        }
+    }
+
+    /// How long the next move waits, in nanoseconds.
+    pub(super) fn wait_ns(&self) -> u64 {
+        if self.goes_on { 0 } else { self.wait.left_ns() }
+    }
+
+    /// A move is planned, by this sample.
+    pub(super) fn plan(&mut self, now: Sampled, rules: &Rules) {
+        if !self.goes_on {
+            self.wait.start(rules.memory_wait_ns, rules.memory_tries_max);
+        }
+        self.goes_on = false;
+        self.planned = Some(now);
+    }
+
+    /// The balancer that was to carry out the plan is no more: that says nothing about the move,
+    /// which goes on.
+    pub(super) fn resume(&mut self) {
+        self.goes_on |= self.planned.take().is_some();
+    }
+
+    /// The entity gets another home: what was learnt at the old one is void, but not the wait.
+    pub(super) fn home_changed(&mut self) {
+        *self = Self { wait: self.wait, ..Self::default() };
+    }
+}
+
+impl Sampled {
+    /// What is away, with the pages that have become fixed since there were so many.
+    fn away_beside(self, fixed_before: u64) -> u64 {
+        self.away.saturating_add(self.fixed.saturating_sub(fixed_before))
+    }
+}
+
+fn pause_ns(rules: &Rules) -> u64 {
+    rules.home_hold_ns.saturating_mul(VAIN_HOLDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sampled(at_ns: u64, away: u64, fixed: u64) -> Sampled {
+        Sampled { at_ns, away, fixed }
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Goal: as long as rebalancing makes the busiest node less busy by a tenth it goes on;
+    /// when it did not, which shows after 5 s, it pauses for 40 s, then for 80 s.
+    #[test]
+    fn rebalancing_in_vain_pauses() {
+        let (mut feedback, rules) = (RebalanceFeedback::default(), Rules::default());
+        assert!(feedback.may_start(2_000_000, &rules));
+        feedback.done(2_000_000);
+        feedback.pass(5 * SECOND - 1, &rules);
+        assert!(feedback.may_start(2_000_000, &rules), "too early to say");
+        feedback.pass(1, &rules);
+        assert!(feedback.may_start(1_800_000, &rules), "a tenth less");
+        feedback.done(1_800_000);
+        for seconds in [40, 80] {
+            feedback.pass(5 * SECOND, &rules);
+            assert!(!feedback.may_start(1_700_000, &rules), "1,620,000 is a tenth less");
+            feedback.pass(seconds * SECOND - 1, &rules);
+            assert!(!feedback.may_start(1_700_000, &rules));
+            feedback.pass(1, &rules);
+            assert!(feedback.may_start(1_700_000, &rules));
+            feedback.done(1_700_000);
+        }
+        feedback.pass(5 * SECOND, &rules);
+        feedback.forget();
+        assert!(feedback.may_start(3_000_000, &rules), "others may have come");
+    }
+
+    fn rules() -> Rules {
+        Rules { memory_wait_ns: 10, memory_tries_max: 3, ..Rules::default() }
+    }
+
+    /// Goal: a move is repeated only after another measurement, and at once if it got on.
+    #[test]
+    fn moves_that_get_on_follow_each_other() {
+        let (mut feedback, rules) = (MoveFeedback::default(), rules());
+        feedback.judge(sampled(1, 1600, 0), &rules);
+        assert_eq!(feedback.objection(), None);
+        feedback.plan(sampled(1, 1600, 0), &rules);
+        feedback.judge(sampled(1, 1600, 0), &rules);
+        assert_eq!(feedback.objection(), Some(Reason::NotMeasured));
+        feedback.judge(sampled(2, 1500, 0), &rules); // a sixteenth
+        assert_eq!(feedback.objection(), None);
+        feedback.plan(sampled(2, 1500, 0), &rules);
+        feedback.judge(sampled(3, 1407, 0), &rules); // 93 of 1500, a sixteenth is 93.75
+        assert_eq!(feedback.objection(), Some(Reason::Waits));
+        feedback.pass(10, &rules);
+        assert_eq!(feedback.objection(), None);
+    }
+
+    /// Goal: a move whose mover was killed is not one that brought nothing, however often.
+    #[test]
+    fn moves_that_were_cut_off_go_on() {
+        let (mut feedback, rules) = (MoveFeedback::default(), rules());
+        for measured_ns in 1..20 {
+            feedback.judge(sampled(measured_ns, 1000, 0), &rules);
+            assert_eq!(feedback.objection(), None);
+            feedback.plan(sampled(measured_ns, 1000, 0), &rules);
+            feedback.resume();
+        }
+    }
+
+    /// Goal: moves that bring nothing end, and begin again when there is something else to move.
+    #[test]
+    fn moves_for_nothing_end() {
+        let (mut feedback, rules) = (MoveFeedback::default(), rules());
+        for (measured_ns, wait) in [(1, 10), (2, 20), (3, 40)] {
+            feedback.judge(sampled(measured_ns, 1000, 0), &rules);
+            assert_eq!(feedback.objection(), None);
+            feedback.plan(sampled(measured_ns, 1000, 0), &rules);
+            assert_eq!(feedback.wait_ns(), wait);
+            feedback.pass(wait, &rules);
+        }
+        feedback.judge(sampled(4, 1000, 0), &rules);
+        assert_eq!(feedback.objection(), Some(Reason::GivenUp));
+        feedback.judge(sampled(5, 2000, 0), &rules);
+        assert_eq!(
+            feedback.objection(),
+            Some(Reason::GivenUp),
+            "twice as much is not more than that"
+        );
+        feedback.judge(sampled(6, 2002, 0), &rules);
+        assert_eq!(feedback.objection(), None);
+    }
+
+    /// Goal: what comes back again and again is moved ever more rarely.
+    #[test]
+    fn what_comes_back_waits_longer() {
+        let (mut feedback, rules) = (MoveFeedback::default(), rules());
+        let mut waits = Vec::new();
+        for round in 0..6 {
+            feedback.judge(sampled(2 * round, 1000, 0), &rules);
+            assert_eq!(feedback.objection(), None);
+            feedback.plan(sampled(2 * round, 1000, 0), &rules);
+            feedback.judge(sampled(2 * round + 1, 0, 0), &rules); // all moved
+            waits.push(feedback.wait_ns());
+            feedback.pass(feedback.wait_ns(), &rules);
+        }
+        assert_eq!(waits, [10, 20, 40, 80, 80, 80], "doubled as often as it may be in vain");
+    }
+
+    /// Goal: pages that turn out to stay where they are did not come home, though they are no
+    /// longer taken for pages that are away: moves that find only such end, and what grows and
+    /// stays is tried again only when it is more than twice as much.
+    #[test]
+    fn what_stays_was_moved_in_vain() {
+        let (mut feedback, rules) = (MoveFeedback::default(), rules());
+        for measured_ns in 1..=3 {
+            // 1000 pages are away; a move finds that they stay; a look takes them for movable.
+            feedback.judge(sampled(2 * measured_ns, 1000, 0), &rules);
+            assert_eq!(feedback.objection(), None, "{measured_ns}");
+            feedback.plan(sampled(2 * measured_ns, 1000, 0), &rules);
+            feedback.judge(sampled(2 * measured_ns + 1, 0, 1000), &rules);
+            assert_ne!(feedback.wait_ns(), 0, "it did not get on");
+            feedback.pass(feedback.wait_ns(), &rules);
+        }
+        for away in [1000, 2000] {
+            feedback.judge(sampled(9, away, 0), &rules);
+            assert_eq!(feedback.objection(), Some(Reason::GivenUp), "{away}");
+        }
+        feedback.judge(sampled(10, 2002, 0), &rules);
+        assert_eq!(feedback.objection(), None);
+    }
+}

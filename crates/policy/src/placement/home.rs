@@ -1,0 +1,104 @@
+//! A home: by the ids of its nodes, as plans and saved state have it, and by their positions, as
+//! the stages of a round have it.
+
+use nodeward_model::{NodeId, Nodemask};
+use serde::{Deserialize, Serialize};
+
+use super::entity::EntityRound;
+use super::node_table::{NodeIndex, NodeTable};
+
+/// Where an entity belongs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Home {
+    /// On one node, threads and memory.
+    Node(NodeId),
+    /// On several nodes, because it is larger than one or fits none: each thread near its part.
+    /// Which pages go where, `policy::hot` knows from counts.
+    Spread(Nodemask),
+    /// Its threads on one node, its memory evenly on several: that node's memory controller
+    /// delivers all it can.
+    Interleave {
+        /// Where its threads belong.
+        threads: NodeId,
+        /// Where its memory belongs.
+        memory: Nodemask,
+    },
+}
+
+impl Home {
+    /// The nodes where its threads belong.
+    pub fn thread_nodes(&self) -> Nodemask {
+        match self {
+            Self::Node(node) | Self::Interleave { threads: node, .. } => {
+                [*node].into_iter().collect()
+            }
+            Self::Spread(nodes) => nodes.clone(),
+        }
+    }
+}
+
+/// A home in a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// As [`Home::Node`].
+    Node(NodeIndex),
+    /// As [`Home::Spread`].
+    Spread(Vec<NodeIndex>),
+    /// As [`Home::Interleave`].
+    Interleave { threads: NodeIndex, memory: Vec<NodeIndex> },
+}
+
+impl Placement {
+    /// The placement of a home; `None` if the entity can no longer be there.
+    pub(super) fn of(home: &Home, entity: &EntityRound, nodes: &NodeTable) -> Option<Self> {
+        let is_allowed = |node: &NodeIndex| entity.allowed.contains(node);
+        match home {
+            Home::Node(node) => nodes.index(*node).filter(is_allowed).map(Self::Node),
+            Home::Spread(mask) => {
+                indices(mask, nodes).filter(|all| all.iter().all(is_allowed)).map(Self::Spread)
+            }
+            Home::Interleave { threads, memory } => {
+                let threads = nodes.index(*threads).filter(is_allowed)?;
+                let memory = indices(memory, nodes)?;
+                let may_hold = |node: &NodeIndex| entity.seen.may_hold.contains(nodes.id(*node));
+                memory.iter().all(may_hold).then_some(Self::Interleave { threads, memory })
+            }
+        }
+    }
+
+    /// The home of a placement.
+    pub(super) fn home(&self, nodes: &NodeTable) -> Home {
+        let mask = |indices: &[NodeIndex]| indices.iter().map(|&node| nodes.id(node)).collect();
+        match self {
+            Self::Node(node) => Home::Node(nodes.id(*node)),
+            Self::Spread(all) => Home::Spread(mask(all)),
+            Self::Interleave { threads, memory } => {
+                Home::Interleave { threads: nodes.id(*threads), memory: mask(memory) }
+            }
+        }
+    }
+
+    /// Where its threads belong.
+    pub(super) fn thread_nodes(&self) -> &[NodeIndex] {
+        match self {
+            Self::Node(node) | Self::Interleave { threads: node, .. } => std::slice::from_ref(node),
+            Self::Spread(nodes) => nodes,
+        }
+    }
+
+    /// Where its memory belongs, each node once.
+    pub(super) fn memory_nodes(&self, nodes: &NodeTable) -> Vec<NodeIndex> {
+        let mut memory: Vec<NodeIndex> = match self {
+            Self::Interleave { memory, .. } => memory.clone(),
+            _ => self.thread_nodes().iter().filter_map(|&node| nodes.memory_node(node)).collect(),
+        };
+        memory.sort_unstable();
+        memory.dedup();
+        memory
+    }
+}
+
+fn indices(mask: &Nodemask, nodes: &NodeTable) -> Option<Vec<NodeIndex>> {
+    mask.iter().map(|node| nodes.index(node)).collect()
+}

@@ -1,0 +1,196 @@
+//! Stage 5: interleave. The memory of the entity that saturates a node's memory controller is put
+//! evenly on several nodes; its threads stay. It comes home when one controller is enough again.
+//!
+//! All of interleaving is in this file but the two variants of [`Home`](super::Home) and
+//! [`Placement`], and one call each where state passes and changes (`state`), where this stage
+//! stands (`mod`) and where memory is moved (`memory_moves`).
+
+use nodeward_model::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::cost_model::{CostModel, Transfer};
+use super::entity::EntityRound;
+use super::home::Placement;
+use super::node_table::{NodeIndex, NodeTable};
+use super::reason::Reason;
+use super::round::Round;
+use super::rules::Rules;
+use super::state::Homes;
+use crate::damping::{Backoff, DOUBLINGS_MAX, Debounces};
+
+/// Memory that came home is interleaved again after so many holds of a home at least: the traffic
+/// may have gone because memory elsewhere is slower.
+const HOLDS: u64 = 16;
+/// Interleaved memory is even enough if no node has more than an eighth too much.
+const UNEVEN_PART: u64 = 8;
+
+/// Which nodes have been saturated, or have recovered, and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Controllers {
+    saturated: Debounces<NodeId>,
+    recovered: Debounces<NodeId>,
+}
+
+impl Controllers {
+    /// The states, for the question whether a round may be the last for a while.
+    pub(super) fn states(&self) -> [&Debounces<NodeId>; 2] {
+        [&self.saturated, &self.recovered]
+    }
+}
+
+/// When the memory of an entity may be interleaved again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct InterleaveHold(Backoff);
+
+impl InterleaveHold {
+    /// Time passes.
+    pub(super) fn pass(&mut self, ns: u64, rules: &Rules) {
+        self.0.pass(ns, hold_ns(rules));
+    }
+
+    /// The home has changed.
+    pub(super) fn home_changed(&mut self, why: Reason, rules: &Rules) {
+        if why == Reason::Eased {
+            self.0.start(hold_ns(rules), DOUBLINGS_MAX);
+        }
+    }
+}
+
+/// Interleaves memory for saturated controllers, and lets memory come home to recovered ones.
+pub(super) fn interleave(round: &mut Round, homes: &mut Homes) {
+    let traffic = |node| memory_traffic(round.nodes, node);
+    let most = round.rules.traffic_ppm_max;
+    let is_saturated = |node| traffic(node).is_some_and(|ppm| ppm >= most);
+    let saturated = round.lasting(&mut homes.controllers.saturated, is_saturated);
+    let is_recovered = |node| has_recovered(round, node);
+    let recovered = round.lasting(&mut homes.controllers.recovered, is_recovered);
+    for node in saturated {
+        open(round, homes, node);
+    }
+    for index in 0..round.entities.len() {
+        close(round, index, &recovered);
+    }
+}
+
+/// The memory moves that an interleaved home still needs, each with its pages and what it saves in
+/// nanoseconds; `None` if the home is not interleaved.
+pub(super) fn transfers(
+    costs: CostModel,
+    entity: &EntityRound,
+) -> Option<Vec<(Transfer, u64, u64)>> {
+    let Some(Placement::Interleave { memory, .. }) = &entity.placement else { return None };
+    let parts = memory.len() as u64;
+    let gain_ns = |pages: u64| {
+        let run_ns = u128::from(costs.run_ns(entity));
+        let gain_ns = run_ns * u128::from(pages) / u128::from(2 * entity.pages_all().max(1));
+        u64::try_from(gain_ns).unwrap_or(u64::MAX) / parts.max(1) * (parts - 1)
+    };
+    let transfers = evening(costs.nodes, entity, memory).into_iter();
+    Some(transfers.map(|(transfer, pages)| (transfer, pages, gain_ns(pages))).collect())
+}
+
+/// Interleaves the memory of the entity that keeps a node's memory controller busy, if other
+/// controllers have time.
+fn open(round: &mut Round, homes: &Homes, node: NodeIndex) {
+    let may_open = |&index: &usize| {
+        let state = homes.state(round.entities[index].id());
+        state.is_some_and(|state| !state.interleave.0.waits())
+    };
+    let candidates = round.movable_from(node).filter(may_open);
+    let Some(index) = candidates.max_by_key(|&it| (round.entities[it].load_ppm, it)) else {
+        return;
+    };
+    if let Some(memory) = wider(round, &round.entities[index], node) {
+        let placement = Placement::Interleave { threads: node, memory };
+        round.change(index, placement, Reason::Bottleneck);
+    }
+}
+
+/// Lets interleaved memory come home to a recovered node, where there is room, if that pays.
+fn close(round: &mut Round, index: usize, recovered: &[NodeIndex]) {
+    let entity = &round.entities[index];
+    let Some(Placement::Interleave { threads, .. }) = entity.placement else { return };
+    let has_room = round.costs.pages_away(entity, threads) <= round.nodes.home_room(threads);
+    let may_close = entity.may_move && recovered.contains(&threads);
+    if may_close && has_room && round.costs.move_pays(entity, threads) {
+        round.change(index, Placement::Node(threads), Reason::Eased);
+    }
+}
+
+/// On which nodes the memory of an entity gets more bandwidth than on its home, if it makes most of
+/// the load there and the move pays. With a part of it on each of k nodes it waits for a k-th of
+/// the traffic; half of that is taken to be gained, as the rest is farther away.
+fn wider(round: &Round, entity: &EntityRound, node: NodeIndex) -> Option<Vec<NodeIndex>> {
+    let Round { nodes, costs, .. } = *round;
+    let home = nodes.memory_node(node)?;
+    let has_time = |other: NodeIndex| {
+        let most = round.rules.traffic_ppm_max / 2;
+        nodes.state(other).traffic_ppm.is_some_and(|ppm| ppm < most)
+    };
+    let takes = |other: NodeIndex| {
+        entity.seen.may_hold.contains(nodes.id(other))
+            && !nodes.is_memory_only(other)
+            && nodes.state(other).pages > 0
+            && !nodes.is_short(other)
+            && has_time(other)
+    };
+    let memory: Vec<_> = nodes.indices().filter(|&it| it == home || takes(it)).collect();
+    let parts = memory.len() as u64;
+    let part = entity.pages[home] / parts;
+    let gain_ns = u128::from(costs.run_ns(entity)) * u128::from(parts - 1) / u128::from(2 * parts);
+    let pays = gain_ns > u128::from(costs.move_ns(part * (parts - 1)));
+    let most_of_load = 2 * entity.load_ppm > round.usage.load(node);
+    (parts > 1 && most_of_load && part >= nodes.huge_pages() && pays).then_some(memory)
+}
+
+/// What part of what it can the memory controller of a node's threads delivers.
+fn memory_traffic(nodes: &NodeTable, node: NodeIndex) -> Option<u32> {
+    nodes.state(nodes.memory_node(node)?).traffic_ppm
+}
+
+/// Whether a controller for which memory is interleaved could do it alone: all that the controllers
+/// deliver now would be less than half of what saturates one. Interleaving lowers traffic, so less
+/// than half must be required before it is undone.
+fn has_recovered(round: &Round, node: NodeIndex) -> bool {
+    let traffic = |&memory: &NodeIndex| round.nodes.state(memory).traffic_ppm.map(u64::from);
+    let is_low = |ppm: u64| 2 * ppm < u64::from(round.rules.traffic_ppm_max);
+    round.entities.iter().any(|entity| match &entity.placement {
+        Some(Placement::Interleave { threads, memory }) if *threads == node => {
+            memory.iter().map(traffic).sum::<Option<u64>>().is_some_and(is_low)
+        }
+        _ => false,
+    })
+}
+
+/// The moves that leave each of these nodes with as much as any other, in whole huge pages: parts
+/// of these would bring the rest along, and then back.
+fn evening(nodes: &NodeTable, entity: &EntityRound, memory: &[NodeIndex]) -> Vec<(Transfer, u64)> {
+    let on_nodes = || entity.movable_on(nodes);
+    let all: u64 = on_nodes().map(|(_, pages)| pages).sum();
+    let part = all / (memory.len() as u64).max(1);
+    let huge = nodes.huge_pages();
+    let slack = (part / UNEVEN_PART).max(huge);
+    let lack = |&to: &NodeIndex| (to, part.saturating_sub(entity.movable[to]));
+    let mut lacking: Vec<(NodeIndex, u64)> = memory.iter().map(lack).collect();
+    let mut transfers = Vec::new();
+    for (from, pages) in on_nodes() {
+        let (mut rest, unit) = match memory.contains(&from) {
+            true if pages > part + slack => ((pages - part) / huge * huge, huge),
+            true => (0, huge),
+            false => (pages, 1),
+        };
+        for (to, lacks) in &mut lacking {
+            let pages = rest.min((*lacks + unit / 2) / unit * unit);
+            if pages > 0 {
+                transfers.push((Transfer { from, to: *to }, pages));
+                (rest, *lacks) = (rest - pages, lacks.saturating_sub(pages));
+            }
+        }
+    }
+    transfers
+}
+
+fn hold_ns(rules: &Rules) -> u64 {
+    rules.home_hold_ns.saturating_mul(HOLDS)
+}

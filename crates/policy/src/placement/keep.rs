@@ -1,0 +1,86 @@
+//! Stage 1: homes that still do are kept.
+//!
+//! A home no longer does if its node is gone or forbidden. It no longer does, either, once its hold
+//! is over, if the entity has outgrown the node, or if what is spread fits one node.
+
+use super::entity::EntityRound;
+use super::home::Placement;
+use super::node_table::NodeIndex;
+use super::reason::Reason;
+use super::round::Round;
+use super::rules::{CPU_PPM, SMALL_PART};
+use super::state::{EntityState, Homes};
+
+/// Keeps homes. Returns who has none: homes on one node are kept before those on several, which
+/// take what is left.
+pub(super) fn keep_homes(round: &mut Round, homes: &Homes) -> Vec<usize> {
+    let mut homeless = Vec::new();
+    let mut spread = Vec::new();
+    for index in 0..round.entities.len() {
+        let entity = &round.entities[index];
+        let state = homes.state(entity.id());
+        if !may_have_home(entity, state.is_some(), round.rules.run_ns_min) {
+            continue;
+        }
+        match state.and_then(|state| Some((kept(round, entity, state)?, state.why))) {
+            None if entity.candidates.is_empty() => {}
+            None => homeless.push(index),
+            Some((placement @ Placement::Spread(_), why)) => spread.push((index, placement, why)),
+            Some((placement, why)) => round.stay(index, placement, why),
+        }
+    }
+    for (index, placement, why) in spread {
+        match fits_one_node(round, &round.entities[index], &placement) {
+            true => homeless.push(index),
+            false => round.stay(index, placement, why),
+        }
+    }
+    homeless
+}
+
+/// Whether an entity may have a home. An affinity that has become too narrow takes no home away.
+pub(super) fn is_eligible(entity: &EntityRound, has_home: bool) -> bool {
+    match entity.refusal {
+        None => true,
+        Some(reason) => reason == Reason::NarrowAffinity && has_home,
+    }
+}
+
+fn may_have_home(entity: &EntityRound, has_home: bool, run_ns_min: u64) -> bool {
+    is_eligible(entity, has_home) && (has_home || entity.seen.run_ns >= run_ns_min)
+}
+
+/// The placement of a home, if that still does.
+fn kept(round: &Round, entity: &EntityRound, state: &EntityState) -> Option<Placement> {
+    let placement = Placement::of(&state.home, entity, round.nodes)?;
+    let is_unfit = match &placement {
+        Placement::Node(node) => {
+            let cpus = round.nodes.cpus_ppm(*node);
+            entity.is_parallel && entity.load_ppm > round.rules.with_hysteresis_twice(cpus)
+        }
+        Placement::Spread(nodes) => nodes.iter().all(|&node| would_fit(round, entity, node)),
+        Placement::Interleave { .. } => false,
+    };
+    (state.hold.waits() || !is_unfit).then_some(placement)
+}
+
+/// Whether what is spread would fit a node, with its margins.
+fn would_fit(round: &Round, entity: &EntityRound, node: NodeIndex) -> bool {
+    let rules = round.rules;
+    let is_one_cpu = !entity.is_parallel && entity.load_ppm <= rules.with_hysteresis(CPU_PPM);
+    let load = rules.with_hysteresis_twice(entity.load_ppm);
+    let pages = rules.with_hysteresis_twice(entity.pages_all());
+    let has_cpus = is_one_cpu || load <= round.nodes.cpus_ppm(node);
+    has_cpus && pages < round.usage.page_capacity(node)
+}
+
+/// Whether what is spread fits the one of its nodes where nearly all its memory is. Only threads
+/// would move, so it need not wait; that it leaves again must wait the longer.
+fn fits_one_node(round: &Round, entity: &EntityRound, placement: &Placement) -> bool {
+    let all = entity.pages_all();
+    placement.thread_nodes().iter().any(|&node| {
+        let there = round.nodes.memory_node(node).map_or(0, |memory| entity.pages[memory]);
+        let is_there = all > 0 && all - there <= there / SMALL_PART;
+        is_there && !entity.is_parallel && entity.wanted_ppm <= round.usage.idle(node)
+    })
+}

@@ -1,0 +1,204 @@
+//! Stage 7: memory moves. Memory is brought home if that saves more remote accesses within the
+//! horizon than its move costs, as far as its home has room; first what saves most for its cost.
+
+use super::cost_model::{CostModel, Transfer};
+use super::entity::EntityRound;
+use super::feedback::Sampled;
+use super::home::Placement;
+use super::interleave;
+use super::node_table::NodeTable;
+use super::plan::{MemoryMove, Numbers};
+use super::reason::Reason;
+use super::round::Round;
+use super::rules::{DOUBT_PART, SMALL_PART};
+use super::state::{EntityState, Homes};
+
+/// The moves of this round. What is said about the memory of each entity is noted in it.
+pub(super) fn plan(round: &mut Round, homes: &mut Homes) -> Vec<MemoryMove> {
+    let (nodes, costs) = (round.nodes, round.costs);
+    let mut rooms: Vec<u64> = nodes.indices().map(|node| nodes.room(node)).collect();
+    let mut worthwhile = Vec::new();
+    for (index, entity) in round.entities.iter_mut().enumerate() {
+        let Some(state) = homes.state_mut(entity.id()) else { continue };
+        let options = options(costs, entity, state);
+        weigh(entity, state, &options, nodes, &rooms);
+        if entity.decision.memory == Some(Reason::Pays) {
+            worthwhile.push((index, options));
+        }
+    }
+    let numbers = |index: usize| &round.entities[index].decision.numbers;
+    worthwhile.sort_by(|a, b| by_worth(numbers(a.0), numbers(b.0)).then(a.0.cmp(&b.0)));
+    let mut moves = Vec::new();
+    for (index, options) in worthwhile {
+        let (entity, before) = (&mut round.entities[index], moves.len());
+        for option in options.iter().filter(|option| option.pays()) {
+            moves.extend(option.begin(entity, costs, &mut rooms));
+        }
+        note(entity, homes, &moves[before..], nodes);
+    }
+    moves
+}
+
+/// Pages of an entity that could go from a node to another, and what comes of it in nanoseconds.
+#[derive(Clone, Copy)]
+struct MoveOption {
+    transfer: Transfer,
+    pages: u64,
+    gain_ns: u64,
+    cost_ns: u64,
+    /// Moves have long not paid.
+    is_doubted: bool,
+}
+
+impl MoveOption {
+    /// Whether it gains more than it costs: a quarter more, where it is doubted, so that loads that
+    /// waver do not decide.
+    fn pays(&self) -> bool {
+        let doubt_ns = if self.is_doubted { self.cost_ns / DOUBT_PART } else { 0 };
+        self.gain_ns > self.cost_ns.saturating_add(doubt_ns)
+    }
+
+    fn part(self, pages: u64, costs: CostModel) -> Self {
+        let gain_ns = u128::from(self.gain_ns) * u128::from(pages) / u128::from(self.pages.max(1));
+        let gain_ns = u64::try_from(gain_ns).unwrap_or(u64::MAX);
+        Self { pages, gain_ns, cost_ns: costs.move_ns(pages), ..self }
+    }
+
+    /// A move of as much as there is room for; `None` if that is next to nothing, or does not pay.
+    fn begin(
+        self,
+        entity: &EntityRound,
+        costs: CostModel,
+        rooms: &mut [u64],
+    ) -> Option<MemoryMove> {
+        let (nodes, Transfer { from, to }) = (costs.nodes, self.transfer);
+        let pages = self.pages.min(rooms[to]);
+        let part = self.part(pages, costs);
+        if nodes.is_short(to) || pages < self.pages.div_ceil(SMALL_PART) || !part.pays() {
+            return None;
+        }
+        rooms[to] -= pages;
+        let reason = match entity.placement {
+            Some(Placement::Interleave { .. }) => Reason::Bottleneck,
+            _ => Reason::Pays,
+        };
+        Some(MemoryMove {
+            entity: entity.id(),
+            from: [nodes.id(from)].into_iter().collect(),
+            to: nodes.id(to),
+            pages_max: pages,
+            gain_ns: part.gain_ns,
+            cost_ns: part.cost_ns,
+            reason,
+        })
+    }
+}
+
+/// What an entity has away from home, by the way that it would go.
+fn options(costs: CostModel, entity: &EntityRound, state: &EntityState) -> Vec<MoveOption> {
+    let is_doubted = state.memory.is_doubted(costs.nodes.rules);
+    let transfers = interleave::transfers(costs, entity).unwrap_or_else(|| gather(costs, entity));
+    let option = |(transfer, pages, gain_ns)| {
+        let cost_ns = costs.move_ns(pages);
+        MoveOption { transfer, pages, gain_ns, cost_ns, is_doubted }
+    };
+    transfers.into_iter().map(option).collect()
+}
+
+/// The moves that bring all that is elsewhere home, each to the nearest node of the home, with
+/// pages and gain.
+fn gather(costs: CostModel, entity: &EntityRound) -> Vec<(Transfer, u64, u64)> {
+    let Some(placement) = &entity.placement else { return Vec::new() };
+    let nodes = costs.nodes;
+    let (homes, memory) = (placement.thread_nodes(), placement.memory_nodes(nodes));
+    // Threads of a home on several nodes go from one to another all the time.
+    let load_on = match placement {
+        Placement::Spread(_) => {
+            let cpus = |node| u64::from(homes.contains(&node)) * nodes.cpus_ppm(node);
+            nodes.indices().map(cpus).collect()
+        }
+        _ => entity.load_after.clone(),
+    };
+    let transfer = |(from, pages)| {
+        let near = |&&to: &&usize| (nodes.distance(from, to), nodes.distance(homes[0], to), to);
+        let transfer = Transfer { from, to: *memory.iter().min_by_key(near)? };
+        Some((transfer, pages, costs.saved_ns(entity, &load_on, transfer, pages)))
+    };
+    let away = entity.movable_on(nodes).filter(|(from, _)| !memory.contains(from));
+    away.filter_map(transfer).collect()
+}
+
+/// Notes what is away, what moving it would save and cost, and why it moves or stays.
+fn weigh(
+    entity: &mut EntityRound,
+    state: &mut EntityState,
+    options: &[MoveOption],
+    nodes: &NodeTable,
+    rooms: &[u64],
+) {
+    let Some(placement) = entity.placement.as_ref().filter(|_| entity.pages_all() > 0) else {
+        return;
+    };
+    let memory = placement.memory_nodes(nodes).into_iter().filter(|&to| !nodes.is_short(to));
+    let room_pages = memory.map(|to| rooms[to]).sum();
+    let sum = |of: fn(&MoveOption) -> u64| options.iter().map(of).fold(0, u64::saturating_add);
+    let numbers = &mut entity.decision.numbers;
+    numbers.pages_away = sum(|option| option.pages);
+    numbers.gain_ns = sum(|option| option.gain_ns);
+    numbers.cost_ns = sum(|option| option.cost_ns);
+    numbers.room_pages = room_pages;
+    entity.decision.memory = Some(reason(entity, state, options, nodes));
+}
+
+/// Why the memory of an entity moves or stays, by all but the room at its home.
+fn reason(
+    entity: &EntityRound,
+    state: &mut EntityState,
+    options: &[MoveOption],
+    nodes: &NodeTable,
+) -> Reason {
+    let rules = nodes.rules;
+    let away = entity.decision.numbers.pages_away;
+    state.memory.judge(sampled(entity), rules);
+    let objection = state.memory.objection();
+    let paying = || options.iter().filter(|option| option.pays());
+    let may_move = away > 0 && rules.move_memory;
+    let is_worth_it = state.memory.weigh(may_move.then(|| paying().next().is_some()), rules);
+    if away == 0 {
+        Reason::AllHome
+    } else if !rules.move_memory {
+        Reason::ThreadsOnly
+    } else if !is_worth_it {
+        Reason::DoesNotPay
+    } else if rules.forbid_moves(nodes.stalled_ppm()) {
+        Reason::Stalled
+    } else if let Some(objection) = objection {
+        objection
+    } else if paying().all(|option| nodes.is_short(option.transfer.to)) {
+        Reason::Pressed
+    } else {
+        Reason::Pays
+    }
+}
+
+/// Notes what is moved of an entity, or that there is no room.
+fn note(entity: &mut EntityRound, homes: &mut Homes, moves: &[MemoryMove], nodes: &NodeTable) {
+    let planned = moves.iter().map(|one| one.pages_max).sum();
+    entity.decision.numbers.pages_planned = planned;
+    entity.decision.memory = Some(moves.first().map_or(Reason::NoRoom, |first| first.reason));
+    if let Some(state) = homes.state_mut(entity.id()).filter(|_| planned > 0) {
+        state.memory.plan(sampled(entity), nodes.rules);
+    }
+}
+
+fn sampled(entity: &EntityRound) -> Sampled {
+    let (at_ns, away) = (entity.seen.pages_at_ns, entity.decision.numbers.pages_away);
+    Sampled { at_ns, away, fixed: entity.pages_fixed() }
+}
+
+/// What gains more for its cost comes first.
+fn by_worth(a: &Numbers, b: &Numbers) -> std::cmp::Ordering {
+    let [gain_a, cost_a, gain_b, cost_b] =
+        [a.gain_ns, a.cost_ns, b.gain_ns, b.cost_ns].map(u128::from);
+    (gain_b * cost_a).cmp(&(gain_a * cost_b))
+}

@@ -1,0 +1,160 @@
+//! The nodes of a snapshot by position, so that everything about them is a list.
+
+use nodeward_model::NodeId;
+
+use super::rules::{CPU_PPM, DISTANCE_LOCAL, HUGE_BYTES, Rules, WHOLE_PPM};
+use super::snapshot::{NodeState, Snapshot, Thread};
+use crate::rank::DISTANCE_UNKNOWN;
+
+/// A node's position among those that are online, in ascending order of their ids.
+pub(super) type NodeIndex = usize;
+
+/// The nodes, the distances between them, and how many of their CPUs each affinity leaves.
+pub(super) struct NodeTable<'a> {
+    snapshot: &'a Snapshot,
+    pub(super) rules: &'a Rules,
+    nodes: Vec<(NodeId, &'a NodeState)>,
+    distances: Vec<Vec<u64>>,
+    memory_nodes: Vec<Option<NodeIndex>>,
+    affinity_cpus: Vec<Vec<u32>>,
+    /// What part of all that threads want the CPUs can give.
+    fair_share_ppm: u64,
+}
+
+impl<'a> NodeTable<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, rules: &'a Rules) -> Self {
+        let nodes: Vec<_> = snapshot.nodes.iter().map(|(&id, state)| (id, state)).collect();
+        let ids = || snapshot.nodes.keys();
+        let row = |from| ids().map(|to| distance(snapshot, from, *to)).collect();
+        let cpus = |affinity: &super::Affinity| ids().map(|&id| affinity.cpus(id)).collect();
+        let mut table = Self {
+            snapshot,
+            rules,
+            distances: ids().map(|&from| row(from)).collect(),
+            memory_nodes: Vec::new(),
+            affinity_cpus: snapshot.affinities.iter().map(cpus).collect(),
+            fair_share_ppm: fair_share_ppm(snapshot),
+            nodes,
+        };
+        table.memory_nodes = table.indices().map(|node| table.nearest_memory(node)).collect();
+        table
+    }
+
+    pub(super) fn indices(&self) -> std::ops::Range<NodeIndex> {
+        0..self.nodes.len()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn id(&self, node: NodeIndex) -> NodeId {
+        self.nodes[node].0
+    }
+
+    pub(super) fn index(&self, id: NodeId) -> Option<NodeIndex> {
+        self.nodes.binary_search_by_key(&id, |node| node.0).ok()
+    }
+
+    pub(super) fn state(&self, node: NodeIndex) -> &NodeState {
+        self.nodes[node].1
+    }
+
+    pub(super) fn cpus(&self, node: NodeIndex) -> u64 {
+        u64::from(self.state(node).cpus)
+    }
+
+    /// All that a node's CPUs can do, in millionths of a CPU.
+    pub(super) fn cpus_ppm(&self, node: NodeIndex) -> u64 {
+        self.cpus(node) * CPU_PPM
+    }
+
+    /// How many nodes have CPUs.
+    pub(super) fn nodes_with_cpus(&self) -> usize {
+        self.indices().filter(|&node| !self.is_memory_only(node)).count()
+    }
+
+    /// Whether a node has memory and no CPUs (a tier).
+    pub(super) fn is_memory_only(&self, node: NodeIndex) -> bool {
+        self.state(node).cpus == 0
+    }
+
+    /// Where memory of a node's threads belongs: on the node, or on the nearest that has memory;
+    /// `None` if the node has no CPUs, or no node has memory.
+    pub(super) fn memory_node(&self, node: NodeIndex) -> Option<NodeIndex> {
+        self.memory_nodes[node]
+    }
+
+    /// The distance of memory on `to` for a CPU of `from`.
+    pub(super) fn distance(&self, from: NodeIndex, to: NodeIndex) -> u64 {
+        self.distances[from][to]
+    }
+
+    /// Whether a node is short of memory.
+    pub(super) fn is_short(&self, node: NodeIndex) -> bool {
+        self.state(node).is_short(self.rules)
+    }
+
+    /// What a node can take, less the margin, in base pages.
+    pub(super) fn room(&self, node: NodeIndex) -> u64 {
+        let state = self.state(node);
+        let margin = u128::from(state.pages) * u128::from(self.rules.margin_ppm) / WHOLE_PPM;
+        state.room_pages.saturating_sub(u64::try_from(margin).unwrap_or(u64::MAX))
+    }
+
+    /// What a home on a node can take, less the margin, in base pages.
+    pub(super) fn home_room(&self, node: NodeIndex) -> u64 {
+        self.memory_node(node).map_or(0, |memory| self.room(memory))
+    }
+
+    /// Base pages in a huge page.
+    pub(super) fn huge_pages(&self) -> u64 {
+        (HUGE_BYTES / self.snapshot.page_bytes.max(1)).max(1)
+    }
+
+    /// In what part of the time some task stood still for want of memory.
+    pub(super) fn stalled_ppm(&self) -> Option<u32> {
+        self.snapshot.stalled_ppm
+    }
+
+    /// How many affinities there are.
+    pub(super) fn affinities(&self) -> usize {
+        self.affinity_cpus.len()
+    }
+
+    /// How many CPUs of a node an affinity leaves; none if there is no such affinity.
+    pub(super) fn affinity_cpus(&self, affinity: usize, node: NodeIndex) -> u32 {
+        self.affinity_cpus.get(affinity).map_or(0, |cpus| cpus[node])
+    }
+
+    /// How much of a CPU a thread is to have, in millionths: what it had and waited for, if there
+    /// are CPUs for all that is wanted, otherwise a fair share of that. So a process counts as
+    /// larger than a node if it would be with all others around it, not if it was alone.
+    pub(super) fn demand_ppm(&self, thread: &Thread) -> u64 {
+        (thread.wanted_ppm() * self.fair_share_ppm / CPU_PPM).max(thread.ran_ppm())
+    }
+
+    fn nearest_memory(&self, node: NodeIndex) -> Option<NodeIndex> {
+        if self.is_memory_only(node) {
+            return None;
+        }
+        let holds = |&other: &NodeIndex| self.state(other).pages > 0;
+        let key = |&other: &NodeIndex| {
+            (other != node, self.is_memory_only(other), self.distance(node, other))
+        };
+        self.indices().filter(holds).min_by_key(key)
+    }
+}
+
+fn distance(snapshot: &Snapshot, from: NodeId, to: NodeId) -> u64 {
+    let unknown = if from == to { DISTANCE_LOCAL } else { DISTANCE_UNKNOWN };
+    let known = snapshot.distances.as_ref().and_then(|table| table.get(from, to));
+    u64::from(known.unwrap_or(unknown))
+}
+
+fn fair_share_ppm(snapshot: &Snapshot) -> u64 {
+    let cpus: u64 = snapshot.nodes.values().map(|node| u64::from(node.cpus)).sum();
+    let threads = snapshot.entities.iter().flat_map(|entity| &entity.threads);
+    let wanted = threads.map(Thread::wanted_ppm).sum::<u64>().saturating_add(snapshot.others_ppm);
+    (cpus * CPU_PPM).saturating_mul(CPU_PPM).checked_div(wanted).unwrap_or(CPU_PPM).min(CPU_PPM)
+}

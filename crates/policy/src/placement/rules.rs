@@ -1,0 +1,127 @@
+//! The numbers of the rule: settings, and what is fixed, each with its reason.
+
+use crate::damping::with_hysteresis;
+
+/// A whole CPU in millionths.
+pub(super) const CPU_PPM: u64 = 1_000_000;
+/// A whole in millionths.
+pub(super) const WHOLE_PPM: u128 = 1_000_000;
+
+/// No more time than this passes between two rounds, whatever the clock says: a machine that was
+/// suspended did not do for an hour what it did in its last second.
+pub(super) const ELAPSED_NS_MAX: u64 = 60_000_000_000;
+/// A sixteenth of a process's memory is next to nothing: about what a sample of residency cannot
+/// tell (5 points). A move that finds room for less is not begun, one that takes less was in vain,
+/// and a process with no more than that elsewhere is on one node.
+pub(super) const SMALL_PART: u64 = 16;
+/// A move that has long not paid must gain a quarter more than it costs. The load that the gain
+/// depends on stands until it changed by a quarter.
+pub(super) const DOUBT_PART: u64 = 4;
+/// A rebalance in vain is followed by so many holds of a home: processes that make each other
+/// busy would otherwise go from node to node as soon as holds are over.
+pub(super) const VAIN_HOLDS: u64 = 4;
+/// A process is expected to run for ten minutes more at most. Beyond that nobody has measured.
+pub(super) const LIFE_NS_MAX: u128 = 600_000_000_000;
+/// The distance of a node to itself in the firmware's units (ACPI SLIT).
+pub(super) const DISTANCE_LOCAL: u32 = 10;
+/// A huge page of x86-64 and Arm: a move of any of its base pages moves all.
+pub(super) const HUGE_BYTES: u64 = 2 << 20;
+/// More pages than any machine has, so that sums of wrong input do not overflow.
+pub(super) const PAGES_MAX: u64 = 1 << 48;
+
+/// Settings and measured costs. The defaults are for a machine of which nothing was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// A process with less CPU time than this gets no home, in nanoseconds: most processes end
+    /// before a home would pay.
+    pub run_ns_min: u64,
+    /// The margin by which a level must be exceeded before anything is done about it.
+    pub hysteresis_ppm: u32,
+    /// A node is not busy while no more than this part of its CPUs is in use, however idle others
+    /// are. The kernel itself lets a quarter of a node's CPUs be in use before it balances nodes.
+    pub quiet_ppm: u32,
+    /// A thread with less load than this is not brought home, in millionths of a CPU: a thread
+    /// that sleeps goes nowhere before it wakes.
+    pub nudge_ppm_min: u32,
+    /// The horizon: a move must save its cost within this time, in nanoseconds, or within the time
+    /// for which a process of that age goes on, if that is longer.
+    pub horizon_ns: u64,
+    /// The longest horizon, unless `horizon_ns` is longer.
+    pub horizon_ns_max: u64,
+    /// What a base page costs to move, in nanoseconds: measured speed and stall.
+    pub page_ns: u64,
+    /// What a call that moves pages costs before the first one, in nanoseconds.
+    pub call_ns: u64,
+    /// What part of its run time a thread waits for local memory: nobody measures it.
+    pub memory_bound_ppm: u32,
+    /// How long a state of a node must last before homes are moved for it.
+    pub debounce_ns: u64,
+    /// A home that was moved stays so long; the second time twice as long, and so on.
+    pub home_hold_ns: u64,
+    /// After a move of memory that brought little, the next waits so long, then twice as long.
+    pub memory_wait_ns: u64,
+    /// After so many moves in a row that brought little, memory is given up.
+    pub memory_tries_max: u32,
+    /// The margin: what part of a node's memory stays free beside what the kernel keeps.
+    pub margin_ppm: u32,
+    /// A node that can take less than this part of its memory is short of it.
+    pub short_ppm: u32,
+    /// A node is short, too, if more than this part of its memory was meant for it and had to come
+    /// from elsewhere since the snapshot before.
+    pub foreign_ppm_max: u32,
+    /// No memory is moved while tasks stand still for want of memory for more of the time than
+    /// this.
+    pub stalled_ppm_max: u32,
+    /// A memory controller that delivers so much of what it can is saturated.
+    pub traffic_ppm_max: u32,
+    /// Whether memory is moved at all; else only threads are.
+    pub move_memory: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            run_ns_min: 1_000_000_000,
+            hysteresis_ppm: 100_000,
+            quiet_ppm: 250_000,
+            nudge_ppm_min: 10_000,
+            horizon_ns: 10_000_000_000,
+            horizon_ns_max: 60_000_000_000,
+            page_ns: 2_000,
+            call_ns: 100_000,
+            memory_bound_ppm: 300_000,
+            debounce_ns: 5_000_000_000,
+            home_hold_ns: 10_000_000_000,
+            memory_wait_ns: 2_000_000_000,
+            memory_tries_max: 5,
+            margin_ppm: 20_000,
+            short_ppm: 10_000,
+            foreign_ppm_max: 1_000,
+            stalled_ppm_max: 100_000,
+            traffic_ppm_max: 900_000,
+            move_memory: true,
+        }
+    }
+}
+
+impl Rules {
+    /// What it costs to move pages, in nanoseconds.
+    pub fn move_ns(&self, pages: u64) -> u64 {
+        self.call_ns.saturating_add(pages.saturating_mul(self.page_ns))
+    }
+
+    /// Whether memory is so short on the machine that none is moved now.
+    pub fn forbid_moves(&self, stalled_ppm: Option<u32>) -> bool {
+        stalled_ppm.is_some_and(|ppm| ppm > self.stalled_ppm_max)
+    }
+
+    /// A level and the margin by which it must be exceeded.
+    pub(super) fn with_hysteresis(&self, level: u64) -> u64 {
+        with_hysteresis(level, self.hysteresis_ppm)
+    }
+
+    /// A level and the margin twice: 1.21 times the level.
+    pub(super) fn with_hysteresis_twice(&self, level: u64) -> u64 {
+        self.with_hysteresis(self.with_hysteresis(level))
+    }
+}

@@ -1,0 +1,154 @@
+//! What is remembered between rounds, and how it changes.
+//!
+//! It may be saved and read again, also after a restart of the machine: there is no time of day in
+//! it, only times that are left.
+
+use std::collections::BTreeMap;
+
+use nodeward_model::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::entity::EntityRound;
+use super::feedback::{MoveFeedback, RebalanceFeedback};
+use super::home::{Home, Placement};
+use super::interleave::{Controllers, InterleaveHold};
+use super::mean_load::MeanLoad;
+use super::node_table::NodeTable;
+use super::plan::Verdict;
+use super::reason::Reason;
+use super::round::Round;
+use super::rules::{ELAPSED_NS_MAX, Rules};
+use super::snapshot::EntityId;
+use crate::damping::{Backoff, DOUBLINGS_MAX, Debounces};
+
+/// The homes of all entities, and what holds them.
+///
+/// The order of the fields is that of the saved file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Homes {
+    at_ns: Option<u64>,
+    entities: BTreeMap<EntityId, EntityState>,
+    /// Nodes that have more load at home than their limit.
+    pub(super) busy: Debounces<NodeId>,
+    /// Nodes that have more pages at home than they can have.
+    pub(super) short: Debounces<NodeId>,
+    pub(super) controllers: Controllers,
+    pub(super) rebalance: RebalanceFeedback,
+}
+
+/// An entity between rounds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct EntityState {
+    /// Where it is at home.
+    pub(super) home: Home,
+    /// Why there.
+    pub(super) why: Reason,
+    load: MeanLoad,
+    /// When its home may be moved again.
+    pub(super) hold: Backoff,
+    pub(super) interleave: InterleaveHold,
+    pub(super) memory: MoveFeedback,
+}
+
+impl Homes {
+    /// The home of an entity, if it has one.
+    pub fn home(&self, entity: EntityId) -> Option<&Home> {
+        self.state(entity).map(|state| &state.home)
+    }
+
+    /// Goes on in place of another balancer, which ended with moves that it had planned.
+    pub fn resume(&mut self) {
+        self.entities.values_mut().for_each(|state| state.memory.resume());
+    }
+
+    pub(super) fn state(&self, entity: EntityId) -> Option<&EntityState> {
+        self.entities.get(&entity)
+    }
+
+    pub(super) fn state_mut(&mut self, entity: EntityId) -> Option<&mut EntityState> {
+        self.entities.get_mut(&entity)
+    }
+
+    /// Time passes, and loads are what they are. Entities that are no longer there are forgotten.
+    /// Returns the time that passed; a clock that went back tells nothing.
+    pub(super) fn pass(&mut self, at_ns: u64, entities: &mut [EntityRound], rules: &Rules) -> u64 {
+        let before_ns = self.at_ns.replace(at_ns).unwrap_or(at_ns);
+        let elapsed_ns = at_ns.saturating_sub(before_ns).min(ELAPSED_NS_MAX);
+        let mut states = BTreeMap::new();
+        for entity in entities {
+            entity.load_ppm = entity.wanted_ppm;
+            let Some(mut state) = self.entities.remove(&entity.id()) else { continue };
+            state.pass(elapsed_ns, entity.wanted_ppm, rules);
+            entity.load_ppm = state.load.ppm();
+            entity.may_move = !state.hold.waits();
+            states.insert(entity.id(), state);
+        }
+        self.entities = states;
+        self.rebalance.pass(elapsed_ns, rules);
+        elapsed_ns
+    }
+
+    /// Notes the homes that changed in a round.
+    pub(super) fn note_changes(&mut self, round: &mut Round) {
+        for (index, why) in std::mem::take(&mut round.changes) {
+            self.note_change(&mut round.entities[index], why, round.nodes);
+        }
+    }
+
+    /// Whether a state of a node is about to count, or counts and homes may be moved soon.
+    pub(super) fn is_restless(&self, rules: &Rules) -> bool {
+        let waits = self.entities.values().any(|state| state.hold.waits());
+        let [saturated, recovered] = self.controllers.states();
+        [&self.busy, &self.short, saturated, recovered]
+            .iter()
+            .any(|nodes| nodes.is_any_early(rules.debounce_ns) || nodes.is_any_on() && waits)
+    }
+
+    fn note_change(&mut self, entity: &mut EntityRound, why: Reason, nodes: &NodeTable) {
+        let Some(home) = entity.placement.as_ref().map(|it| it.home(nodes)) else { return };
+        let id = entity.id();
+        let is_first = !self.entities.contains_key(&id);
+        let state = self
+            .entities
+            .entry(id)
+            .or_insert_with(|| EntityState::new(home.clone(), why, entity.load_ppm));
+        let moves = state.home != home;
+        if moves {
+            let is_displaced = Placement::of(&state.home, entity, nodes).is_none();
+            state.why = if is_displaced { Reason::Displaced } else { why };
+            state.home = home;
+            state.memory.home_changed();
+        }
+        if moves || is_first {
+            state.hold.start(nodes.rules.home_hold_ns, DOUBLINGS_MAX);
+            state.interleave.home_changed(why, nodes.rules);
+        }
+        entity.decision.verdict = match (is_first, moves) {
+            (true, _) => Verdict::Settles,
+            (false, true) => Verdict::Moves,
+            (false, false) => Verdict::Stays,
+        };
+        entity.decision.reason = state.why;
+    }
+}
+
+impl EntityState {
+    /// An entity that has just got its home.
+    fn new(home: Home, why: Reason, load_ppm: u64) -> Self {
+        Self {
+            home,
+            why,
+            load: MeanLoad::new(load_ppm),
+            hold: Backoff::default(),
+            interleave: InterleaveHold::default(),
+            memory: MoveFeedback::default(),
+        }
+    }
+
+    fn pass(&mut self, ns: u64, wanted_ppm: u64, rules: &Rules) {
+        self.load.take(wanted_ppm);
+        self.hold.pass(ns, rules.home_hold_ns);
+        self.interleave.pass(ns, rules);
+        self.memory.pass(ns, rules);
+    }
+}
