@@ -109,9 +109,7 @@ impl Balancer {
         let snapshot = snapshot(when, &self.ground, &self.roster, &bars, &is_too_early);
         let took_ns = self.meter.lap(&*machine, For::Looking);
         self.allowance.spend(took_ns);
-        // What was decided stands: of this decision only the nudges count.
-        let mut plan = self.homes.clone().decide(&snapshot, &self.settings.rules);
-        plan.moves.clear();
+        let plan = self.homes.thread_moves(&snapshot, &self.settings.rules);
         let took_ns = self.meter.lap(&*machine, For::Deciding);
         self.allowance.spend(took_ns);
         let mut coming = Coming::default();
