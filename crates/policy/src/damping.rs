@@ -1,12 +1,13 @@
 //! What keeps decisions from flapping: waits that double, states that must last, a margin.
 //!
-//! | type | it holds back | until | and grows |
-//! |---|---|---|---|
-//! | [`Backoff`] | an action that was just done | its wait is over | twice as long with each action, a step less after long calm |
-//! | [`Debounce`] | an action for a state that just began | the state has lasted | twice as long with each state that ended early, a step less after long calm |
-//! | [`Retry`] | a look of which little comes | a time of the clock | twice as long with each in vain, and all back with the first that was not |
-//! | [`Timer`] | - | - | it only measures how long something has been so |
-//! | [`with_hysteresis`] | an action for a level that is only just exceeded | the margin is exceeded, too | - |
+//! - [`Backoff`] holds an action back that was just done. Its wait doubles with each action.
+//! - [`Debounce`] holds an action back for a state that has not lasted yet. What must last doubles
+//!   with each state that ended early. [`Debounces`] has one for each of several things.
+//! - Both halve after long calm.
+//! - [`Retry`] holds a look back of which little comes, until a time of the clock. Its wait doubles
+//!   with each look in vain, and begins anew with the first that was not.
+//! - [`Timer`] measures for how long something has been so.
+//! - [`with_hysteresis`] is a level and a margin, both of which must be exceeded.
 //!
 //! All but [`Retry`] count durations and know no clock, so they can be saved and go on after a
 //! restart. With a wait that doubles, an action that is wanted for ever happens about

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nodeward_engine::Live;
-use nodeward_engine::balance::{BalanceSettings, Balancer, Memory};
+use nodeward_engine::balance::{BalanceSettings, Balancer, SavedState};
 use nodeward_machine::Machine;
 use nodeward_model::{NodeId, Wanted};
 use nodeward_scenario::Scenario;
@@ -65,9 +65,9 @@ impl Run {
     }
 }
 
-fn balancer(machine: &Arc<SimMachine>, memory: Option<Memory>) -> Balancer {
+fn balancer(machine: &Arc<SimMachine>, saved: Option<SavedState>) -> Balancer {
     let machine: Arc<dyn Machine> = Arc::<SimMachine>::clone(machine);
-    Balancer::new(machine, &Wanted::default(), BalanceSettings::default(), memory).unwrap()
+    Balancer::new(machine, &Wanted::default(), BalanceSettings::default(), saved).unwrap()
 }
 
 /// Goal: 48 programs on 24 CPUs whose memory is on the wrong node, or on both: at least 95 % of
@@ -146,9 +146,9 @@ fn a_restart_goes_on() {
     let mut run = Run::new("balance-2012", &[("workload.stream.place", "left:0-1")], true);
     run.until(4);
     let killed = run.balancer.take().unwrap();
-    let memory = killed.memory();
+    let saved = killed.saved_state();
     std::mem::forget(killed);
-    run.balancer = Some(balancer(&run.machine, Some(memory)));
+    run.balancer = Some(balancer(&run.machine, Some(saved)));
     run.until(14);
     assert!(run.moved_pages <= 2_695_313 / 2 * 102 / 100, "{}", run.moved_pages);
     let local = run.local_milli(20);

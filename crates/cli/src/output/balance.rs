@@ -40,7 +40,7 @@ pub fn table(report: &RoundReport) -> String {
 /// A round in a few words, for whoever wants to know what we are at.
 pub fn status(report: &RoundReport) -> String {
     let homes = report.processes.iter().filter(|row| row.home.is_some()).count();
-    let pages = report.processes.iter().map(|row| row.numbers.pages_away).sum::<u64>();
+    let pages = report.processes.iter().map(|row| row.decision.numbers.pages_away).sum::<u64>();
     let away = show_bytes(pages * report.page_bytes);
     if report.stands_back {
         return news::standing_back(&report.rivals);
@@ -54,7 +54,7 @@ const HEADS: [&str; 9] =
 
 /// Processes that are left alone are counted by reason: most machines have hundreds of them.
 fn is_shown(row: &ProcessRow) -> bool {
-    row.home.is_some() || row.verdict != Verdict::Left
+    row.home.is_some() || row.decision.verdict != Verdict::Left
 }
 
 fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
@@ -67,8 +67,8 @@ fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
         by_node(&row.pages, |&pages| show_bytes(pages * report.page_bytes)),
         words::decision(row, report),
         reasons(row),
-        time(row.numbers.gain_ns),
-        time(row.numbers.cost_ns),
+        time(row.decision.numbers.gain_ns),
+        time(row.decision.numbers.cost_ns),
     ]
 }
 
@@ -100,7 +100,7 @@ fn columns<const N: usize>(rows: &[[String; N]]) -> String {
 fn left_alone(left: &[&ProcessRow]) -> String {
     let mut by_reason: BTreeMap<Reason, usize> = BTreeMap::new();
     for row in left {
-        *by_reason.entry(row.reason).or_default() += 1;
+        *by_reason.entry(row.decision.reason).or_default() += 1;
     }
     if by_reason.is_empty() {
         return String::new();

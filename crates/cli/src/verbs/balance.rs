@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use nodeward_engine::Live;
-use nodeward_engine::balance::{self, BalanceSettings, Balancer, Keep, Memory, RoundReport};
+use nodeward_engine::balance::{self, BalanceSettings, Balancer, RoundReport, SavedState, Storage};
 use nodeward_linux::Linux;
 use nodeward_machine::Machine;
 use nodeward_model::{Escape as _, Name, Wanted};
@@ -46,10 +46,10 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     // A simulated machine is no longer there when somebody would go on.
     let kept = (!simulated && !args.dry_run).then(|| Kept::open(&chosen)).transpose()?;
     let machine = chosen.shared();
-    let (memory, keep, _lock) = kept.map_or((None, None, None), Kept::parts);
-    let mut balancer = Balancer::new(Arc::clone(&machine), &wanted, settings, memory)?;
-    if let Some(keep) = keep {
-        balancer.keep(keep);
+    let (saved, storage, _lock) = kept.map_or((None, None, None), Kept::parts);
+    let mut balancer = Balancer::new(Arc::clone(&machine), &wanted, settings, saved)?;
+    if let Some(storage) = storage {
+        balancer.write_to(storage);
     }
     if (args.once || args.dry_run) && args.for_ns.is_none() {
         return Once::new(&asked, &live).run(&mut balancer);
@@ -102,8 +102,8 @@ impl Asked<'_> {
 
 /// What outlives us, and that nobody else does the same.
 struct Kept {
-    memory: Option<Memory>,
-    keep: Keep,
+    saved: Option<SavedState>,
+    storage: Storage,
     lock: Option<OnlyOne>,
 }
 
@@ -150,13 +150,13 @@ impl Kept {
             keep_notes(machine, &dir.join("balance.notes"));
         }
         let file = balance::state_file(dir.join("balance.state"));
-        let memory = file.read().unwrap_or_else(|error| {
+        let saved = file.read().unwrap_or_else(|error| {
             if !has_no_place {
                 say!("nodeward: the balancer begins anew: {:#}", anyhow::Error::new(error));
             }
             None
         });
-        let keep = Keep {
+        let storage = Storage {
             state: Some(file),
             ledger: Some(state::ledgers()?),
             unix_ms: state::now_unix_ms,
@@ -167,12 +167,12 @@ impl Kept {
             Lock::Taken(lock) => Some(lock),
             Lock::Missing | Lock::NoPlace => None,
         };
-        Ok(Self { memory, keep, lock })
+        Ok(Self { saved, storage, lock })
     }
 
     /// In parts: they are needed in different places.
-    fn parts(self) -> (Option<Memory>, Option<Keep>, Option<OnlyOne>) {
-        (self.memory, Some(self.keep), self.lock)
+    fn parts(self) -> (Option<SavedState>, Option<Storage>, Option<OnlyOne>) {
+        (self.saved, Some(self.storage), self.lock)
     }
 }
 

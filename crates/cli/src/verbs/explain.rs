@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use nodeward_engine::Live;
 use nodeward_engine::balance::{
-    BalanceSettings, Balancer, News, ProcessRow, RoundReport, Undecided,
+    BalanceSettings, Balancer, Notice, ProcessRow, RoundReport, Undecided,
 };
 use nodeward_machine::{Error, Machine};
 use nodeward_model::{Pid, SkipReason, Wanted};
@@ -69,7 +69,7 @@ impl Would {
         let wanted = Wanted::default();
         let live = Live::default();
         let mut balancer = Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
-        balancer.look_first(pid);
+        balancer.sample_first(pid);
         // Loads are what happens between two looks.
         let first = balancer.round(&live)?;
         machine.sleep_ns(settings.interval_ns);
@@ -90,7 +90,7 @@ impl Would {
 /// What would permit us to balance it, if we may not.
 fn denied(report: &RoundReport, pid: Pid) -> Option<String> {
     report.news.iter().find_map(|news| match news {
-        News::Denied { pids, need } if pids.contains(&pid) => Some(need.clone()),
+        Notice::Denied { pids, need } if pids.contains(&pid) => Some(need.clone()),
         _ => None,
     })
 }

@@ -40,7 +40,7 @@ impl Balancer {
         loop {
             match self.wait(host, due_ns) {
                 Event::Stop => {
-                    self.diary.end_all(false);
+                    self.journals.end_all(false);
                     return Ok(());
                 }
                 Event::Reload(wanted, settings) => {

@@ -1,33 +1,51 @@
-//! A balancer: rounds of looking, deciding and acting that keep processes at home, on any machine.
+//! A balancer: rounds that keep processes at home, on any machine.
 //!
-//! Each round looks at all processes cheaply (`roster`, `ground`, `observe`) and at some of them
-//! dearly (`looks`, within what `meter` allows), lets `policy::placement` decide, brings threads home
-//! (`act`) and then memory (`haul`, within `purse`; page by page where `census` knows who uses
-//! which), looks where the memory is now, and writes down what it did and learnt (`diary`,
-//! `memory`). `events` is the loop around it.
+//! ```text
+//!     observe                    decide                   act               verify, report
+//!     ----------------------------------------------------------------------------------------
+//!     snapshot of all        ->  policy::placement    ->  nudge threads ->  sample what was moved
+//!       process_table, nodes       snapshot                 act               sampling
+//!     sample of some             pages of spread          move memory       journal, saved state
+//!       sampling                   processes                pending           journals,
+//!     within a CPU budget            page_placement,        memory_mover      saved_state
+//!       cpu_budget                   access_counts          token_bucket    report
+//!                                                           page_cost         round_report
+//! ```
+//!
+//! `round` has these steps in their order. Between two rounds there may be fast rounds, which only
+//! bring threads home (`fast_rounds`). `events` is the loop around them. While another balancer is
+//! at work (`rivals`) this one stands back. `launch` asks the same rule where a program is to
+//! start.
+//!
+//! A process is one record, [`ProcessState`](process_table::ProcessState), from the first snapshot
+//! to the last report. What is decided about it is the policy's
+//! [`Decision`](nodeward_policy::placement::Decision), which its row of the report holds as it is.
 
+mod access_counts;
 mod act;
-mod census;
-mod diary;
+mod cpu_budget;
 mod events;
-mod ground;
-mod haul;
-mod looks;
-mod memory;
-mod meter;
-mod newcomer;
-mod observe;
-mod patrol;
+mod fast_rounds;
+mod journals;
+mod launch;
+mod memory_mover;
+mod nodes;
+mod page_cost;
+mod page_placement;
+mod pending;
 mod pins;
-mod purse;
+mod process_table;
 mod report;
 mod rivals;
-mod roster;
 mod round;
-mod seats;
+mod round_report;
+mod sampling;
+mod saved_state;
 mod settings;
-mod speed;
-mod wide;
+mod snapshot;
+mod thread_homes;
+mod thread_load;
+mod token_bucket;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,75 +55,66 @@ use nodeward_model::{Pid, Wanted};
 use nodeward_policy::placement::Homes;
 
 pub use events::{Event, Host};
-pub use memory::{Keep, Known, MEMORY_VERSION, Memory, state_file};
-pub use newcomer::{Newcomer, home_of_newcomer};
+pub use launch::{Launch, home_of_launch};
 pub use pins::Pin;
-pub use report::{Cost, Done, News, Outcome, ProcessRow, RoundReport, Short, Undecided};
+pub use report::{Cost, Done, Notice, Outcome, ProcessRow, RoundReport, Short, Undecided};
+pub use saved_state::{STATE_VERSION, SavedProcess, SavedState, Storage, state_file};
 pub use settings::{BalanceSettings, OnRivals};
 
 use crate::Live;
-use act::Pending;
-use census::Census;
-use diary::Diary;
-use ground::Ground;
-use meter::{Allowance, Meter};
-use patrol::Pace;
-use purse::Purse;
+use access_counts::AccessCounts;
+use cpu_budget::{CpuBudget, CpuMeter};
+use journals::Journals;
+use nodes::Nodes;
+use page_cost::PageCost;
+use pending::PendingMove;
+use process_table::ProcessTable;
 use rivals::Rivals;
-use roster::Roster;
-use speed::Speed;
+use round_report::Timing;
+use snapshot::Excluded;
+use token_bucket::TokenBucket;
 
 /// A balancer and all that it remembers between rounds.
 pub struct Balancer {
     machine: Arc<dyn Machine>,
-    eyes: Eyes,
+    watches: Watches,
     settings: BalanceSettings,
-    roster: Roster,
-    homes: Homes,
-    ground: Ground,
     rivals: Rivals,
-    purse: Purse,
-    pending: Vec<Pending>,
-    census: Census,
-    meter: Meter,
-    speed: Speed,
-    allowance: Allowance,
-    diary: Diary,
-    /// The boot of the machine, as soon as a process told it.
-    boot: String,
-    /// What an earlier balancer remembered, until its boot is known to be this one.
-    recalled: Option<Memory>,
-    first: Option<Pid>,
+
+    processes: ProcessTable,
+    nodes: Nodes,
+    excluded: Excluded,
     /// Those of whom it was said that we may not look at them.
     denied: BTreeSet<Pid>,
+    /// Which process is to be sampled before all others.
+    first: Option<Pid>,
+
+    homes: Homes,
+    counts: AccessCounts,
+    pending: Vec<PendingMove>,
+    bucket: TokenBucket,
+    page_cost: PageCost,
+
+    meter: CpuMeter,
+    budget: CpuBudget,
+    timing: Timing,
     rounds: u64,
-    settled: bool,
-    factor: u64,
-    pace: Pace,
-    next_round: RoundTime,
-    /// When the last decision was made, by the machine's clock.
-    decided_at_ns: u64,
-    /// Those that the settings left out at the last round.
-    excluded: Vec<Pid>,
-    /// Which process is the balancer.
-    own: Option<Pid>,
     last: Option<RoundReport>,
+
+    journals: Journals,
+    /// The boot of the machine, as soon as a process told it.
+    boot: String,
+    /// What an earlier balancer saved, until its boot is known to be this one.
+    recalled: Option<SavedState>,
 }
 
-/// When the next round is due, and how long it was to wait for.
-#[derive(Clone, Copy, Debug, Default)]
-struct RoundTime {
-    due_ns: u64,
-    interval_ns: u64,
-}
-
-/// What looks at processes: those that are wanted, and those of them that are left out.
-struct Eyes {
+/// What takes snapshots: of the processes that are wanted, and of those of them that are left out.
+struct Watches {
     wanted: Box<dyn Watch>,
     except: Option<Box<dyn Watch>>,
 }
 
-impl Eyes {
+impl Watches {
     fn open(machine: &dyn Machine, wanted: &Wanted, except: &Wanted) -> Result<Self> {
         let except = match except.is_everything() {
             true => None,
@@ -116,7 +125,7 @@ impl Eyes {
 }
 
 impl Balancer {
-    /// A balancer of these processes, which goes on with what an earlier one remembered.
+    /// A balancer of these processes, which goes on with what an earlier one saved.
     ///
     /// # Errors
     /// If the processes cannot be watched.
@@ -124,44 +133,38 @@ impl Balancer {
         machine: Arc<dyn Machine>,
         wanted: &Wanted,
         settings: BalanceSettings,
-        memory: Option<Memory>,
+        saved: Option<SavedState>,
     ) -> Result<Self> {
-        let eyes = Eyes::open(&*machine, wanted, &settings.except)?;
-        let roster = Roster::starting_at(memory.as_ref().map_or(0, |memory| memory.next));
+        let watches = Watches::open(&*machine, wanted, &settings.except)?;
         Ok(Self {
             machine,
-            eyes,
+            watches,
             settings,
-            roster,
-            homes: Homes::default(),
-            ground: Ground::default(),
             rivals: Rivals::default(),
-            purse: Purse::default(),
-            pending: Vec::new(),
-            census: Census::default(),
-            meter: Meter::default(),
-            speed: Speed::default(),
-            allowance: Allowance::default(),
-            diary: Diary::default(),
-            boot: String::new(),
-            recalled: memory,
-            first: None,
+            processes: ProcessTable::starting_at(saved.as_ref().map_or(0, |saved| saved.next)),
+            nodes: Nodes::default(),
+            excluded: Excluded::default(),
             denied: BTreeSet::new(),
+            first: None,
+            homes: Homes::default(),
+            counts: AccessCounts::default(),
+            pending: Vec::new(),
+            bucket: TokenBucket::default(),
+            page_cost: PageCost::default(),
+            meter: CpuMeter::default(),
+            budget: CpuBudget::default(),
+            timing: Timing::default(),
             rounds: 0,
-            settled: false,
-            factor: 1,
-            pace: Pace::default(),
-            next_round: RoundTime::default(),
-            decided_at_ns: 0,
-            excluded: Vec::new(),
-            own: None,
             last: None,
+            journals: Journals::default(),
+            boot: String::new(),
+            recalled: saved,
         })
     }
 
     /// Writes down from now on what is learnt and moved.
-    pub fn keep(&mut self, keep: Keep) {
-        self.diary.keep(keep);
+    pub fn write_to(&mut self, storage: Storage) {
+        self.journals.write_to(storage);
     }
 
     /// Goes on with other processes or settings. What is known of processes that stay is kept.
@@ -169,10 +172,10 @@ impl Balancer {
     /// # Errors
     /// If the processes cannot be watched; everything then stays as it was.
     pub fn reload(&mut self, wanted: &Wanted, settings: BalanceSettings) -> Result<()> {
-        self.eyes = Eyes::open(&*self.machine, wanted, &settings.except)?;
+        self.watches = Watches::open(&*self.machine, wanted, &settings.except)?;
         self.settings = settings;
         self.denied.clear();
-        self.roster.members_mut().for_each(|(_, member)| member.denied = None);
+        self.processes.iter_mut().for_each(|(_, process)| process.denied = None);
         Ok(())
     }
 
@@ -183,44 +186,45 @@ impl Balancer {
         rows.binary_search_by_key(&pid, |row| row.pid).ok().map(|at| &rows[at])
     }
 
+    /// Why [`Balancer::explain`] knows nothing of a process.
+    pub fn why_undecided(&self, pid: Pid) -> Undecided {
+        let process = self.processes.iter().find(|(key, _)| key.0 == pid);
+        match process {
+            None => Undecided::NotThere,
+            Some(_) if self.rounds < 2 => Undecided::NoLoad,
+            Some((_, process)) => self.is_undecided(process).unwrap_or(Undecided::NoLoad),
+        }
+    }
+
+    /// Samples this process before all others, and in each round until it was.
+    pub fn sample_first(&mut self, pid: Pid) {
+        self.first = Some(pid);
+    }
+
     /// What all rounds cost so far.
     pub fn total_cost(&self) -> Cost {
         self.meter.costs().1
     }
 
-    /// Why [`Balancer::explain`] knows nothing of a process.
-    pub fn why_undecided(&self, pid: Pid) -> Undecided {
-        let member = self.roster.members().find(|(key, _)| key.0 == pid);
-        match member {
-            None => Undecided::NotThere,
-            Some(_) if self.rounds < 2 => Undecided::NoLoad,
-            Some((_, member)) => self.is_undecided(member).unwrap_or(Undecided::NoLoad),
-        }
-    }
-
-    /// Looks into this process before all others, and in each round until it was.
-    pub fn look_first(&mut self, pid: Pid) {
-        self.first = Some(pid);
-    }
-
     /// What it would go on with.
-    pub fn memory(&self) -> Memory {
+    pub fn saved_state(&self) -> SavedState {
         if let Some(recalled) = &self.recalled {
             return recalled.clone();
         }
-        let known = self.roster.members().filter(|(_, member)| {
-            self.homes.home(member.entity).is_some() || !member.pins.saved().is_empty()
-        });
-        let known = known.map(|((pid, started_ticks), member)| Known {
-            entity: member.entity,
+        let is_saved = |process: &process_table::ProcessState| {
+            self.homes.home(process.entity).is_some() || !process.pins.saved().is_empty()
+        };
+        let processes = self.processes.iter().filter(|(_, process)| is_saved(process));
+        let processes = processes.map(|((pid, started_ticks), process)| SavedProcess {
+            entity: process.entity,
             pid,
             started_ticks,
-            pins: member.pins.saved(),
+            pins: process.pins.saved(),
         });
-        Memory {
+        SavedState {
             boot: self.boot.clone(),
-            next: self.roster.next(),
-            known: known.collect(),
+            next: self.processes.next(),
+            processes: processes.collect(),
             homes: self.homes.clone(),
         }
     }

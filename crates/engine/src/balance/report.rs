@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use nodeward_model::name::in_json;
 use nodeward_model::{Account, Name, NodeId, Pid, Rival, SkipReason};
-use nodeward_policy::placement::{EntityId, Home, NodeSum, Numbers, Reason, Verdict};
+use nodeward_policy::placement::{Decision, Home, NodeSum};
 use serde::Serialize;
 
 /// CPU time of the balancer, in nanoseconds, by what it was for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// Looking at processes, cheaply and dearly.
+    /// Snapshots of all processes, and samples of the residency of some.
     pub looking_ns: u64,
     /// Deciding.
     pub deciding_ns: u64,
@@ -29,9 +29,10 @@ pub struct RoundReport {
     pub took_ns: u64,
     /// How long to wait from its beginning to the next round, in nanoseconds.
     pub interval_ns: u64,
-    /// Whether it was a patrol between two rounds: only threads that strayed were brought back, and
-    /// nothing is said of processes.
-    pub patrol: bool,
+    /// Whether it was a fast round between two rounds: only threads that strayed were brought back,
+    /// and nothing is said of processes.
+    #[serde(rename = "patrol")]
+    pub fast: bool,
     /// Whether nothing is left to do and nothing waits for its time.
     pub settled: bool,
     /// Whether it acted, or only told what it would do.
@@ -51,9 +52,9 @@ pub struct RoundReport {
     pub page_bytes: u64,
     /// Threads that were seen.
     pub threads: u64,
-    /// Processes that were looked into.
+    /// Processes whose residency was sampled.
     pub looked: u64,
-    /// Processes that should have been, and wait for a later round.
+    /// Processes that should have been sampled, and wait for a later round.
     pub look_later: u64,
     /// Who else moves memory or threads now.
     pub rivals: Vec<Rival>,
@@ -62,14 +63,12 @@ pub struct RoundReport {
     /// What all rounds cost.
     pub total_cost: Cost,
     /// What is said once and not in each round.
-    pub news: Vec<News>,
+    pub news: Vec<Notice>,
 }
 
 /// One process of a round.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProcessRow {
-    /// Its number among all that were ever seen; a pid may come back, this never.
-    pub entity: EntityId,
     /// Its pid.
     pub pid: Pid,
     /// Its name, as the kernel keeps it (15 bytes).
@@ -77,26 +76,17 @@ pub struct ProcessRow {
     pub name: Name,
     /// Where it belongs.
     pub home: Option<Home>,
-    /// What is done about its home.
-    pub verdict: Verdict,
-    /// Why.
-    pub reason: Reason,
-    /// Why threads that are away stay there.
-    pub threads_reason: Option<Reason>,
-    /// Why memory that is away moves or stays.
-    pub memory_reason: Option<Reason>,
-    /// Whether counts of who uses which page would help.
-    pub counts_wanted: bool,
+    /// What was decided about it, why, and from what.
+    #[serde(flatten)]
+    pub decision: Decision,
     /// Of how many of its pages it was counted by now who uses them, in this period; `None` where
     /// nothing counts that.
     pub counted_pages: Option<u64>,
-    /// What the decision was made from.
-    pub numbers: Numbers,
     /// Whether verdict, home or a reason differ from the last round's; true in its first.
     pub changed: bool,
     /// Its threads by the node on which they ran last.
     pub threads: BTreeMap<NodeId, u32>,
-    /// Its own memory by node as it was seen last, in base pages; empty if it never was.
+    /// Its own memory by node as it was sampled last, in base pages; empty if it never was.
     pub pages: BTreeMap<NodeId, u64>,
     /// When that was, by the machine's clock.
     pub pages_at_ns: Option<u64>,
@@ -147,7 +137,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Adds that of another way home.
+    /// Adds what came of another move.
     pub(super) fn add(&mut self, planned: u64, account: &Account, short: Option<Short>) {
         self.pages_planned += planned;
         self.pages_moved += account.moved;
@@ -202,7 +192,7 @@ pub enum Undecided {
 /// What is said once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum News {
+pub enum Notice {
     /// Processes that we may not look at or act on.
     Denied {
         /// Which.

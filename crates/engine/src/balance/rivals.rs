@@ -1,9 +1,9 @@
-//! Who else moves memory or threads between nodes, looked up now and then.
+//! Other balancers: who else moves memory or threads between nodes, looked up now and then.
 
 use nodeward_machine::Machine;
 use nodeward_model::Rival;
 
-use super::report::News;
+use super::report::Notice;
 
 /// Rounds from one look to the next: some files, and the names of all processes.
 const ROUNDS: u64 = 10;
@@ -17,7 +17,7 @@ pub struct Rivals {
 
 impl Rivals {
     /// Looks if it is time; tells who came and left.
-    pub fn look(&mut self, machine: &dyn Machine) -> Vec<News> {
+    pub fn look(&mut self, machine: &dyn Machine) -> Vec<Notice> {
         self.rounds += 1;
         if self.rounds % ROUNDS != 1 {
             return Vec::new();
@@ -32,8 +32,8 @@ impl Rivals {
         let before = std::mem::replace(&mut self.seen, now);
         let came = self.seen.iter().filter(|rival| !before.contains(rival));
         let left = before.iter().filter(|rival| !self.seen.contains(rival));
-        let came = came.map(|rival| News::RivalCame { rival: rival.clone() });
-        came.chain(left.map(|rival| News::RivalLeft { rival: rival.clone() })).collect()
+        let came = came.map(|rival| Notice::RivalCame { rival: rival.clone() });
+        came.chain(left.map(|rival| Notice::RivalLeft { rival: rival.clone() })).collect()
     }
 
     /// Who they are.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nodeward_engine::Live;
 use nodeward_engine::balance::{
-    BalanceSettings, Event, Host, News, OnRivals, Outcome, RoundReport, Short, Undecided,
+    BalanceSettings, Event, Host, Notice, OnRivals, Outcome, RoundReport, Short, Undecided,
 };
 use nodeward_machine::Machine;
 use nodeward_machine::paper::{Paper, PaperThread, Sheet};
@@ -45,8 +45,8 @@ fn own_work_keeps_nobody_away() {
         let mut balancer = balancer(&paper, BalanceSettings { rules, ..settings });
         let reports = rounds(&paper, &mut balancer, 10);
         assert_eq!(runs_on(&paper), node, "process {own} is ours");
-        let last = reports.iter().rfind(|report| !report.patrol).unwrap();
-        let reason = row(last, 9).reason;
+        let last = reports.iter().rfind(|report| !report.fast).unwrap();
+        let reason = row(last, 9).decision.reason;
         assert_eq!(reason == Reason::Ourselves, own == 9, "{reason}: no setting says so");
     }
 }
@@ -58,7 +58,7 @@ fn row_nudged(report: &RoundReport) -> u32 {
 /// Goal: while threads stray, they are brought back several times a second and rounds keep their
 /// time; when they no longer do, there are only rounds again.
 #[test]
-fn patrols_bring_back_who_strays() {
+fn fast_rounds_bring_back_who_strays() {
     let paper = with(sheet([0, PAGES], 0, "0-7"));
     let mut balancer = balancer(&paper, BalanceSettings::default());
     rounds(&paper, &mut balancer, 20);
@@ -69,13 +69,13 @@ fn patrols_bring_back_who_strays() {
     }
     assert!(straying.iter().all(|report| report.nudged == 1));
     // Intervals of 1 / 2, 1 / 4 and then 1 / 8 s: of the last eight looks one is a round.
-    let of_last: Vec<_> = straying[16..].iter().map(|report| report.patrol).collect();
-    assert_eq!(of_last.iter().filter(|is_patrol| !**is_patrol).count(), 1, "{of_last:?}");
+    let of_last: Vec<_> = straying[16..].iter().map(|report| report.fast).collect();
+    assert_eq!(of_last.iter().filter(|is_fast| !**is_fast).count(), 1, "{of_last:?}");
     let between: Vec<_> =
         straying[16..].windows(2).map(|two| two[1].at_ns - two[0].at_ns).collect();
     assert_eq!(between, [S / 8; 7]);
     let calm = rounds(&paper, &mut balancer, 40);
-    assert!(calm[20..].iter().all(|report| !report.patrol && report.interval_ns == S));
+    assert!(calm[20..].iter().all(|report| !report.fast && report.interval_ns == S));
     assert_eq!(moved(&straying) + moved(&calm), 0);
 }
 
@@ -88,9 +88,9 @@ fn threads_are_pinned_on_request() {
     let mut balancer = balancer(&paper, settings);
     rounds(&paper, &mut balancer, 5);
     assert_eq!(paper.sheet(pid(7)).unwrap().threads[&1].cpus, cpus("4-7"));
-    let memory = balancer.memory();
-    assert_eq!(memory.known[0].pins[0].before, cpus("0-7"), "and it is remembered");
-    assert_ne!(row(&round(&paper, &mut balancer), 7).reason, Reason::OnlyThere);
+    let saved = balancer.saved_state();
+    assert_eq!(saved.processes[0].pins[0].before, cpus("0-7"), "and it is remembered");
+    assert_ne!(row(&round(&paper, &mut balancer), 7).decision.reason, Reason::OnlyThere);
 }
 
 /// Goal: where threads cannot go, memory comes to them; the look afterwards finds none away, and
@@ -215,7 +215,7 @@ fn what_is_too_dear_is_not_moved() {
     let rows = reports.iter().flat_map(|report| &report.processes);
     assert_eq!(rows.filter_map(|row| row.done.short).next_back(), Some(Short::TooDear));
     let last = row(reports.last().unwrap(), 7);
-    assert_eq!(last.memory_reason, Some(Reason::DoesNotPay));
+    assert_eq!(last.decision.memory, Some(Reason::DoesNotPay));
 }
 
 /// Whether memory of which a page table moves in a second, at so much for a page, comes home
@@ -270,7 +270,7 @@ fn explicit_policies_are_respected() {
     let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-7") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 10);
-    assert_eq!(row(&reports[9], 7).reason, Reason::ExplicitPolicy);
+    assert_eq!(row(&reports[9], 7).decision.reason, Reason::ExplicitPolicy);
     assert_eq!((residency(&paper), runs_on(&paper)), ([0, PAGES], 0));
 }
 
@@ -299,7 +299,7 @@ fn a_policy_that_was_read_half_way_binds_no_more() {
     let paper = with(Sheet { bound, ..sheet([0, PAGES], 0, "0-3") });
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let first = rounds(&paper, &mut balancer, 5);
-    assert_eq!(row(&first[4], 7).memory_reason, Some(Reason::AllHome), "nothing that may move");
+    assert_eq!(row(&first[4], 7).decision.memory, Some(Reason::AllHome), "nothing that may move");
     paper.change(pid(7), |sheet| sheet.bound = Bound::default());
     rounds(&paper, &mut balancer, 60);
     assert_eq!(residency(&paper), [PAGES, 0]);
@@ -321,11 +321,11 @@ fn rivals_are_never_fought_silently() {
     let more = rounds(&paper, &mut balancer, 20);
     assert_eq!((runs_on(&paper), more.last().unwrap().stands_back), (1, false));
     let news: Vec<_> = reports.iter().chain(&more).flat_map(|report| &report.news).collect();
-    assert_eq!(news, [&News::RivalCame { rival: rival.clone() }, &News::RivalLeft { rival }]);
+    assert_eq!(news, [&Notice::RivalCame { rival: rival.clone() }, &Notice::RivalLeft { rival }]);
 }
 
 /// Goal: who stands back looks at nobody, neither cheaply nor dearly, for however long; and a move
-/// that was on its way when the other came ends, as do patrols.
+/// that was on its way when the other came ends, as do fast rounds.
 #[test]
 fn standing_back_costs_nothing() {
     let paper = with(sheet([0, PAGES], 0, "0-3"));
@@ -361,7 +361,7 @@ fn a_dry_run_tells_what_it_would_do_beside_a_rival() {
         let reports = rounds(&paper, &mut balancer(&paper, dry()), 5);
         assert_eq!(paper.sheet(pid(7)).unwrap().placements, 0);
         let row = row(&reports[4], 7).clone();
-        (reports[4].stands_back, row.home, row.memory_reason, row.numbers.pages_planned)
+        (reports[4].stands_back, row.home, row.decision.memory, row.decision.numbers.pages_planned)
     };
     let alone = told(Vec::new());
     assert_eq!(alone, (false, Some(Home::Node(NodeId(0))), Some(Reason::Pays), PAGES));
@@ -388,7 +388,7 @@ fn a_dry_run_only_tells() {
     let reports = rounds(&paper, &mut balancer, 10);
     for report in &reports[3..] {
         let row = row(report, 7);
-        assert_eq!(row.memory_reason, Some(Reason::Pays));
+        assert_eq!(row.decision.memory, Some(Reason::Pays));
         assert_eq!((row.done.pages_planned, row.done.pages_moved), (PAGES, 0));
         assert!(!report.acted);
     }
@@ -406,9 +406,9 @@ fn exceptions_are_left_alone() {
     let settings = BalanceSettings { except, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
     let reports = rounds(&paper, &mut balancer, 5);
-    let told = reports.iter().filter(|report| !report.patrol && report.round > 1);
+    let told = reports.iter().filter(|report| !report.fast && report.round > 1);
     assert!(told.clone().count() > 0);
-    assert!(told.clone().all(|report| row(report, 8).reason == Reason::Excluded));
+    assert!(told.clone().all(|report| row(report, 8).decision.reason == Reason::Excluded));
     assert_eq!(paper.sheet(pid(8)).unwrap().placements, 0);
     assert_eq!(runs_on(&paper), 1);
 }
@@ -476,7 +476,7 @@ fn a_process_is_explained() {
     let paper = with(sheet([0, PAGES], 0, "0-3"));
     let settings = BalanceSettings { act: false, ..BalanceSettings::default() };
     let mut balancer = balancer(&paper, settings);
-    balancer.look_first(pid(7));
+    balancer.sample_first(pid(7));
     balancer.warm_up(&Live::default()).unwrap();
     assert!(balancer.explain(pid(7)).is_none(), "nothing is decided yet");
     assert_eq!(balancer.why_undecided(pid(7)), Undecided::NoLoad);
@@ -484,8 +484,8 @@ fn a_process_is_explained() {
     balancer.round(&Live::default()).unwrap();
     let row = balancer.explain(pid(7)).unwrap();
     assert_eq!(row.home, Some(Home::Node(NodeId(0))));
-    assert_eq!((row.numbers.pages, row.numbers.pages_away), (PAGES, PAGES));
-    assert!(row.numbers.gain_ns > row.numbers.cost_ns);
+    assert_eq!((row.decision.numbers.pages, row.decision.numbers.pages_away), (PAGES, PAGES));
+    assert!(row.decision.numbers.gain_ns > row.decision.numbers.cost_ns);
     assert!(balancer.explain(pid(8)).is_none());
 }
 
@@ -512,7 +512,7 @@ fn a_controller_that_is_the_bottleneck_gets_help() {
     assert_eq!(residency(&paper), [PAGES, 0]);
     carry([900, 0]);
     let reports = rounds(&paper, &mut balancer, 20);
-    assert_eq!(row(&reports[19], 7).reason, Reason::Bottleneck);
+    assert_eq!(row(&reports[19], 7).decision.reason, Reason::Bottleneck);
     // Looks sample pages, to 5 points: both nodes have half of them, or nearly so.
     let spread = residency(&paper);
     assert!(spread[0].abs_diff(spread[1]) <= PAGES / 4, "{spread:?}");
@@ -522,6 +522,6 @@ fn a_controller_that_is_the_bottleneck_gets_help() {
     carry([225, 224]);
     let reports = rounds(&paper, &mut balancer, 60);
     assert_eq!(residency(&paper), [PAGES, 0]);
-    assert_eq!(row(&reports[59], 7).reason, Reason::Eased);
+    assert_eq!(row(&reports[59], 7).decision.reason, Reason::Eased);
     assert!(reports[59].settled);
 }

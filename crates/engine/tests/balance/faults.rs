@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nodeward_engine::balance::{BalanceSettings, News, RoundReport, Short};
+use nodeward_engine::balance::{BalanceSettings, Notice, RoundReport, Short};
 use nodeward_machine::Life;
 use nodeward_machine::paper::{Paper, Sheet};
 use nodeward_model::{CpuId, NodeId};
@@ -10,7 +10,7 @@ use nodeward_policy::placement::Reason;
 
 use crate::stage::*;
 
-fn news(reports: &[RoundReport]) -> Vec<&News> {
+fn news(reports: &[RoundReport]) -> Vec<&Notice> {
     reports.iter().flat_map(|report| &report.news).collect()
 }
 
@@ -31,7 +31,7 @@ fn processes_end_at_any_call() {
             let of_gone = reports.iter().flat_map(|report| &report.processes);
             let mut shorts = of_gone.filter(|row| row.pid == pid(7)).map(|row| row.done.short);
             assert!(call == 0 || shorts.any(|short| short == Some(Short::Gone)), "call {call}");
-            assert_eq!(news(&reports), [&News::NodeCame { node: NodeId(0) }; 0]);
+            assert_eq!(news(&reports), [&Notice::NodeCame { node: NodeId(0) }; 0]);
         }
     }
 }
@@ -57,7 +57,7 @@ fn frozen_processes_wait() {
     let mut balancer = balancer(&paper, BalanceSettings::default());
     paper.change(pid(7), |sheet| sheet.frozen = true);
     let reports = rounds(&paper, &mut balancer, 10);
-    assert_eq!(row(&reports[9], 7).reason, Reason::Frozen);
+    assert_eq!(row(&reports[9], 7).decision.reason, Reason::Frozen);
     assert_eq!((paper.sheet(pid(7)).unwrap().placements, runs_on(&paper)), (0, 0));
     paper.change(pid(7), |sheet| sheet.frozen = false);
     rounds(&paper, &mut balancer, 10);
@@ -74,7 +74,7 @@ fn launchers_stay_where_they_are() {
     paper.change(pid(7), |sheet| sheet.children_ns = ran_ns + far_ns);
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 10);
-    assert_eq!(row(&reports[9], 7).reason, Reason::Launcher);
+    assert_eq!(row(&reports[9], 7).decision.reason, Reason::Launcher);
     assert_eq!((paper.sheet(pid(7)).unwrap().placements, runs_on(&paper)), (0, 0));
     rounds(&paper, &mut balancer, 30); // in each a second of CPU time
     assert_eq!(runs_on(&paper), 1);
@@ -107,7 +107,7 @@ fn permission_denied_is_told_once() {
     }
     let mut balancer = balancer(&paper, BalanceSettings::default());
     let reports = rounds(&paper, &mut balancer, 20);
-    let expected = News::Denied { pids: vec![pid(8), pid(9)], need: "run as root".to_owned() };
+    let expected = Notice::Denied { pids: vec![pid(8), pid(9)], need: "run as root".to_owned() };
     assert_eq!(news(&reports), [&expected]);
     assert_eq!(runs_on(&paper), 1);
 }
@@ -124,7 +124,7 @@ fn rights_may_be_lost_meanwhile() {
     let after = rounds(&paper, &mut balancer, 10);
     assert!((1..PAGES).contains(&moved(&before)));
     assert_eq!(moved(&after), 0);
-    let expected = News::Denied { pids: vec![pid(7)], need: "be root".to_owned() };
+    let expected = Notice::Denied { pids: vec![pid(7)], need: "be root".to_owned() };
     assert_eq!(news(&after), [&expected]);
 }
 
@@ -140,8 +140,8 @@ fn nodes_come_and_go() {
     paper.set_offline(NodeId(1), false);
     let with_it = rounds(&paper, &mut balancer, 30);
     assert_eq!(runs_on(&paper), 1);
-    assert_eq!(news(&without), [&News::NodeLeft { node: NodeId(1) }]);
-    assert_eq!(news(&with_it), [&News::NodeCame { node: NodeId(1) }]);
+    assert_eq!(news(&without), [&Notice::NodeLeft { node: NodeId(1) }]);
+    assert_eq!(news(&with_it), [&Notice::NodeCame { node: NodeId(1) }]);
 }
 
 /// Goal: whatever the clock does, loads stay loads and budgets stay budgets.
@@ -158,7 +158,7 @@ fn clocks_may_jump() {
         paper.set_clock_ns(clock_ns);
         let report = round(&paper, &mut balancer);
         assert!(report.moved_pages <= 2048 + 512, "{} pages", report.moved_pages);
-        let loads = report.processes.iter().map(|row| row.numbers.load_ppm);
+        let loads = report.processes.iter().map(|row| row.decision.numbers.load_ppm);
         assert!(loads.max().unwrap_or(0) <= 1_000_000);
     }
     rounds(&paper, &mut balancer, 60);
@@ -190,7 +190,7 @@ fn moves_end_under_memory_pressure() {
     let mut balancer = balancer(&paper, settings);
     let reports = rounds(&paper, &mut balancer, 30);
     let left = paper.sheet(pid(7)).unwrap().free_pages_min[&NodeId(0)];
-    // A stretch that is begun is brought to its end: 64 MiB are more than all of it here.
+    // A chunk that is begun is brought to its end: 64 MiB are more than all of it here.
     assert!(left >= 13_485 - PAGES, "{left}");
     assert!(moved(&reports) <= PAGES);
     let shorts = reports.iter().flat_map(|report| &report.processes).map(|row| row.done.short);
@@ -209,7 +209,7 @@ fn moves_wait_while_tasks_stall() {
     let mut balancer = balancer(&paper, settings);
     let before = rounds(&paper, &mut balancer, 3);
     assert!((1..PAGES).contains(&moved(&before)), "{} of {PAGES}", moved(&before));
-    assert_eq!(row(&before[2], 7).numbers.stalled_ppm, Some(0));
+    assert_eq!(row(&before[2], 7).decision.numbers.stalled_ppm, Some(0));
     stalls(101);
     round(&paper, &mut balancer); // it knows of the time before only
     paper.start(pid(8), sheet([0, PAGES], 1, "0-3"));
@@ -218,8 +218,8 @@ fn moves_wait_while_tasks_stall() {
     for report in &under[2..] {
         for number in [7, 8] {
             let told = row(report, number);
-            assert_eq!(told.memory_reason, Some(Reason::Stalled), "{number}");
-            assert_eq!(told.numbers.stalled_ppm, Some(101_000));
+            assert_eq!(told.decision.memory, Some(Reason::Stalled), "{number}");
+            assert_eq!(told.decision.numbers.stalled_ppm, Some(101_000));
         }
         assert_eq!(row(report, 7).done.short, Some(Short::Stalled));
         assert!(row(report, 7).done.pages_pending > 0 && !report.settled);
@@ -243,7 +243,7 @@ fn a_node_that_spills_takes_nothing() {
     };
     let reports: Vec<_> = (0..5).map(|_| spill(1049)).collect();
     assert_eq!(moved(&reports), 0);
-    assert_eq!(row(&reports[4], 7).memory_reason, Some(Reason::Pressed));
+    assert_eq!(row(&reports[4], 7).decision.memory, Some(Reason::Pressed));
     for _ in 0..5 {
         spill(1048);
     }
@@ -304,6 +304,6 @@ fn what_stays_is_counted_over_all_rounds() {
     let last = reports.iter().position(refused).unwrap();
     assert_eq!(residency(&paper), [PAGES - pinned_pages, pinned_pages]);
     assert!(moved(&reports[..last]) > 3 * 512, "it took {last} rounds");
-    let away = row(&reports[last + 1], 7).numbers.pages_away;
+    let away = row(&reports[last + 1], 7).decision.numbers.pages_away;
     assert!(away <= PAGES / 64, "{away}: samples are not exact");
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use nodeward_engine::balance::{
-    BalanceSettings, Balancer, Keep, MEMORY_VERSION, Memory, News, Pin, RoundReport, state_file,
+    BalanceSettings, Balancer, Notice, Pin, RoundReport, STATE_VERSION, SavedState, Storage,
+    state_file,
 };
 use nodeward_machine::paper::{Paper, Sheet};
 use nodeward_model::{Name, NodeId, Page, Wanted};
@@ -33,8 +34,8 @@ impl Place {
         Store::new(self.dir.path().join("ledger"), Limits::default())
     }
 
-    fn keep(&self) -> Keep {
-        Keep {
+    fn storage(&self) -> Storage {
+        Storage {
             state: Some(self.state()),
             ledger: Some(self.store()),
             unix_ms: || 1000,
@@ -45,10 +46,10 @@ impl Place {
 
     /// A balancer that goes on with what is kept here.
     fn start(&self, paper: &Arc<Paper>, settings: BalanceSettings) -> Balancer {
-        let memory: Option<Memory> = self.state().read().unwrap();
+        let saved: Option<SavedState> = self.state().read().unwrap();
         let machine = machine(paper);
-        let mut balancer = Balancer::new(machine, &Wanted::default(), settings, memory).unwrap();
-        balancer.keep(self.keep());
+        let mut balancer = Balancer::new(machine, &Wanted::default(), settings, saved).unwrap();
+        balancer.write_to(self.storage());
         balancer
     }
 }
@@ -121,17 +122,17 @@ fn a_killed_balancer_goes_on() {
         let (paper, place) = (with(sheet([0, PAGES], 0, "0-3")), Place::new());
         let mut first = place.start(&paper, slow());
         let before = rounds(&paper, &mut first, killed_after);
-        let memory = first.memory();
+        let saved = first.saved_state();
         // Not even destructors run.
         std::mem::forget(first);
         let mut second = place.start(&paper, slow());
-        assert_eq!(second.memory(), memory, "after round {killed_after}");
+        assert_eq!(second.saved_state(), saved, "after round {killed_after}");
         let after = rounds(&paper, &mut second, 60);
         assert_eq!(residency(&paper), [PAGES, 0], "after round {killed_after}");
         assert_eq!(moved(&before) + moved(&after), PAGES);
         let entity = |reports: &[RoundReport]| {
             let rows = reports.iter().flat_map(|report| &report.processes);
-            rows.filter(|row| row.home.is_some()).map(|row| row.entity).next_back()
+            rows.filter(|row| row.home.is_some()).map(|row| row.decision.entity).next_back()
         };
         if let Some(number) = entity(&before) {
             assert_eq!(entity(&after), Some(number), "after round {killed_after}");
@@ -146,12 +147,12 @@ fn another_boot_begins_anew() {
     let (paper, place) = (with(sheet([PAGES, 0], 0, "0-7")), Place::new());
     let mut first = place.start(&paper, BalanceSettings::default());
     let before = rounds(&paper, &mut first, 5);
-    let memory = Memory { boot: "another".to_owned(), ..first.memory() };
+    let saved = SavedState { boot: "another".to_owned(), ..first.saved_state() };
     drop(first);
-    place.state().write(&memory).unwrap();
+    place.state().write(&saved).unwrap();
     let mut second = place.start(&paper, BalanceSettings::default());
     let after = rounds(&paper, &mut second, 5);
-    assert!(row(&after[4], 7).entity > row(&before[4], 7).entity);
+    assert!(row(&after[4], 7).decision.entity > row(&before[4], 7).decision.entity);
 }
 
 /// What fields a value has, without what is in them; numbers as keys are those of a map.
@@ -207,9 +208,9 @@ fn a_version_has_one_shape() {
         "short": nodes,
     });
     let known = json!([{ "entity": null, "pid": null, "pins": [], "started_ticks": null }]);
-    let version_5 = json!({ "boot": null, "homes": homes, "known": known, "next": null });
-    let memory = serde_json::to_value(balancer.memory()).unwrap();
-    assert_eq!((MEMORY_VERSION, shape(&memory)), (5, version_5), "raise the version");
+    let version_5 = json!({ "boot": null, "homes": homes, "next": null, "processes": known });
+    let saved = serde_json::to_value(balancer.saved_state()).unwrap();
+    assert_eq!((STATE_VERSION, shape(&saved)), (5, version_5), "raise the version");
 }
 
 /// Goal: homes on several nodes and pinned threads, which hold masks, are read as written.
@@ -235,10 +236,10 @@ fn pins_outlive_a_kill() {
     let pin = BalanceSettings { pin: true, ..BalanceSettings::default() };
     let mut first = place.start(&paper, pin.clone());
     rounds(&paper, &mut first, 5);
-    let memory = first.memory();
-    assert!(memory.known.iter().any(|known| !known.pins.is_empty()), "{memory:?}");
+    let saved = first.saved_state();
+    assert!(saved.processes.iter().any(|one| !one.pins.is_empty()), "{saved:?}");
     std::mem::forget(first);
-    assert_eq!(place.start(&paper, pin).memory(), memory);
+    assert_eq!(place.start(&paper, pin).saved_state(), saved);
 }
 
 /// Goal: what does not change is not written again.
@@ -247,9 +248,9 @@ fn the_state_is_written_when_it_changed() {
     let (paper, place) = (with(sheet([PAGES, 0], 0, "0-7")), Place::new());
     let mut balancer = place.start(&paper, BalanceSettings::default());
     rounds(&paper, &mut balancer, 5);
-    let memory: Memory = place.state().read().unwrap().unwrap();
-    assert_eq!(memory, balancer.memory());
-    assert_eq!(memory.known.len(), 1);
+    let saved: SavedState = place.state().read().unwrap().unwrap();
+    assert_eq!(saved, balancer.saved_state());
+    assert_eq!(saved.processes.len(), 1);
 }
 
 /// Goal: without room on the disk memory still comes home; each trouble is told once.
@@ -263,16 +264,16 @@ fn a_full_disk_stops_nothing() {
     let file = place.dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let mut balancer = balancer(&paper, slow());
-    balancer.keep(Keep {
+    balancer.write_to(Storage {
         state: Some(state_file(file.join("balance.state"))),
         ledger: Some(Store::new(file.join("ledger"), Limits::default())),
-        ..place.keep()
+        ..place.storage()
     });
     let reports = rounds(&paper, &mut balancer, 60);
     assert_eq!(moved(&reports), 3 * PAGES);
     let news: Vec<_> = reports.iter().flat_map(|report| &report.news).collect();
-    let of_ledger = |news: &&&News| matches!(news, News::Ledger { .. });
-    let of_state = |news: &&&News| matches!(news, News::State { .. });
+    let of_ledger = |news: &&&Notice| matches!(news, Notice::Ledger { .. });
+    let of_state = |news: &&&Notice| matches!(news, Notice::State { .. });
     assert_eq!(news.iter().filter(of_ledger).count(), 1, "{news:?}");
     assert_eq!((news.iter().filter(of_state).count(), news.len()), (1, 2), "{news:?}");
 }
@@ -284,9 +285,9 @@ fn a_full_ledger_stops_nothing() {
     let mut balancer = balancer(&paper, slow());
     let limits = Limits { operation_bytes: 400, ..Limits::default() };
     let store = Store::new(place.dir.path().join("ledger"), limits);
-    balancer.keep(Keep { ledger: Some(store), state: None, ..place.keep() });
+    balancer.write_to(Storage { ledger: Some(store), state: None, ..place.storage() });
     let reports = rounds(&paper, &mut balancer, 60);
     assert_eq!(moved(&reports), PAGES);
     let news: Vec<_> = reports.iter().flat_map(|report| &report.news).collect();
-    assert!(matches!(news[..], [News::Ledger { .. }]), "{news:?}");
+    assert!(matches!(news[..], [Notice::Ledger { .. }]), "{news:?}");
 }

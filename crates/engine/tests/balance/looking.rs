@@ -33,7 +33,7 @@ fn who_waits_for_a_cpu_wants_it() {
         });
         let mut balancer = balancer(&paper, BalanceSettings::default());
         let reports = rounds(&paper, &mut balancer, 3);
-        assert_eq!(row(&reports[2], 7).numbers.load_ppm, wants_ppm);
+        assert_eq!(row(&reports[2], 7).decision.numbers.load_ppm, wants_ppm);
     }
 }
 
@@ -50,7 +50,7 @@ fn short_times_tell_no_loads() {
     rounds(&paper, &mut balancer, 3);
     let mut load_after = |ns| {
         paper.sleep_ns(ns);
-        row(&balancer.round(&Live::default()).unwrap(), 7).numbers.load_ppm
+        row(&balancer.round(&Live::default()).unwrap(), 7).decision.numbers.load_ppm
     };
     assert_eq!(load_after(0), 400_000);
     busy(0);
@@ -152,11 +152,12 @@ fn a_pid_that_comes_back_is_another_process() {
     other.threads.get_mut(&1).unwrap().ran_ns = 20 * S;
     paper.start(pid(7), Sheet { started_ticks: 9, ..other });
     let after = rounds(&paper, &mut balancer, 10);
-    let entity = |report| row(report, 7).entity;
+    let entity = |report| row(report, 7).decision.entity;
     assert_ne!(entity(&before[9]), entity(&after[9]));
     assert_eq!(entity(&before[2]), entity(&before[9]), "while it lives its number stays");
     assert!(after.iter().all(|report| report.processes.len() <= 1));
-    let loads = after.iter().flat_map(|report| &report.processes).map(|row| row.numbers.load_ppm);
+    let loads =
+        after.iter().flat_map(|report| &report.processes).map(|row| row.decision.numbers.load_ppm);
     assert!(loads.max().unwrap() <= 1_000_000);
     assert_eq!(row(&after[9], 7).home.as_ref().unwrap().thread_nodes(), "1".parse().unwrap());
 }

@@ -4,6 +4,6 @@
 mod acting;
 mod faults;
 mod keeping;
+mod launch;
 mod looking;
-mod newcomer;
 mod stage;

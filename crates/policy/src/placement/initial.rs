@@ -43,8 +43,8 @@ impl Unplaced {
         let least = candidates.iter().map(|candidate| candidate.0).min().unwrap_or(0);
         let cheap = round.rules.with_hysteresis(least);
         candidates.sort_by_key(|&(cost, node)| {
-            let dear = (cost > cheap).then_some(cost);
-            (dear, Reverse(entity.load_on[node]), cost, node)
+            let cost_if_dear = (cost > cheap).then_some(cost);
+            (cost_if_dear, Reverse(entity.load_on[node]), cost, node)
         });
         Self { index, candidates }
     }

@@ -1,76 +1,120 @@
 //! Placement: which node each process belongs to, which of its threads go there, and which memory.
 //!
 //! After the home nodes of 2012 (sched/numa). Homes are few decisions that last. Threads follow
-//! them at once, because that is cheap; memory follows where that pays. docs/explanation/placement.md
-//! has the reasons behind the rule; this is the rule. Numbers are the defaults of [`Rules`].
+//! them at once, because that is cheap; memory follows where that pays. This is the rule;
+//! docs/explanation/placement.md has the reasons behind it. Numbers are the defaults of [`Rules`].
 //!
 //! ```text
-//!     Snapshot: nodes; threads with their load; pages by node          snapshot
+//!     Snapshot: nodes; threads with their load; pages by node       snapshot
 //!        |
 //!        v
-//!     each entity: load, candidates, or why it gets no home            entity, mean_load
-//!        |           each node: share, limit, capacity                 node_table, node_usage
+//!     each entity: load, candidates, or why it gets no home         entity, mean_load
+//!        |           each node: share, limit, capacity              node_table, node_usage
 //!        v
-//!     1 keep homes that still do ---------> 2 initial placement        keep, initial, spread
-//!        |                                     |    what does it cost? cost_model
+//!     1 keep homes that still do -------> 2 initial placement       keep, initial, spread
+//!        |                                     |  at what cost?     cost_model
 //!        v                                     v
-//!     3 rebalance -> 4 relieve memory -> 5 interleave, deinterleave    rebalance, relieve, interleave
+//!     3 rebalance --> 4 relieve memory --> 5 (de)interleave         rebalance, relieve, interleave
 //!        |
 //!        v
-//!     6 thread moves ---------------------> 7 memory moves             thread_moves, memory_moves
-//!        |                                     |    did it help?       feedback
+//!     6 thread moves -------------------> 7 memory moves            thread_moves, memory_moves
+//!        |                                     |  did it help?      feedback
 //!        v                                     v
-//!     8 Plan: homes, nudges, moves, a reason for each entity           plan, reason, report
+//!     8 Plan: homes, nudges, moves, a reason for each entity        plan, reason, report
 //! ```
 //!
-//! [`Homes::decide`] calls the stages in this order. [`Homes::thread_moves`] calls stage 6 alone:
-//! a fast round brings threads back and decides nothing anew. What is kept between rounds is
-//! [`Homes`] (`state`).
+//! [`Homes::decide`] calls the stages in this order. [`Homes::thread_moves`] calls stage 6 alone: a
+//! fast round brings threads back and decides nothing anew. [`Homes`] is kept between rounds.
 //!
-//! Words: *load* is the CPU time that threads had and waited for. A node's *share* is its CPUs' part
-//! of the load of the machine, its *limit* the share + 10 %, and never less than 25 % of its CPUs.
-//! *Margin* is 10 %. *Gain* is what a move saves within the horizon (10 to 60 s, by age), *cost* what
-//! it takes.
+//! *Load* is the CPU time that threads had and waited for. A node's *share* is its CPUs' part of
+//! the load of the machine; its *limit* is the share + 10 %, and never less than 25 % of its CPUs.
+//! An entity is *parallel* if one CPU is too few for its threads. *Gain* is what a move saves
+//! within the horizon (10 to 60 s, by age), *cost* what it takes. What *doubles* does so each time,
+//! and halves after a calm of four times as long. The number in front of a condition is the stage
+//! that asks.
 //!
 //! # An entity
 //!
-//! | state | enters when | leaves when | holds for | backs off how |
-//! |---|---|---|---|---|
-//! | no home | CPU time < 1 s; excluded; a launcher; no node will do | none of it | - | - |
-//! | on one node | placed: cheapest node with load <= share + 5 % and memory for it; else <= limit; else without memory; else the idlest | node gone: at once. Stage 3 or 4 takes it. Parallel and load > 1.21 x node: placed anew | 10 s | doubles with each change, halves after calm of 4 holds |
-//! | spread over the fewest nodes | placed: parallel and load > 1.1 x each candidate; or memory > each; or it would crowd the best | 1.21 x load (or one thread's) and 1.21 x memory fit each of its nodes. Without a hold: nearly all memory on one node with time for it, not parallel | 10 s | the same |
-//! | interleaved | stage 5: its node is saturated, it makes > half of the load there, gain > cost | its node has recovered, there is room, gain > cost | 10 s, then not again for 160 s | doubles |
+//! ```text
+//! state        | enters when                  | leaves when                | holds     | backs off
+//! -------------+------------------------------+----------------------------+-----------+----------
+//! no home      | CPU time < 1 s; excluded; a  | none of it is true         |           |
+//!              | launcher; no node will do    |                            |           |
+//!              |                              |                            |           |
+//! on one node  | 2: it gets the cheapest node | its node is gone: at once. | 10 s, not | doubles
+//!              | with load <= share + 5 % and | 3 or 4 moves its home.     | if its    |
+//!              | memory for it; else with     | Parallel, and load > 1.21  | node is   |
+//!              | load <= limit and memory;    | x the node: placed anew    | gone      |
+//!              | else with load <= limit;     |                            |           |
+//!              | else the idlest              |                            |           |
+//!              |                              |                            |           |
+//! spread       | 2: parallel, and load > 1.1  | 1.21 x load (or one        | 10 s      | the same
+//!              | x each candidate; memory >   | thread's) and 1.21 x       |           |
+//!              | each; or it would crowd the  | memory fit each node. Held |           |
+//!              | best. It gets the fewest     | or not: not parallel, and  |           |
+//!              | nodes that do                | 16/17 of memory is on a    |           |
+//!              |                              | node with time for it      |           |
+//!              |                              |                            |           |
+//! interleaved  | 5: its node is saturated, it | 5: its node has recovered  | 10 s; not | the same
+//!              | has > half of the load       | and has room, gain > cost  | again for |
+//!              | there, others have time,     |                            | 160 s     |
+//!              | gain > cost                  |                            |           |
+//! ```
 //!
-//! # A node
+//! # Nodes
 //!
-//! | state | enters when | leaves when | holds for | backs off how |
-//! |---|---|---|---|---|
-//! | busy (3) | load at home > limit, for 5 s | it is not | - | must last twice as long after each that ended early, up to 80 s |
-//! | short home (4) | pages at home > what homes can have there, for 5 s | it is not | - | the same |
-//! | saturated (5) | its controller delivers >= 90 %, for 5 s | it does not | - | the same |
-//! | recovered (5) | controllers of what is interleaved for it deliver < 45 % together, for 5 s | they do not | - | the same |
-//! | closed for memory (7) | < 1 % of memory free, or > 0.1 % spilled to other nodes | neither | - | - |
-//!
-//! # All nodes
-//!
-//! | state | enters when | leaves when | holds for | backs off how |
-//! |---|---|---|---|---|
-//! | rebalance paused (3) | 5 s after a rebalance the busiest node is not less busy by 10 % | the pause is over | 40 s | doubles |
-//! | no memory moves (7) | tasks stand still for memory > 10 % of the time | they do not | - | - |
+//! ```text
+//! state        | enters when                             | leaves when  | holds  | backs off
+//! -------------+-----------------------------------------+--------------+--------+----------------
+//! busy         | 3: load at home > limit, for 5 s        | it is not    |        | if it flaps: 10
+//!              |                                         |              |        | s, 20 s, to 80
+//!              |                                         |              |        | s
+//!              |                                         |              |        |
+//! short home   | 4: pages at home > what homes can have  | it is not    |        | the same
+//!              | there, for 5 s                          |              |        |
+//!              |                                         |              |        |
+//! saturated    | 5: its controller delivers >= 90 % of   | it does not  |        | the same
+//!              | what it can, for 5 s                    |              |        |
+//!              |                                         |              |        |
+//! recovered    | 5: the controllers of what is           | they do not  |        | the same
+//!              | interleaved for it deliver < 45 %       |              |        |
+//!              | together, for 5 s                       |              |        |
+//!              |                                         |              |        |
+//! closed       | 7: < 1 % of its memory is free, or >    | neither      |        |
+//!              | 0.1 % of it spilled to other nodes      |              |        |
+//!              |                                         |              |        |
+//! rebalance    | 3: 5 s after the last rebalance the     | the pause is | 40 s   | doubles
+//! paused       | busiest node is not less busy by 10 %   | over         |        |
+//!              |                                         |              |        |
+//! no memory    | 7: tasks stand still for want of memory | they do not  |        |
+//! moves        | for > 10 % of the time                  |              |        |
+//! ```
 //!
 //! # What is away from home
 //!
-//! | state | enters when | leaves when | holds for | backs off how |
-//! |---|---|---|---|---|
-//! | thread nudged (6) | it wants >= 1 % of a CPU; not the lightest where home would be crowded | it is home | - | - |
-//! | memory moves (7) | gain > cost; best ratio first, into room - 2 % | all is home | until it is sampled again | - |
-//! | memory waits | a move began | the move took >= 1/16 and more is away, or the wait is over | 2 s | doubles, up to 64 s |
-//! | memory given up | five moves in a row each took < 1/16 | what is away halves or doubles | - | - |
-//! | memory doubted | no move paid for 5 s | gain > 1.25 x cost for 5 s | - | - |
+//! ```text
+//! state        | enters when                      | leaves when            | holds     | backs off
+//! -------------+----------------------------------+------------------------+-----------+----------
+//! thread       | 6: it wants >= 1 % of a CPU; the | it is home             |           |
+//! nudged       | lightest stay where home would   |                        |           |
+//!              | be crowded                       |                        |           |
+//!              |                                  |                        |           |
+//! memory moves | 7: gain > cost; best ratio       | all is home            | until     |
+//!              | first, into the room less 2 %    |                        | sampled   |
+//!              |                                  |                        |           |
+//! memory waits | 7: a move began                  | it took >= 1/16 and    | 2 s       | doubles,
+//!              |                                  | more is away           |           | to 64 s
+//!              |                                  |                        |           |
+//! given up     | 7: five moves in a row each took | what is away halves or |           |
+//!              | < 1/16                           | doubles                |           |
+//!              |                                  |                        |           |
+//! doubted      | 7: no move paid for 5 s          | gain > 1.25 x cost for |           |
+//!              |                                  | 5 s                    |           |
+//! ```
 //!
-//! Why moving ends: a home goes to a node that is then still less busy by the margin, so under a
-//! constant load the list of node loads, greatest first, becomes smaller with each move. Memory
-//! goes to its home only. What a load that never rests brings about waits twice as long each time
+//! Why moving ends: a home goes to a node that is then still less busy by 10 %, so under a constant
+//! load the list of node loads, greatest first, becomes smaller with each move. Memory goes to its
+//! home only. What a load that never rests brings about waits twice as long each time
 //! ([`damping`](crate::damping)).
 
 pub mod case;

@@ -2,11 +2,11 @@
 //!
 //! | of a node | it is |
 //! |---|---|
-//! | share | its CPUs' part of the load of the machine, less load that is bound to it and has no home |
-//! | limit | the share and the margin, or a part of its CPUs if that is more; above it the node is busy |
-//! | admit limit | what initial placement may make of it: halfway between share and limit, since loads change |
+//! | share | its CPUs' part of the whole load, less load that is bound to it and has no home |
+//! | limit | share and margin, or a part of its CPUs if that is more; above it the node is busy |
+//! | admit limit | where initial placement stops: halfway to the limit, since loads change |
 //! | capacity | all that its CPUs can do, or the limit if that is more |
-//! | page capacity | the memory that entities with homes can have there: room, and what they have there |
+//! | page capacity | the memory that homes can have there: room, and what they have there |
 
 use std::collections::BTreeMap;
 

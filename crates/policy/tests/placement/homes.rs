@@ -365,7 +365,7 @@ fn homes_leave_a_node_that_is_too_small_for_their_memory() {
 /// Goal: when a memory controller delivers all it can, the memory of the entity behind that is
 /// interleaved; its threads stay. Not if the other controllers are busy, too.
 #[test]
-fn a_choked_controller_gets_help() {
+fn a_saturated_controller_gets_help() {
     /// Of 80,000 pages, in huge pages: 78 of 512.
     const HALF: u64 = 39_936;
     for (other, expected) in [(100_000, true), (500_000, false)] {

@@ -1,4 +1,5 @@
-//! Placement on machines on paper: cases with their arithmetic, and properties on machines by chance.
+//! Placement on machines on paper: cases with their arithmetic, and properties on machines by
+//! chance.
 
 mod homes;
 mod moves;

@@ -42,10 +42,10 @@ fn undecided(why: Undecided) -> &'static str {
 }
 
 fn decided(row: &ProcessRow, report: &RoundReport) -> String {
-    let numbers = &row.numbers;
+    let numbers = &row.decision.numbers;
     let bytes = |pages: u64| show_bytes(pages * report.page_bytes);
     let mut lines = vec![
-        ("why", reason(row.reason)),
+        ("why", reason(row.decision.reason)),
         ("load", load(row)),
         ("threads", format!("on nodes {}", by_node(&row.threads, ToString::to_string))),
     ];
@@ -54,7 +54,7 @@ fn decided(row: &ProcessRow, report: &RoundReport) -> String {
     if row.home.is_some() {
         lines.push(("", away(row, &bytes)));
     }
-    if let (Some(Reason::Stalled), Some(ppm)) = (row.memory_reason, numbers.stalled_ppm) {
+    if let (Some(Reason::Stalled), Some(ppm)) = (row.decision.memory, numbers.stalled_ppm) {
         let words = format!("some task wanted memory for {} % of the time", ppm / 10_000);
         lines.push(("stalls", words));
     }
@@ -63,7 +63,7 @@ fn decided(row: &ProcessRow, report: &RoundReport) -> String {
     }
     match row.counted_pages {
         Some(pages) => lines.push(("counts", format!("of who uses which page: {pages} by now"))),
-        None if row.counts_wanted => {
+        None if row.decision.counts_wanted => {
             let words = "of who uses which page would help: nodeward balance --samples FILE";
             lines.push(("counts", words.to_owned()));
         }
@@ -79,7 +79,7 @@ fn decided(row: &ProcessRow, report: &RoundReport) -> String {
 }
 
 fn load(row: &ProcessRow) -> String {
-    let numbers = &row.numbers;
+    let numbers = &row.decision.numbers;
     let own = format!("{} CPUs", cpus(numbers.load_ppm));
     if row.home.is_none() {
         return own;
@@ -90,7 +90,7 @@ fn load(row: &ProcessRow) -> String {
 
 fn verdict(row: &ProcessRow) -> String {
     let at = row.home.as_ref().map(home).unwrap_or_default();
-    match row.verdict {
+    match row.decision.verdict {
         Verdict::Left => "is left alone".to_owned(),
         Verdict::Settles => format!("gets its home on {at}"),
         Verdict::Stays => format!("stays at home on {at}"),
@@ -103,13 +103,13 @@ fn reason(reason: Reason) -> String {
 }
 
 fn threads(row: &ProcessRow) -> Option<String> {
-    let (away, brought) = (row.numbers.threads_away, row.numbers.threads_nudged);
+    let (away, brought) = (row.decision.numbers.threads_away, row.decision.numbers.threads_nudged);
     if away == 0 {
         return row.home.is_some().then(|| "all of them are at home".to_owned());
     }
     let mut words =
         format!("{} away from home, {brought} to be brought there", words::threads(away));
-    if let Some(why) = row.threads_reason {
+    if let Some(why) = row.decision.threads {
         let _ = write!(words, "; {}", reason(why));
     }
     Some(words)
@@ -123,8 +123,8 @@ fn memory(row: &ProcessRow, bytes: &impl Fn(u64) -> String) -> String {
 }
 
 fn away(row: &ProcessRow, bytes: &impl Fn(u64) -> String) -> String {
-    let numbers = &row.numbers;
-    let why = row.memory_reason.map_or_else(String::new, |why| format!("; {}", reason(why)));
+    let numbers = &row.decision.numbers;
+    let why = row.decision.memory.map_or_else(String::new, |why| format!("; {}", reason(why)));
     if numbers.pages_away == 0 {
         return format!("none of it is away{why}");
     }

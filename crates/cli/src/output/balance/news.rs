@@ -2,29 +2,29 @@
 
 use std::path::Path;
 
-use nodeward_engine::balance::News;
+use nodeward_engine::balance::Notice;
 use nodeward_model::{Escape as _, Pid, Rival};
 
 /// Pids that are named in a line; the others are counted.
 const PIDS_SHOWN: usize = 5;
 
 /// A line for each. Processes that the same thing would help stand in one line.
-pub fn lines(news: &[News], acts_beside_rivals: bool) -> Vec<String> {
+pub fn lines(news: &[Notice], acts_beside_rivals: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for one in news {
         match one {
-            News::Denied { pids, need } => lines.push(not_permitted(need, pids)),
-            News::RivalCame { rival } => lines.push(came(rival, acts_beside_rivals)),
-            News::RivalLeft { rival } => {
+            Notice::Denied { pids, need } => lines.push(not_permitted(need, pids)),
+            Notice::RivalCame { rival } => lines.push(came(rival, acts_beside_rivals)),
+            Notice::RivalLeft { rival } => {
                 lines.push(format!("{} no longer balances", who(rival)));
             }
-            News::NodeCame { node } => lines.push(format!("node {node} came online")),
-            News::NodeLeft { node } => {
+            Notice::NodeCame { node } => lines.push(format!("node {node} came online")),
+            Notice::NodeLeft { node } => {
                 lines.push(format!("node {node} went offline; its processes get other homes"));
             }
-            News::Ledger { error } | News::State { error } => lines.push(error.clone()),
-            News::Failed { pid, error } => lines.push(format!("process {pid}: {error}")),
-            News::LookingSlowed { factor } => lines.push(format!(
+            Notice::Ledger { error } | Notice::State { error } => lines.push(error.clone()),
+            Notice::Failed { pid, error } => lines.push(format!("process {pid}: {error}")),
+            Notice::LookingSlowed { factor } => lines.push(format!(
                 "looking costs more than it may, so the time between rounds is {factor} times as \
                  long"
             )),
@@ -101,17 +101,17 @@ mod tests {
                 path: "/sys/kernel/mm/damon/admin/kdamonds/1/contexts/0/schemes/2".into(),
             },
         ]
-        .map(|rival| News::RivalCame { rival });
+        .map(|rival| Notice::RivalCame { rival });
         let mut told = lines(&came, false);
         told.extend(lines(&came[..1], true));
-        told.extend(lines(&[News::RivalLeft { rival: Rival::Kernel { mode: 1 } }], false));
+        told.extend(lines(&[Notice::RivalLeft { rival: Rival::Kernel { mode: 1 } }], false));
         insta::assert_snapshot!(told.join("\n"));
     }
 
     /// Goal: a hundred processes that we may not look at are one line for each remedy.
     #[test]
     fn what_is_not_permitted_is_said_in_short() {
-        let denied = |pids: std::ops::Range<u32>, need: &str| News::Denied {
+        let denied = |pids: std::ops::Range<u32>, need: &str| Notice::Denied {
             pids: pids.map(|pid| Pid::new(pid).unwrap()).collect(),
             need: need.to_owned(),
         };

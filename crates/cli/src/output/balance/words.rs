@@ -23,14 +23,14 @@ pub fn cpus(ppm: u64) -> String {
 
 /// All reasons of a decision, the one for the home first.
 pub fn reasons(row: &ProcessRow) -> String {
-    let all = [Some(row.reason), row.threads_reason, row.memory_reason];
+    let all = [Some(row.decision.reason), row.decision.threads, row.decision.memory];
     let names: Vec<_> = all.into_iter().flatten().map(Reason::name).collect();
     names.join(", ")
 }
 
 /// What is done with a process, for a table.
 pub fn decision(row: &ProcessRow, report: &RoundReport) -> String {
-    let verdict = match row.verdict {
+    let verdict = match row.decision.verdict {
         Verdict::Left => "left alone",
         Verdict::Settles => "settles",
         Verdict::Stays => "stays",
@@ -38,7 +38,9 @@ pub fn decision(row: &ProcessRow, report: &RoundReport) -> String {
     };
     let (does, nudged, pages) = match report.acted {
         true => ("brought", row.done.threads_placed, row.done.pages_moved),
-        false => ("brings", row.numbers.threads_nudged, row.numbers.pages_planned),
+        false => {
+            ("brings", row.decision.numbers.threads_nudged, row.decision.numbers.pages_planned)
+        }
     };
     let mut brought = Vec::new();
     if nudged > 0 {
@@ -60,8 +62,9 @@ pub(super) fn threads(count: u32) -> String {
 /// One line for a decision that is new, or for what came of one; `None` for one that nobody waits
 /// for: it is too young yet, or settled and now stays, with its memory at home.
 pub fn changed(row: &ProcessRow, report: &RoundReport) -> Option<String> {
-    let is_home = matches!(row.memory_reason, None | Some(Reason::AllHome));
-    let is_quiet = row.verdict == Verdict::Stays && is_home || row.reason == Reason::TooYoung;
+    let is_home = matches!(row.decision.memory, None | Some(Reason::AllHome));
+    let is_quiet = row.decision.verdict == Verdict::Stays && is_home
+        || row.decision.reason == Reason::TooYoung;
     let words = match &row.done.outcome {
         _ if row.changed && !is_quiet => sentence(row, report),
         Some(outcome) => arrival(outcome, row, report),
@@ -72,11 +75,11 @@ pub fn changed(row: &ProcessRow, report: &RoundReport) -> Option<String> {
 
 fn sentence(row: &ProcessRow, report: &RoundReport) -> String {
     let at = row.home.as_ref().map(home).unwrap_or_default();
-    let mut parts = vec![match row.verdict {
-        Verdict::Left => format!("left alone: {}", row.reason),
-        Verdict::Settles => format!("at home on {at} from now on: {}", row.reason),
-        Verdict::Stays => format!("stays at home on {at}: {}", row.reason),
-        Verdict::Moves => format!("home moves to {at}: {}", row.reason),
+    let mut parts = vec![match row.decision.verdict {
+        Verdict::Left => format!("left alone: {}", row.decision.reason),
+        Verdict::Settles => format!("at home on {at} from now on: {}", row.decision.reason),
+        Verdict::Stays => format!("stays at home on {at}: {}", row.decision.reason),
+        Verdict::Moves => format!("home moves to {at}: {}", row.decision.reason),
     }];
     parts.extend(about_threads(row));
     parts.extend(about_memory(row, report));
@@ -84,7 +87,7 @@ fn sentence(row: &ProcessRow, report: &RoundReport) -> String {
 }
 
 fn about_threads(row: &ProcessRow) -> Option<String> {
-    let (away, done) = (row.numbers.threads_away, &row.done);
+    let (away, done) = (row.decision.numbers.threads_away, &row.done);
     if away == 0 {
         return None;
     }
@@ -96,13 +99,13 @@ fn about_threads(row: &ProcessRow) -> Option<String> {
     ];
     let others = others.into_iter().filter(|(count, _)| *count > 0);
     let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
-    let why = row.threads_reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    let why = row.decision.threads.map_or_else(String::new, |reason| format!(" ({reason})"));
     Some(format!("{} away, {} brought home{others}{why}", threads(away), done.threads_placed))
 }
 
 fn about_memory(row: &ProcessRow, report: &RoundReport) -> Option<String> {
-    let reason = row.memory_reason.filter(|&reason| reason != Reason::AllHome)?;
-    let numbers = &row.numbers;
+    let reason = row.decision.memory.filter(|&reason| reason != Reason::AllHome)?;
+    let numbers = &row.decision.numbers;
     let bytes = |pages: u64| show_bytes(pages * report.page_bytes);
     let gain = match numbers.gain_ns {
         _ if reason == Reason::Stalled => {
@@ -162,7 +165,7 @@ fn rest(short: Short) -> Option<&'static str> {
 mod tests {
     use nodeward_engine::balance::Done;
     use nodeward_model::{NodeId, Pid, SkipReason};
-    use nodeward_policy::placement::{EntityId, Numbers};
+    use nodeward_policy::placement::{Decision, EntityId, Numbers};
 
     use super::*;
 
@@ -170,23 +173,25 @@ mod tests {
 
     fn row(done: Done) -> ProcessRow {
         ProcessRow {
-            entity: EntityId(1),
             pid: Pid::new(7).unwrap(),
             name: "postgres".into(),
             home: Some(Home::Node(NodeId(0))),
-            verdict: Verdict::Stays,
-            reason: Reason::MemoryThere,
-            threads_reason: None,
-            memory_reason: Some(Reason::Pays),
-            counts_wanted: false,
-            counted_pages: None,
-            numbers: Numbers {
-                pages_away: 56 * MIB,
-                pages_planned: 56 * MIB,
-                threads_away: 3,
-                threads_nudged: 3,
-                ..Numbers::default()
+            decision: Decision {
+                entity: EntityId(1),
+                verdict: Verdict::Stays,
+                reason: Reason::MemoryThere,
+                threads: None,
+                memory: Some(Reason::Pays),
+                counts_wanted: false,
+                numbers: Numbers {
+                    pages_away: 56 * MIB,
+                    pages_planned: 56 * MIB,
+                    threads_away: 3,
+                    threads_nudged: 3,
+                    ..Numbers::default()
+                },
             },
+            counted_pages: None,
             changed: true,
             threads: [].into(),
             pages: [].into(),

@@ -75,8 +75,8 @@ impl<'a> Daemon<'a> {
     fn tell(&self, report: &RoundReport) -> Result<()> {
         self.asked.tell_news(report);
         let args = self.asked.args;
-        // A patrol between two rounds decides nothing, but it acts.
-        if args.json || args.dry_run && !report.patrol {
+        // A fast round between two rounds decides nothing, but it acts.
+        if args.json || args.dry_run && !report.fast {
             return self.asked.show(report);
         }
         if !args.quiet && !args.dry_run {
@@ -100,7 +100,7 @@ impl Host for Daemon<'_> {
     }
 
     fn round(&mut self, report: &RoundReport) {
-        if !report.patrol {
+        if !report.fast {
             self.notify.status(&words::status(report));
         }
         if let Err(error) = self.tell(report) {

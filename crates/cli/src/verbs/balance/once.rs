@@ -46,7 +46,7 @@ impl Host for Once<'_> {
 
     fn round(&mut self, report: &RoundReport) {
         self.asked.tell_news(report);
-        if !report.patrol {
+        if !report.fast {
             self.last = Some(report.clone());
         }
     }

@@ -1,7 +1,7 @@
 //! The home of a program that is about to start: where a balancer would have it.
 
 use anyhow::{Context as _, Result};
-use nodeward_engine::balance::{Newcomer, home_of_newcomer};
+use nodeward_engine::balance::{Launch, home_of_launch};
 use nodeward_linux::{Linux, own};
 use nodeward_model::{Cpumask, NodeId, Pid, Topology};
 
@@ -10,11 +10,11 @@ use nodeward_model::{Cpumask, NodeId, Pid, Topology};
 /// # Errors
 /// If processes cannot be watched, or no node has CPUs and memory for us.
 pub fn idlest(machine: &Linux, topology: &Topology, usable: &Cpumask) -> Result<NodeId> {
-    let newcomer = Newcomer {
+    let launch = Launch {
         pid: Pid::new(std::process::id())?,
         node: topology.node_of_cpu(own::current_cpu()),
         usable,
     };
-    home_of_newcomer(machine, &newcomer)?
+    home_of_launch(machine, &launch)?
         .context("no node has CPUs and memory that this process may use; name one by --home")
 }

@@ -1,7 +1,8 @@
-//! What a balancer writes down: each move of memory in a ledger, and what was learnt in a file.
+//! What a balancer writes down: a journal of each move of memory in the ledger, and the saved state
+//! in a file.
 //!
-//! A ledger is that of one process on its way to one node, over as many rounds as the budget takes.
-//! Neither is needed for balancing: what cannot be written is told once, and rounds go on.
+//! One journal is that of one process on its way to one node, over as many rounds as the budget
+//! takes. Balancing needs neither: what cannot be written is told once, and rounds go on.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +12,28 @@ use nodeward_model::{Account, Identity, NodeId};
 use nodeward_policy::placement::{EntityId, MemoryMove};
 use nodeward_wire::ledger::{Header, Why};
 
-use super::memory::{Keep, Memory};
-use super::report::News;
+use super::report::Notice;
+use super::saved_state::{SavedState, Storage};
 use crate::journal::Journal;
 
-/// A ledger on which nothing was written for so many rounds is ended.
+/// A journal in which nothing was written for so many rounds is ended.
 const ROUNDS_MAX: u64 = 10;
 /// Who wants these moves, in the ledger.
 const BY: &str = "balance";
 
-/// Ledgers that are open, and what was saved.
+/// Journals that are open, and what was saved.
 #[derive(Default)]
-pub struct Diary {
-    keep: Option<Keep>,
-    open: BTreeMap<EntityId, Chapter>,
-    saved: Option<Memory>,
+pub struct Journals {
+    storage: Option<Storage>,
+    open: BTreeMap<EntityId, OpenJournal>,
+    saved: Option<SavedState>,
     ledger_fails: bool,
     state_fails: bool,
-    news: Vec<News>,
+    notices: Vec<Notice>,
 }
 
-/// The ledger of one process on its way.
-struct Chapter {
+/// The journal of one process on its way.
+struct OpenJournal {
     identity: Identity,
     to: NodeId,
     journal: Journal,
@@ -40,16 +41,16 @@ struct Chapter {
     round: u64,
 }
 
-impl Diary {
+impl Journals {
     /// Writes there from now on.
-    pub fn keep(&mut self, keep: Keep) {
+    pub fn write_to(&mut self, storage: Storage) {
         self.end_all(true);
-        (self.ledger_fails, self.state_fails) = (keep.trouble_told, keep.trouble_told);
-        self.keep = Some(keep);
+        (self.ledger_fails, self.state_fails) = (storage.trouble_told, storage.trouble_told);
+        self.storage = Some(storage);
         self.saved = None;
     }
 
-    /// The ledger for a move of a held process; `None` if there is none.
+    /// The journal for a move of a held process; `None` if there is none.
     ///
     /// # Errors
     /// If the process is gone.
@@ -60,30 +61,29 @@ impl Diary {
         order: &MemoryMove,
         round: u64,
     ) -> Result<Option<&Journal>> {
-        if self.keep.as_ref().is_none_or(|keep| keep.ledger.is_none()) {
+        if self.storage.as_ref().is_none_or(|storage| storage.ledger.is_none()) {
             return Ok(None);
         }
         let identity = process.identity()?;
-        let goes_on =
-            |chapter: &Chapter| chapter.identity.is_same(&identity) && chapter.to == order.to;
+        let goes_on = |open: &OpenJournal| open.identity.is_same(&identity) && open.to == order.to;
         if !self.open.get(&order.entity).is_some_and(goes_on) {
             self.end(order.entity, false);
             self.begin(machine, identity, order);
         }
-        let chapter = self.open.get_mut(&order.entity);
-        Ok(chapter.map(|chapter| {
-            chapter.round = round;
-            &chapter.journal
+        let open = self.open.get_mut(&order.entity);
+        Ok(open.map(|open| {
+            open.round = round;
+            &open.journal
         }))
     }
 
     fn begin(&mut self, machine: &dyn Machine, identity: Identity, order: &MemoryMove) {
-        let Some(keep) = &self.keep else { return };
-        let Some(store) = &keep.ledger else { return };
+        let Some(storage) = &self.storage else { return };
+        let Some(store) = &storage.ledger else { return };
         let header = Header {
             page_bytes: machine.page_bytes(),
-            began_unix_ms: (keep.unix_ms)(),
-            command: keep.command.clone(),
+            began_unix_ms: (storage.unix_ms)(),
+            command: storage.command.clone(),
             processes: vec![identity.clone()],
             undoes: None,
         };
@@ -92,61 +92,63 @@ impl Diary {
                 self.ledger_fails = false;
                 let journal = Journal::new(writer);
                 let account = Account::default();
-                let chapter = Chapter { identity, to: order.to, journal, account, round: 0 };
-                self.open.insert(order.entity, chapter);
+                let open = OpenJournal { identity, to: order.to, journal, account, round: 0 };
+                self.open.insert(order.entity, open);
             }
             Err(error) => self.ledger_failed(&error.to_string()),
         }
     }
 
     /// Adds what moved to the account of a process.
-    pub fn enter(&mut self, entity: EntityId, account: &Account) {
-        if let Some(chapter) = self.open.get_mut(&entity) {
-            chapter.account.add(account);
+    pub fn add(&mut self, entity: EntityId, account: &Account) {
+        if let Some(open) = self.open.get_mut(&entity) {
+            open.account.add(account);
         }
     }
 
-    /// Ends the ledger of a process.
+    /// Ends the journal of a process.
     pub fn end(&mut self, entity: EntityId, interrupted: bool) {
-        let Some(chapter) = self.open.remove(&entity) else { return };
-        let Some(keep) = &self.keep else { return };
-        if chapter.account.moved == 0 {
-            return chapter.journal.discard(); // nothing to tell, nor to undo
+        let Some(open) = self.open.remove(&entity) else { return };
+        let Some(storage) = &self.storage else { return };
+        if open.account.moved == 0 {
+            return open.journal.discard(); // nothing to tell, nor to undo
         }
-        let report = chapter.journal.end(chapter.account, interrupted, (keep.unix_ms)());
+        let report = open.journal.end(open.account, interrupted, (storage.unix_ms)());
         if let Some(error) = report.error {
             self.ledger_failed(&error.to_string());
         }
     }
 
-    /// Ends ledgers on which nothing was written for a while.
+    /// Ends journals in which nothing was written for a while.
     pub fn end_idle(&mut self, round: u64) {
-        let is_idle = |chapter: &Chapter| chapter.round + ROUNDS_MAX < round;
+        let is_idle = |open: &OpenJournal| open.round + ROUNDS_MAX < round;
         let idle: Vec<_> =
             self.open.iter().filter(|(_, c)| is_idle(c)).map(|(&entity, _)| entity).collect();
         idle.into_iter().for_each(|entity| self.end(entity, false));
     }
 
-    /// Ends every ledger.
+    /// Ends every journal.
     pub fn end_all(&mut self, interrupted: bool) {
         let open: Vec<_> = self.open.keys().copied().collect();
         open.into_iter().for_each(|entity| self.end(entity, interrupted));
     }
 
     /// Saves what was learnt, if it is not saved already.
-    pub fn save(&mut self, memory: &Memory) {
-        let Some(file) = self.keep.as_ref().and_then(|keep| keep.state.as_ref()) else { return };
-        if self.saved.as_ref() == Some(memory) {
+    pub fn save(&mut self, state: &SavedState) {
+        let Some(file) = self.storage.as_ref().and_then(|storage| storage.state.as_ref()) else {
+            return;
+        };
+        if self.saved.as_ref() == Some(state) {
             return;
         }
-        match file.write(memory) {
+        match file.write(state) {
             Ok(()) => {
                 self.state_fails = false;
-                self.saved = Some(memory.clone());
+                self.saved = Some(state.clone());
             }
             Err(error) => {
                 if !self.state_fails {
-                    self.news.push(News::State { error: error.to_string() });
+                    self.notices.push(Notice::State { error: error.to_string() });
                 }
                 self.state_fails = true;
             }
@@ -154,19 +156,19 @@ impl Diary {
     }
 
     /// What is to be told, once.
-    pub fn news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
+    pub fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
     }
 
     fn ledger_failed(&mut self, error: &str) {
         if !self.ledger_fails {
-            self.news.push(News::Ledger { error: error.to_owned() });
+            self.notices.push(Notice::Ledger { error: error.to_owned() });
         }
         self.ledger_fails = true;
     }
 }
 
-impl Drop for Diary {
+impl Drop for Journals {
     fn drop(&mut self) {
         self.end_all(true);
     }

@@ -16,13 +16,13 @@ const PARTS: u64 = 1 << 20;
 
 /// What moves cost until now.
 #[derive(Debug, Default)]
-pub struct Speed {
+pub struct PageCost {
     /// In parts of a page.
     parts: u64,
     cpu_ns: u64,
 }
 
-impl Speed {
+impl PageCost {
     /// Time passes.
     pub fn pass(&mut self, ns: u64) {
         let left = |sum: u64| {
@@ -63,34 +63,34 @@ mod tests {
     /// Goal: a few pages say little, many say all, and of very many the last ones.
     #[test]
     fn what_is_measured_outweighs_what_is_assumed() {
-        let mut speed = Speed::default();
-        assert_eq!(speed.page_ns(2_000), 2_000);
-        speed.learn(0, 1_000_000);
-        assert_eq!(speed.page_ns(2_000), 2_000, "a search that found nothing");
-        speed.learn(4096, 4096 * 100_000);
-        assert_eq!(speed.page_ns(2_000), 51_000); // as many pages of 2 us as of 100
+        let mut cost = PageCost::default();
+        assert_eq!(cost.page_ns(2_000), 2_000);
+        cost.learn(0, 1_000_000);
+        assert_eq!(cost.page_ns(2_000), 2_000, "a search that found nothing");
+        cost.learn(4096, 4096 * 100_000);
+        assert_eq!(cost.page_ns(2_000), 51_000); // as many pages of 2 us as of 100
         for _ in 0..100 {
-            speed.learn(65_536, 65_536 * 10_000);
+            cost.learn(65_536, 65_536 * 10_000);
         }
         // 65,536 of 10 us and 4,096 of 2 us: 663,552 / 69,632 = 9.529 us.
-        assert_eq!(speed.page_ns(2_000) / 100, 95);
+        assert_eq!(cost.page_ns(2_000) / 100, 95);
     }
 
     /// Goal: after four times the half-life a price that was too high counts for a sixteenth of its
     /// pages, and after a day it is what was assumed, no less.
     #[test]
     fn what_was_measured_is_forgotten() {
-        let mut speed = Speed::default();
-        speed.learn(65_536, 65_536 * 200_000);
-        assert!(speed.page_ns(2_000) > 180_000);
-        let hours = |speed: &mut Speed, hours| {
-            (0..hours * 3600).for_each(|_| speed.pass(1_000_000_000));
+        let mut cost = PageCost::default();
+        cost.learn(65_536, 65_536 * 200_000);
+        assert!(cost.page_ns(2_000) > 180_000);
+        let hours = |cost: &mut PageCost, hours| {
+            (0..hours * 3600).for_each(|_| cost.pass(1_000_000_000));
         };
-        hours(&mut speed, 4);
+        hours(&mut cost, 4);
         // 4,096 pages of 200 us and as many of 2 us: 101 us.
-        assert!((100_000..102_000).contains(&speed.page_ns(2_000)), "{speed:?}");
-        hours(&mut speed, 20);
-        assert!((1_990..2_010).contains(&speed.page_ns(2_000)), "{speed:?}");
-        speed.pass(u64::MAX);
+        assert!((100_000..102_000).contains(&cost.page_ns(2_000)), "{cost:?}");
+        hours(&mut cost, 20);
+        assert!((1_990..2_010).contains(&cost.page_ns(2_000)), "{cost:?}");
+        cost.pass(u64::MAX);
     }
 }

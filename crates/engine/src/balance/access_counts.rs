@@ -1,5 +1,5 @@
-//! Who uses which page of processes that are wider than a node, where the machine counts it: which
-//! pages go to which of their nodes.
+//! Access counts: which node used which page of spread processes, where the machine counts it, and
+//! which pages go to which of their nodes for that.
 //!
 //! Counts of one time choose (`policy::hot::choose`), those of the next confirm (`confirmed`): of
 //! pages that all nodes use alike nothing moves. A page that was sent somewhere stays there for a
@@ -26,13 +26,13 @@ const STAYS_NS: [u64; 2] = [60_000_000_000, 3_600_000_000_000];
 
 /// The counts of all processes whose pages may be placed one by one.
 #[derive(Debug, Default)]
-pub struct Census {
-    processes: BTreeMap<EntityId, Count>,
+pub struct AccessCounts {
+    processes: BTreeMap<EntityId, ProcessCounts>,
 }
 
 /// The counts of a process.
 #[derive(Debug)]
-pub struct Count {
+pub struct ProcessCounts {
     since_ns: u64,
     period: Retry,
     /// Those of the period before, and how long that was in nanoseconds.
@@ -43,7 +43,7 @@ pub struct Count {
 }
 
 /// What is known of a process whose pages are to be placed.
-pub struct Wide<'a> {
+pub struct SpreadProcess<'a> {
     pub entity: EntityId,
     pub process: &'a dyn Process,
     /// Where its pages may go.
@@ -56,9 +56,9 @@ pub struct Wide<'a> {
 }
 
 /// Memory to bring to a node, and where it lies.
-pub type Placing = (MemoryMove, Vec<Range>);
+pub type PageMove = (MemoryMove, Vec<Range>);
 
-impl Census {
+impl AccessCounts {
     /// Goes on with these processes only.
     pub fn keep(&mut self, is_wanted: impl Fn(EntityId) -> bool) {
         self.processes.retain(|&entity, _| is_wanted(entity));
@@ -72,8 +72,8 @@ impl Census {
     }
 
     /// The counts of a process, which begin now if there are none.
-    pub fn of(&mut self, entity: EntityId, at_ns: u64, page_bytes: u64) -> &mut Count {
-        self.processes.entry(entity).or_insert_with(|| Count::new(at_ns, page_bytes))
+    pub fn of(&mut self, entity: EntityId, at_ns: u64, page_bytes: u64) -> &mut ProcessCounts {
+        self.processes.entry(entity).or_insert_with(|| ProcessCounts::new(at_ns, page_bytes))
     }
 
     /// How many pages of a process were seen to be used in this period; `None` if nothing counts.
@@ -82,7 +82,7 @@ impl Census {
     }
 }
 
-impl Count {
+impl ProcessCounts {
     fn new(at_ns: u64, page_bytes: u64) -> Self {
         let mut period = Retry::default();
         period.start(at_ns, false, PERIOD_NS);
@@ -116,17 +116,18 @@ impl Count {
     pub fn place(
         &mut self,
         machine: &dyn Machine,
-        wide: &Wide<'_>,
+        spread: &SpreadProcess<'_>,
         at_ns: u64,
-    ) -> Result<Vec<Placing>> {
+    ) -> Result<Vec<PageMove>> {
         let page_bytes = machine.page_bytes();
         let ns = at_ns.saturating_sub(self.since_ns);
         let before = self.before.take();
         let now = std::mem::replace(&mut self.now, no_counts(page_bytes));
         let moves = match &before {
             Some((before, before_ns)) => {
-                let plan = choose(before, places(machine, wide, before)?, &wide.rules(*before_ns));
-                let moves = confirmed(plan.moves, &now, &wide.rules(ns));
+                let plan =
+                    choose(before, places(machine, spread, before)?, &spread.rules(*before_ns));
+                let moves = confirmed(plan.moves, &now, &spread.rules(ns));
                 self.hold_back(moves, at_ns, page_bytes)
             }
             None => Vec::new(),
@@ -134,7 +135,7 @@ impl Count {
         self.period.start(at_ns, before.is_some() && moves.is_empty(), PERIOD_NS);
         self.since_ns = at_ns;
         self.before = Some((now, ns));
-        Ok(wide.placings(moves, page_bytes))
+        Ok(spread.page_moves(moves, page_bytes))
     }
 
     /// Leaves where they are what was sent there before, until it has stayed for long enough.
@@ -157,16 +158,16 @@ fn no_counts(page_bytes: u64) -> Counts {
 /// Where the pages are that were counted.
 fn places(
     machine: &dyn Machine,
-    wide: &Wide<'_>,
+    spread: &SpreadProcess<'_>,
     counts: &Counts,
 ) -> Result<impl Fn(u64) -> Option<Folio>> {
     let mut seen = PageSet::new(machine.page_bytes());
     counts.pages().for_each(|address| _ = seen.insert(address));
-    let places = folios(machine, wide.process, seen)?;
+    let places = folios(machine, spread.process, seen)?;
     Ok(move |address| places.get(&address).copied())
 }
 
-impl Wide<'_> {
+impl SpreadProcess<'_> {
     fn rules(&self, period_ns: u64) -> Rules {
         Rules {
             costs: self.costs.clone(),
@@ -177,10 +178,10 @@ impl Wide<'_> {
     }
 
     /// The moves by destination.
-    fn placings(&self, moves: Vec<HotMove>, page_bytes: u64) -> Vec<Placing> {
+    fn page_moves(&self, moves: Vec<HotMove>, page_bytes: u64) -> Vec<PageMove> {
         let mut by_node: BTreeMap<NodeId, Vec<HotMove>> = BTreeMap::new();
         moves.into_iter().for_each(|each| by_node.entry(each.to).or_default().push(each));
-        let placing = |(to, moves): (NodeId, Vec<HotMove>)| {
+        let page_move = |(to, moves): (NodeId, Vec<HotMove>)| {
             let sum = |of: fn(&HotMove) -> u64| moves.iter().map(of).sum();
             let order = MemoryMove {
                 entity: self.entity,
@@ -195,6 +196,6 @@ impl Wide<'_> {
             ranges.sort_unstable();
             (order, ranges)
         };
-        by_node.into_iter().map(placing).collect()
+        by_node.into_iter().map(page_move).collect()
     }
 }

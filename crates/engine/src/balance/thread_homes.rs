@@ -11,36 +11,37 @@ const AWAY_MAX: u32 = 5;
 
 /// The nodes of threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seats {
-    threads: BTreeMap<u32, Seated>,
+pub struct ThreadHomes {
+    threads: BTreeMap<u32, ThreadHome>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seated {
+struct ThreadHome {
     node: NodeId,
+    /// Looks in succession at which the thread was elsewhere.
     away: u32,
 }
 
-impl Seats {
-    /// Takes in where threads are now; new ones belong there, and what is gone is forgotten.
+impl ThreadHomes {
+    /// Takes in where threads are now. New ones belong there, and what is gone is forgotten.
     pub fn see(&mut self, threads: impl Iterator<Item = (u32, NodeId)>) {
         let before = std::mem::take(&mut self.threads);
-        let seat = |(tid, node)| {
-            let seated = match before.get(&tid) {
-                Some(&seated) if seated.node == node => Seated { away: 0, ..seated },
-                Some(&seated) if seated.away + 1 < AWAY_MAX => {
-                    Seated { away: seated.away + 1, ..seated }
+        let home = |(tid, node)| {
+            let home = match before.get(&tid) {
+                Some(&home) if home.node == node => ThreadHome { away: 0, ..home },
+                Some(&home) if home.away + 1 < AWAY_MAX => {
+                    ThreadHome { away: home.away + 1, ..home }
                 }
-                _ => Seated { node, away: 0 },
+                _ => ThreadHome { node, away: 0 },
             };
-            (tid, seated)
+            (tid, home)
         };
-        self.threads = threads.map(seat).collect();
+        self.threads = threads.map(home).collect();
     }
 
     /// Where a thread belongs; `None` if that is anywhere.
     pub fn node_of(&self, tid: u32) -> Option<NodeId> {
-        self.threads.get(&tid).map(|seated| seated.node)
+        self.threads.get(&tid).map(|home| home.node)
     }
 }
 
@@ -52,15 +53,15 @@ mod tests {
     /// belongs where it is, and one that does begins anew.
     #[test]
     fn who_cannot_come_back_belongs_elsewhere() {
-        let mut seats = Seats::default();
+        let mut homes = ThreadHomes::default();
         let mut see = |node| {
-            seats.see([(7, NodeId(node))].into_iter());
-            seats.node_of(7).unwrap().0
+            homes.see([(7, NodeId(node))].into_iter());
+            homes.node_of(7).unwrap().0
         };
         assert_eq!([0, 1, 1, 1, 1, 0].map(&mut see), [0; 6]);
         assert_eq!([1, 1, 1, 1].map(&mut see), [0; 4]);
         assert_eq!([1, 0].map(&mut see), [1, 1]);
-        seats.see([(8, NodeId(0))].into_iter());
-        assert_eq!((seats.node_of(7), seats.node_of(8)), (None, Some(NodeId(0))));
+        homes.see([(8, NodeId(0))].into_iter());
+        assert_eq!((homes.node_of(7), homes.node_of(8)), (None, Some(NodeId(0))));
     }
 }

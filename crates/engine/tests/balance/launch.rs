@@ -1,6 +1,6 @@
 //! Where a program starts that is one more than there are.
 
-use nodeward_engine::balance::{Newcomer, home_of_newcomer};
+use nodeward_engine::balance::{Launch, home_of_launch};
 use nodeward_machine::paper::{Paper, Sheet};
 use nodeward_model::NodeId;
 
@@ -17,8 +17,8 @@ fn home_beside(paper: &Paper, nodes: u32, busy: &[u32], usable: &str) -> Option<
         paper.start(pid(number), sheet([0, 0], cpu, &format!("0-{}", nodes * 4 - 1)));
     }
     let usable = cpus(usable);
-    let us = Newcomer { pid: pid(7), node: Some(NodeId(0)), usable: &usable };
-    home_of_newcomer(paper, &us).unwrap()
+    let us = Launch { pid: pid(7), node: Some(NodeId(0)), usable: &usable };
+    home_of_launch(paper, &us).unwrap()
 }
 
 /// Goal: a program starts where CPUs are idle; where that is everywhere, it stays.

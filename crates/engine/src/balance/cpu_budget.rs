@@ -1,4 +1,4 @@
-//! What the balancer itself costs, and how much looking that leaves room for.
+//! The CPU budget: what the balancer itself costs, and how much looking that leaves room for.
 
 use nodeward_machine::Machine;
 
@@ -18,7 +18,7 @@ const CONVERGING_FACTOR_MAX: u64 = 3;
 
 /// What CPU time is for.
 #[derive(Clone, Copy, Debug)]
-pub enum For {
+pub enum Activity {
     Looking,
     Deciding,
     Moving,
@@ -26,13 +26,13 @@ pub enum For {
 
 /// Adds up CPU time from one call to the next.
 #[derive(Debug, Default)]
-pub struct Meter {
+pub struct CpuMeter {
     at_ns: u64,
     round: Cost,
     total: Cost,
 }
 
-impl Meter {
+impl CpuMeter {
     /// Begins a round.
     pub fn begin(&mut self, machine: &dyn Machine) {
         self.round = Cost::default();
@@ -40,15 +40,15 @@ impl Meter {
     }
 
     /// Enters the time since the last call; returns it.
-    pub fn lap(&mut self, machine: &dyn Machine, what: For) -> u64 {
+    pub fn lap(&mut self, machine: &dyn Machine, what: Activity) -> u64 {
         let now_ns = machine.own_cpu_time_ns();
         let took_ns = now_ns.saturating_sub(self.at_ns);
         self.at_ns = now_ns;
         for cost in [&mut self.round, &mut self.total] {
             *match what {
-                For::Looking => &mut cost.looking_ns,
-                For::Deciding => &mut cost.deciding_ns,
-                For::Moving => &mut cost.moving_ns,
+                Activity::Looking => &mut cost.looking_ns,
+                Activity::Deciding => &mut cost.deciding_ns,
+                Activity::Moving => &mut cost.moving_ns,
             } += took_ns;
         }
         took_ns
@@ -62,14 +62,14 @@ impl Meter {
 
 /// How much CPU time may still go into looks.
 #[derive(Debug, Default)]
-pub struct Allowance {
+pub struct CpuBudget {
     left_ns: i64,
-    /// The cost of a cheap look, as a mean of the last ones.
-    glance_ns: u64,
+    /// The cost of a snapshot, as a mean of the last ones.
+    snapshot_ns: u64,
     has_begun: bool,
 }
 
-impl Allowance {
+impl CpuBudget {
     /// Adds what the time since the last round allows; at first, all that can be saved up: then
     /// everything is still to be seen.
     pub fn grant(&mut self, settings: &BalanceSettings, threads: u64, elapsed_ns: u64, calm: bool) {
@@ -83,16 +83,16 @@ impl Allowance {
         self.left_ns = self.left_ns.saturating_add(granted).clamp(most.saturating_neg(), most);
     }
 
-    /// Takes off what a cheap look cost.
-    pub fn glanced(&mut self, took_ns: u64) {
-        self.glance_ns = match self.glance_ns {
+    /// Takes off what a snapshot cost.
+    pub fn spend_snapshot(&mut self, took_ns: u64) {
+        self.snapshot_ns = match self.snapshot_ns {
             0 => took_ns,
             mean => (mean * 7 + took_ns) / 8,
         };
         self.spend(took_ns);
     }
 
-    /// Takes off what a dear look cost.
+    /// Takes off what a sample cost, or anything else.
     pub fn spend(&mut self, took_ns: u64) {
         self.left_ns = self.left_ns.saturating_sub_unsigned(took_ns);
     }
@@ -102,7 +102,7 @@ impl Allowance {
         self.left_ns > 0
     }
 
-    /// How many times as long the interval must be for cheap looks alone to stay within what they
+    /// How many times as long the interval must be for snapshots alone to stay within what they
     /// may cost, once savings are used up.
     pub fn factor(&self, settings: &BalanceSettings, threads: u64, calm: bool) -> u64 {
         if self.is_left() {
@@ -110,7 +110,7 @@ impl Allowance {
         }
         let allowed =
             allowed_ns(settings, threads, settings.interval_ns, calm).max(1).unsigned_abs();
-        self.glance_ns.div_ceil(allowed).clamp(1, factor_max(calm))
+        self.snapshot_ns.div_ceil(allowed).clamp(1, factor_max(calm))
     }
 }
 
@@ -146,39 +146,39 @@ mod tests {
         assert_eq!(ms(1_000, false), 20);
     }
 
-    /// Goal: what is overdrawn is paid back before there are dear looks again; what is saved up is
+    /// Goal: what is overdrawn is paid back before there are samples again; what is saved up is
     /// bounded.
     #[test]
     fn looks_are_paid_for() {
         let settings = BalanceSettings::default();
-        let mut allowance = Allowance::default();
-        let second = |allowance: &mut Allowance| allowance.grant(&settings, 0, 1_000 * MS, true);
-        second(&mut allowance);
-        assert!(allowance.is_left());
-        allowance.spend(35 * MS); // 30 at first, so -5 ms; one more second leaves -2, another +1
-        second(&mut allowance);
-        assert!(!allowance.is_left());
-        second(&mut allowance);
-        assert!(allowance.is_left());
-        (0..100).for_each(|_| second(&mut allowance));
-        allowance.spend(30 * MS); // ten intervals of 3 ms were saved, not a hundred
-        assert!(!allowance.is_left());
+        let mut budget = CpuBudget::default();
+        let second = |budget: &mut CpuBudget| budget.grant(&settings, 0, 1_000 * MS, true);
+        second(&mut budget);
+        assert!(budget.is_left());
+        budget.spend(35 * MS); // 30 at first, so -5 ms; one more second leaves -2, another +1
+        second(&mut budget);
+        assert!(!budget.is_left());
+        second(&mut budget);
+        assert!(budget.is_left());
+        (0..100).for_each(|_| second(&mut budget));
+        budget.spend(30 * MS); // ten intervals of 3 ms were saved, not a hundred
+        assert!(!budget.is_left());
     }
 
     /// Goal: cheap looks of 10 ms are made a fourth as often, 10 / 3 rounded up, as soon as there
     /// are no savings.
     #[test]
-    fn dear_glances_are_fewer() {
+    fn costly_snapshots_are_fewer() {
         let settings = BalanceSettings::default();
-        let mut allowance = Allowance::default();
-        allowance.grant(&settings, 500, 1_000 * MS, true);
-        allowance.glanced(10 * MS);
-        assert_eq!(allowance.factor(&settings, 500, true), 1, "20 of 30 ms are left");
-        allowance.spend(20 * MS);
-        assert_eq!(allowance.factor(&settings, 500, true), 4);
-        assert_eq!(allowance.factor(&settings, 500, false), 1, "20 ms while converging");
-        allowance.glanced(u64::MAX / 16);
-        assert_eq!(allowance.factor(&settings, 500, true), CALM_FACTOR_MAX);
-        assert_eq!(allowance.factor(&settings, 500, false), CONVERGING_FACTOR_MAX);
+        let mut budget = CpuBudget::default();
+        budget.grant(&settings, 500, 1_000 * MS, true);
+        budget.spend_snapshot(10 * MS);
+        assert_eq!(budget.factor(&settings, 500, true), 1, "20 of 30 ms are left");
+        budget.spend(20 * MS);
+        assert_eq!(budget.factor(&settings, 500, true), 4);
+        assert_eq!(budget.factor(&settings, 500, false), 1, "20 ms while converging");
+        budget.spend_snapshot(u64::MAX / 16);
+        assert_eq!(budget.factor(&settings, 500, true), CALM_FACTOR_MAX);
+        assert_eq!(budget.factor(&settings, 500, false), CONVERGING_FACTOR_MAX);
     }
 }

@@ -1,5 +1,5 @@
-//! What a balancer goes on with after it was killed: homes and back-off, and which process is
-//! which.
+//! What a balancer goes on with after it was killed: homes and what holds them, and which process
+//! is which.
 
 use std::path::PathBuf;
 
@@ -11,25 +11,26 @@ use serde::{Deserialize, Serialize};
 
 use super::pins::Pin;
 
-/// The version of what is saved; raised whenever [`Memory`] or [`Homes`] change.
-pub const MEMORY_VERSION: u32 = 5;
+/// The version of the saved state. It is raised whenever the fields of [`SavedState`] or [`Homes`]
+/// change; their names are not in the file.
+pub const STATE_VERSION: u32 = 5;
 
 /// What is saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct SavedState {
     /// The boot of the machine: numbers of processes mean nothing in another.
     pub boot: String,
     /// The number that the next process gets.
     pub next: u64,
-    /// The processes that had a home.
-    pub known: Vec<Known>,
+    /// The processes that had a home or pinned threads.
+    pub processes: Vec<SavedProcess>,
     /// Their homes.
     pub homes: Homes,
 }
 
 /// A process that has a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
+pub struct SavedProcess {
     /// Its number.
     pub entity: EntityId,
     /// Its pid.
@@ -42,7 +43,7 @@ pub struct Known {
 
 /// Where a balancer writes down what it does.
 #[derive(Clone, Debug)]
-pub struct Keep {
+pub struct Storage {
     /// What it learnt; `None`: nowhere.
     pub state: Option<StateFile>,
     /// What it moved; `None`: nowhere.
@@ -51,11 +52,11 @@ pub struct Keep {
     pub unix_ms: fn() -> u64,
     /// The command that the ledger names.
     pub command: Vec<Name>,
-    /// That nothing can be written was told already; it is tried all the same.
+    /// The user was told already that nothing can be written; it is tried all the same.
     pub trouble_told: bool,
 }
 
-/// The file of a balancer's memory at a path.
+/// The file of the saved state at a path.
 pub fn state_file(path: PathBuf) -> StateFile {
-    StateFile::new(path, MEMORY_VERSION)
+    StateFile::new(path, STATE_VERSION)
 }

@@ -1,13 +1,13 @@
-//! Bytes that may be moved: so many a second, and not saved up.
+//! A token bucket: how many bytes may be moved now, of a rate that is not saved up.
 
-/// Grows with time, up to what one interval allows. A folio that is larger than what is left makes
-/// a debt, which the next interval pays.
+/// It fills with time, up to what one interval allows. A folio that is larger than what is left
+/// makes a debt, which the next interval pays.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Purse {
+pub struct TokenBucket {
     bytes: i64,
 }
 
-impl Purse {
+impl TokenBucket {
     /// Adds what this time allows; never more than the rate gives in `interval_ns`.
     pub fn fill(&mut self, bytes_per_s: u64, elapsed_ns: u64, interval_ns: u64) {
         let of = |ns: u64| {
@@ -37,15 +37,15 @@ mod tests {
     /// Goal: a pause is not saved up, and a debt is paid before anything more is moved.
     #[test]
     fn no_burst_follows_a_pause() {
-        let mut purse = Purse::default();
-        purse.fill(100, 60 * S, S);
-        assert_eq!(purse.bytes(), 100);
-        purse.spend(250); // 100 - 250 = -150
-        purse.fill(100, S, S);
-        assert_eq!(purse.bytes(), 0);
-        purse.fill(100, S, S);
-        assert_eq!(purse.bytes(), 50);
-        purse.fill(u64::MAX, u64::MAX, u64::MAX);
-        assert_eq!(purse.bytes(), i64::MAX.unsigned_abs());
+        let mut bucket = TokenBucket::default();
+        bucket.fill(100, 60 * S, S);
+        assert_eq!(bucket.bytes(), 100);
+        bucket.spend(250); // 100 - 250 = -150
+        bucket.fill(100, S, S);
+        assert_eq!(bucket.bytes(), 0);
+        bucket.fill(100, S, S);
+        assert_eq!(bucket.bytes(), 50);
+        bucket.fill(u64::MAX, u64::MAX, u64::MAX);
+        assert_eq!(bucket.bytes(), i64::MAX.unsigned_abs());
     }
 }

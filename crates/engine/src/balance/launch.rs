@@ -1,22 +1,22 @@
-//! The home of a program that is about to start: the balancer's rule, for one process more than
-//! there are.
+//! Launch placement: the home of a program that is about to start, by the balancer's rule, for one
+//! process more than there are.
 
 use nodeward_machine::{Machine, Result};
 use nodeward_model::{Cpumask, NodeId, Nodemask, Pid, Wanted};
 use nodeward_policy::placement::{Entity, EntityId, Homes, Rules, Snapshot, Thread};
 
-use super::ground::Ground;
-use super::observe::{Bars, snapshot};
-use super::roster::{Member, Roster};
+use super::nodes::Nodes;
+use super::process_table::{ProcessState, ProcessTable};
+use super::snapshot::{Excluded, Tables};
 
 /// How long loads are watched, in nanoseconds.
 const WINDOW_NS: u64 = 100_000_000;
 /// All that a program can use that has one thread, in millionths of a CPU.
 const ONE_CPU_PPM: u32 = 1_000_000;
 
-/// Who wants a home.
+/// A program that is about to start.
 #[derive(Clone, Copy, Debug)]
-pub struct Newcomer<'a> {
+pub struct Launch<'a> {
     /// The pid that it will have; what has it now is left out.
     pub pid: Pid,
     /// Where it would start by itself.
@@ -30,46 +30,47 @@ pub struct Newcomer<'a> {
 ///
 /// # Errors
 /// If processes cannot be watched.
-pub fn home_of_newcomer(machine: &dyn Machine, newcomer: &Newcomer<'_>) -> Result<Option<NodeId>> {
+pub fn home_of_launch(machine: &dyn Machine, launch: &Launch<'_>) -> Result<Option<NodeId>> {
     let mut watch = machine.watch(&Wanted::default())?;
-    let (mut roster, mut ground) = (Roster::default(), Ground::default());
+    let (mut processes, mut nodes) = (ProcessTable::default(), Nodes::default());
     for pause_ns in [0, WINDOW_NS] {
         machine.sleep_ns(pause_ns);
         let glance = watch.glance()?;
-        ground.see(machine, &glance)?;
-        roster.see(&glance, 0);
+        nodes.see(machine, &glance)?;
+        processes.see(&glance, 0);
     }
-    let is_it = |member: &Member| member.now.as_ref().is_some_and(|now| now.pid == newcomer.pid);
-    let may_hold = roster.members().find(|(_, member)| is_it(member));
-    let may_hold = may_hold.and_then(|(_, it)| Some(it.now.as_ref()?.memory_nodes.clone()));
-    let bars = Bars { excluded: &[], own: None };
+    let is_it = |state: &ProcessState| state.seen.as_ref().is_some_and(|it| it.pid == launch.pid);
+    let may_hold = processes.iter().find(|(_, state)| is_it(state));
+    let may_hold = may_hold.and_then(|(_, state)| Some(state.seen.as_ref()?.memory_nodes.clone()));
+    let excluded = &Excluded::default();
     let when = (machine.now_ns(), machine.page_bytes());
-    let snapshot = snapshot(when, &ground, &roster, &bars, &is_it);
-    Ok(settle(newcomer, may_hold, &ground, snapshot, EntityId(roster.next())))
+    let tables = Tables { nodes: &nodes, processes: &processes, excluded };
+    let snapshot = tables.snapshot(when, &is_it);
+    Ok(place(launch, may_hold, &nodes, snapshot, EntityId(processes.next())))
 }
 
-/// Decides, with the newcomer among the others. They are at home where they run: where their memory
-/// is was not looked at.
-fn settle(
-    newcomer: &Newcomer<'_>,
+/// Decides, with the program among the others. They are at home where they run: where their memory
+/// is was not sampled.
+fn place(
+    launch: &Launch<'_>,
     may_hold: Option<Nodemask>,
-    ground: &Ground,
+    nodes: &Nodes,
     mut snapshot: Snapshot,
     id: EntityId,
 ) -> Option<NodeId> {
     let may_hold = may_hold.unwrap_or_else(|| snapshot.nodes.keys().copied().collect());
-    let affinity = ground.affinity(newcomer.usable);
+    let reached = nodes.affinity(launch.usable);
     let can_be_home = |node: &NodeId| {
         let has_both = snapshot.nodes.get(node).is_some_and(|it| it.cpus > 0 && it.pages > 0);
-        has_both && may_hold.contains(*node) && affinity.cpus(*node) > 0
+        has_both && may_hold.contains(*node) && reached.cpus(*node) > 0
     };
-    let fallback = newcomer.node.filter(can_be_home);
+    let fallback = launch.node.filter(can_be_home);
     let fallback = fallback.or_else(|| snapshot.nodes.keys().copied().find(can_be_home));
-    let node = newcomer.node.or(fallback)?;
-    let (tid, at) = (newcomer.pid.number(), snapshot.affinities.len());
+    let node = launch.node.or(fallback)?;
+    let (tid, affinity) = (launch.pid.number(), snapshot.affinities.len());
     let (near, load_ppm, wait_ppm) = (None, ONE_CPU_PPM, 0);
-    let thread = Thread { tid, node, near, load_ppm, wait_ppm, affinity: at };
-    snapshot.affinities.push(affinity);
+    let thread = Thread { tid, node, near, load_ppm, wait_ppm, affinity };
+    snapshot.affinities.push(reached);
     let rules = Rules::default();
     let (run_ns, threads) = (rules.run_ns_min, vec![thread]);
     snapshot.entities.push(Entity { id, run_ns, threads, may_hold, ..Entity::default() });

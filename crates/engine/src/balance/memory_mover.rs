@@ -1,0 +1,232 @@
+//! Moves memory of a process home, a chunk at a time, within what may be moved now.
+//!
+//! A chunk has no more pages than the budget still has, so that it holds whatever lies in there.
+//! The next round goes on where this one ended.
+
+use std::sync::Arc;
+
+use nodeward_machine::{Life, Machine, Process, Result};
+use nodeward_model::{Account, NodeId, NodePairs, Nodemask, Range, SkipReason};
+use nodeward_policy::placement::Rules;
+use nodeward_policy::plan::Order;
+
+use super::nodes::{Nodes, room_pages};
+use super::report::Short;
+use crate::journal::Journal;
+use crate::{Jobs, Live, MoveReport, MoveRequest, Selection, migrate};
+
+/// Populated parts are listed for so much address space at a time, in bytes.
+const WINDOW_BYTES: u64 = 1 << 30;
+/// A chunk is no shorter than a page table maps, and no longer than each worker moves in tens of
+/// milliseconds, in bytes: between two of them it is looked whether to stop.
+const CHUNK_BYTES: [u64; 2] = [2 << 20, 64 << 20];
+/// Ranges in a chunk at most.
+const CHUNK_RANGES: usize = 1024;
+/// Looking for pages ends after so many times what may be moved, in bytes, or so many bytes.
+const SEARCH_FACTOR: u64 = 16;
+const SEARCH_BYTES_MIN: u64 = 1 << 30;
+
+/// Moves a part of the memory that is on its way.
+pub struct MemoryMover<'a> {
+    pub machine: &'a dyn Machine,
+    pub nodes: &'a Nodes,
+    /// What says when memory is short.
+    pub rules: &'a Rules,
+    /// Asks us to stop.
+    pub live: &'a Live,
+    pub journal: Option<&'a Journal>,
+    /// When to leave the rest to the next round, by the machine's clock.
+    pub until_ns: u64,
+    pub stall_ns: Option<u64>,
+    pub workers: u32,
+    pub portion: Portion<'a>,
+}
+
+/// What is to be moved where.
+pub struct Portion<'a> {
+    pub process: &'a Arc<dyn Process>,
+    /// The memory that may be moved, in ascending order.
+    pub ranges: &'a [Range],
+    pub from: &'a Nodemask,
+    pub to: NodeId,
+    /// How many base pages are to move, as far as samples tell.
+    pub expected_pages: u64,
+    /// The most base pages to move now.
+    pub pages_max: u64,
+    /// Whether all that is away is meant, though it be more than expected: then it goes on for as
+    /// long as there is more.
+    pub is_all: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Moved {
+    pub account: Account,
+    /// Why fewer pages moved than were asked for.
+    pub short: Option<Short>,
+    /// What the machine refused.
+    pub error: Option<String>,
+    /// Pages below this address were gone through.
+    pub cursor: u64,
+}
+
+impl MemoryMover<'_> {
+    /// Moves pages that lie behind an address.
+    pub fn run(&self, cursor: u64) -> Moved {
+        let moved = Moved { cursor, ..Moved::default() };
+        let mut run = Run { mover: self, moved, searched_bytes: 0 };
+        let end = run.go_through();
+        let is_done = run.is_done();
+        let mut moved = run.moved;
+        moved.short = match end {
+            Ok(Short::Budget) if is_done && !self.portion.is_all => None,
+            Ok(Short::NotThere | Short::Refused) if is_done => None,
+            Ok(short) => Some(short),
+            Err(error) if error.is_gone() => Some(Short::Gone),
+            Err(error) => {
+                moved.error = Some(error.to_string());
+                Some(Short::Failed)
+            }
+        };
+        moved
+    }
+}
+
+/// A mover that is under way.
+struct Run<'a> {
+    mover: &'a MemoryMover<'a>,
+    moved: Moved,
+    searched_bytes: u64,
+}
+
+impl Run<'_> {
+    /// Goes through the ranges to their end; tells why not everything moved.
+    fn go_through(&mut self) -> Result<Short> {
+        let Portion { process, ranges, .. } = self.mover.portion;
+        let behind = Range::new(self.moved.cursor, u64::MAX);
+        let ranges = ranges.iter().filter_map(|range| range.and(behind));
+        let mut chunk = Chunk::default();
+        for window in ranges.flat_map(|range| range.aligned_pieces(WINDOW_BYTES)) {
+            for part in process.populated(window)? {
+                for piece in part.aligned_pieces(CHUNK_BYTES[0]) {
+                    if chunk.is_full(piece, self.chunk_bytes())
+                        && let Some(short) = self.move_chunk(&mut chunk)?
+                    {
+                        return Ok(short);
+                    }
+                    chunk.add(piece);
+                }
+            }
+        }
+        let is_last = !chunk.ranges.is_empty();
+        let short = self.move_chunk(&mut chunk)?;
+        // What was the last chunk is gone through, whatever may still be moved.
+        let is_over = is_last && chunk.ranges.is_empty() && short == Some(Short::Budget);
+        Ok(short.filter(|_| !is_over).unwrap_or_else(|| self.left_over()))
+    }
+
+    /// Moves what lies in a chunk; tells why that was the last one, if it was.
+    fn move_chunk(&mut self, chunk: &mut Chunk) -> Result<Option<Short>> {
+        if chunk.ranges.is_empty() {
+            return Ok(None);
+        }
+        if self.mover.live.is_stopped() {
+            return Ok(Some(Short::Interrupted));
+        }
+        if self.mover.machine.now_ns() >= self.mover.until_ns {
+            return Ok(Some(Short::Budget));
+        }
+        if self.is_pressed()? {
+            return Ok(Some(Short::Pressure));
+        }
+        let Chunk { ranges, bytes } = std::mem::take(chunk);
+        let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+        let report = self.migrate(ranges)?;
+        self.searched_bytes += bytes;
+        self.moved.cursor = end;
+        self.moved.account.add(&report.account());
+        if let Some(error) = report.error {
+            return Err(error);
+        }
+        let is_gone = report.processes.iter().any(|process| process.life != Life::Running);
+        let is_full = report.account().skipped_for(SkipReason::NoMemory) > 0;
+        let is_more = report.account().moved > 0;
+        Ok(match (is_gone, is_full) {
+            (true, _) => Some(Short::Gone),
+            (false, true) => Some(Short::Pressure),
+            (false, false) if self.is_done() && !is_more => Some(self.left_over()),
+            (false, false) if self.left_pages() == 0 || self.has_searched() => Some(Short::Budget),
+            (false, false) => None,
+        })
+    }
+
+    fn migrate(&self, ranges: Vec<Range>) -> Result<MoveReport> {
+        let MemoryMover { machine, portion, workers, .. } = self.mover;
+        let pairs = NodePairs::gathering(portion.from, portion.to);
+        let request = MoveRequest {
+            orders: vec![vec![Order { pairs, pages: None }].into()],
+            selection: Selection { ranges, everyones: false, ..Selection::default() },
+            jobs: Jobs::Fixed(*workers),
+            cpus: Vec::new(),
+            rate_bytes_per_s: None,
+            stall_ns: self.mover.stall_ns,
+        };
+        let process = std::slice::from_ref(portion.process);
+        // Its own: a move that fails asks whoever moves with it to stop.
+        let live = Live::default();
+        migrate(*machine, process, &request, &live, self.mover.journal)
+    }
+
+    fn left_pages(&self) -> u64 {
+        self.mover.portion.pages_max.saturating_sub(self.moved.account.moved)
+    }
+
+    /// How long the next chunk may be, so that no more moves than may.
+    fn chunk_bytes(&self) -> u64 {
+        let left = self.left_pages().saturating_mul(self.mover.machine.page_bytes());
+        left.clamp(CHUNK_BYTES[0], CHUNK_BYTES[1] * u64::from(self.mover.workers))
+    }
+
+    fn is_done(&self) -> bool {
+        self.moved.account.moved >= self.mover.portion.expected_pages
+    }
+
+    /// Whether memory is short on the destination.
+    fn is_pressed(&self) -> Result<bool> {
+        let MemoryMover { machine, nodes, rules, portion, .. } = self.mover;
+        let room = machine.rooms()?.get(&portion.to).copied();
+        Ok(room.is_some_and(|room| nodes.is_short(portion.to, room_pages(room), rules)))
+    }
+
+    fn has_searched(&self) -> bool {
+        let page_bytes = self.mover.machine.page_bytes();
+        let wanted = self.mover.portion.expected_pages.saturating_mul(page_bytes);
+        self.searched_bytes >= wanted.saturating_mul(SEARCH_FACTOR).max(SEARCH_BYTES_MIN)
+    }
+
+    /// Why pages are missing after everything was gone through.
+    fn left_over(&self) -> Short {
+        if self.moved.account.skipped_total() > 0 { Short::Refused } else { Short::NotThere }
+    }
+}
+
+/// Ranges that are moved together.
+#[derive(Default)]
+struct Chunk {
+    ranges: Vec<Range>,
+    bytes: u64,
+}
+
+impl Chunk {
+    fn is_full(&self, piece: Range, bytes_max: u64) -> bool {
+        self.bytes + piece.bytes() > bytes_max || self.ranges.len() >= CHUNK_RANGES
+    }
+
+    fn add(&mut self, piece: Range) {
+        self.bytes += piece.bytes();
+        match self.ranges.last_mut() {
+            Some(last) if last.end == piece.start => last.end = piece.end,
+            _ => self.ranges.push(piece),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What a balancer knows of the machine's nodes, refreshed when they change.
+
+use std::collections::BTreeMap;
+
+use nodeward_machine::{Machine, Result};
+use nodeward_model::topology::Distances;
+use nodeward_model::{CpuId, Cpumask, Glance, NodeGlance, NodeId, Nodemask, Room};
+use nodeward_policy::placement::{Affinity, NodeState, Rules};
+
+use super::report::Notice;
+
+/// A machine has room for one worker that moves memory for so many CPUs, and not for more workers
+/// than so many.
+const CPUS_PER_WORKER: usize = 6;
+const WORKERS_MAX: u32 = 8;
+
+/// Nodes, CPUs and distances.
+#[derive(Default)]
+pub struct Nodes {
+    cpus: BTreeMap<NodeId, Cpumask>,
+    node_of_cpu: BTreeMap<CpuId, NodeId>,
+    distances: Option<Distances>,
+    /// The counters of the last snapshot.
+    seen: BTreeMap<NodeId, NodeGlance>,
+    /// What follows from these and those before.
+    states: BTreeMap<NodeId, NodeState>,
+    at_ns: Option<u64>,
+    stalls: Stalls,
+}
+
+/// How long tasks stood still for want of memory.
+#[derive(Default)]
+struct Stalls {
+    /// What they came to at the last snapshot.
+    last_ns: Option<u64>,
+    /// In what part of the time since the one before.
+    ppm: Option<u32>,
+}
+
+impl Nodes {
+    /// Takes in what was seen of the nodes; tells which came and went since the last time.
+    pub fn see(&mut self, machine: &dyn Machine, glance: &Glance) -> Result<Vec<Notice>> {
+        let is_known = |cpu| self.node_of_cpu.contains_key(cpu);
+        let mut cpus = glance.processes.iter().flat_map(|p| p.threads.iter().map(|t| &t.cpu));
+        let is_first = self.seen.is_empty();
+        let is_same = !is_first && self.seen.keys().eq(glance.nodes.keys()) && cpus.all(is_known);
+        if !is_same {
+            self.read(machine)?;
+        }
+        let earlier = std::mem::replace(&mut self.seen, glance.nodes.clone());
+        let before_ns = self.at_ns.replace(glance.at_ns).unwrap_or(glance.at_ns);
+        let elapsed_ns = glance.at_ns.saturating_sub(before_ns);
+        self.stalls.see(glance.stalled_ns, elapsed_ns);
+        let state = |(&id, now): (&NodeId, &NodeGlance)| {
+            (id, self.state(id, now, earlier.get(&id), elapsed_ns))
+        };
+        self.states = self.seen.iter().map(state).collect();
+        if is_first {
+            return Ok(Vec::new());
+        }
+        let came = self.seen.keys().filter(|node| !earlier.contains_key(node));
+        let left = earlier.keys().filter(|node| !self.seen.contains_key(node));
+        let came = came.map(|&node| Notice::NodeCame { node });
+        Ok(came.chain(left.map(|&node| Notice::NodeLeft { node })).collect())
+    }
+
+    /// The nodes as the decision wants them.
+    pub fn states(&self) -> &BTreeMap<NodeId, NodeState> {
+        &self.states
+    }
+
+    /// The node of a CPU; `None` if either is offline.
+    pub fn node_of(&self, cpu: CpuId) -> Option<NodeId> {
+        self.node_of_cpu.get(&cpu).copied().filter(|node| self.seen.contains_key(node))
+    }
+
+    /// The CPUs of nodes.
+    pub fn cpus_of(&self, nodes: &Nodemask) -> Cpumask {
+        let cpus = nodes.iter().filter_map(|node| self.cpus.get(&node));
+        cpus.fold(Cpumask::new(), |all, cpus| all.or(cpus))
+    }
+
+    /// How many CPUs of each node a mask has.
+    pub fn affinity(&self, mask: &Cpumask) -> Affinity {
+        let online = self.cpus.iter().filter(|(node, _)| self.seen.contains_key(node));
+        let count = |cpus: &Cpumask| u32::try_from(cpus.and(mask).len()).unwrap_or(u32::MAX);
+        Affinity(online.map(|(&n, cpus)| (n, count(cpus))).filter(|&(_, n)| n > 0).collect())
+    }
+
+    /// How far nodes are from each other.
+    pub fn distances(&self) -> Option<&Distances> {
+        self.distances.as_ref()
+    }
+
+    /// How many workers move memory of processes that would use so much CPU time if they had it, in
+    /// millionths of a CPU.
+    pub fn workers(&self, wanted_ppm: u64) -> u32 {
+        workers(self.cpus.values().map(Cpumask::len).sum(), wanted_ppm)
+    }
+
+    /// Whether a node is so short of memory, now that it can take so many pages, that nothing more
+    /// should come.
+    pub fn is_short(&self, node: NodeId, room_pages: u64, rules: &Rules) -> bool {
+        let with_room = |state: &NodeState| NodeState { room_pages, ..*state };
+        self.states.get(&node).is_none_or(|state| with_room(state).is_short(rules))
+    }
+
+    /// In what part of the time since the snapshot before some task stood still for want of memory,
+    /// where that is known.
+    pub fn stalled_ppm(&self) -> Option<u32> {
+        self.stalls.ppm
+    }
+
+    fn read(&mut self, machine: &dyn Machine) -> Result<()> {
+        let topology = machine.topology()?;
+        self.cpus = topology.nodes.iter().map(|(&id, node)| (id, node.cpus.clone())).collect();
+        let of_node = |(&node, cpus): (&NodeId, &Cpumask)| -> Vec<_> {
+            cpus.iter().map(|cpu| (cpu, node)).collect()
+        };
+        self.node_of_cpu = self.cpus.iter().flat_map(of_node).collect();
+        self.distances = topology.distances;
+        Ok(())
+    }
+
+    fn state(
+        &self,
+        id: NodeId,
+        now: &NodeGlance,
+        earlier: Option<&NodeGlance>,
+        elapsed_ns: u64,
+    ) -> NodeState {
+        let cpus = self.cpus.get(&id).map_or(0, Cpumask::len);
+        // Counters that began anew count from zero.
+        let foreign_before = earlier.map_or(now.foreign_pages, |earlier| earlier.foreign_pages);
+        let traffic_ppm = match elapsed_ns {
+            0 => self.states.get(&id).and_then(|state| state.traffic_ppm),
+            _ => earlier.and_then(|earlier| traffic_ppm(earlier, now, elapsed_ns)),
+        };
+        NodeState {
+            cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+            pages: now.pages,
+            room_pages: room_pages(now.room),
+            foreign_pages: now.foreign_pages.saturating_sub(foreign_before),
+            traffic_ppm,
+        }
+    }
+}
+
+impl Stalls {
+    /// Where no time passed, or the clock went back, what was known stays.
+    fn see(&mut self, stalled_ns: Option<u64>, elapsed_ns: u64) {
+        let before = std::mem::replace(&mut self.last_ns, stalled_ns);
+        let since = stalled_ns.zip(before).map(|(now, before)| now.saturating_sub(before));
+        if since.is_none() || elapsed_ns > 0 {
+            self.ppm = since.map(|ns| part_ppm(ns.into(), elapsed_ns.into()));
+        }
+    }
+}
+
+/// What a node can take, in base pages.
+pub fn room_pages(room: Room) -> u64 {
+    room.free_pages.saturating_add(room.cold_pages)
+}
+
+fn part_ppm(part: u128, whole: u128) -> u32 {
+    u32::try_from((part * 1_000_000 / whole.max(1)).min(1_000_000)).unwrap_or(0)
+}
+
+/// What part of what it can the memory of a node carried; `None` where it is not counted, or not
+/// known what it can.
+fn traffic_ppm(earlier: &NodeGlance, now: &NodeGlance, elapsed_ns: u64) -> Option<u32> {
+    let most = u128::from(now.bandwidth_bytes_per_s.filter(|&most| most > 0)?);
+    let bytes = u128::from(now.carried_bytes?.saturating_sub(earlier.carried_bytes?));
+    Some(part_ppm(bytes * 1_000_000_000 / u128::from(elapsed_ns), most))
+}
+
+/// What moves pays, so the sooner it is there the more it pays; but beside others the workers get
+/// no more of the CPUs than the processes do that they work for.
+fn workers(cpus: usize, wanted_ppm: u64) -> u32 {
+    let own = usize::try_from((wanted_ppm + 500_000) / 1_000_000).unwrap_or(usize::MAX);
+    let room = cpus / CPUS_PER_WORKER;
+    u32::try_from(room.max(own)).unwrap_or(u32::MAX).clamp(1, WORKERS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: for two busy threads two workers move, also where all CPUs are in use; a large machine
+    /// has room for some more, and there are never many.
+    #[test]
+    fn as_many_workers_as_a_process_would_use_cpus() {
+        let of = |cpus, threads: u64| workers(cpus, threads * 1_000_000);
+        assert_eq!([of(2, 0), of(2, 1), of(2, 3), of(2, 9)], [1, 1, 3, 8]);
+        assert_eq!([of(18, 1), of(18, 4), of(1024, 1), of(1024, 64)], [3, 4, 8, 8]);
+        assert_eq!([workers(8, 1_400_000), workers(8, 1_600_000)], [1, 2]);
+    }
+}

@@ -1,0 +1,193 @@
+//! The report of a round, and when the next one is due.
+
+use std::collections::BTreeMap;
+
+use nodeward_machine::Machine;
+use nodeward_model::{NodeId, ProcessGlance};
+use nodeward_policy::placement::{Decision, EntityId, Plan};
+
+use super::Balancer;
+use super::cpu_budget::Activity;
+use super::fast_rounds::FastRounds;
+use super::report::{Done, Notice, ProcessRow, RoundReport};
+use super::round::RoundState;
+
+/// When the next round is due, and what that depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    /// When the next round is due, by the machine's clock, and how long that was to wait for.
+    pub(super) due_ns: u64,
+    pub(super) interval_ns: u64,
+    /// How many times longer than asked for the interval is, so that looking costs no more than it
+    /// may.
+    pub(super) factor: u64,
+    pub(super) fast: FastRounds,
+    /// Nothing was left to do after the last round.
+    pub(super) is_settled: bool,
+    /// When the last decision was made, by the machine's clock.
+    pub(super) decided_at_ns: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            due_ns: 0,
+            interval_ns: 0,
+            factor: 1,
+            fast: FastRounds::default(),
+            is_settled: false,
+            decided_at_ns: 0,
+        }
+    }
+}
+
+impl Balancer {
+    /// The report of a round.
+    pub(super) fn report(
+        &mut self,
+        machine: &dyn Machine,
+        began_ns: u64,
+        plan: Plan,
+        mut state: RoundState,
+    ) -> RoundReport {
+        let threads = self.processes.threads();
+        let factor = self.budget.factor(&self.settings, threads, self.is_calm());
+        if factor > 1 && self.timing.factor == 1 {
+            let factor = u32::try_from(factor).unwrap_or(0);
+            state.notices.push(Notice::LookingSlowed { factor });
+        }
+        self.timing.factor = factor;
+        let interval_ns = self.next_round_in(began_ns, factor);
+        self.timing.fast.begin_round();
+        self.learn_strays(&plan, &state);
+        let processes = self.rows(&plan, &state.done);
+        RoundReport {
+            interval_ns: self.timing.fast.part(interval_ns),
+            processes,
+            nodes: plan.nodes,
+            ..self.outline(machine, began_ns, state)
+        }
+    }
+
+    /// The report of a fast round.
+    pub(super) fn fast_report(
+        &mut self,
+        machine: &dyn Machine,
+        began_ns: u64,
+        plan: &Plan,
+        state: RoundState,
+    ) -> RoundReport {
+        self.learn_strays(plan, &state);
+        let left_ns = self.timing.due_ns.saturating_sub(began_ns);
+        let interval_ns = left_ns.min(self.timing.fast.part(self.timing.interval_ns));
+        RoundReport { fast: true, interval_ns, ..self.outline(machine, began_ns, state) }
+    }
+
+    /// A round in which somebody else balances: nobody is looked at, as nothing would come of it,
+    /// and what was on its way ends where it is.
+    pub(super) fn stand_back(
+        &mut self,
+        machine: &dyn Machine,
+        began_ns: u64,
+        mut state: RoundState,
+    ) -> RoundReport {
+        self.pending.clear();
+        self.journals.end_all(false);
+        self.timing.is_settled = true;
+        self.timing.fast = FastRounds::default();
+        state.notices.extend(self.journals.notices());
+        self.meter.lap(machine, Activity::Looking);
+        let interval_ns = self.next_round_in(began_ns, 1);
+        let report = RoundReport { interval_ns, ..self.outline(machine, began_ns, state) };
+        self.last = Some(report.clone());
+        report
+    }
+
+    /// The next round is due in so many intervals; returns how long that is.
+    fn next_round_in(&mut self, began_ns: u64, factor: u64) -> u64 {
+        let interval_ns = self.settings.interval_ns.saturating_mul(factor);
+        self.timing.due_ns = began_ns.saturating_add(interval_ns);
+        self.timing.interval_ns = interval_ns;
+        interval_ns
+    }
+
+    fn learn_strays(&mut self, plan: &Plan, state: &RoundState) {
+        let has_home = |entity: &EntityId| plan.homes.contains_key(entity);
+        let homed = self.processes.iter().filter(|(_, process)| has_home(&process.entity));
+        let threads = homed.map(|(_, process)| process.thread_count()).sum();
+        let may_look = self.budget.is_left() && self.timing.factor == 1;
+        self.timing.fast.learn(state.nudged(), threads, may_look);
+    }
+
+    fn outline(&self, machine: &dyn Machine, began_ns: u64, state: RoundState) -> RoundReport {
+        let (cost, total_cost) = self.meter.costs();
+        RoundReport {
+            round: self.rounds,
+            at_ns: began_ns,
+            took_ns: machine.now_ns().saturating_sub(began_ns),
+            settled: self.timing.is_settled,
+            acted: self.settings.act,
+            stands_back: self.stands_back(),
+            nudged: state.nudged(),
+            moved_pages: state.moved_pages(),
+            page_bytes: machine.page_bytes(),
+            threads: self.processes.threads(),
+            looked: state.sampled,
+            look_later: state.sample_later,
+            rivals: self.rivals.seen().to_vec(),
+            cost,
+            total_cost,
+            news: state.notices,
+            ..RoundReport::default()
+        }
+    }
+
+    fn rows(&mut self, plan: &Plan, done: &BTreeMap<EntityId, Done>) -> Vec<ProcessRow> {
+        let row = |decision: &Decision| self.row(decision, plan, done);
+        let mut rows: Vec<_> = plan.decisions.iter().filter_map(row).collect();
+        rows.sort_by_key(|row| (row.pid, row.decision.entity));
+        rows
+    }
+
+    fn row(
+        &mut self,
+        decision: &Decision,
+        plan: &Plan,
+        done: &BTreeMap<EntityId, Done>,
+    ) -> Option<ProcessRow> {
+        let entity = decision.entity;
+        let process = self.processes.by_number(entity)?;
+        let home = plan.homes.get(&entity);
+        let changed = process.tell(decision, home);
+        let (seen, sample) = (process.seen.as_ref()?, process.sample.as_ref());
+        let pages = sample.map(|sample| sample.pages.clone()).unwrap_or_default();
+        let pages_at_ns = sample.map(|sample| sample.at_ns);
+        let (pid, name) = (seen.pid, seen.name.clone());
+        let nodes = &self.nodes;
+        let threads = count_by_node(seen, |thread| nodes.node_of(thread.cpu));
+        Some(ProcessRow {
+            pid,
+            name,
+            home: home.cloned(),
+            decision: decision.clone(),
+            counted_pages: self.counts.pages(entity),
+            changed,
+            threads,
+            pages,
+            pages_at_ns,
+            done: done.get(&entity).cloned().unwrap_or_default(),
+        })
+    }
+}
+
+/// Threads of a process by the node on which they ran last.
+fn count_by_node(
+    seen: &ProcessGlance,
+    node_of: impl Fn(&nodeward_model::ThreadGlance) -> Option<NodeId>,
+) -> BTreeMap<NodeId, u32> {
+    let mut counts = BTreeMap::new();
+    for node in seen.threads.iter().filter_map(node_of) {
+        *counts.entry(node).or_default() += 1;
+    }
+    counts
+}

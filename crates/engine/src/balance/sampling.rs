@@ -1,0 +1,351 @@
+//! Sampling of residency: where the memory of a process is, and what its program told the kernel
+//! about that. It is dear, so some processes are sampled in a round, and each for a limited time.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use nodeward_machine::{Error, Machine, Process, Result};
+use nodeward_model::{Bound, Mapping, MappingKind, Name, NodeId, Pid, Range};
+use nodeward_policy::damping::Retry;
+
+use super::cpu_budget;
+use super::nodes::Nodes;
+use super::process_table::{ProcessKey, ProcessState};
+use super::settings::BalanceSettings;
+use super::snapshot::busiest;
+use crate::residency::{self, Options};
+
+/// CPU time for one sample: at first what all samples may cost in so many seconds while processes
+/// are brought home (100 ms by default), and up to so many times that, after each one that it cut
+/// short twice as much. What is seen in the time at most is taken for the whole.
+const SAMPLE_SECONDS: u64 = 5;
+const SAMPLE_FACTOR_MAX: u64 = 16;
+/// Beside busy programs, or at a process that is slow to answer, a sample may take so many times as
+/// long as it works.
+const SAMPLE_WAITS: u64 = 10;
+/// Between two samples of which nothing came, at first and at most, in nanoseconds.
+const RETRY_NS: [u64; 2] = [1_000_000_000, 60_000_000_000];
+/// For so long what the program told the kernel is taken to hold for the memory that it had.
+const BOUND_NS: u64 = 60_000_000_000;
+/// Growth by less than this is none, in bytes.
+const GROWN_BYTES: u64 = 1 << 20;
+/// A share that changed by less is the same, in ppm.
+const SAME_PPM: u64 = 50_000;
+
+/// Shared memory that is no cache of files, by how its path begins; also what has no path.
+const MEMORY_PATHS: [&str; 4] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"];
+
+/// Where the memory of a process was at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct ResidencySample {
+    /// When, by the machine's clock.
+    pub at_ns: u64,
+    /// Pages by node.
+    pub pages: BTreeMap<NodeId, u64>,
+    /// Of those the ones that a policy binds.
+    pub bound_pages: BTreeMap<NodeId, u64>,
+    /// What the program told the kernel about its memory.
+    pub bound: Bound,
+    /// When that was read.
+    bound_at_ns: u64,
+    /// What the process was called and what it had at the time.
+    name: Name,
+    own_bytes: u64,
+    /// The node that most of its load was on.
+    busiest: Option<NodeId>,
+    /// What program it ran.
+    program: u32,
+}
+
+/// When a process is to be sampled again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sampling {
+    /// Its memory was moved and not sampled since.
+    pub is_due: bool,
+    /// When it may be sampled without need.
+    retry: Retry,
+    /// How long the next sample may take, in nanoseconds, if the last one was cut short.
+    time_ns: u64,
+}
+
+/// Why a process is to be sampled. Moved ones come first, then the others in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SampleCause {
+    /// Some of its memory was just moved.
+    Moved,
+    /// Nothing is known of its memory.
+    First,
+    /// It has more or less memory than it had, or another name.
+    Changed,
+    /// It runs elsewhere.
+    Placed,
+    /// It said where memory goes, and may have taken that back, or was just doing so when it was
+    /// read: nothing else shows it.
+    Bound,
+}
+
+/// Why a process is to be sampled now, if it is.
+pub fn cause(
+    process: &ProcessState,
+    nodes: &Nodes,
+    now_ns: u64,
+    settings: &BalanceSettings,
+) -> Option<SampleCause> {
+    let seen = process.seen.as_ref()?;
+    if process.denied.is_some() || seen.cpu_time_ns < settings.rules.run_ns_min {
+        return None;
+    }
+    let may_sample = process.sampling.retry.is_over(now_ns);
+    if process.sampling.is_due || process.is_moving {
+        return (may_sample && !process.is_moving).then_some(SampleCause::Moved);
+    }
+    let Some(sample) = &process.sample else { return may_sample.then_some(SampleCause::First) };
+    let by = seen.own_bytes.abs_diff(sample.own_bytes);
+    let part = u128::from(sample.own_bytes) * u128::from(settings.grown_ppm) / 1_000_000;
+    let has_changed = (u128::from(by) > part && by > GROWN_BYTES) || seen.name != sample.name;
+    let here = busiest(process, nodes);
+    let has_moved = here.is_some() && here != sample.busiest;
+    match (may_sample, has_changed, has_moved) {
+        (true, true, _) => Some(SampleCause::Changed),
+        (true, false, true) => Some(SampleCause::Placed),
+        (true, false, false) if sample.bound != Bound::default() => Some(SampleCause::Bound),
+        _ => None,
+    }
+}
+
+/// Processes in the order in which they are sampled: first the one that was named, then by cause,
+/// the busiest first.
+pub fn in_order(due: &mut [(ProcessKey, SampleCause, u64)], first: Option<Pid>) {
+    due.sort_by_key(|&((pid, started), cause, load_ppm)| {
+        (Some(pid) != first, cause, Reverse(load_ppm), pid, started)
+    });
+}
+
+/// Samples a process.
+///
+/// # Errors
+/// As the process answers; it then waits before it is sampled again.
+pub fn sample(
+    machine: &dyn Machine,
+    (key, process): (ProcessKey, &mut ProcessState),
+    nodes: &Nodes,
+    settings: &BalanceSettings,
+    cause: SampleCause,
+) -> Result<()> {
+    let now_ns = machine.now_ns();
+    let time = SampleTime::of(process, settings);
+    let taken = take(machine, (key, &*process), settings, cause, time);
+    let sampling = &mut process.sampling;
+    match taken {
+        Ok(None) => {
+            sampling.time_ns = time.ns * 2;
+            sampling.retry.start(now_ns, false, RETRY_NS);
+            Ok(())
+        }
+        Ok(Some(sample)) => {
+            let before = process.sample.as_ref();
+            let in_vain = before.is_some_and(|before| before.says_the_same(&sample));
+            *sampling = Sampling { is_due: false, time_ns: 0, ..*sampling };
+            sampling.retry.start(now_ns, in_vain, RETRY_NS);
+            let is_other = before.is_none_or(|before| before.program != sample.program);
+            if is_other || (cause == SampleCause::Changed && !in_vain) {
+                process.stuck.by_node.clear();
+            }
+            // A sample is told from the one before by its time.
+            let at_ns = sample.at_ns.max(before.map_or(1, |before| before.at_ns + 1));
+            let busiest = busiest(process, nodes);
+            process.sample = Some(ResidencySample { at_ns, busiest, ..sample });
+            Ok(())
+        }
+        Err(error) => {
+            sampling.retry.start(now_ns, true, RETRY_NS);
+            Err(error)
+        }
+    }
+}
+
+/// The memory that is a process's own, cut into what may be moved and what a policy binds.
+pub fn own_memory(mappings: Vec<Mapping>, bound: &[Range]) -> (Vec<Mapping>, Vec<Mapping>) {
+    let (mut free, mut tied) = (Vec::new(), Vec::new());
+    for mapping in mappings.into_iter().filter(is_own) {
+        let piece = |range| Mapping { range, ..mapping.clone() };
+        let mut start = mapping.range.start;
+        for cut in bound.iter().filter_map(|range| mapping.range.and(*range)) {
+            if cut.end <= start {
+                continue;
+            }
+            free.push(piece(Range::new(start, cut.start)));
+            tied.push(piece(Range::new(start.max(cut.start), cut.end)));
+            start = cut.end;
+        }
+        free.push(piece(Range::new(start, mapping.range.end)));
+    }
+    free.retain(|mapping| !mapping.range.is_empty());
+    (free, tied)
+}
+
+impl ResidencySample {
+    /// Whether memory is bound as it was, and the shares of nodes are what they were.
+    fn says_the_same(&self, other: &Self) -> bool {
+        self.bound == other.bound && is_same(&self.pages, &other.pages)
+    }
+}
+
+/// The CPU time that a sample may take.
+#[derive(Clone, Copy)]
+struct SampleTime {
+    ns: u64,
+    /// The next one gets no more.
+    is_most: bool,
+}
+
+impl SampleTime {
+    fn of(process: &ProcessState, settings: &BalanceSettings) -> Self {
+        let first_ns = cpu_budget::converging_ns_per_s(settings) * SAMPLE_SECONDS;
+        let most_ns = first_ns * SAMPLE_FACTOR_MAX;
+        let ns = process.sampling.time_ns.clamp(first_ns, most_ns);
+        Self { ns, is_most: ns == most_ns }
+    }
+}
+
+/// What is there now; `None` if there was too little time to see it.
+fn take(
+    machine: &dyn Machine,
+    (key, state): (ProcessKey, &ProcessState),
+    settings: &BalanceSettings,
+    cause: SampleCause,
+    time: SampleTime,
+) -> Result<Option<ResidencySample>> {
+    let process = machine.hold(key.0)?;
+    let identity = process.identity()?;
+    if identity.started_ticks != key.1 {
+        return Err(Error::Gone(key.0));
+    }
+    let earlier = state.sample.as_ref().filter(|sample| sample.program == identity.program);
+    let now_ns = machine.now_ns();
+    let (bound, bound_at_ns) = match earlier.filter(|it| it.is_bound_known(cause, now_ns)) {
+        Some(sample) => (sample.bound.clone(), sample.bound_at_ns),
+        None => (bound_of(&*process)?, now_ns),
+    };
+    let (free, tied) = own_memory(process.mappings()?, &bound.ranges);
+    let options = Options {
+        reach_ppm: settings.reach_ppm,
+        seed: state.entity.0,
+        time_ns_max: Some(time.ns.saturating_mul(SAMPLE_WAITS)),
+        cpu_ns_max: Some(time.ns),
+        ..Options::default()
+    };
+    let mut was_cut = false;
+    let mut pages = |mappings| -> Result<BTreeMap<NodeId, u64>> {
+        let seen = residency::measure_of(machine, &*process, mappings, &options)?;
+        was_cut |= seen.capped;
+        Ok(seen.total().nodes.into_iter().map(|(node, share)| (node, share.pages)).collect())
+    };
+    let bound_pages = if tied.is_empty() { BTreeMap::new() } else { pages(tied)? };
+    let mut all = pages(free)?;
+    if was_cut && !time.is_most {
+        return Ok(None);
+    }
+    crate::tally::add_counts(&mut all, &bound_pages);
+    let seen = state.seen.as_ref();
+    Ok(Some(ResidencySample {
+        at_ns: now_ns,
+        pages: all,
+        bound_pages,
+        bound,
+        bound_at_ns,
+        name: seen.map(|seen| seen.name.clone()).unwrap_or_default(),
+        own_bytes: seen.map_or(0, |seen| seen.own_bytes),
+        busiest: None,
+        program: identity.program,
+    }))
+}
+
+impl ResidencySample {
+    /// Whether what the program told the kernel need not be read again. New memory may have a
+    /// policy of its own.
+    fn is_bound_known(&self, cause: SampleCause, now_ns: u64) -> bool {
+        let may_differ = matches!(cause, SampleCause::Changed | SampleCause::Bound);
+        let is_fresh = now_ns.abs_diff(self.bound_at_ns) < BOUND_NS;
+        is_fresh && !may_differ && !self.bound.whole
+    }
+}
+
+/// What a machine that does not tell policies cannot refuse to tell.
+fn bound_of(process: &dyn Process) -> Result<Bound> {
+    match process.bound() {
+        Err(Error::Unsupported { .. }) => Ok(Bound::default()),
+        bound => bound,
+    }
+}
+
+/// Whether a mapping holds memory of the process, not a cache of a file.
+fn is_own(mapping: &Mapping) -> bool {
+    let path = &mapping.path;
+    match mapping.kind {
+        MappingKind::File => false,
+        MappingKind::Shared => {
+            path.is_empty() || MEMORY_PATHS.iter().any(|prefix| path.starts_with(prefix))
+        }
+        MappingKind::Heap | MappingKind::Stack | MappingKind::Anonymous | MappingKind::Huge => true,
+    }
+}
+
+/// Whether the shares of nodes are what they were.
+fn is_same(before: &BTreeMap<NodeId, u64>, now: &BTreeMap<NodeId, u64>) -> bool {
+    let share = |pages: &BTreeMap<NodeId, u64>, node: &NodeId| {
+        let whole: u64 = pages.values().sum();
+        let on = pages.get(node).copied().unwrap_or(0);
+        u64::try_from(u128::from(on) * 1_000_000 / u128::from(whole.max(1))).unwrap_or(0)
+    };
+    let mut nodes = before.keys().chain(now.keys());
+    nodes.all(|node| share(before, node).abs_diff(share(now, node)) < SAME_PPM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64, end: u64, kind: MappingKind, path: &str) -> Mapping {
+        let range = Range::new(start, end);
+        let shared = kind == MappingKind::Shared;
+        Mapping { range, kind, shared, huge_page_bytes: None, path: path.into() }
+    }
+
+    fn ranges(mappings: &[Mapping]) -> Vec<(u64, u64)> {
+        mappings.iter().map(|m| (m.range.start, m.range.end)).collect()
+    }
+
+    /// Goal: what a policy binds is cut out, wherever it lies in a mapping or beyond it; caches of
+    /// files are left out altogether.
+    #[test]
+    fn bound_ranges_are_cut_out() {
+        use MappingKind::{Anonymous, File, Shared};
+        let mappings = vec![
+            mapping(0, 100, Anonymous, ""),
+            mapping(100, 200, File, "/bin/db"),
+            mapping(200, 300, Shared, "/data/table"),
+            mapping(300, 400, Shared, "/dev/shm/x"),
+            mapping(400, 500, Anonymous, ""),
+        ];
+        let bound = [(0, 10), (5, 20), (50, 60), (350, 450)].map(|(a, b)| Range::new(a, b));
+        let (free, bound) = own_memory(mappings, &bound);
+        assert_eq!(ranges(&free), [(20, 50), (60, 100), (300, 350), (450, 500)]);
+        assert_eq!(ranges(&bound), [(0, 10), (10, 20), (50, 60), (350, 400), (400, 450)]);
+    }
+
+    /// Goal: who was asked for comes first, then what was moved, then what was never seen, by load.
+    #[test]
+    fn the_order_of_samples() {
+        let key = |pid| (Pid::new(pid).unwrap(), 0);
+        let mut due = [
+            (key(1), SampleCause::Placed, 9),
+            (key(2), SampleCause::First, 1),
+            (key(3), SampleCause::First, 5),
+            (key(4), SampleCause::Moved, 0),
+            (key(5), SampleCause::Changed, 7),
+        ];
+        in_order(&mut due, Pid::new(5).ok());
+        assert_eq!(due.map(|(key, ..)| key.0.number()), [5, 4, 3, 2, 1]);
+    }
+}

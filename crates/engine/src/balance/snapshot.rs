@@ -1,0 +1,138 @@
+//! The input of a decision, made from the tables of processes and nodes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use nodeward_model::{Cpumask, NodeId, Pid, ProcessGlance, ThreadGlance};
+use nodeward_policy::placement::{Affinity, Entity, Exclusion, Snapshot, Thread};
+
+use super::nodes::Nodes;
+use super::process_table::{ProcessState, ProcessTable};
+use super::thread_load::ThreadLoad;
+
+/// The tables that a snapshot is made from.
+pub struct Tables<'a> {
+    pub nodes: &'a Nodes,
+    pub processes: &'a ProcessTable,
+    pub excluded: &'a Excluded,
+}
+
+/// The processes that are not balanced for a reason that is not seen of themselves.
+#[derive(Default)]
+pub struct Excluded {
+    /// Those that the settings leave out, in ascending order.
+    pub by_settings: Vec<Pid>,
+    /// The balancer itself. To move its own memory would cost more than it gains.
+    pub own: Option<Pid>,
+}
+
+impl Tables<'_> {
+    /// The snapshot of a round. Processes of which it is too early to decide are left out.
+    pub fn snapshot(
+        &self,
+        (at_ns, page_bytes): (u64, u64),
+        is_too_early: &dyn Fn(&ProcessState) -> bool,
+    ) -> Snapshot {
+        let mut affinities = Affinities { nodes: self.nodes, known: HashMap::new(), all: vec![] };
+        let (mut entities, mut others_ppm) = (Vec::new(), 0);
+        for (_, process) in self.processes.iter() {
+            let Some(seen) = &process.seen else { continue };
+            let exclusion = self.excluded.exclusion(process, seen);
+            if exclusion.is_some() || !is_too_early(process) {
+                entities.push(Entity { exclusion, ..self.entity(process, seen, &mut affinities) });
+            } else {
+                others_ppm += process.wanted_ppm();
+            }
+        }
+        Snapshot {
+            at_ns,
+            page_bytes,
+            nodes: self.nodes.states().clone(),
+            stalled_ppm: self.nodes.stalled_ppm(),
+            distances: self.nodes.distances().cloned(),
+            affinities: affinities.all,
+            entities,
+            others_ppm,
+        }
+    }
+
+    fn entity(
+        &self,
+        process: &ProcessState,
+        seen: &ProcessGlance,
+        affinities: &mut Affinities<'_>,
+    ) -> Entity {
+        let thread = |(thread, load): (&ThreadGlance, &ThreadLoad)| {
+            Some(Thread {
+                tid: thread.tid,
+                node: self.nodes.node_of(thread.cpu)?,
+                near: process.thread_homes.node_of(thread.tid),
+                load_ppm: load.load_ppm,
+                wait_ppm: load.wait_ppm,
+                affinity: affinities.index(process.pins.cpus_of(thread)),
+            })
+        };
+        let sample = process.sample.as_ref();
+        Entity {
+            id: process.entity,
+            run_ns: seen.cpu_time_ns,
+            children_ns: seen.children_time_ns,
+            threads: process.threads().filter_map(thread).collect(),
+            pages: sample.map(|sample| sample.pages.clone()).unwrap_or_default(),
+            pages_at_ns: sample.map_or(0, |sample| sample.at_ns),
+            fixed_pages: process.fixed_pages(),
+            may_hold: seen.memory_nodes.clone(),
+            exclusion: None,
+        }
+    }
+}
+
+impl Excluded {
+    /// Whether a process is left out whatever it does: by the settings, or because it is ours.
+    pub fn contains(&self, pid: Pid) -> bool {
+        Some(pid) == self.own || self.by_settings.binary_search(&pid).is_ok()
+    }
+
+    fn exclusion(&self, process: &ProcessState, seen: &ProcessGlance) -> Option<Exclusion> {
+        let is_bound = process.sample.as_ref().is_some_and(|sample| sample.bound.whole);
+        let exclusions = [
+            (Some(seen.pid) == self.own, Exclusion::Ourselves),
+            (self.by_settings.binary_search(&seen.pid).is_ok(), Exclusion::Excluded),
+            (process.denied.is_some(), Exclusion::Denied),
+            (seen.frozen, Exclusion::Frozen),
+            (is_bound, Exclusion::ExplicitPolicy),
+        ];
+        exclusions.into_iter().find_map(|(is_so, exclusion)| is_so.then_some(exclusion))
+    }
+}
+
+/// The node that has more than half of a process's load.
+pub fn busiest(process: &ProcessState, nodes: &Nodes) -> Option<NodeId> {
+    let mut loads: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for (thread, load) in process.threads() {
+        if let Some(node) = nodes.node_of(thread.cpu) {
+            *loads.entry(node).or_default() += u64::from(load.load_ppm);
+        }
+    }
+    let whole: u64 = loads.values().sum();
+    loads.into_iter().find(|&(_, load)| load * 2 > whole).map(|(node, _)| node)
+}
+
+/// The affinities that threads have, each once.
+struct Affinities<'a> {
+    nodes: &'a Nodes,
+    known: HashMap<Arc<Cpumask>, usize>,
+    all: Vec<Affinity>,
+}
+
+impl Affinities<'_> {
+    fn index(&mut self, cpus: Arc<Cpumask>) -> usize {
+        if let Some(&index) = self.known.get(&cpus) {
+            return index;
+        }
+        let index = self.all.len();
+        self.all.push(self.nodes.affinity(&cpus));
+        self.known.insert(cpus, index);
+        index
+    }
+}

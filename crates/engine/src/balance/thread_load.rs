@@ -1,0 +1,70 @@
+//! The load of a thread between two snapshots.
+
+use nodeward_model::ThreadGlance;
+use nodeward_policy::placement::wanted_ppm;
+
+/// The load of a thread, and the counters from which the next one is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadLoad {
+    pub tid: u32,
+    /// How much of one CPU it had, in millionths.
+    pub load_ppm: u32,
+    /// In what part of the time it waited for a CPU, in millionths.
+    pub wait_ppm: u32,
+    /// CPU time since it began, in nanoseconds.
+    cpu_time_ns: u64,
+    /// For how long it waited for a CPU since it began, in nanoseconds.
+    waited_ns: u64,
+}
+
+/// For how long loads were counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// For too short a time: they stay as they are.
+    TooShort,
+    /// For so many nanoseconds; `None` if there was no snapshot before.
+    Since(Option<u64>),
+}
+
+impl ThreadLoad {
+    /// The load of a thread that was seen before or not, of a process that was or not. Where no
+    /// time passed, or the clock went back, what was known of it stays.
+    pub fn measure(
+        thread: &ThreadGlance,
+        before: Option<Self>,
+        is_first: bool,
+        window: Window,
+    ) -> Self {
+        let elapsed_ns = match (window, before) {
+            (Window::TooShort, Some(before)) => return before,
+            (Window::TooShort, None) => None,
+            (Window::Since(elapsed_ns), _) => elapsed_ns,
+        };
+        let earlier = before.unwrap_or_default();
+        let since = |now_ns: u64, before_ns: u64| match before {
+            Some(_) => now_ns.saturating_sub(before_ns),
+            // Of a process that was there before us nobody knows when it ran.
+            None if is_first => now_ns.min(elapsed_ns.unwrap_or(0)),
+            None => now_ns,
+        };
+        let part = |ns: u64, known_ppm: u32| match elapsed_ns {
+            None | Some(0) => known_ppm,
+            Some(elapsed_ns) => {
+                let ppm = u128::from(ns) * 1_000_000 / u128::from(elapsed_ns);
+                u32::try_from(ppm.min(1_000_000)).unwrap_or(0)
+            }
+        };
+        Self {
+            tid: thread.tid,
+            load_ppm: part(since(thread.cpu_time_ns, earlier.cpu_time_ns), earlier.load_ppm),
+            wait_ppm: part(since(thread.waited_ns, earlier.waited_ns), earlier.wait_ppm),
+            cpu_time_ns: thread.cpu_time_ns,
+            waited_ns: thread.waited_ns,
+        }
+    }
+
+    /// What it had of a CPU or waited for, in millionths.
+    pub fn wanted_ppm(&self) -> u64 {
+        wanted_ppm(self.load_ppm, self.wait_ppm)
+    }
+}
