@@ -17,8 +17,8 @@
 //! at work (`rivals`) this one stands back. `launch` asks the same rule where a program is to
 //! start.
 //!
-//! A process is one record, [`ProcessState`](process_table::ProcessState), from the first snapshot
-//! to the last report. What is decided about it is the policy's
+//! A process is one record, `process_table::ProcessState`, from the first snapshot to the last
+//! report. What is decided about it is the policy's
 //! [`Decision`](nodeward_policy::placement::Decision), which its row of the report holds as it is.
 
 mod access_counts;

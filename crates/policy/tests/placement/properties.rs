@@ -216,6 +216,25 @@ proptest! {
         }
     }
 
+    /// Goal: a fast round brings the threads home that a decision at the same moment would, with
+    /// the same homes, and says nothing else.
+    #[test]
+    fn fast_rounds_bring_the_same_threads_home(seed in any::<u64>(), rounds in 1..20_u64) {
+        let mut world = machine(seed);
+        world.scheduler = Scheduler::Scatters(20);
+        for _ in 0..rounds {
+            world.round(&Rules::default());
+        }
+        let snapshot = Snapshot { at_ns: world.at_ns - SECOND, ..world.snapshot() };
+        let fast = world.homes.thread_moves(&snapshot, &Rules::default());
+        prop_assert!(fast.homes.iter().all(|(&id, home)| world.homes.home(id) == Some(home)));
+        prop_assert!(fast.moves.is_empty() && fast.decisions.is_empty());
+        let whole = world.homes.clone().decide(&snapshot, &Rules::default());
+        if whole.homes == fast.homes {
+            prop_assert_eq!(fast.nudges, whole.nudges);
+        }
+    }
+
     /// Goal: nonsense is survived: no node, pages without end, nodes that nobody knows.
     #[test]
     fn nonsense_is_survived(
