@@ -23,7 +23,8 @@ pub enum Profile {
 }
 
 impl Profile {
-    fn folder(self) -> &'static str {
+    /// Cargo's folder for this machine's programs.
+    pub fn folder(self) -> &'static str {
         match self {
             Self::Release => "release",
             Self::Dev => "debug",

@@ -48,8 +48,14 @@ fn is_here(program: &str) -> bool {
     found
 }
 
-/// Builds the library. The tests of a package that is no Rust library do not make cargo build it.
+/// The directory of the library: where `cargo xtask ci` has built it together with the tests, or
+/// where it is built now. The tests of a package that is no Rust library do not make cargo build
+/// it, and alone it takes other features of its dependencies, so all of these are built anew.
 fn built() -> PathBuf {
+    env::var_os("NODEWARD_LIBRARY_DIR").map_or_else(build, PathBuf::from)
+}
+
+fn build() -> PathBuf {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--package", "nodeward-capi", "--message-format", "json"]);
     let messages = text(cargo.current_dir(root()));

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use nodeward_lab::{GuestFile, Kernel, Run, for_test, scenario};
 use serde_json::Value;
 
-/// Starts a shell that holds 64 MiB in a variable, on the nodes of `policy`, and shows it by both
-/// ways, a JSON line each.
+/// Starts a program that holds 64 MiB in its variables, on the nodes of `policy`, and shows it by
+/// both ways, a JSON line each.
 fn script(policy: &str) -> String {
+    let program = "BEGIN { mib = sprintf(\"%1048576s\", \"\"); \
+                   for (i = 0; i < 64; i++) all[i] = mib i; \
+                   system(\"echo ready > /tmp/ready; sleep 1000\") }";
     format!(
-        "numactl {policy} sh -c 'x=$(head -c 67108864 /dev/zero | tr \"\\0\" x); \
-         echo ready > /tmp/ready; sleep 1000; echo $x' & pid=$!; \
+        "numactl {policy} awk '{program}' & pid=$!; \
          while ! [ -e /tmp/ready ]; do sleep 0.1; done; \
          nodeward show $pid --json --samples 2401; nodeward show $pid --json --exact; kill $pid"
     )
@@ -48,7 +50,7 @@ fn memory_bound_to_a_node_is_seen_there() {
     // 6.1 cannot list populated ranges (PAGEMAP_SCAN), 6.12 can.
     for kernel in [Kernel::V6_1, Kernel::V6_12] {
         let Some([sampled, counted]) = shown(kernel, "--membind=1") else { return };
-        // 64 MiB are 16384 pages; of the files of the shell some were in memory before, on node 0.
+        // 64 MiB are 16384 pages; of the program's files some were in memory before, on node 0.
         assert!(counted.1 >= 16_384 && counted.0 < 1_000, "{counted:?}");
         assert!(sampled.2.abs_diff(counted.2) <= 40_000, "{sampled:?} {counted:?}");
     }

@@ -47,13 +47,23 @@ fn docs(runner: &mut Runner) -> Result<Outcome> {
 /// What the parts after this run. Programs of guests are built in another folder, so at once.
 fn build(runner: &mut Runner) -> Result<Outcome> {
     let guests = thread::spawn(|| guest::build(Profile::Dev));
-    let tests = runner.run(cargo_test(&["--workspace"]).arg("--no-run"));
+    let tests = build_tests(runner);
     guests.join().expect("building does not panic")?;
     tests.map(|()| Outcome::Done)
 }
 
+/// Builds the tests and the libraries, with the same features: also the library for C, which the
+/// tests of no package depend on.
+fn build_tests(runner: &mut Runner) -> Result<()> {
+    let all = ["build", "--workspace", "--lib", "--tests", "--examples"];
+    runner.run(process::cargo().args(all))
+}
+
 fn test(runner: &mut Runner) -> Result<Outcome> {
-    let mut programs = tests(&Workspace::load()?);
+    let workspace = Workspace::load()?;
+    build_tests(runner)?;
+    let mut programs = tests(&workspace);
+    programs.env("NODEWARD_LIBRARY_DIR", workspace.target_directory.join(Profile::Dev.folder()));
     let mut documentation = cargo_test(&["--workspace", "--doc"]);
     let results = [&mut programs, &mut documentation].map(|cargo| runner.run(cargo));
     results.into_iter().collect::<Result<()>>().map(|()| Outcome::Done)
