@@ -1,4 +1,4 @@
-//! What a scenario does to its programs while they run.
+//! Executes the scenario's actions on workloads while they run.
 
 use std::collections::VecDeque;
 
@@ -11,30 +11,31 @@ use crate::space::SpaceId;
 use crate::task::{Op, Program, Spent, TaskId};
 use crate::world::World;
 
-/// Folios that a call looks up before it moves them: bounds what is remembered, not what is moved.
+/// Maximum number of folios that a call looks up before it moves them. It bounds the memory used
+/// for the lookup, not the number of folios moved.
 const LOOK_FOLIOS: usize = 4096;
 
-/// What an action of the scenario moved.
+/// Result of a scenario action that moves pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveRecord {
-    /// The action, by its index in the scenario.
+    /// Index of the action in the scenario.
     pub action: usize,
-    /// The index of the node that was left.
+    /// Index of the source node.
     pub from: usize,
-    /// The index of the node that was gone to.
+    /// Index of the destination node.
     pub to: usize,
-    /// When it began, in virtual nanoseconds.
+    /// Start time, in virtual nanoseconds.
     pub began_ns: u64,
-    /// When it ended; none as long as it goes on.
+    /// End time, in virtual nanoseconds. `None` while the action is still running.
     pub ended_ns: Option<u64>,
-    /// What became of the pages so far.
+    /// Pages moved and skipped so far.
     pub account: Account,
-    /// How long each step took so far, in the order of [`Spent::ALL`](crate::task::Spent::ALL).
+    /// Time spent in each step so far, in the order of [`Spent::ALL`](crate::task::Spent::ALL).
     pub step_ns: [u64; Spent::ALL.len()],
 }
 
 impl MoveRecord {
-    /// Base pages that were moved in a second, so far or in all.
+    /// Returns the base pages moved per second, so far or, after the end, in total.
     pub fn pages_per_s(&self, now_ns: u64) -> u64 {
         let ns = self.ended_ns.unwrap_or(now_ns).saturating_sub(self.began_ns).max(1);
         let pages = u128::from(self.account.moved) * 1_000_000_000 / u128::from(ns);
@@ -43,7 +44,7 @@ impl MoveRecord {
 }
 
 impl World {
-    /// Plans the actions of the scenario.
+    /// Schedules the actions of the scenario as events.
     pub(crate) fn plan_actions(&mut self) {
         let times: Vec<_> = self.scenario().actions.iter().map(|action| action.at_ns).collect();
         for (at, index) in times.into_iter().zip(0..) {
@@ -51,7 +52,7 @@ impl World {
         }
     }
 
-    /// Does what an action says.
+    /// Executes one action of the scenario.
     pub(crate) fn act(&mut self, index: usize) {
         let Action { workload, kind, .. } = self.scenario().actions[index].clone();
         let is_meant = |&space: &SpaceId| {
@@ -83,7 +84,7 @@ impl World {
         }
     }
 
-    /// Starts a thread that marks processes.
+    /// Starts a kernel thread that marks processes for migrate-on-fault.
     pub(crate) fn start_lazy(&mut self, spaces: VecDeque<SpaceId>) {
         self.start_kernel_task(None, Box::new(MakeLazy { spaces }));
     }
@@ -108,41 +109,42 @@ impl World {
     }
 }
 
-/// Moves processes one after the other, as `migratepages` does.
+/// Program that moves processes one after the other, as `migratepages` does.
 struct Migratepages {
     action: usize,
     spaces: VecDeque<SpaceId>,
-    /// From where to where, at present.
+    /// Source and destination node of the present way, by index.
     way: (usize, usize),
-    /// How often it goes on its way there or back, this time included.
+    /// Remaining ways there or back, including the present one.
     ways_left: u32,
-    /// Where in [`World::moves`] it is noted.
+    /// Index of the record in [`World::moves`].
     record: Option<usize>,
     walk: Option<Walk>,
-    /// Processes that are still to go on this way.
+    /// Processes that still have to move on this way.
     left: VecDeque<SpaceId>,
 }
 
-/// A process under way.
+/// Progress of moving one process.
 pub(crate) struct Walk {
     space: SpaceId,
     region: usize,
     page: u64,
     drive: Drive,
-    /// When folios were looked up last.
+    /// Time of the last lookup of folios, in virtual nanoseconds.
     looked_at_ns: Option<u64>,
-    /// What became of those that were looked up before.
+    /// Result of the folios that were looked up before.
     done: Option<Moved>,
 }
 
 impl Walk {
-    /// From the beginning of a process, to a node.
+    /// Creates a walk over all pages of a process, to a destination node.
     pub fn new(space: SpaceId, to: usize) -> Self {
         let drive = Drive::new(space, to, ATTEMPTS);
         Self { space, region: 0, page: 0, drive, looked_at_ns: None, done: None }
     }
 
-    /// What to do next for what is on a node; none when the end of the process was come to.
+    /// Returns the next step for the pages that are on node `from`. `None` at the end of the
+    /// process.
     pub fn next(&mut self, world: &mut World, task: TaskId, from: usize) -> Option<Op> {
         loop {
             if let Some(op) = self.drive.next(world, task) {
@@ -160,7 +162,7 @@ impl Walk {
         }
     }
 
-    /// The next folios that are on a node.
+    /// Returns the next folios that are on node `from`.
     fn look(&mut self, world: &World, from: usize) -> Vec<Folio> {
         let mut folios = Vec::new();
         while let Some(region) = world.spaces[self.space].regions.get(self.region) {
@@ -184,7 +186,7 @@ impl Walk {
 }
 
 impl Migratepages {
-    /// Notes what was done since the last time.
+    /// Adds the result since the last call to the record.
     fn note(&mut self, world: &mut World) {
         let (Some(walk), Some(record)) = (&mut self.walk, self.record) else { return };
         let Some(moved) = walk.done.take() else { return };
@@ -194,7 +196,7 @@ impl Migratepages {
         sums.for_each(|(sum, ns)| *sum += ns);
     }
 
-    /// Begins the next process, or the way back; false at the end.
+    /// Begins the next process or the way back. Returns `false` at the end.
     fn advance(&mut self, world: &mut World) -> bool {
         self.walk = None;
         loop {
@@ -252,7 +254,7 @@ impl Program for Migratepages {
     }
 }
 
-/// Marks processes one after the other.
+/// Program that marks processes for migrate-on-fault, one after the other.
 struct MakeLazy {
     spaces: VecDeque<SpaceId>,
 }

@@ -1,7 +1,8 @@
-//! A call that moves pages, as do_pages_move works through it: unbroken runs of entries with one
-//! destination are moved together, and the first folio that cannot move ends the call.
+//! A call that moves pages, processed in the order of the kernel's `do_pages_move`: consecutive
+//! entries with the same destination are moved together, and the first folio that cannot move ends
+//! the call.
 //!
-//! It is one thread from its beginning to its end, which shares its CPU with what else runs there.
+//! The whole call runs on one thread, which competes with other tasks for its CPU.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +15,17 @@ use crate::space::{Region, SpaceId};
 use crate::task::{CpuSet, Op, Program, Spent, TaskId};
 use crate::world::World;
 
-/// The memory of a process, by address.
+/// The memory of a process, looked up by address.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Whose.
+    /// The process.
     pub space: SpaceId,
-    /// Bytes of a base page.
+    /// Bytes per base page.
     pub page_bytes: u64,
 }
 
 impl Target {
-    /// The region and page of an address.
+    /// Returns the region and the page index of an address.
     fn find(self, world: &World, address: u64) -> Option<(usize, u64)> {
         let regions = &world.spaces[self.space].regions;
         let index = regions.partition_point(|region| region.start <= address).checked_sub(1)?;
@@ -32,7 +33,7 @@ impl Target {
         (page < regions[index].pages).then_some((index, page))
     }
 
-    /// What is at an address.
+    /// Returns the page at an address.
     pub fn page(self, world: &World, address: u64) -> Page {
         let Some((region, page)) = self.find(world, address) else { return Page::ABSENT };
         let region = &world.spaces[self.space].regions[region];
@@ -60,23 +61,23 @@ fn place(world: &World, region: &Region, page: u64) -> Place {
     }
 }
 
-/// A call that has begun: its thread, and what came of it, which is there when that has ended.
+/// A call that has begun: its thread, and its outcome once the call has ended.
 #[derive(Clone, Debug)]
 pub struct Begun {
-    /// The thread.
+    /// The thread that executes the call.
     pub task: TaskId,
     outcome: Arc<Mutex<Option<MoveOutcome>>>,
 }
 
 impl Begun {
-    /// What came of it.
+    /// Returns the outcome, or `None` while the call is running.
     pub fn outcome(&self) -> Option<MoveOutcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl World {
-    /// Begins a call, on a CPU.
+    /// Begins a call on a CPU.
     pub(crate) fn begin_call(&mut self, target: Target, batch: &MoveBatch, cpu: usize) -> Begun {
         let outcome = Arc::new(Mutex::new(None));
         let call = Call {
@@ -98,15 +99,15 @@ impl World {
 struct Call {
     target: Target,
     batch: MoveBatch,
-    /// What it takes before the first page, until that is spent.
+    /// Cost of entering the call, in nanoseconds. It is paid before the first page; 0 after that.
     entry_ns: u64,
-    /// Of the entries that are done with.
+    /// Status of the entries that are finished.
     status: Vec<EntryStatus>,
-    /// The folios of the entries behind those, which are held.
+    /// Folios of the entries after the finished ones. They are isolated and will be moved together.
     run: Vec<Folio>,
-    /// The same by region and first page.
+    /// The same folios, by region and first page.
     held: BTreeSet<(usize, u64)>,
-    /// Of the entry behind the run, which ended it.
+    /// Status of the entry that ended the run, which follows the run.
     pending: Option<EntryStatus>,
     /// Moves the run.
     drive: Option<Drive>,
@@ -140,7 +141,7 @@ impl Program for Call {
 }
 
 impl Call {
-    /// Takes hold of folios until they are to be moved, or there is nothing more to do.
+    /// Isolates folios until a run is ready to move or nothing is left to do.
     fn gather(&mut self, world: &World) -> Option<CallEnd> {
         loop {
             let entry = self.status.len() + self.run.len();
@@ -164,7 +165,7 @@ impl Call {
         }
     }
 
-    /// Begins to move what is held.
+    /// Begins to move the isolated folios.
     fn go(&mut self, world: &World) -> Option<CallEnd> {
         let node = self.batch.nodes()[self.status.len()];
         let Some(to) = destination(world, self.target.space, node) else {
@@ -176,7 +177,7 @@ impl Call {
         None
     }
 
-    /// Notes what became of what was held; `Some` if that ends the call.
+    /// Records the outcome of the isolated folios. Returns `Some` if the outcome ends the call.
     fn settle(&mut self, outcomes: &[Outcome]) -> Option<CallEnd> {
         let any = |reason| outcomes.contains(&Outcome::Skipped(reason));
         if any(SkipReason::NoMemory) {
@@ -185,7 +186,7 @@ impl Call {
         if any(SkipReason::Pinned) {
             return Some(CallEnd::Aborted);
         }
-        // What was freed meanwhile needs no move: the kernel tells of it as of the others.
+        // Pages that were freed meanwhile need no move; the kernel reports them like moved ones.
         let node = self.batch.nodes()[self.status.len()];
         self.status.extend(self.run.drain(..).map(|_| EntryStatus::On(node)));
         self.status.extend(self.pending.take());
@@ -203,7 +204,7 @@ impl Call {
         Op::Exit
     }
 
-    /// The folio at an address if it can be taken, or what is told of it instead.
+    /// Returns the folio at an address, or the status to report if that folio cannot be moved.
     fn verdict(&mut self, world: &World, address: u64, to: NodeId) -> Result<Folio, EntryStatus> {
         let page = self.target.page(world, address);
         let refused = |refusal| Err(EntryStatus::Refused(refusal));
@@ -226,7 +227,7 @@ impl Call {
     }
 }
 
-/// The index of a node that can be moved to.
+/// Returns the index of a node, if pages may move there.
 fn destination(world: &World, space: SpaceId, node: NodeId) -> Option<usize> {
     let may_have = |&index: &usize| world.has_memory_on(index) && world.may_have(space, index);
     world.machine.index_of(node).filter(may_have)

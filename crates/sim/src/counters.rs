@@ -1,101 +1,102 @@
-//! What hardware and kernel would count.
+//! Counters that hardware and the kernel would provide.
 
 use std::collections::BTreeMap;
 
 use crate::scale::scale;
 use crate::task::Spent;
 
-/// Everything that is counted.
+/// All counters of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Events of the simulation.
+    /// Simulation events processed.
     pub events: u64,
-    /// Cache lines from memory of the CPU's own node.
+    /// Cache lines served by memory of the CPU's own node.
     pub local_lines: u64,
-    /// Cache lines from memory of other nodes.
+    /// Cache lines served by memory of other nodes.
     pub remote_lines: u64,
-    /// CPU time by what it was spent on, in nanoseconds, in the order of [`Spent::ALL`].
+    /// CPU time by purpose, in nanoseconds, in the order of [`Spent::ALL`].
     pub spent_ns: [u64; Spent::ALL.len()],
-    /// Interrupts to make CPUs forget translations.
+    /// Interrupts sent to make CPUs flush translations.
     pub flush_ipis: u64,
-    /// Pages that were brought in.
+    /// Base pages that were faulted in.
     pub faulted_pages: u64,
-    /// Pages that were given back.
+    /// Base pages that were freed.
     pub freed_pages: u64,
-    /// How often the lock of a zone was taken.
+    /// Acquisitions of zone locks.
     pub zone_visits: u64,
-    /// How long that was waited for, in nanoseconds.
+    /// Time spent waiting for zone locks, in nanoseconds.
     pub zone_waited_ns: u64,
-    /// How often it was taken to fill a list, or for a huge page.
+    /// Acquisitions of zone locks to fill a list or to allocate a huge page.
     pub zone_refills: u64,
-    /// How long that was waited for, in nanoseconds.
+    /// Time spent waiting for zone locks for those refills, in nanoseconds.
     pub zone_refill_waited_ns: u64,
-    /// How long locks of zones were held for it, in nanoseconds.
+    /// Time that zone locks were held for those refills, in nanoseconds.
     pub zone_refill_held_ns: u64,
-    /// Base pages that went to another node.
+    /// Base pages that moved to another node.
     pub migrated_pages: u64,
-    /// Tasks that changed their CPU.
+    /// Task moves between CPUs.
     pub task_moves: u64,
     /// Wake-ups of CPUs in a deep idle state.
     pub deep_wakes: u64,
-    /// Tasks that changed their node.
+    /// Task moves between nodes.
     pub task_node_moves: u64,
-    /// How long locks of zones were held, in nanoseconds.
+    /// Time that zone locks were held, in nanoseconds.
     pub zone_held_ns: u64,
-    /// How often the lock of a group's page lists was taken.
+    /// Acquisitions of the LRU lock of a group.
     pub lru_visits: u64,
-    /// How long that was waited for, in nanoseconds.
+    /// Time spent waiting for LRU locks, in nanoseconds.
     pub lru_waited_ns: u64,
-    /// Huge pages that were brought in.
+    /// Huge pages that were faulted in.
     pub huge_faults: u64,
-    /// How often all lists were emptied because no zone had anything left.
+    /// Times that all per-CPU lists were drained because no zone had a free page.
     pub list_drains: u64,
-    /// Processes that ended because there was no memory.
+    /// Processes killed because no memory was left.
     pub oom_kills: u64,
-    /// What workloads did, by name: lines, pages, messages or lives.
+    /// Work done by workload name: lines, pages, messages or lives.
     pub done: BTreeMap<String, u64>,
-    /// How often CPUs were told to forget translations, with interrupts or without.
+    /// Translation flushes, with interrupts or without.
     pub flushes: u64,
-    /// Base pages that went from a node to another one, by their indices.
+    /// Base pages moved, by indices of source and destination node.
     pub migrated: BTreeMap<(usize, usize), u64>,
-    /// Faults of pages that were to move to whoever touches them next.
+    /// Faults on pages that are marked to move to the node of the next access.
     pub lazy_faults: u64,
-    /// Base pages that moved in such a fault.
+    /// Base pages moved in such a fault.
     pub lazy_pages: u64,
-    /// How often threads looked for entries to take away, to learn who touches the pages.
+    /// Scans in which threads marked entries to learn which threads touch the pages.
     pub numa_scans: u64,
-    /// Threads that went to the node that they prefer.
+    /// Threads that moved to their preferred node.
     pub numa_moves: u64,
-    /// Those among them that another thread made room for.
+    /// Of those, threads that swapped places with another thread.
     pub numa_swaps: u64,
-    /// Base pages that calls moved.
+    /// Base pages moved by calls.
     pub called_pages: u64,
-    /// Cache lines that a last-level cache had.
+    /// Cache lines served by a last-level cache.
     pub cache_hits: u64,
-    /// Translations that were loaded.
+    /// Translations loaded by page-table walks.
     pub tlb_walks: u64,
-    /// How often a CPU went from one task to another one.
+    /// Switches of a CPU from one task to another.
     pub switches: u64,
     /// Waits for pages in flight.
     pub flight_waits: u64,
-    /// Allocations that failed though there was a page.
+    /// Allocations that failed although a page was free.
     pub failed_allocations: u64,
-    /// Folios that somebody took hold of between unmapping and copying.
+    /// Folios that were pinned between unmapping and copying, so that their move was undone.
     pub turned_back: u64,
     /// Interrupts that were answered late.
     pub late_answers: u64,
-    /// Counts of accesses that were lost.
+    /// Access samples that were lost.
     pub lost_samples: u64,
-    /// Places of pages that were told as the look before saw them, and had changed.
+    /// Page places reported from the previous look although they had changed since.
     pub stale_looks: u64,
-    /// Children of processes that were told to fork.
+    /// Children created by the action `fork`.
     pub forks: u64,
-    /// Base pages that were copied because somebody wrote to them who shared them.
+    /// Base pages copied because a process wrote to a shared page.
     pub copied_on_write: u64,
 }
 
 impl Counters {
-    /// Books lines: hits of a thousand, and of a thousand misses those of the own node.
+    /// Counts cache lines. `hits` and `walks` are per 1000 lines. `local` is per 1000 misses: those
+    /// served by the CPU's own node.
     pub(crate) fn note_lines(&mut self, lines: u64, local: u64, hits: u64, walks: u64) {
         let found = scale(lines, hits, 1000);
         let near = scale(lines - found, local, 1000);
@@ -105,7 +106,7 @@ impl Counters {
         self.tlb_walks += scale(lines, walks, 1000);
     }
 
-    /// Books CPU time.
+    /// Counts CPU time.
     pub fn spend(&mut self, on: Spent, ns: u64) {
         self.spent_ns[on as usize] += ns;
     }

@@ -1,9 +1,9 @@
-//! How a run went, as those who compare balancers ask: how local memory was, from when on, and what
-//! was moved for it.
+//! Summary of a run over time, for comparing balancers: how local memory accesses were, since when,
+//! and how many pages moved.
 
 use crate::series::Point;
 
-/// Points in order of time; what they tell are sums since the beginning.
+/// Samples in order of time. Their values are sums since the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Course {
     points: Vec<Point>,
@@ -12,32 +12,32 @@ pub struct Course {
 const MINUTE_NS: u128 = 60_000_000_000;
 
 impl Course {
-    /// Of points in order of time.
+    /// Creates a course from points in order of time.
     pub fn of(points: Vec<Point>) -> Self {
         Self { points }
     }
 
-    /// Its points.
+    /// Returns the points.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// The last point until then, or the first of all.
+    /// Returns the last point at or before a time, or the first point if all are later.
     fn at(&self, at_ns: u64) -> Option<&Point> {
         let after = self.points.partition_point(|point| point.at_ns <= at_ns);
         self.points.get(after.saturating_sub(1))
     }
 
-    /// Of 1000 lines from memory in a stretch of virtual time, those of the own node; none where
+    /// Returns local lines per 1000 lines from memory in an interval of virtual time. `None` if
     /// there were no lines.
     pub fn local_milli(&self, from_ns: u64, to_ns: u64) -> Option<u64> {
         let (first, last) = (self.at(from_ns)?, self.at(to_ns)?);
         milli(first, last)
     }
 
-    /// From when on, in virtual nanoseconds, so many of 1000 lines were local in each stretch of so
-    /// long until the end; none if they were not in the last one. Stretches without lines count
-    /// for nothing.
+    /// Returns the virtual time (ns) since which every interval of `stretch_ns` until the end had
+    /// at least `local_milli` local lines per 1000. `None` if the last interval had fewer.
+    /// Intervals without lines are ignored.
     pub fn local_from_ns(&self, local_milli: u64, stretch_ns: u64) -> Option<u64> {
         let end_ns = self.points.last()?.at_ns;
         let begin_ns = self.points.first()?.at_ns;
@@ -55,7 +55,7 @@ impl Course {
         from_ns
     }
 
-    /// Base pages moved in a minute, by all, as they were moved in this stretch; rounded up.
+    /// Returns the base pages moved per minute in an interval, by all movers, rounded up.
     pub fn pages_per_minute(&self, from_ns: u64, to_ns: u64) -> u64 {
         let (Some(first), Some(last)) = (self.at(from_ns), self.at(to_ns)) else { return 0 };
         let pages = u128::from(last.migrated_pages - first.migrated_pages);
@@ -74,7 +74,7 @@ fn milli(first: &Point, last: &Point) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A point each second, with so many lines of 100 that were local in the second before.
+    /// Builds a course with one point per second and the given local lines (of 100) in each second.
     fn course(local: &[u64]) -> Course {
         let mut point = Point::default();
         let mut points = vec![point.clone()];
@@ -88,8 +88,8 @@ mod tests {
         Course::of(points)
     }
 
-    /// Goal: it is local from the end of the last stretch that was not, and shares are of the
-    /// stretch alone.
+    /// Goal: the result is the end of the last interval that was not local, and shares are of the
+    /// interval alone.
     #[test]
     fn times_and_shares_are_of_stretches() {
         let course = course(&[10, 95, 50, 90, 100, 90]);

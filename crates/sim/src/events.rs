@@ -1,61 +1,63 @@
-//! What is to happen, in order of time.
+//! The event queue, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::task::TaskId;
 
-/// Something that happens at a time.
+/// An event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    /// A CPU ends what it was doing, or is to look for something else to do. Of no meaning if the
-    /// CPU has begun something new since: then its turn is another one.
+    /// A CPU ends its current operation, or has to choose another one. Stale if the CPU has begun a
+    /// new operation since, because its turn number has changed then.
     Cpu {
-        /// Which.
+        /// Index of the CPU.
         cpu: u32,
-        /// Its turn when this was planned.
+        /// The CPU's turn number when the event was planned.
         turn: u32,
     },
-    /// A task has slept long enough.
+    /// A task's sleep ends.
     Wake(TaskId),
-    /// The lines of a node's CPUs are looked at, for a better balance.
+    /// The run queues of a node's CPUs are checked for balance.
     Balance {
-        /// Which, by index.
+        /// Index of the node.
         node: u32,
     },
-    /// What memory and links carried is looked at.
+    /// The traffic of memory and links is measured.
     Traffic,
-    /// What is due once in a period of the page lists.
+    /// Periodic work on the page lists is due.
     Tick,
-    /// The curves get a point.
+    /// The time series gets a sample.
     Sample,
-    /// An action of the scenario, by its index.
+    /// An action of the scenario starts, by its index.
     Action(u32),
-    /// A channel of the engine that copies has done what it had, by its index.
+    /// A channel of the copy engine has finished its work, by its index.
     Engine(u32),
 }
 
-/// An event, when it happens, and which one it was to be planned.
+/// Time of an event, its sequence number, and the event.
 type Entry = Reverse<(u64, u64, Event)>;
 
-/// A slot is so long: 2^14 ns, 16 us. A machine of a thousand CPUs has some ten events in one.
+/// Log2 of the slot length in nanoseconds: 2^14 ns, 16 us. A machine of a thousand CPUs has some
+/// ten events in one slot.
 const SLOT_LOG2: u32 = 14;
-/// So many slots stand ready: 67 ms, longer than nearly all turns and periods.
+/// Number of slots in the ring: 67 ms, longer than nearly all turns and periods.
 const SLOTS: usize = 4096;
 
-/// Events to come: those of the next slots unsorted by slot, and only those of the present one in
-/// order. So an event costs the same however many there are (a calendar queue: R. Brown, 1988).
+/// Pending events: a calendar queue (R. Brown, 1988). Events of the next slots are kept unsorted by
+/// slot; only those of the present slot are sorted. An event so costs the same however many are
+/// pending.
 #[derive(Debug)]
 pub struct Events {
-    /// Of the present slot and, if they were planned late, of earlier ones.
+    /// Events of the present slot and, if planned late, of earlier ones.
     near: BinaryHeap<Entry>,
-    /// Of the slots that follow, each at its number modulo [`SLOTS`].
+    /// Events of the slots that follow, each at its number modulo [`SLOTS`].
     slots: Vec<Vec<Entry>>,
-    /// Events in slots.
+    /// Number of events in `slots`.
     in_slots: usize,
-    /// Of later ones.
+    /// Events later than all slots in the ring.
     far: BinaryHeap<Entry>,
-    /// The number of the present slot.
+    /// Number of the present slot.
     slot: u64,
     planned: u64,
 }
@@ -74,13 +76,13 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Plans an event. Those of the same time happen in the order in which they were planned.
+    /// Adds an event. Events of the same time happen in the order in which they were planned.
     pub fn plan(&mut self, at_ns: u64, event: Event) {
         self.sort_in(Reverse((at_ns, self.planned, event)));
         self.planned += 1;
     }
 
-    /// Takes the next one out, if it is not later than this.
+    /// Removes and returns the next event, if it is not later than `until_ns`.
     pub fn next(&mut self, until_ns: u64) -> Option<(u64, Event)> {
         while self.near.is_empty() {
             self.turn_slot(until_ns >> SLOT_LOG2)?;
@@ -104,8 +106,8 @@ impl Events {
         }
     }
 
-    /// Goes on to the next slot, or to the first that has something if none stands ready; none if
-    /// that is later than the last slot.
+    /// Advances to the next slot, or to the first slot with events if the ring is empty. Returns
+    /// `None` if that slot is later than `last`.
     fn turn_slot(&mut self, last: u64) -> Option<()> {
         let first_far = self.far.peek().map(|entry| entry.0.0 >> SLOT_LOG2);
         let next = if self.in_slots > 0 { self.slot + 1 } else { first_far? };
@@ -134,8 +136,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Goal: events come in order of time, and of one time in the order in which they were
-        /// planned, whatever is planned in between: as from a sorted list.
+        /// Goal: events come out in order of time, and those of the same time in the order in which
+        /// they were planned, whatever is planned in between. The reference is a sorted list.
         #[test]
         fn events_come_in_order(
             steps in prop::collection::vec((0_u64..40, 0_u64..1 << 20, 0_u64..40), 1..200),

@@ -1,10 +1,10 @@
-//! The end of processes: the thread that leaves last gives all pages back.
+//! The end of processes: the last thread to exit frees all pages.
 
 use crate::space::SpaceId;
 use crate::task::{CpuSet, Op, Program, Spent, State, TaskId};
 use crate::world::World;
 
-/// What the last thread of a process does.
+/// Program of the last thread of a process.
 #[derive(Debug)]
 struct Leave {
     space: SpaceId,
@@ -31,7 +31,7 @@ impl Program for Leave {
         world.discard_flights(self.space);
         world.forget_freed(self.space);
         world.forget_scans(self.space);
-        // Where lives are short, many are over: little is kept of them.
+        // Where processes are short-lived, many have ended: little state is kept of each.
         world.spaces[self.space].regions.iter_mut().for_each(|region| region.dissolve());
         world.spaces[self.space].cpus = CpuSet::default();
         world.tasks[task as usize].allowed = CpuSet::default();
@@ -40,7 +40,7 @@ impl Program for Leave {
 }
 
 impl World {
-    /// Ends a process as a signal does: its threads leave with the next thing that they would do.
+    /// Ends a process as a signal does: each thread exits at its next operation.
     pub(crate) fn end_process(&mut self, space: SpaceId) {
         self.spaces[space].ended = true;
         for task in self.spaces[space].tasks.clone() {
@@ -54,14 +54,13 @@ impl World {
         }
     }
 
-    /// Whether a task's process was ended while the task was still in it.
+    /// Returns whether a task's process was ended while the task was still in it.
     pub(crate) fn is_ended(&self, task: TaskId) -> bool {
         let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
         space.is_some_and(|space| space.ended && space.tasks.contains(&task))
     }
 
-    /// Takes a task out of its process. Returns what it is still to do: the last one frees
-    /// everything.
+    /// Removes a task from its process. Returns its remaining work: the last task frees all pages.
     pub(crate) fn leave_process(&mut self, task: TaskId) -> Option<Box<dyn Program>> {
         let space = self.tasks[task as usize].space?;
         let entry = &mut self.spaces[space];

@@ -1,5 +1,5 @@
-//! Processes that are frozen, as control groups do it: their threads stop when they leave the
-//! kernel, and go on where they were when the process thaws. What ends them ends them all the same.
+//! Frozen processes, as by the cgroup freezer: their threads stop when they leave the kernel, and
+//! resume where they were when the process thaws. A frozen process can still be ended.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,7 @@ use crate::task::{Op, Program, State, TaskId};
 use crate::world::World;
 
 impl World {
-    /// Freezes processes for so long; those that are frozen already stay so for as long as they
-    /// were to be.
+    /// Freezes processes for `for_ns`. Processes that are frozen already keep their own end time.
     pub(crate) fn freeze_all(&mut self, spaces: &VecDeque<SpaceId>, for_ns: u64) {
         let fresh: Vec<_> =
             spaces.iter().copied().filter(|&space| !self.spaces[space].frozen).collect();
@@ -26,12 +25,12 @@ impl World {
         self.start_kernel_task(None, Box::new(Thaw { spaces: fresh, until_ns }));
     }
 
-    /// Whether a task is to stop as soon as it is out of the kernel.
+    /// Returns whether a task has to stop when it leaves the kernel.
     pub(crate) fn is_frozen(&self, task: TaskId) -> bool {
         self.tasks[task as usize].space.is_some_and(|space| self.spaces[space].frozen)
     }
 
-    /// Notes that a task stops until its process thaws.
+    /// Records that a task has stopped until its process thaws.
     pub(crate) fn note_stopped(&mut self, task: TaskId) {
         let Some(space) = self.tasks[task as usize].space else { return };
         let stopped = &mut self.spaces[space].stopped;
@@ -50,7 +49,7 @@ impl World {
     }
 }
 
-/// Waits, and lets processes go on.
+/// Program that waits and then thaws processes.
 struct Thaw {
     spaces: Vec<SpaceId>,
     until_ns: u64,

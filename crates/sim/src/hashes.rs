@@ -1,4 +1,4 @@
-//! What the scenarios that come along must come to, on every machine and in every build.
+//! The trace hashes that the built-in scenarios must produce on every machine and in every build.
 //!
 //! The table is `crates/sim/hashes.txt`. After a change of the model, and only then:
 //! `NODEWARD_HASHES=write cargo test -p nodeward-sim --test hashes`.
@@ -7,22 +7,22 @@ use nodeward_scenario::{BUILT_IN, Error, Scenario};
 
 use crate::World;
 
-/// How much of each scenario is simulated.
+/// Simulated time of each scenario.
 pub const LIMIT_NS: u64 = 5_000_000;
-/// The seed.
+/// The seed of each run.
 pub const SEED: u64 = 1;
 
 const TABLE: &str = include_str!("../hashes.txt");
 
-/// The committed table, as text: a scenario and its trace hash in each line.
+/// Returns the committed table as text: one scenario and its trace hash per line.
 pub fn committed() -> &'static str {
     TABLE
 }
 
-/// The same table as this build has it.
+/// Returns the same table, computed by this build.
 ///
 /// # Errors
-/// If a scenario that comes along cannot be read.
+/// If a built-in scenario cannot be read.
 pub fn computed() -> Result<String, Error> {
     let line = |(name, _): &(&str, &str)| {
         let mut world = World::new(&Scenario::find(name)?, SEED);

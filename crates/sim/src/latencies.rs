@@ -1,20 +1,20 @@
-//! How long single things took, as histograms.
+//! Histograms of latencies.
 
 use hdrhistogram::Histogram;
 
-/// The longest time that is told apart, in nanoseconds: a minute.
+/// The longest time that is recorded, in nanoseconds: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 
-/// Histograms of times in nanoseconds, each value exact to a hundredth.
+/// Histograms of times in nanoseconds, accurate to two significant digits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latencies {
-    /// From asking for a page to having it, locks included.
+    /// Time to allocate a page, locks included.
     pub allocation: Histogram<u64>,
-    /// From giving a page back to being rid of it, locks included.
+    /// Time to free a page, locks included.
     pub freeing: Histogram<u64>,
-    /// From a wake-up to the CPU.
+    /// Time from a task's wake-up until it runs.
     pub wake: Histogram<u64>,
-    /// Of a message, there and back.
+    /// Time of a message, there and back.
     pub round_trip: Histogram<u64>,
 }
 
@@ -31,22 +31,22 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// So many pages were allocated in this time each.
+    /// Records the allocation of pages that took `ns` each.
     pub fn allocated(&mut self, ns: u64, pages: u64) {
         self.allocation.saturating_record_n(ns, pages);
     }
 
-    /// A task waited so long for a CPU after it was woken.
+    /// Records the time that a task waited for a CPU after it was woken.
     pub fn woke(&mut self, ns: u64) {
         self.wake.saturating_record(ns);
     }
 
-    /// A message took so long.
+    /// Records the round-trip time of a message.
     pub fn returned(&mut self, ns: u64) {
         self.round_trip.saturating_record(ns);
     }
 
-    /// So many were freed.
+    /// Records the freeing of pages that took `ns` each.
     pub fn freed(&mut self, ns: u64, pages: u64) {
         self.freeing.saturating_record_n(ns, pages);
     }

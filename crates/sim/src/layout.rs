@@ -1,40 +1,40 @@
-//! The machine by index: CPUs, cores, complexes and nodes as small numbers.
+//! The machine by dense indices: CPUs, cores, complexes and nodes.
 
 use std::collections::BTreeMap;
 
 use nodeward_model::{CpuId, NodeId};
 use nodeward_scenario::Machine;
 
-/// Where a CPU is.
+/// The place of a CPU in the machine.
 #[derive(Clone, Debug)]
 pub struct CpuPlace {
     /// Its number on the machine.
     pub id: CpuId,
     /// The index of its node.
     pub node: usize,
-    /// The CPUs of its core that it is not, by index.
+    /// The other CPUs of its core, by index.
     pub siblings: Vec<usize>,
-    /// The index of its complex, over all nodes.
+    /// The index of its complex, counted over all nodes.
     pub complex: usize,
 }
 
-/// The machine by index.
+/// The machine by dense indices.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// CPUs in ascending order of their numbers; the position is the index used everywhere.
+    /// CPUs in ascending order of their numbers. The position is the index used everywhere.
     pub cpus: Vec<CpuPlace>,
     /// The CPUs of each node, by index.
     pub cpus_of_node: Vec<Vec<usize>>,
-    /// How many complexes there are.
+    /// The number of complexes.
     pub complexes: usize,
-    /// The nodes by falling nearness of each node, itself first, those with memory only.
+    /// The nodes with memory, nearest first, for each node. A node is its own nearest.
     pub nearest: Vec<Vec<usize>>,
-    /// The ids of the nodes.
+    /// The ids of the nodes, by index.
     pub node_ids: Vec<NodeId>,
 }
 
 impl Layout {
-    /// Of a machine.
+    /// Creates the layout of a machine.
     pub fn of(machine: &Machine) -> Self {
         let mut places: BTreeMap<CpuId, CpuPlace> = BTreeMap::new();
         let index: BTreeMap<CpuId, usize> = machine.cpus().iter().zip(0..).collect();
@@ -70,7 +70,7 @@ impl Layout {
         }
     }
 
-    /// The index of a CPU's node.
+    /// Returns the index of a CPU's node.
     pub fn node_of(&self, cpu: usize) -> usize {
         self.cpus[cpu].node
     }

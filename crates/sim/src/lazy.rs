@@ -1,9 +1,9 @@
-//! Pages that move to whoever touches them next (migrate-on-fault).
+//! Pages that move to the node of the next access (migrate-on-fault).
 //!
-//! Their entries are taken away once, with one flush. Who touches one pays for a fault; if the page
-//! is not on its node, the fault moves it, in the thread that touched it. So each page costs one
-//! fault, and only pages that are used move. Where the kernel balances, such entries are its hints,
-//! and it decides page by page.
+//! Their entries are cleared once, with one flush. The thread that touches such a page takes a
+//! fault, and if the page is on another node, the fault moves it in that thread. Each page so costs
+//! one fault, and only pages that are used move. Where the kernel's NUMA balancing is on, such
+//! entries are its hints, and it decides page by page.
 
 use nodeward_migrate::Run;
 use nodeward_model::SkipReason;
@@ -14,11 +14,12 @@ use crate::space::{PageByte, SpaceId};
 use crate::task::{Copying, Lines, TaskId};
 use crate::world::{FAR_NS, TURN_NS, World};
 
-/// Faults of a stretch: between two of them others have their turn at locks.
+/// Maximum number of faults handled at a stretch. Between two stretches others can take the locks.
 const FAULTS_MAX: u64 = 32;
 
 impl World {
-    /// Lets all pages of a space move to whoever touches them next; returns how long that takes.
+    /// Marks all pages of a space for migrate-on-fault. Returns the time that takes, in
+    /// nanoseconds.
     pub(crate) fn make_lazy(&mut self, cpu: usize, space: SpaceId) -> u64 {
         let mut marked = 0;
         for region in &mut self.spaces[space].regions {
@@ -36,8 +37,8 @@ impl World {
         unmap_ns.saturating_add(self.flush(cpu, space, marked))
     }
 
-    /// The faults that a turn through memory meets: how long they take, if there are any. They come
-    /// before the turn; the task asks again afterwards, and is told when it may go on.
+    /// Returns the time (ns) of the faults that a turn through memory meets, if there are any. They
+    /// come before the turn: the task calls again afterwards, and gets `None` when it may go on.
     pub(crate) fn touch_lazy(&mut self, cpu: usize, task: TaskId, lines: &Lines) -> Option<u64> {
         let due = match self.mover.lazy_due.remove(&task) {
             Some(0) => return None,
@@ -56,8 +57,8 @@ impl World {
         (!folios.is_empty()).then(|| self.lazy_faults(task, &way, folios))
     }
 
-    /// How many lazy folios a whole turn touches: streams go page by page, others jump from line to
-    /// line.
+    /// Returns the number of lazy folios that a whole turn touches. A stream goes page by page,
+    /// other accesses jump from line to line.
     fn faults_of_turn(&mut self, cpu: usize, lines: &Lines) -> u64 {
         let nodes = self.machine.nodes.len();
         let counts = self.spaces[lines.part.space].count(&lines.part, nodes);
@@ -78,7 +79,7 @@ impl World {
         (milli / 1000 + rest).min(lazy)
     }
 
-    /// The next lazy folios of the part, from somewhere in it on: of one size.
+    /// Returns the next lazy folios of one size in the part, from a random granule on.
     fn lazy_folios(&mut self, lines: &Lines, most: u64) -> Vec<Folio> {
         let part = &lines.part;
         let begin = self.chance.next_value() % part.granules.max(1) as u64;
@@ -109,7 +110,7 @@ impl World {
         folios
     }
 
-    /// Faults of these folios by a thread that wants them on a node.
+    /// Handles faults on these folios by a thread whose node is the destination.
     fn lazy_faults(&mut self, task: TaskId, way: &Way, folios: Vec<Folio>) -> u64 {
         let params = &self.machine.params;
         let faults = match folios[0].len() {
@@ -137,7 +138,7 @@ impl World {
         ns
     }
 
-    /// Moves folios that no CPU sees, in the thread that asks; what cannot move stays.
+    /// Moves folios that no CPU can reach, in the calling thread. Folios that cannot move stay.
     pub(crate) fn move_at_once(&mut self, way: &Way, seats: &mut [Seat]) -> u64 {
         let all = [Run { first: 0, folios: seats.len() as u32 }];
         let mut refused = Vec::new();

@@ -1,12 +1,14 @@
 //! A machine in virtual time: any topology, any workload, the same result for the same seed.
 //!
 //! A [`World`] is a [`nodeward_scenario::Scenario`] that runs. Everything in it happens in events
-//! with a time in nanoseconds; all arithmetic is in integers; every choice comes from one seed. The
-//! decisions are those of real machines: batches of `migrate`, tuners and choices of `policy`.
+//! with a time in nanoseconds. All arithmetic is in integers, and every choice comes from one seed.
+//! The decisions are those made on real machines: the batches of `migrate`, and the tuners and
+//! choices of `policy`.
 //!
-//! Things go wrong on it: allocations fail, pages are held, interrupts come late, samples are lost,
-//! looks are stale, CPUs and memory come and go, processes fork and exit at the worst moment. What
-//! strikes when, and what holds all the same, is the fault model at the top of `faults/mod.rs`.
+//! Faults are injected: allocations fail, pages are pinned, interrupts are answered late, samples
+//! are lost, residency is stale, CPUs and memory go offline and come back, processes fork and exit
+//! at the worst moment. The fault model at the top of `faults/mod.rs` states the faults and the
+//! invariants that hold all the same.
 
 #![forbid(unsafe_code)]
 

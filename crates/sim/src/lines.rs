@@ -1,4 +1,4 @@
-//! What a turn through memory costs: caches, translations, distance and load.
+//! The cost of a turn through memory: caches, translations, distance and load.
 
 use crate::scale::scale;
 use crate::space::SpaceId;
@@ -6,20 +6,20 @@ use crate::task::{Lines, Op, Part, TaskId};
 use crate::traffic::Flow;
 use crate::world::{Doing, World};
 
-/// Where the memory is that a task goes through, as it was when it was counted: one cache line.
+/// The places of the memory that a task goes through, as of its last count: one cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Seen {
-    /// Space, region, first granule and granules; of no granules before the first look.
+    /// Space, region, first granule and number of granules; 0 granules before the first count.
     part: [u32; 4],
     version: u64,
     /// Base pages, 1 or more.
     pages: u64,
     /// Pages out of sight.
     in_flight: u64,
-    /// Pages of a translation.
+    /// Pages covered by one translation.
     translated: u32,
-    /// Whether there are pages that move to whoever touches them next.
+    /// Whether there are pages marked for migrate-on-fault.
     lazy: bool,
     on: Where,
 }
@@ -28,7 +28,7 @@ pub struct Seen {
 #[derive(Debug)]
 enum Where {
     One(u32),
-    /// Several, or none, with the pages of each.
+    /// Several nodes or none, with the pages of each.
     Some(Box<[(u32, u64)]>),
 }
 
@@ -39,7 +39,7 @@ impl Default for Where {
 }
 
 impl Seen {
-    /// Nodes that have pages, and how many.
+    /// Returns the nodes that have pages, with the pages of each.
     fn on(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let (one, several) = match &self.on {
             Where::One(node) => (Some((*node, self.pages)), [].as_slice()),
@@ -49,20 +49,20 @@ impl Seen {
         nodes.map(|(node, pages)| (node as usize, pages))
     }
 
-    /// How many translations the pages take.
+    /// Returns the number of translations that the pages need.
     fn translations(&self) -> u64 {
         self.pages.div_ceil(u64::from(self.translated))
     }
 }
 
-/// The same part in few bytes.
+/// Returns the part in a compact form.
 fn key(part: &Part) -> [u32; 4] {
     [part.space, part.region, part.first, part.granules].map(|value| value as u32)
 }
 
 impl World {
-    /// Pages on each node, lazy, and in flight, of what a task goes through; to be given back to
-    /// [`World::seen`].
+    /// Returns the pages of a task's part by node, and the lazy and in-flight ones. The caller
+    /// gives the result back to [`World::seen`].
     fn look_at(&mut self, task: TaskId, part: Part) -> Seen {
         if self.seen.len() <= task as usize {
             self.seen.resize_with(task as usize + 1, Seen::default);
@@ -95,14 +95,14 @@ impl World {
         };
     }
 
-    /// What a CPU does while its siblings work or do not, of 1000.
+    /// Returns the speed of a CPU, of 1000: less while a sibling CPU is busy.
     pub(crate) fn speed_milli(&self, cpu: usize) -> u64 {
         let works = |&other: &usize| self.cpus[other].running.is_some();
         let shared = self.layout.cpus[cpu].siblings.iter().any(works);
         if shared { self.machine.params.smt_share_milli.max(1) } else { 1000 }
     }
 
-    /// Begins to go through memory at the rate of the moment.
+    /// Begins a turn through memory at the present rate.
     pub(crate) fn begin_lines(&mut self, cpu: usize, task: TaskId, lines: &Lines, most_ns: u64) {
         if let Some(ns) = self.scan_when_due(cpu, task) {
             return self.begin(cpu, Doing::Fault, ns);
@@ -154,7 +154,7 @@ impl World {
         self.begin(cpu, Doing::Lines { line_ps, local_milli, hit_milli, walk_milli }, ns);
     }
 
-    /// How many of 1000 lines the last-level cache has: its share of a part that is used again.
+    /// Returns the hits per 1000 lines in the last-level cache, if the part is reused.
     fn hit_milli(&self, complex: usize, lines: &Lines, seen: &Seen) -> u64 {
         let params = &self.machine.params;
         if !lines.reused {
@@ -164,8 +164,8 @@ impl World {
         (share.saturating_mul(1000) / (seen.pages * params.page_bytes)).min(1000)
     }
 
-    /// How many of 1000 lines need a translation that the core has not: streams come to a page
-    /// once, others find the share that the core keeps.
+    /// Returns the lines per 1000 that need a page-table walk. A stream needs one per translation;
+    /// other accesses miss the share that the core cannot keep.
     fn walk_milli(&self, lines: &Lines, seen: &Seen) -> u64 {
         let params = &self.machine.params;
         let translations = seen.translations();
@@ -181,8 +181,8 @@ impl World {
         }
     }
 
-    /// Whether a turn touches a page in flight: for sure if one touch is expected, else by chance.
-    /// Streams touch a page once for all of its lines.
+    /// Returns whether a turn touches a page in flight: always if at least one touch is expected,
+    /// else by chance. A stream touches a page once for all of its lines.
     fn meets(&mut self, seen: &Seen, ns: u64, line_ps: u64, jumps: bool) -> bool {
         let params = &self.machine.params;
         let lines = u128::from(ns) * 1000 / u128::from(line_ps);
@@ -192,7 +192,8 @@ impl World {
         touches > u128::from(self.chance.next_value() % 1_000_000)
     }
 
-    /// Makes a CPU forget the translations of a space: the next turn there loads them again.
+    /// Makes a CPU forget the translations of a space, so that the next turn there loads them
+    /// again.
     pub(crate) fn forget_translations(&mut self, cpu: usize, space: SpaceId) {
         if !self.cpus[cpu].cold.contains(&space) {
             self.cpus[cpu].cold.push(space);

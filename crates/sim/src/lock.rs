@@ -1,17 +1,17 @@
-//! A lock that who wants it waits for in turn.
+//! A lock that is granted in order of arrival.
 
 use crate::world::FAR_NS;
 
-/// When somebody has a lock.
+/// The time of one acquisition of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// How long it was waited for, in nanoseconds.
+    /// Time spent waiting for it, in nanoseconds.
     pub waited_ns: u64,
-    /// When it is free again.
+    /// The time at which it is released.
     pub end_ns: u64,
 }
 
-/// A lock, served in the order of time. Who comes while it is held waits.
+/// A lock that is granted in order of arrival: a CPU that arrives while it is held waits.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
     free_at_ns: u64,
@@ -19,20 +19,21 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes it for so long. If another CPU had it last, it costs `handoff_ns` more if there was a
-    /// wait: the line with the lock comes from there while others ask for it, too.
+    /// Acquires the lock for `hold_ns`. If there was a wait and another CPU held the lock last, it
+    /// costs `handoff_ns` more: the cache line with the lock comes from that CPU while others ask
+    /// for it, too.
     pub fn hold(&mut self, cpu: usize, now_ns: u64, hold_ns: u64, handoff_ns: u64) -> Hold {
         let begin = self.free_at_ns.max(now_ns);
         let waited = begin > now_ns && self.last_cpu != Some(cpu);
         let handoff_ns = if waited { handoff_ns } else { 0 };
         let end_ns = begin.saturating_add(hold_ns).saturating_add(handoff_ns);
-        let end_ns = end_ns.min(FAR_NS.max(begin)); // some begin later than that
+        let end_ns = end_ns.min(FAR_NS.max(begin)); // `begin` may be later than `FAR_NS`
         self.free_at_ns = end_ns;
         self.last_cpu = Some(cpu);
         Hold { waited_ns: begin - now_ns, end_ns }
     }
 
-    /// Who had it last.
+    /// Returns the CPU that held it last.
     pub fn last_cpu(&self) -> Option<usize> {
         self.last_cpu
     }
@@ -42,7 +43,7 @@ impl Lock {
 mod tests {
     use super::*;
 
-    /// Goal: a lock that is taken later than any run ends is not given back before that.
+    /// Goal: a lock that is taken later than any run ends is not released before that.
     #[test]
     fn a_hold_does_not_end_before_it_began() {
         let mut lock = Lock::default();

@@ -1,8 +1,8 @@
-//! A world as a machine that nodeward works on, as on this kernel.
+//! A world as a machine that nodeward can work on, like the running kernel.
 //!
-//! What asks for time (a move, a wait) lets the world go on for so long, and so does what else runs
-//! in it. To look at pages costs no time, to look at processes does. Who moves is root, and frame
-//! numbers are hidden.
+//! An operation that takes time (a move, a wait) advances the world by that time, and with it all
+//! that runs there. Reading where pages are costs no time; reading processes does. The caller is
+//! root, and frame numbers are hidden.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,48 +24,48 @@ use crate::topology;
 use crate::watching::SimWatch;
 use crate::world::World;
 
-/// How often it is looked whether memory is populated, in virtual nanoseconds.
+/// Interval at which population of memory is checked, in virtual nanoseconds.
 const LOOK_NS: u64 = 1_000_000;
 
-/// A simulated machine with what runs on it.
+/// A simulated machine with its workloads.
 #[derive(Clone)]
 pub struct SimMachine {
     pub(crate) stage: Arc<SharedStage>,
     page_bytes: u64,
 }
 
-/// A simulated process from outside.
+/// A simulated process, seen from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessView {
     /// Its pid.
     pub pid: Pid,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its base pages by node.
     pub pages: BTreeMap<NodeId, u64>,
-    /// What it did so far: lines, pages, messages or lives.
+    /// Its work so far: lines, pages, messages or lives.
     pub done: u64,
 }
 
 impl SimMachine {
-    /// A machine that is about to begin.
+    /// Creates a machine at its beginning.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         Self::of(World::new(scenario, seed))
     }
 
-    /// A world as a machine.
+    /// Wraps a world as a machine.
     pub fn of(world: World) -> Self {
         let page_bytes = world.machine.params.page_bytes;
         Self { stage: Arc::new(SharedStage::new(world)), page_bytes }
     }
 
-    /// Lets it run until a time, in virtual nanoseconds.
+    /// Runs it until a time, in virtual nanoseconds.
     pub fn run_until(&self, at_ns: u64) {
         self.stage.lock().world.run_until(at_ns);
     }
 
-    /// Lets it run until every process has all its pages in memory, for so long at most, in virtual
-    /// nanoseconds.
+    /// Runs it until every process has all its pages in memory, or until the virtual time
+    /// `most_ns`.
     pub fn run_until_populated(&self, most_ns: u64) {
         let mut stage = self.stage.lock();
         let world = &mut stage.world;
@@ -74,7 +74,7 @@ impl SimMachine {
         }
     }
 
-    /// The processes that run, by pid.
+    /// Returns the processes that run, by pid.
     pub fn processes(&self) -> Vec<ProcessView> {
         let stage = self.stage.lock();
         let world = &stage.world;
@@ -84,7 +84,8 @@ impl SimMachine {
         views
     }
 
-    /// Where memory was used and what moved, over time, at the scenario's `sample`.
+    /// Returns local and remote accesses and moved pages over time, at the scenario's `sample`
+    /// interval.
     pub fn course(&self) -> Course {
         let stage = self.stage.lock();
         let mut points = stage.world.watch.series.points().to_vec();
@@ -92,18 +93,18 @@ impl SimMachine {
         Course::of(points)
     }
 
-    /// What all processes of a workload did so far, those that ended among them: lines, pages,
-    /// messages or lives.
+    /// Returns the work of all processes of a workload so far, including those that ended: lines,
+    /// pages, messages or lives.
     pub fn work_of(&self, workload: &str) -> u64 {
         self.stage.lock().world.counters.done.get(workload).copied().unwrap_or(0)
     }
 
-    /// How it went so far.
+    /// Returns the report of the run so far.
     pub fn report(&self) -> Report {
         self.stage.lock().world.report()
     }
 
-    /// A number that stands for all that has happened.
+    /// Returns a hash of everything that has happened.
     pub fn trace_hash(&self) -> u64 {
         self.stage.lock().world.trace_hash()
     }
@@ -219,7 +220,7 @@ impl Machine for SimMachine {
         (world.machine.params.counter_entries > 0).then_some(seen)
     }
 
-    /// What looks, moves and work took.
+    /// Returns the CPU time of looks, moves and work, in nanoseconds.
     fn own_cpu_time_ns(&self) -> u64 {
         self.stage.lock().own_ns
     }

@@ -1,5 +1,5 @@
-//! What the rest of a machine does to a process that is moved: its pages are held, shared, made
-//! huge; nodes fill up; it ends. For tests of everything that moves memory.
+//! Interference with a process that is being moved: its pages are pinned, shared or made huge,
+//! nodes fill up, it ends. For tests of everything that moves memory.
 
 use nodeward_model::{NodeId, Pid};
 
@@ -9,7 +9,8 @@ use crate::task::{Op, Program, TaskId};
 use crate::world::World;
 
 impl SimMachine {
-    /// Holds a page, by its address, so that it cannot move. False if there is no such page.
+    /// Pins the page at an address so that it cannot move. Returns `false` if there is no such
+    /// page.
     pub fn pin(&self, pid: Pid, address: u64) -> bool {
         self.with_space(pid, |world, space| {
             let page_bytes = world.machine.params.page_bytes;
@@ -23,7 +24,8 @@ impl SimMachine {
         .is_some()
     }
 
-    /// Lets another process map all memory of this one. False if there is no such process.
+    /// Lets another process map all memory of this one. Returns `false` if there is no such
+    /// process.
     pub fn share(&self, pid: Pid) -> bool {
         let share = |world: &mut World, space: SpaceId| {
             world.spaces[space].regions.iter_mut().for_each(|region| region.shared = true);
@@ -31,7 +33,8 @@ impl SimMachine {
         self.with_space(pid, share).is_some()
     }
 
-    /// Makes huge pages of all whole chunks of a process whose pages are on one node; how many.
+    /// Makes huge pages of all whole chunks of a process whose pages are on one node. Returns their
+    /// number.
     pub fn make_huge(&self, pid: Pid) -> u64 {
         self.with_space(pid, |world, space| {
             let regions = world.spaces[space].regions.iter_mut();
@@ -40,7 +43,7 @@ impl SimMachine {
         .unwrap_or(0)
     }
 
-    /// Takes free pages from a node until it has so many.
+    /// Takes free pages from a node until only `pages` are left.
     pub fn leave_free(&self, node: NodeId, pages: u64) {
         let mut stage = self.stage.lock();
         let world = &mut stage.world;
@@ -52,7 +55,8 @@ impl SimMachine {
         }
     }
 
-    /// Ends a process at a time, in virtual nanoseconds. False if there is no such process.
+    /// Ends a process at a time, in virtual nanoseconds. Returns `false` if there is no such
+    /// process.
     pub fn end_at(&self, pid: Pid, at_ns: u64) -> bool {
         let plan = |world: &mut World, space: SpaceId| {
             world.start_kernel_task(None, Box::new(End { space, at_ns }));
@@ -83,7 +87,7 @@ fn make_huge(region: &mut crate::space::Region) -> u64 {
     chunks.len() as u64
 }
 
-/// Waits, and ends a process.
+/// Program that waits and then ends a process.
 struct End {
     space: SpaceId,
     at_ns: u64,

@@ -1,4 +1,4 @@
-//! What a program in user space can ask for to place threads and memory, beside moving pages.
+//! Requests of a user-space program to place threads and memory, beside moving pages.
 
 use nodeward_model::{Nodemask, Pid};
 
@@ -9,8 +9,8 @@ use crate::task::{CpuSet, Op, Program, Spent, State, TaskId};
 use crate::world::World;
 
 impl World {
-    /// Keeps all threads of a process on the CPUs of these nodes (sched_setaffinity). False if
-    /// there is no such process, or no such CPU.
+    /// Keeps all threads of a process on the CPUs of these nodes (sched_setaffinity). Returns
+    /// `false` if there is no such process, or no such CPU.
     pub fn keep_on(&mut self, pid: Pid, nodes: &Nodemask) -> bool {
         let on = |&cpu: &usize| nodes.contains(self.layout.node_ids[self.layout.node_of(cpu)]);
         let cpus = CpuSet::of((0..self.cpus.len()).filter(on));
@@ -21,8 +21,8 @@ impl World {
         true
     }
 
-    /// Keeps each thread of a process on the CPUs of the node that it is on. False if there is no
-    /// such process.
+    /// Keeps each thread of a process on the CPUs of its present node. Returns `false` if there is
+    /// no such process.
     pub fn bind_threads(&mut self, pid: Pid) -> bool {
         let space = self.space_of(pid);
         for task in space.map_or(Vec::new(), |space| self.spaces[space].tasks.clone()) {
@@ -33,7 +33,7 @@ impl World {
         space.is_some()
     }
 
-    /// Lets the pages of a process move to whoever touches them next. False if there is no such
+    /// Marks the pages of a process for migrate-on-fault. Returns `false` if there is no such
     /// process.
     pub fn migrate_on_fault(&mut self, pid: Pid) -> bool {
         let space = self.space_of(pid);
@@ -41,7 +41,7 @@ impl World {
         space.is_some()
     }
 
-    /// Starts a thread that works for so long, on one CPU by index.
+    /// Starts a thread that works for `ns` on one CPU, by index.
     pub(crate) fn start_work(&mut self, cpu: usize, spent: Spent, ns: u64) -> TaskId {
         let program = Works(Some(Op::Busy(spent, ns)));
         self.start_kernel_task(Some(CpuSet::of([cpu])), Box::new(program))
@@ -51,7 +51,7 @@ impl World {
         self.spaces.iter().position(|space| space.pid == pid && !space.ended)
     }
 
-    /// Says where a task may run from now on. A set without CPUs of the machine changes nothing.
+    /// Sets the CPUs that a task may run on. A set without CPUs of the machine changes nothing.
     pub(crate) fn set_allowed(&mut self, task: TaskId, allowed: CpuSet) {
         if !allowed.iter().any(|cpu| cpu < self.cpus.len()) {
             return;
@@ -69,13 +69,13 @@ impl World {
 }
 
 impl SimMachine {
-    /// Lets somebody look at the world between two events, or change it.
+    /// Gives access to the world between two events, also to change it.
     pub fn with_world<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
         act(&mut self.stage.lock().world)
     }
 
-    /// Lets the calling thread work for so long, on its CPU or on the first, beside what else runs
-    /// there. What is not [`Spent::User`] is not interrupted.
+    /// Makes the calling thread work for `ns`, on its CPU or on the first, together with the tasks
+    /// that run there. Work other than [`Spent::User`] cannot be interrupted.
     pub fn work_ns(&self, spent: Spent, ns: u64) {
         let mut stage = self.stage.lock();
         let cpu = stage.cpu().unwrap_or(0);
@@ -85,7 +85,7 @@ impl SimMachine {
     }
 }
 
-/// Does one thing, then ends.
+/// Program that does one operation and ends.
 struct Works(Option<Op>);
 
 impl Program for Works {

@@ -1,40 +1,40 @@
-//! Who is told what happens while it happens: writers of traces.
+//! Observers of a run, such as trace writers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::series::Point;
 use crate::task::{Spent, TaskId};
 
-/// Is told what happens. It cannot change it: a run is the same with and without.
+/// Receives the events of a run. It cannot change the run: the result is the same without it.
 pub trait Observer: Send {
     /// A turn has ended. Turns of one CPU come in order of time and do not overlap.
     fn turn(&mut self, turn: &Turn<'_>);
 
-    /// A CPU, by index, was interrupted and loses so many nanoseconds.
+    /// A CPU (by index) was interrupted and loses `ns` nanoseconds.
     fn interrupted(&mut self, at_ns: u64, cpu: usize, ns: u64);
 
-    /// The curves got a point.
+    /// The time series got a point.
     fn point(&mut self, point: &Point);
 }
 
-/// What a CPU did at a stretch.
+/// Uninterrupted work of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn<'a> {
     /// The index of the CPU.
     pub cpu: usize,
-    /// When it began, in virtual nanoseconds.
+    /// Its start, in virtual nanoseconds.
     pub began_ns: u64,
-    /// When it ended.
+    /// Its end, in virtual nanoseconds.
     pub ended_ns: u64,
-    /// Which task it did it for.
+    /// The task that ran.
     pub task: TaskId,
-    /// The name and number of the task's process; none for a thread of the kernel.
+    /// The name and pid of the task's process. `None` for a kernel thread.
     pub process: Option<(&'a str, u32)>,
-    /// What the time was spent on.
+    /// The purpose of the time.
     pub spent: Spent,
 }
 
-/// Shared with who wants it back when the run is over.
+/// Lets the caller keep a handle to the observer after the run.
 impl<O: Observer> Observer for Arc<Mutex<O>> {
     fn turn(&mut self, turn: &Turn<'_>) {
         self.lock().unwrap_or_else(PoisonError::into_inner).turn(turn);

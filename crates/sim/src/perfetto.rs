@@ -1,5 +1,6 @@
-//! A trace of a run in the JSON format of Chrome, which <https://ui.perfetto.dev> opens: a track
-//! for each CPU below its node, curves for nodes and machine, instants for interrupts and actions.
+//! Writes a trace of a run in the JSON format of Chrome, which <https://ui.perfetto.dev> opens: a
+//! track for each CPU below its node, counters for nodes and machine, instants for interrupts and
+//! actions.
 //!
 //! Times are microseconds with three decimals, written from integers.
 
@@ -13,22 +14,22 @@ use crate::observer::{Observer, Turn};
 use crate::series::Point;
 use crate::task::Spent;
 
-/// The process that stands for the whole machine. Nodes are 1 and up: viewers take 0 for idle.
+/// The trace process of the whole machine. Nodes are 1 and up, because viewers take 0 for idle.
 const MACHINE: usize = 1_000_000;
-/// Left for the end when a trace is cut.
+/// Bytes reserved for the end when a trace is cut.
 const END_BYTES: u64 = 4096;
 
-/// Writes a trace. The first fault of the writer ends the trace, and is told at the end.
+/// Writes a trace. The first error of the writer ends the trace, and is returned at the end.
 pub struct Perfetto<W> {
     out: W,
     error: Option<io::Error>,
     written: u64,
     most: u64,
     cut_at_ns: Option<u64>,
-    /// Whether what is written now may take what was left for the end.
+    /// Whether writes may use the bytes reserved for the end.
     ending: bool,
     begun: bool,
-    /// By CPU: the number of its process and thread in the trace, and what it does.
+    /// By CPU: the numbers of its process and thread in the trace, and its present slice.
     tracks: Vec<Track>,
     actions: Vec<Action>,
     told_actions: usize,
@@ -42,7 +43,7 @@ struct Track {
     slice: Option<Slice>,
 }
 
-/// Turns of one task, one after the other, for the same.
+/// Consecutive turns of one task for the same purpose.
 struct Slice {
     began_ns: u64,
     ended_ns: u64,
@@ -56,12 +57,12 @@ struct Slice {
 pub struct TraceEnd {
     /// Its size.
     pub bytes: u64,
-    /// When it was cut because it was as large as it may be, in virtual nanoseconds.
+    /// The virtual time at which it was cut because it had reached its maximum size, if it was.
     pub cut_at_ns: Option<u64>,
 }
 
 impl<W: Write> Perfetto<W> {
-    /// A trace of at most about so many bytes.
+    /// Creates a trace of at most about `bytes_max` bytes.
     pub fn new(out: W, scenario: &Scenario, bytes_max: u64) -> Self {
         let layout = Layout::of(&scenario.machine);
         let track = |cpu: usize| Track {
@@ -87,7 +88,7 @@ impl<W: Write> Perfetto<W> {
         trace
     }
 
-    /// Names of all tracks.
+    /// Writes the names of all tracks.
     fn head(&mut self, layout: &Layout, name: &str) {
         self.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         self.name("process_name", MACHINE, 0, &format!("machine of {name}"));
@@ -105,10 +106,10 @@ impl<W: Write> Perfetto<W> {
         self.event(&json!({ "ph": "M", "name": what, "pid": pid, "tid": tid, "args": args }), None);
     }
 
-    /// Ends the trace, at this time.
+    /// Ends the trace at time `at_ns`.
     ///
     /// # Errors
-    /// What the writer said first.
+    /// The first error of the writer.
     pub fn end(&mut self, at_ns: u64) -> io::Result<TraceEnd> {
         (0..self.tracks.len()).for_each(|cpu| self.flush_slice(cpu));
         self.tell_actions(at_ns);
@@ -124,7 +125,7 @@ impl<W: Write> Perfetto<W> {
         Ok(TraceEnd { bytes: self.written, cut_at_ns: self.cut_at_ns })
     }
 
-    /// Where it was written to.
+    /// Returns the writer.
     pub fn out(&self) -> &W {
         &self.out
     }
@@ -150,7 +151,7 @@ impl<W: Write> Perfetto<W> {
         self.timed(&event, Some(slice.began_ns), Some(&duration));
     }
 
-    /// Actions that were due by then.
+    /// Writes the actions that were due by `now_ns`.
     fn tell_actions(&mut self, now_ns: u64) {
         while let Some(action) = self.actions.get(self.told_actions) {
             let at_ns = action.at_ns;
@@ -167,8 +168,8 @@ impl<W: Write> Perfetto<W> {
         self.timed(event, at_ns, None);
     }
 
-    /// Writes an event; its times are put in as they are written, which a JSON number of floating
-    /// point could not promise.
+    /// Writes an event. Its times are inserted as text, because a floating point number in JSON
+    /// could not promise three decimals.
     fn timed(&mut self, event: &Value, at_ns: Option<u64>, duration: Option<&str>) {
         if self.cut_at_ns.is_some() && !self.ending {
             return;
@@ -253,7 +254,7 @@ impl<W: Write + Send> Observer for Perfetto<W> {
     }
 }
 
-/// What an action does, in a few words.
+/// Describes an action in a few words.
 pub fn describe(action: &Action) -> String {
     let name = &action.workload;
     match &action.kind {

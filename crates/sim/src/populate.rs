@@ -1,4 +1,4 @@
-//! Memory that is there from the beginning.
+//! Memory that is populated at the start.
 
 use nodeward_scenario::Placement;
 
@@ -7,21 +7,22 @@ use crate::task::TaskId;
 use crate::world::World;
 
 impl World {
-    /// Brings all memory in that programs would touch first, without time: for machines of which
-    /// only the steady state is of interest. Where a node has no room, the nearest one is taken; a
-    /// program without room anywhere faults the rest in itself.
+    /// Populates all memory that programs would touch first, in no virtual time: for machines of
+    /// which only the steady state is of interest. Where a node has no room, the nearest one is
+    /// used. A program without room anywhere faults in the rest itself.
     pub fn populate(&mut self) {
         (0..self.tasks.len()).for_each(|task| self.populate_task(task as TaskId));
     }
 
-    /// The same for one task.
+    /// Populates the memory of one task.
     pub(crate) fn populate_task(&mut self, task: TaskId) {
         let Some(mut program) = self.tasks[task as usize].program.take() else { return };
         program.populate(self, task);
         self.tasks[task as usize].program = Some(program);
     }
 
-    /// Brings pages of a region in as a CPU would; returns how many there was room for.
+    /// Places pages of a region as a CPU's faults would. Returns the number of pages that found
+    /// room.
     pub(crate) fn place_pages(
         &mut self,
         cpu: usize,

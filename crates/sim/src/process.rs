@@ -1,4 +1,4 @@
-//! A process of a simulated machine, as who moves its memory sees it.
+//! A process of a simulated machine, as a mover of its memory sees it.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -15,10 +15,10 @@ use crate::space::Region;
 use crate::task::CpuSet;
 use crate::watching;
 
-/// How often it is looked whether a thread has left the kernel, in virtual nanoseconds.
+/// Interval of checks whether a thread has left the kernel, in virtual nanoseconds.
 const KERNEL_NS: u64 = 50_000;
 
-/// A process that is held.
+/// A handle on a process.
 pub struct SimProcess {
     pub(crate) stage: Arc<SharedStage>,
     pub(crate) pid: Pid,
@@ -34,7 +34,7 @@ impl SimProcess {
         }
     }
 
-    /// What somebody sees of a page.
+    /// Returns what an observer sees of a page.
     fn page(&self, stage: &mut Stage, address: u64) -> Page {
         let page = self.target.page(&stage.world, address);
         stage.world.as_told(self.target.space, address, page)
@@ -87,7 +87,7 @@ impl Process for SimProcess {
         Ok(counts[..nodes].iter().sum::<u64>() * self.target.page_bytes)
     }
 
-    /// The granules that have pages.
+    /// Returns the granules that have pages.
     fn populated(&self, range: Range) -> Result<Vec<Range>> {
         let stage = self.running()?;
         let nodes = stage.world.machine.nodes.len();
@@ -143,7 +143,7 @@ impl Process for SimProcess {
         Ok(begun.outcome().unwrap_or_else(lost))
     }
 
-    /// Who was told where its memory goes was told so for all of it.
+    /// A memory policy applies to all of the process's memory.
     fn bound(&self) -> Result<Bound> {
         let stage = self.running()?;
         let regions = &stage.world.spaces[self.target.space].regions;
@@ -165,7 +165,7 @@ impl Process for SimProcess {
             }
             let stage = self.stage.wait(stage, Until::Time(now_ns + KERNEL_NS));
             if stage.world.now_ns == now_ns {
-                return Ok(Placed::Done); // nobody waits any more; it goes by itself
+                return Ok(Placed::Done); // no caller waits any more; it completes by itself
             }
         }
     }

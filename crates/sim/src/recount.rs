@@ -1,4 +1,4 @@
-//! A machine as checkers see it: from the raw state, past what the machine tells of itself.
+//! The raw state of a machine for invariant checkers, independent of the machine's own reports.
 
 use nodeward_model::{NodeId, Pid};
 
@@ -11,16 +11,16 @@ use crate::world::World;
 pub struct PageView {
     /// Its address.
     pub address: u64,
-    /// Where it is.
+    /// Its node.
     pub node: NodeId,
-    /// Whether it is on its way to another node.
+    /// Whether it is moving to another node.
     pub is_in_flight: bool,
-    /// Base pages of the folio that it is a part of.
+    /// Base pages of its folio.
     pub folio_pages: u64,
 }
 
 impl World {
-    /// The pages that a process has in memory, one by one in the order of their addresses; none if
+    /// Returns the pages that a process has in memory, one by one in order of address. Empty if
     /// there is no such process.
     pub fn pages_of(&self, pid: Pid) -> Vec<PageView> {
         let spaces = self.spaces.iter().filter(|space| space.pid == pid && !space.ended);
@@ -28,7 +28,7 @@ impl World {
         spaces.flat_map(|space| &space.regions).flat_map(pages).collect()
     }
 
-    /// The page of a process at an address; none if it has none there.
+    /// Returns the page of a process at an address, or `None` if there is none.
     pub fn page_at(&self, pid: Pid, address: u64) -> Option<PageView> {
         let mut spaces = self.spaces.iter().filter(|space| space.pid == pid && !space.ended);
         let regions = &spaces.next()?.regions;
@@ -36,7 +36,7 @@ impl World {
         self.view(region, (address - region.start) / self.machine.params.page_bytes).flatten()
     }
 
-    /// A page of a region, if it is there; none beyond the end.
+    /// Returns a page of a region: `Some(None)` if it is absent, `None` beyond the end.
     fn view(&self, region: &Region, page: u64) -> Option<Option<PageView>> {
         let byte = (page < region.pages).then(|| region.page(page))?;
         Some(byte.node().map(|node| PageView {
@@ -49,14 +49,14 @@ impl World {
 }
 
 impl SimMachine {
-    /// Ends all waits once so many events have happened: calls that have not ended by then say that
-    /// the process is gone. For who must not wait for ever.
+    /// Ends all waits after a number of events. A call that has not ended by then reports that the
+    /// process is gone. For callers that must not wait forever.
     pub fn limit_events(&self, events: u64) {
         self.stage.lock().world.events_max = events;
     }
 
-    /// Lets so many events happen of those that are due until a time, in virtual nanoseconds.
-    /// Returns whether that was all.
+    /// Processes up to `events` events that are due until a virtual time (ns). Returns whether that
+    /// was all of them.
     pub fn run_some(&self, until_ns: u64, events: u32) -> bool {
         self.stage.lock().world.run_some(until_ns, events)
     }

@@ -1,4 +1,4 @@
-//! How it went: what a run has to tell, in whole numbers, so that equal runs have equal reports.
+//! The report of a run. All values are integers, so that equal runs have equal reports.
 
 use std::collections::BTreeMap;
 
@@ -16,33 +16,33 @@ use crate::space::Region;
 use crate::task::Spent;
 use crate::world::{Moment, Picture, World};
 
-/// What part of a run, at its end, stands for how it ended.
+/// The last part (1/10) of a run, over which its final locality is measured.
 const WINDOW_PARTS: u64 = 10;
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// A part of a report: what `report` of a scenario may name.
+/// A section of a report, as `report` of a scenario names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// Where memory was before and after.
+    /// Memory placement before and after.
     Memory,
-    /// What workloads did.
+    /// Work of the workloads.
     Workloads,
-    /// What nodes did.
+    /// Activity of the nodes.
     Nodes,
-    /// What was done to the workloads.
+    /// Actions on the workloads.
     Actions,
-    /// What CPU time was spent on.
+    /// CPU time by purpose.
     Time,
-    /// How long single things took.
+    /// Latency of single operations.
     Latencies,
-    /// What hardware and kernel would count.
+    /// Counters of hardware and kernel.
     Counters,
-    /// The curves; in JSON only.
+    /// Time series; in JSON only.
     Curves,
 }
 
 impl Section {
-    /// All of them, in the order in which they are told.
+    /// All sections, in the order of the report.
     pub const ALL: [Self; 8] = [
         Self::Memory,
         Self::Workloads,
@@ -54,179 +54,179 @@ impl Section {
         Self::Curves,
     ];
 
-    /// The name in scenarios.
+    /// Returns the name in scenarios.
     pub fn name(self) -> &'static str {
         REPORT[self as usize]
     }
 
-    /// The one of this name.
+    /// Returns the section of a name.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|section| section.name() == name)
     }
 }
 
-/// How a run went.
+/// The report of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Of which scenario.
+    /// Name of the scenario.
     pub scenario: String,
-    /// What it is for.
+    /// Its description.
     pub about: String,
-    /// What every choice came from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// How long it was simulated, in virtual nanoseconds.
+    /// Simulated time, in virtual nanoseconds.
     pub virtual_ns: u64,
-    /// What stands for all that happened, in hexadecimal.
+    /// Hash of everything that happened, in hexadecimal.
     pub trace_hash: String,
     /// Events of the simulation.
     pub events: u64,
     /// Base pages of all address spaces, whether they are in memory or not.
     pub mapped_pages: u64,
-    /// What the simulator itself keeps for them, in bytes.
+    /// Memory that the simulator needs to record them, in bytes.
     pub kept_bytes: u64,
-    /// Its hardware.
+    /// The hardware.
     pub machine: MachineReport,
-    /// Where memory was before anything was done, if that is a moment of this run, and at the end.
+    /// Memory placement before the first action (if the run includes that moment) and at the end.
     pub memory: Vec<MemoryReport>,
-    /// What workloads did.
+    /// Work of the workloads.
     pub workloads: Vec<WorkloadReport>,
-    /// What nodes did.
+    /// Activity of the nodes.
     pub nodes: Vec<NodeReport>,
-    /// What was done to the workloads until the end.
+    /// Actions on the workloads until the end.
     pub actions: Vec<ActionReport>,
-    /// What they moved.
+    /// Pages moved by those actions.
     pub moves: Vec<MoveReport>,
-    /// How long single things took, by name; without what did not happen.
+    /// Latencies of operations by name, without those that did not occur.
     pub latencies: BTreeMap<&'static str, LatencyReport>,
-    /// CPU time by what it was spent on, in nanoseconds; without what took none.
+    /// CPU time by purpose, in nanoseconds, without zeros.
     pub time_ns: BTreeMap<&'static str, u64>,
-    /// What hardware and kernel would count, by name; without what did not happen.
+    /// Counters of hardware and kernel by name, without zeros.
     pub counters: BTreeMap<&'static str, u64>,
-    /// Curves.
+    /// Time series.
     pub curves: Curves,
 }
 
 /// The hardware in numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineReport {
-    /// Its nodes.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Its CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// Its memory.
+    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// A base page.
+    /// Bytes per base page.
     pub page_bytes: u64,
-    /// A cache line.
+    /// Bytes per cache line.
     pub line_bytes: u64,
 }
 
-/// Where memory was, and how local its use.
+/// Memory placement at a moment, and the locality of accesses before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryReport {
-    /// When.
+    /// The moment and the pages by node.
     #[serde(flatten)]
     pub picture: Picture,
-    /// Lines from the CPUs' own nodes, of a million, in the time before; none without lines.
+    /// Lines from the CPUs' own nodes, per million, in the window before. `None` without lines.
     pub local_ppm: Option<u64>,
-    /// How long that time is, in virtual nanoseconds.
+    /// Length of that window, in virtual nanoseconds.
     pub window_ns: u64,
 }
 
-/// What a workload did.
+/// The work of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WorkloadReport {
     /// Its name.
     pub name: String,
-    /// Its processes at first.
+    /// Its processes at the start.
     pub processes: u32,
-    /// Threads of each.
+    /// Threads per process.
     pub threads: u32,
-    /// What it does.
+    /// Unit of its work.
     pub unit: &'static str,
-    /// How often it did that.
+    /// Work done, in that unit.
     pub done: u64,
-    /// The same in a second.
+    /// Work done per second.
     pub done_per_s: u64,
-    /// Lines from the CPUs' own nodes, of a million; none without lines.
+    /// Lines from the CPUs' own nodes, per million. `None` without lines.
     pub local_ppm: Option<u64>,
     /// CPU time of all its threads, in nanoseconds.
     pub cpu_ns: u64,
 }
 
-/// What a node did.
+/// The activity of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeReport {
     /// Its id.
     pub node: NodeId,
-    /// Its CPUs.
+    /// Number of its CPUs.
     pub cpus: usize,
-    /// CPU time that was not idle, of all of them, in nanoseconds.
+    /// Busy time of all its CPUs, in nanoseconds.
     pub busy_ns: u64,
-    /// Its memory.
+    /// Its memory in bytes.
     pub memory_bytes: u64,
-    /// What nobody uses at the end.
+    /// Unused memory at the end, in bytes.
     pub free_bytes: u64,
-    /// What its memory delivered in a second: the mean of the curve.
+    /// Mean bandwidth that its memory delivered, in bytes per second.
     pub bytes_per_s: u64,
-    /// The same at most.
+    /// Maximum of the same.
     pub bytes_per_s_max: u64,
 }
 
-/// Something that was done.
+/// An action that was executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ActionReport {
-    /// When, in virtual nanoseconds.
+    /// Its time, in virtual nanoseconds.
     pub at_ns: u64,
-    /// What, in a few words.
+    /// Its description in a few words.
     pub what: String,
 }
 
-/// What an action moved from a node to another one.
+/// Pages that an action moved from a node to another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MoveReport {
-    /// Which of the actions, in their order.
+    /// Index of the action.
     pub action: usize,
-    /// The node that was left.
+    /// The source node.
     pub from: NodeId,
-    /// The node that was gone to.
+    /// The destination node.
     pub to: NodeId,
-    /// When it began, in virtual nanoseconds.
+    /// Start time, in virtual nanoseconds.
     pub began_ns: u64,
-    /// When it ended; none if it had not.
+    /// End time. `None` if it had not ended.
     pub ended_ns: Option<u64>,
-    /// Base pages that were moved in a second.
+    /// Base pages moved per second.
     pub pages_per_s: u64,
-    /// What became of its pages.
+    /// Pages moved and skipped.
     pub account: Account,
-    /// How long each step took, in nanoseconds; without those that took none.
+    /// Time of each step, in nanoseconds, without zeros.
     pub step_ns: BTreeMap<&'static str, u64>,
 }
 
-/// How long a thing took.
+/// Latency of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LatencyReport {
-    /// How often it happened.
+    /// Number of operations.
     pub count: u64,
-    /// A half of them took at most so many nanoseconds.
+    /// Median, in nanoseconds.
     pub p50_ns: u64,
-    /// 99 of 100 did.
+    /// 99th percentile, in nanoseconds.
     pub p99_ns: u64,
-    /// All did.
+    /// Maximum, in nanoseconds.
     pub max_ns: u64,
 }
 
-/// Curves over time.
+/// Time series.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Curves {
-    /// How far points are apart, in virtual nanoseconds.
+    /// Interval between points, in virtual nanoseconds.
     pub every_ns: u64,
     /// The points.
     pub points: Vec<Point>,
 }
 
 impl World {
-    /// How it went so far.
+    /// Returns the report of the run so far.
     pub fn report(&self) -> Report {
         let (scenario, now_ns) = (self.scenario(), self.now_ns());
         let machine = MachineReport {
@@ -276,8 +276,8 @@ impl World {
         pictures.map(report).collect()
     }
 
-    /// Local lines of a million in the time before a moment, as far as the curve tells, and how
-    /// long that time is.
+    /// Returns the local lines per million in the window before a moment, as far as the time series
+    /// covers it, and the length of that window.
     fn locality(&self, at_ns: u64, window_ns: u64) -> (Option<u64>, u64) {
         let series = &self.watch.series;
         let now = (at_ns == self.now_ns).then(|| self.point());
@@ -363,7 +363,7 @@ impl World {
 }
 
 impl Latencies {
-    /// All of them, by the names in reports.
+    /// Returns all histograms, by their names in reports.
     pub fn named(&self) -> [(&'static str, &Histogram<u64>); 4] {
         let Self { allocation, freeing, wake, round_trip } = self;
         [
@@ -376,7 +376,7 @@ impl Latencies {
 }
 
 impl Counters {
-    /// All that reports tell, by the names there.
+    /// Returns all counters of reports, by their names there.
     pub fn named(&self) -> Vec<(&'static str, u64)> {
         let counters = self;
         let all = [
@@ -423,13 +423,13 @@ impl Counters {
     }
 }
 
-/// Times by their names, in the order of [`Spent::ALL`].
+/// Returns times by step name, from values in the order of [`Spent::ALL`].
 fn by_step(ns: &[u64; Spent::ALL.len()]) -> BTreeMap<&'static str, u64> {
     let times = Spent::ALL.into_iter().zip(*ns);
     times.filter(|(_, ns)| *ns > 0).map(|(spent, ns)| (spent.name(), ns)).collect()
 }
 
-/// What a tracer would time with a probe of its own at both ends.
+/// Latencies that a tracer would measure with a probe at both ends, which adds its own cost.
 const TRACED: [&str; 2] = ["allocation", "freeing"];
 
 fn latency(histogram: &Histogram<u64>, probe_ns: u64) -> LatencyReport {
@@ -441,7 +441,7 @@ fn latency(histogram: &Histogram<u64>, probe_ns: u64) -> LatencyReport {
     }
 }
 
-/// What a workload counts.
+/// Returns the unit that a workload counts.
 fn unit(kind: &Kind) -> &'static str {
     match kind {
         Kind::Triad { .. } | Kind::Random { .. } | Kind::Phases { .. } | Kind::MovingSet { .. } => {
@@ -453,13 +453,13 @@ fn unit(kind: &Kind) -> &'static str {
     }
 }
 
-/// A part of a whole, in millionths; none of nothing.
+/// Returns a part of a whole in millionths, or `None` if the whole is 0.
 fn share_ppm(part: u64, whole: u64) -> Option<u64> {
     let ppm = (u128::from(part) * 1_000_000).checked_div(u128::from(whole))?;
     u64::try_from(ppm).ok()
 }
 
-/// How often in a second.
+/// Returns a rate per second.
 fn per_s(count: u64, ns: u64) -> u64 {
     let rate = (u128::from(count) * SECOND_NS).checked_div(u128::from(ns)).unwrap_or(0);
     u64::try_from(rate).unwrap_or(u64::MAX)

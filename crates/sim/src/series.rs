@@ -1,40 +1,41 @@
-//! Curves over time, in bounded memory: when there are too many points, every second one goes.
+//! Time series in bounded memory: when there are too many points, every second one is dropped.
 
 use serde::Serialize;
 
-/// Points that are kept at most. Memory is that many times the nodes.
+/// Maximum number of points. Memory is this number times the nodes.
 const POINTS_MAX: usize = 2048;
 
-/// What is known at a time. What only grows is told as its sum so far, so that a point that is left
-/// out takes nothing with it.
+/// The state at one time. Values that only grow are stored as their sum so far, so that dropping a
+/// point loses no events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Point {
-    /// When, in virtual nanoseconds.
+    /// Time, in virtual nanoseconds.
     pub at_ns: u64,
     /// Cache lines from the CPUs' own nodes so far.
     pub local_lines: u64,
     /// Cache lines from other nodes so far.
     pub remote_lines: u64,
-    /// Base pages that went to another node so far.
+    /// Base pages moved to another node so far.
     pub migrated_pages: u64,
-    /// Those of them that went in a fault of who touched them, as the kernel's balancing does it.
+    /// Of those, pages moved in a fault of the thread that touched them, as by the kernel's NUMA
+    /// balancing.
     #[serde(skip)]
     pub fault_pages: u64,
-    /// Those that went because a call asked for it.
+    /// Of those, pages moved by a call.
     #[serde(skip)]
     pub called_pages: u64,
     /// CPUs that are not idle.
     pub busy_cpus: u64,
-    /// Each node, in the order of the machine.
+    /// State of each node, in the order of the machine.
     pub nodes: Vec<NodePoint>,
 }
 
-/// What is known of a node at a time.
+/// The state of a node at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodePoint {
-    /// Base pages that nobody uses, those in the lists of CPUs included.
+    /// Unused base pages, those in the lists of CPUs included.
     pub free_pages: u64,
-    /// What its memory delivers at this moment, in bytes a second.
+    /// Present bandwidth of its memory, in bytes per second.
     pub bytes_per_s: u64,
 }
 
@@ -46,22 +47,22 @@ pub struct Series {
 }
 
 impl Series {
-    /// Without points; one is wanted so often.
+    /// Creates a series without points, with one point per `every_ns`.
     pub fn new(every_ns: u64) -> Self {
         Self { points: Vec::new(), every_ns: every_ns.max(1) }
     }
 
-    /// How far apart points are now, in virtual nanoseconds.
+    /// Returns the present interval between points, in virtual nanoseconds.
     pub fn every_ns(&self) -> u64 {
         self.every_ns
     }
 
-    /// The points, by ascending time.
+    /// Returns the points, by ascending time.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// Adds a point. With too many, half of them go, and the next are wanted half as often.
+    /// Adds a point. If there are too many, drops every second one and doubles the interval.
     pub fn push(&mut self, point: Point) {
         self.points.push(point);
         if self.points.len() > POINTS_MAX {
@@ -74,7 +75,7 @@ impl Series {
         }
     }
 
-    /// The last point that is not later than this.
+    /// Returns the last point that is not later than `at_ns`.
     pub fn at(&self, at_ns: u64) -> Option<&Point> {
         let after = self.points.partition_point(|point| point.at_ns <= at_ns);
         self.points[..after].last()
@@ -89,7 +90,7 @@ mod tests {
         Point { at_ns, ..Point::default() }
     }
 
-    /// Goal: memory is bounded, and what is left is evenly spread from the first point on.
+    /// Goal: memory is bounded, and the remaining points are evenly spaced from the first one on.
     #[test]
     fn too_many_points_are_halved() {
         let mut series = Series::new(10);

@@ -1,9 +1,9 @@
-//! Threads of the real machine that act on the simulated one side by side.
+//! Host threads that act concurrently on the simulated machine.
 //!
-//! One of them acts at a time. It hands over when what it asked for takes virtual time; the world
-//! goes on when all of them wait, and the first whose wait is over acts next: by virtual time, then
-//! by its number. So the order does not depend on the real scheduler. While a shift is on, threads
-//! that are not of it must not ask for what takes time.
+//! One of them acts at a time. It hands over when its request takes virtual time. The world
+//! advances when all of them wait, and the first whose wait ends acts next: ordered by virtual
+//! time, then by its number. The order so does not depend on the host scheduler. While a shift is
+//! on, threads outside it must not make requests that take time.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use std::thread::{self, ThreadId};
 use crate::task::{State as TaskState, TaskId};
 use crate::world::World;
 
-/// What a thread waits for.
+/// The end of a thread's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// A time.
+    /// A virtual time, in nanoseconds.
     Time(u64),
     /// The end of a task.
     End(TaskId),
@@ -47,18 +47,18 @@ struct Seat {
     waits: Until,
 }
 
-/// A world, and who acts on it.
+/// A world, and the threads that act on it.
 pub struct Stage {
     /// The world.
     pub world: World,
     seats: BTreeMap<u32, Seat>,
-    /// Threads that are still to come.
+    /// Threads that have not arrived yet.
     missing: u32,
-    /// Whose turn it is.
+    /// The thread that may act now.
     turn: Option<u32>,
-    /// Where a thread stays that is of no shift.
+    /// The CPU of threads outside any shift.
     cpu: Option<usize>,
-    /// CPU time that was spent for those who act, in nanoseconds.
+    /// CPU time spent on behalf of the acting threads, in nanoseconds.
     pub own_ns: u64,
 }
 
@@ -68,13 +68,13 @@ impl Stage {
         self.seats.iter().find(|(_, seat)| seat.thread == us).map(|(&number, _)| number)
     }
 
-    /// The index of the CPU that the calling thread stays on, if it does.
+    /// Returns the index of the CPU that the calling thread stays on, if it does.
     pub fn cpu(&self) -> Option<usize> {
         self.seat().map_or(self.cpu, |number| self.seats[&number].cpu)
     }
 
-    /// The same, or the one where the fewest run or wait: a thread that may run anywhere goes
-    /// there.
+    /// Returns the same CPU, or else the least loaded one, where a thread that may run anywhere
+    /// would go.
     pub fn own_cpu(&self) -> usize {
         let busy = |&cpu: &usize| {
             let cpu = &self.world.cpus[cpu];
@@ -92,7 +92,7 @@ impl Stage {
         }
     }
 
-    /// Runs the world until somebody's wait is over, whose turn it is then.
+    /// Runs the world until a thread's wait ends. That thread acts next.
     fn hand_over(&mut self) {
         self.turn = None;
         if self.missing > 0 || self.seats.is_empty() {
@@ -116,14 +116,14 @@ pub struct SharedStage {
 }
 
 impl SharedStage {
-    /// Nobody acts yet.
+    /// Creates a stage without acting threads.
     pub fn new(world: World) -> Self {
         let seats = BTreeMap::new();
         let stage = Stage { world, seats, missing: 0, turn: None, cpu: None, own_ns: 0 };
         Self { stage: Mutex::new(stage), turns: Condvar::new() }
     }
 
-    /// The stage, for the calling thread alone until it lets go.
+    /// Locks the stage for the calling thread.
     pub fn lock(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,8 +159,8 @@ impl SharedStage {
         stage
     }
 
-    /// The calling thread comes to a shift of so many, and waits for all and for its turn. If
-    /// another shift is on, for its end.
+    /// Joins a shift of `of` threads, and waits for all of them and for the calling thread's turn.
+    /// If another shift is on, waits for its end first.
     pub fn begin(&self, number: u32, of: u32) {
         let mut stage = self.lock();
         while stage.missing == 0 && !stage.seats.is_empty() {
@@ -179,7 +179,7 @@ impl SharedStage {
         drop(self.wait_for_turn(stage, number));
     }
 
-    /// The calling thread leaves its shift.
+    /// Removes the calling thread from its shift.
     pub fn end(&self) {
         let mut stage = self.lock();
         if let Some(number) = stage.seat() {

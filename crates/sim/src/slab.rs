@@ -1,8 +1,8 @@
-//! Room for the pages of mixed chunks, in blocks: small chunks would pay as much for the heap.
+//! Storage for the pages of mixed chunks, in blocks: small chunks would cost as much heap overhead.
 
 use crate::space::PageByte;
 
-/// Pages of a block.
+/// Pages per block.
 const BLOCK_PAGES: usize = 4096;
 
 /// Rows of pages, all of one length.
@@ -10,12 +10,12 @@ const BLOCK_PAGES: usize = 4096;
 pub struct Slab {
     row_pages: usize,
     blocks: Vec<Box<[PageByte]>>,
-    /// Rows that are not in use.
+    /// Unused rows.
     free: Vec<u32>,
 }
 
 impl Slab {
-    /// Without rows. A row has so many pages, 1 or more.
+    /// Creates a slab without rows. `row_pages` is 1 or more.
     pub fn new(row_pages: usize) -> Self {
         Self { row_pages, blocks: Vec::new(), free: Vec::new() }
     }
@@ -24,7 +24,7 @@ impl Slab {
         (BLOCK_PAGES / self.row_pages).max(1)
     }
 
-    /// A row with this in every place.
+    /// Adds a row filled with one value, and returns its index.
     pub fn add(&mut self, byte: PageByte) -> u32 {
         let row = self.free.pop().unwrap_or_else(|| {
             let rows = self.rows_of_block();
@@ -37,7 +37,7 @@ impl Slab {
         row
     }
 
-    /// Gives a row back.
+    /// Removes a row.
     pub fn remove(&mut self, row: u32) {
         self.free.push(row);
         if self.free.len() == self.blocks.len() * self.rows_of_block() {
@@ -51,19 +51,19 @@ impl Slab {
         (row as usize / rows, first..first + self.row_pages)
     }
 
-    /// The pages of a row.
+    /// Returns the pages of a row.
     pub fn row(&self, row: u32) -> &[PageByte] {
         let (block, pages) = self.place(row);
         &self.blocks[block][pages]
     }
 
-    /// The same, to be changed.
+    /// Returns the pages of a row, mutable.
     pub fn row_mut(&mut self, row: u32) -> &mut [PageByte] {
         let (block, pages) = self.place(row);
         &mut self.blocks[block][pages]
     }
 
-    /// The memory that this takes.
+    /// Returns the memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         let pages: usize = self.blocks.iter().map(|block| block.len()).sum();
         let block = size_of::<Box<[PageByte]>>();

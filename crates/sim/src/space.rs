@@ -1,4 +1,4 @@
-//! Address spaces: which page is on which node, at about one byte a page.
+//! Address spaces: the node of each page, at about one byte per page.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,54 +13,55 @@ use crate::task::{CpuSet, Part, TaskId};
 /// The index of an address space.
 pub type SpaceId = usize;
 
-/// Bytes of a chunk, which is what a page table covers and a huge page has.
+/// Bytes of a chunk, which is the range of one page table and of a huge page.
 pub const CHUNK_BYTES: u64 = 2 << 20;
 
-/// Granules that are also counted together: a part of many is counted in few steps.
+/// Granules that are also counted together, so that a part of many granules is counted in few
+/// steps.
 const BLOCK: usize = 256;
 
-/// What is known of a page, in a byte: its node by index, and what is about to happen to it.
+/// The state of a page in one byte: its node by index, and its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageByte(u8);
 
 impl PageByte {
-    /// Nothing is there.
+    /// An absent page.
     pub const ABSENT: Self = Self(0xff);
     const NODE: u8 = 0x3f;
     const LAZY: u8 = 0x40;
     const IN_FLIGHT: u8 = 0x80;
 
-    /// On a node, by index.
+    /// Creates a page on a node, by index.
     pub fn on(node: usize) -> Self {
         Self(node as u8 & Self::NODE)
     }
 
-    /// The same, to move to whoever touches it next.
+    /// Returns the page marked to move to the node of the next access.
     pub fn lazy(self) -> Self {
         Self(self.0 | Self::LAZY)
     }
 
-    /// The same, out of sight: who touches it waits.
+    /// Returns the page out of sight: a thread that touches it waits.
     pub fn in_flight(self) -> Self {
         Self(self.0 | Self::IN_FLIGHT)
     }
 
-    /// The same, back in sight.
+    /// Returns the page visible again.
     pub fn landed(self) -> Self {
         Self(self.0 & !Self::IN_FLIGHT)
     }
 
-    /// The index of its node; none if nothing is there.
+    /// Returns the index of its node, or `None` if it is absent.
     pub fn node(self) -> Option<usize> {
         (self != Self::ABSENT).then_some(usize::from(self.0 & Self::NODE))
     }
 
-    /// Whether it moves to whoever touches it next.
+    /// Returns whether it is marked to move to the node of the next access.
     pub fn is_lazy(self) -> bool {
         self != Self::ABSENT && self.0 & Self::LAZY != 0
     }
 
-    /// Whether it is out of sight.
+    /// Returns whether it is out of sight.
     pub fn is_in_flight(self) -> bool {
         self != Self::ABSENT && self.0 & Self::IN_FLIGHT != 0
     }
@@ -69,48 +70,49 @@ impl PageByte {
 /// The pages of 2 MiB.
 #[derive(Clone, Copy, Debug)]
 enum Chunk {
-    /// Base pages that are all alike.
+    /// Base pages in the same state.
     Alike(PageByte),
     /// One huge page.
     Huge(PageByte),
-    /// Base pages, each for itself, in this row of the slab.
+    /// Base pages in different states, stored in this row of the slab.
     Mixed(u32),
 }
 
-/// Memory of one kind, from end to end.
+/// A contiguous mapping of one kind.
 #[derive(Clone, Debug)]
 pub struct Region {
     /// Its first address.
     pub start: u64,
-    /// Its base pages.
+    /// The number of its base pages.
     pub pages: u64,
-    /// Whether faults bring huge pages.
+    /// Whether faults bring in huge pages.
     pub huge: bool,
-    /// Base pages of a folio where there are no huge pages: a power of two, less than a chunk has.
+    /// Base pages per folio where there are no huge pages: a power of two, smaller than a chunk.
     pub folio_pages: u64,
-    /// Where fresh pages come from.
+    /// The source of fresh pages.
     pub placement: Placement,
     /// Whether other processes map it, too.
     pub shared: bool,
-    /// The pages that a child of its process shares, as long as there is one.
+    /// The pages shared with a child of its process, as long as there is one.
     pub shared_with_child: Option<SharedPages>,
-    /// Pages that somebody holds, by index: they cannot move.
+    /// Pinned pages, by index: they cannot move.
     pub pinned: BTreeSet<u64>,
     chunk_pages: u64,
     chunks: Vec<Chunk>,
     mixed: Slab,
     granule_chunks: u64,
     nodes: usize,
-    /// Pages by granule and node, then those that are lazy, then those in flight.
+    /// Counts by granule: pages on each node, then lazy pages, then pages in flight.
     counts: Vec<u32>,
     /// The same by [`BLOCK`] granules.
     blocks: Vec<u64>,
-    /// How often something changed: who remembers counts sees by it whether they are still true.
+    /// Number of changes. A cached count is valid while this number is unchanged.
     pub version: u64,
 }
 
 impl Region {
-    /// Without pages in memory. Its pages are counted in so many granules at most, of equal size.
+    /// Creates a region without present pages. They are counted in at most `granules` granules of
+    /// equal size.
     pub fn new(start: u64, pages: u64, page_bytes: u64, nodes: usize, granules: u64) -> Self {
         let chunk_pages = (CHUNK_BYTES / page_bytes).max(1);
         let chunks = pages.div_ceil(chunk_pages);
@@ -136,28 +138,28 @@ impl Region {
         }
     }
 
-    /// Base pages of a chunk.
+    /// Returns the number of base pages in a chunk.
     pub fn chunk_pages(&self) -> u64 {
         self.chunk_pages
     }
 
-    /// How many granules it has.
+    /// Returns the number of granules.
     pub fn granules(&self) -> usize {
         self.counts.len() / (self.nodes + 2)
     }
 
-    /// Base pages of a granule; the last one may have fewer.
+    /// Returns the number of base pages in a granule; the last one may have fewer.
     pub fn granule_pages(&self) -> u64 {
         self.granule_chunks * self.chunk_pages
     }
 
-    /// The granules that hold these pages.
+    /// Returns the granules of a range of pages.
     pub fn granules_of(&self, pages: Range<u64>) -> Range<usize> {
         let size = self.granule_chunks * self.chunk_pages;
         (pages.start / size) as usize..pages.end.div_ceil(size) as usize
     }
 
-    /// A page, by index.
+    /// Returns a page, by index.
     pub fn page(&self, page: u64) -> PageByte {
         match self.chunk(page) {
             Chunk::Alike(byte) | Chunk::Huge(byte) => byte,
@@ -165,20 +167,20 @@ impl Region {
         }
     }
 
-    /// The pages that these granules hold.
+    /// Returns the pages of a range of granules.
     pub fn pages_of_granules(&self, granules: Range<usize>) -> Range<u64> {
         let size = self.granule_chunks * self.chunk_pages;
         (granules.start as u64 * size)..(granules.end as u64 * size).min(self.pages)
     }
 
-    /// The chunk of a page; an empty one beyond the end.
+    /// Returns the chunk of a page, or an empty one beyond the end.
     fn chunk(&self, page: u64) -> Chunk {
         let chunk = self.chunks.get((page / self.chunk_pages) as usize);
         chunk.copied().unwrap_or(Chunk::Alike(PageByte::ABSENT))
     }
 
-    /// A page, and how many from it on, before `end`, are alike. The pages are of one chunk, unless
-    /// nothing is there.
+    /// Returns a page and the number of pages from it on, before `end`, in the same state. The
+    /// pages are of one chunk, unless they are absent.
     pub fn run(&self, page: u64, end: u64) -> (PageByte, u64) {
         if page >= self.pages {
             return (PageByte::ABSENT, end - page);
@@ -206,13 +208,13 @@ impl Region {
         (byte, to - page)
     }
 
-    /// The pages of a chunk, if all of it lies within the region.
+    /// Returns the pages of a chunk, if all of it lies within the region.
     pub fn whole_chunk(&self, page: u64) -> Option<Range<u64>> {
         let first = page / self.chunk_pages * self.chunk_pages;
         (first + self.chunk_pages <= self.pages).then(|| first..first + self.chunk_pages)
     }
 
-    /// The memory that knowledge of its pages takes, in bytes.
+    /// Returns the memory that the record of its pages takes, in bytes.
     pub fn bytes(&self) -> usize {
         self.chunks.capacity() * size_of::<Chunk>()
             + self.mixed.bytes()
@@ -221,7 +223,7 @@ impl Region {
             + size_of::<Self>()
     }
 
-    /// Forgets all pages: it has none from now on, and takes no memory.
+    /// Forgets all pages. The region has none from now on, and takes no memory.
     pub fn dissolve(&mut self) {
         self.pages = 0;
         self.chunks = Vec::new();
@@ -232,18 +234,18 @@ impl Region {
         self.shared_with_child = None;
     }
 
-    /// Whether somebody else maps a page, too.
+    /// Returns whether another process maps a page, too.
     pub fn is_shared(&self, page: u64) -> bool {
         self.shared || self.shared_with_child.as_ref().is_some_and(|pages| pages.contains(page))
     }
 
-    /// Whether a page is part of a huge page.
+    /// Returns whether a page is part of a huge page.
     pub fn is_huge(&self, page: u64) -> bool {
         matches!(self.chunk(page), Chunk::Huge(_))
     }
 
-    /// What moves with a page: its huge page, or its folio, or the page alone where a folio is not
-    /// whole any more.
+    /// Returns the pages that move together with a page: its huge page or folio, or the page alone
+    /// where the folio is not whole any more.
     pub fn folio(&self, page: u64) -> Range<u64> {
         if self.is_huge(page) {
             let first = page / self.chunk_pages * self.chunk_pages;
@@ -258,8 +260,8 @@ impl Region {
         if is_whole { first..end } else { page..page + 1 }
     }
 
-    /// How many pages there are on each node, lazy, and in flight, in some granules; added to
-    /// `sums`, which has two places more than there are nodes.
+    /// Adds the counts of some granules to `sums`: pages on each node, lazy pages, pages in flight.
+    /// `sums` has two entries more than there are nodes.
     pub fn count(&self, granules: Range<usize>, sums: &mut [u64]) {
         let (width, all) = (self.nodes + 2, self.granules());
         let mut granule = granules.start;
@@ -277,7 +279,7 @@ impl Region {
         }
     }
 
-    /// The same of the whole region, page by page: it does not rely on what is counted.
+    /// Counts the whole region page by page, without use of the maintained counts.
     pub fn recount(&self, sums: &mut [u64]) {
         let width = self.nodes + 2;
         let mut add = |byte: PageByte, pages: u64| {
@@ -294,7 +296,8 @@ impl Region {
         }
     }
 
-    /// Makes pages what a byte says. A huge page of which only a part is named becomes base pages.
+    /// Sets the state of pages. A huge page that is only partly in the range is split into base
+    /// pages.
     pub fn set(&mut self, pages: Range<u64>, to: PageByte) {
         let (mut page, last) = (pages.start, pages.end.min(self.pages));
         if let Some(shared) = self.shared_with_child.as_mut().filter(|_| to == PageByte::ABSENT) {
@@ -309,7 +312,7 @@ impl Region {
         }
     }
 
-    /// Makes a chunk one huge page. One that ends beyond the region becomes base pages.
+    /// Makes a chunk one huge page. A chunk that extends beyond the region becomes base pages.
     pub fn set_huge(&mut self, page: u64, to: PageByte) {
         let chunk = (page / self.chunk_pages) as usize;
         let pages = self.pages_of(chunk);
@@ -319,7 +322,7 @@ impl Region {
         }
     }
 
-    /// The pages of a chunk that are within the region.
+    /// Returns the number of pages of a chunk that are within the region.
     fn pages_of(&self, chunk: usize) -> u64 {
         self.chunk_pages.min(self.pages - chunk as u64 * self.chunk_pages)
     }
@@ -365,12 +368,12 @@ impl Region {
     }
 }
 
-/// Where a page is counted, of so many places.
+/// Returns the positions at which a page is counted, of `width` positions.
 fn places(byte: PageByte, width: usize) -> [Option<usize>; 3] {
     [byte.node(), byte.is_lazy().then_some(width - 2), byte.is_in_flight().then_some(width - 1)]
 }
 
-/// The memory of a process; what each turn needs stands first.
+/// The memory of a process. The fields that each turn needs come first.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Space {
@@ -378,43 +381,43 @@ pub struct Space {
     pub regions: Vec<Region>,
     /// Whether the process has ended.
     pub ended: bool,
-    /// Whether its control group is frozen.
+    /// Whether its cgroup is frozen.
     pub frozen: bool,
-    /// How often CPUs were taken out of `cpus`.
+    /// Number of times that CPUs were removed from `cpus`.
     pub pruned: u32,
-    /// The process.
+    /// The pid of the process.
     pub pid: Pid,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The CPUs that may have translations of it.
     pub cpus: CpuSet,
-    /// Threads that live in it.
+    /// Its threads.
     pub tasks: Vec<TaskId>,
-    /// Its memory control group, by index.
+    /// Its memory cgroup, by index.
     pub group: usize,
     /// Threads that wait for pages in flight.
     pub waiting: Vec<TaskId>,
-    /// CPU time of threads that left, in nanoseconds.
+    /// CPU time of threads that have exited, in nanoseconds.
     pub left_ns: u64,
-    /// The thread that began it.
+    /// Its first thread.
     pub first_task: Option<TaskId>,
-    /// What it did for its workload: lines, pages, messages or lives.
+    /// Work done for its workload: lines, pages, messages or lives.
     pub done: u64,
-    /// The nodes that its cpuset has; none if that is all.
+    /// The nodes of its cpuset; `None` for all.
     pub cpuset: Option<Nodemask>,
     /// Threads that stopped because it is frozen.
     pub stopped: Vec<TaskId>,
 }
 
 impl Space {
-    /// Pages on each node, lazy, and in flight, of some granules.
+    /// Returns the counts of some granules: pages on each node, lazy pages, pages in flight.
     pub fn count(&self, part: &Part, nodes: usize) -> Vec<u64> {
         let mut sums = vec![0; nodes + 2];
         self.regions[part.region].count(part.first..part.first + part.granules, &mut sums);
         sums
     }
 
-    /// The same of everything.
+    /// Returns the same counts of the whole space.
     pub fn count_all(&self, nodes: usize) -> Vec<u64> {
         let mut sums = vec![0; nodes + 2];
         self.regions.iter().for_each(|region| region.count(0..region.granules(), &mut sums));

@@ -1,4 +1,4 @@
-//! A thread: what it is about to do, and where it stands in line.
+//! A thread: its present operation and its scheduling state.
 
 use nodeward_scenario::Access;
 
@@ -13,14 +13,14 @@ pub type TaskId = u32;
 pub struct CpuSet(Vec<u64>);
 
 impl CpuSet {
-    /// With these CPUs.
+    /// Creates a set of these CPUs.
     pub fn of(cpus: impl IntoIterator<Item = usize>) -> Self {
         let mut set = Self::default();
         cpus.into_iter().for_each(|cpu| set.insert(cpu));
         set
     }
 
-    /// Adds one.
+    /// Adds a CPU.
     pub fn insert(&mut self, cpu: usize) {
         if self.0.len() <= cpu / 64 {
             self.0.resize(cpu / 64 + 1, 0);
@@ -28,29 +28,29 @@ impl CpuSet {
         self.0[cpu / 64] |= 1 << (cpu % 64);
     }
 
-    /// Whether one is in it.
+    /// Returns whether a CPU is in the set.
     pub fn contains(&self, cpu: usize) -> bool {
         self.0.get(cpu / 64).is_some_and(|word| word >> (cpu % 64) & 1 == 1)
     }
 
-    /// Takes one out.
+    /// Removes a CPU.
     pub fn remove(&mut self, cpu: usize) {
         if let Some(word) = self.0.get_mut(cpu / 64) {
             *word &= !(1 << (cpu % 64));
         }
     }
 
-    /// Adds one, or takes it out.
+    /// Adds or removes a CPU.
     pub fn put(&mut self, cpu: usize, is_in: bool) {
         if is_in { self.insert(cpu) } else { self.remove(cpu) }
     }
 
-    /// Whether none is in it.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|&word| word == 0)
     }
 
-    /// All, in ascending order.
+    /// Returns all CPUs, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         let bits = |(index, &word): (usize, &u64)| {
             let next = |left: &u64| Some(left & (left - 1)).filter(|&left| left != 0);
@@ -61,31 +61,31 @@ impl CpuSet {
     }
 }
 
-/// What CPU time is spent on.
+/// The purpose of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spent {
     /// The program itself.
     User,
-    /// Page faults and giving memory back.
+    /// Page faults and freeing of memory.
     Fault,
-    /// A step of a migration.
+    /// Unmapping pages, a step of a migration.
     Unmap,
-    /// Telling other CPUs.
+    /// Flushing translations of other CPUs.
     Flush,
-    /// Copying.
+    /// Copying pages.
     Copy,
     /// Bringing pages back into sight.
     Map,
-    /// Anything else in the kernel.
+    /// Other kernel work.
     Kernel,
 }
 
 impl Spent {
-    /// All of them.
+    /// All purposes.
     pub const ALL: [Self; 7] =
         [Self::User, Self::Fault, Self::Unmap, Self::Flush, Self::Copy, Self::Map, Self::Kernel];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -99,117 +99,117 @@ impl Spent {
     }
 }
 
-/// Memory that is gone through: granules of a region.
+/// The granules of a region that an operation uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Whose.
+    /// The address space.
     pub space: SpaceId,
-    /// Which of its regions.
+    /// The index of the region.
     pub region: usize,
     /// The first granule.
     pub first: usize,
-    /// How many, 1 or more.
+    /// The number of granules, 1 or more.
     pub granules: usize,
 }
 
-/// Cache lines that are asked for. What a program asks for misses caches unless they hold the part.
+/// Cache lines that a program requests. They miss the caches unless these hold the part.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
-    /// Of which memory.
+    /// The memory.
     pub part: Part,
-    /// How many are left.
+    /// Remaining lines.
     pub lines: u64,
-    /// How.
+    /// Properties of the accesses.
     pub access: Access,
-    /// Whether they are used again: then a part that fits the cache is found there.
+    /// Whether the lines are used repeatedly. A part that fits the cache is then found there.
     pub reused: bool,
 }
 
-/// Memory of one node that is copied to another one. What the kernel does is not interrupted.
+/// Memory that the kernel copies from one node to another. Kernel work is not interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copying {
-    /// From this node, by index.
+    /// The index of the source node.
     pub from: usize,
-    /// To this one.
+    /// The index of the destination node.
     pub to: usize,
-    /// Cache lines that are left.
+    /// Remaining cache lines.
     pub lines: u64,
 }
 
-/// What a task does next.
+/// An operation of a task.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    /// Uses a CPU for so many nanoseconds of an idle core. What the kernel does is not interrupted.
+    /// Uses a CPU for a time, in nanoseconds of an idle core. Kernel work is not interrupted.
     Busy(Spent, u64),
     /// Goes through memory.
     Lines(Lines),
     /// Copies memory in the kernel.
     Copy(Copying),
-    /// Stands until somebody wakes it.
+    /// Waits until woken.
     Wait,
-    /// Sleeps until this time.
+    /// Sleeps until this virtual time.
     Sleep(u64),
-    /// Ends.
+    /// Ends the task.
     Exit,
 }
 
-/// What a task is made of: it says what to do next, as a whole, when the last thing is done.
-/// Whatever it changes in the world happens at the world's present time.
+/// The behaviour of a task: it chooses the next operation when the last one is done. All its
+/// changes of the world happen at the world's present time.
 pub trait Program: Send {
-    /// The next thing to do.
+    /// Returns the next operation.
     fn next(&mut self, world: &mut World, task: TaskId) -> Op;
 
-    /// Brings its memory in, without time.
+    /// Populates its memory in no virtual time.
     fn populate(&mut self, _world: &mut World, _task: TaskId) {}
 }
 
-/// What a task is about.
+/// The scheduling state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// In line for a CPU.
+    /// In a run queue.
     Ready,
-    /// On it.
+    /// On a CPU.
     Running,
-    /// Until somebody wakes it, or a time comes.
+    /// Waiting for a wake-up or a time.
     Waiting,
-    /// Gone.
+    /// Exited.
     Ended,
 }
 
-/// A thread. What each turn needs stands first: with thousands of tasks it is caches of the host
-/// that decide how long a turn takes, so order and alignment are given.
+/// A thread. The fields that each turn needs come first. With thousands of tasks the host's caches
+/// determine the time of a turn, so order and alignment are fixed.
 #[repr(C, align(64))]
 pub struct Task {
-    /// What it is in the middle of.
+    /// The operation in progress.
     pub op: Option<Op>,
-    /// The CPU it is on, or was on last.
+    /// The CPU that it is on, or was on last.
     pub cpu: usize,
-    /// CPU time that it had, weighed, in nanoseconds: who has the least is next.
+    /// Virtual run time: weighted CPU time in nanoseconds. The task with the least runs next.
     pub vruntime_ns: u64,
-    /// CPU time that it had.
+    /// CPU time so far, in nanoseconds.
     pub ran_ns: u64,
-    /// When it last left a CPU.
+    /// The time at which it last left a CPU.
     pub ran_at_ns: u64,
-    /// Whose memory it has; none for a thread of the kernel.
+    /// Its address space. `None` for a kernel thread.
     pub space: Option<SpaceId>,
-    /// The workload that it belongs to, by index; none for a thread of the kernel.
+    /// Its workload, by index. `None` for a kernel thread.
     pub workload: Option<usize>,
-    /// The index of the node where it is at home.
+    /// The index of its home node.
     pub home: Option<usize>,
-    /// What it does; not there while it decides what to do next.
+    /// Its program. `None` while the program chooses the next operation.
     pub program: Option<Box<dyn Program>>,
-    /// Whether it comes before others: threads that the kernel waits for.
+    /// Whether it precedes other tasks: threads that the kernel waits for.
     pub urgent: bool,
-    /// What it is about.
+    /// Its scheduling state.
     pub state: State,
     /// Whether it was woken while it was not waiting.
     pub woken: bool,
-    /// Where it may run.
+    /// The CPUs that it may run on.
     pub allowed: CpuSet,
 }
 
 impl Task {
-    /// A thread of the kernel that may run on these CPUs, at first on the first of them.
+    /// Creates a kernel thread that may run on these CPUs, and begins on the first of them.
     pub fn new(allowed: CpuSet, program: Box<dyn Program>) -> Self {
         let cpu = allowed.iter().next().unwrap_or(0);
         Self {

@@ -1,9 +1,9 @@
-//! Translations that CPUs keep, and how they are made to forget them.
+//! Translations cached by CPUs (TLB), and their invalidation.
 //!
-//! With interrupts, who changes a page table interrupts each CPU that runs a thread of the process,
-//! and goes on when the slowest has answered. CPUs that only may have translations left, because a
-//! thread of it was there before, are not interrupted: they forget when they come back to it
-//! (Linux since 4.20). A broadcast (arm64) reaches all CPUs whoever they run, and interrupts none.
+//! With interrupts, the CPU that changes a page table interrupts each CPU that runs a thread of the
+//! process, and continues when the slowest has answered. CPUs that only may have translations left
+//! from an earlier thread of the process are not interrupted: they flush when they return to it
+//! (Linux since 4.20). A broadcast (arm64) reaches all CPUs whatever they run, and interrupts none.
 
 use nodeward_scenario::Bug;
 
@@ -14,21 +14,21 @@ use crate::world::{FAR_NS, World};
 /// `shootdown = "broadcast"`.
 const BROADCAST: u64 = 1;
 
-/// Who is about to answer interrupts.
+/// The interrupts that CPUs still have to answer.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// When each CPU has answered those that it got, by CPU.
+    /// By CPU: the time at which it will have answered its interrupts.
     until_ns: Vec<u64>,
 }
 
 impl Answers {
-    /// Of so many CPUs.
+    /// Creates the state for a number of CPUs.
     pub fn new(cpus: usize) -> Self {
         Self { until_ns: vec![0; cpus] }
     }
 
-    /// One more for a CPU, that it does not see for a while; returns how long it comes late because
-    /// of that and of others.
+    /// Adds an interrupt for a CPU, which answers it `late_ns` late. Returns the delay until it
+    /// begins to answer, with earlier interrupts included.
     fn ask(&mut self, cpu: usize, now_ns: u64, answer_ns: u64, late_ns: u64) -> u64 {
         let begin_ns = self.until_ns[cpu].max(now_ns).saturating_add(late_ns).min(FAR_NS);
         self.until_ns[cpu] = begin_ns + answer_ns;
@@ -37,8 +37,9 @@ impl Answers {
 }
 
 impl World {
-    /// Makes CPUs forget translations of so many entries of a space; returns how long that takes
-    /// on this CPU. For more than one they forget all of the space, as Linux's batches do.
+    /// Makes CPUs flush translations of a number of entries of a space. Returns the time that takes
+    /// on this CPU (ns). For more than one entry they flush all of the space, as Linux's batches
+    /// do.
     pub(crate) fn flush(&mut self, cpu: usize, space: SpaceId, entries: u64) -> u64 {
         if entries == 0 || self.has_bug(Bug::SkipFlush) {
             return 0;
@@ -62,7 +63,7 @@ impl World {
         ns
     }
 
-    /// Notes when each of the CPUs that were interrupted forgets: when it begins to answer.
+    /// Records when each interrupted CPU flushes: when it begins to answer.
     fn note_answers(&mut self, space: SpaceId, targets: &CpuSet) {
         let victim_ns = self.machine.params.ipi_victim_ns;
         let until_ns = |cpu: usize| self.mover.answers.until_ns[cpu] - victim_ns;
@@ -71,14 +72,15 @@ impl World {
         self.note_flush(space, of);
     }
 
-    /// What the copy behind a flush takes longer because the barrier of a broadcast waited for all
-    /// that was under way: the fetches ahead begin anew.
+    /// Returns the extra time of a copy after a flush, in nanoseconds. The barrier of a broadcast
+    /// waits for all outstanding accesses, and prefetching restarts after it.
     pub(crate) fn drained_ns(&self) -> u64 {
         let params = &self.machine.params;
         if params.shootdown == BROADCAST { params.broadcast_drain_ns } else { 0 }
     }
 
-    /// The CPUs that run the space's threads, without this one. The others forget its translations.
+    /// Returns the other CPUs that run the space's threads. All the remaining ones flush its
+    /// translations later.
     fn targets(&mut self, cpu: usize, space: SpaceId) -> CpuSet {
         let runs = |cpu: usize| {
             let task = self.cpus[cpu].running.map(|task| &self.tasks[task as usize]);

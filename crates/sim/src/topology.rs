@@ -1,11 +1,12 @@
-//! The simulated machine as others are told of it.
+//! The topology of the simulated machine as callers see it.
 
 use nodeward_model::topology::{Cache, CacheKind, Core, Distances, Node};
 use nodeward_model::{Cpumask, Topology};
 
 use crate::world::World;
 
-/// Nodes with the free memory of the moment, cores, caches and distances. Each node is a socket.
+/// Returns nodes with their present free memory, cores, caches and distances. Each node is a
+/// socket.
 pub fn of(world: &World) -> Topology {
     let machine = &world.machine;
     let page_bytes = machine.params.page_bytes;
@@ -53,7 +54,7 @@ fn cores(world: &World, on: &Cpumask) -> Vec<Core> {
     (0..world.machine.nodes.len()).flat_map(of_node).collect()
 }
 
-/// The last-level cache of each complex.
+/// Returns the last-level cache of each complex.
 fn caches(world: &World, on: &Cpumask) -> Vec<Cache> {
     let mut complexes = vec![Cpumask::new(); world.layout.complexes];
     for cpu in world.layout.cpus.iter().filter(|cpu| on.contains(cpu.id)) {

@@ -1,20 +1,20 @@
-//! A number that stands for everything that happened: equal runs have equal ones.
+//! A hash of everything that happened: equal runs have equal hashes.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-/// Takes in what happens.
+/// Hashes the events of a run.
 #[derive(Clone, Debug, Default)]
 pub struct TraceHash(SipHasher13);
 
 impl TraceHash {
-    /// Takes in a few numbers.
+    /// Adds some numbers to the hash.
     pub fn note(&mut self, numbers: &[u64]) {
         numbers.iter().for_each(|&number| self.0.write_u64(number));
     }
 
-    /// The number so far.
+    /// Returns the hash so far.
     pub fn value(&self) -> u64 {
         self.0.finish()
     }

@@ -1,42 +1,42 @@
-//! What memory and links carry, and how long a miss takes for it.
+//! Load of memory and links, and the latency of a miss under it.
 //!
-//! Threads that go through memory tell their rate while they do. Once in an [`EPOCH_NS`] each pipe
-//! (a node's memory, a link, a complex) is looked at: a miss takes longer there the fuller it is,
-//! and so much longer that no more goes through than fits.
+//! Threads that go through memory register their rate while they do. Each pipe (a node's memory, a
+//! link, a complex) is updated every [`EPOCH_NS`]. The fuller it is, the longer a miss takes there,
+//! up to the point where no more goes through than fits.
 
 use nodeward_scenario::Machine;
 
 use crate::layout::Layout;
 
-/// How often pipes are looked at.
+/// Interval between updates of pipes, in nanoseconds.
 pub const EPOCH_NS: u64 = 1_000_000;
 
-/// How long a miss takes on a machine without load is a stretch of so much.
+/// Unit of stretch: the latency factor of a machine without load.
 const EVEN: u64 = 1 << 16;
-/// Nothing takes longer than this many times.
+/// Maximum latency factor.
 const STRETCH_MAX: u64 = 200 * EVEN;
-/// A line is so small a part of the time of a miss that it keeps its place in the queue busy.
+/// A line occupies its place in the queue for 1/16 of the time of a miss.
 const PLACES: u64 = 16;
-/// A full pipe, in millionths.
+/// The load of a full pipe, in millionths.
 const FULL: u64 = 1_000_000;
-/// How much of the surplus of load the stretch takes up in an epoch: turns last some epochs, so
-/// more than a fourth would swing.
+/// Fraction (1/6) of the surplus load that an epoch corrects. Turns last some epochs, so more than
+/// a fourth would oscillate.
 const STEP_PART: u64 = 6;
-/// The surplus that counts at most.
+/// Maximum surplus that counts.
 const SURPLUS_MAX: u64 = 3 * FULL;
 
-/// One thing that bytes go through.
+/// A resource with limited bandwidth.
 #[derive(Clone, Debug)]
 struct Pipe {
-    /// Bytes per microsecond that fit.
+    /// Bandwidth, in bytes per microsecond.
     capacity: u64,
-    /// Bytes per microsecond that are asked for now.
+    /// Requested rate, in bytes per microsecond.
     demand: u64,
-    /// How much longer a miss takes here, in parts of [`EVEN`].
+    /// Latency factor of a miss, in units of 1/[`EVEN`].
     stretch: u64,
-    /// Whether it is among those that are looked at.
+    /// Whether it is in the list of pipes to update.
     looked_at: bool,
-    /// Bytes that went through in all epochs so far.
+    /// Bytes transferred in all epochs so far.
     carried: u64,
 }
 
@@ -46,13 +46,13 @@ impl Pipe {
         Self { capacity, demand: 0, stretch: EVEN, looked_at: false, carried: 0 }
     }
 
-    /// What goes through now, in bytes per microsecond: no more than fits.
+    /// Returns the present transfer rate in bytes per microsecond, at most the bandwidth.
     fn delivered(&self) -> u64 {
         self.demand.min(self.capacity)
     }
 
-    /// What queueing theory has for a miss at this load: `1 + rho^2 / (1 - rho) / 16`, at most
-    /// [`STRETCH_MAX`].
+    /// Returns the latency factor at a load by queueing theory: `1 + rho^2 / (1 - rho) / 16`, at
+    /// most [`STRETCH_MAX`].
     fn curve(load: u64) -> u64 {
         if load >= FULL {
             return STRETCH_MAX;
@@ -62,7 +62,7 @@ impl Pipe {
         (EVEN + queue as u64).min(STRETCH_MAX)
     }
 
-    /// The load that stretches a miss so much: the curve the other way round. With `y` sixteen
+    /// Returns the load that causes a latency factor: the inverse of the curve. With `y` sixteen
     /// times the queue, `rho^2 + y rho - y = 0`.
     fn load_of(stretch: u64) -> u64 {
         let y = (stretch - EVEN) * PLACES * FULL / EVEN;
@@ -73,8 +73,9 @@ impl Pipe {
         self.demand == 0 && self.stretch == EVEN
     }
 
-    /// Moves the stretch towards the curve. The demand answers to it, and late; so it moves by a
-    /// part of what load there is too much or too little, and never beyond the curve.
+    /// Moves the latency factor towards the curve. The demand responds to it with delay, so each
+    /// step corrects only a fraction of the surplus or missing load, and never goes beyond the
+    /// curve.
     fn look(&mut self) {
         if self.is_idle() {
             return;
@@ -92,30 +93,30 @@ impl Pipe {
     }
 }
 
-/// What one flow has under way counts up to this: the sum of 4096 of them fits.
+/// Maximum bytes in flight counted for one flow, so that the sum of 4096 flows does not overflow.
 const UNDER_WAY_MAX: u64 = 1 << 48;
 
-/// The complex of who belongs to none: an engine that copies.
+/// The complex of a flow that belongs to none: a copy engine.
 pub const NO_COMPLEX: usize = usize::MAX;
 
-/// A rate that somebody has through the pipes.
+/// A rate through the pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Whose complex, or [`NO_COMPLEX`].
+    /// The complex of the CPU, or [`NO_COMPLEX`].
     pub complex: usize,
-    /// From the CPUs of this node.
+    /// The index of the CPU's node.
     pub from: usize,
-    /// To the memory of this one.
+    /// The index of the memory's node.
     pub to: usize,
     /// Bytes per microsecond.
     pub rate: u64,
 }
 
-/// A flow that goes on, until it is taken back.
+/// A registered flow. It lasts until [`Traffic::end`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried {
     flow: Flow,
-    /// What it has under way on its complex, in thousandths of a byte: rate times latency.
+    /// Its data in flight on its complex, in thousandths of a byte: rate times latency.
     under_way: u64,
 }
 
@@ -123,21 +124,21 @@ pub struct Carried {
 #[derive(Clone, Debug)]
 pub struct Traffic {
     nodes: usize,
-    /// Of nodes, then links by both their nodes, then complexes; then what complexes can have under
-    /// way, if that is bounded.
+    /// Pipes of nodes, then links by both their nodes, then complexes, then the limits of complexes
+    /// on data in flight, if there are such limits.
     pipes: Vec<Pipe>,
-    /// The first of these last ones.
+    /// The index of the first of these limits.
     trackers: Option<usize>,
-    /// The pipes that are not idle: links are as many as pairs of nodes, but few are in use.
+    /// The pipes that are not idle. There is a link for each pair of nodes, but few are in use.
     in_use: Vec<usize>,
-    /// Pipes that were looked at so far.
+    /// Number of pipe updates so far.
     looks: u64,
-    /// Picoseconds of a miss from a node's CPUs to a node's memory, on an idle machine.
+    /// Latency of a miss between each pair of nodes on an idle machine, in picoseconds.
     idle_ps: Vec<u64>,
 }
 
 impl Traffic {
-    /// Without any.
+    /// Creates the pipes of a machine, without flows.
     pub fn new(machine: &Machine, layout: &Layout) -> Self {
         let count = machine.nodes.len();
         let pairs = || (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
@@ -164,16 +165,17 @@ impl Traffic {
         }
     }
 
-    /// How long a miss takes now, in picoseconds.
+    /// Returns the present latency of a miss, in picoseconds.
     pub fn latency_ps(&self, complex: usize, from: usize, to: usize) -> u64 {
         let waits = self.tracker(complex).map_or(0, |index| self.wait_ps(index, from));
         self.under_way_ps(complex, from, to).saturating_add(waits)
     }
 
-    /// The same without the wait for a place among the misses that the complex has under way.
+    /// Returns the same without the wait for a slot among the complex's outstanding misses.
     ///
-    /// Who is far away waits in the same queues as who is near, and no longer: only the way itself
-    /// takes longer. So queues count by the latency of the node's own memory.
+    /// An access from far away waits in the same queues as a near one, and no longer; only the way
+    /// itself takes longer. Queueing delay is therefore scaled by the latency of the node's own
+    /// memory.
     fn under_way_ps(&self, complex: usize, from: usize, to: usize) -> u64 {
         let [node, link, cores] = self.way(complex, from, to);
         let wait = |pipe: Option<usize>, of| pipe.map_or(0, |pipe| self.wait_ps(pipe, of));
@@ -182,7 +184,8 @@ impl Traffic {
         idle.saturating_add(waits).saturating_add(wait(cores, from))
     }
 
-    /// What a pipe's queue adds to a miss, by the latency of this node's own memory.
+    /// Returns the delay that a pipe's queue adds to a miss, scaled by the latency of this node's
+    /// own memory.
     fn wait_ps(&self, pipe: usize, of: usize) -> u64 {
         let idle = u128::from(self.idle_ps[of * self.nodes + of]);
         let stretch = u128::from(self.pipes[pipe].stretch - EVEN);
@@ -193,13 +196,14 @@ impl Traffic {
         self.trackers.filter(|_| complex != NO_COMPLEX).map(|first| first + complex)
     }
 
-    /// How much longer a miss takes now than one to the own node of an idle machine, as a fraction.
+    /// Returns the present latency of a miss relative to one to the own node of an idle machine, as
+    /// a fraction.
     pub fn slowness(&self, complex: usize, from: usize, to: usize) -> (u64, u64) {
         let idle = self.idle_ps[from * self.nodes + from];
         (self.latency_ps(complex, from, to).max(1), idle.max(1))
     }
 
-    /// Somebody begins.
+    /// Registers a flow.
     pub fn begin(&mut self, flow: Flow) -> Carried {
         let latency_ps = u128::from(self.under_way_ps(flow.complex, flow.from, flow.to));
         let under_way = u128::from(flow.rate) * latency_ps / 1000;
@@ -215,14 +219,14 @@ impl Traffic {
         carried
     }
 
-    /// And ends.
+    /// Removes a flow.
     pub fn end(&mut self, carried: Carried) {
         for (index, demand) in self.demands(&carried).into_iter().flatten() {
             self.pipes[index].demand -= demand;
         }
     }
 
-    /// The pipes that a flow goes through, and what it asks of each.
+    /// Returns the pipes that a flow goes through, with its demand on each.
     fn demands(&self, carried: &Carried) -> [Option<(usize, u64)>; 4] {
         let Carried { flow, under_way } = *carried;
         let rate = |pipe: Option<usize>| pipe.map(|index| (index, flow.rate));
@@ -230,14 +234,14 @@ impl Traffic {
         [node, link, cores, self.tracker(flow.complex).map(|index| (index, under_way))]
     }
 
-    /// The memory, the link and the complex that a flow goes through.
+    /// Returns the memory, the link and the complex that a flow goes through.
     fn way(&self, complex: usize, from: usize, to: usize) -> [Option<usize>; 3] {
         let link = (from != to).then_some(self.nodes + from * self.nodes + to);
         let complex = (complex != NO_COMPLEX).then(|| self.nodes * (self.nodes + 1) + complex);
         [Some(to), link, complex]
     }
 
-    /// Looks at all pipes that are in use.
+    /// Updates all pipes that are in use.
     pub fn look(&mut self) {
         let Self { pipes, in_use, looks, .. } = self;
         *looks += in_use.len() as u64;
@@ -248,17 +252,19 @@ impl Traffic {
         });
     }
 
-    /// How often a pipe was looked at.
+    /// Returns the number of pipe updates.
     pub fn looks(&self) -> u64 {
         self.looks
     }
 
-    /// What a node's memory delivers now, in bytes per microsecond: no more than fits.
+    /// Returns the present transfer rate of a node's memory in bytes per microsecond, at most its
+    /// bandwidth.
     pub fn delivered(&self, node: usize) -> u64 {
         self.pipes[node].delivered()
     }
 
-    /// Bytes that a node's memory has delivered, by what was asked of it at the end of each epoch.
+    /// Returns the bytes that a node's memory has delivered, by the demand at the end of each
+    /// epoch.
     pub fn carried_bytes(&self, node: usize) -> u64 {
         self.pipes[node].carried
     }
@@ -268,9 +274,9 @@ impl Traffic {
 mod tests {
     use super::*;
 
-    /// The load, in thousandths, of a pipe of 100 GB/s in each of so many milliseconds: threads
-    /// that ask for a line of 85 B in each 1 + 9 ns on an idle machine, in turns of 3 ms that begin
-    /// together or not.
+    /// Returns the load, in thousandths, of a pipe of 100 GB/s in each of `epochs` milliseconds.
+    /// Each thread requests a line of 85 B every 1 + 9 ns on an idle machine, in turns of 3 ms that
+    /// begin together or not.
     fn loads(threads: u64, together: bool, epochs: u64) -> Vec<u64> {
         let mut pipe = Pipe::of(100_000_000_000);
         let mut rates = vec![0; threads as usize];
@@ -289,8 +295,8 @@ mod tests {
         (0..epochs).map(epoch).collect()
     }
 
-    /// Goal: whatever number of threads asks for more than fits, after 100 ms they get what fits,
-    /// within 3 %, and that does not swing by more than 1 %.
+    /// Goal: whatever number of threads requests more than fits, after 100 ms they get what fits,
+    /// within 3 %, and it varies by no more than 1 %.
     #[test]
     fn load_settles_at_what_fits() {
         for threads in [32, 64, 256, 1024] {

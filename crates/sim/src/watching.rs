@@ -1,7 +1,7 @@
-//! Looks at the processes of a simulated machine again and again, as a balancer has them.
+//! Periodic sampling of the processes of a simulated machine, as a balancer does it.
 //!
-//! All processes run as root, in the control group at the root. A look takes CPU time: so much for
-//! each process, and for each thread of those that ran since the last look.
+//! All processes run as root, in the root cgroup. Sampling takes CPU time: a fixed amount for each
+//! process, and for each thread of the processes that ran since the last sample.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,22 +17,22 @@ use crate::space::{Space, SpaceId};
 use crate::task::{CpuSet, Spent, TaskId};
 use crate::world::World;
 
-/// Threads but the first of each process are numbered from here on: above all processes.
+/// Number of the first thread that is not the first of its process. It is above all pids.
 const FIRST_TID: u32 = 1 << 23;
 
-/// Looks at the same processes.
+/// Samples a set of processes.
 pub struct SimWatch {
     stage: Arc<SharedStage>,
     wanted: Wanted,
-    /// CPU time of each process at the last look.
+    /// CPU time of each process at the last sample.
     ran_ns: BTreeMap<SpaceId, u64>,
 }
 
 impl SimWatch {
-    /// Of what is wanted.
+    /// Creates a watch on the wanted processes.
     ///
     /// # Errors
-    /// A control group is named that is not there.
+    /// If a named cgroup does not exist.
     pub fn new(stage: Arc<SharedStage>, wanted: &Wanted) -> Result<Self> {
         match wanted.cgroups.iter().find(|group| !is_root(group)) {
             None => Ok(Self { stage, wanted: wanted.clone(), ran_ns: BTreeMap::new() }),
@@ -58,7 +58,7 @@ fn is_root(group: &Path) -> bool {
     group.iter().all(|part| part == "/")
 }
 
-/// As the kernel keeps it.
+/// Returns the name as the kernel keeps it: 15 characters.
 pub(crate) fn name(space: &Space) -> Name {
     space.name.chars().take(15).collect::<String>().into()
 }
@@ -86,7 +86,7 @@ impl Watch for SimWatch {
             processes,
             denied: Vec::new(),
             nodes: world.node_glances(),
-            stalled_ns: None, // nobody waits for memory here: who finds none is killed
+            stalled_ns: None, // no process waits for memory here: one that finds none is killed
         };
         self.ran_ns = ran_ns;
         let params = &world.machine.params;
@@ -102,7 +102,7 @@ impl Watch for SimWatch {
     }
 }
 
-/// Sets of CPUs by number: those of the threads before are mostly those of the next.
+/// Cache of the last CPU mask: threads mostly have the same one as the thread before.
 #[derive(Default)]
 struct Masks {
     last: Option<(CpuSet, Arc<Cpumask>)>,
@@ -141,7 +141,7 @@ impl World {
             name: name(entry),
             started_ticks: space as u64,
             cpu_time_ns: entry.left_ns + threads.iter().map(|t| t.cpu_time_ns).sum::<u64>(),
-            children_time_ns: 0, // nobody starts another here
+            children_time_ns: 0, // processes start no others here
             own_bytes: pages * self.machine.params.page_bytes,
             memory_nodes: self.memory_nodes(space),
             frozen: entry.frozen,
@@ -149,32 +149,32 @@ impl World {
         }
     }
 
-    /// CPU time that a task has had until now.
+    /// Returns the CPU time of a task until now.
     fn ran_ns(&self, task: TaskId) -> u64 {
         let entry = &self.tasks[task as usize];
         let on_it = self.cpus[entry.cpu].running == Some(task);
         entry.ran_ns + if on_it { self.ran_in_turn(entry.cpu) } else { 0 }
     }
 
-    /// The number of a thread: the first of a process has the process's.
+    /// Returns the tid of a thread: the first thread of a process has the pid as its tid.
     fn tid(&self, task: TaskId) -> u32 {
         let space = self.tasks[task as usize].space.map(|space| &self.spaces[space]);
         let first = space.filter(|space| space.first_task == Some(task));
         first.map_or(FIRST_TID + task, |space| space.pid.number())
     }
 
-    /// The thread of a process that has a number.
+    /// Returns the thread of a process with this tid.
     pub(crate) fn thread(&self, space: SpaceId, tid: u32) -> Option<TaskId> {
         self.spaces[space].tasks.iter().copied().find(|&task| self.tid(task) == tid)
     }
 
-    /// CPUs by index.
+    /// Returns CPUs as indices.
     pub(crate) fn cpu_set(&self, cpus: &Cpumask) -> CpuSet {
         let places = self.layout.cpus.iter().enumerate();
         CpuSet::of(places.filter(|(_, place)| cpus.contains(place.id)).map(|(cpu, _)| cpu))
     }
 
-    /// The nodes that a process may have memory of.
+    /// Returns the nodes that a process may have memory on.
     fn memory_nodes(&self, space: SpaceId) -> Nodemask {
         let may_have = |&node: &usize| self.has_memory_on(node) && self.may_have(space, node);
         (0..self.machine.nodes.len())

@@ -1,8 +1,8 @@
-//! The machine at work: CPUs that run tasks in virtual time.
+//! The simulated machine: CPUs that run tasks in virtual time.
 //!
-//! A CPU works in *turns*. One begins with the task that is next, asks it what it does next, and
-//! ends when that is done, the slice is over, or somebody interrupts it. What is memory-bound goes
-//! at the rate that memory and links have when the turn begins, for [`TURN_NS`] at most.
+//! A CPU works in *turns*. A turn begins with the next task and its next operation. It ends when
+//! the operation is done, the slice is over, or the CPU is interrupted. A memory-bound operation
+//! runs at the rate that memory and links have when the turn begins, for [`TURN_NS`] at most.
 
 mod asked;
 mod ops;
@@ -32,65 +32,66 @@ use crate::traffic::{Carried, EPOCH_NS, Flow, Traffic};
 pub(crate) use watch::Watch;
 pub use watch::{Moment, Picture};
 
-/// The longest turn: how late a thread learns of another rate or balance.
+/// The longest turn. A thread so learns of a changed rate or balance at most this late.
 pub(crate) const TURN_NS: u64 = 4_000_000;
 
-/// Years later than any run ends: as good as never, and hundreds of such times have a sum still.
+/// A time years after the end of any run, in place of infinity. Sums of hundreds of it do not
+/// overflow.
 pub(crate) const FAR_NS: u64 = 1 << 55;
 
-/// One CPU. Nearly all of it is needed in each turn, so it is kept in whole cache lines.
+/// A CPU. Nearly all of it is needed in each turn, so it is kept in whole cache lines.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Cpu {
-    /// Who is on it.
+    /// The task on it.
     pub running: Option<TaskId>,
     turn: u32,
-    /// Whether others come first as soon as the turn ends.
+    /// Whether other tasks come first as soon as the turn ends.
     reschedule: bool,
-    /// Who had it last.
+    /// The last task on it.
     last: Option<TaskId>,
     began_ns: u64,
-    /// When it last had nothing to do any more.
+    /// The time at which it last became idle.
     pub(crate) idle_since_ns: u64,
-    /// CPU time that its task has left before others come.
+    /// CPU time that its task has left before others run, in nanoseconds.
     slice_ns: u64,
-    /// Time that interrupts took and that its task does not know of yet.
+    /// Time spent in interrupts that its task has not been charged for yet, in nanoseconds.
     stolen_ns: u64,
-    /// How much of such time the turn begins with; it ends at `began_ns`.
+    /// Interrupt time at the beginning of the turn, in nanoseconds; it ends at `began_ns`.
     lead_ns: u64,
-    /// How long it was not idle.
+    /// Busy time, in nanoseconds.
     pub busy_ns: u64,
-    /// Who waits for it.
+    /// Its run queue.
     pub line: Line,
-    /// Its rates through memory in this turn.
+    /// Its flows through memory in this turn.
     pub(crate) flows: Vec<Carried>,
-    /// What its task does in this turn; none between turns.
+    /// The operation of this turn; none between turns.
     doing: Option<Doing>,
-    /// Spaces whose translations it was told to forget since they were used here.
+    /// Spaces whose translations it was told to flush since they were used here.
     pub(crate) cold: Vec<SpaceId>,
 }
 
-/// What a turn is about.
+/// The operation of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Doing {
-    /// Time that passes, and whether it can be cut short; how much of a core it has of 1000.
+    /// Time that passes: its purpose, and the speed of the core, of 1000.
     Busy(Spent, u64),
-    /// Lines, each of which takes so many picoseconds; how many of a thousand misses are local, how
-    /// many of a thousand lines caches have, and how many need a translation.
+    /// Lines: the time of each in picoseconds, local misses per 1000 misses, cache hits per 1000
+    /// lines, and page-table walks per 1000 lines.
     Lines { line_ps: u64, local_milli: u64, hit_milli: u64, walk_milli: u64 },
-    /// A fault of the lines that it is about to touch.
+    /// Page faults on the lines of the turn that follows.
     Fault,
-    /// Copied lines, each of which takes so many picoseconds.
+    /// Copied lines, and the time of each in picoseconds.
     Copy { line_ps: u64 },
 }
 
 /// A simulated machine and all that runs on it.
 pub struct World {
-    /// What it is made of.
+    /// Its hardware.
     pub machine: Machine,
-    /// What was counted so far.
+    /// Counters so far.
     pub counters: Counters,
-    /// How long single things took.
+    /// Latencies of single operations.
     pub latencies: Latencies,
     pub(crate) layout: Layout,
     pub(crate) now_ns: u64,
@@ -102,30 +103,30 @@ pub struct World {
     pub(crate) memory: Memory,
     pub(crate) traffic: Traffic,
     pub(crate) mover: Movers,
-    /// What actions of the scenario moved.
+    /// Pages moved by actions of the scenario.
     pub moves: Vec<MoveRecord>,
-    /// What actions of the scenario took away from the machine, or gave back.
+    /// Parts of the machine that actions took offline or brought back.
     pub hotplugs: Vec<Hotplug>,
     pub(crate) sched: Sched,
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) flights: Vec<Flight>,
-    /// Where the memory is that tasks go through, by task.
+    /// Placement of the memory that tasks go through, by task.
     pub(crate) seen: Vec<Seen>,
-    /// As [`World::steps`] has it, without pipes.
+    /// The steps of [`World::steps`], without pipes.
     pub(crate) steps: u64,
     trace: TraceHash,
     scenario: Scenario,
     pub(crate) seed: u64,
     pub(crate) watch: Watch,
-    /// Who waits for a call waits no longer once so many events have happened.
+    /// Number of events after which waits for calls end.
     pub(crate) events_max: u64,
     pub(crate) faults: FaultState,
-    /// The kernel's own balancing, if that is on.
+    /// The kernel's NUMA balancing, if it is on.
     pub(crate) numa: Option<Box<NumaBalancing>>,
 }
 
 impl World {
-    /// A machine with its programs, about to begin.
+    /// Creates a machine with its programs, at time 0.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let machine = scenario.machine.clone();
         let layout = Layout::of(&machine);
@@ -173,19 +174,19 @@ impl World {
         world
     }
 
-    /// Lets everything happen that is due until then.
+    /// Processes all events that are due until a virtual time.
     pub fn run_until(&mut self, until_ns: u64) {
         while self.step(until_ns) {}
     }
 
-    /// Lets so many events happen of those that are due until then. Returns whether that was all:
-    /// who wants to look on or to stop in between does not wait for long.
+    /// Processes up to `events` events that are due until a virtual time. Returns whether that was
+    /// all of them. A caller can so observe or stop the run at short intervals.
     pub fn run_some(&mut self, until_ns: u64, events: u32) -> bool {
         (0..events).any(|_| !self.step(until_ns))
     }
 
-    /// Lets one thing happen that is due until then. If there is none, it is that time, and the
-    /// answer is no.
+    /// Processes one event that is due until a virtual time. If there is none, advances to that
+    /// time and returns `false`.
     pub(crate) fn step(&mut self, until_ns: u64) -> bool {
         let Some((at, event)) = self.events.next(until_ns) else {
             self.now_ns = self.now_ns.max(until_ns);
@@ -217,7 +218,7 @@ impl World {
         }
     }
 
-    /// Adds a task and puts it in line.
+    /// Adds a task and puts it into a run queue.
     pub(crate) fn start_task(&mut self, task: Task) -> TaskId {
         let id = self.tasks.len() as TaskId;
         if let Some(space) = task.space {
@@ -230,7 +231,7 @@ impl World {
         id
     }
 
-    /// Ends the wait of a task; one that does not wait does not wait the next time.
+    /// Ends the wait of a task. A task that is not waiting will not wait the next time.
     pub(crate) fn wake(&mut self, task: TaskId) {
         let entry = &mut self.tasks[task as usize];
         match entry.state {
@@ -245,7 +246,7 @@ impl World {
         }
     }
 
-    /// Looks at the lines of each node once in a while; not of all at once.
+    /// Plans the periodic balancing of each node, at different times.
     fn plan_balance(&mut self) {
         let balance = self.machine.params.balance_ns;
         let count = self.machine.nodes.len() as u64;
@@ -255,24 +256,24 @@ impl World {
         }
     }
 
-    /// Whether the turn of a CPU can be cut short.
+    /// Returns whether the turn of a CPU can be cut short.
     pub(crate) fn can_stop(&self, cpu: usize) -> bool {
         match self.cpus[cpu].doing {
             Some(Doing::Busy(spent, _)) => spent == Spent::User,
-            // What the kernel does is finished first.
+            // Kernel work is finished first.
             Some(Doing::Fault | Doing::Copy { .. }) => false,
             Some(Doing::Lines { .. }) | None => true,
         }
     }
 
-    /// Lets a CPU begin a new turn, so long from now.
+    /// Lets a CPU begin a new turn in `in_ns`.
     pub(crate) fn interrupt(&mut self, cpu: usize, in_ns: u64) {
         if self.can_stop(cpu) {
             self.plan_turn(cpu, in_ns);
         }
     }
 
-    /// Lets others come as soon as the task of a CPU can be stopped.
+    /// Lets other tasks run as soon as the task of a CPU can be stopped.
     pub(crate) fn reschedule(&mut self, cpu: usize) {
         self.cpus[cpu].reschedule = true;
         self.interrupt(cpu, 0);
@@ -289,7 +290,7 @@ impl World {
         Some(task)
     }
 
-    /// CPU time that the task of a CPU had since its turn began.
+    /// Returns the CPU time of a CPU's task since its turn began, in nanoseconds.
     pub(crate) fn ran_in_turn(&self, cpu: usize) -> u64 {
         let entry = &self.cpus[cpu];
         if entry.doing.is_some() { self.now_ns.saturating_sub(entry.began_ns) } else { 0 }
@@ -302,7 +303,7 @@ impl World {
         self.events.plan(self.now_ns + in_ns, event);
     }
 
-    /// Takes time from whoever runs on a CPU.
+    /// Takes time from the task that runs on a CPU.
     pub(crate) fn steal_time(&mut self, cpu: usize, ns: u64) {
         if self.cpus[cpu].running.is_some() {
             self.tell_interrupt(cpu, ns);
@@ -311,13 +312,13 @@ impl World {
         }
     }
 
-    /// Puts a rate on the pipes, for the turn that begins on a CPU.
+    /// Registers a flow for the turn that begins on a CPU.
     pub(crate) fn begin_flow(&mut self, cpu: usize, flow: Flow) {
         let carried = self.traffic.begin(flow);
         self.cpus[cpu].flows.push(carried);
     }
 
-    /// Counts what a task did for its workload.
+    /// Counts the work of a task for its workload.
     pub(crate) fn done(&mut self, task: TaskId, count: u64) {
         let Some(index) = self.tasks[task as usize].workload else { return };
         if let Some(space) = self.tasks[task as usize].space {
@@ -330,7 +331,7 @@ impl World {
         }
     }
 
-    /// The end of a turn and the beginning of the next.
+    /// Ends a turn and begins the next one.
     fn turn(&mut self, cpu: usize) {
         self.end_turn(cpu);
         self.leave(cpu);
@@ -343,13 +344,13 @@ impl World {
         self.share_line(cpu);
     }
 
-    /// Sees whether the task goes on after its turn; begins its next one then.
+    /// Decides whether the task continues after its turn, and if so begins its next turn.
     fn leave(&mut self, cpu: usize) {
         let Some(task) = self.cpus[cpu].running else { return };
         let others = self.cpus[cpu].line.len() > 0;
         let called = std::mem::take(&mut self.cpus[cpu].reschedule);
         let over = self.cpus[cpu].slice_ns == 0 || called;
-        // Who may no longer run here was told so.
+        // The task was rescheduled if it may not run here any longer.
         let allowed = &self.tasks[task as usize].allowed;
         let may_stay = !called || allowed.contains(cpu) && !self.is_nudged(task);
         if over && others || self.has_urgent(cpu) || !may_stay {
@@ -364,7 +365,7 @@ impl World {
         }
     }
 
-    /// Whether an urgent task stands in line for a CPU whose own task is none.
+    /// Returns whether an urgent task waits for a CPU whose own task is not urgent.
     fn has_urgent(&self, cpu: usize) -> bool {
         let is_urgent = |task: TaskId| self.tasks[task as usize].urgent;
         let running = self.cpus[cpu].running;
@@ -390,7 +391,7 @@ impl World {
         }
     }
 
-    /// Books what was done since the turn began.
+    /// Accounts for the work done since the turn began.
     fn end_turn(&mut self, cpu: usize) {
         self.tell_turn(cpu);
         let entry = &mut self.cpus[cpu];
@@ -419,7 +420,7 @@ impl World {
                 self.counters.spend(Spent::User, ran);
                 let done = (u128::from(ran) * 1000 / u128::from(line_ps)) as u64;
                 let rest = if ran > 0 { (done + 1).min(lines.lines) } else { 0 };
-                // A turn that was as long as its lines did them all, whatever was rounded.
+                // A turn that lasted as long as its lines completed them all, despite rounding.
                 let done = if rest == lines.lines { rest } else { done };
                 lines.lines -= done;
                 let (part, misses) = (lines.part, done * (1000 - hit_milli) / 1000);
@@ -447,7 +448,8 @@ impl World {
         }
     }
 
-    /// Begins what a task does next. The CPU is without a task afterwards if it waits or ends.
+    /// Begins the next operation of a task. The CPU has no task afterwards if the task waits or
+    /// ends.
     fn begin_turn(&mut self, cpu: usize, task: TaskId) {
         let op = self.next_op(task);
         let slice = self.cpus[cpu].slice_ns.max(1);

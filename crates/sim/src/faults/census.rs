@@ -1,7 +1,7 @@
-//! What there is, counted anew: for checkers, which do their sums elsewhere.
+//! An independent count of all pages, for invariant checkers outside this crate.
 //!
-//! Pages in use are counted page by page, not by the counts that the machine works with; those
-//! stand beside them.
+//! Pages in use are counted page by page, and the sums that the machine works with are given beside
+//! them for comparison.
 
 use nodeward_model::{NodeId, Pid};
 
@@ -10,52 +10,52 @@ use crate::machine::SimMachine;
 use crate::space::{Space, SpaceId};
 use crate::world::World;
 
-/// Stale pages that a census names at most; it counts all.
+/// Maximum number of stale pages that a census lists; it counts all.
 const NAMED_MAX: usize = 16;
 
-/// Everything at a moment.
+/// State of all memory at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Census {
     /// The moment, in virtual nanoseconds.
     pub at_ns: u64,
-    /// By node, in the order of the machine.
+    /// Memory by node, in the order of the machine.
     pub nodes: Vec<NodeCensus>,
     /// The processes that have not ended, or still have pages.
     pub processes: Vec<ProcessCensus>,
-    /// Base pages that came into sight as copies; none unless the scenario has a table `[faults]`.
+    /// Base pages that became visible as copies. `None` without a table `[faults]` in the scenario.
     pub landed: Option<u64>,
-    /// Folios in sight whose contents are not those that were written to them: the first few.
+    /// Visible folios whose contents differ from what was last written to them: the first few.
     pub stale: Vec<StalePage>,
-    /// How many folios those are in all.
+    /// The number of all such folios.
     pub stale_folios: u64,
 }
 
 /// A node's memory, in base pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeCensus {
-    /// Which.
+    /// The node.
     pub node: NodeId,
-    /// All that it has; none while its memory is off.
+    /// All pages of the node. `None` while its memory is off.
     pub capacity: u64,
-    /// Free, and in no list.
+    /// Free pages that are in no list.
     pub free: u64,
-    /// In lists of CPUs, list by list.
+    /// Pages in lists of CPUs, counted list by list.
     pub in_lists: u64,
-    /// The same as the zone has it in its sum.
+    /// The same, from the sum that the zone keeps.
     pub in_lists_by_sum: u64,
-    /// On their way back to the zone.
+    /// Pages on their way from a list to the zone.
     pub on_the_way: u64,
-    /// Taken for copies that are not in sight yet, as the machine counts them.
+    /// Pages allocated for copies that are not visible yet, as the machine counts them.
     pub held: u64,
-    /// The same, counted copy by copy; none unless the scenario has a table `[faults]`.
+    /// The same, counted copy by copy. `None` without a table `[faults]` in the scenario.
     pub held_for_copies: Option<u64>,
-    /// In buffers, or taken by tests and never used, as the machine counts them.
+    /// Pages in buffers, or taken by tests and never used, as the machine counts them.
     pub taken: u64,
-    /// Those in buffers, counted run by run.
+    /// Pages in buffers, counted run by run.
     pub in_buffers: u64,
-    /// Of processes, page by page.
+    /// Pages of processes, counted page by page.
     pub in_use: u64,
-    /// The same as the machine counts it.
+    /// The same, as the machine counts it.
     pub in_use_by_sum: u64,
 }
 
@@ -64,35 +64,36 @@ pub struct NodeCensus {
 pub struct ProcessCensus {
     /// Its pid.
     pub pid: Pid,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Whether it has ended, with pages that were not given back yet.
+    /// Whether it has ended and still has pages that were not freed yet.
     pub ended: bool,
-    /// What it maps.
+    /// Mapped pages.
     pub mapped: u64,
-    /// By node, in the order of the machine; those out of sight are where they were.
+    /// Pages by node, in the order of the machine. Pages out of sight count where they were.
     pub pages: Vec<u64>,
-    /// Those out of sight.
+    /// Pages out of sight.
     pub in_flight: u64,
-    /// Those that move to whoever touches them next.
+    /// Pages that are marked to move to the node of the next access.
     pub lazy: u64,
 }
 
-/// A folio in sight with contents that are not those that were written to it.
+/// A visible folio whose contents differ from what was last written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StalePage {
-    /// Whose.
+    /// The process.
     pub pid: Pid,
     /// Its first address.
     pub address: u64,
-    /// Stands for what was written to it last.
+    /// Stamp of what was written to it last.
     pub written: u64,
-    /// Stands for what it has; 0 for what was there before.
+    /// Stamp of what it holds; 0 stands for the contents before the move.
     pub holds: u64,
 }
 
 impl World {
-    /// What there is now, counted anew. It takes as long as there are pages of mixed places.
+    /// Returns the present state, counted anew. The time grows with the number of pages of mixed
+    /// places.
     pub fn census(&self) -> Census {
         let nodes = self.machine.nodes.len();
         let (mut in_use, mut by_sum) = (vec![0; nodes], vec![0; nodes]);
@@ -124,7 +125,7 @@ impl World {
         }
     }
 
-    /// A node without what is in use.
+    /// Returns the counts of a node, without its pages in use.
     fn node_census(&self, node: usize) -> NodeCensus {
         let zone = &self.memory.zones[node];
         NodeCensus {
@@ -143,7 +144,7 @@ impl World {
         }
     }
 
-    /// All stale folios whose pages are there still.
+    /// Returns all stale folios whose pages still exist.
     fn stale_pages(&self) -> Vec<StalePage> {
         let page_bytes = self.machine.params.page_bytes;
         let tell = |(&(space, region, page), stale): (&(SpaceId, usize, u64), &Stale)| {
@@ -159,12 +160,12 @@ impl World {
 }
 
 impl SimMachine {
-    /// What there is now, as [`World::census`] has it.
+    /// Returns the present state, as [`World::census`] does.
     pub fn census(&self) -> Census {
         self.look(World::census)
     }
 
-    /// Looks at the world, without time.
+    /// Reads the world without advancing virtual time.
     pub fn look<T>(&self, at: impl FnOnce(&World) -> T) -> T {
         at(&self.stage.lock().world)
     }

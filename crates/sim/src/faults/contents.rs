@@ -1,9 +1,10 @@
-//! Whether pages that moved have the contents that were written to them.
+//! Checks that moved pages hold what was written to them.
 //!
-//! A page in sight has what was written to it last; that needs no note. One that is taken out of
-//! sight gets a stamp, and a list of the CPUs that can still write to it through translations that
-//! they did not forget yet. A write through one makes the stamp another one. The copy carries the
-//! stamp that the page had when its copy began. At the landing both are compared.
+//! A visible page holds what was written to it last; no record is needed for that. A page that is
+//! taken out of sight gets a stamp, and a list of the CPUs that can still write to it through
+//! translations that they have not flushed yet. Such a write changes the stamp. The copy carries
+//! the stamp that the page had when the copy began. Both are compared when the copy becomes
+//! visible.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,71 +17,72 @@ use crate::space::SpaceId;
 use crate::task::{CpuSet, Op, Part};
 use crate::world::World;
 
-/// A folio by its space, its region and its first page.
+/// A folio, by its space, its region and its first page.
 type Key = (SpaceId, usize, u64);
-/// One of its flights: its process may free it meanwhile, and bring another one there.
+/// One flight of a folio. The number is needed because the process may free the folio meanwhile and
+/// map another one there.
 type Flight = (Key, u64);
 
 /// A folio out of sight.
 #[derive(Clone, Debug)]
 struct Away {
     pages: u64,
-    /// The index of the node where its copy will be.
+    /// Index of the node where its copy will be.
     to: usize,
-    /// Stands for what was written to it last.
+    /// Stamp of what was written to it last.
     written: u64,
-    /// When its copy began, and what was copied.
+    /// When its copy began, and the stamp that was copied.
     copied: Option<(u64, u64)>,
-    /// Which of [`Contents::sights`].
+    /// Key in [`Contents::sights`].
     sight: u64,
 }
 
-/// Which CPUs see a batch of folios through old translations.
+/// The CPUs that can still reach a batch of folios through old translations.
 #[derive(Clone, Debug)]
 struct Sight {
     space: SpaceId,
-    /// Until when each does, in virtual nanoseconds.
+    /// Time at which each CPU loses its translation, in virtual nanoseconds.
     until_ns: BTreeMap<usize, u64>,
-    /// Folios that are still out of sight.
+    /// Number of folios that are still out of sight.
     folios: usize,
 }
 
-/// A folio whose contents are not those that were written to it.
+/// A folio whose contents differ from what was written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stale {
-    /// Stands for what was written to it last.
+    /// Stamp of what was written to it last.
     pub written: u64,
-    /// Stands for what it has.
+    /// Stamp of what it holds.
     pub holds: u64,
 }
 
-/// What is known of contents; nothing unless somebody wants to know.
+/// Records of page contents; empty unless checking is on.
 #[derive(Debug)]
 pub(super) struct Contents {
     on: bool,
-    /// The last stamp that was given.
+    /// The last stamp that was assigned.
     stamp: u64,
     away: BTreeMap<Flight, Away>,
     sights: BTreeMap<u64, Sight>,
-    /// By first page.
+    /// Stale folios, by first page.
     pub stale: BTreeMap<Key, Stale>,
-    /// Base pages that came into sight as copies.
+    /// Base pages that became visible as copies.
     pub landed: u64,
 }
 
 impl Contents {
-    /// With nothing out of sight.
+    /// Creates a state with nothing out of sight.
     pub fn new(on: bool) -> Self {
         let (away, sights, stale) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { on, stamp: 0, away, sights, stale, landed: 0 }
     }
 
-    /// Whether somebody wants to know.
+    /// Returns whether contents are checked.
     pub fn is_on(&self) -> bool {
         self.on
     }
 
-    /// Pages on nodes that wait for the contents of folios out of sight.
+    /// Returns the pages by node that wait for the contents of folios out of sight.
     pub fn pages_for_copies(&self, nodes: usize) -> Vec<u64> {
         let mut pages = vec![0; nodes];
         self.away.values().for_each(|away| pages[away.to] += away.pages);
@@ -92,7 +94,7 @@ impl Contents {
         self.stamp
     }
 
-    /// A CPU writes to all that it can of a region, in a turn from one time to another one.
+    /// Records that a CPU wrote to all reachable folios of a range during a turn.
     fn write(&mut self, cpu: usize, folios: RangeInclusive<Flight>, turn_ns: [u64; 2]) {
         let [began_ns, ended_ns] = turn_ns;
         let Self { stamp, away, sights, .. } = self;
@@ -111,7 +113,8 @@ impl Contents {
 }
 
 impl World {
-    /// Folios were taken out of sight. Pages that move to whoever touches them next were so before.
+    /// Records that folios were taken out of sight. No CPU can still write to lazy pages: they were
+    /// unmapped before.
     pub(crate) fn note_away(&mut self, way: &Way, seats: &[Seat], left: &[usize]) {
         if !self.faults.contents.on || left.is_empty() {
             return;
@@ -129,8 +132,8 @@ impl World {
         }
     }
 
-    /// CPUs were told to forget a space's translations: these will have at some time, by CPU, and
-    /// all others have.
+    /// Records a flush of a space's translations: `until` gives the time at which a CPU completes
+    /// it; all other CPUs have completed it.
     pub(crate) fn note_flush(&mut self, space: SpaceId, until: impl Fn(usize) -> Option<u64>) {
         let now_ns = self.now_ns;
         let of_space = |sight: &&mut Sight| sight.space == space;
@@ -141,7 +144,7 @@ impl World {
         }
     }
 
-    /// The copy of these parts of a batch begins.
+    /// Records that the copy of these slices of a batch begins.
     pub(crate) fn note_copies(&mut self, space: SpaceId, seats: &[Seat], slices: &[Slice]) {
         if !self.faults.contents.on {
             return;
@@ -153,7 +156,7 @@ impl World {
         }
     }
 
-    /// The copy of a folio begins.
+    /// Records that the copy of a folio begins.
     pub(crate) fn note_copy(&mut self, space: SpaceId, seat: &Seat) {
         let now_ns = self.now_ns;
         if let Some(away) = self.faults.contents.away.get_mut(&flight(space, seat)) {
@@ -161,7 +164,7 @@ impl World {
         }
     }
 
-    /// A CPU went through a part, since this time, and wrote to it.
+    /// Records that a CPU went through a part since `began_ns`, and wrote to it.
     pub(crate) fn note_writes(&mut self, cpu: usize, part: &Part, began_ns: u64) {
         if self.faults.contents.away.is_empty() {
             return;
@@ -174,7 +177,7 @@ impl World {
         self.faults.contents.write(cpu, first..=last, turn_ns);
     }
 
-    /// A folio is in sight again: as a copy, or as it was.
+    /// Records that a folio is visible again: as a copy, or unmoved.
     pub(crate) fn note_back(&mut self, space: SpaceId, seat: &Seat, as_copy: bool) {
         let flight = flight(space, seat);
         let Some(away) = self.faults.contents.away.get(&flight) else { return };
@@ -201,7 +204,7 @@ impl World {
         }
     }
 
-    /// Lets CPUs write to a folio that are in the middle of a turn through it.
+    /// Lets CPUs that are in the middle of a turn through a folio complete their writes to it.
     fn finish_writes(&mut self, flight: Flight, sight: u64) {
         let key = flight.0;
         let Some(sight) = self.faults.contents.sights.get(&sight) else { return };

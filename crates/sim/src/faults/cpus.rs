@@ -1,7 +1,7 @@
-//! CPUs that go and come back.
+//! CPUs that are taken offline and brought back (CPU hotplug).
 //!
-//! A CPU that is off is in no task's set of allowed CPUs, and that is nearly all: whoever chooses
-//! a CPU asks that set.
+//! An offline CPU is in no task's set of allowed CPUs, and code that chooses a CPU consults that
+//! set. Little else needs to know.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,15 +11,16 @@ use super::Hotplug;
 use crate::task::{CpuSet, Op, Program, Spent, State, TaskId};
 use crate::world::World;
 
-/// How often it is looked whether the last task has left, in virtual nanoseconds.
+/// Interval at which the last task's departure from a CPU is checked, in virtual nanoseconds.
 const LOOK_NS: u64 = 50_000;
 
-/// Which CPUs are off.
+/// The CPUs that are offline.
 #[derive(Debug, Default)]
 pub struct CpusOff {
     off: CpuSet,
     count: usize,
-    /// Where tasks might run if all CPUs were on, of those to whom that makes a difference.
+    /// The CPUs that a task could use if all CPUs were online, for tasks where that makes a
+    /// difference.
     wanted: BTreeMap<TaskId, CpuSet>,
 }
 
@@ -33,12 +34,12 @@ impl CpusOff {
 }
 
 impl World {
-    /// Whether a CPU is there, by index.
+    /// Returns whether a CPU is online, by index.
     pub(crate) fn is_on(&self, cpu: usize) -> bool {
         !self.faults.cpus_off.off.contains(cpu)
     }
 
-    /// The CPUs that are there, by number.
+    /// Returns the CPUs that are online, by number.
     pub(crate) fn cpus_on(&self) -> Cpumask {
         let places = self.layout.cpus.iter().enumerate();
         places.filter(|&(cpu, _)| self.is_on(cpu)).map(|(_, place)| place.id).collect()
@@ -49,14 +50,14 @@ impl World {
         places.filter(|(_, place)| cpus.contains(place.id)).map(|(cpu, _)| cpu).collect()
     }
 
-    /// Begins to take CPUs away.
+    /// Begins to take CPUs offline.
     pub(crate) fn take_cpus(&mut self, action: usize, cpus: &Cpumask) {
         let record = self.begin_hotplug(action);
         let left = self.indices_of(cpus);
         self.start_kernel_task(None, Box::new(TakeDown { record, left, leaving: None }));
     }
 
-    /// Gives CPUs back.
+    /// Brings CPUs back online.
     pub(crate) fn give_cpus(&mut self, action: usize, cpus: &Cpumask) {
         let record = self.begin_hotplug(action);
         for cpu in self.indices_of(cpus) {
@@ -72,15 +73,15 @@ impl World {
         self.hotplugs[record].ended_ns = Some(self.now_ns);
     }
 
-    /// Switches a CPU off or on for whoever chooses one.
+    /// Switches a CPU off or on, for everything that chooses a CPU.
     fn switch_cpu(&mut self, cpu: usize, on: bool) {
         self.faults.cpus_off.put(cpu, !on);
         (0..self.tasks.len()).for_each(|task| self.confine(task as TaskId));
         self.note_switched(cpu, on);
     }
 
-    /// Keeps a task off the CPUs that are off. One that has no others may run anywhere, as Linux
-    /// lets it (`select_fallback_rq`).
+    /// Removes offline CPUs from a task's allowed set. A task without any other CPU may run
+    /// anywhere, as in Linux (`select_fallback_rq`).
     pub(crate) fn confine(&mut self, task: TaskId) {
         let CpusOff { off, count, wanted } = &mut self.faults.cpus_off;
         let entry = &mut self.tasks[task as usize];
@@ -99,12 +100,12 @@ impl World {
         }
     }
 
-    /// Forgets where a task might run before its CPUs were told anew.
+    /// Forgets the earlier allowed CPUs of a task, because a new set was given to it.
     pub(crate) fn confine_anew(&mut self, task: TaskId) {
         self.faults.cpus_off.wanted.remove(&task);
     }
 
-    /// Switches a CPU off, and lets its tasks go elsewhere.
+    /// Switches a CPU off and moves its tasks elsewhere.
     fn take_cpu(&mut self, cpu: usize) {
         self.switch_cpu(cpu, false);
         self.empty_line(cpu);
@@ -112,11 +113,11 @@ impl World {
     }
 }
 
-/// Takes CPUs away, one after the other.
+/// Program that takes CPUs offline, one after the other.
 struct TakeDown {
     record: usize,
     left: VecDeque<usize>,
-    /// The CPU that tasks are to leave.
+    /// The CPU that is waiting for its tasks to leave.
     leaving: Option<usize>,
 }
 
@@ -135,7 +136,7 @@ impl Program for TakeDown {
                     return Op::Busy(Spent::Kernel, ns);
                 }
             } else if self.leaving.take().is_some() {
-                world.hotplugs[self.record].stayed += 1; // it was given back meanwhile
+                world.hotplugs[self.record].stayed += 1; // it was brought back meanwhile
             }
             let Some(cpu) = self.left.pop_front() else {
                 world.hotplugs[self.record].ended_ns = Some(world.now_ns);
@@ -152,7 +153,7 @@ impl Program for TakeDown {
     }
 }
 
-/// What came of it, in words.
+/// Describes the outcome in words.
 pub(super) fn outcome(record: &Hotplug) -> String {
     let stayed = match record.stayed {
         0 => String::new(),

@@ -1,8 +1,8 @@
-//! Processes that fork: parent and child share all pages until one of them is written to.
+//! Processes that fork: parent and child share all pages until a page is written to.
 //!
-//! A page that is shared is the parent's here, with a note that it is shared. When the parent
-//! writes to it, it gets a copy, and the old page becomes the child's own. The child itself does
-//! nothing but live for a while. What the parent unmaps meanwhile goes at once.
+//! A shared page belongs to the parent here and is marked as shared. When the parent writes to it,
+//! the parent gets a copy and the old page becomes the child's. The child itself only lives for a
+//! while. Pages that the parent unmaps meanwhile are freed at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -12,12 +12,12 @@ use crate::space::{PageByte, Region, SpaceId};
 use crate::task::{CpuSet, Lines, Op, Part, Program, Spent, Task, TaskId};
 use crate::world::World;
 
-/// Pages of a region that a child shares, a bit for each.
+/// Pages of a region that a child shares, one bit per page.
 #[derive(Clone, Debug, Default)]
 pub struct SharedPages(Vec<u64>);
 
 impl SharedPages {
-    /// The pages of a region that are there.
+    /// Returns the present pages of a region as shared pages.
     fn of(region: &Region) -> Self {
         let mut shared = Self(vec![0; region.pages.div_ceil(64) as usize]);
         let mut page = 0;
@@ -32,12 +32,12 @@ impl SharedPages {
         shared
     }
 
-    /// Whether a page is shared.
+    /// Returns whether a page is shared.
     pub fn contains(&self, page: u64) -> bool {
         self.0.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
     }
 
-    /// Ends the sharing of some pages.
+    /// Ends the sharing of a range of pages.
     pub fn remove(&mut self, pages: Range<u64>) {
         for page in pages {
             if let Some(word) = self.0.get_mut(page as usize / 64) {
@@ -46,7 +46,7 @@ impl SharedPages {
         }
     }
 
-    /// Those of some pages that are shared.
+    /// Returns the shared pages of a range.
     fn among(&self, pages: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         let mut page = pages.start;
         std::iter::from_fn(move || {
@@ -64,29 +64,29 @@ impl SharedPages {
     }
 }
 
-/// Who is whose child.
+/// The parent of each child, and the child of each parent.
 #[derive(Debug, Default)]
 pub struct Families {
-    /// The parent of each child.
+    /// Parent by child.
     parents: BTreeMap<SpaceId, SpaceId>,
-    /// The child of each parent that has one now.
+    /// Child by parent. A parent has at most one child at a time.
     children: BTreeMap<SpaceId, SpaceId>,
 }
 
-/// Lets processes fork, one after the other.
+/// Program that lets processes fork, one after the other.
 struct Forks {
     spaces: VecDeque<SpaceId>,
-    /// How long the children live, in nanoseconds.
+    /// Lifetime of the children, in nanoseconds.
     for_ns: u64,
 }
 
-/// Lives for a while.
+/// Program of a child, which only lives for a while.
 struct Child {
     until_ns: u64,
 }
 
 impl World {
-    /// Whether a process was forked by an action.
+    /// Returns whether a process was forked by an action.
     pub(crate) fn is_child(&self, space: SpaceId) -> bool {
         self.faults.families.parents.contains_key(&space)
     }
@@ -96,7 +96,8 @@ impl World {
         self.start_kernel_task(None, Box::new(Forks { spaces, for_ns }));
     }
 
-    /// Makes a process's child; returns how long that takes: each entry is read-only from then on.
+    /// Creates a process's child. Returns the time that takes, in nanoseconds: every entry becomes
+    /// read-only.
     fn fork(&mut self, cpu: usize, parent: SpaceId, for_ns: u64) -> u64 {
         let (page_bytes, nodes) = (self.machine.params.page_bytes, self.machine.nodes.len());
         let space = &mut self.spaces[parent];
@@ -124,7 +125,7 @@ impl World {
         protect_ns.saturating_add(self.flush(cpu, parent, entries))
     }
 
-    /// Ends what a process shares with its parent, if it has one.
+    /// Ends the sharing between a process and its parent, if it has one.
     pub(crate) fn part_from_parent(&mut self, child: SpaceId) {
         let families = &mut self.faults.families;
         let Some(parent) = families.parents.get(&child) else { return };
@@ -133,8 +134,8 @@ impl World {
         regions.iter_mut().for_each(|region| region.shared_with_child = None);
     }
 
-    /// Gives a process copies of the shared pages that it wrote to in a turn through a part, and
-    /// takes the time for that from the CPU. Streams write to a page once for all of its lines.
+    /// Copies the shared pages that a process wrote to in a turn through a part, and charges the
+    /// time to the CPU. A stream writes to a page once for all of its lines.
     pub(crate) fn copy_on_write(&mut self, cpu: usize, lines: &Lines, done: u64) {
         let Part { space, region, first, granules } = lines.part;
         let entry = &self.spaces[space].regions[region];
@@ -157,8 +158,8 @@ impl World {
         self.steal_time(cpu, ns);
     }
 
-    /// Gives a process copies of shared pages, as far as there is memory: without, it tries again
-    /// in its next turn. Returns how long that takes.
+    /// Copies shared pages for a process as far as there is memory; it retries the rest in its next
+    /// turn. Returns the time that takes, in nanoseconds.
     fn copy_shared(&mut self, cpu: usize, place: (SpaceId, usize), pages: &[u64]) -> u64 {
         let (space, region) = place;
         let Some(&child) = self.faults.families.children.get(&space) else { return 0 };

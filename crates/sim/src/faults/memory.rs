@@ -1,8 +1,9 @@
-//! Memory of nodes that goes and comes back.
+//! Memory of nodes that is taken offline and brought back (memory hotplug).
 //!
-//! As Linux does it (`offline_pages`): nothing is allocated on the node from the beginning on, its
-//! pages are moved to others as far as there is room and nobody holds them, and when all of it is
-//! free it goes. Linux tries until somebody loses patience; so many tries are that here.
+//! As in Linux (`offline_pages`): from the beginning on nothing is allocated on the node. Its pages
+//! are moved to other nodes, as far as these have room and the pages are not pinned. When all of it
+//! is free, the memory goes offline. Linux retries until a signal interrupts it; here the number of
+//! attempts is bounded.
 
 use std::collections::VecDeque;
 
@@ -12,13 +13,13 @@ use crate::space::SpaceId;
 use crate::task::{Op, Program, Spent, TaskId};
 use crate::world::World;
 
-/// How often all that is left is tried.
+/// Maximum number of attempts to move all remaining pages.
 const TRIES: u32 = 20;
-/// How long it waits for holds and moves of others to end, in virtual nanoseconds.
+/// Pause between attempts, for pins and moves of others to end, in virtual nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 
 impl World {
-    /// Begins to take the memory of a node away, by index.
+    /// Begins to take the memory of a node (by index) offline.
     pub(crate) fn take_memory(&mut self, action: usize, node: usize) {
         let record = self.begin_hotplug(action);
         let zone = &mut self.memory.zones[node];
@@ -30,7 +31,7 @@ impl World {
         self.start_kernel_task(None, Box::new(program));
     }
 
-    /// Gives the memory of a node back, by index. One that is about to go stays.
+    /// Brings the memory of a node (by index) back online. Cancels a removal that is in progress.
     pub(crate) fn give_memory(&mut self, action: usize, node: usize) {
         let record = self.begin_hotplug(action);
         let zone = &mut self.memory.zones[node];
@@ -41,12 +42,12 @@ impl World {
         self.end_hotplug(record, pages, 0);
     }
 
-    /// Whether memory of a node can be had, by index.
+    /// Returns whether memory of a node (by index) is available.
     pub(crate) fn has_memory_on(&self, node: usize) -> bool {
         !self.memory.zones[node].off && self.memory.zones[node].managed_pages > 0
     }
 
-    /// The processes that have pages on a node.
+    /// Returns the processes that have pages on a node.
     fn spaces_on(&self, node: usize) -> Vec<SpaceId> {
         let nodes = self.machine.nodes.len();
         let is_there = |&space: &SpaceId| self.spaces[space].count_all(nodes)[node] > 0;
@@ -54,19 +55,19 @@ impl World {
     }
 }
 
-/// Empties a node.
+/// Program that empties a node.
 struct TakeAway {
     record: usize,
     node: usize,
-    /// How often it was tried.
+    /// Attempts so far.
     tries: u32,
-    /// Whose pages are still to go, and where.
+    /// Processes whose pages still have to move, each with a destination node.
     ways: VecDeque<(SpaceId, usize)>,
     walk: Option<Walk>,
 }
 
 impl TakeAway {
-    /// Ends with the memory gone, or gives up, or begins the next try.
+    /// Takes the memory offline if it is free, else begins the next attempt or gives up.
     fn begin(&mut self, world: &mut World, task: TaskId) -> Op {
         let drained_ns = world.drain_lists(world.tasks[task as usize].cpu);
         let zone = &mut world.memory.zones[self.node];
@@ -79,7 +80,7 @@ impl TakeAway {
         if used == 0 {
             let pages = std::mem::take(&mut zone.managed_pages);
             zone.free_pages = 0;
-            zone.away_pages += pages; // another action may have been here first
+            zone.away_pages += pages; // another action may have been first
             world.end_hotplug(self.record, pages, 0);
             return Op::Exit;
         }
@@ -113,7 +114,7 @@ impl Program for TakeAway {
     }
 }
 
-/// What came of it, in words.
+/// Describes the outcome in words.
 pub(super) fn outcome(record: &Hotplug) -> String {
     match (record.done, record.stayed) {
         (0, 0) => "nothing to do".to_owned(),

@@ -1,40 +1,42 @@
-//! The fault model: what goes wrong on this machine, when, and what holds all the same.
+//! The fault model: the faults that this machine injects, and the invariants that hold all the
+//! same.
 //!
-//! Rates come from the table `[faults]` of a scenario, the rest from its actions. Which page, call
-//! or interrupt is struck is drawn from a stream of the seed that nothing else draws from, so a
-//! scenario without the table is the same run as ever.
+//! Rates come from the table `[faults]` of a scenario, the rest from its actions. The page, call or
+//! interrupt that is hit is drawn from a stream of the seed that nothing else draws from. A
+//! scenario without the table so runs exactly as it would without the fault model.
 //!
-//! **Allocations fail** where a move takes a page for a copy, and in page faults. The page of a
-//! move stays where it was, and is told of as one without memory. A page fault takes longer, and
-//! a huge one becomes base ones.
+//! **Allocations fail** where a move allocates a page for a copy, and in page faults. The page of a
+//! move stays where it was and is reported as refused for lack of memory. A page fault takes
+//! longer, and falls back from a huge page to base pages.
 //!
-//! **Pages are pinned** for a millisecond at a time, each at its own time: when a move begins, and
-//! between unmapping and copying. A page that is held does not move; if it is out of sight, it is
-//! put back.
+//! **Pages are pinned** for a millisecond at a time, each page at its own time: when a move begins,
+//! and between unmapping and copying. A pinned page does not move; if it is out of sight, it is put
+//! back.
 //!
-//! **Interrupts are answered late** when CPUs are told to forget translations. Nothing is copied
+//! **Interrupts are answered late** when CPUs are told to flush translations. Nothing is copied
 //! before the last CPU has answered.
 //!
-//! **Samples are lost** when counters of accesses are read. What is told is true, but not all.
+//! **Samples are lost** when counters of accesses are read. The reported counts are true, but
+//! incomplete.
 //!
-//! **Residency is stale** when somebody from outside looks where pages are: the place is that of
-//! the look before. A page that did not move between two looks is told right by the second.
+//! **Residency is stale** when an outside observer reads where pages are: it gets the place that
+//! the previous look saw. The second look at a page that did not move in between is correct.
 //!
-//! **CPUs go and come** (`cpus-off`, `cpus-on`). What the kernel does there is finished first, no
-//! task is lost, the page lists of the CPU are drained, and one CPU stays.
+//! **CPUs go offline and come back** (`cpus-off`, `cpus-on`). The kernel work of a CPU is finished
+//! first, no task is lost, the page lists of the CPU are drained, and at least one CPU stays.
 //!
-//! **Memory goes and comes** (`memory-off`, `memory-on`). A node goes only when it is empty, and
-//! else stays; nothing is allocated there meanwhile.
+//! **Memory goes offline and comes back** (`memory-off`, `memory-on`). A node goes offline only
+//! when it is empty, and else stays. Nothing is allocated there meanwhile.
 //!
-//! **Processes fork** (`fork`). Who writes to a shared page has one of its own; calls that may
-//! move only a process's own pages leave shared ones where they are.
+//! **Processes fork** (`fork`). A process that writes to a shared page gets its own copy. Calls
+//! that may move only a process's own pages leave shared ones where they are.
 //!
-//! **Processes exit** (`kill`, and where no memory is left). Pages go back, those out of sight
-//! when the mover comes back to them.
+//! **Processes exit** (`kill`, and where no memory is left). Their pages are freed; pages out of
+//! sight are freed when the mover returns to them.
 //!
-//! With all of them: no page is lost or made, no node has more pages than it has room for, and a
-//! page that is in sight has what was written to it last. [`World::census`] tells what is needed
-//! to check that, counted anew from the pages themselves.
+//! Invariants under all faults: no page is lost or created, no node has more pages than its
+//! capacity, and a visible page holds what was written to it last. [`World::census`] provides the
+//! counts to check that, taken anew from the pages themselves.
 
 mod census;
 mod contents;
@@ -59,38 +61,38 @@ pub use strikes::RETRY_NS;
 use crate::space::SpaceId;
 use crate::world::World;
 
-/// Makes the stream of faults another one than that of the programs.
+/// Salt of the seed, so that the stream of faults differs from that of the programs.
 const STREAM: u64 = 0x6661_756c_7473;
 
-/// What goes wrong, and what is kept to tell that nothing else did.
+/// Fault rates, and the state needed to check that nothing else went wrong.
 #[derive(Debug)]
 pub struct FaultState {
     rates: Option<Faults>,
     chance: Stream,
     contents: Contents,
-    /// Where looks from outside saw pages last, by space and address.
+    /// The place of each page at the last look from outside, by space and address.
     seen: BTreeMap<(SpaceId, u64), Place>,
     cpus_off: CpusOff,
     families: Families,
 }
 
-/// What came of an action that took parts of the machine away or gave them back.
+/// Outcome of an action that takes parts of the machine offline or brings them back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hotplug {
-    /// The action, by its index in the scenario.
+    /// Index of the action in the scenario.
     pub action: usize,
-    /// When it began, in virtual nanoseconds.
+    /// Start time, in virtual nanoseconds.
     pub began_ns: u64,
-    /// When it ended; none as long as it goes on.
+    /// End time, in virtual nanoseconds. `None` while the action is still running.
     pub ended_ns: Option<u64>,
-    /// CPUs, or base pages, that went or came.
+    /// CPUs, or base pages, that were switched.
     pub done: u64,
-    /// CPUs that stayed as they were, or base pages because of which a node stayed.
+    /// CPUs that did not change, or base pages that kept a node online.
     pub stayed: u64,
 }
 
 impl FaultState {
-    /// Of a scenario that is run with a seed.
+    /// Creates the state for a scenario that is run with a seed.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let rates = scenario.faults.clone();
         let contents = Contents::new(rates.is_some());
@@ -104,19 +106,19 @@ impl FaultState {
         }
     }
 
-    /// What goes wrong at this time, if something does.
+    /// Returns the fault rates that apply at this time, if any.
     fn at(&self, now_ns: u64) -> Option<&Faults> {
         self.rates.as_ref().filter(|rates| rates.last_at(now_ns))
     }
 }
 
 impl World {
-    /// Whether the simulated kernel has this bug now.
+    /// Returns whether the simulated kernel has this bug now.
     pub(crate) fn has_bug(&self, bug: Bug) -> bool {
         self.faults.at(self.now_ns).is_some_and(|faults| faults.bug == Some(bug))
     }
 
-    /// Does what an action says that concerns the machine.
+    /// Executes an action that concerns the machine.
     pub(crate) fn act_on_machine(&mut self, action: usize, kind: &ActionKind) {
         let index = |node| self.machine.index_of(node);
         match kind {
@@ -132,7 +134,7 @@ impl World {
         }
     }
 
-    /// Notes that parts of the machine are about to go or to come.
+    /// Opens a record for an action that takes parts of the machine offline or brings them back.
     fn begin_hotplug(&mut self, action: usize) -> usize {
         let (began_ns, ended_ns) = (self.now_ns, None);
         self.hotplugs.push(Hotplug { action, began_ns, ended_ns, done: 0, stayed: 0 });
@@ -144,7 +146,8 @@ impl World {
         (record.ended_ns, record.done, record.stayed) = (Some(self.now_ns), done, stayed);
     }
 
-    /// What came of an action on the machine, in words; none of others, or as long as it goes on.
+    /// Describes the outcome of an action on the machine in words. `None` for other actions, and
+    /// while the action is running.
     pub(crate) fn outcome_of(&self, action: usize) -> Option<String> {
         let mut records = self.hotplugs.iter();
         let record = records.find(|record| record.action == action && record.ended_ns.is_some())?;

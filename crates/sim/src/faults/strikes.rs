@@ -1,4 +1,4 @@
-//! What strikes how often: allocations, holds, interrupts, samples, looks.
+//! Draws faults at their configured rates: allocations, pins, interrupts, samples, looks.
 
 use nodeward_model::Page;
 use nodeward_policy::sampling::Stream;
@@ -8,27 +8,28 @@ use crate::mover::Folio;
 use crate::space::SpaceId;
 use crate::world::World;
 
-/// How long a page is held, at times of its own. Assumed: about what a read from a disk takes.
+/// Length of a pin; each page's pins begin at times of its own. Assumed: about the time of a disk
+/// read.
 const HOLD_NS: u64 = 1_000_000;
-/// After so long a page fault tries again that found no page. Assumed: some rounds of reclaim.
+/// Delay after which a page fault that found no page retries. Assumed: some rounds of reclaim.
 pub const RETRY_NS: u64 = 100_000;
 
 impl World {
-    /// Whether something happens now that happens so many times of 1000.
+    /// Returns whether a fault with a rate per 1000 occurs now.
     fn strikes(&mut self, milli: impl Fn(&Faults) -> u32) -> bool {
         let milli = self.faults.at(self.now_ns).map_or(0, milli);
         milli > 0 && self.faults.chance.next_value() % 1000 < u64::from(milli)
     }
 
-    /// Whether an allocation fails.
+    /// Returns whether an allocation fails.
     pub(crate) fn allocation_fails(&mut self) -> bool {
         let fails = self.strikes(|faults| faults.allocation_milli);
         self.counters.failed_allocations += u64::from(fails);
         fails
     }
 
-    /// Whether somebody holds a folio now. Each is held or not for [`HOLD_NS`] at a time, from
-    /// times on that differ from folio to folio.
+    /// Returns whether a folio is pinned now. Its state lasts for [`HOLD_NS`] at a time; the start
+    /// of these periods differs from folio to folio.
     pub(crate) fn is_held(&self, space: SpaceId, folio: &Folio) -> bool {
         let milli = self.faults.at(self.now_ns).map_or(0, |faults| faults.pinned_milli);
         if milli == 0 {
@@ -40,7 +41,7 @@ impl World {
         Stream::new(own ^ period).next_value() % 1000 < u64::from(milli)
     }
 
-    /// How late a CPU answers an interrupt, in nanoseconds.
+    /// Returns the delay with which a CPU answers an interrupt, in nanoseconds.
     pub(crate) fn late_answer_ns(&mut self) -> u64 {
         if !self.strikes(|faults| faults.late_ipi_milli) {
             return 0;
@@ -49,14 +50,14 @@ impl World {
         self.faults.at(self.now_ns).map_or(0, |faults| faults.late_ipi_by_ns)
     }
 
-    /// Whether something is lost that was seen of accesses.
+    /// Returns whether an access sample is lost.
     pub(crate) fn sample_is_lost(&mut self) -> bool {
         let lost = self.strikes(|faults| faults.lost_samples_milli);
         self.counters.lost_samples += u64::from(lost);
         lost
     }
 
-    /// What somebody is told who looks at a page: where it is, or where the look before saw it.
+    /// Returns what an observer sees of a page: its place, or the place that the previous look saw.
     pub(crate) fn as_told(&mut self, space: SpaceId, address: u64, page: Page) -> Page {
         let is_on = |faults: &&Faults| faults.stale_residency_milli > 0;
         if self.faults.at(self.now_ns).filter(is_on).is_none() {

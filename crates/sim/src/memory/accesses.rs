@@ -1,8 +1,9 @@
 //! Counters of accesses in the memory controllers, as Itanium machines of 2004 had them.
 //!
-//! Each node has so many counters for a period. A page gets one with its first access, as long as
-//! there are any, and keeps it until they are read: hardware cannot tell which page is worth one,
-//! and has no time to look for the least. Accesses to further pages are lost. Reading clears.
+//! Each node has a fixed number of counters per period. A page gets a counter with its first
+//! access, as long as any is left, and keeps it until the counters are read: hardware cannot tell
+//! which page is worth one, and has no time to search for the least used. Accesses to further pages
+//! are lost. Reading clears the counters.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +13,28 @@ use crate::space::SpaceId;
 use crate::task::Part;
 use crate::world::World;
 
-/// So many pages of a turn are looked at; each stands for its share of the turn's lines.
+/// Pages of a turn that are sampled; each stands for its share of the turn's lines.
 const DRAWS: u64 = 16;
 
 /// A page: its space, region and index.
 pub type PageKey = (SpaceId, usize, u64);
 
-/// Pages whose counters are looked up together.
+/// Number of pages per lookup block of counters.
 const BLOCK_PAGES: u64 = 512;
 
 /// The counters of one node's memory.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    /// Which of the counters a page has, counted from 1; 0 for none. By block of pages.
+    /// The counter of each page, counted from 1; 0 for none. By block of pages.
     of_page: BTreeMap<PageKey, Vec<u32>>,
-    /// The pages that have one.
+    /// The pages that have a counter.
     pages: Vec<PageKey>,
-    /// Lines by counter and node of the CPU.
+    /// Lines by counter and by node of the CPU.
     lines: Vec<u64>,
 }
 
 impl Table {
-    /// The counter of a page, by index; a page that has none is given one if any is left.
+    /// Returns the index of a page's counter. A page without one gets a counter if any is left.
     fn counter(&mut self, page: PageKey, entries: u64) -> Option<usize> {
         let (block, at) = ((page.0, page.1, page.2 / BLOCK_PAGES), page.2 % BLOCK_PAGES);
         let known = self.of_page.get(&block).map_or(0, |block| block[at as usize]);
@@ -55,19 +56,19 @@ impl Table {
 #[derive(Clone, Debug)]
 pub struct AccessCounters {
     entries: u64,
-    /// By node of the memory.
+    /// Tables by node of the memory.
     tables: Vec<Table>,
-    /// Lines that no counter was left for.
+    /// Lines that found no free counter.
     lost_lines: u64,
 }
 
 impl AccessCounters {
-    /// So many counters for each node.
+    /// Creates `entries` counters for each node.
     pub fn new(nodes: usize, entries: u64) -> Self {
         Self { entries, tables: vec![Table::default(); nodes], lost_lines: 0 }
     }
 
-    /// Whether there are any.
+    /// Returns whether there are any counters.
     fn is_on(&self) -> bool {
         self.entries > 0
     }
@@ -85,7 +86,7 @@ impl AccessCounters {
         *sum = sum.saturating_add(lines);
     }
 
-    /// Reads the counters of a node's memory, by page and node of the CPUs, and clears them.
+    /// Reads the counters of a node's memory, by page and by node of the CPUs, and clears them.
     fn take(&mut self, node: usize) -> Vec<(PageKey, usize, u64)> {
         let nodes = self.tables.len();
         let table = std::mem::take(&mut self.tables[node]);
@@ -101,21 +102,21 @@ impl AccessCounters {
     }
 }
 
-/// What one counter says.
+/// The value of one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageAccesses {
-    /// The process whose page it is.
+    /// The process of the page.
     pub pid: Pid,
-    /// The page's address.
+    /// The address of the page.
     pub address: u64,
     /// The node of the CPUs.
     pub from: NodeId,
-    /// Lines that they asked for.
+    /// Lines that these CPUs read or wrote.
     pub lines: u64,
 }
 
 impl World {
-    /// Reads the access counters of a node's memory, by index, and clears them.
+    /// Reads the access counters of a node's memory (by index) and clears them.
     pub fn take_accesses(&mut self, node: usize) -> Vec<PageAccesses> {
         let page_bytes = self.machine.params.page_bytes;
         let tell = |((space, region, page), from, lines): (PageKey, usize, u64)| {
@@ -128,12 +129,12 @@ impl World {
         told
     }
 
-    /// Lines that were not counted, because no counter was left.
+    /// Returns the number of lines that were not counted because no counter was left.
     pub fn lost_accesses(&self) -> u64 {
         self.memory.accesses.lost_lines
     }
 
-    /// Tells the counters that a CPU went through lines of a part: pages are drawn.
+    /// Counts a CPU's accesses to lines of a part, on pages drawn at random.
     pub(crate) fn count_accesses(&mut self, cpu: usize, part: &Part, lines: u64) {
         if !self.memory.accesses.is_on() || lines == 0 {
             return;
@@ -157,7 +158,8 @@ impl World {
 mod tests {
     use super::*;
 
-    /// Goal: who comes first has a counter until they are read; the rest is lost, and said to be.
+    /// Goal: pages get counters in order of first access until the counters are read. Accesses to
+    /// the other pages are lost, and reported as lost.
     #[test]
     fn counters_are_first_come_first_served() {
         let mut counters = AccessCounters::new(2, 2);

@@ -1,25 +1,25 @@
-//! Buffers of the kernel, such as those of messages: runs of pages that lists give and take without
-//! a fault, and that are not zeroed.
+//! Kernel buffers, such as those of messages: runs of pages that are allocated from per-CPU lists
+//! without a fault and are not zeroed.
 
 use nodeward_policy::pcp::Tuner;
 
 use super::zone::Visit;
 use crate::world::World;
 
-/// Buffers that were taken, or given back, at a stretch.
+/// Buffers that were allocated, or freed, in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// The node that they are on, by index.
+    /// The index of their node.
     pub node: usize,
-    /// How many.
+    /// The number of buffers.
     pub count: u64,
-    /// How long it took.
+    /// The time it took, in nanoseconds.
     pub ns: u64,
 }
 
 impl World {
-    /// Takes buffers of `run` pages each from a CPU's list, at most so many: until the list needs
-    /// the zone again. None if no node has any.
+    /// Allocates up to `most` buffers of `run` pages each from a CPU's list, until the list needs
+    /// the zone again. `None` if no node has any.
     pub(crate) fn take_buffers(&mut self, cpu: usize, run: u32, most: u64) -> Buffers {
         let nearest = &self.layout.nearest[self.layout.node_of(cpu)];
         let has_room = |&node: &usize| {
@@ -43,8 +43,8 @@ impl World {
         Buffers { node, count, ns: end - self.now_ns + count * list_ps / 1000 }
     }
 
-    /// Gives buffers of `run` pages each back to a CPU's list, at most so many: until the list
-    /// gives some back to the zone.
+    /// Frees up to `most` buffers of `run` pages each to a CPU's list, until the list returns pages
+    /// to the zone.
     pub(crate) fn give_buffers(&mut self, cpu: usize, node: usize, run: u32, most: u64) -> Buffers {
         let begin = self.settle_zone(cpu, self.now_ns);
         let (list_ps, now_ms) = (self.machine.params.list_ps, self.now_ns / 1_000_000);
@@ -63,7 +63,7 @@ impl World {
         Buffers { node, count, ns: end - self.now_ns + count * list_ps / 1000 }
     }
 
-    /// Gives buffers back that nobody is left for.
+    /// Frees buffers whose owner has ended.
     pub(crate) fn discard_buffers(&mut self, node: usize, run: u32, count: u64) {
         self.memory.taken[node] -= count * u64::from(run);
         self.memory.zones[node].free_pages += count * u64::from(run);
@@ -71,7 +71,7 @@ impl World {
 }
 
 impl super::Memory {
-    /// Takes one allocation of so many pages out of a list.
+    /// Takes one allocation of `run` pages from a list.
     fn take_run(&mut self, cpu: usize, node: usize, run: u32) {
         let (list, zone) = self.list(cpu, node);
         list.idle_ticks = 0;
@@ -80,7 +80,8 @@ impl super::Memory {
         zone.listed_pages -= u64::from(run);
     }
 
-    /// Puts one into it. Returns how many pages go on to the zone, which has them then.
+    /// Puts a run of pages into a list. Returns the number of pages that go on to the zone, which
+    /// then has them.
     fn put_run(&mut self, cpu: usize, node: usize, run: u32, now_ms: u64) -> u32 {
         self.taken[node] -= u64::from(run);
         let (list, zone) = self.list(cpu, node);

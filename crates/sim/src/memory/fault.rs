@@ -1,4 +1,4 @@
-//! Page faults: where fresh pages come from, and how long that takes.
+//! Page faults: the source of fresh pages, and the cost.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::space::{CHUNK_BYTES, PageByte, SpaceId};
 use crate::traffic::Flow;
 use crate::world::World;
 
-/// One fault, or a row of them, that is about to happen.
+/// A fault, or a row of faults, that is about to happen.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     cpu: usize,
@@ -25,9 +25,9 @@ struct Fault {
 }
 
 impl World {
-    /// Brings pages of a region in, from this one on, for a while: until a lock is needed again.
-    /// Those that are there take no time. The stretch is CPU time that the caller must spend next.
-    /// Without pages in it there was no memory: then the process ends, as when Linux kills it.
+    /// Faults in pages of a region, from the first of `pages` on, until a lock is needed again.
+    /// Pages that are present take no time. The result is CPU time that the caller must spend next.
+    /// If it has no pages, there was no memory: the process then ends, as when Linux kills it.
     pub(crate) fn fault_in(
         &mut self,
         cpu: usize,
@@ -36,7 +36,7 @@ impl World {
         pages: Range<u64>,
     ) -> Stretch {
         let entry = &self.spaces[space].regions[region];
-        // As far as a step goes at most.
+        // At most as far as one step goes.
         let step = STEP_NS / self.machine.params.fault_ns.max(1) + 1;
         let end = pages.end.min(pages.start.saturating_add(step));
         let (byte, alike) = entry.run(pages.start, end);
@@ -82,8 +82,8 @@ impl World {
         done
     }
 
-    /// Further pages behind the first one, each from the node whose turn it is, as long as the
-    /// lists have them.
+    /// Faults in further pages behind the first one, each from the node that is next in turn, as
+    /// long as the lists have pages.
     fn fault_in_turn(&mut self, fault: Fault, pages: Range<u64>, first: Stretch) -> Stretch {
         let Fault { cpu, space, region, node, .. } = fault;
         let (group, page_bytes) = (self.spaces[space].group, self.machine.params.page_bytes);
@@ -112,7 +112,8 @@ impl World {
         done
     }
 
-    /// How long a base page takes that a list has, in picoseconds. One fault brings a folio.
+    /// Returns the cost of a base page that is in the list, in picoseconds. One fault brings in a
+    /// folio.
     fn page_ps(&self, cpu: usize, node: usize, folio_pages: u64) -> u64 {
         let params = &self.machine.params;
         let fault_ps = params.fault_ns.saturating_mul(1000) / folio_pages.max(1);
@@ -120,7 +121,7 @@ impl World {
         clear_ps.saturating_add(fault_ps).saturating_add(params.list_ps)
     }
 
-    /// Base pages, at most so many.
+    /// Faults in at most `pages` base pages.
     fn fault_base(&mut self, fault: Fault, pages: u64, drained_ns: u64) -> Stretch {
         let Fault { cpu, space, region, page, node } = fault;
         let group = self.spaces[space].group;
@@ -129,7 +130,7 @@ impl World {
         let (take, end) = self.draw(cpu, node, most, begin);
         let folio_pages = self.spaces[space].regions[region].folio_pages;
         let page_ps = self.page_ps(cpu, node, folio_pages);
-        // No longer than a step; what is not used stays in the list.
+        // At most one step; pages that are not used stay in the list.
         let take = take.min((STEP_NS * 1000 / page_ps.max(1)).max(1));
         self.memory.take(cpu, node, take as u32);
         let list_ns = self.machine.params.list_ps / 1000;
@@ -144,15 +145,15 @@ impl World {
         Stretch { pages: take, ns }
     }
 
-    /// Sees that there are pages in a CPU's list; they come from the zone at this time. Returns how
-    /// many of those that are wanted there are, 1 or more if the node has any, and when.
+    /// Fills a CPU's list from the zone at time `at_ns` if it is empty. Returns the number of
+    /// wanted pages that are in the list (1 or more if the node has any), and when.
     pub(super) fn draw(&mut self, cpu: usize, node: usize, wanted: u64, at_ns: u64) -> (u64, u64) {
         let end = self.fill_list(cpu, node, 1, at_ns);
         let there = if self.memory.zones[node].off { 0 } else { self.memory.in_list(cpu, node) };
         (wanted.min(u64::from(there)), end)
     }
 
-    /// Sees that a run of so many pages is in a CPU's list, if the node has any. Returns when.
+    /// Fills a CPU's list until it has a run of `run` pages, if the node has any. Returns when.
     pub(super) fn fill_list(&mut self, cpu: usize, node: usize, run: u32, at_ns: u64) -> u64 {
         let begin = self.settle_zone(cpu, at_ns);
         let (list, zone) = self.memory.list(cpu, node);
@@ -167,7 +168,7 @@ impl World {
         self.visit_zone(cpu, node, begin, got.div_ceil(u64::from(run)), Visit::Refill)
     }
 
-    /// A huge page, straight from the zone. Returns how long that takes.
+    /// Allocates a huge page directly from the zone. Returns the time that takes, in nanoseconds.
     fn fault_huge(&mut self, fault: Fault) -> u64 {
         let Fault { cpu, space, region, page, node } = fault;
         let begin = self.settle_zone(cpu, self.now_ns);
@@ -188,7 +189,7 @@ impl World {
         ns
     }
 
-    /// How long zeroing takes now, in picoseconds: longer where memory is far or busy.
+    /// Returns the time to zero memory now, in picoseconds: longer where memory is far or busy.
     fn clear_ps(&self, cpu: usize, node: usize, bytes: u64) -> u64 {
         let place = &self.layout.cpus[cpu];
         let idle_ps = scale(bytes, 1_000_000_000_000, self.machine.params.clear_bytes_per_s);
@@ -196,23 +197,23 @@ impl World {
         scale(idle_ps, slow, even)
     }
 
-    /// Puts zeroing on the pipes, for the turn that begins.
+    /// Registers zeroing as traffic of the turn that begins.
     fn clear(&mut self, cpu: usize, node: usize, bytes: u64, ns: u64) {
         let place = &self.layout.cpus[cpu];
         let rate = scale(bytes, 1000, ns);
         self.begin_flow(cpu, Flow { complex: place.complex, from: place.node, to: node, rate });
     }
 
-    /// Whether a process's cpuset has a node.
+    /// Returns whether a node is in a process's cpuset.
     pub(crate) fn may_have(&self, space: SpaceId, node: usize) -> bool {
         let cpuset = self.spaces[space].cpuset.as_ref();
         cpuset.is_none_or(|nodes| nodes.contains(self.layout.node_ids[node]))
     }
 
-    /// The node that a fresh page comes from; none if no node that is allowed has room.
+    /// Returns the node that a fresh page comes from. `None` if no allowed node has room.
     ///
     /// As in the kernel, the next node comes before other CPUs' lists, and base pages of the node
-    /// before huge ones of others.
+    /// come before huge ones of other nodes.
     pub(crate) fn node_for(
         &self,
         cpu: usize,

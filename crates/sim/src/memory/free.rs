@@ -1,4 +1,4 @@
-//! Giving pages back: to lists, from lists to zones, and what is due once in a period.
+//! Freeing pages: into lists, from lists to zones, and the periodic work on the lists.
 
 use std::ops::Range;
 
@@ -11,13 +11,14 @@ use crate::scale::scale;
 use crate::space::{PageByte, SpaceId};
 use crate::world::{FAR_NS, World};
 
-/// Huge pages that go back to a zone in one step.
+/// Huge pages that are returned to a zone in one step.
 const HUGE_STEP: u64 = 16;
-/// A list of another node that was not used for so many ticks is emptied, as in the kernel.
+/// Unused ticks after which a list of another node is emptied, as in the kernel.
 const FOREIGN_TICKS: u8 = 3;
 
 impl World {
-    /// Does what a CPU has put off with zones, at this time. Returns when that is done.
+    /// Completes the zone work that a CPU has deferred, at time `at_ns`. Returns the time of
+    /// completion.
     pub(super) fn settle_zone(&mut self, cpu: usize, at_ns: u64) -> u64 {
         let mut end = at_ns;
         if let Some((node, pages)) = self.memory.owed[cpu].from_list.take() {
@@ -39,8 +40,8 @@ impl World {
         end
     }
 
-    /// Gives pages of a region back, from this one on, for a while: until a lock is needed again.
-    /// The stretch is CPU time that the caller must spend next.
+    /// Frees pages of a region, from the first of `pages` on, until a lock is needed again. The
+    /// result is CPU time that the caller must spend next.
     pub(crate) fn free_pages(
         &mut self,
         cpu: usize,
@@ -48,8 +49,8 @@ impl World {
         region: usize,
         pages: Range<u64>,
     ) -> Stretch {
-        // Its waits are the shorter ones: who comes after a long wait would keep others out of a
-        // lock that is free until then.
+        // The waits here are the shorter ones. A CPU that takes a lock after a long wait would, in
+        // this model, keep others out of a lock that is free until then.
         let settled = self.settle_lru(cpu, self.now_ns);
         let settled = self.settle_zone(cpu, settled);
         let most = (STEP_NS / self.machine.params.unmap_free_ns.max(1)).max(1);
@@ -91,7 +92,7 @@ impl World {
         Stretch { pages: page - pages.start, ns }
     }
 
-    /// Nothing is any more where these pages were, which are alike.
+    /// Marks freed pages, which are alike, as absent.
     fn unmap_freed(&mut self, space: SpaceId, region: usize, pages: Range<u64>) {
         if self.spaces[space].regions[region].page(pages.start).is_in_flight() {
             self.note_freed(space, region, pages.clone());
@@ -99,8 +100,8 @@ impl World {
         self.spaces[space].regions[region].set(pages, PageByte::ABSENT);
     }
 
-    /// Puts base pages into a CPU's list, until some of them are to go on to the zone. Returns how
-    /// many.
+    /// Puts base pages into a CPU's list until some of them have to go on to the zone. Returns the
+    /// number of pages.
     pub(super) fn free_base(&mut self, cpu: usize, node: usize, pages: u64) -> u64 {
         let now_ms = self.now_ns / 1_000_000;
         let (list, zone) = self.memory.list(cpu, node);
@@ -118,7 +119,8 @@ impl World {
         pages
     }
 
-    /// Puts a huge page off until the zone is visited. Returns whether there was room for it.
+    /// Defers the freeing of a huge page to the next visit of the zone. Returns whether there was
+    /// room.
     fn free_huge(&mut self, cpu: usize, node: usize) -> bool {
         match &mut self.memory.owed[cpu].huge {
             Some((other, blocks)) if *other == node && *blocks < HUGE_STEP => *blocks += 1,
@@ -128,15 +130,16 @@ impl World {
         true
     }
 
-    /// Empties all lists into their zones: nothing else is left. Returns how long that takes.
+    /// Drains all lists into their zones, as a last resort. Returns the time that takes, in
+    /// nanoseconds.
     pub(crate) fn drain_lists(&mut self, cpu: usize) -> u64 {
         self.counters.list_drains += 1;
         let all = 0..self.layout.cpus.len();
         all.fold(self.now_ns, |end, other| self.empty_lists(cpu, other, end)) - self.now_ns
     }
 
-    /// Empties the lists of a CPU into their zones, from another CPU or the same, from this time
-    /// on. Returns when that is done.
+    /// Drains the lists of CPU `of` into their zones, by CPU `by`, from time `at_ns` on. Returns
+    /// the time of completion.
     pub(crate) fn empty_lists(&mut self, by: usize, of: usize, at_ns: u64) -> u64 {
         let nodes = self.machine.nodes.len();
         let mut end = self.settle_zone(of, at_ns);
@@ -152,7 +155,7 @@ impl World {
         end
     }
 
-    /// What is due once in a period for the lists of one CPU, one after the other.
+    /// Does the periodic work on the lists of one CPU; each tick takes the next CPU.
     pub(crate) fn tick(&mut self) {
         let (cpus, nodes) = (self.layout.cpus.len(), self.machine.nodes.len());
         let cpu = self.memory.tick_cpu % cpus.max(1);
@@ -178,7 +181,7 @@ impl World {
 }
 
 impl Memory {
-    /// Takes what is too much out of one list. Returns how many pages.
+    /// Removes the surplus from one list. Returns the number of pages.
     fn tick_list(&mut self, cpu: usize, node: usize, is_foreign: bool, now_ms: u64) -> u32 {
         let place = cpu * self.zones.len() + node;
         let zone = &mut self.zones[node];

@@ -1,4 +1,4 @@
-//! The list of free pages that a CPU has in front of a zone.
+//! The list of free pages that a CPU keeps in front of a zone (the kernel's pcp list).
 
 use std::ops::RangeInclusive;
 
@@ -8,21 +8,21 @@ use super::Memory;
 use super::lru::LruBatch;
 use super::zone::Zone;
 
-/// So many halvings leave nothing of a number of 32 bits.
+/// Halvings after which nothing is left of a 32-bit number.
 const HALVINGS: u64 = 32;
-/// Pages of runs that lists keep for a while at most, up to `PAGE_ALLOC_COSTLY_ORDER`.
+/// Sizes of runs that lists keep for a while, up to `PAGE_ALLOC_COSTLY_ORDER`.
 const RUNS: RangeInclusive<u32> = 2..=8;
 
 /// A CPU's list of free pages of one node.
 #[derive(Debug)]
 pub struct List {
-    /// Pages in it.
+    /// Pages in the list.
     pub count: u32,
-    /// Decides how many it keeps.
+    /// Decides how many pages it keeps.
     pub tuner: AnyTuner,
-    /// Ticks since something happened to it.
+    /// Ticks since the list was last used.
     pub idle_ticks: u8,
-    /// Whether runs drain it, as the kernel has it.
+    /// Whether runs drain it, as in the kernel.
     drains: bool,
 }
 
@@ -31,8 +31,8 @@ impl List {
         Self { count: 0, tuner: tuning.tuner(limits), idle_ticks: 0, drains }
     }
 
-    /// Takes pages, one by one. To the tuner each allocation is a sum and a halving, so the rest of
-    /// a long row is told as one.
+    /// Takes pages one by one. For the tuner each allocation is a sum and a halving, so the rest of
+    /// a long row is reported as one.
     pub fn take(&mut self, pages: u32) {
         self.idle_ticks = 0;
         let singly = u64::from(pages).min(HALVINGS) as u32;
@@ -45,7 +45,8 @@ impl List {
         self.count -= pages;
     }
 
-    /// Puts a run of so many pages into it. Returns how many pages are to go back to the zone.
+    /// Puts a run of `pages` pages into the list. Returns the number of pages to return to the
+    /// zone.
     pub fn put(&mut self, limits: &Limits, pages: u32, is_short: bool, now_ms: u64) -> u32 {
         self.count += pages;
         let drained = match self.drains && RUNS.contains(&pages) {
@@ -58,20 +59,20 @@ impl List {
     }
 }
 
-/// What a CPU has put off until its next step: requests for locks are made at the world's present
-/// time, or they would not come in order.
+/// Work that a CPU has deferred to its next step. Locks have to be requested at the world's present
+/// time, because requests would otherwise arrive out of order.
 #[derive(Clone, Debug, Default)]
 pub struct Owed {
-    /// Pages of a node's list that are to go to its zone.
+    /// Pages of a node's list to return to its zone.
     pub from_list: Option<(usize, u32)>,
-    /// Huge pages that go to a node's zone.
+    /// Huge pages to return to a node's zone.
     pub huge: Option<(usize, u64)>,
-    /// Pages that came to, or left, a group's page lists.
+    /// Pages that were added to or removed from a group's LRU lists.
     pub lru: LruBatch,
 }
 
 impl Memory {
-    /// A CPU's list of a node, and the node's zone.
+    /// Returns a CPU's list of a node, and the node's zone.
     pub(super) fn list(&mut self, cpu: usize, node: usize) -> (&mut List, &mut Zone) {
         let (zones, tuning, drains) = (self.zones.len(), self.tuning, self.drains);
         let zone = &mut self.zones[node];
@@ -79,14 +80,14 @@ impl Memory {
         (list.get_or_insert_with(|| List::new(tuning, &zone.limits, drains)), zone)
     }
 
-    /// Takes pages out of a CPU's list of a node.
+    /// Takes pages from a CPU's list of a node.
     pub(super) fn take(&mut self, cpu: usize, node: usize, pages: u32) {
         let (list, zone) = self.list(cpu, node);
         list.take(pages);
         zone.listed_pages -= u64::from(pages);
     }
 
-    /// Pages in a CPU's list of a node.
+    /// Returns the number of pages in a CPU's list of a node.
     pub(super) fn in_list(&self, cpu: usize, node: usize) -> u32 {
         let list = &self.lists[cpu * self.zones.len() + node];
         list.as_ref().map_or(0, |list| list.count)
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Goal: a row of allocations means the same to a tuner as the single ones.
+        /// Goal: a tuner treats a row of allocations like the single ones.
         #[test]
         fn a_row_is_its_pages(
             tuning in prop::sample::select(Tuning::ALL.to_vec()),

@@ -1,27 +1,27 @@
-//! What the lists of CPUs look like from outside.
+//! The lists of CPUs as an observer sees them.
 
 use nodeward_model::{CpuId, NodeId};
 use nodeward_policy::pcp::Tuner;
 
 use crate::world::World;
 
-/// The list of free pages that a CPU has in front of a node.
+/// The list of free pages that a CPU keeps in front of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListView {
-    /// Whose.
+    /// The CPU.
     pub cpu: CpuId,
-    /// Of which node's pages.
+    /// The node of the pages.
     pub node: NodeId,
-    /// Pages in it.
+    /// Pages in the list.
     pub pages: u64,
-    /// What it keeps at most, as its tuner has it now.
+    /// Maximum number of pages to keep, as its tuner has set it now.
     pub high: u64,
-    /// What a tuner may choose, from the least to the most.
+    /// Least and greatest value that a tuner may set.
     pub bounds: (u64, u64),
 }
 
 impl World {
-    /// The lists that were used so far, by CPU and node.
+    /// Returns the lists that were used so far, by CPU and node.
     pub fn lists(&self) -> Vec<ListView> {
         let nodes = self.memory.zones.len();
         let view = |(place, list): (usize, &Option<super::list::List>)| {

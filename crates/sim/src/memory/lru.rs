@@ -1,15 +1,16 @@
-//! The locks of the page lists that groups have on each node (`lruvec`).
+//! The locks of the LRU lists that each group has on each node (`lruvec`).
 //!
-//! Pages come and go in batches of [`FOLIO_BATCH`] for each CPU, as the kernel's `folio_batch` has
-//! them. A batch is booked on the group that filled it.
+//! Folios are added and removed in batches of [`FOLIO_BATCH`] per CPU, like the kernel's
+//! `folio_batch`. A batch is charged to the group that filled it.
 
 use crate::lock::Lock;
 use crate::world::World;
 
-/// Folios of a batch (`PAGEVEC_SIZE` until Linux 6.8, 31 since).
+/// Folios per batch (`PAGEVEC_SIZE` until Linux 6.8, 31 since).
 pub const FOLIO_BATCH: u64 = 15;
-/// A lock that changed hands so recently is one that CPUs share: then each batch is a visit of its
-/// own. Otherwise nobody is there to see a difference, and many batches go at once.
+/// A lock that changed hands within this time counts as shared between CPUs, and each batch then
+/// takes the lock on its own. Otherwise no other CPU could see a difference, and many batches are
+/// processed together.
 const SHARED_NS: u64 = 10_000_000;
 
 /// The lock of one group on one node.
@@ -26,7 +27,7 @@ impl LruLock {
     }
 }
 
-/// Folios of a CPU that were not yet told to the group.
+/// Folios of a CPU that the group has not accounted for yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LruBatch {
     /// Folios in the batch.
@@ -44,7 +45,8 @@ impl World {
         index
     }
 
-    /// How many folios may come or go until a visit is due that others may see.
+    /// Returns the number of folios that may be added or removed before a visit that other CPUs may
+    /// see is due.
     pub(super) fn lru_room(&mut self, cpu: usize, group: usize, node: usize) -> u64 {
         let index = self.lru_lock(group, node);
         let batch = self.memory.owed[cpu].lru;
@@ -54,14 +56,14 @@ impl World {
         }
     }
 
-    /// Notes that folios came to, or left, a group's page lists.
+    /// Records that folios were added to or removed from a group's LRU lists.
     pub(super) fn lru_note(&mut self, cpu: usize, group: usize, node: usize, folios: u64) {
         let lock = self.lru_lock(group, node);
         let batch = &mut self.memory.owed[cpu].lru;
         *batch = LruBatch { folios: batch.folios + folios, lock };
     }
 
-    /// Takes the lock for the batches that are full. Returns when that is done.
+    /// Takes the lock for the batches that are full. Returns the time of completion.
     pub(super) fn settle_lru(&mut self, cpu: usize, at_ns: u64) -> u64 {
         let batch = &mut self.memory.owed[cpu].lru;
         let batches = batch.folios / FOLIO_BATCH;
@@ -74,7 +76,8 @@ impl World {
         self.visit_lru(cpu, lock, at_ns, batches * FOLIO_BATCH)
     }
 
-    /// Takes the lock of a group's page lists for so many folios. Returns how long that takes.
+    /// Takes the lock of a group's LRU lists for a number of folios. Returns the time that takes,
+    /// in nanoseconds.
     pub(crate) fn lock_lru(&mut self, cpu: usize, group: usize, node: usize, folios: u64) -> u64 {
         let lock = self.lru_lock(group, node);
         self.counters.lru_visits += 1;

@@ -1,7 +1,7 @@
-//! Free pages: zones, the lists that CPUs have in front of them, faults and freeing.
+//! Free pages: zones, the per-CPU lists in front of them, faults and freeing.
 //!
-//! What takes a lock does so at the world's present time: a fault, or freeing, goes on until a lock
-//! is needed again, and what it needs then comes first in the next step.
+//! A lock is always taken at the world's present time. A fault, or freeing, continues until a lock
+//! is needed again; the next step then begins with that lock.
 
 mod accesses;
 mod buffers;
@@ -27,49 +27,49 @@ pub use look::ListView;
 use lru::LruLock;
 pub use zone::{Zone, huge_pages};
 
-/// The longest row of faults, or of pages given back, that is one step: somebody urgent waits so
+/// The longest row of faults, or of freed pages, in one step. An urgent task waits at most this
 /// long for the CPU.
 const STEP_NS: u64 = 250_000;
 
 /// All free pages.
 #[derive(Debug)]
 pub struct Memory {
-    /// By node.
+    /// Zones by node.
     pub zones: Vec<Zone>,
     /// Pages by node that are neither free nor in a region: copies that movers are about to map.
     pub held: Vec<u64>,
-    /// Pages by node that buffers of the kernel are in, or that tests took.
+    /// Pages by node that hold kernel buffers, or that tests took.
     pub taken: Vec<u64>,
     /// The counters of the memory controllers.
     accesses: AccessCounters,
-    /// By CPU and node, where one was used.
+    /// Lists by CPU and node. `None` where no list was used yet.
     lists: Vec<Option<List>>,
-    /// By CPU.
+    /// Deferred work by CPU.
     owed: Vec<Owed>,
-    /// By group and node.
+    /// LRU locks by group and node.
     lru: Vec<LruLock>,
     tuning: Tuning,
     /// Whether runs drain lists.
     drains: bool,
-    /// The CPU whose lists are looked at next.
+    /// The CPU whose lists the next tick visits.
     tick_cpu: usize,
 }
 
-/// What was done at a stretch.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stretch {
-    /// Pages.
+    /// Pages processed.
     pub pages: u64,
-    /// How long it took.
+    /// Time taken, in nanoseconds.
     pub ns: u64,
 }
 
 impl Memory {
-    /// All of it free.
+    /// Creates the memory of a machine, all of it free.
     pub fn new(machine: &Machine, layout: &Layout) -> Self {
         let nodes = machine.nodes.len();
         let zone = |node: usize| {
-            // Lists of a node without CPUs are counted on all.
+            // Lists of a node without CPUs are divided among all CPUs.
             let cpus = match layout.cpus_of_node[node].len() {
                 0 => layout.cpus.len(),
                 cpus => cpus,
@@ -90,12 +90,13 @@ impl Memory {
         }
     }
 
-    /// Pages of a node that nobody uses, those in lists included.
+    /// Returns the unused pages of a node, those in lists included.
     pub fn free(&self, node: usize) -> u64 {
         self.zones[node].free_pages + self.zones[node].listed_pages
     }
 
-    /// Pages of a node in lists, and on their way from there to the zone: counted list by list.
+    /// Returns the pages of a node that are in lists or on their way to the zone, counted list by
+    /// list.
     pub(crate) fn listed(&self, node: usize) -> u64 {
         let lists = self.lists.iter().skip(node).step_by(self.zones.len()).flatten();
         lists.map(|list| u64::from(list.count)).sum()
@@ -103,39 +104,39 @@ impl Memory {
 }
 
 impl World {
-    /// Whether all processes are over.
+    /// Returns whether all processes have ended.
     pub fn is_over(&self) -> bool {
         self.spaces.iter().all(|space| space.ended)
     }
 
-    /// Pages of a node, by index, that lists of CPUs keep.
+    /// Returns the pages of a node (by index) that are in lists of CPUs.
     pub fn listed_on(&self, node: usize) -> u64 {
         self.memory.zones[node].listed_pages
     }
 
-    /// Pages of a node, by index, that nobody uses, those in lists included.
+    /// Returns the unused pages of a node (by index), those in lists included.
     pub fn free_on(&self, node: usize) -> u64 {
         self.memory.free(node)
     }
 
-    /// The memory that knowledge of all pages takes, in bytes.
+    /// Returns the memory that the simulator needs to record all pages, in bytes.
     pub fn page_bytes_known(&self) -> usize {
         let regions = self.spaces.iter().flat_map(|space| &space.regions);
         regions.map(|region| region.bytes()).sum()
     }
 
-    /// Base pages of huge ones that are on their way back to a node's zone.
+    /// Returns the base pages of huge pages that are on their way back to a node's zone.
     pub(crate) fn huge_on_the_way(&self, node: usize) -> u64 {
         let owed = self.memory.owed.iter().filter_map(|owed| owed.huge);
         let blocks: u64 = owed.filter(|owed| owed.0 == node).map(|owed| owed.1).sum();
         blocks * huge_pages(self.machine.params.page_bytes)
     }
 
-    /// Checks that no page was lost or made: those that are free, in lists, held or in regions are
-    /// all pages of a node.
+    /// Checks that no page was lost or created: the free, listed, held and mapped pages of a node
+    /// add up to all its pages.
     ///
     /// # Errors
-    /// The first node where they are not, and what there is.
+    /// The first node where they do not, with its counts.
     pub fn check_pages(&self) -> Result<(), String> {
         let nodes = self.machine.nodes.len();
         let mut used = vec![0; nodes + 2];

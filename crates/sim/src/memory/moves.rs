@@ -1,11 +1,11 @@
-//! Free pages for who moves pages: taken and given back without a fault.
+//! Allocation and freeing of pages for movers, without a fault.
 
 use super::Stretch;
 use super::zone::Visit;
 use crate::world::World;
 
 impl World {
-    /// Takes free base pages of a node for copies, as many of so many as there are.
+    /// Allocates up to `wanted` base pages of a node for copies, as far as there are any.
     pub(crate) fn take_pages(&mut self, cpu: usize, node: usize, wanted: u64) -> Stretch {
         let (mut end, mut pages) = (self.now_ns, 0);
         while pages < wanted {
@@ -21,7 +21,7 @@ impl World {
         Stretch { pages, ns: end - self.now_ns + list_ns }
     }
 
-    /// Gives base pages of a node back; returns how long that takes.
+    /// Frees base pages of a node. Returns the time that takes, in nanoseconds.
     pub(crate) fn give_pages(&mut self, cpu: usize, node: usize, pages: u64) -> u64 {
         let mut end = self.settle_zone(cpu, self.now_ns);
         let mut given = 0;
@@ -32,7 +32,7 @@ impl World {
         end - self.now_ns + pages * self.machine.params.list_ps / 1000
     }
 
-    /// Takes folios of so many base pages for copies, as many of so many as there are.
+    /// Allocates up to `wanted` folios of `size` base pages for copies, as far as there are any.
     pub(crate) fn take_huge(&mut self, cpu: usize, node: usize, size: u64, wanted: u64) -> Stretch {
         let zone = &self.memory.zones[node];
         let free_pages = if zone.off { 0 } else { zone.free_pages };
@@ -42,7 +42,7 @@ impl World {
         Stretch { pages, ns: end - self.now_ns }
     }
 
-    /// Gives folios of so many base pages back; returns how long that takes.
+    /// Frees folios of `size` base pages. Returns the time that takes, in nanoseconds.
     pub(crate) fn give_huge(&mut self, cpu: usize, node: usize, size: u64, pages: u64) -> u64 {
         self.memory.zones[node].free_pages += pages * size;
         self.visit_zone(cpu, node, self.now_ns, pages, Visit::GiveBack) - self.now_ns

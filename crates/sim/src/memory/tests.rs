@@ -1,4 +1,4 @@
-//! Lists and zones without programs.
+//! Tests of lists and zones, without programs.
 
 use nodeward_model::{CpuId, NodeId};
 use nodeward_scenario::{Machine, Node, Params, Scenario, Scheduler};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::world::World;
 
-/// A world of 1000 pages on each of two nodes, with two CPUs and no programs.
+/// Creates a world of 1000 pages on each of two nodes, with two CPUs and no programs.
 fn world(tuning: u64) -> World {
     let node = |id: u32| Node {
         id: NodeId(id),
@@ -39,7 +39,7 @@ fn world(tuning: u64) -> World {
 }
 
 proptest! {
-    /// Goal: what is taken is what is missing, and what is given back is there again.
+    /// Goal: exactly the allocated pages are missing, and freed pages are available again.
     #[test]
     fn what_is_taken_comes_back(
         tuning in 0_u64..3,
@@ -69,8 +69,8 @@ proptest! {
     }
 }
 
-/// Goal: what a CPU does not use goes back. A list keeps what is left of a batch of 63, as it may;
-/// that of another node is emptied after three periods without use.
+/// Goal: pages that a CPU does not use return to the zone. A list keeps the rest of a batch of 63;
+/// the list of another node is emptied after three periods without use.
 #[test]
 fn lists_of_other_nodes_expire() {
     for tuning in 0..3 {
@@ -78,7 +78,8 @@ fn lists_of_other_nodes_expire() {
         world.take_pages(0, 0, 1);
         world.take_pages(0, 1, 1);
         assert_eq!([0, 1].map(|node| world.memory.listed(node)), [62, 62]);
-        // A CPU's turn comes once in a second: two have passed surely, and three at most.
+        // Each CPU has its turn once a second: two turns have passed for certain, and three at
+        // most.
         world.run_until(2_100_000_000);
         assert_eq!(world.memory.listed(1), 62);
         world.run_until(4_100_000_000);
@@ -86,7 +87,7 @@ fn lists_of_other_nodes_expire() {
     }
 }
 
-/// Goal: when a zone is nearly empty lists give up what they have, but for four batches.
+/// Goal: when a zone is nearly empty, lists return all pages but four batches.
 #[test]
 fn lists_shrink_when_memory_is_short() {
     for tuning in 0..3 {
@@ -99,7 +100,7 @@ fn lists_shrink_when_memory_is_short() {
         world.memory.zones[0].limits.high_max = 800;
         world.give_pages(0, 0, 900);
         let listed = world.memory.listed(0);
-        // Four batches of 63, and less than another one that is on its way.
+        // Four batches of 63, and less than one more on its way.
         assert!(listed <= 5 * 63, "{listed} of 900 stay in the list");
         assert_eq!(world.memory.free(0), 900);
     }

@@ -1,4 +1,4 @@
-//! The free pages of a node, and the lock in front of them.
+//! The free pages of a node, and the lock that protects them.
 
 use nodeward_policy::pcp::Limits;
 use nodeward_scenario::Machine;
@@ -6,36 +6,36 @@ use nodeward_scenario::Machine;
 use crate::lock::Lock;
 use crate::world::World;
 
-/// Base pages of a huge page, for pages of this size.
+/// Returns the number of base pages (of `page_bytes` each) in a huge page.
 pub fn huge_pages(page_bytes: u64) -> u64 {
     (crate::space::CHUNK_BYTES / page_bytes).max(1)
 }
 
 /// The free pages of a node.
 ///
-/// They have no addresses: a zone has a huge page as long as it has as many free pages.
+/// They have no addresses: a zone has a huge page as long as it has that many free pages.
 #[derive(Debug)]
 pub struct Zone {
-    /// Pages in no list.
+    /// Free pages that are in no list.
     pub free_pages: u64,
     /// Pages in lists of CPUs.
     pub(super) listed_pages: u64,
-    /// All its pages.
+    /// All pages of the zone.
     pub managed_pages: u64,
-    /// Whether nothing is allocated here: its memory is gone, or about to go.
+    /// Whether allocation is disabled because the memory is offline or about to go offline.
     pub off: bool,
-    /// Pages that are gone with it.
+    /// Pages that went offline.
     pub away_pages: u64,
-    /// Pages that were meant for it and came from elsewhere.
+    /// Pages that were requested from this zone and came from elsewhere.
     pub foreign_pages: u64,
-    /// With less than this free, memory is short (the kernel's high watermark).
+    /// Memory is short with fewer free pages than this (the kernel's high watermark).
     pub short_below: u64,
     pub(super) lock: Lock,
     pub(super) limits: Limits,
 }
 
 impl Zone {
-    /// All of it free; so many CPUs have lists in front of it.
+    /// Creates the zone of a node, all of it free; `cpus` is the number of CPUs with lists.
     pub fn new(machine: &Machine, node: usize, cpus: u64) -> Self {
         let pages = machine.nodes[node].memory_bytes / machine.params.page_bytes.max(1);
         let low = low_pages(machine, pages);
@@ -54,8 +54,8 @@ impl Zone {
     }
 }
 
-/// The low watermark of a zone of so many pages, as Linux sets it: of `4 * sqrt(16 * KiB)` KiB of
-/// the machine the zone's share, and a quarter more.
+/// Returns the low watermark of a zone of `pages` pages, as Linux computes it: the zone's share of
+/// the machine's `4 * sqrt(16 * KiB)` KiB, plus a quarter.
 fn low_pages(machine: &Machine, pages: u64) -> u64 {
     let kib = machine.memory_bytes() / 1024;
     let min_kib = kib.saturating_mul(16).isqrt().min(262_144);
@@ -65,7 +65,7 @@ fn low_pages(machine: &Machine, pages: u64) -> u64 {
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-/// What bounds the lists of so many CPUs, as Linux has it (`zone_highsize`).
+/// Returns the limits of the lists of `cpus` CPUs, as in Linux (`zone_highsize`).
 fn limits(machine: &Machine, pages: u64, low: u64, cpus: u64) -> Limits {
     let params = &machine.params;
     let or = |told: u64, usual: u64| if told > 0 { told } else { usual };
@@ -77,24 +77,24 @@ fn limits(machine: &Machine, pages: u64, low: u64, cpus: u64) -> Limits {
 }
 
 impl Zone {
-    /// Pages in lists of CPUs, as their sum is kept.
+    /// Returns the number of pages in lists of CPUs, from the maintained sum.
     pub fn listed_pages(&self) -> u64 {
         self.listed_pages
     }
 }
 
-/// What a zone's lock is taken for.
+/// The purpose of taking a zone's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
-    /// Pages go to a list, or to a process.
+    /// Pages go to a list or to a process.
     Refill,
     /// Pages come back.
     GiveBack,
 }
 
 impl World {
-    /// Takes a zone's lock at this time, for so many pages, or runs of pages, that go to or fro.
-    /// Returns when that is done.
+    /// Takes a zone's lock at time `at_ns`, to transfer a number of pages or runs of pages. Returns
+    /// the time of completion.
     pub(super) fn visit_zone(
         &mut self,
         cpu: usize,
@@ -120,7 +120,7 @@ impl World {
         hold.end_ns
     }
 
-    /// How long a zone's lock is held, beside what handing it over takes.
+    /// Returns the time that a zone's lock is held, without the cost of handing it over.
     fn zone_hold_ns(&self, blocks: u64, visit: Visit) -> u64 {
         let params = &self.machine.params;
         let or = |told: u64, usual: u64| if told > 0 { told } else { usual };

@@ -1,4 +1,4 @@
-//! The steps of batches, one after the other, as what a thread of the kernel does next.
+//! Executes the steps of batches as operations of a kernel thread.
 
 use std::collections::VecDeque;
 
@@ -13,50 +13,50 @@ use crate::space::SpaceId;
 use crate::task::{Op, Spent, TaskId};
 use crate::world::World;
 
-/// Folios on their way, batch by batch.
+/// Progress of a job, batch by batch.
 pub struct Drive {
     space: SpaceId,
     to: usize,
     attempts: u32,
-    /// Folios that are still to go, each with its place in the job.
+    /// Folios that still have to move, each with its index in the job.
     queue: VecDeque<(usize, Folio)>,
     seats: Vec<Seat>,
     batch: Batch,
     refused: Vec<Refused>,
     stage: Stage,
-    /// When the present step began, and what it is.
+    /// Start time and kind of the present step.
     step: Option<(u64, Spent)>,
     moved: Moved,
 }
 
-/// What is to be done before the batch is asked again.
+/// Action to take before the batch is asked for its next step.
 enum Stage {
     /// Begin the next batch.
     Load,
     /// Nothing.
     Ask,
-    /// The mover copies these.
+    /// The mover copies this part.
     Copy(Part),
-    /// These still go to helpers; whether the time to hand the next one over has passed.
+    /// Parts that still go to helpers, and whether the time to hand over the next one has passed.
     Dispatch(VecDeque<Part>, bool),
     /// Wait for helpers.
     Await,
-    /// These go to the engine once it is told.
+    /// Parts that go to the copy engine once it is set up.
     Engine(VecDeque<Part>),
-    /// The copies of these come into sight.
+    /// The copies of these folios become visible.
     Land(Vec<Run>),
-    /// The originals of these do.
+    /// The originals of these folios become visible again.
     PutBack(Vec<Run>),
 }
 
-/// What a step of the batch needs, apart from the batch.
+/// Result of a step of the batch: time to spend, or the end.
 enum Todo {
     Busy(Spent, u64, Stage),
     End,
 }
 
 impl Drive {
-    /// Without folios, to a node.
+    /// Creates a drive to a node, without folios.
     pub fn new(space: SpaceId, to: usize, attempts: u32) -> Self {
         let shape = shape(0, 1, 1, attempts);
         Self {
@@ -73,7 +73,7 @@ impl Drive {
         }
     }
 
-    /// More folios.
+    /// Adds folios.
     pub fn add(&mut self, folios: Vec<Folio>) {
         let first = self.moved.outcomes.len();
         let moved = (0..folios.len()).map(|_| Outcome::Moved); // until one of its pages is not
@@ -81,12 +81,12 @@ impl Drive {
         self.queue.extend((first..).zip(folios));
     }
 
-    /// What became of all folios since the last question.
+    /// Returns the results of all folios since the last call.
     pub fn take(&mut self) -> Moved {
         std::mem::take(&mut self.moved)
     }
 
-    /// What to do next; none when no folio is left.
+    /// Returns the next operation, or `None` when no folio is left.
     pub fn next(&mut self, world: &mut World, task: TaskId) -> Option<Op> {
         if let Some((began_ns, spent)) = self.step.take() {
             self.moved.step_ns[spent as usize] += world.now_ns - began_ns;
@@ -107,7 +107,7 @@ impl Drive {
         Some(op)
     }
 
-    /// Does what is due; none if that took no time.
+    /// Executes the present stage. Returns `None` if that takes no time.
     fn go_on(&mut self, world: &mut World, task: TaskId) -> Option<Op> {
         let way = Way { cpu: world.tasks[task as usize].cpu, space: self.space, to: self.to };
         match std::mem::replace(&mut self.stage, Stage::Ask) {
@@ -143,7 +143,7 @@ impl Drive {
         }
     }
 
-    /// Seats the next batch: folios of one size, as many as go together.
+    /// Fills the next batch with as many folios of one size as may go together.
     fn load(&mut self, world: &mut World) -> Option<Op> {
         self.stage = Stage::Load;
         let ns = self.split_first(world);
@@ -185,14 +185,14 @@ impl Drive {
         None
     }
 
-    /// Whether a folio becomes base pages before it moves, or is no huge page any more.
+    /// Returns whether a folio has to be split before it moves, or was split already.
     fn splits(&self, world: &World, folio: &Folio) -> bool {
         let whole = world.machine.params.huge_migration != 0;
         folio.len() > 1 && !(whole && world.is_whole_folio(self.space, folio))
     }
 
-    /// Makes the first folio base pages if this kernel does not move huge ones. That costs as much
-    /// as it costs others to move one, which is a guess.
+    /// Splits the first folio if this kernel does not move huge pages. The cost is assumed to be
+    /// that of moving a huge page elsewhere, which is a guess.
     fn split_first(&mut self, world: &mut World) -> u64 {
         let Some((_, folio)) = self.queue.front() else { return 0 };
         if !self.splits(world, folio) {
@@ -210,7 +210,7 @@ impl Drive {
         world.machine.params.huge_move_ns
     }
 
-    /// Asks the batch, and begins what it says.
+    /// Asks the batch for its next step and begins it.
     fn ask(&mut self, world: &mut World, way: &Way) -> Option<Op> {
         let Self { batch, seats, refused, .. } = self;
         let step = batch.next(refused);
@@ -270,7 +270,7 @@ impl Drive {
         busy(Spent::Copy, world.machine.params.dispatch_ns)
     }
 
-    /// Notes where the folios of the batch ended.
+    /// Records the outcome of each folio of the batch.
     fn end(&mut self, world: &World) {
         let mut twice = world.has_bug(Bug::DoubleCount);
         for (seat, number) in std::mem::take(&mut self.seats).into_iter().zip(0..) {
@@ -298,7 +298,7 @@ impl Drive {
     }
 }
 
-/// The beginning of a copy.
+/// Begins a copy.
 fn copy(world: &mut World, way: &Way, seats: &[Seat], slices: &[Slice]) -> Todo {
     world.note_copies(way.space, seats, slices);
     let params = &world.machine.params;
@@ -320,7 +320,7 @@ fn shape(folios: usize, folio_pages: u64, copiers: u32, attempts: u32) -> Shape 
     Shape { folios: folios as u32, folio_pages, page_bytes: 1, copiers, attempts }
 }
 
-/// Something that takes time, unless it takes none.
+/// Returns an operation that takes time, or `None` if it takes none.
 fn busy(spent: Spent, ns: u64) -> Option<Op> {
     (ns > 0).then_some(Op::Busy(spent, ns))
 }

@@ -1,8 +1,8 @@
-//! Copies by threads: the mover itself, or urgent threads on CPUs of the destination.
+//! Copies by threads: by the mover itself, or by urgent threads on CPUs of the destination.
 //!
-//! A copy goes at the rate that memory, links and its core leave it, turn by turn. Each CPU that
-//! helps has one thread for it, and a queue of parts, as the kernel's work queues do; the mover
-//! hands parts out one by one and waits for the last.
+//! A copy runs at the rate that memory, links and its core allow, turn by turn. Each helping CPU
+//! has one copy thread and a queue of parts, like the kernel's work queues. The mover hands parts
+//! out one by one and waits for the last.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,7 +16,7 @@ use crate::task::{Copying, CpuSet, Op, Program, Task, TaskId};
 use crate::traffic::Flow;
 use crate::world::{Doing, World};
 
-/// What one copier copies, by node of origin; the last is done first.
+/// The work of one copier, by source node; the last element is copied first.
 pub type Part = Vec<Copying>;
 
 /// `copier-choice = "first"`.
@@ -27,27 +27,27 @@ const COMPLEXES: u64 = 2;
 /// Threads that copy for movers.
 #[derive(Debug, Default)]
 pub struct Helpers {
-    /// The CPUs that copy to a node, by node.
+    /// The CPUs that copy to each node.
     places: Vec<Vec<usize>>,
-    /// The thread of a CPU, where one was needed.
+    /// The copy thread of each CPU that has needed one.
     threads: BTreeMap<usize, TaskId>,
-    /// Parts that wait for a CPU, and whose they are.
+    /// Parts that wait for a CPU, each with its mover.
     queues: BTreeMap<usize, VecDeque<(TaskId, Part)>>,
-    /// Parts that a mover waits for.
+    /// Number of unfinished parts by mover.
     pending: BTreeMap<TaskId, u32>,
-    /// How many parts a mover has handed out of its copy.
+    /// Number of parts of its copy that each mover has handed out.
     handed: BTreeMap<TaskId, usize>,
 }
 
 impl Helpers {
-    /// Of a machine.
+    /// Creates the helpers of a machine.
     pub fn new(machine: &Machine, layout: &Layout) -> Self {
         let of_node = |node| places(layout, node, &machine.params);
         Self { places: (0..machine.nodes.len()).map(of_node).collect(), ..Self::default() }
     }
 }
 
-/// The CPUs that copy to a node, as many as there are copiers or fewer.
+/// Returns the CPUs that copy to a node, at most as many as there are copiers.
 fn places(layout: &Layout, node: usize, params: &Params) -> Vec<usize> {
     let cpus = &layout.cpus_of_node[node];
     let is_first = |cpu: &&usize| layout.cpus[**cpu].siblings.iter().all(|other| other > *cpu);
@@ -68,8 +68,8 @@ fn places(layout: &Layout, node: usize, params: &Params) -> Vec<usize> {
     places
 }
 
-/// Between which bytes a copy may be cut: a page that goes alone between lines, a few folios
-/// between base pages, many between folios.
+/// Returns the granularity at which a copy may be cut, in bytes: lines if a page goes alone, base
+/// pages for a few folios, folios for many.
 pub fn cut_bytes(params: &Params, seats: &[Seat]) -> u64 {
     let size = seats.first().map_or(1, |seat| seat.folio.len());
     let most = u64::from(Batch::PAGES_MAX);
@@ -80,7 +80,7 @@ pub fn cut_bytes(params: &Params, seats: &[Seat]) -> u64 {
     }
 }
 
-/// What each copier has to do.
+/// Returns the parts of a copy, one for each copier.
 pub fn parts(
     params: &Params,
     to: usize,
@@ -116,7 +116,7 @@ pub fn parts(
 }
 
 impl World {
-    /// Into how many parts a copy to a node is cut.
+    /// Returns the number of parts that a copy to a node is cut into.
     pub(crate) fn copiers(&self, to: usize) -> usize {
         match self.machine.params.dma_channels {
             0 => self.mover.helpers.places[to].len().max(1),
@@ -124,17 +124,17 @@ impl World {
         }
     }
 
-    /// How many parts a mover waits for.
+    /// Returns the number of parts that a mover waits for.
     pub(crate) fn helpers_of(&self, mover: TaskId) -> u32 {
         self.mover.helpers.pending.get(&mover).copied().unwrap_or(0)
     }
 
-    /// One more part that a mover waits for.
+    /// Adds one part for a mover to wait for.
     pub(crate) fn add_pending(&mut self, mover: TaskId) {
         *self.mover.helpers.pending.entry(mover).or_default() += 1;
     }
 
-    /// One part less; the mover goes on after the last.
+    /// Completes one part; the mover continues after the last.
     pub(crate) fn part_done(&mut self, mover: TaskId) {
         let pending = self.mover.helpers.pending.entry(mover).or_default();
         *pending = pending.saturating_sub(1);
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// Lets the next of the CPUs that copy to a node do a part.
+    /// Hands a part to the next of the CPUs that copy to a node.
     pub(crate) fn give_to_helper(&mut self, mover: TaskId, to: usize, part: Part) {
         self.add_pending(mover);
         let helpers = &mut self.mover.helpers;
@@ -170,8 +170,8 @@ impl World {
         self.start_task(task)
     }
 
-    /// How long a copied line takes now: reading and writing go on at the same time, and neither
-    /// may have more lines under way than fit.
+    /// Returns the time to copy a line now, in picoseconds. Reading and writing overlap, and
+    /// neither may have more lines in flight than fit.
     pub(crate) fn copy_line_ps(&self, cpu: usize, copying: &Copying) -> u64 {
         let (place, params) = (&self.layout.cpus[cpu], &self.machine.params);
         let latency = |node| self.traffic.latency_ps(place.complex, place.node, node);
@@ -183,7 +183,7 @@ impl World {
         u64::try_from(own_ps).unwrap_or(u64::MAX).max(wait_ps).max(1)
     }
 
-    /// Begins to copy at the rate of the moment.
+    /// Begins to copy at the present rate.
     pub(crate) fn begin_copy(&mut self, cpu: usize, copying: Copying, most_ns: u64) {
         let line_ps = self.copy_line_ps(cpu, &copying);
         let place = &self.layout.cpus[cpu];
@@ -199,7 +199,7 @@ impl World {
     }
 }
 
-/// Copies what is in the queue of its CPU.
+/// Program that copies the parts in the queue of its CPU.
 struct Helper {
     cpu: usize,
     part: Part,

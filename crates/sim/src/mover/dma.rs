@@ -1,4 +1,4 @@
-//! An engine that copies: channels that take parts in turn, without CPU time.
+//! A copy engine: channels that process parts in turn, without CPU time.
 
 use std::collections::VecDeque;
 
@@ -8,31 +8,31 @@ use crate::task::{Copying, TaskId};
 use crate::traffic::{Carried, Flow, NO_COMPLEX};
 use crate::world::World;
 
-/// Channels, and what waits for one.
+/// The channels, and the parts that wait for one.
 #[derive(Debug, Default)]
 pub struct Engine {
     channels: Vec<Option<Channel>>,
     queue: VecDeque<(TaskId, Part)>,
 }
 
-/// What a channel is about.
+/// The work of a busy channel.
 #[derive(Debug)]
 struct Channel {
     mover: TaskId,
-    /// What is left beside what it copies now.
+    /// Rest of the part, without the copy in progress.
     part: Part,
     flows: [Carried; 2],
 }
 
 impl Engine {
-    /// With so many channels.
+    /// Creates an engine with a number of channels.
     pub fn new(channels: usize) -> Self {
         Self { channels: (0..channels).map(|_| None).collect(), queue: VecDeque::new() }
     }
 }
 
 impl World {
-    /// Gives a part to the engine, for a mover that waits for it.
+    /// Gives a part to the engine, on behalf of a mover that waits for it.
     pub(crate) fn give_to_engine(&mut self, mover: TaskId, part: Part) {
         self.add_pending(mover);
         self.mover.engine.queue.push_back((mover, part));
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// A channel has copied what it had.
+    /// Completes the copy of a channel and continues with its next work.
     pub(crate) fn channel_done(&mut self, channel: usize) {
         let Some(mut done) = self.mover.engine.channels[channel].take() else { return };
         done.flows.iter().for_each(|&flow| self.traffic.end(flow));
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Lets a free channel begin with what waits.
+    /// Starts a waiting part on a free channel.
     fn feed(&mut self, channel: usize) {
         while let Some((mover, mut part)) = self.mover.engine.queue.pop_front() {
             if let Some(copying) = part.pop() {
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// A channel is slowed by others as much as a miss between the two nodes is.
+    /// Starts a copy on a channel. Load slows it as much as it slows a miss between the two nodes.
     fn engage(&mut self, channel: usize, mover: TaskId, copying: Copying, part: Part) {
         let params = &self.machine.params;
         let (from, to) = (copying.from, copying.to);

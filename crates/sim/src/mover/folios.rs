@@ -1,4 +1,4 @@
-//! What a step does to folios, and how long it takes.
+//! The effect of each step on folios, and its cost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,39 +13,39 @@ use crate::world::World;
 /// A folio of a batch.
 #[derive(Clone, Debug)]
 pub struct Seat {
-    /// Which of the job's.
+    /// Its index in the job.
     pub index: usize,
     /// The folio itself.
     pub folio: Folio,
     /// Whether it is a huge page.
     pub huge: bool,
-    /// The node it came from, once it is out of sight.
+    /// Its source node, once it is out of sight.
     pub from: usize,
-    /// Since which flight it is out of sight.
+    /// The flight during which it is out of sight.
     pub flight: u64,
-    /// Why it stayed, if it did.
+    /// The reason why it stayed, if it did.
     pub why: SkipReason,
-    /// Whether somebody else brought it to its destination.
+    /// Whether another mover brought it to its destination.
     pub there: bool,
 }
 
-/// Where the folios of a batch belong, and where they go.
+/// The context of a batch: working CPU, process and destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// The CPU that works.
+    /// The CPU that does the work.
     pub cpu: usize,
-    /// Whose folios.
+    /// The process of the folios.
     pub space: SpaceId,
-    /// The index of their destination.
+    /// The index of their destination node.
     pub to: usize,
 }
 
-/// The seats of some runs.
+/// Returns the seats of some runs.
 fn indices(runs: &[Run]) -> impl Iterator<Item = usize> + '_ {
     runs.iter().flat_map(|run| run.first as usize..(run.first + run.folios) as usize)
 }
 
-/// The seats of the folios that a copy has a part of, in their order.
+/// Returns the indices of the folios that a copy covers, in ascending order.
 pub fn folios_of(seats: &[Seat], slices: &[Slice], page_bytes: u64) -> BTreeSet<usize> {
     let bytes = seats.first().map_or(1, |first| first.folio.len() * page_bytes).max(1);
     let some = slices.iter().filter(|slice| slice.bytes > 0);
@@ -60,29 +60,30 @@ fn refuse(seats: &mut [Seat], index: usize, why: Refusal, refused: &mut Vec<Refu
 }
 
 impl World {
-    /// What is known of a folio by its first page.
+    /// Returns the state of a folio's first page.
     pub(crate) fn folio_byte(&self, space: SpaceId, folio: &Folio) -> PageByte {
         let region = self.spaces[space].regions.get(folio.region);
         let region = region.filter(|region| folio.pages.end <= region.pages);
         region.map_or(PageByte::ABSENT, |region| region.page(folio.pages.start))
     }
 
-    /// Whether a folio is one huge page still.
+    /// Returns whether a folio still is one huge page.
     pub(crate) fn is_huge_folio(&self, space: SpaceId, folio: &Folio) -> bool {
         let region = self.spaces[space].regions.get(folio.region);
         let region = region.filter(|region| folio.pages.end <= region.pages);
         region.is_some_and(|region| region.is_huge(folio.pages.start))
     }
 
-    /// Whether a folio is one still.
+    /// Returns whether a folio is still whole.
     pub(crate) fn is_whole_folio(&self, space: SpaceId, folio: &Folio) -> bool {
         let region = self.spaces[space].regions.get(folio.region);
         let region = region.filter(|region| folio.pages.end <= region.pages);
         region.is_some_and(|region| region.folio(folio.pages.start) == folio.pages)
     }
 
-    /// The pages of a folio that are still out of sight: its process may have freed some. What it
-    /// brought there since may be in the hands of another mover, and is none of them.
+    /// Returns the pages of a folio that are still out of sight; its process may have freed some. A
+    /// page that the process mapped there since may be in flight with another mover, and is not
+    /// included.
     fn in_flight(&self, space: SpaceId, seat: &Seat) -> Vec<u64> {
         let region = seat.folio.region;
         let page_at = |page: u64| Folio { region, pages: page..page + 1 };
@@ -96,7 +97,7 @@ impl World {
         self.spaces[space].regions[folio.region].set(folio.pages.clone(), byte);
     }
 
-    /// Why a folio cannot leave now.
+    /// Returns the reason why a folio cannot be unmapped now, if there is one.
     fn refusal(&self, way: &Way, folio: &Folio) -> Option<Refusal> {
         if self.spaces[way.space].ended {
             return Some(Refusal::Final(SkipReason::Gone));
@@ -121,7 +122,8 @@ impl World {
         }
     }
 
-    /// Takes folios out of sight, and pages for their copies; returns how long that takes.
+    /// Takes folios out of sight and allocates pages for their copies. Returns the time that takes
+    /// (ns).
     pub(crate) fn unmap_folios(
         &mut self,
         way: &Way,
@@ -138,7 +140,7 @@ impl World {
                     let node = self.folio_byte(way.space, &seats[index].folio).node();
                     seats[index].there = node == Some(way.to);
                     refuse(seats, index, why, refused);
-                    ns += self.machine.params.unmap_ns; // it was tried
+                    ns += self.machine.params.unmap_ns; // cost of the attempt
                 }
                 None => leaving.push(index),
             }
@@ -172,7 +174,7 @@ impl World {
         ns
     }
 
-    /// Turns those folios of a copy back that somebody took hold of since they are out of sight.
+    /// Undoes the move of those folios of a copy that were pinned since they were unmapped.
     pub(crate) fn refuse_held(
         &mut self,
         way: &Way,
@@ -188,7 +190,8 @@ impl World {
         }
     }
 
-    /// Pages for the copies of these folios: for how many of them, and how long that takes.
+    /// Allocates pages for the copies of these folios. Returns how many folios got theirs, and the
+    /// time that took, in nanoseconds.
     fn take_copies(&mut self, way: &Way, seats: &[Seat], leaving: &[usize]) -> (usize, u64) {
         let Some(&first) = leaving.first() else { return (0, 0) };
         let wanted = leaving.len() as u64;
@@ -203,12 +206,12 @@ impl World {
         }
     }
 
-    /// The lock of the page lists of the space's group on a node, for so many folios.
+    /// Takes the lock of the LRU lists of the space's group on a node, for a number of folios.
     fn lock_lists(&mut self, way: &Way, node: usize, folios: u64) -> u64 {
         self.lock_lru(way.cpu, self.spaces[way.space].group, node, folios)
     }
 
-    /// How long it takes to bring folios back into sight.
+    /// Returns the time to bring folios back into sight, in nanoseconds.
     pub(crate) fn map_ns(&mut self, way: &Way, seats: &[Seat], runs: &[Run], to: bool) -> u64 {
         let params = &self.machine.params;
         let (mut ns, mut by_node) = (0, BTreeMap::<usize, u64>::new());
@@ -224,8 +227,8 @@ impl World {
         ns + locks.sum::<u64>()
     }
 
-    /// The copies are in sight, and the originals free, unless they went away meanwhile; returns
-    /// how long it takes to free them.
+    /// Makes the copies visible and frees the originals, unless these were freed meanwhile. Returns
+    /// the time that freeing takes, in nanoseconds.
     pub(crate) fn land(
         &mut self,
         way: &Way,
@@ -255,8 +258,8 @@ impl World {
         self.give_back(way.cpu, free)
     }
 
-    /// The originals are in sight again, and pages for copies free; returns how long it takes to
-    /// free them.
+    /// Makes the originals visible again and frees the pages for their copies. Returns the time
+    /// that freeing takes, in nanoseconds.
     pub(crate) fn put_back_folios(
         &mut self,
         way: &Way,
@@ -287,7 +290,7 @@ impl World {
         self.give_back(way.cpu, free)
     }
 
-    /// Why a folio has no place any more that was out of sight.
+    /// Returns the reason why a folio that was out of sight has no place any more.
     fn lost(&self, space: SpaceId) -> Refusal {
         let gone = self.spaces[space].ended;
         Refusal::Final(if gone { SkipReason::Gone } else { SkipReason::NotPresent })
@@ -311,7 +314,7 @@ impl World {
     }
 }
 
-/// Folios that are free, by node and size.
+/// Free folios, by node and size.
 #[derive(Debug, Default)]
 struct Freed {
     folios: BTreeMap<(usize, u64), u64>,

@@ -1,7 +1,7 @@
-//! Threads of the kernel that move pages: each carries out what [`nodeward_migrate::Batch`] says.
+//! Kernel threads that move pages: each executes the steps of a [`nodeward_migrate::Batch`].
 //!
-//! `batch` is the step machine as a program, `folios` what a step does to pages, `copy` and `dma`
-//! who copies. A mover takes its CPU from whoever runs there, and so do the threads that help it.
+//! `batch` runs the steps as a program, `folios` applies a step to pages, and `copy` and `dma` do
+//! the copying. A mover preempts the task that runs on its CPU, and so do its helper threads.
 
 mod batch;
 mod copy;
@@ -24,73 +24,73 @@ use crate::world::World;
 pub use batch::Drive;
 pub use folios::{Seat, Way, folios_of};
 
-/// How often the kernel tries a folio (`NR_MAX_MIGRATE_PAGES_RETRY`).
+/// Maximum number of attempts per folio in the kernel (`NR_MAX_MIGRATE_PAGES_RETRY`).
 pub const ATTEMPTS: u32 = 10;
 
-/// Base pages that move whole or not at all: one, or a huge page.
+/// Base pages that move as a whole or not at all: one base page, or a larger folio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folio {
-    /// In which region.
+    /// The index of its region.
     pub region: usize,
-    /// Which pages of it.
+    /// Its pages in the region.
     pub pages: Range<u64>,
 }
 
 impl Folio {
-    /// Its base pages.
+    /// Returns the number of its base pages.
     pub fn len(&self) -> u64 {
         self.pages.end - self.pages.start
     }
 }
 
-/// Where a folio ended.
+/// The final place of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// On its destination.
+    /// It is on its destination.
     Moved,
-    /// It was there already.
+    /// It was on its destination before.
     AlreadyThere,
-    /// Where it was.
+    /// It is where it was.
     Skipped(SkipReason),
 }
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Where each folio ended, in their order.
+    /// The outcome of each folio, in order.
     pub outcomes: Vec<Outcome>,
     /// The same in base pages.
     pub account: Account,
-    /// How long each step took, in the order of [`Spent::ALL`], with its waits for helpers and
-    /// for a CPU.
+    /// The time of each step, in the order of [`Spent::ALL`], including waits for helpers and for a
+    /// CPU.
     pub step_ns: [u64; Spent::ALL.len()],
 }
 
 impl Moved {
-    /// Adds what became of further folios, without where each ended.
+    /// Adds the result of further folios, without their single outcomes.
     pub fn add(&mut self, other: &Self) {
         self.account.add(&other.account);
         self.step_ns.iter_mut().zip(other.step_ns).for_each(|(sum, ns)| *sum += ns);
     }
 }
 
-/// What all movers have in common.
+/// State shared by all movers.
 #[derive(Debug, Default)]
 pub struct Movers {
-    /// Who is about to answer interrupts.
+    /// The interrupts that CPUs still have to answer.
     pub answers: Answers,
     helpers: copy::Helpers,
     engine: dma::Engine,
-    /// How often folios were taken out of sight: each time is one flight.
+    /// Number of flights: each time that folios are taken out of sight counts as one.
     flights: u64,
     /// Pages that were freed while they were out of sight, with the last flight before that.
     freed: BTreeMap<PageKey, u64>,
-    /// For how many faults a task has still to pay before it goes on, by task.
+    /// Number of faults that a task has to pay for before it continues, by task.
     pub lazy_due: BTreeMap<TaskId, u64>,
 }
 
 impl Movers {
-    /// Of a machine.
+    /// Creates the state for a machine.
     pub fn new(machine: &Machine, layout: &Layout) -> Self {
         Self {
             answers: Answers::new(layout.cpus.len()),
@@ -102,18 +102,19 @@ impl Movers {
 }
 
 impl World {
-    /// A page is freed. If a move has it out of sight, what comes there later is not that move's.
+    /// Records that pages are freed. If a move has such a page out of sight, a page that is mapped
+    /// there later does not belong to that move.
     pub(crate) fn note_freed(&mut self, space: SpaceId, region: usize, pages: Range<u64>) {
         let Movers { flights, freed, .. } = &mut self.mover;
         freed.extend(pages.map(|page| ((space, region, page), *flights)));
     }
 
-    /// A process is over: nothing comes to where its pages were.
+    /// Forgets the freed pages of a process that has ended.
     pub(crate) fn forget_freed(&mut self, space: SpaceId) {
         self.mover.freed.retain(|key, _| key.0 != space);
     }
 
-    /// Starts a thread of the kernel that may run on some CPUs, or on all.
+    /// Starts a kernel thread that may run on some CPUs, or on all.
     pub(crate) fn start_kernel_task(
         &mut self,
         cpus: Option<CpuSet>,

@@ -1,4 +1,4 @@
-//! Moves on machines of a few CPUs: what they take, and that no page is lost.
+//! Moves on machines of a few CPUs: their cost, and that no page is lost.
 
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use super::*;
 use crate::space::{PageByte, Region, Space, SpaceId};
 use crate::task::{Lines, Op, Part, State};
 
-/// Two nodes or more of so many CPUs without SMT, and 1 GiB each.
+/// Creates a machine of two or more nodes with `cpus` CPUs without SMT and 1 GiB each.
 fn machine(nodes: u32, cpus: u32) -> Machine {
     let node = |id: u32| Node {
         id: NodeId(id),
@@ -31,8 +31,8 @@ fn machine(nodes: u32, cpus: u32) -> Machine {
     }
 }
 
-/// Parameters without locks and lists, and with copies that only `copy` bounds: 64 bytes take
-/// 8 ns, so a base page of 64 lines takes 512 ns.
+/// Parameters without costs of locks and lists. Copies are bounded by `copy` alone: 64 bytes take 8
+/// ns, so a base page of 64 lines takes 512 ns.
 fn plain() -> Params {
     Params {
         switch_ns: 0,
@@ -63,7 +63,7 @@ fn world(machine: Machine) -> World {
     World::new(&scenario, 1)
 }
 
-/// A process with so many pages on a node.
+/// Creates a process with a number of pages on a node.
 fn process(world: &mut World, node: usize, pages: u64, huge: bool) -> SpaceId {
     let nodes = world.machine.nodes.len();
     let mut region = Region::new(1 << 30, pages, 4096, nodes, 64);
@@ -86,14 +86,14 @@ fn job(space: SpaceId, pages: u64, size: u64) -> MoveJob {
     MoveJob { space, folios, to: 1 }
 }
 
-/// Folios of one space to one node.
+/// A job: folios of one space, to one node.
 struct MoveJob {
     space: SpaceId,
     folios: Vec<Folio>,
     to: usize,
 }
 
-/// What became of a job, and when it began and ended.
+/// The result of a job, and its start and end.
 #[derive(Clone, Debug)]
 struct Ended {
     moved: Moved,
@@ -108,10 +108,10 @@ impl Deref for Ended {
     }
 }
 
-/// Where the end of a job is told.
+/// Receives the result of a job.
 type End = Arc<Mutex<Option<Ended>>>;
 
-/// Carries a job out and ends.
+/// Program that carries out a job and ends.
 struct Mover {
     drive: Drive,
     began_ns: u64,
@@ -137,7 +137,7 @@ fn start_move(world: &mut World, job: MoveJob) -> (TaskId, End) {
     (world.start_kernel_task(None, Box::new(mover)), end)
 }
 
-/// Carries a job out to its end; the time it took from the first instruction on.
+/// Carries out a job to its end. Returns its time from the first instruction on.
 fn finish(world: &mut World, job: MoveJob) -> (Ended, u64) {
     let selected: u64 = job.folios.iter().map(Folio::len).sum();
     let (mover, end) = start_move(world, job);
@@ -173,8 +173,8 @@ fn spin(world: &mut World, space: SpaceId, cpu: usize) -> TaskId {
     world.start_task(task)
 }
 
-/// A move of pages on a machine of 2 x `cpus` CPUs with these parameters, of which the process
-/// uses the first `busy`; its time and how many interrupts it took.
+/// Moves pages on a machine of 2 x `cpus` CPUs with these parameters, of which the process uses the
+/// first `busy`. Returns the result and the number of interrupts.
 fn timed(cpus: u32, busy: usize, pages: u64, size: u64, params: &[(&str, &str)]) -> (Ended, u64) {
     let mut machine = machine(2, cpus);
     params.iter().for_each(|(name, value)| machine.params.set(name, value, None).unwrap());
@@ -198,8 +198,8 @@ fn time_of(cpus: u32, pages: u64, size: u64, params: &[(&str, &str)]) -> u64 {
 /// Goal: the time of a move is the sum of its parts, to the nanosecond.
 #[test]
 fn a_move_takes_what_its_parts_take() {
-    // Nobody has translations, so no flush. 512 pages: 280 + 60 ns out, 512 ns copied (64 lines of
-    // 8 ns), 190 + 60 ns back.
+    // No CPU has translations, so there is no flush. 512 pages: 280 + 60 ns out, 512 ns copied (64
+    // lines of 8 ns), 190 + 60 ns back.
     assert_eq!(time_of(2, 512, 1, &[]), 512 * (280 + 60 + 512 + 190 + 60));
     // Three batches cost no more than their pages.
     assert_eq!(time_of(2, 1100, 1, &[]), 1100 * (280 + 60 + 512 + 190 + 60));
@@ -210,8 +210,8 @@ fn a_move_takes_what_its_parts_take() {
     assert_eq!(split, 5000 + 512 * (280 + 60 + 512 + 190 + 60));
 }
 
-/// Goal: a folio between a base page and a huge one pays once for itself, and for each page its
-/// entry and its copy; one page that somebody holds holds all of it.
+/// Goal: a folio between a base page and a huge page pays once for itself, and for each page its
+/// entry and its copy. One pinned page pins the whole folio.
 #[test]
 fn folios_move_whole() {
     let mut world = world(machine(2, 2));
@@ -228,23 +228,23 @@ fn folios_move_whole() {
     check_pages(&world);
 }
 
-/// Goal: huge pages of one batch are handed out one by one, and waited for once.
+/// Goal: huge pages of one batch are handed out one by one, and the mover waits once.
 #[test]
 fn huge_pages_share_a_batch() {
     let time = |batch| time_of(8, 2048, 512, &[("batch", batch), ("copiers", "4")]);
-    // Alone each is cut in four; together each of four helpers has one: 32768 lines of 8 ns.
+    // Alone, each is cut in four. Together, each of four helpers has one: 32768 lines of 8 ns.
     let waits = 4 * 1800 + 2000 + 2000 + 2000;
     assert_eq!(time("1"), 4 * (5000 + waits + 262_144 / 4));
     assert_eq!(time("2048"), 4 * 5000 + waits + 262_144);
 }
 
-/// Goal: locks and lists add what they cost.
+/// Goal: locks and lists add their cost.
 #[test]
 fn allocation_and_lists_are_part_of_a_move() {
-    // Of the 512 pages each is 40 ns of the zone's lock: 9 visits of 63 take 567 pages. Each page
-    // costs the list 10 ns to take and 10 to give, and its group's lock 50 ns on each side. 512
-    // freed pages go to the list of the other node, whose length is 4 * 63 = 252 at first or more:
-    // so that none goes to the zone, the list keeps 1000.
+    // Each of the 512 pages takes 40 ns of the zone's lock: 9 visits of 63 take 567 pages. Each
+    // page costs the list 10 ns to take and 10 to give, and its group's lock 50 ns on each side.
+    // The 512 freed pages go to the list of the other node, whose length is at first 4 * 63 = 252
+    // or more. The list keeps 1000, so that none goes to the zone.
     let params = [
         ("zone-hold", "40000"),
         ("list", "10000"),
@@ -257,7 +257,7 @@ fn allocation_and_lists_are_part_of_a_move() {
     assert_eq!(time_of(2, 512, 1, &params), plain + 567 * 40 + 512 * (2 * 10 + 2 * 50));
 }
 
-/// Goal: copies of huge pages go as fast as memory does; those of base pages do not.
+/// Goal: copies of huge pages scale with memory bandwidth; those of base pages do not.
 #[test]
 fn copy_bound_moves_follow_the_bandwidth() {
     let huge = |rate| time_of(2, 5120, 512, &[("copy", rate)]);
@@ -269,7 +269,7 @@ fn copy_bound_moves_follow_the_bandwidth() {
     assert_eq!(time_of(2, 512, 1, &[("copy", "16GB/s")]), 512 * (590 + 256));
 }
 
-/// Goal: a copy that has few misses under way goes as fast as they do.
+/// Goal: a copy with few misses in flight is bound by their latency.
 #[test]
 fn latency_bounds_a_copy_with_few_misses() {
     // One CPU a node: the mover is on node 0, its copy writes to node 1 at twice the latency: 2 *
@@ -285,7 +285,7 @@ fn latency_bounds_a_copy_with_few_misses() {
     assert_eq!(ns, 5000 + 512 * 64 * 27 / 2);
 }
 
-/// Goal: nobody is interrupted on one CPU, and everybody who runs the process on more.
+/// Goal: on one CPU no CPU is interrupted; on more, every CPU that runs the process is.
 #[test]
 fn interrupts_go_to_those_who_run_the_process() {
     let mut one = machine(1, 1);
@@ -325,7 +325,7 @@ fn a_flush_takes_what_its_targets_take() {
     assert_eq!(moved.step_ns[Spent::Flush as usize], 10 * (1000 + 3 * 40));
 }
 
-/// Goal: who is interrupted loses that time.
+/// Goal: an interrupted task loses the time of the interrupts.
 #[test]
 fn victims_lose_time() {
     let mut world = world(machine(2, 2));
@@ -341,7 +341,7 @@ fn victims_lose_time() {
     assert!((700_000..700_000 + 1_000_000).contains(&lost), "{lost}");
 }
 
-/// Goal: a broadcast costs the same whoever runs the process.
+/// Goal: a broadcast costs the same whichever CPUs run the process.
 #[test]
 fn a_broadcast_does_not_know_cpus() {
     let flush = |cpus, busy| {
@@ -355,7 +355,7 @@ fn a_broadcast_does_not_know_cpus() {
     assert_eq!(flush(8, 7), 1024 * 300 + 2 * 1890);
 }
 
-/// Goal: what a barrier drains is paid for once in each batch.
+/// Goal: the drain of a barrier is paid for once per batch.
 #[test]
 fn copies_behind_a_barrier_begin_anew() {
     let copy_ns = |batch| {
@@ -367,7 +367,7 @@ fn copies_behind_a_barrier_begin_anew() {
     assert_eq!(copy_ns("512"), 1024 * 512 + 2 * 1000);
 }
 
-/// Goal: a helper comes later to a CPU that somebody has, by the interrupt that says so.
+/// Goal: a helper starts later on a busy CPU, by the cost of the interrupt that preempts it.
 #[test]
 fn who_has_a_cpu_is_interrupted_first() {
     let move_ns = |preempt_ns| {
@@ -398,7 +398,7 @@ fn copiers_share_a_copy() {
     assert_eq!(huge("8"), expected(8));
 }
 
-/// Goal: it does not pay to hand out less than that costs.
+/// Goal: handing out a copy that is smaller than the cost of handing it out does not pay.
 #[test]
 fn base_pages_one_by_one_are_slower_with_copiers() {
     let base = |copiers| time_of(8, 64, 1, &[("batch", "1"), ("copiers", copiers)]);
@@ -407,8 +407,8 @@ fn base_pages_one_by_one_are_slower_with_copiers() {
     assert_eq!(base("8"), 64 * (590 + 8 * 1800 + 2000 + 64 + 2000 + 2000));
 }
 
-/// Goal: a destination whose CPUs work makes copiers slower, because a helper that is late holds
-/// all up; and programs there lose time.
+/// Goal: busy CPUs on the destination make copiers slower, because one late helper delays all; and
+/// programs there lose time.
 #[test]
 fn busy_destinations_delay_copiers() {
     let move_ns = |busy: bool| {
@@ -429,7 +429,7 @@ fn busy_destinations_delay_copiers() {
         world.run_until(100_000);
         finish(&mut world, job(space, 51_200, 512)).1
     };
-    /// Long stretches in the kernel that nothing interrupts.
+    /// Long stretches in the kernel that cannot be interrupted.
     struct Faults;
     impl Program for Faults {
         fn next(&mut self, _world: &mut World, _task: TaskId) -> Op {
@@ -437,7 +437,7 @@ fn busy_destinations_delay_copiers() {
         }
     }
     let (idle, busy) = (move_ns(false), move_ns(true));
-    // Of 4 stretches of 50 us the one that is over last: 40 us on average; 100 huge pages.
+    // The last of 4 stretches of 50 us to end: 40 us on average; 100 huge pages.
     println!("idle {idle} ns, busy {busy} ns");
     assert!(busy > idle + 100 * 20_000 && busy < idle + 100 * 60_000);
 }
@@ -452,7 +452,7 @@ fn channels_of_an_engine_add_up() {
     assert_eq!(engine("16"), 5000 + 2000 + 524_288 / 16 + 2000);
 }
 
-/// Goal: pages that somebody holds stay, after ten tries, and the account says so.
+/// Goal: pinned pages stay after ten attempts, and the account says so.
 #[test]
 fn pinned_pages_stay() {
     let mut world = world(machine(2, 2));
@@ -467,7 +467,7 @@ fn pinned_pages_stay() {
     check_pages(&world);
 }
 
-/// Goal: a full node takes what fits, and the account says the rest.
+/// Goal: a full node takes what fits, and the account shows the rest.
 #[test]
 fn full_nodes_take_what_fits() {
     let mut world = world(machine(2, 2));
@@ -480,7 +480,7 @@ fn full_nodes_take_what_fits() {
     check_pages(&world);
 }
 
-/// Goal: pages that are there, or nowhere, are told apart.
+/// Goal: pages that are on the destination, and pages that are absent, are accounted for apart.
 #[test]
 fn holes_and_pages_that_are_there_are_accounted_for() {
     let mut world = world(machine(2, 2));
@@ -497,14 +497,14 @@ fn holes_and_pages_that_are_there_are_accounted_for() {
     check_pages(&world);
 }
 
-/// Goal: pages that were marked move once, to the node of who touches them, and only those that
+/// Goal: marked pages move once, to the node of the thread that touches them, and only those that
 /// are touched.
 #[test]
 fn lazy_pages_move_to_who_touches_them() {
     let mut world = world(machine(2, 2));
     let space = process(&mut world, 0, 64 * 512, false);
     let ns = world.make_lazy(0, space);
-    assert_eq!(ns, 64 * 512 * 60); // nobody has translations
+    assert_eq!(ns, 64 * 512 * 60); // no CPU has translations
     /// Goes through the first half.
     struct Stream(SpaceId);
     impl Program for Stream {
@@ -525,8 +525,8 @@ fn lazy_pages_move_to_who_touches_them() {
     check_pages(&world);
 }
 
-/// Goal: what was freed in the middle of a move is lost to it, though its process brings pages back
-/// there that another mover takes out of sight: those are the other one's.
+/// Goal: a page that is freed in the middle of a move is lost to it, though its process maps new
+/// pages there that another mover takes out of sight: those belong to the other mover.
 #[test]
 fn pages_that_were_freed_meanwhile_are_not_landed() {
     let mut world = world(machine(3, 2));
@@ -552,8 +552,8 @@ fn pages_that_were_freed_meanwhile_are_not_landed() {
     assert_eq!(world.spaces[space].count_all(3)[..3], [64, 0, 0]);
 }
 
-/// Goal: whatever happens in the middle, no page is lost or there twice, and each selected page is
-/// in the account once. Random faults; the seed is in the message.
+/// Goal: whatever happens in the middle, no page is lost or in two places, and each selected page
+/// is in the account once. Random faults; the seed is in the message.
 #[test]
 fn no_page_is_lost() {
     for seed in 0..60 {
@@ -583,7 +583,7 @@ fn random_move(seed: u64) {
         let pinned: Vec<_> = (0..draw(20)).map(|_| draw(pages)).collect();
         world.spaces[space].regions[0].pinned.extend(pinned);
         spin(&mut world, space, draw(6) as usize);
-        // Two movers want the same pages elsewhere.
+        // Two movers compete for the same pages.
         for to in [1, 2] {
             let job = MoveJob { to, ..job(space, pages, if huge { 512 } else { 1 }) };
             let selected: u64 = job.folios.iter().map(Folio::len).sum();

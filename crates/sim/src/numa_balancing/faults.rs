@@ -1,4 +1,4 @@
-//! Hint faults: which pages move to who touches them, and what is remembered of it.
+//! Hint faults: the pages that they move, and the record of the threads that touched them.
 
 use super::placement::{Faults, Touch};
 use super::{NumaBalancing, World};
@@ -7,12 +7,13 @@ use crate::space::{PageByte, SpaceId};
 use crate::task::TaskId;
 use nodeward_model::SkipReason;
 
-/// In its first scans a thread takes pages that nobody else touched without asking twice.
+/// Number of first scans of a thread in which pages that no other thread touched move without
+/// further conditions.
 const FIRST_SCANS: u32 = 4;
-/// Nodes with so many times fewer faults than the one with most are not active ones.
+/// A node is active if its faults times this factor exceed those of the node with most.
 pub(super) const ACTIVE_PART: u64 = 3;
 
-/// Who touched a page: a node and eight bits of a thread's number, as the kernel keeps them.
+/// The thread that touched a page: its node and eight bits of its number, as the kernel keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Toucher {
     node: usize,
@@ -20,7 +21,7 @@ struct Toucher {
 }
 
 impl Toucher {
-    /// Nothing is 0.
+    /// Packs it into 16 bits. 0 stands for none.
     fn packed(self) -> u16 {
         ((self.node as u16 + 1) << 8) | u16::from(self.tag)
     }
@@ -35,15 +36,15 @@ impl Toucher {
 struct Touched {
     folio: Folio,
     from: usize,
-    /// Who touched it before, as far as that is known.
+    /// The previous toucher, if known.
     last: Option<Toucher>,
     /// Whether it was to move.
     wanted: bool,
 }
 
 impl World {
-    /// Faults of these folios by a thread, on its node; returns how long they take beside the
-    /// faults themselves.
+    /// Handles faults on these folios by a thread, on its node. Returns the time that takes beside
+    /// the faults themselves, in nanoseconds.
     pub(crate) fn hint_faults(&mut self, task: TaskId, way: &Way, folios: Vec<Folio>) -> u64 {
         let me = Toucher { node: way.to, tag: task as u8 };
         let (mut touched, mut seats) = (Vec::new(), Vec::new());
@@ -70,7 +71,7 @@ impl World {
         ns
     }
 
-    /// Pages that a node takes before it is short of memory.
+    /// Returns the pages that a node can take before it is short of memory.
     fn room_for_hints(&self, way: &Way) -> u64 {
         let zone = &self.memory.zones[way.to];
         match zone.off || !self.may_have(way.space, way.to) {
@@ -79,7 +80,8 @@ impl World {
         }
     }
 
-    /// Whether a folio goes to the node of who touches it (`should_numa_migrate_memory`).
+    /// Returns whether a folio moves to the node of the thread that touches it
+    /// (`should_numa_migrate_memory`).
     fn moves_on_hint(&self, task: TaskId, way: &Way, from: usize, last: Option<Toucher>) -> bool {
         let Some(numa) = self.numa.as_ref() else { return false };
         let faults = numa.faults(task);
@@ -95,7 +97,7 @@ impl World {
         }
     }
 
-    /// Notes who touches a folio; returns who did before.
+    /// Records the thread that touches a folio. Returns the previous one.
     fn exchange_toucher(&mut self, space: SpaceId, folio: &Folio, me: Toucher) -> Option<Toucher> {
         let pages = self.spaces[space].regions[folio.region].pages;
         let numa = self.numa.as_mut()?;
@@ -127,7 +129,8 @@ impl World {
 }
 
 impl NumaBalancing {
-    /// Whether a page that several threads touch is to go to a node, by where their faults are.
+    /// Returns whether a page that several threads touch should move to a node, by where their
+    /// faults are.
     fn group_wants(&self, task: TaskId, way: &Way, from: usize) -> bool {
         let member = self.faults.get(&task).filter(|faults| faults.in_group);
         let Some(group) = self.groups.get(&way.space).filter(|_| member.is_some()) else {

@@ -1,11 +1,12 @@
-//! The kernel's automatic balancing (kernel.numa_balancing = 1), as Linux 6.12 has it.
+//! The kernel's automatic NUMA balancing (kernel.numa_balancing = 1), as in Linux 6.12.
 //!
-//! Threads take away the entries of their own process's pages, so much each scan period; who
-//! touches such a page pays for a fault, which tells where the page is used. `faults` decides which
-//! pages move in it, `placement` which node a thread prefers and how fast it scans; the scheduler
-//! brings threads to their node (`sched/preferred.rs`). What is left out: the filter of mappings by
-//! who uses them, preferred nodes by topologies that are not fully connected, further active nodes
-//! as aims of a group, and memory tiers.
+//! Threads clear the entries of their own process's pages, a fixed amount per scan period. A thread
+//! that touches such a page takes a fault, which shows where the page is used. `faults` decides
+//! which pages move in it. `placement` decides which node a thread prefers and how fast it scans.
+//! The scheduler brings threads to their node (`sched/preferred.rs`).
+//!
+//! Not modelled: the filter of mappings by the threads that use them, preferred nodes by topologies
+//! that are not fully connected, further active nodes as targets of a group, and memory tiers.
 
 mod faults;
 mod placement;
@@ -20,27 +21,27 @@ use crate::world::World;
 
 pub use placement::{Faults, Group};
 
-/// Virtual pages that a scan looks at, for each that it may mark.
+/// Virtual pages that a scan may visit, for each page that it may mark.
 const VIRTUAL_PER_MARKED: u64 = 8;
-/// The run time of scans is a 33rd of that of a thread, at most: 3 %.
+/// The run time of scans is at most 1/33 of a thread's run time: 3 %.
 const SCAN_SHARE: u64 = 32;
-/// Two ticks: a thread does not begin its next scan before that.
+/// Two ticks: the least time before a thread begins its next scan.
 const TICKS_NS: u64 = 8_000_000;
-/// What is scanned in a second at most (`MAX_SCAN_WINDOW`), in bytes.
+/// Maximum number of bytes scanned per second (`MAX_SCAN_WINDOW`).
 const WINDOW_BYTES_PER_S: u64 = 2560 << 20;
 
-/// How far a process is scanned.
+/// Scan position of a process.
 #[derive(Debug, Default)]
 struct Scan {
-    /// No scan before this time.
+    /// Time of the next scan, in virtual nanoseconds.
     next_ns: u64,
-    /// How often its end was come to.
+    /// Number of completed scans of the whole process.
     seq: u32,
     region: usize,
     page: u64,
 }
 
-/// A thread's time for scans.
+/// A thread's scan timing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     /// Run time between two scans.
@@ -49,24 +50,24 @@ struct Pace {
     stamp_ns: u64,
 }
 
-/// What is known of processes and threads.
+/// State of NUMA balancing by process and thread.
 #[derive(Debug, Default)]
 pub struct NumaBalancing {
     scans: BTreeMap<SpaceId, Scan>,
     paces: BTreeMap<TaskId, Pace>,
     faults: BTreeMap<TaskId, Faults>,
     groups: BTreeMap<SpaceId, Group>,
-    /// Who touched each page of a region last, as far as faults told: a node and a thread.
+    /// The last toucher of each page of a region, as far as faults showed: a node and a thread.
     last: BTreeMap<(SpaceId, usize), Vec<u16>>,
 }
 
 impl NumaBalancing {
-    /// What faults told of a thread.
+    /// Returns the fault statistics of a thread.
     pub fn faults(&self, task: TaskId) -> Option<&Faults> {
         self.faults.get(&task)
     }
 
-    /// The threads of a process that share pages.
+    /// Returns the group of a process's threads that share pages.
     pub fn group(&self, space: SpaceId) -> Option<&Group> {
         self.groups.get(&space)
     }
@@ -76,7 +77,7 @@ impl NumaBalancing {
         self.paces.entry(task).or_insert(first)
     }
 
-    /// The shortest and the longest period of a thread, and that with which it begins.
+    /// Returns the shortest, the longest and the first period of a thread.
     fn bounds_ns(&self, params: &Params, space: SpaceId, rss_pages: u64) -> (u64, u64, u64) {
         let scanned = (params.numa_scan_bytes / params.page_bytes.max(1)).max(1);
         let windows = rss_pages.div_ceil(scanned).max(1);
@@ -90,7 +91,8 @@ impl NumaBalancing {
 }
 
 impl World {
-    /// Whether a thread is to scan its process's memory before it goes on; how long that takes.
+    /// Scans the process's memory if a scan of this thread is due. Returns the time that takes
+    /// (ns).
     pub(crate) fn scan_when_due(&mut self, cpu: usize, task: TaskId) -> Option<u64> {
         let space = self.tasks[task as usize].space?;
         let ran_ns = self.tasks[task as usize].ran_ns;
@@ -121,7 +123,7 @@ impl World {
         self.spaces[space].count_all(nodes)[..nodes].iter().sum()
     }
 
-    /// Takes entries of a process away, from where the last scan ended.
+    /// Clears entries of a process, from the end of the last scan on.
     fn scan(&mut self, cpu: usize, task: TaskId, space: SpaceId) -> u64 {
         let params = &self.machine.params;
         let most = (params.numa_scan_bytes / params.page_bytes.max(1)).max(1);
@@ -178,17 +180,17 @@ impl World {
     }
 }
 
-/// What was marked.
+/// Result of marking.
 struct Stretch {
-    /// Base pages.
+    /// Base pages marked.
     marked: u64,
     /// Their entries: one for a huge page.
     entries: u64,
-    /// The page behind the last one that was looked at.
+    /// The page after the last one visited.
     end: u64,
 }
 
-/// Marks so many pages at most from a page on, looking at so many.
+/// Marks at most `most` pages from a page on, and visits at most `looks` pages.
 fn mark(region: &mut Region, begin: u64, most: u64, looks: u64) -> Stretch {
     let mut done = Stretch { marked: 0, entries: 0, end: begin };
     let last = region.pages.min(begin.saturating_add(looks));

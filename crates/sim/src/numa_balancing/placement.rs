@@ -1,5 +1,5 @@
-//! Which node a thread prefers, by its faults and by those of the threads that it shares pages
-//! with, and how often its process is scanned.
+//! Chooses the node that a thread prefers, by its faults and by those of the threads that it shares
+//! pages with, and the rate at which its process is scanned.
 
 use super::faults::ACTIVE_PART;
 use super::{NumaBalancing, World};
@@ -7,31 +7,33 @@ use crate::mover::Way;
 use crate::space::SpaceId;
 use crate::task::TaskId;
 
-/// A period is changed in so many slots.
+/// Slots of a period, the unit in which it changes.
 const SLOTS: u64 = 10;
-/// Of so many slots seven: more faults than that are near, or a thread's own, and it scans slower.
+/// Threshold in slots, of 10: with a larger part of its faults local or private, a thread scans
+/// slower.
 const ENOUGH: u64 = 7;
-/// A thread that is not on the node that it prefers tries to go there so often at most.
+/// Interval between two attempts of a thread to move to its preferred node, unless [`RETRY_PART`]
+/// makes it shorter.
 const RETRY_NS: u64 = 1_000_000_000;
-/// How often a period fits between two tries at least.
+/// The interval is at most this fraction (1/16) of the scan period.
 const RETRY_PART: u64 = 16;
 
-/// A fault.
+/// A hint fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Touch {
-    /// The node of the page, after it moved if it did.
+    /// The node of the page, after its move if it moved.
     pub memory: usize,
     /// The node of the thread.
     pub cpu: usize,
-    /// Whether the thread was the last, too, who touched the page.
+    /// Whether the same thread touched the page last.
     pub is_private: bool,
-    /// Whether the page was where it is used.
+    /// Whether the page was on the node of the thread.
     pub is_local: bool,
-    /// Whether it could not move.
+    /// Whether its move failed.
     pub failed: bool,
 }
 
-/// What faults told of a thread: by node, of pages of its own and of shared ones.
+/// Fault statistics of a thread, by node, for shared and private pages.
 #[derive(Clone, Debug)]
 pub struct Faults {
     memory: Vec<[u64; 2]>,
@@ -41,18 +43,18 @@ pub struct Faults {
     remote: u64,
     local: u64,
     failed: u64,
-    /// Whether it shares pages with others of its process.
+    /// Whether it shares pages with other threads of its process.
     pub in_group: bool,
     preferred: Option<usize>,
-    /// The scan of its process after which it was placed last.
+    /// The scan of its process after which it was last placed.
     seq: u32,
     retry_ns: u64,
-    /// When it was placed last, and what it had run by then.
+    /// The time of its last placement, and its run time by then.
     placed_ns: Option<(u64, u64)>,
 }
 
 impl Faults {
-    /// Of a machine of so many nodes.
+    /// Creates empty statistics for a machine of `nodes` nodes.
     pub fn new(nodes: usize) -> Self {
         let none = vec![[0; 2]; nodes];
         Self {
@@ -71,17 +73,17 @@ impl Faults {
         }
     }
 
-    /// Whether it prefers no node, or was placed in the first scans only.
+    /// Returns whether the thread prefers no node yet, or was only placed in its first scans.
     pub fn is_new(&self, scans: u32) -> bool {
         self.preferred.is_none() || self.seq <= scans
     }
 
-    /// How many of 1000 faults were of memory of a node.
+    /// Returns the faults per 1000 on memory of a node.
     pub fn weight(&self, node: usize) -> i64 {
         weight(&self.memory, node)
     }
 
-    /// Books a fault of so many pages.
+    /// Records a fault of a number of pages.
     pub fn note(&mut self, touch: &Touch, pages: u64) {
         let kind = usize::from(touch.is_private);
         self.new_memory[touch.memory][kind] += pages;
@@ -90,8 +92,8 @@ impl Faults {
         *if touch.is_local { &mut self.local } else { &mut self.remote } += pages;
     }
 
-    /// Lets old faults count half, and adds those since; `ran` of `period` nanoseconds were spent
-    /// running. Returns new shared and private ones.
+    /// Halves old faults and adds those since. Of `period_ns`, the thread ran `ran_ns`. Returns the
+    /// new shared and private faults.
     fn decay(&mut self, ran_ns: u64, period_ns: u64) -> [u64; 2] {
         let total = u128::from(self.remote + self.local) + 1;
         let share = (u128::from(ran_ns) << 16) / (u128::from(period_ns) + 1);
@@ -109,7 +111,7 @@ impl Faults {
     }
 }
 
-/// How many of 1000 faults are of a node.
+/// Returns the faults per 1000 of a node.
 fn weight(faults: &[[u64; 2]], node: usize) -> i64 {
     let of = |faults: &[u64; 2]| faults[0] + faults[1];
     let all: u64 = faults.iter().map(of).sum();
@@ -125,28 +127,29 @@ pub struct Group {
 }
 
 impl Group {
-    /// Faults of a node's memory.
+    /// Returns the faults on a node's memory.
     pub fn memory(&self, node: usize) -> u64 {
         self.memory[node].iter().sum()
     }
 
-    /// Faults of threads on a node.
+    /// Returns the faults of threads on a node.
     pub fn cpu(&self, node: usize) -> u64 {
         self.cpu[node].iter().sum()
     }
 
-    /// How many of 1000 faults were of memory of a node.
+    /// Returns the faults per 1000 on memory of a node.
     pub fn weight(&self, node: usize) -> i64 {
         weight(&self.memory, node)
     }
 
-    /// Whether a node is one of those that the group uses.
+    /// Returns whether the group uses a node.
     pub fn is_active(&self, node: usize) -> bool {
         let most = (0..self.cpu.len()).map(|node| self.cpu(node)).max().unwrap_or(0);
         self.cpu(node) * ACTIVE_PART > most
     }
 
-    /// A period of who shares pages: as long as all of them need, by how much they share.
+    /// Stretches a scan period for a group: by the number of its threads and the share of their
+    /// shared faults.
     pub fn slowed_ns(&self, ns: u64) -> u64 {
         let sum = |kind: usize| self.memory.iter().map(|faults| faults[kind]).sum::<u64>();
         let (shared, private) = (sum(0), sum(1));
@@ -164,7 +167,7 @@ impl Group {
         }
     }
 
-    /// A thread is gone.
+    /// Removes a thread.
     pub fn leave(&mut self, faults: &Faults) {
         if faults.in_group {
             self.change(faults, false);
@@ -174,7 +177,7 @@ impl Group {
 }
 
 impl NumaBalancing {
-    /// A thread touched a page that another one had touched before.
+    /// Adds a thread that touched a page after another thread had touched it.
     pub fn join(&mut self, space: SpaceId, task: TaskId, nodes: usize) {
         let faults = self.faults.entry(task).or_insert_with(|| Faults::new(nodes));
         if std::mem::replace(&mut faults.in_group, true) {
@@ -189,7 +192,7 @@ impl NumaBalancing {
 }
 
 impl World {
-    /// Places a thread after a scan, and lets it go to the node that it prefers now and then.
+    /// Places a thread after a scan, and sends it to its preferred node at intervals.
     pub(super) fn place_when_due(&mut self, task: TaskId, way: &Way) {
         let nodes = self.machine.nodes.len();
         let now_ns = self.now_ns;
@@ -209,7 +212,7 @@ impl World {
         }
     }
 
-    /// Once after each scan: which node a thread prefers (`task_numa_placement`).
+    /// Chooses the node that a thread prefers, once after each scan (`task_numa_placement`).
     fn place_by_faults(&mut self, task: TaskId, space: SpaceId) -> Option<usize> {
         let (now_ns, ran_ns) = (self.now_ns, self.tasks[task as usize].ran_ns);
         let rss_pages = self.resident_pages(space);
@@ -246,7 +249,8 @@ impl World {
         preferred
     }
 
-    /// Slower if faults are near or a thread's own, faster if not (`update_task_scan_period`).
+    /// Adapts the scan period (`update_task_scan_period`): longer if faults are local or private or
+    /// a move failed, else shorter.
     fn change_period(
         &mut self,
         task: TaskId,

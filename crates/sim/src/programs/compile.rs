@@ -1,5 +1,5 @@
-//! Processes of short life, one after the other: each faults memory in bit by bit, computes in it,
-//! and exits; and then the next one is forked.
+//! Short-lived processes, one after the other. Each faults in its memory bit by bit, computes on
+//! it, and exits. The next one is then forked.
 
 use nodeward_scenario::Access;
 
@@ -9,10 +9,10 @@ use crate::space::SpaceId;
 use crate::task::{Lines, Op, Part, Program, Spent, TaskId};
 use crate::world::World;
 
-/// Into how many pieces a life is cut, each memory that is new, CPU time, and lines.
+/// Number of pieces of a life; each piece faults in new memory, computes and goes through lines.
 const PIECES: u64 = 8;
 
-/// What a process is to do.
+/// The work of one process.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
     space: SpaceId,
@@ -22,8 +22,8 @@ pub struct Life {
 }
 
 impl Life {
-    /// A life in an address space: shorter than the longest one by so many thousandths at most, in
-    /// memory and time alike.
+    /// Draws a life in an address space: up to `varies_milli` thousandths shorter than the longest
+    /// one, in memory and time alike.
     pub fn draw(world: &mut World, space: SpaceId, compute_ns: u64, varies_milli: u32) -> Self {
         let longest = Self { space, pages: world.spaces[space].regions[0].pages, compute_ns };
         if varies_milli == 0 {
@@ -35,7 +35,7 @@ impl Life {
     }
 }
 
-/// What comes next in a piece.
+/// The next step in a piece.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Touch,
@@ -46,26 +46,26 @@ enum Then {
 #[derive(Debug)]
 pub struct Compile {
     slot: Slot,
-    /// Processes that follow each other in its place; 0 for no end.
+    /// Number of processes that follow each other in its place; 0 for no end.
     lives: u32,
     life: Life,
     access: Access,
-    /// Pages that are touched so far.
+    /// Pages touched so far.
     touched: u64,
-    /// Pieces that are done.
+    /// Pieces completed.
     pieces: u64,
     then: Then,
-    /// Pages that are given back so far.
+    /// Pages freed so far.
     freed: u64,
 }
 
 impl Compile {
-    /// The process in this place of the workload.
+    /// Creates the process of a slot of the workload.
     pub fn new(slot: Slot, lives: u32, life: Life, access: Access) -> Self {
         Self { slot, lives, life, access, touched: 0, pieces: 0, then: Then::Touch, freed: 0 }
     }
 
-    /// Goes on with a piece: touches its memory, computes, goes through all that it has.
+    /// Continues a piece: touches its memory, computes, goes through all that it has.
     fn work(&mut self, world: &mut World, cpu: usize) -> Op {
         let wanted = self.life.pages * (self.pieces + 1) / PIECES;
         match self.then {
@@ -89,7 +89,7 @@ impl Compile {
         }
     }
 
-    /// All that it has, once in a life.
+    /// Returns an operation on all its memory, once per life.
     fn lines(&self, world: &World) -> Op {
         let (space, params) = (self.life.space, &world.machine.params);
         let region = &world.spaces[space].regions[0];
@@ -106,7 +106,7 @@ impl Program for Compile {
         if self.pieces < PIECES {
             return self.work(world, cpu);
         }
-        // It exits itself, so that the next life begins when its memory is free.
+        // It frees its own memory, so that the next life begins when that is free.
         if self.freed < self.touched {
             let pages = self.freed..self.touched;
             let stretch = world.free_pages(cpu, self.life.space, 0, pages);

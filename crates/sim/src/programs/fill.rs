@@ -1,4 +1,4 @@
-//! Memory that is touched for the first time.
+//! First touch of memory.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::space::SpaceId;
 use crate::task::{Lines, Op, Part, Spent, TaskId};
 use crate::world::World;
 
-/// A thread's part of the region, as far as it is still to be touched.
+/// A thread's part of the region that is still to be touched.
 #[derive(Debug)]
 pub struct Fill {
     space: SpaceId,
@@ -16,17 +16,17 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// The part of thread `number` of `of`.
+    /// Returns the part of thread `number` of `of`.
     pub fn new(world: &World, space: SpaceId, place: (u32, u32)) -> Self {
         Self { space, pages: super::share(world, space, place) }
     }
 
-    /// The pages that are left.
+    /// Returns the remaining pages.
     pub fn pages(&self) -> Range<u64> {
         self.pages.clone()
     }
 
-    /// The next thing to do for it; none when all is there.
+    /// Returns the next operation, or `None` when all pages are present.
     pub fn next(&mut self, world: &mut World, task: TaskId) -> Option<Op> {
         if self.pages.is_empty() {
             return None;
@@ -37,14 +37,14 @@ impl Fill {
         Some(if done.pages == 0 { Op::Exit } else { Op::Busy(Spent::Fault, done.ns) })
     }
 
-    /// Brings it in without time.
+    /// Populates the pages in no virtual time.
     pub fn populate(&mut self, world: &mut World, task: TaskId) {
         let cpu = world.tasks[task as usize].cpu;
         self.pages.start += world.place_pages(cpu, (self.space, 0), self.pages.clone());
     }
 }
 
-/// The granules that hold some pages of a process's memory, one at least.
+/// Returns the granules that hold some pages of a process's memory, at least one.
 pub fn part_of(world: &World, space: SpaceId, pages: Range<u64>) -> Part {
     let region = &world.spaces[space].regions[0];
     let granules = region.granules_of(pages);
@@ -52,12 +52,12 @@ pub fn part_of(world: &World, space: SpaceId, pages: Range<u64>) -> Part {
     Part { space, region: 0, first, granules: granules.len().max(1) }
 }
 
-/// Cache lines of so many bytes, one at least.
+/// Returns the number of cache lines in a number of bytes, at least one.
 pub fn lines_of(world: &World, bytes: u64) -> u64 {
     (bytes / world.machine.params.line_bytes.max(1)).max(1)
 }
 
-/// Lines of a part that are used again and again.
+/// Returns an operation on lines of a part that are used repeatedly.
 pub fn again(part: Part, lines: u64, access: Access) -> Op {
     Op::Lines(Lines { part, lines, access, reused: true })
 }

@@ -1,4 +1,4 @@
-//! Touches all of its memory once, and keeps it.
+//! A program that touches all of its memory once, and keeps it.
 
 use super::fill::Fill;
 use crate::space::SpaceId;
@@ -12,7 +12,7 @@ pub struct Hog {
 }
 
 impl Hog {
-    /// Thread `number` of `of`.
+    /// Creates thread `number` of `of`.
     pub fn new(world: &World, space: SpaceId, place: (u32, u32)) -> Self {
         Self { fill: Fill::new(world, space, place) }
     }

@@ -1,4 +1,4 @@
-//! What runs: the workloads of a scenario as tasks.
+//! The workloads of a scenario, as tasks.
 
 mod compile;
 mod fill;
@@ -22,11 +22,11 @@ use crate::world::World;
 pub use phases::Barrier;
 pub use stream::Flight;
 
-/// The number of the first process.
+/// The pid of the first process.
 const FIRST_PID: u32 = 1000;
-/// Where the memory of a process begins.
+/// The address at which the memory of a process begins.
 const START: u64 = 0x7f00_0000_0000;
-/// Into how many parts the residency of a region is counted at least.
+/// Minimum number of granules in which the residency of a region is counted.
 const GRANULES: u64 = 64;
 
 /// Starts all workloads.
@@ -39,12 +39,12 @@ pub fn start(world: &mut World) {
     }
 }
 
-/// The place of a process in a workload: those of short life follow each other there.
+/// The position of a process in a workload: short-lived processes follow each other there.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     workload: usize,
     process: u32,
-    /// How many were there before.
+    /// Number of earlier processes in this position.
     life: u32,
 }
 
@@ -73,21 +73,21 @@ fn start_process(world: &mut World, index: usize, workload: &Workload, process: 
     }
 }
 
-/// The next process of a workload whose processes have short lives.
+/// Starts the next process of a workload whose processes are short-lived.
 fn start_life(world: &mut World, slot: Slot, parent: TaskId) {
     let workload = world.scenario().workloads[slot.workload].clone();
     let space = map(world, &workload);
     let Some(program) = program(world, &workload, slot, space, 0) else { return };
     let mut task = thread_of(world, &workload, slot, space, program);
-    // Who is forked begins where its parent stands (`task_fork_fair`): if each began before those
-    // in line, a chain of short lives would keep them, and its parents' ends, waiting for ever.
+    // A forked task begins with its parent's vruntime (`task_fork_fair`). If each began before the
+    // queued tasks, a chain of short lives would starve them, and the parents' exits.
     let Task { cpu, vruntime_ns, .. } = world.tasks[parent as usize];
     (task.cpu, task.vruntime_ns) = (cpu, vruntime_ns);
     settle(world, &mut task);
     world.start_task(task);
 }
 
-/// A fresh address space.
+/// Creates an address space.
 fn map(world: &mut World, workload: &Workload) -> SpaceId {
     let page_bytes = world.machine.params.page_bytes;
     let pages = workload.memory_bytes.div_ceil(page_bytes);
@@ -104,7 +104,7 @@ fn map(world: &mut World, workload: &Workload) -> SpaceId {
 }
 
 impl World {
-    /// Adds a process, without threads, in a memory control group.
+    /// Adds a process, without threads, in a memory cgroup.
     pub(crate) fn add_space(
         &mut self,
         name: String,
@@ -112,7 +112,7 @@ impl World {
         group: usize,
     ) -> SpaceId {
         let space = self.spaces.len();
-        // Those of short life are many; their numbers come again, as everywhere.
+        // There are many short-lived processes; pids are reused, as everywhere.
         let number = FIRST_PID + (space as u64 % u64::from(Pid::LIMIT - FIRST_PID)) as u32;
         self.spaces.push(Space {
             pid: Pid::new(number).expect("a small number"),
@@ -147,7 +147,7 @@ fn program(
         Kind::Triad { access } => Box::new(triad::Triad::new(world, space, place, access)),
         Kind::PageFault => Box::new(page_fault::PageFault::new(world, space, place)),
         Kind::Hog => Box::new(hog::Hog::new(world, space, place)),
-        // A process of short life has one thread.
+        // A short-lived process has one thread.
         Kind::Compile { compute_ns, access, lives, varies_milli } if thread == 0 => {
             let life = compile::Life::draw(world, space, compute_ns, varies_milli);
             Box::new(compile::Compile::new(slot, lives, life, access))
@@ -194,14 +194,14 @@ fn thread_of(
     Task { space, workload: workload_of, home, ..Task::new(allowed(world, workload), program) }
 }
 
-/// Gives a task without a home one, if the scheduler does that.
+/// Gives a task without a home a home, if the scheduler assigns homes.
 fn settle(world: &mut World, task: &mut Task) {
     if let (None, Some(space)) = (task.home, task.space) {
         task.home = world.first_home(space, world.layout.node_of(task.cpu));
     }
 }
 
-/// The pages of thread `number` of `of`.
+/// Returns the pages of thread `number` of `of`.
 fn share(world: &World, space: SpaceId, (number, of): (u32, u32)) -> std::ops::Range<u64> {
     let pages = world.spaces[space].regions[0].pages;
     let share = |n: u32| pages * u64::from(n) / u64::from(of.max(1));

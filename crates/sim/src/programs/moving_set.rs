@@ -1,4 +1,4 @@
-//! Random lines of a window that moves through the memory.
+//! A program that uses random lines of a window that moves through its memory.
 
 use nodeward_scenario::Access;
 
@@ -7,7 +7,7 @@ use crate::space::SpaceId;
 use crate::task::{Op, Program, TaskId};
 use crate::world::World;
 
-/// Touches between two looks at where the window is.
+/// Touches between two updates of the window's position.
 const ROUND: u64 = 1 << 13;
 
 /// One thread.
@@ -22,7 +22,7 @@ pub struct MovingSet {
 }
 
 impl MovingSet {
-    /// Thread `number` of `of`, with a window of so many bytes that stays for so long.
+    /// Creates thread `number` of `of`, with a window of `window_bytes` that stays for `stays_ns`.
     pub fn new(
         world: &World,
         space: SpaceId,

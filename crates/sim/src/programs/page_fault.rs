@@ -1,4 +1,4 @@
-//! Maps memory, touches every page of it, unmaps it, again and again: `page_fault1` of
+//! A program that repeatedly maps memory, touches every page of it and unmaps it: `page_fault1` of
 //! will-it-scale.
 
 use std::ops::Range;
@@ -12,13 +12,13 @@ use crate::world::World;
 pub struct PageFault {
     space: SpaceId,
     pages: Range<u64>,
-    /// Pages up to here are touched, or given back.
+    /// Pages before this one have been touched, or freed.
     at: u64,
     frees: bool,
 }
 
 impl PageFault {
-    /// Thread `number` of `of`.
+    /// Creates thread `number` of `of`.
     pub fn new(world: &World, space: SpaceId, (number, of): (u32, u32)) -> Self {
         let pages = super::share(world, space, (number, of));
         Self { space, at: pages.start, pages, frees: false }

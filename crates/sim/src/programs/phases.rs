@@ -1,4 +1,4 @@
-//! Threads that work on their parts and wait for each other after each phase.
+//! Threads that work on their parts and meet at a barrier after each phase.
 
 use nodeward_scenario::Access;
 
@@ -7,18 +7,18 @@ use crate::space::SpaceId;
 use crate::task::{Op, Part, Program, TaskId};
 use crate::world::World;
 
-/// Where the threads of a process wait for each other.
+/// Barrier of the threads of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Barrier {
     space: SpaceId,
     threads: usize,
     waiting: Vec<TaskId>,
-    /// How often it opened.
+    /// Number of times that it opened.
     opened: u64,
 }
 
 impl Barrier {
-    /// Opens it if all are there; returns whom to wake.
+    /// Opens the barrier if all threads have arrived. Returns the threads to wake.
     fn open_if_full(&mut self) -> Vec<TaskId> {
         if self.waiting.len() < self.threads {
             return Vec::new();
@@ -28,13 +28,13 @@ impl Barrier {
     }
 }
 
-/// What a thread does after what it does now.
+/// The operation that follows the present one.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Own,
     Shared,
     Arrive,
-    /// Wait until the barrier opened more often than that.
+    /// Wait until the barrier has opened more often than this.
     Wait(u64),
 }
 
@@ -52,8 +52,8 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Thread `number` of `of`; `phase` is how many bytes it goes through in a phase, and how many
-    /// of 1000 of them are of all threads' parts.
+    /// Creates thread `number` of `of`. `phase` is the bytes that it goes through per phase, and
+    /// how many per 1000 of them lie in the parts of all threads.
     pub fn new(
         world: &mut World,
         space: SpaceId,
@@ -134,7 +134,7 @@ impl Program for Phases {
                 Then::Wait(opened) if world.barriers[self.barrier].opened > opened => {
                     self.then = Then::Own;
                 }
-                Then::Wait(_) => return Op::Wait, // woken for something else
+                Then::Wait(_) => return Op::Wait, // woken for another reason
             }
         }
     }

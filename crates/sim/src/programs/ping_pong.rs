@@ -1,4 +1,4 @@
-//! Pairs of threads that send messages to and fro.
+//! Pairs of threads that exchange messages.
 
 use std::ops::Range;
 
@@ -6,22 +6,22 @@ use crate::space::SpaceId;
 use crate::task::{Op, Program, Spent, TaskId};
 use crate::world::World;
 
-/// What a thread is about to do.
+/// The next operation of a thread.
 #[derive(Clone, Debug)]
 enum Then {
-    /// Stand until the first message.
+    /// Wait until the first message.
     Begin,
     /// Wait for a message.
     Receive,
-    /// Give its pages back, those that are left.
+    /// Free the remaining pages of the message.
     Free(Range<u64>),
     Compute,
-    /// Bring in pages for the answer, those that are left.
+    /// Fault in the remaining pages of the answer.
     Allocate(Range<u64>),
     Send,
 }
 
-/// One thread. Those with even numbers send first.
+/// One thread. Threads with even numbers send first.
 #[derive(Debug)]
 pub struct PingPong {
     space: SpaceId,
@@ -33,7 +33,7 @@ pub struct PingPong {
 }
 
 impl PingPong {
-    /// Thread `number`; `message` is its bytes and what a thread computes for it.
+    /// Creates thread `number`. `message` is its size in bytes and the compute time for it.
     pub fn new(world: &World, space: SpaceId, number: u32, message: (u64, u64)) -> Self {
         let pages = message.0.div_ceil(world.machine.params.page_bytes);
         let mut new = Self {
@@ -50,8 +50,7 @@ impl PingPong {
         new
     }
 
-    /// Where messages of a thread are: each has its own place in the memory as long as that is
-    /// large enough.
+    /// Returns the place of a thread's messages: its own, as long as the memory is large enough.
     fn buffer(&self, world: &World, number: u32) -> Range<u64> {
         let all = world.spaces[self.space].regions[0].pages;
         let size = self.pages.min(all);
@@ -64,7 +63,7 @@ impl PingPong {
         self.number ^ 1
     }
 
-    /// A message is there: its pages are the partner's.
+    /// Receives a message, whose pages are the partner's.
     fn received(&mut self, world: &mut World, task: TaskId) {
         if let Some(sent_at) = self.sent_at_ns.take()
             && self.number.is_multiple_of(2)

@@ -1,4 +1,4 @@
-//! Touches random lines of all memory of the process, some of it more often.
+//! A program that touches random lines of all memory of the process, some of it more often.
 
 use nodeward_scenario::Access;
 
@@ -7,7 +7,7 @@ use crate::space::SpaceId;
 use crate::task::{Op, Part, Program, TaskId};
 use crate::world::World;
 
-/// Touches after which hot and other ones have their due shares.
+/// Touches per round. A round divides its touches between hot and other memory.
 const ROUND: u64 = 1 << 16;
 
 /// One thread.
@@ -22,7 +22,8 @@ pub struct Random {
 }
 
 impl Random {
-    /// Thread `number` of `of`; `hot` is how many of 1000 touches go to how many of 1000 bytes.
+    /// Creates thread `number` of `of`. `hot` is the part of touches that go to hot memory, and the
+    /// part of memory that is hot, both per 1000.
     pub fn new(
         world: &World,
         space: SpaceId,

@@ -1,20 +1,20 @@
-//! Programs that work for a while, rest for a while, and so on.
+//! Programs that alternate between work and rest.
 
 use nodeward_scenario::Shifts;
 
 use crate::task::{Op, Program, TaskId};
 use crate::world::World;
 
-/// A program that rests now and then: as soon as the last thing that it began is done.
+/// A program that rests at intervals. A rest begins when the operation in progress is done.
 pub struct Resting {
     program: Box<dyn Program>,
     shifts: Shifts,
-    /// When its first shift begins.
+    /// Start of its first shift, in virtual nanoseconds.
     start_ns: u64,
 }
 
 impl Resting {
-    /// Of a program that begins at this time.
+    /// Wraps a program that begins at `start_ns`.
     pub fn new(program: Box<dyn Program>, shifts: Shifts, start_ns: u64) -> Self {
         Self { program, shifts, start_ns }
     }

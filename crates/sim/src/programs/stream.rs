@@ -1,8 +1,8 @@
-//! Pairs of threads: one sends messages, the other receives them. Each message is in buffers of the
-//! kernel that the sender allocates and the receiver frees, each on the CPU where it is.
+//! Pairs of threads: one sends messages, the other receives them. Each message is in kernel buffers
+//! that the sender allocates and the receiver frees, each on its own CPU.
 //!
-//! They take turns, as where latency decides: the sender fills its window, then the receiver reads
-//! all of it, and tells so.
+//! They take turns, as where latency dominates: the sender fills its window, then the receiver
+//! reads all of it and acknowledges it.
 
 use std::collections::VecDeque;
 
@@ -11,45 +11,45 @@ use crate::space::SpaceId;
 use crate::task::{Op, Program, Spent, TaskId};
 use crate::world::{FAR_NS, World};
 
-/// Buffers on their way from one thread to another.
+/// Buffers in transit from one thread to another.
 #[derive(Clone, Debug, Default)]
 pub struct Flight {
     space: SpaceId,
-    /// Pages of a buffer.
+    /// Pages per buffer.
     run: u32,
-    /// Those that wait to be read: nodes, by index, and how many.
+    /// Buffers that wait to be read: node index and count.
     filled: VecDeque<(usize, u64)>,
-    /// Those that are filled or being filled, and not read.
+    /// Buffers that are filled or being filled, and not yet read.
     open: u64,
     /// Whether the window is full and the sender waits.
     is_full: bool,
 }
 
-/// What a message costs.
+/// The cost of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    /// Buffers that it takes, 1 or more.
+    /// Buffers per message, 1 or more.
     pub buffers: u64,
-    /// Pages of each.
+    /// Pages per buffer.
     pub run: u32,
-    /// How many messages may be under way.
+    /// Maximum number of messages in transit.
     pub window: u64,
-    /// What each thread does for it, in nanoseconds, beside allocation and freeing.
+    /// Work of each thread per message, in nanoseconds, without allocation and freeing.
     pub compute_ns: u64,
 }
 
-/// One thread. Those with even numbers send.
+/// One thread. Threads with even numbers send.
 #[derive(Debug)]
 pub struct Stream {
     flight: usize,
     number: u32,
     message: Message,
-    /// Buffers that were read, of a message that was not counted yet.
+    /// Buffers read of a message that is not counted yet.
     read: u64,
 }
 
 impl Stream {
-    /// Thread `number`; each sender is made just before its receiver.
+    /// Creates thread `number`. Each sender is created just before its receiver.
     pub fn new(world: &mut World, space: SpaceId, number: u32, message: Message) -> Self {
         if number.is_multiple_of(2) {
             world.flights.push(Flight { space, run: message.run, ..Flight::default() });
@@ -63,14 +63,15 @@ impl Stream {
         partner.into_iter().for_each(|partner| world.wake(partner));
     }
 
-    /// Goes through so many buffers, which took so long to get or to get rid of.
+    /// Returns an operation that processes some buffers, including the time to allocate or free
+    /// them.
     fn busy(&self, buffers: &Buffers) -> Op {
         let compute_ns = buffers.count.saturating_mul(self.message.compute_ns);
         let ns = buffers.ns.saturating_add(compute_ns / self.message.buffers);
         Op::Busy(Spent::Kernel, ns.clamp(1, FAR_NS))
     }
 
-    /// Fills as much as the window has room for; when it is full, it is the receiver's turn.
+    /// Fills the window as far as there is room. When it is full, the receiver has its turn.
     fn send(&mut self, world: &mut World, cpu: usize) -> Op {
         let Flight { open, is_full, .. } = world.flights[self.flight];
         let window = self.message.window * self.message.buffers;
@@ -94,7 +95,7 @@ impl Stream {
         self.busy(&taken)
     }
 
-    /// Reads what is there; when it read everything, it is the sender's turn.
+    /// Reads what has arrived. After the last buffer, the sender has its turn.
     fn receive(&mut self, world: &mut World, task: TaskId, cpu: usize) -> Op {
         let flight = &mut world.flights[self.flight];
         if !flight.is_full {
@@ -130,7 +131,7 @@ impl Program for Stream {
 }
 
 impl World {
-    /// Pages of a node that wait in buffers to be read.
+    /// Returns the pages of a node that hold unread messages.
     pub(crate) fn pages_in_buffers(&self, node: usize) -> u64 {
         let pages = |flight: &Flight| {
             let here = flight.filled.iter().filter(|&&(on, _)| on == node);
@@ -139,7 +140,7 @@ impl World {
         self.flights.iter().map(pages).sum()
     }
 
-    /// Gives back what was under way in a process that is over.
+    /// Frees the buffers in transit of a process that has ended.
     pub(crate) fn discard_flights(&mut self, space: SpaceId) {
         for at in 0..self.flights.len() {
             if self.flights[at].space == space {

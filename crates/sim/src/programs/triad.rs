@@ -1,4 +1,4 @@
-//! Streams through memory from end to end, again and again.
+//! A program that streams through memory from end to end, repeatedly.
 
 use nodeward_scenario::Access;
 
@@ -17,7 +17,7 @@ pub struct Triad {
 }
 
 impl Triad {
-    /// Thread `number` of `of`.
+    /// Creates thread `number` of `of`.
     pub fn new(world: &World, space: SpaceId, place: (u32, u32), access: Access) -> Self {
         let fill = Fill::new(world, space, place);
         let pages = fill.pages();

@@ -1,28 +1,28 @@
-//! Taking tasks over from longer lines: at once when a CPU runs out of work, and once in a while.
+//! Load balancing between run queues: immediately when a CPU becomes idle, and periodically.
 
 use crate::events::Event;
 use crate::task::{State, TaskId};
 use crate::world::World;
 
-/// Tasks that one look at a node moves at most.
+/// Maximum number of tasks moved in one pass over a node.
 const MOVES_MAX: usize = 32;
 
-/// Which tasks are taken over.
+/// The tasks that may be pulled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Any.
+    /// Any task.
     Any,
-    /// Those that did not run just now.
+    /// Tasks that did not run just now.
     Cold,
-    /// Those that did not run just now and are not at home where they are.
+    /// Tasks that did not run just now and are not on their home node.
     ColdStrays,
-    /// Those at home on this node.
+    /// Tasks whose home is this node.
     HomeOn(usize),
 }
 
 impl World {
-    /// A CPU without work takes a task over: who is at home here first if that counts, then from
-    /// its node, then from the nearest node where tasks wait. It takes those, too, that ran just
+    /// Pulls a task to an idle CPU: first one whose home is this node, if homes count, then one of
+    /// its node, then one of the nearest node with waiting tasks. It also takes tasks that ran just
     /// now: a cold cache costs less than waiting.
     pub(crate) fn pull(&mut self, cpu: usize) -> Option<TaskId> {
         if self.sched.waiting == 0 {
@@ -42,8 +42,8 @@ impl World {
         })
     }
 
-    /// Takes a task over from the longest line of a node; from another one if that has none that
-    /// fits.
+    /// Pulls a task from the longest run queue of a node, or from another queue of the node if that
+    /// one has none that fits.
     pub(super) fn take_from(&mut self, node: usize, cpu: usize, choice: Choice) -> Option<TaskId> {
         if self.sched.nodes[node].waiting == 0 {
             return None;
@@ -60,10 +60,10 @@ impl World {
         })
     }
 
-    /// Takes a task over from another CPU's line.
+    /// Pulls a task from another CPU's run queue.
     pub(super) fn steal(&mut self, from: usize, cpu: usize, choice: Choice) -> Option<TaskId> {
         if self.cpus[from].running.is_none() && self.cpus[from].line.len() < 2 {
-            return None; // it is on its way there
+            return None; // it is about to run there
         }
         let node = self.layout.node_of(from);
         let is_cold =
@@ -84,7 +84,7 @@ impl World {
         Some(place.2)
     }
 
-    /// Puts a task that was taken over in line, and lets its CPU know if it has nothing to do.
+    /// Puts a pulled task into a run queue, and interrupts the CPU if it is idle.
     pub(super) fn bring(&mut self, task: TaskId, cpu: usize) {
         self.put_in_line(task, cpu);
         if self.cpus[cpu].running.is_none() {
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// A look at the lines of a node and of others, once in a while.
+    /// Balances a node's run queues and compares the node with others, periodically.
     pub(crate) fn balance(&mut self, node: usize) {
         let next = self.now_ns + self.machine.params.balance_ns.max(1);
         self.events.plan(next, Event::Balance { node: node as u32 });
@@ -115,8 +115,8 @@ impl World {
         }
     }
 
-    /// Makes the lines of a node equally long; where that does not come out even, lets tasks take
-    /// turns with being one too many.
+    /// Equalizes the run queues of a node. Where tasks do not divide evenly, lets them take turns
+    /// on the longer queues.
     fn even_out(&mut self, node: usize) {
         for _ in 0..MOVES_MAX {
             let cpus = self.sched.on[node].iter().copied();
@@ -135,8 +135,8 @@ impl World {
         }
     }
 
-    /// Moves a task from each CPU that has so many to one that has one less: who has not moved for
-    /// longest, so that all have their turn.
+    /// Moves a task from each CPU with `most` tasks to one with one task less. It picks the task
+    /// that has not moved for longest, so that all have their turn.
     fn rotate(&mut self, node: usize, most: usize) {
         let cpus = self.sched.on[node].clone();
         self.steps += cpus.len() as u64;
@@ -158,8 +158,8 @@ impl World {
         }
     }
 
-    /// Takes tasks over from the node that has most for its CPUs, and now and then one more than is
-    /// right: loads are averages that lag behind.
+    /// Pulls tasks from the node with most tasks per CPU, and sometimes one more than is right,
+    /// because loads are averages that lag behind.
     fn take_over(&mut self, node: usize) {
         self.steps += self.sched.near[node].len() as u64;
         let cpus = |node: usize| self.sched.on[node].len() as u64;
@@ -172,14 +172,14 @@ impl World {
         let surplus = (theirs * here).saturating_sub(mine * there) / (here + there);
         for _ in 0..surplus.min(MOVES_MAX as u64) {
             if !self.take_one(other, node, choice) && !self.take_one(other, node, Choice::Cold) {
-                break; // nor would the next look find one
+                break; // the next look would find none either
             }
         }
         let by_mistake = here * self.machine.params.stray_milli + self.chance.next_value() % 1000;
         let count = self.sched.near[node].len() as u64 - 1;
         let other = self.sched.near[node][1 + (self.chance.next_value() % count) as usize];
         if self.sched.tasks(other) >= self.sched.tasks(node) {
-            // What the patches of 2012 hold on to is not held for long.
+            // A task that the patches of 2012 hold back is not held for long.
             let is_cold = self.sched.numad.is_some() || self.is_at_ease(other);
             let choice = if is_cold { Choice::Cold } else { choice };
             (0..(by_mistake / 1000).min(MOVES_MAX as u64))
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    /// Takes a task from a node to the CPU of another one that has least to do.
+    /// Moves a task from a node to the least loaded CPU of another node.
     fn take_one(&mut self, from: usize, to: usize, choice: Choice) -> bool {
         let cpus = self.sched.on[to].iter().copied();
         let Some(cpu) = cpus.min_by_key(|&cpu| self.load(cpu)) else { return false };
@@ -196,7 +196,7 @@ impl World {
         task.is_some()
     }
 
-    /// The same, from any line, as chance has it.
+    /// Does the same with a random run queue.
     fn take_at_random(&mut self, from: usize, to: usize, choice: Choice) {
         let lines: Vec<_> = self.sched.nodes[from].lines.iter().collect();
         if lines.is_empty() {
@@ -211,8 +211,8 @@ impl World {
         }
     }
 
-    /// Whether the kernel's balancing spares none of a node's tasks, because each of them is where
-    /// it prefers to be (`fbq_classify_group`, `migrate_degrades_locality`).
+    /// Returns whether the kernel's NUMA balancing protects none of a node's tasks, because each of
+    /// them is on its preferred node (`fbq_classify_group`, `migrate_degrades_locality`).
     fn is_at_ease(&self, node: usize) -> bool {
         let cpus = self.layout.cpus_of_node[node].iter().map(|&cpu| &self.cpus[cpu]);
         let waiting = cpus.clone().flat_map(|cpu| cpu.line.places()).map(|place| place.2);
@@ -220,7 +220,7 @@ impl World {
         self.numa.is_some() && tasks.all(|task| self.tasks[task as usize].home == Some(node))
     }
 
-    /// Lets a task that shares its core go to a core of its node that has nothing to do.
+    /// Moves a task that shares its core to an idle core of its node.
     fn spread_cores(&mut self, node: usize) {
         for at in 0..self.layout.cpus_of_node[node].len() {
             self.steps += 1;
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Puts a task that was displaced in line on another CPU.
+    /// Puts a displaced task into the run queue of another CPU.
     pub(super) fn send(&mut self, task: TaskId, to: usize) {
         self.note_move(task, to);
         self.bring(task, to);

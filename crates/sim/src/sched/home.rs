@@ -1,14 +1,14 @@
-//! What the scheduler does that knows where tasks are at home.
+//! Scheduler decisions that use the home nodes of tasks.
 
 use super::balance::Choice;
 use crate::task::TaskId;
 use crate::world::World;
 
-/// Tasks that one look brings home at most.
+/// Maximum number of tasks brought home in one pass.
 const HOME_MAX: usize = 32;
 
 impl World {
-    /// A task at home here that waits on another node, for a CPU without work.
+    /// Pulls a task whose home is this node and that waits on another node, to an idle CPU.
     pub(super) fn pull_home(&mut self, node: usize, cpu: usize) -> Option<TaskId> {
         (0..self.sched.near[node].len()).find_map(|at| {
             let from = self.sched.near[node][at];
@@ -17,8 +17,8 @@ impl World {
         })
     }
 
-    /// Brings tasks home that are elsewhere: those that wait there, then those that run. Where that
-    /// makes this node the fuller one, a task goes the other way for it.
+    /// Brings tasks home from other nodes: first those that wait, then those that run. If that
+    /// makes this node the fuller one, a task moves the other way in exchange.
     pub(super) fn bring_home(&mut self, node: usize) {
         // The patches of 2012 invent an imbalance of one task for it.
         let most = if self.sched.numad.is_some() { 1 } else { HOME_MAX };
@@ -84,7 +84,7 @@ impl World {
         there.is_some()
     }
 
-    /// A CPU of a node whose task is at home on another one, and not in the kernel.
+    /// Returns a CPU of a node whose task has another home node and is not in the kernel.
     fn runner(&self, node: usize, home: usize) -> Option<usize> {
         let is_stray = |&cpu: &usize| {
             let task = self.cpus[cpu].running.map(|task| &self.tasks[task as usize]);

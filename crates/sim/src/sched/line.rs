@@ -1,66 +1,68 @@
-//! One CPU's line.
+//! The run queue of one CPU.
 
 use std::collections::VecDeque;
 
 use crate::task::TaskId;
 
-/// What stands in line: urgent tasks first, then who had the least CPU time.
+/// An entry of a run queue. Urgent tasks come first, then the least virtual run time.
 pub type Place = (bool, u64, TaskId);
 
 /// The tasks that wait for a CPU.
 #[derive(Debug, Default)]
 pub struct Line {
-    /// In order. Who was on the CPU had the most and comes last, or nearly so, and the next one is
-    /// the first: both ends are near.
+    /// Sorted. The task that leaves the CPU has run most and goes to or near the end; the next task
+    /// is the first. Both ends are cheap to reach.
     ready: VecDeque<Place>,
-    /// The least CPU time of those that ran lately: who wakes up does not fall far behind it.
+    /// The least virtual run time of recent tasks. A task that wakes up does not fall far behind
+    /// it.
     least_ns: u64,
 }
 
 impl Line {
-    /// Tasks in line.
+    /// Returns the number of waiting tasks.
     pub fn len(&self) -> usize {
         self.ready.len()
     }
 
-    /// Who is next.
+    /// Returns the next task.
     pub fn first(&self) -> Option<TaskId> {
         self.ready.front().map(|&(_, _, task)| task)
     }
 
-    /// The CPU time that who comes new begins with.
+    /// Returns the virtual run time that a new task begins with.
     pub fn least_ns(&self) -> u64 {
         self.least_ns
     }
 
-    /// All, the next one first.
+    /// Returns all entries, the next one first.
     pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
         self.ready.iter().copied()
     }
 
-    /// Adds one.
+    /// Adds an entry.
     pub fn insert(&mut self, place: Place) {
         if let Err(at) = self.ready.binary_search(&place) {
             self.ready.insert(at, place);
         }
     }
 
-    /// Takes one out.
+    /// Removes an entry.
     pub fn remove(&mut self, place: &Place) {
         if let Ok(at) = self.ready.binary_search(place) {
             self.ready.remove(at);
         }
     }
 
-    /// The one on the CPU has had so much now: the least moves on with whoever had the least.
+    /// Records the virtual run time of the running task. The least value advances with the task
+    /// that has the least.
     pub fn note_run(&mut self, vruntime_ns: u64) {
         let first = self.ready.front().filter(|place| place.0);
         let least = first.map_or(vruntime_ns, |place| place.1.min(vruntime_ns));
         self.least_ns = self.least_ns.max(least);
     }
 
-    /// One that had so much is gone for good. Who comes new begins there: programs that follow each
-    /// other for ever must not all come before those in line.
+    /// Records the end of a task with this virtual run time. New tasks begin there: programs that
+    /// follow each other forever must not all precede the waiting tasks.
     pub fn note_end(&mut self, vruntime_ns: u64) {
         self.least_ns = self.least_ns.max(vruntime_ns);
     }

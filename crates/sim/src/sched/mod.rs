@@ -1,9 +1,8 @@
-//! Which task runs on which CPU: fair, by CPU time that tasks had, and blind to memory unless told
-//! where tasks are at home.
+//! The scheduler: fair by virtual run time, and blind to memory unless tasks have home nodes.
 //!
-//! What a decision has to know of other CPUs is kept by node: how many tasks wait, which CPUs are
-//! idle, how many of the tasks are far from home. So it costs as much as a node has CPUs, whatever
-//! the machine has.
+//! The state that a decision needs of other CPUs is kept by node: the number of waiting tasks, the
+//! idle CPUs, the number of tasks away from home. A decision so costs as much as a node has CPUs,
+//! whatever the size of the machine.
 
 mod balance;
 mod home;
@@ -27,70 +26,70 @@ use line::Place;
 use nudge::Nudges;
 use numad::Numad;
 
-/// What is known of the CPUs of a node. Sets are of places in [`Layout::cpus_of_node`].
+/// Load of the CPUs of a node. Sets hold positions in [`Layout::cpus_of_node`].
 #[derive(Clone, Debug, Default)]
 struct NodeLoad {
-    /// Tasks in line.
+    /// Waiting tasks.
     waiting: u64,
-    /// Tasks on a CPU.
+    /// Running tasks.
     running: u64,
-    /// CPUs that nobody has or waits for.
+    /// CPUs without a running or waiting task.
     idle: CpuSet,
-    /// The same, of cores of which this is true of all threads.
+    /// CPUs of cores of which all threads are idle.
     idle_cores: CpuSet,
-    /// CPUs that somebody waits for.
+    /// CPUs with waiting tasks.
     lines: CpuSet,
-    /// Tasks in line, by the node that is their home.
+    /// Waiting tasks by home node.
     waiting_by_home: Vec<u64>,
-    /// Tasks on a CPU, by the node that is their home.
+    /// Running tasks by home node.
     running_by_home: Vec<u64>,
 }
 
-/// What is known of a task beside what it is made of.
+/// Scheduler state of a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Note {
-    /// When it last changed its CPU.
+    /// Time of its last move to another CPU.
     moved_at_ns: u64,
-    /// Since when it waits for a CPU after a wake-up.
+    /// Time of the wake-up since which it waits for a CPU.
     woken_at_ns: Option<u64>,
-    /// Since when it is in line.
+    /// Time at which it entered the run queue.
     in_line_at_ns: u64,
-    /// For how long it was in line before that.
+    /// Time that it waited in run queues before that.
     waited_ns: u64,
-    /// The CPU that its space is known to have been on with it, and as of when: nobody was taken
-    /// out of the space's CPUs since.
+    /// The CPU that is known to be in its space's set, and the space's `pruned` count at that time.
+    /// The knowledge is valid as long as that count has not changed.
     known_on: Option<(u32, u32)>,
 }
 
-/// What the scheduler knows of all nodes.
+/// State of the scheduler.
 #[derive(Debug)]
 pub struct Sched {
     nodes: Vec<NodeLoad>,
-    /// The place of each CPU in its node.
+    /// The position of each CPU in its node.
     place: Vec<usize>,
-    /// The nodes with CPUs by distance, from each node.
+    /// The nodes with CPUs by distance, for each node.
     near: Vec<Vec<usize>>,
-    /// Tasks on a CPU, by complex.
+    /// Running tasks by complex.
     in_complex: Vec<u64>,
     waiting: u64,
-    /// CPUs that nobody has or waits for.
+    /// Number of CPUs without a running or waiting task.
     idle: u64,
     notes: Vec<Note>,
     by_home: bool,
-    /// Whether those that are at home are left there as long as others can be taken.
+    /// Whether tasks on their home node are left there as long as other tasks can be moved.
     spares_home: bool,
-    /// The CPUs of each node that are on.
+    /// The online CPUs of each node.
     on: Vec<Vec<usize>>,
-    /// If homes are given by the balancer of 2012.
+    /// The home balancer of 2012, if it is in use.
     numad: Option<Numad>,
-    /// When each node compares itself with others again.
+    /// The time at which each node compares itself with others next.
     compares_ns: Vec<u64>,
-    /// Who is in the kernel and is to go elsewhere when that is done.
+    /// Tasks in the kernel that are to move to another CPU when they leave it.
     nudges: Nudges,
 }
 
 impl Sched {
-    /// Of a machine on which nothing runs.
+    /// Creates the scheduler of a machine without tasks.
     pub fn new(machine: &Machine, layout: &Layout, scenario: &Scenario) -> Self {
         let scheduler = scenario.scheduler;
         let count = machine.nodes.len();
@@ -131,17 +130,17 @@ impl Sched {
         }
     }
 
-    /// Tasks on the CPUs of a complex.
+    /// Returns the number of tasks that run on a complex.
     pub fn in_complex(&self, complex: usize) -> u64 {
         self.in_complex[complex]
     }
 
-    /// Tasks on all CPUs.
+    /// Returns the number of tasks that run on all CPUs.
     pub fn running(&self) -> u64 {
         self.nodes.iter().map(|node| node.running).sum()
     }
 
-    /// Tasks on a node's CPUs and in their lines.
+    /// Returns the number of tasks that run or wait on a node.
     fn tasks(&self, node: usize) -> u64 {
         self.nodes[node].waiting + self.nodes[node].running
     }
@@ -156,11 +155,11 @@ impl Sched {
 }
 
 impl World {
-    /// Puts a task in the line of a CPU.
+    /// Puts a task into the run queue of a CPU.
     fn put_in_line(&mut self, task: TaskId, cpu: usize) {
         let entry = &mut self.tasks[task as usize];
-        // Sleeping earns a slice at most. Being new earns a program nothing: where short ones
-        // follow each other for ever, who stands in line would never have its turn.
+        // Sleeping earns at most one slice. Being new earns a program nothing: where short-lived
+        // programs follow each other forever, waiting tasks would otherwise starve.
         let is_new = entry.space.is_some() && entry.ran_ns == 0;
         let earned_ns = if is_new { 0 } else { self.machine.params.slice_ns };
         let floor = self.cpus[cpu].line.least_ns().saturating_sub(earned_ns);
@@ -178,7 +177,7 @@ impl World {
         self.note_idle(cpu);
     }
 
-    /// Takes a task out of the line of a CPU.
+    /// Removes a task from the run queue of a CPU.
     fn take_from_line(&mut self, place: &Place, cpu: usize) {
         self.cpus[cpu].line.remove(place);
         let note = self.sched.note(place.2);
@@ -195,7 +194,7 @@ impl World {
         self.note_idle(cpu);
     }
 
-    /// Gives a CPU to a task, or to nobody.
+    /// Sets the running task of a CPU, or none.
     pub(crate) fn set_running(&mut self, cpu: usize, task: Option<TaskId>) {
         let old = std::mem::replace(&mut self.cpus[cpu].running, task);
         let load = &mut self.sched.nodes[self.layout.node_of(cpu)];
@@ -218,7 +217,7 @@ impl World {
         self.note_idle(cpu);
     }
 
-    /// Gives a task another home, by the node's index.
+    /// Sets the home node of a task, by index.
     pub(crate) fn set_home(&mut self, task: TaskId, home: Option<usize>) {
         let entry = &mut self.tasks[task as usize];
         let load = &mut self.sched.nodes[self.layout.node_of(entry.cpu)];
@@ -236,7 +235,7 @@ impl World {
         self.cpus[cpu].running.is_none() && self.cpus[cpu].line.len() == 0 && self.is_on(cpu)
     }
 
-    /// Keeps what is known of CPUs true after one was switched off or on.
+    /// Updates the state of CPUs after one was switched off or on.
     pub(crate) fn note_switched(&mut self, cpu: usize, on: bool) {
         let node = self.layout.node_of(cpu);
         self.sched.on[node].retain(|&other| other != cpu);
@@ -248,7 +247,7 @@ impl World {
         self.note_core(cpu);
     }
 
-    /// Lets all tasks that stand in line for a CPU choose another one.
+    /// Makes all tasks that wait for a CPU choose another one.
     pub(crate) fn empty_line(&mut self, cpu: usize) {
         for place in self.cpus[cpu].line.places().collect::<Vec<_>>() {
             self.take_from_line(&place, cpu);
@@ -256,7 +255,7 @@ impl World {
         }
     }
 
-    /// Keeps the sets of idle CPUs true after a change of one.
+    /// Updates the sets of idle CPUs after a change of one.
     fn note_idle(&mut self, cpu: usize) {
         let node = self.layout.node_of(cpu);
         let idle = self.is_idle(cpu);
@@ -269,7 +268,8 @@ impl World {
         self.note_core(cpu);
     }
 
-    /// Keeps the set of idle cores true after a change of one: those whose threads are idle or off.
+    /// Updates the set of idle cores after a change of one: cores whose threads are all idle or
+    /// offline.
     fn note_core(&mut self, cpu: usize) {
         let node = self.layout.node_of(cpu);
         let siblings = &self.layout.cpus[cpu].siblings;
@@ -281,7 +281,7 @@ impl World {
         }
     }
 
-    /// Who runs next on a CPU; taken out of the line.
+    /// Removes the next task from a CPU's run queue and returns it.
     pub(crate) fn take_next(&mut self, cpu: usize) -> Option<TaskId> {
         let place = self.cpus[cpu].line.places().next()?;
         self.take_from_line(&place, cpu);
@@ -289,8 +289,9 @@ impl World {
         Some(place.2)
     }
 
-    /// Puts the task that was running back in line: where a CPU is idle if it was not alone because
-    /// the others may not run there. Who makes way for an urgent task stays, that is not for long.
+    /// Puts the task that was running back into a run queue: to an idle CPU if there is one, which
+    /// is so where the waiting tasks may not run there. A task that yields to an urgent one stays,
+    /// because that does not take long.
     pub(crate) fn put_back(&mut self, cpu: usize, task: TaskId) {
         let nudged = self.sched.nudges.take(task);
         let allowed = &self.tasks[task as usize].allowed;
@@ -305,19 +306,20 @@ impl World {
         }
     }
 
-    /// Books the wait that ends when a task gets a CPU.
+    /// Records the end of a wait when a task gets a CPU.
     pub(crate) fn note_enter(&mut self, task: TaskId) {
         if let Some(since) = self.sched.note(task).woken_at_ns.take() {
             self.latencies.woke(self.now_ns - since);
         }
     }
 
-    /// For how long a task has been in line, as far as its waits have ended: as Linux counts it.
+    /// Returns the time that a task waited in run queues, over the waits that have ended, as Linux
+    /// counts it.
     pub(crate) fn waited_ns(&self, task: TaskId) -> u64 {
         self.sched.notes.get(task as usize).map_or(0, |note| note.waited_ns)
     }
 
-    /// Notes that a space is on a CPU with a task. A task mostly comes back to where it was.
+    /// Records that a space is on a CPU with a task. A task mostly returns to the same CPU.
     pub(crate) fn note_space(&mut self, task: TaskId, space: SpaceId, cpu: usize) {
         let known = Some((cpu as u32, self.spaces[space].pruned));
         if std::mem::replace(&mut self.sched.note(task).known_on, known) != known {
@@ -334,7 +336,7 @@ impl World {
         self.counters.task_moves += 1;
         let nodes = [entry.cpu, cpu].map(|cpu| self.layout.node_of(cpu));
         self.counters.task_node_moves += u64::from(nodes[0] != nodes[1]);
-        // CPU time counts from where the line is.
+        // Virtual run time is relative to the run queue.
         let least = [entry.cpu, cpu].map(|cpu| self.cpus[cpu].line.least_ns());
         entry.vruntime_ns = (entry.vruntime_ns + least[1]).saturating_sub(least[0]);
         entry.cpu = cpu;

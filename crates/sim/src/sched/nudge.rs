@@ -1,4 +1,4 @@
-//! Threads that are sent to other CPUs and may go on from there as they might before.
+//! Threads that are moved to other CPUs without a change of the CPUs that they may run on.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use nodeward_model::Placed;
 use crate::task::{CpuSet, State, TaskId};
 use crate::world::World;
 
-/// Who is to go elsewhere when what the kernel does for it is done.
+/// Tasks that are to move when the kernel has finished its work for them.
 #[derive(Debug, Default)]
 pub(super) struct Nudges {
     pending: BTreeMap<TaskId, usize>,
@@ -16,12 +16,12 @@ pub(super) struct Nudges {
 }
 
 impl Nudges {
-    /// Where a task is to go, which is then done with.
+    /// Removes and returns the target CPU of a task.
     pub fn take(&mut self, task: TaskId) -> Option<usize> {
         if self.pending.is_empty() { None } else { self.pending.remove(&task) }
     }
 
-    /// One of some CPUs: each has its turn (`cpumask_any_and_distribute`).
+    /// Chooses one of some CPUs, in rotation (`cpumask_any_and_distribute`).
     fn choose(&mut self, cpus: &CpuSet) -> Option<usize> {
         let next = cpus.iter().find(|&cpu| cpu > self.last).or_else(|| cpus.iter().next());
         self.last = next.unwrap_or(self.last);
@@ -30,13 +30,13 @@ impl Nudges {
 }
 
 impl World {
-    /// Whether a task is to leave its CPU as soon as it is out of the kernel.
+    /// Returns whether a task has to leave its CPU when it leaves the kernel.
     pub(crate) fn is_nudged(&self, task: TaskId) -> bool {
         self.sched.nudges.pending.contains_key(&task)
     }
 
-    /// Sends a task to one of these CPUs, unless it is on one of them. Who is in the kernel goes
-    /// when that is done, which [`World::is_nudged`] tells.
+    /// Moves a task to one of these CPUs, unless it is on one of them. A task in the kernel moves
+    /// when it leaves the kernel; [`World::is_nudged`] then is true.
     pub(crate) fn nudge(&mut self, task: TaskId, cpus: &CpuSet) -> Placed {
         self.sched.nudges.take(task);
         let entry = &self.tasks[task as usize];
@@ -46,7 +46,8 @@ impl World {
         if fit.contains(cpu) {
             return Placed::Done;
         }
-        // Where a task that sleeps wakes up is chosen then, when it may run anywhere again.
+        // The CPU of a sleeping task is chosen when it wakes up, and by then it may run anywhere
+        // again.
         let sleeps = state == State::Waiting && !fit.is_empty();
         if sleeps {
             return Placed::Asleep;
@@ -56,7 +57,7 @@ impl World {
         Placed::Done
     }
 
-    /// Sends a task that can run to a CPU, as soon as it is out of the kernel.
+    /// Moves a task that can run to a CPU, as soon as it is out of the kernel.
     pub(super) fn leave_for(&mut self, task: TaskId, to: usize) {
         let entry = &self.tasks[task as usize];
         let (cpu, place) = (entry.cpu, (!entry.urgent, entry.vruntime_ns, task));

@@ -1,8 +1,8 @@
-//! The balancer of homes that sched/numa had (2012).
+//! The home balancer of sched/numa (2012).
 //!
-//! A process without a home is given one when it begins. A thread of the kernel on each node then
-//! looks every two seconds from which node's tasks most run away, gives some of that node's
-//! processes a home on its own node, and lets their pages follow whoever touches them.
+//! A process without a home gets one when it begins. A kernel thread on each node then checks every
+//! two seconds which home node has most tasks running elsewhere. It makes its own node the home of
+//! some of these processes, and lets their pages move to the node of the next access.
 
 use std::collections::VecDeque;
 
@@ -10,22 +10,22 @@ use crate::space::SpaceId;
 use crate::task::{CpuSet, Op, Program, Spent, State, TaskId};
 use crate::world::World;
 
-/// Between two looks: `numa_balance_interval` of the patches, twice HZ.
+/// Interval between checks: `numa_balance_interval` of the patches, twice HZ.
 const PERIOD_NS: u64 = 2_000_000_000;
-/// The first look.
+/// Time of the first check.
 const FIRST_NS: u64 = 1_000_000_000;
 /// A process that ran for less stays where it is: patch 25, "only migrate long-running entities".
 const LONG_RUN_NS: u64 = 1_000_000_000;
 
-/// What the balancer knows beside the homes of tasks.
+/// State of the balancer, beside the homes of tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Numad {
-    /// All processes; who was given a home last stands last.
+    /// All processes; the one that got its home last is last.
     spaces: VecDeque<SpaceId>,
 }
 
 impl World {
-    /// Starts the balancer's threads, if the scheduler has them.
+    /// Starts the balancer's threads, if the scheduler uses it.
     pub(crate) fn start_numad(&mut self) {
         if self.sched.numad.is_none() {
             return;
@@ -39,8 +39,8 @@ impl World {
         }
     }
 
-    /// A home for a process that begins on a node: that node, unless another one has fewer tasks by
-    /// a tenth. None without the balancer.
+    /// Returns a home for a process that begins on a node: that node, unless another one has fewer
+    /// tasks by a tenth. `None` without the balancer.
     pub(crate) fn first_home(&mut self, space: SpaceId, here: usize) -> Option<usize> {
         let numad = self.sched.numad.as_mut()?;
         if numad.spaces.back() != Some(&space) {
@@ -48,32 +48,32 @@ impl World {
         }
         let first = self.spaces[space].tasks.first().map(|&task| &self.tasks[task as usize]);
         if let Some(home) = first.and_then(|task| task.home) {
-            return Some(home); // threads live where their process does
+            return Some(home); // threads share the home of their process
         }
         let load = |node: usize| self.tasks_at_home(node);
         let least = self.sched.near[here].iter().copied().min_by_key(|&node| load(node))?;
         Some(if load(here) * 100 < load(least) * 110 { here } else { least })
     }
 
-    /// Where a process's fresh pages are to come from, if the scheduler gives homes to memory too.
+    /// Returns the node for a process's fresh pages, if the scheduler gives memory a home, too.
     pub(crate) fn memory_home(&self, space: SpaceId) -> Option<usize> {
         self.sched.numad.as_ref()?;
         self.tasks[*self.spaces[space].tasks.first()? as usize].home
     }
 
-    /// Tasks that can run and are at home on a node, wherever they are.
+    /// Returns the number of runnable tasks with this home, wherever they are.
     fn tasks_at_home(&self, node: usize) -> u64 {
         let of = |load: &super::NodeLoad| load.waiting_by_home[node] + load.running_by_home[node];
         self.sched.nodes.iter().map(of).sum()
     }
 
-    /// Those of them that are on other nodes.
+    /// Returns the number of those that are on other nodes.
     fn tasks_away(&self, node: usize) -> u64 {
         let load = &self.sched.nodes[node];
         self.tasks_at_home(node) - load.waiting_by_home[node] - load.running_by_home[node]
     }
 
-    /// A look of a node's thread; returns the CPU time that it takes.
+    /// Runs one check of a node's thread. Returns the CPU time that it takes, in nanoseconds.
     fn balance_homes(&mut self, node: usize, cpu: usize) -> u64 {
         let nodes = self.sched.near[node].iter().copied();
         let Some(busiest) = nodes.rev().max_by_key(|&other| self.tasks_away(other)) else {
@@ -83,8 +83,8 @@ impl World {
             return 0;
         }
         let [theirs, ours] = [busiest, node].map(|node| self.tasks_at_home(node));
-        // In halves of tasks. One process goes in any case, as in the patches: the imbalance is
-        // looked at afterwards.
+        // In halves of tasks. One process moves in any case, as in the patches, because the
+        // imbalance is checked afterwards.
         let mut imbalance = theirs as i64 - ours as i64;
         let mut ns: u64 = 0;
         for _ in 0..self.spaces.len() {
@@ -100,8 +100,8 @@ impl World {
         ns
     }
 
-    /// The process at home on a node that has been there for longest, if it has run for long; it
-    /// stands last from now on.
+    /// Returns the process that has had this home for longest, if it has run for long, and moves it
+    /// to the end of the list.
     fn next_from(&mut self, home: usize) -> Option<SpaceId> {
         let spaces = &self.sched.numad.as_ref()?.spaces;
         let is_it = |&&space: &&SpaceId| {
@@ -117,7 +117,7 @@ impl World {
     }
 }
 
-/// A node's thread.
+/// Program of a node's balancer thread.
 struct Looks {
     node: usize,
     next_ns: u64,

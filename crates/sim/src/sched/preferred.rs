@@ -1,16 +1,16 @@
-//! Threads go to the node that they prefer by their hint faults: to a CPU without work there, or in
+//! Moves threads to the node that they prefer by their hint faults: to an idle CPU there, or in
 //! exchange for a thread that gains by it or loses less (`task_numa_migrate`).
 
 use crate::space::SpaceId;
 use crate::task::TaskId;
 use crate::world::World;
 
-/// Less of 1000 faults is not worth an exchange (`SMALLIMP`).
+/// A smaller gain, per 1000 faults, is not worth an exchange (`SMALLIMP`).
 const SMALL: i64 = 30;
 
 impl World {
-    /// Sends the thread of the turn that begins to the node that it prefers, if somebody makes
-    /// room or there is some.
+    /// Moves the thread whose turn begins to its preferred node, if a CPU is idle there or another
+    /// thread can be exchanged.
     pub(crate) fn go_to_preferred(&mut self, task: TaskId, space: SpaceId, to: usize) {
         let from_cpu = self.tasks[task as usize].cpu;
         let from = self.layout.node_of(from_cpu);
@@ -28,7 +28,7 @@ impl World {
         self.leave_for(task, cpu);
     }
 
-    /// The CPU of a node to which a thread goes with most gain, and who makes room for it.
+    /// Returns the CPU of a node with the most gain for a thread, and the thread to exchange.
     fn best_exchange(
         &self,
         task: TaskId,
@@ -64,7 +64,7 @@ impl World {
         best
     }
 
-    /// What a thread gains of 1000 faults by going from a node to another one.
+    /// Returns a thread's gain, per 1000 faults, from moving between two nodes.
     fn gain(&self, task: TaskId, space: SpaceId, (from, to): (usize, usize)) -> i64 {
         let Some(numa) = self.numa.as_ref() else { return 0 };
         let Some(faults) = numa.faults(task) else { return 0 };
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Whether nodes would be less even with one task more on one of them
+    /// Returns whether one task more on `to` would make the load of the nodes less even
     /// (`load_too_imbalanced`).
     fn worsens(&self, from: usize, to: usize) -> bool {
         let cpus = |node: usize| self.sched.on[node].len() as i64;

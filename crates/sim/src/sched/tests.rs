@@ -1,4 +1,4 @@
-//! Decisions of the scheduler, and what turns pay for.
+//! Tests of scheduler decisions and of the cost of turns.
 
 use nodeward_scenario::{
     Access, Home, Kind, Machine, Node, Params, Placement, Scenario, Scheduler, Workload,
@@ -9,7 +9,8 @@ use crate::space::PageByte;
 use crate::task::{CpuSet, Op, Program, Spent, State, Task, TaskId};
 use crate::world::World;
 
-/// Two nodes of so many CPUs with huge amounts of nothing on them, and so many tasks that jump.
+/// Creates two nodes of `cpus` CPUs with nearly unlimited memory, and `tasks` tasks with random
+/// accesses.
 fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> World {
     let node = |id: u32| Node {
         id: nodeward_model::NodeId(id),
@@ -61,7 +62,7 @@ fn world(cpus: u32, threads_per_core: u32, tasks: u32, scheduler: Scheduler) -> 
     world
 }
 
-/// Works for so long, then ends.
+/// Program that works for a time and ends.
 struct Works(Option<u64>);
 
 impl Program for Works {
@@ -88,8 +89,8 @@ fn worker(world: &mut World, cpu: usize, ns: u64) -> TaskId {
     })
 }
 
-/// What is kept by node is what CPUs and lines say, and no CPU is idle for good while somebody
-/// waits who may run there.
+/// Checks that the state by node agrees with CPUs and run queues, and that no CPU stays idle while
+/// a task waits that may run there.
 fn check(world: &World) {
     for (node, load) in world.sched.nodes.iter().enumerate() {
         let cpus = &world.layout.cpus_of_node[node];
@@ -122,7 +123,7 @@ fn check(world: &World) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Goal: whatever runs, sums and sets by node are true at all times.
+    /// Goal: whatever runs, sums and sets by node are correct at all times.
     #[test]
     fn what_is_kept_by_node_is_true(
         cpus in 1_u32..6, threads in 1_u32..3, tasks in 1_u32..14, home: bool, picks: u64,
@@ -144,7 +145,7 @@ proptest! {
     }
 }
 
-/// Goal: who the kernel waits for has a CPU at once, in the middle of a turn of another task.
+/// Goal: an urgent task gets a CPU at once, in the middle of another task's turn.
 #[test]
 fn urgent_tasks_come_first() {
     let mut world = world(1, 1, 2, Scheduler::Blind);
@@ -155,7 +156,7 @@ fn urgent_tasks_come_first() {
     assert_eq!(world.tasks[task as usize].state, State::Ended);
 }
 
-/// Goal: a task goes where it may run, and nowhere else.
+/// Goal: a task runs on its allowed CPUs only.
 #[test]
 fn allowed_cpus_are_kept() {
     let mut world = world(2, 1, 3, Scheduler::Blind);
@@ -185,7 +186,8 @@ fn forgotten_translations_are_loaded_again() {
     assert_eq!(kernel_ns(true) - kernel_ns(false), 10 * 1536 * 25);
 }
 
-/// Goal: who meets a page in flight waits until it is woken, and goes on with the same lines.
+/// Goal: a task that touches a page in flight waits until it is woken, and continues with the same
+/// lines.
 #[test]
 fn pages_in_flight_are_waited_for() {
     let mut world = world(1, 1, 1, Scheduler::Blind);
@@ -208,7 +210,7 @@ fn pages_in_flight_are_waited_for() {
     assert_eq!(byte, PageByte::on(0));
 }
 
-/// Short lives of 50 us of CPU time without end, in some places, on one CPU.
+/// A scenario of endless short lives of 50 us of CPU time, in some places, on one CPU.
 fn short_lives(places: u32, memory_bytes: u64) -> Scenario {
     let mut scenario = world(1, 1, 1, Scheduler::Blind).scenario().clone();
     let access = Access { parallel_milli: 1000, compute_ps: 0, writes_milli: 0 };
@@ -223,9 +225,9 @@ fn short_lives(places: u32, memory_bytes: u64) -> Scenario {
     scenario
 }
 
-/// Goal: who stands in line behind programs that follow each other for ever has its turn: of one
-/// CPU a fifth, with four of them. Half of that is enough here: lives end in the kernel, which is
-/// not cut short.
+/// Goal: a task that waits behind programs that follow each other forever has its turn: a fifth of
+/// the CPU, with four of them. Half of that is enough here, because lives end in the kernel, which
+/// is not preempted.
 #[test]
 fn short_lives_starve_nobody() {
     let mut scenario = short_lives(4, 64 << 10);
@@ -244,8 +246,8 @@ fn short_lives_starve_nobody() {
     assert!(ran_ns > 50_000_000, "{ran_ns} ns of 500 ms"); // 500 ms / 5 / 2
 }
 
-/// Goal: who forks the next one and then has to wait for a lock at its own end comes to that end:
-/// in each place there is one that lives, and one that ends at most.
+/// Goal: a process that forks the next one and then waits for a lock in its exit completes that
+/// exit. In each place at most one lives and one exits.
 #[test]
 fn short_lives_come_to_their_ends() {
     let mut scenario = short_lives(3, 64 << 10);

@@ -1,13 +1,13 @@
-//! Where a task goes that can run again, and whom it takes a CPU from.
+//! The choice of a CPU for a task that wakes up, and preemption of the task that runs there.
 
 use crate::task::{CpuSet, TaskId};
 use crate::world::World;
 
-/// Who wakes up takes the CPU from who had this part of a slice more than it.
+/// A waking task preempts a task that is ahead of it by this part (1/3) of a slice.
 const LAG_PART: u64 = 3;
 
 impl World {
-    /// Puts a task that can run in line, on the CPU that suits it.
+    /// Puts a runnable task into the run queue of the CPU that suits it.
     pub(crate) fn ready(&mut self, task: TaskId) {
         let cpu = self.choose_cpu(task);
         self.note_move(task, cpu);
@@ -23,7 +23,8 @@ impl World {
         }
     }
 
-    /// How long an idle CPU takes to wake up: longer if it had the time to fall asleep deeply.
+    /// Returns the time that an idle CPU takes to wake up: longer if it was idle long enough for
+    /// deep sleep.
     fn wake_ns(&mut self, cpu: usize) -> u64 {
         let params = &self.machine.params;
         let idle_ns = self.now_ns.saturating_sub(self.cpus[cpu].idle_since_ns);
@@ -34,7 +35,7 @@ impl World {
         params.wake_deep_ns
     }
 
-    /// Takes a task out of the line that it stands in, and puts it where it may run.
+    /// Removes a task from its run queue, and puts it where it may run.
     pub(crate) fn put_elsewhere(&mut self, task: TaskId) {
         let entry = &self.tasks[task as usize];
         let (cpu, place) = (entry.cpu, (!entry.urgent, entry.vruntime_ns, task));
@@ -42,8 +43,8 @@ impl World {
         self.ready(task);
     }
 
-    /// Lets tasks that stand in line behind the one that just got a CPU go where one is idle,
-    /// unless they made way for an urgent one.
+    /// Moves tasks that wait behind the new running task to idle CPUs, unless they yielded to an
+    /// urgent one.
     pub(crate) fn share_line(&mut self, cpu: usize) {
         if self.sched.idle == 0 || self.cpus[cpu].line.len() == 0 {
             return;
@@ -61,8 +62,8 @@ impl World {
         }
     }
 
-    /// A core without work near the last CPU, else a thread without work near it, else such a one
-    /// on another node, the nearest first; else the last CPU.
+    /// Returns an idle core near the last CPU, else an idle thread near it, else one on another
+    /// node, nearest first, else the last CPU.
     fn choose_cpu(&self, task: TaskId) -> usize {
         let entry = &self.tasks[task as usize];
         let last = entry.cpu;
@@ -79,8 +80,7 @@ impl World {
         home.or_else(idle).or_else(at_home).or_else(same).or_else(anywhere).unwrap_or(last)
     }
 
-    /// A CPU of a node without work, of a core without work if there is one; the last one if that
-    /// suits.
+    /// Returns an idle CPU of a node, preferably of an idle core; the last CPU if it qualifies.
     pub(super) fn idle_on(&self, node: usize, last: usize, allowed: &CpuSet) -> Option<usize> {
         let (load, cpus) = (&self.sched.nodes[node], &self.layout.cpus_of_node[node]);
         let of = |set: &CpuSet| {
@@ -93,7 +93,7 @@ impl World {
         of(&load.idle_cores).or_else(|| of(&load.idle))
     }
 
-    /// The shortest line of the home node, if the last CPU is not there.
+    /// Returns the CPU with the shortest run queue of the home node, if the last CPU is not there.
     fn short_line_at(&self, home: usize, last: usize, allowed: &CpuSet) -> Option<usize> {
         if self.layout.node_of(last) == home {
             return None;
@@ -103,7 +103,7 @@ impl World {
         (self.load(best) <= self.load(last)).then_some(best)
     }
 
-    /// Tasks on a CPU and in its line.
+    /// Returns the number of tasks that run or wait on a CPU.
     pub(super) fn load(&self, cpu: usize) -> usize {
         self.cpus[cpu].line.len() + usize::from(self.cpus[cpu].running.is_some())
     }

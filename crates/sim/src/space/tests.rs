@@ -1,4 +1,4 @@
-//! Chunks against plain lists of pages, and what they take.
+//! Tests of chunks against plain lists of pages, and of their memory use.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const NODES: usize = 3;
 
-/// What is done to a region.
+/// A change of a region.
 #[derive(Clone, Debug)]
 enum Step {
     Set(u64, u64, u8),
@@ -31,7 +31,7 @@ fn step(pages: u64) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the counts of all granules should be.
+/// Returns the expected counts of all granules.
 fn counted(pages: &[PageByte]) -> Vec<u64> {
     let mut sums = vec![0; NODES + 2];
     for page in pages {
@@ -44,7 +44,7 @@ fn counted(pages: &[PageByte]) -> Vec<u64> {
 }
 
 proptest! {
-    /// Goal: parts of many granules have the sum of their granules' counts, wherever they begin.
+    /// Goal: the count of a part of many granules is the sum of their counts, wherever it begins.
     #[test]
     fn parts_of_many_granules_are_their_sum(
         sets in prop::collection::vec((0_u64..22_400, 1_u64..9000, 0_usize..NODES), 1..6),
@@ -62,7 +62,7 @@ proptest! {
         prop_assert_eq!(together, singly);
     }
 
-    /// Goal: chunks are a way to store pages; what they say is what a plain list of pages says.
+    /// Goal: chunks are only a way to store pages; they say the same as a plain list of pages.
     #[test]
     fn chunks_are_like_a_list_of_pages(
         pages in 1_u64..200,
@@ -122,9 +122,9 @@ proptest! {
     }
 }
 
-/// Goal: less than two bytes a page, and a constant, where no two pages beside each other are
-/// alike. A page is a byte; a chunk has 8 bytes: 1/64 a page with pages of 4 KiB, 1/4 with 64 KiB.
-/// The constant are counts of granules: 64 of 4 nodes and 2, each of 4 bytes, and the structure.
+/// Goal: less than two bytes per page plus a constant, where no two neighbouring pages are alike. A
+/// page is a byte; a chunk has 8 bytes: 1/64 per page with pages of 4 KiB, 1/4 with 64 KiB. The
+/// constant is the counts of granules (64, for 4 nodes and 2 more, 4 bytes each) and the structure.
 #[test]
 fn a_page_takes_less_than_two_bytes() {
     let constant = 64 * (4 + 2) * 4 + size_of::<Region>() + 4096;
@@ -141,12 +141,12 @@ fn a_page_takes_less_than_two_bytes() {
         println!("{page_bytes}: {pages} pages, {bytes} bytes told, {allocated} allocated");
         assert!(bytes < 2 * pages + constant, "{page_bytes}: {bytes} for {pages} pages");
         assert!(allocated < 2 * pages + constant, "{page_bytes}: {allocated} for {pages}");
-        // What is told is what is allocated, beside the structure itself.
+        // The reported size is the allocated one, without the structure itself.
         assert!(bytes.abs_diff(allocated) <= size_of::<Region>());
     }
 }
 
-/// Goal: pages that are all alike take 8 bytes for each 512, mixed or not before.
+/// Goal: pages in the same state take 8 bytes per 512, whether they were mixed before or not.
 #[test]
 fn chunks_that_are_alike_again_take_no_row() {
     let mut region = Region::new(0, 512 * 100, 4096, 2, 64);
@@ -157,7 +157,7 @@ fn chunks_that_are_alike_again_take_no_row() {
     assert_eq!(region.bytes(), before);
 }
 
-/// Goal: a folio is one as long as all of it is alike, and never reaches beyond the region.
+/// Goal: a folio is a unit as long as all of it is alike, and never extends beyond the region.
 #[test]
 fn folios_are_whole_or_none() {
     let mut region = Region::new(0, 1000, 4096, 2, 64);

@@ -1,15 +1,15 @@
-//! What a task does next.
+//! The choice of a task's next operation.
 
 use crate::task::{Op, Spent, TaskId};
 
 use super::World;
 
-/// A program that has decided so often without using time uses a nanosecond: where nothing costs
-/// anything, time goes on all the same.
+/// Number of decisions without a use of time after which a program uses a nanosecond. Time so
+/// advances even where nothing costs anything.
 const INSTANT_OPS_MAX: u32 = 1_000;
 
 impl World {
-    /// What a task is in the middle of, or else what it does next.
+    /// Returns the operation in progress of a task, or else its next one.
     pub(super) fn next_op(&mut self, task: TaskId) -> Op {
         for _ in 0..INSTANT_OPS_MAX {
             let (is_ended, is_frozen) = (self.is_ended(task), self.is_frozen(task));

@@ -1,4 +1,4 @@
-//! Looking on: points of the curves, the picture before anything is done, and observers.
+//! Observation of a run: points of the time series, the picture before the first action, observers.
 
 use nodeward_scenario::Scenario;
 use serde::Serialize;
@@ -11,10 +11,10 @@ use crate::task::{Op, Spent};
 
 use super::{Doing, World};
 
-/// What is kept for whoever asks how it went.
+/// State for reports of the run.
 pub(crate) struct Watch {
     pub series: Series,
-    /// The memory before the first action; without actions, when all of it was there.
+    /// The memory before the first action; without actions, when all memory was populated.
     pub before: Option<Picture>,
     /// Local and remote lines of each workload.
     pub lines: Vec<[u64; 2]>,
@@ -22,31 +22,31 @@ pub(crate) struct Watch {
     observer: Option<Box<dyn Observer>>,
 }
 
-/// Which moment a picture shows.
+/// The moment of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Moment {
     /// Just before the first action of the scenario.
     FirstAction,
-    /// No more pages came in.
+    /// When no more pages were faulted in.
     Populated,
     /// The end of the run.
     End,
 }
 
-/// Where memory was at a moment.
+/// Memory placement at a moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Picture {
-    /// Which moment.
+    /// The moment.
     pub moment: Moment,
-    /// When that was, in virtual nanoseconds.
+    /// Its time, in virtual nanoseconds.
     pub at_ns: u64,
     /// Base pages of all processes on each node, in the order of the machine.
     pub pages: Vec<u64>,
 }
 
 impl Watch {
-    /// Of nothing yet.
+    /// Creates an empty state.
     pub fn new(scenario: &Scenario) -> Self {
         Self {
             series: Series::new(scenario.sample_ns),
@@ -57,7 +57,7 @@ impl Watch {
         }
     }
 
-    /// Books local and remote lines of a workload, by its index.
+    /// Counts local and remote lines of a workload, by its index.
     pub fn note_lines(&mut self, workload: Option<usize>, lines: [u64; 2]) {
         if let Some(sums) = workload.and_then(|index| self.lines.get_mut(index)) {
             sums.iter_mut().zip(lines).for_each(|(sum, more)| *sum += more);
@@ -66,12 +66,12 @@ impl Watch {
 }
 
 impl World {
-    /// Somebody who is told what happens from now on.
+    /// Sets the observer that receives events from now on.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.watch.observer = Some(observer);
     }
 
-    /// Plans the looks: one at the beginning, and one just before the first action.
+    /// Plans samples: one at the beginning, and one just before the first action.
     pub(super) fn begin_watch(&mut self) {
         self.events.plan(0, Event::Sample);
         if let Some(first) = self.scenario.actions.iter().map(|action| action.at_ns).min() {
@@ -79,11 +79,11 @@ impl World {
         }
     }
 
-    /// A look at everything.
+    /// Takes a sample of the whole machine.
     pub(super) fn sample(&mut self) {
         self.take_before();
         if self.now_ns < self.watch.next_ns {
-            return; // the look before the first action
+            return; // the sample before the first action
         }
         let point = self.point();
         if let Some(observer) = &mut self.watch.observer {
@@ -94,7 +94,7 @@ impl World {
         self.events.plan(self.watch.next_ns, Event::Sample);
     }
 
-    /// What is known now.
+    /// Returns the present point.
     pub(crate) fn point(&self) -> Point {
         let node = |node: usize| NodePoint {
             free_pages: self.memory.free(node),
@@ -125,7 +125,7 @@ impl World {
         self.watch.before = Some(self.picture(moment));
     }
 
-    /// Whether there are pages, and no more since the last look.
+    /// Returns whether pages are in use, and no more than at the last sample.
     fn is_populated(&self) -> bool {
         let free = |node: usize| self.memory.free(node);
         let Some(last) = self.watch.series.points().last() else { return false };
@@ -134,7 +134,7 @@ impl World {
         same && self.memory.zones.iter().enumerate().any(is_used) && self.counters.freed_pages == 0
     }
 
-    /// Where the memory of processes is now.
+    /// Returns the present placement of the memory of processes.
     pub(crate) fn picture(&self, moment: Moment) -> Picture {
         let nodes = self.machine.nodes.len();
         let mut pages = vec![0; nodes];
@@ -145,17 +145,17 @@ impl World {
         Picture { moment, at_ns: self.now_ns, pages }
     }
 
-    /// Whether a CPU is in the middle of a turn.
+    /// Returns whether a CPU is in the middle of a turn.
     pub(crate) fn is_in_turn(&self, cpu: usize) -> bool {
         self.cpus[cpu].doing.is_some()
     }
 
-    /// When the last turn of a CPU began, in virtual nanoseconds.
+    /// Returns the time at which the last turn of a CPU began, in virtual nanoseconds.
     pub(crate) fn turn_began_ns(&self, cpu: usize) -> u64 {
         self.cpus[cpu].began_ns
     }
 
-    /// Tells that the turn of a CPU ends now.
+    /// Reports to the observer that the turn of a CPU ends now.
     pub(super) fn tell_turn(&mut self, cpu: usize) {
         let Some(observer) = &mut self.watch.observer else { return };
         let entry = &self.cpus[cpu];
@@ -176,7 +176,7 @@ impl World {
         });
     }
 
-    /// Tells that a CPU is interrupted now.
+    /// Reports to the observer that a CPU is interrupted now.
     pub(super) fn tell_interrupt(&mut self, cpu: usize, ns: u64) {
         if let Some(observer) = self.watch.observer.as_mut().filter(|_| ns > 0) {
             observer.interrupted(self.now_ns, cpu, ns);
