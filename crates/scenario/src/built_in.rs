@@ -1,4 +1,4 @@
-//! The scenarios that come along, and finding others.
+//! The built-in scenarios, and lookup of scenarios.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -9,10 +9,10 @@ use crate::error::{Error, Fault, Place};
 use crate::near;
 use crate::tree::TEXT_BYTES_MAX;
 
-/// The scenarios of a list, by the names of their files.
+/// Defines the built-in scenarios from a list of file names.
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
-        /// The scenarios that come along: names and texts.
+        /// The built-in scenarios: names and texts.
         pub const BUILT_IN: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../../scenarios/", $name, ".toml")))),*];
     };
@@ -47,7 +47,7 @@ built_in! {
     "balance-short",
 }
 
-/// The text of a scenario, read once: for many that differ in some values.
+/// The text of a scenario, read once and used for many scenarios that differ in some values.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,
@@ -55,10 +55,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// The text of a built-in scenario by its name, or else of a file by its path.
+    /// Returns the text of a built-in scenario by its name, or else of a file by its path.
     ///
     /// # Errors
-    /// There is none of that name, and no such file.
+    /// If there is neither a built-in scenario of that name nor such a file.
     pub fn find(name_or_path: &str) -> Result<Self, Error> {
         let name = name_or_path.to_owned();
         if let Some((_, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
@@ -72,12 +72,12 @@ impl Source {
         Ok(Self { name, text: Cow::Owned(text) })
     }
 
-    /// The text as it stands in the file.
+    /// Returns the text as it is in the file.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The scenario, with other values for some keys.
+    /// Returns the scenario with other values for some keys.
     ///
     /// # Errors
     /// As [`Scenario::with`].
@@ -86,7 +86,7 @@ impl Source {
     }
 }
 
-/// A file's text; of an endless one, enough to be refused as too long.
+/// Reads a file's text; of an endless one, enough to be refused as too long.
 fn read(path: &str) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;

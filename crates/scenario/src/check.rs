@@ -1,5 +1,5 @@
-//! What must hold of a scenario beyond its values being of their kinds. A flaw names the value, so
-//! that a reader of texts can tell the line.
+//! Consistency checks on a scenario whose values are of the right kinds. A flaw names the value, so
+//! that the reader of a text can report its line.
 
 mod faults;
 mod hotplug;
@@ -16,7 +16,7 @@ use crate::limits::{
 use crate::tree::{Table, Value};
 use crate::{Action, ActionKind, REPORT, Scenario, Scheduler, exact, near};
 
-/// Something that does not hold.
+/// A violated rule.
 #[derive(Debug)]
 pub(crate) struct Flaw {
     pub spot: Spot,
@@ -24,7 +24,8 @@ pub(crate) struct Flaw {
     pub expected: String,
 }
 
-/// Which value of a scenario: a key, perhaps of a table, perhaps of one of several tables.
+/// The position of a value in a scenario: a key, perhaps of a table, perhaps of one of several
+/// tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     /// The table, or the key itself if it is in none.
@@ -54,7 +55,8 @@ impl Spot {
         Self { table: "distances", index: Some(index), key: None }
     }
 
-    /// Where it was written; where it was not, the table is named, or the first line.
+    /// Returns the place where the value was written. If it was not written, the place of the
+    /// table, or the first line.
     pub fn place_in(&self, root: &Table) -> Place {
         let Some(mut item) = root.items.get(self.table) else { return root.place.clone() };
         if let (Some(index), Value::List(items)) = (self.index, &item.value) {
@@ -75,7 +77,7 @@ impl fmt::Display for Spot {
     }
 }
 
-/// Refuses a value unless something holds.
+/// Refuses a value unless a condition holds.
 fn ensure(
     holds: bool,
     spot: Spot,
@@ -85,7 +87,7 @@ fn ensure(
     if holds { Ok(()) } else { Err(Flaw { spot, what: what(), expected: expected.into() }) }
 }
 
-/// Everything but the order of actions.
+/// Checks everything but the order of actions.
 pub(crate) fn scenario(scenario: &Scenario) -> Result<(), Flaw> {
     machine::check(&scenario.machine)?;
     times(scenario)?;
@@ -96,7 +98,8 @@ pub(crate) fn scenario(scenario: &Scenario) -> Result<(), Flaw> {
     numa_balancing(scenario)
 }
 
-/// The kernel has one balancer at a time, and hint faults are its alone.
+/// Checks that no other balancer is on: the kernel has one at a time, and hint faults belong to
+/// NUMA balancing alone.
 fn numa_balancing(scenario: &Scenario) -> Result<(), Flaw> {
     let on = scenario.numa_balancing;
     let blind = scenario.scheduler == Scheduler::Blind;
@@ -109,7 +112,7 @@ fn numa_balancing(scenario: &Scenario) -> Result<(), Flaw> {
     ensure(!on || index.is_none(), spot, what, "other actions, or numa-balancing = false")
 }
 
-/// The order of actions.
+/// Checks the order of actions.
 pub(crate) fn order(actions: &[Action]) -> Result<(), Flaw> {
     let late = actions.windows(2).position(|pair| pair[0].at_ns > pair[1].at_ns);
     let spot = Spot::of("action", late.map_or(0, |late| late + 1), "at");

@@ -1,17 +1,17 @@
-//! What is told of a scenario that cannot be used: where, what, and what was expected.
+//! Errors of unusable scenarios: the place, what is wrong, and what was expected.
 
 use std::fmt;
 
-/// A message's part is cut off behind so many letters.
+/// Maximum number of characters in a part of a message.
 const LETTERS_MAX: usize = 500;
 
-/// A scenario that cannot be used.
+/// The error of a scenario that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}{place}: {what}; expected {expected}")]
 pub struct Error {
     /// The file's path, or the scenario's name.
     pub name: String,
-    /// Where in it.
+    /// The place in it.
     pub place: Place,
     /// What is wrong.
     pub what: String,
@@ -19,16 +19,16 @@ pub struct Error {
     pub expected: String,
 }
 
-/// Where a fault is.
+/// The place of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the file as a whole.
+    /// The file as a whole.
     File,
-    /// In a line, counted from 1.
+    /// A line, counted from 1.
     Line(u32),
-    /// In an override, `key=value`.
+    /// An override, `key=value`.
     Set(String),
-    /// In a value of a scenario that was not read from a text, such as `node[1].cpus`.
+    /// A value of a scenario that was not read from a text, such as `node[1].cpus`.
     Value(String),
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Place {
 }
 
 impl Error {
-    /// The line of the file, counted from 1.
+    /// Returns the line of the file, counted from 1.
     pub fn line(&self) -> Option<u32> {
         match self.place {
             Place::Line(line) => Some(line),
@@ -53,7 +53,7 @@ impl Error {
     }
 }
 
-/// An error before it is known in which file.
+/// An error that does not know its file yet.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub place: Place,
@@ -66,7 +66,7 @@ impl Fault {
         Self { place: place.clone(), what: what.into(), expected: expected.into() }
     }
 
-    /// The error, in the file of this name.
+    /// Returns the error for the file of this name.
     pub fn of(self, name: &str) -> Error {
         let Self { place, what, expected } = self;
         let (what, expected) = (printable(&what), printable(&expected));
@@ -74,7 +74,7 @@ impl Fault {
     }
 }
 
-/// Texts from files go to terminals: no control characters, and no more than a terminal shows.
+/// Makes text from files safe for terminals: no control characters, and a bounded length.
 fn printable(text: &str) -> String {
     let mut letters = text.chars();
     let mut shown = String::new();

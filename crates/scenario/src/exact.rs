@@ -1,5 +1,5 @@
-//! Quantities to the last digit, in the largest unit that makes them whole: what differs looks
-//! different.
+//! Exact quantities, in the largest unit that makes them whole numbers. Different values so have
+//! different texts.
 
 const SIZES: [(u64, &str); 5] =
     [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
@@ -21,7 +21,7 @@ pub(crate) fn rate(bytes_per_s: u64) -> String {
     whole(bytes_per_s, &RATES)
 }
 
-/// Zero has no unit, as nowhere a time of zero has one.
+/// Zero has no unit, as a time of zero has none anywhere.
 pub(crate) fn ns(ns: u64) -> String {
     if ns == 0 { "0".to_owned() } else { whole(ns, &TIMES) }
 }

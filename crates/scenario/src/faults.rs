@@ -1,45 +1,45 @@
-//! What goes wrong on a machine: how often, and from when to when.
+//! Faults of a simulated machine: their rates and their period.
 
-/// What goes wrong. Rates are thousandths; none of it happens with all of them 0.
+/// Injected faults. Rates are per 1000; with all of them 0 no fault occurs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Of allocations, those that fail: a copy has no page then, and a page fault tries again.
+    /// Allocations that fail. A copy then has no page, and a page fault retries.
     pub allocation_milli: u32,
-    /// Of pages, those that somebody holds at a time.
+    /// Pages that are pinned at a time.
     pub pinned_milli: u32,
-    /// Of interrupts for other CPUs' translations, those that are answered late.
+    /// Interrupts for translation flushes that are answered late.
     pub late_ipi_milli: u32,
-    /// How late, in nanoseconds.
+    /// Delay of late answers, in nanoseconds.
     pub late_ipi_by_ns: u64,
-    /// Of what is counted of accesses, what is lost.
+    /// Access counts that are lost.
     pub lost_samples_milli: u32,
-    /// Of the page locations that somebody reads, those of the look before.
+    /// Reported page locations that are those of the previous look.
     pub stale_residency_milli: u32,
-    /// From when on, in virtual nanoseconds.
+    /// Start of the faults, in virtual nanoseconds.
     pub start_ns: u64,
-    /// When all of it ends, in virtual nanoseconds; none for never.
+    /// End of the faults, in virtual nanoseconds; `None` for never.
     pub until_ns: Option<u64>,
-    /// A bug on purpose, to see that checkers catch it.
+    /// A planted bug, to test that checkers detect it.
     pub bug: Option<Bug>,
 }
 
-/// A bug of the simulated kernel, planted to see that checkers catch it.
+/// A bug of the simulated kernel, planted to test that checkers detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// No CPU is told to forget translations.
+    /// No CPU is told to flush translations.
     SkipFlush,
-    /// Of the pages that a step of a move leaves one is not given back.
+    /// One of the pages that a step of a move leaves is not freed.
     LosePage,
-    /// Of the pages that a batch moves one is counted twice.
+    /// One of the pages that a batch moves is counted twice.
     DoubleCount,
-    /// A move takes pages that its destination has not.
+    /// A move takes pages that its destination does not have.
     OverCapacity,
-    /// A page of each copy is left out of it.
+    /// One page of each copy is not copied.
     StaleCopy,
 }
 
 impl Bug {
-    /// All of them, by their names in scenarios.
+    /// All bugs, with their names in scenarios.
     pub const ALL: [(&'static str, Self); 5] = [
         ("skip-flush", Self::SkipFlush),
         ("lose-page", Self::LosePage),
@@ -50,12 +50,12 @@ impl Bug {
 }
 
 impl Faults {
-    /// Whether things go wrong at a time, in virtual nanoseconds.
+    /// Returns whether faults occur at a time, in virtual nanoseconds.
     pub fn last_at(&self, now_ns: u64) -> bool {
         self.start_ns <= now_ns && self.until_ns.is_none_or(|until_ns| now_ns < until_ns)
     }
 
-    /// The rates in thousandths, by their keys.
+    /// Returns the rates per 1000, with their keys.
     pub fn rates(&self) -> [(&'static str, u32); 5] {
         [
             ("allocation", self.allocation_milli),

@@ -1,12 +1,12 @@
-//! Grids: every combination of some values of some keys, each with every seed, in one order; and
-//! shards, which cut that order for several machines.
+//! Grids: all combinations of some values of some keys, each with every seed, in a fixed order; and
+//! shards, which split that order over several machines.
 
 use std::str::FromStr;
 
-/// Points of a grid.
+/// Maximum number of points in a grid.
 pub const POINTS_MAX: usize = 100_000;
 
-/// What is wrong with a grid, and what was expected.
+/// The error of an invalid grid, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; expected {expected}")]
 pub struct GridError {
@@ -20,7 +20,7 @@ impl GridError {
     }
 }
 
-/// A key of a scenario and the values that it takes, in their order, each once.
+/// A key of a scenario and its values in order, without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
     key: String,
@@ -28,12 +28,12 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// The key, such as `machine.latency`.
+    /// Returns the key, such as `machine.latency`.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The values, as `--set` takes them; one at least.
+    /// Returns the values, as `--set` takes them; at least one.
     pub fn values(&self) -> &[String] {
         &self.values
     }
@@ -42,7 +42,7 @@ impl Axis {
 impl FromStr for Axis {
     type Err = GridError;
 
-    /// From `KEY=VALUE,...`, where a value may be a range.
+    /// Parses `KEY=VALUE,...`, where a value may be a range.
     fn from_str(text: &str) -> Result<Self, GridError> {
         let expected = "KEY=VALUE,VALUE,... such as machine.latency=80ns,120ns";
         let wrong = || GridError::new(format!("'{text}' is no line of a grid"), expected);
@@ -65,7 +65,7 @@ impl FromStr for Axis {
     }
 }
 
-/// A list cut at its commas, but not inside of quotes or brackets.
+/// Splits a list at its commas, except inside quotes or brackets.
 fn parts(list: &str) -> Vec<&str> {
     let (mut is_quoted, mut depth) = (false, 0_i32);
     list.split(|letter: char| {
@@ -80,7 +80,7 @@ fn parts(list: &str) -> Vec<&str> {
     .collect()
 }
 
-/// What a range stands for; anything else stands for itself.
+/// Expands a range; anything else stands for itself.
 fn expanded(part: &str) -> Result<Vec<String>, GridError> {
     let Some((from, rest)) = part.split_once("..").filter(|_| !part.starts_with('"')) else {
         return Ok(vec![part.to_owned()]);
@@ -106,14 +106,14 @@ fn expanded(part: &str) -> Result<Vec<String>, GridError> {
         }
         Some((_, factor)) => Step::Times(factor.trim().parse().map_err(|_| wrong())?),
     };
-    // 0 has no unit, as nowhere.
+    // 0 has no unit, as everywhere.
     let is_one_unit = from.1 == to.1 || from == (0, "");
     let ends = is_one_unit && from.0 <= to.0 && step.goes_on(from.0);
     let numbers = if ends { numbers(from.0, to.0, step)? } else { return Err(wrong()) };
     Ok(numbers.into_iter().map(|number| format!("{number}{}", to.1)).collect())
 }
 
-/// From one number of a range to the next.
+/// The step between two numbers of a range.
 #[derive(Clone, Copy)]
 enum Step {
     Plus(u64),
@@ -121,7 +121,7 @@ enum Step {
 }
 
 impl Step {
-    /// Whether a range from here comes to an end.
+    /// Returns whether a range that begins with `from` ends.
     fn goes_on(self, from: u64) -> bool {
         match self {
             Self::Plus(step) => step > 0,
@@ -137,14 +137,14 @@ impl Step {
     }
 }
 
-/// The numbers of a range, its end included if they meet it.
+/// Returns the numbers of a range, its end included if a step meets it.
 fn numbers(from: u64, to: u64, step: Step) -> Result<Vec<u64>, GridError> {
     let all = std::iter::successors(Some(from), |&number| step.after(number));
     let some: Vec<_> = all.take_while(|&number| number <= to).take(POINTS_MAX + 1).collect();
     within(some.len()).map(|()| some)
 }
 
-/// A whole number and its unit, which may be none.
+/// Splits a quantity into a whole number and its unit, which may be empty.
 fn quantity(text: &str) -> Option<(u64, &str)> {
     let text = text.trim();
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
@@ -170,7 +170,7 @@ fn once<T: Ord>(items: &[T], told: impl Fn(&T) -> String) -> Result<(), GridErro
     }
 }
 
-/// Seeds, each once, from text such as `1-5` or `1,7,10-12`.
+/// Seeds without duplicates, from text such as `1-5` or `1,7,10-12`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seeds(Vec<u64>);
 
@@ -195,9 +195,10 @@ impl FromStr for Seeds {
     }
 }
 
-/// Every combination of the values of some axes, each with every seed.
+/// All combinations of the values of some axes, each with every seed.
 ///
-/// Points are numbered from 0. The seed changes fastest, then the last axis, the first one slowest.
+/// Points are numbered from 0. The seed changes fastest, then the last axis, and the first one
+/// slowest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
     axes: Vec<Axis>,
@@ -209,17 +210,17 @@ pub struct Grid {
 pub struct GridPoint<'a> {
     /// Its number.
     pub number: usize,
-    /// The value of each axis, in their order.
+    /// The value of each axis, in order.
     pub values: Vec<&'a str>,
     /// The seed.
     pub seed: u64,
 }
 
 impl Grid {
-    /// The grid of these axes; without any, a point for each seed.
+    /// Creates the grid of these axes; without any, one point per seed.
     ///
     /// # Errors
-    /// A key stands twice, or there are more than [`POINTS_MAX`] points.
+    /// If a key occurs twice, or if there are more than [`POINTS_MAX`] points.
     pub fn new(axes: Vec<Axis>, Seeds(seeds): Seeds) -> Result<Self, GridError> {
         let keys: Vec<_> = axes.iter().map(Axis::key).collect();
         once(&keys, |key| format!("{key} has two lines of the grid"))?;
@@ -229,22 +230,22 @@ impl Grid {
         Ok(Self { axes, seeds })
     }
 
-    /// The axes, in their order.
+    /// Returns the axes, in order.
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
-    /// The seeds, in their order; one at least.
+    /// Returns the seeds, in order; at least one.
     pub fn seeds(&self) -> &[u64] {
         &self.seeds
     }
 
-    /// How many points there are, 1 or more.
+    /// Returns the number of points, 1 or more.
     pub fn points(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product::<usize>() * self.seeds.len()
     }
 
-    /// The point of a number below [`Grid::points`].
+    /// Returns the point of a number below [`Grid::points`].
     pub fn point(&self, number: usize) -> GridPoint<'_> {
         let mut rest = number / self.seeds.len();
         let slower = self.axes.iter().rev().map(|axis| {
@@ -258,8 +259,8 @@ impl Grid {
     }
 }
 
-/// One of several parts of a grid: of `n` shards, the `i`th has the points `i - 1`, `i - 1 + n` and
-/// so on. Neighbours cost alike, so shards do.
+/// A shard of a grid: of `n` shards, the `i`th has the points `i - 1`, `i - 1 + n` and so on.
+/// Neighbouring points have similar costs, and so have shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: usize,
@@ -267,10 +268,10 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// All of it.
+    /// The whole grid.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// The numbers of its points, of a grid of so many.
+    /// Returns the numbers of its points, of a grid of `points` points.
     pub fn numbers(self, points: usize) -> impl Iterator<Item = usize> {
         (self.index..points).step_by(self.count)
     }
@@ -279,7 +280,7 @@ impl Shard {
 impl FromStr for Shard {
     type Err = GridError;
 
-    /// From `i/n`, with `i` from 1 to `n`.
+    /// Parses `i/n`, with `i` from 1 to `n`.
     fn from_str(text: &str) -> Result<Self, GridError> {
         let wrong = || {
             let expected = "I/N, from 1/N to N/N, such as 3/16, and 100000/100000 at most";

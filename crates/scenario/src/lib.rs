@@ -1,7 +1,7 @@
-//! Machines and what runs on them, as TOML files (`scenarios/*.toml`): read by the simulator as a
-//! whole, and by the lab as far as the topology goes.
+//! Scenarios: machines and their workloads, as TOML files (`scenarios/*.toml`). The simulator reads
+//! them as a whole, the lab their topology.
 //!
-//! A [`Scenario`] in hand makes sense: whatever is contradictory was refused with file and line.
+//! A [`Scenario`] value is consistent: contradictory input was refused with file and line.
 
 #![forbid(unsafe_code)]
 
@@ -34,78 +34,83 @@ use std::path::Path;
 
 use error::Fault;
 
-/// The parts of a report, as `report` names them, in their usual order.
+/// The sections of a report, as `report` names them, in their usual order.
 pub const REPORT: [&str; 8] =
     ["memory", "workloads", "nodes", "actions", "time", "latencies", "counters", "curves"];
 
-/// A machine, what runs on it, and for how long.
+/// A machine, its workloads, and the simulated time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// What to call it in messages and file names.
+    /// Its name in messages and file names.
     pub name: String,
-    /// What it is for, in a sentence; may be empty.
+    /// Its purpose, in a sentence; may be empty.
     pub about: String,
-    /// The hardware and what it costs.
+    /// The hardware and its costs.
     pub machine: Machine,
-    /// What runs; empty for a machine without programs.
+    /// The workloads; empty for a machine without programs.
     pub workloads: Vec<Workload>,
-    /// What places threads.
+    /// The scheduler, which places threads.
     pub scheduler: Scheduler,
     /// Whether the kernel balances by hint faults (kernel.numa_balancing = 1).
     pub numa_balancing: bool,
-    /// What is done to the programs while they run, in order of time.
+    /// Actions on the programs while they run, in order of time.
     pub actions: Vec<Action>,
-    /// What goes wrong; none where nothing does, and nobody keeps what checkers of contents need.
+    /// Injected faults. `None` if there are none; then the state that checkers of contents need is
+    /// not kept either.
     pub faults: Option<Faults>,
-    /// How long it is simulated, in virtual nanoseconds.
+    /// Simulated time, in virtual nanoseconds.
     pub time_ns: u64,
-    /// How often the curves of a report get a point, in virtual nanoseconds.
+    /// Interval between points of the time series of a report, in virtual nanoseconds.
     pub sample_ns: u64,
-    /// What the report tells, in this order, of [`REPORT`]; empty for everything that happened.
+    /// The sections of the report, of [`REPORT`], in this order; empty for everything that
+    /// happened.
     pub report: Vec<String>,
 }
 
 impl Scenario {
-    /// A scenario from the text of its file. It is called after the name, which may be a path.
+    /// Parses a scenario from the text of its file. Its name is taken from `name`, which may be a
+    /// path.
     ///
     /// # Errors
-    /// Where the text is at fault, and what was expected there.
+    /// The error states the place in the text, and what was expected there.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         Self::with::<&str>(name, text, &[])
     }
 
-    /// The same with other values for some keys, such as `machine.latency` or
+    /// Parses a scenario with other values for some keys, such as `machine.latency` or
     /// `workload.stream.processes`.
     ///
     /// # Errors
-    /// Where the text is at fault, or which override, and what was expected there.
+    /// The error states the place in the text or the override, and what was expected there.
     pub fn with<S: AsRef<str>>(name: &str, text: &str, sets: &[(S, S)]) -> Result<Self, Error> {
         let stem = Path::new(name.strip_suffix(".toml").unwrap_or(name)).file_name();
         let stem = stem.map_or_else(|| name.into(), |stem| stem.to_string_lossy());
         read_checked(&stem, text, sets).map_err(|fault| fault.of(name))
     }
 
-    /// A scenario by the name of a built-in one, or else by the path of its file.
+    /// Finds a scenario by the name of a built-in one, or else by the path of its file.
     ///
     /// # Errors
-    /// As [`Scenario::parse`]; or if there is none of that name, and no such file.
+    /// As [`Scenario::parse`]; or if there is neither a built-in scenario of that name nor such a
+    /// file.
     pub fn find(name_or_path: &str) -> Result<Self, Error> {
         Self::find_with::<&str>(name_or_path, &[])
     }
 
-    /// The same with overrides.
+    /// Finds a scenario and applies overrides.
     ///
     /// # Errors
-    /// As [`Scenario::with`]; or if there is none of that name, and no such file.
+    /// As [`Scenario::with`]; or if there is neither a built-in scenario of that name nor such a
+    /// file.
     pub fn find_with<S: AsRef<str>>(name_or_path: &str, sets: &[(S, S)]) -> Result<Self, Error> {
         Source::find(name_or_path)?.with(sets)
     }
 
-    /// Whether everything fits together, and within the limits: what every scenario from a text
-    /// does.
+    /// Checks that everything is consistent and within the limits, as it is for every scenario from
+    /// a text.
     ///
     /// # Errors
-    /// Which value does not, and what was expected.
+    /// The error states the value, and what was expected.
     pub fn check(&self) -> Result<(), Error> {
         let flaw = check::scenario(self).and_then(|()| check::order(&self.actions));
         flaw.map_err(|flaw| {

@@ -1,5 +1,5 @@
-//! How large a scenario may be: bounds that keep every sum of the simulator within 64 bits, and
-//! every run finite.
+//! Limits on the size of a scenario. They keep every sum of the simulator within 64 bits, and every
+//! run finite.
 
 use std::ops::RangeInclusive;
 
@@ -17,19 +17,19 @@ pub const WORKLOADS_MAX: usize = 256;
 pub const ACTIONS_MAX: usize = 4096;
 /// Links of a machine: each node with each other one, in both directions.
 pub const LINKS_MAX: usize = NODES_MAX * (NODES_MAX - 1);
-/// Ways that memory goes because of actions, there or back, all of them together: each is noted.
+/// Ways that memory moves because of actions, there or back, in total: each has a record.
 pub const WAYS_MAX: u64 = 100_000;
-/// Children of processes that fork because of actions, all of them together.
+/// Children of processes that fork because of actions, in total.
 pub const FORKS_MAX: u64 = 4096;
 /// Simulated time in nanoseconds: a day.
 pub const TIME_NS_MAX: u64 = 86_400_000_000_000;
-/// Points of a curve.
+/// Points of a time series.
 pub const SAMPLES_MAX: u64 = 100_000;
-/// What happens again and again has at least so many nanoseconds between two times: 1 us.
+/// Minimum period of anything periodic, in nanoseconds: 1 us.
 pub const PERIOD_NS_MIN: u64 = 1_000;
-/// What anything may cost in nanoseconds: up to a minute.
+/// Maximum cost of anything, in nanoseconds: a minute.
 pub const COST_NS_MAX: u64 = 60_000_000_000;
-/// Bytes a second of anything: with less, a huge page would take hours.
+/// Bytes per second of anything: with less, a huge page would take hours.
 pub const RATE: RangeInclusive<u64> = 1_000_000..=1_000_000_000_000_000;
 /// Bytes of a base page, a power of two.
 pub const PAGE_BYTES: RangeInclusive<u64> = 4096..=65_536;
@@ -37,7 +37,7 @@ pub const PAGE_BYTES: RangeInclusive<u64> = 4096..=65_536;
 pub const DISTANCE: RangeInclusive<u32> = 11..=254;
 /// Hardware threads of a core.
 pub const THREADS_PER_CORE_MAX: u32 = 8;
-/// Misses that a thread has under way, in thousandths.
+/// Outstanding misses of a thread, in thousandths.
 pub const PARALLEL_MILLI: RangeInclusive<u64> = 1_000..=128_000;
-/// Letters of a workload's name.
+/// Characters in a workload's name.
 pub const NAME_LETTERS_MAX: usize = 64;

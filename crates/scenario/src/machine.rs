@@ -1,4 +1,4 @@
-//! The hardware: nodes, links, and what everything costs.
+//! The hardware: nodes, links, and costs.
 
 use nodeward_model::{CpuId, Cpumask, NodeId};
 
@@ -14,12 +14,12 @@ pub(crate) const DISTANCE_REMOTE: u32 = 20;
 pub struct Machine {
     /// The nodes, by ascending id; never empty.
     pub nodes: Vec<Node>,
-    /// `distances[i][j]`: what a CPU of `nodes[i]` pays for memory of `nodes[j]`; 10 on the
+    /// `distances[i][j]`: the distance from a CPU of `nodes[i]` to memory of `nodes[j]`; 10 on the
     /// diagonal.
     pub distances: Vec<Vec<u32>>,
-    /// Links that differ from what distances and parameters say.
+    /// Links that differ from distances and parameters.
     pub links: Vec<Link>,
-    /// What things cost, by name.
+    /// Costs by name.
     pub params: Params,
 }
 
@@ -28,50 +28,49 @@ pub struct Machine {
 pub struct Node {
     /// Its id; ids may have holes.
     pub id: NodeId,
-    /// Its CPUs, none for a node of memory only.
+    /// Its CPUs; none for a node of memory only.
     pub cpus: Cpumask,
-    /// Hardware threads of a core, 1 or more. The n-th CPUs of the node's cores stand side by side,
-    /// as Linux numbers them: with 2 cores of 2 threads, CPUs 0 and 2 are one core.
+    /// Hardware threads per core, 1 or more. The n-th threads of the node's cores are numbered
+    /// consecutively, as in Linux: with 2 cores of 2 threads, CPUs 0 and 2 are one core.
     pub threads_per_core: u32,
-    /// Its memory in bytes, zero for a node of CPUs only.
+    /// Its memory in bytes; zero for a node of CPUs only.
     pub memory_bytes: u64,
-    /// How long a miss of a CPU of its own takes on an idle machine; `None`: the parameter
-    /// `latency`.
+    /// Latency of a miss by a CPU of this node on an idle machine; `None`: the parameter `latency`.
     pub latency_ns: Option<u64>,
-    /// What its memory delivers; `None`: the parameter `bandwidth`.
+    /// Bandwidth of its memory; `None`: the parameter `bandwidth`.
     pub bandwidth_bytes_per_s: Option<u64>,
 }
 
-/// The way from the CPUs of one node to the memory of another.
+/// The path from the CPUs of one node to the memory of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Whose CPUs.
+    /// The node of the CPUs.
     pub from: NodeId,
-    /// Whose memory.
+    /// The node of the memory.
     pub to: NodeId,
-    /// How long a miss takes on an idle machine; `None`: the local latency times the distance.
+    /// Latency of a miss on an idle machine; `None`: the local latency times the distance.
     pub latency_ns: Option<u64>,
-    /// What it carries in this direction; `None`: the parameter `link-bandwidth`.
+    /// Bandwidth in this direction; `None`: the parameter `link-bandwidth`.
     pub bandwidth_bytes_per_s: Option<u64>,
 }
 
 impl Machine {
-    /// The CPUs of all nodes.
+    /// Returns the CPUs of all nodes.
     pub fn cpus(&self) -> Cpumask {
         self.nodes.iter().flat_map(|node| node.cpus.iter()).collect()
     }
 
-    /// The memory of all nodes in bytes.
+    /// Returns the memory of all nodes in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.nodes.iter().map(|node| node.memory_bytes).sum()
     }
 
-    /// Where a node stands in [`Machine::nodes`].
+    /// Returns the position of a node in [`Machine::nodes`].
     pub fn index_of(&self, id: NodeId) -> Option<usize> {
         self.nodes.iter().position(|node| node.id == id)
     }
 
-    /// The hardware threads of each core of a node, by the node's index.
+    /// Returns the hardware threads of each core of a node, by the node's index.
     pub fn cores(&self, node: usize) -> Vec<Vec<CpuId>> {
         let node = &self.nodes[node];
         let cpus: Vec<_> = node.cpus.iter().collect();
@@ -79,8 +78,8 @@ impl Machine {
         (0..cores).map(|core| cpus[core..].iter().step_by(cores).copied().collect()).collect()
     }
 
-    /// How long a miss takes from a CPU of node `from` to memory of node `to`, by index, on an idle
-    /// machine.
+    /// Returns the latency of a miss from a CPU of node `from` to memory of node `to`, by index, on
+    /// an idle machine.
     pub fn latency_ns(&self, from: usize, to: usize) -> u64 {
         let local = |node: usize| self.nodes[node].latency_ns.unwrap_or(self.params.latency_ns);
         if from == to {
@@ -91,12 +90,12 @@ impl Machine {
         told.unwrap_or_else(|| local(to) * distance / u64::from(DISTANCE_LOCAL))
     }
 
-    /// What a node's memory delivers in a second.
+    /// Returns the bandwidth of a node's memory, in bytes per second.
     pub fn bandwidth_bytes_per_s(&self, node: usize) -> u64 {
         self.nodes[node].bandwidth_bytes_per_s.unwrap_or(self.params.bandwidth_bytes_per_s)
     }
 
-    /// What the way from one node's CPUs to another one's memory carries in a second.
+    /// Returns the bandwidth from one node's CPUs to another one's memory, in bytes per second.
     pub fn link_bytes_per_s(&self, from: usize, to: usize) -> u64 {
         let told = self.link(from, to).and_then(|link| link.bandwidth_bytes_per_s);
         told.unwrap_or(self.params.link_bandwidth_bytes_per_s)

@@ -1,13 +1,13 @@
-//! What somebody may have meant who wrote a word that does not exist.
+//! Suggestions for a word that does not exist.
 
-/// How alike two words must be to be mixed up, from 0 to 1.
+/// Similarity from which two words may be confused, from 0 to 1.
 const ALIKE: f64 = 0.8;
-/// More words than this are not all listed.
+/// Longer lists of words are not shown in full.
 const LISTED_MAX: usize = 24;
-/// So many of the most similar ones are listed instead.
+/// Number of similar words shown instead.
 const NEAREST: usize = 6;
 
-/// `one of a, b, c`, with the likeliest word first in line if there is one.
+/// Returns `one of a, b, c`, with the likeliest word first if there is one.
 pub(crate) fn one_of(word: &str, words: &[&str]) -> String {
     if let [only] = words {
         return format!("'{only}'");

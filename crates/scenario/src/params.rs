@@ -1,4 +1,4 @@
-//! What things cost on a simulated machine: named values with a unit and a source.
+//! Costs of a simulated machine: named values with a unit and a source.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -7,12 +7,12 @@ use nodeward_model::units;
 
 use crate::{exact, limits};
 
-/// What a parameter's value is measured in.
+/// The unit of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds, written as `250ns` or `4ms`.
     Time,
-    /// Bytes a second, written as `25GB/s`.
+    /// Bytes per second, written as `25GB/s`.
     Rate,
     /// Bytes, written as `2MiB`.
     Bytes,
@@ -20,28 +20,28 @@ pub enum Unit {
     Count,
     /// Thousandths, written as a number.
     Milli,
-    /// Picoseconds, written as `39.5ns`, `500ps` or a number: times with parts of a nanosecond.
+    /// Picoseconds, written as `39.5ns`, `500ps` or a number: times with fractions of a nanosecond.
     Picoseconds,
     /// One of these words; the value is its index.
     Word(&'static [&'static str]),
 }
 
-/// What is known of a parameter.
+/// The description of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamInfo {
-    /// Its name in scenario files, and behind `--set machine.`.
+    /// Its name in scenario files, and after `--set machine.`.
     pub name: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// What it is unless a scenario says otherwise.
+    /// Its value unless a scenario sets another.
     pub default: u64,
-    /// What it means, in a few words.
+    /// Its meaning, in a few words.
     pub about: &'static str,
-    /// Where the default comes from.
+    /// The source of the default.
     pub source: &'static str,
 }
 
-/// Makes the struct, the table and the access by name of one list.
+/// Defines the struct, the table and the access by name from one list.
 macro_rules! params {
     ($($field:ident $name:literal $unit:expr, $default:expr,
         $about:literal, $source:literal;)*) => {
@@ -49,7 +49,7 @@ macro_rules! params {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Params {
             $(#[doc = $about] pub $field: u64,)*
-            /// Where values come from that a scenario gives, by the parameter's name.
+            /// Sources of the values that a scenario sets, by the parameter's name.
             pub sources: BTreeMap<&'static str, String>,
         }
 
@@ -65,7 +65,7 @@ macro_rules! params {
                 name: $name, unit: $unit, default: $default, about: $about, source: $source,
             },)*];
 
-            /// The value of a parameter, by its name.
+            /// Returns the value of a parameter, by its name.
             pub fn get(&self, name: &str) -> Option<u64> {
                 match name {
                     $($name => Some(self.$field),)*
@@ -73,7 +73,7 @@ macro_rules! params {
                 }
             }
 
-            /// The place of a parameter's value, and what is known of it.
+            /// Returns a parameter's description and a reference to its value.
             pub(crate) fn slot(&mut self, name: &str) -> Option<(&'static ParamInfo, &mut u64)> {
                 let info = Self::TABLE.iter().find(|info| info.name == name)?;
                 match name {
@@ -195,7 +195,7 @@ params! {
         "Neighbours that migrate-on-fault takes along at most, the touched page included",
         "Linux: the folio that was touched";
 
-    // The kernel's own balancing.
+    // The kernel's NUMA balancing.
     numa_scan_delay_ns "numa-scan-delay" Time, 1_000_000_000,
         "With `numa-balancing`: run time of a thread before the first scan", "Linux: 1000 ms";
     numa_scan_min_ns "numa-scan-min" Time, 1_000_000_000, "The shortest time between two scans, \
@@ -243,7 +243,7 @@ params! {
         "What reports add to each allocation and each free, as if a tracer had timed it",
         "Linux: a return probe takes 0.3 to 1.2 us";
 
-    // Looks of who balances.
+    // Samples that balancers take.
     look_process_ns "look-process" Time, 8_000, "A look at a process of who watches many",
         "a trial: /proc/PID/stat of 100 processes opened, read and closed in 0.8 ms";
     look_thread_ns "look-thread" Time, 3_000, "The same for each thread of a process that ran",
@@ -255,11 +255,11 @@ params! {
         "Itanium 2 of 2004: 2048";
 }
 
-/// Parameters that nothing works without.
+/// Parameters that must not be zero.
 const NEVER_ZERO: [&str; 5] = ["latency", "smt-share", "copiers", "batch", "pcp-batch"];
 
 impl ParamInfo {
-    /// What values it may have.
+    /// Returns the valid values.
     pub fn range(&self) -> RangeInclusive<u64> {
         let least = u64::from(NEVER_ZERO.contains(&self.name));
         match (self.name, self.unit) {
@@ -278,7 +278,7 @@ impl ParamInfo {
         }
     }
 
-    /// A value as files have it, to the last digit.
+    /// Returns a value as in files, exactly.
     pub fn written(&self, value: u64) -> String {
         match self.unit {
             Time => exact::ns(value),
@@ -289,7 +289,7 @@ impl ParamInfo {
         }
     }
 
-    /// What values it may have, in words.
+    /// Describes the valid values in words.
     pub fn expected(&self) -> String {
         let bounds = format!(
             "from {} to {}",
@@ -309,10 +309,10 @@ impl ParamInfo {
 }
 
 impl Params {
-    /// Reads a value as people write it, in the parameter's unit.
+    /// Parses a value as people write it, in the parameter's unit.
     ///
     /// # Errors
-    /// What was expected.
+    /// The error states what was expected.
     pub fn parse(info: &ParamInfo, text: &str) -> Result<u64, String> {
         let number = || text.trim().replace('_', "").parse::<u64>();
         match info.unit {
@@ -331,7 +331,7 @@ impl Params {
         }
     }
 
-    /// A value as people read it.
+    /// Formats a value for people.
     pub fn show(info: &ParamInfo, value: u64) -> String {
         match info.unit {
             Time => units::show_ns(value),
@@ -342,10 +342,10 @@ impl Params {
         }
     }
 
-    /// Sets a parameter by its name, and where its value comes from.
+    /// Sets a parameter by its name, and the source of its value.
     ///
     /// # Errors
-    /// What was expected.
+    /// The error states what was expected.
     pub fn set(&mut self, name: &str, text: &str, source: Option<&str>) -> Result<(), String> {
         let (info, slot) = self.slot(name).ok_or_else(|| {
             let names: Vec<_> = Self::TABLE.iter().map(|info| info.name).collect();

@@ -1,8 +1,8 @@
-//! What decides where threads run, and what is done while they run.
+//! Schedulers, and actions on programs while they run.
 
 use nodeward_model::{Cpumask, NodeId};
 
-/// Which scheduler the machine has.
+/// The scheduler of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
     /// Fair, and blind to memory, as Linux without NUMA balancing.
@@ -10,77 +10,77 @@ pub enum Scheduler {
     Blind,
     /// Fair, and prefers CPUs of a task's home node as long as no other CPU stays idle for it.
     Home,
-    /// The same as sched/numa of 2012 has it: homes are given when processes begin, and evened out
-    /// every two seconds.
+    /// As sched/numa of 2012: homes are assigned when processes begin, and rebalanced every two
+    /// seconds.
     Numad,
 }
 
-/// Something that is done at a time.
+/// An action at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// When, in virtual nanoseconds.
+    /// Its time, in virtual nanoseconds.
     pub at_ns: u64,
-    /// To the processes of which workload, by its name; empty for what is done to the machine.
+    /// The name of the workload whose processes it concerns; empty for actions on the machine.
     pub workload: String,
-    /// What.
+    /// The action.
     pub kind: ActionKind,
 }
 
-/// What may be done.
+/// The kinds of actions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActionKind {
-    /// Move all its memory from a node to another one, process by process.
+    /// Moves all memory of a workload from a node to another one, process by process.
     Migrate {
-        /// The node to leave.
+        /// The source node.
         from: NodeId,
-        /// The node to go to.
+        /// The destination node.
         to: NodeId,
-        /// Back and forth so often; 1 for there only.
+        /// Number of ways back and forth; 1 for there only.
         times: u32,
     },
-    /// Let its pages move to whoever touches them next.
+    /// Marks its pages to move to the node of the next access.
     MigrateOnFault,
-    /// Give its processes another home.
+    /// Sets another home for its processes.
     Home {
         /// The node.
         to: NodeId,
     },
-    /// End its processes.
+    /// Ends its processes.
     Kill,
-    /// Let its processes fork: each child shares all pages until one of them is written to.
+    /// Lets its processes fork: each child shares all pages until one is written to.
     Fork {
-        /// How long a child lives, in nanoseconds.
+        /// Lifetime of a child, in nanoseconds.
         for_ns: u64,
     },
-    /// Freeze its processes, as control groups do.
+    /// Freezes its processes, as cgroups do.
     Freeze {
-        /// How long, in nanoseconds.
+        /// Duration, in nanoseconds.
         for_ns: u64,
     },
-    /// Take CPUs away from the machine.
+    /// Takes CPUs offline.
     CpusOff {
-        /// Which.
+        /// The CPUs.
         cpus: Cpumask,
     },
-    /// Give CPUs back to it.
+    /// Brings CPUs back online.
     CpusOn {
-        /// Which.
+        /// The CPUs.
         cpus: Cpumask,
     },
-    /// Take the memory of a node away, once its pages have left it.
+    /// Takes the memory of a node offline, once its pages have left it.
     MemoryOff {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
-    /// Give it back, empty.
+    /// Brings the memory of a node back online, empty.
     MemoryOn {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
 }
 
 impl ActionKind {
-    /// Whether it is done to the machine rather than to a workload.
+    /// Returns whether it is an action on the machine rather than on a workload.
     pub fn is_of_machine(&self) -> bool {
         use ActionKind::{CpusOff, CpusOn, MemoryOff, MemoryOn};
         matches!(self, CpusOff { .. } | CpusOn { .. } | MemoryOff { .. } | MemoryOn { .. })

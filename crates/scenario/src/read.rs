@@ -1,5 +1,5 @@
-//! From a tree to a scenario: every key is known, every value is of its kind. Whether the values
-//! make sense together is not asked here.
+//! Converts a tree to a scenario: every key must be known, and every value of its kind. Consistency
+//! between values is not checked here.
 
 mod action;
 mod faults;
@@ -25,9 +25,9 @@ pub(crate) const ROOT_KEYS: &[&str] =
 /// The tables.
 pub(crate) const TABLES: &[&str] = &["machine", "node", "link", "workload", "action", "faults"];
 
-/// How long a machine is simulated unless the scenario says otherwise.
+/// Default simulated time.
 const TIME_DEFAULT_NS: u64 = 1_000_000_000;
-/// How many points a curve has unless the scenario says otherwise.
+/// Default number of points of a time series.
 const SAMPLES_DEFAULT: u64 = 100;
 
 const SIZE: &str = "a size such as 64K, 2MiB or 1.5GB";
@@ -35,7 +35,7 @@ const RATE: &str = "a rate above zero such as 500MB/s or 2GiB/s";
 const TIME: &str = "a time such as 250us, 1ms or 2s";
 const TIME_OR_ZERO: &str = "a time such as 250us, 1ms or 2s, or 0";
 
-/// A scenario whose actions stand in the order of the text.
+/// Reads a scenario; its actions are in the order of the text.
 pub(crate) fn scenario(name: &str, root: &Table) -> Result<Scenario, Fault> {
     root.only(&[ROOT_KEYS, TABLES])?;
     let time_ns = root.time("time")?.unwrap_or(TIME_DEFAULT_NS);
@@ -65,7 +65,7 @@ fn report(root: &Table) -> Result<Vec<String>, Fault> {
         .collect()
 }
 
-/// What each table of an array of tables says.
+/// Reads each table of an array of tables.
 fn each<T>(
     root: &Table,
     key: &str,
@@ -76,7 +76,7 @@ fn each<T>(
 }
 
 impl Item {
-    /// A fault of this value.
+    /// Returns an error about this value.
     pub fn fault(&self, expected: impl Into<String>) -> Fault {
         let shown = match &self.value {
             Value::Text(text) => format!("'{text}'"),
@@ -88,7 +88,7 @@ impl Item {
         Fault::new(&self.place, format!("`{}` is {shown}", self.key), expected)
     }
 
-    /// A text or a number, as it was written.
+    /// Returns a text or a number, as it was written.
     pub fn scalar(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) | Value::Number(text, _) => Some(text),
@@ -96,7 +96,7 @@ impl Item {
         }
     }
 
-    /// What a text or a number means.
+    /// Parses a text or a number.
     pub fn read<T>(
         &self,
         expected: &str,
@@ -105,7 +105,7 @@ impl Item {
         self.scalar().and_then(parse).ok_or_else(|| self.fault(expected))
     }
 
-    /// What sets it, if that is not the text.
+    /// Returns the option that sets the value, if it is not the file.
     fn set_by(&self) -> Option<&'static str> {
         matches!(self.place, Place::Set(_)).then_some("--set")
     }
@@ -132,7 +132,7 @@ impl Item {
         }
     }
 
-    /// The tables of an array of tables.
+    /// Returns the tables of an array of tables.
     pub fn tables(&self) -> Result<Vec<&Table>, Fault> {
         let wrong = |item: &Self| item.fault(format!("tables, each headed [[{}]]", self.key));
         let Value::List(items) = &self.value else { return Err(wrong(self)) };
@@ -150,21 +150,21 @@ impl Item {
         }
     }
 
-    /// A node's number.
+    /// Reads a node's number.
     fn node(&self) -> Result<NodeId, Fault> {
         let expected = format!("the number of a node, below {}", NodeId::LIMIT);
         let number = self.scalar().and_then(|text| text.parse().ok());
         number.filter(|&id| id < NodeId::LIMIT).map(NodeId).ok_or_else(|| self.fault(expected))
     }
 
-    /// A number or a list of such.
+    /// Reads a number or a list of numbers.
     fn mask<T: Id>(&self, limit: u32) -> Result<Mask<T>, Fault> {
         let expected = format!("a list such as \"0-3,8\", of numbers below {limit}");
         self.read(&expected, |text| mask(text, limit))
     }
 }
 
-/// A list of numbers below a limit, none of which costs more than the limit to read.
+/// Parses a list of numbers below a limit. The cost of a list is bounded by the limit.
 fn mask<T: Id>(text: &str, limit: u32) -> Option<Mask<T>> {
     let below = |part: &str| part.trim().parse::<u32>().is_ok_and(|number| number < limit);
     text.split([',', '-']).all(below).then(|| text.parse().ok()).flatten()
@@ -184,7 +184,7 @@ impl Table {
         }
     }
 
-    /// What stands behind a key that may be left out.
+    /// Reads the value of an optional key.
     fn read<'a, T>(
         &'a self,
         key: &str,
@@ -193,7 +193,7 @@ impl Table {
         self.items.get(key).map(read).transpose()
     }
 
-    /// What stands behind a key that must be there.
+    /// Reads the value of a required key.
     fn need<'a, T>(
         &'a self,
         key: &str,
@@ -228,12 +228,12 @@ impl Table {
         self.read(key, |item| item.number("a number up to 4294967295"))
     }
 
-    /// Yes or no; no if it is left out.
+    /// Reads a boolean; `false` if it is missing.
     fn flag(&self, key: &str) -> Result<bool, Fault> {
         Ok(self.read(key, |item| item.flag("true or false"))?.unwrap_or(false))
     }
 
-    /// One of some words.
+    /// Reads one of some words.
     fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Fault> {
         self.read(key, |item| item.word(words))
     }

@@ -1,10 +1,9 @@
 //! Overrides: `--set KEY=VALUE`.
 //!
-//! Keys are those of the file, with a table's name before: `time`, `machine.latency`,
-//! `faults.pinned`. Of tables
-//! that there may be several of, one is named in between: a node by its id (`node.1.memory`), a
-//! workload by its name (`workload.stream.threads`), a link by its ends (`link.0-1.latency`), an
-//! action by its place in the file, counted from 0 (`action.0.at`).
+//! Keys are those of the file, preceded by a table's name: `time`, `machine.latency`,
+//! `faults.pinned`. An element of an array of tables is named in between: a node by its id
+//! (`node.1.memory`), a workload by its name (`workload.stream.threads`), a link by its ends
+//! (`link.0-1.latency`), an action by its index in the file, counted from 0 (`action.0.at`).
 
 use std::collections::BTreeMap;
 
@@ -22,7 +21,7 @@ pub(crate) fn apply(root: &mut Table, key: &str, value: &str) -> Result<(), Faul
     Ok(())
 }
 
-/// The table that a key is in, and what it is called there.
+/// Returns the table that a key is in, and the key's name there.
 fn table_of<'t, 'k>(
     root: &'t mut Table,
     key: &'k str,
@@ -63,7 +62,7 @@ fn shapes() -> &'static str {
      action.0.at, faults.pinned"
 }
 
-/// A table that there is one of, made where there is none.
+/// Returns a table that exists once, and creates it if it is missing.
 fn single<'t>(root: &'t mut Table, name: &str, place: &Place) -> Result<&'t mut Table, Fault> {
     let empty = || {
         let value = Value::Table(Table { place: place.clone(), items: BTreeMap::new() });
@@ -77,7 +76,7 @@ fn single<'t>(root: &'t mut Table, name: &str, place: &Place) -> Result<&'t mut 
     Ok(table)
 }
 
-/// The keys that an element of an array of tables may have.
+/// Returns the keys that an element of an array of tables may have.
 fn keys(array: &str, table: &Table) -> Vec<&'static str> {
     let said = |key: &str| table.items.get(key).and_then(Item::scalar).unwrap_or_default();
     match array {
@@ -113,7 +112,7 @@ fn element<'t>(
     }
 }
 
-/// What an element of an array of tables is called.
+/// Returns the name of an element of an array of tables.
 fn name(array: &str, index: usize, item: &Item) -> String {
     let said = |key: &str| {
         let item = item.as_table().and_then(|table| table.items.get(key));

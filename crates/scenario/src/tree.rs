@@ -1,4 +1,4 @@
-//! The text of a scenario as a tree, in which every value knows where it was written.
+//! The text of a scenario as a tree in which every value records where it was written.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{Fault, Place};
 
-/// The longest text; the largest machine that can be described takes a small part of it.
+/// Maximum length of a text; the largest machine that can be described takes a small part of it.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// What a value may be; TOML's dates are texts to us.
+/// The kinds of values; TOML's dates are treated as texts.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(String),
-    /// As it was written; with decimals or beyond 64 bits it is no integer.
+    /// As it was written. The integer is `None` with decimals or beyond 64 bits.
     Number(String, Option<u64>),
     Bool(bool),
     List(Vec<Item>),
     Table(Table),
 }
 
-/// A value with its key, and with its place.
+/// A value with its key and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     /// The last part of its key; items of a list have the key of the list.
@@ -37,7 +37,7 @@ pub(crate) struct Table {
     pub items: BTreeMap<String, Item>,
 }
 
-/// The tree of a text.
+/// Parses a text into a tree.
 pub(crate) fn parse(text: &str) -> Result<Table, Fault> {
     if text.len() > TEXT_BYTES_MAX {
         let what = format!("{} bytes are too many", text.len());
@@ -49,7 +49,7 @@ pub(crate) fn parse(text: &str) -> Result<Table, Fault> {
     Ok(table(root.get_ref(), Place::Line(1), &place))
 }
 
-/// A value as it stands behind `--set KEY=`: as in a file, where that makes sense, or else a text.
+/// Parses the value of `--set KEY=`: as in a file where that is possible, or else as a text.
 pub(crate) fn override_value(key: &str, text: &str, place: &Place) -> Item {
     let parsed = DeValue::parse(text).ok().filter(|parsed| {
         !matches!(parsed.get_ref(), DeValue::Float(_) | DeValue::Datetime(_))
@@ -109,7 +109,7 @@ fn item(key: &str, parsed: &Spanned<DeValue<'_>>, place_of: &dyn Fn(usize) -> Pl
     Item { key: key.to_owned(), place, value }
 }
 
-/// Where the lines of a text start.
+/// Offsets at which the lines of a text start.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -118,7 +118,7 @@ impl Lines {
         Self(ends.map(|(offset, _)| offset + 1).collect())
     }
 
-    /// The line that a byte is in, counted from 1.
+    /// Returns the line of a byte, counted from 1.
     fn at(&self, offset: usize) -> u32 {
         let before = self.0.partition_point(|&start| start <= offset);
         u32::try_from(before + 1).unwrap_or(u32::MAX)

@@ -1,57 +1,58 @@
-//! What programs do.
+//! Workloads: the programs of a scenario.
 
 use nodeward_model::{NodeId, Nodemask};
 
-/// A window that moves is this part of the memory unless a scenario says otherwise.
+/// Default size of a moving window: memory divided by this.
 pub(crate) const WINDOW_SHARE: u64 = 8;
 
-/// Processes that are alike.
+/// A group of identical processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// What to call it; unique in a scenario.
+    /// Its name; unique in a scenario.
     pub name: String,
-    /// What each process does.
+    /// The program of each process.
     pub kind: Kind,
-    /// How many processes, 1 or more.
+    /// Number of processes, 1 or more.
     pub processes: u32,
-    /// Threads of each process, 1 or more.
+    /// Threads per process, 1 or more.
     pub threads: u32,
-    /// Memory of each process in bytes.
+    /// Memory per process in bytes.
     pub memory_bytes: u64,
     /// Whether its memory consists of huge pages (2 MiB) where they fit.
     pub huge: bool,
-    /// Bytes of the folios that its memory consists of where there are no huge pages: 0 for base
-    /// pages, else a power of two between a base page and a huge one. They fault and move whole.
+    /// Bytes per folio of its memory where there are no huge pages: 0 for base pages, else a power
+    /// of two between a base page and a huge one. Folios are faulted in and moved as a whole.
     pub folio_bytes: u64,
-    /// Where its pages come from.
+    /// The source of its pages.
     pub placement: Placement,
     /// The nodes on whose CPUs it may run; `None` for all.
     pub nodes: Option<Nodemask>,
-    /// Where it is at home.
+    /// Its home node.
     pub home: Home,
-    /// When it starts, in virtual nanoseconds.
+    /// Its start, in virtual nanoseconds.
     pub start_ns: u64,
-    /// Whether each process is a memory control group of its own.
+    /// Whether each process has a memory cgroup of its own.
     pub own_groups: bool,
-    /// Whether its memory is there from the beginning, without faults: for machines of which only
-    /// the steady state is of interest. Kinds that allocate all the time do not have it.
+    /// Whether its memory is populated at the start, without faults: for machines of which only the
+    /// steady state is of interest. Not available for kinds that allocate all the time.
     pub populated: bool,
-    /// The nodes that its cpuset has, CPUs and memory alike; `None` for all.
+    /// The nodes of its cpuset, CPUs and memory alike; `None` for all.
     pub cpuset: Option<Nodemask>,
-    /// Whether it rests now and then; kinds of pairs and of short lives do not.
+    /// Whether it alternates between work and rest. Not available for kinds of pairs and of
+    /// short-lived processes.
     pub shifts: Option<Shifts>,
 }
 
-/// Working and resting in turn, from a process's start on.
+/// Alternation of work and rest, from a process's start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shifts {
-    /// How long it works, in virtual nanoseconds.
+    /// Duration of work, in virtual nanoseconds.
     pub works_ns: u64,
-    /// How long it sleeps then.
+    /// Duration of the sleep that follows, in virtual nanoseconds.
     pub rests_ns: u64,
 }
 
-/// Where pages come from that are touched for the first time.
+/// The source of pages at first touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// The node of the CPU that touches them, or the nearest one with room.
@@ -61,125 +62,125 @@ pub enum Placement {
     Bind(Nodemask),
     /// These nodes in turn, page by page.
     Interleave(Nodemask),
-    /// What was there from the beginning lies on these nodes in turn, as if threads had touched it
-    /// there; what is touched later comes from where it is touched.
+    /// Initial memory is on these nodes in turn, as if threads had touched it there. Memory touched
+    /// later is local to the thread that touches it.
     Left(Nodemask),
-    /// What was there from the beginning lies on the node farthest from each thread's first CPU;
-    /// what is touched later comes from where it is touched.
+    /// Initial memory is on the node farthest from each thread's first CPU. Memory touched later is
+    /// local to the thread that touches it.
     Away,
 }
 
 impl Placement {
-    /// Whether the program told the kernel where its memory is to go, which keeps it there.
+    /// Returns whether the program set a memory policy, which keeps its memory in place.
     pub fn is_policy(&self) -> bool {
         matches!(self, Self::Bind(_) | Self::Interleave(_))
     }
 }
 
-/// Which node is a process's home.
+/// The home node of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Home {
     /// None.
     #[default]
     None,
-    /// This one.
+    /// This node.
     On(NodeId),
     /// The nodes with CPUs in turn, process by process.
     Spread,
 }
 
 impl Workload {
-    /// The threads of all its processes.
+    /// Returns the threads of all its processes.
     pub fn tasks(&self) -> u64 {
         u64::from(self.processes) * u64::from(self.threads)
     }
 
-    /// What all its processes map at most, in whole pages of so many bytes; `None` if that is no
-    /// number of 64 bits.
+    /// Returns the most bytes that all its processes map, in whole pages of `page_bytes`; `None` if
+    /// that exceeds 64 bits.
     pub fn mapped_bytes(&self, page_bytes: u64) -> Option<u64> {
         let each = self.memory_bytes.checked_next_multiple_of(page_bytes)?;
         each.checked_mul(u64::from(self.processes))
     }
 }
 
-/// How memory is used that misses the caches.
+/// Properties of memory accesses that miss the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Misses that a thread has under way at a time, in thousandths: 1000 when each needs the
-    /// answer of the one before, 10000 for streams that are fetched ahead.
+    /// Outstanding misses of a thread, in thousandths: 1000 when each needs the result of the
+    /// previous one, 10000 for prefetched streams.
     pub parallel_milli: u32,
-    /// What a thread computes for each cache line, in picoseconds, beside waiting for it.
+    /// Compute time of a thread per cache line, in picoseconds, beside the wait for it.
     pub compute_ps: u64,
-    /// How many of 1000 lines are written.
+    /// Lines written, per 1000.
     pub writes_milli: u32,
 }
 
-/// What a process does.
+/// The program of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Streams through its memory from end to end, again and again; each thread through its part.
+    /// Streams through its memory from end to end, repeatedly; each thread through its part.
     Triad {
-        /// How.
+        /// The accesses.
         access: Access,
     },
     /// Touches random lines of all its memory, each thread of all.
     Random {
-        /// How.
+        /// The accesses.
         access: Access,
-        /// How many of 1000 touches go to the hot part.
+        /// Touches of the hot part, per 1000.
         hot_touches_milli: u32,
-        /// The hot part: the first so many of 1000 bytes.
+        /// The hot part: the first bytes of the memory, per 1000.
         hot_bytes_milli: u32,
     },
-    /// Maps its memory, touches every page, unmaps it, again and again; each thread its part.
+    /// Repeatedly maps its memory, touches every page and unmaps it; each thread its part.
     PageFault,
-    /// A process of short life, followed by the next one: faults memory in, computes, exits.
+    /// A short-lived process, followed by the next one: faults in memory, computes, exits.
     Compile {
-        /// CPU time of each process's life.
+        /// CPU time of each life.
         compute_ns: u64,
-        /// How.
+        /// The accesses.
         access: Access,
-        /// How many follow each other in each place; 0 for no end.
+        /// Number of lives in each place; 0 for no end.
         lives: u32,
-        /// How many thousandths of memory and CPU time a life may lack.
+        /// Maximum part of memory and CPU time that a life may lack, in thousandths.
         varies_milli: u32,
     },
-    /// Pairs of threads send messages to and fro; each allocates and frees pages for a message.
+    /// Pairs of threads exchange messages; each allocates and frees pages for a message.
     PingPong {
         /// Bytes of a message.
         message_bytes: u64,
-        /// What a thread computes for each message.
+        /// Compute time of a thread per message.
         compute_ns: u64,
     },
-    /// Pairs of threads, one of which sends messages to the other, in buffers of the kernel.
+    /// Pairs of threads, one of which sends messages to the other in kernel buffers.
     Stream {
         /// Bytes of a message.
         message_bytes: u64,
         /// Bytes of each of its buffers.
         buffer_bytes: u64,
-        /// Messages that may be under way.
+        /// Maximum number of messages in transit.
         window: u64,
-        /// What each thread does for each message.
+        /// Work of each thread per message.
         compute_ns: u64,
         /// Whether both threads of a pair stay on one CPU.
         together: bool,
     },
-    /// Threads work on their parts and wait for each other after each phase.
+    /// Threads work on their parts and meet at a barrier after each phase.
     Phases {
-        /// How.
+        /// The accesses.
         access: Access,
-        /// Bytes that a thread goes through in a phase.
+        /// Bytes that a thread goes through per phase.
         phase_bytes: u64,
-        /// How many of 1000 lines are of other threads' parts.
+        /// Lines of other threads' parts, per 1000.
         shared_milli: u32,
     },
-    /// Random lines of a window that moves through the memory.
+    /// Uses random lines of a window that moves through the memory.
     MovingSet {
-        /// How.
+        /// The accesses.
         access: Access,
         /// Bytes of the window.
         window_bytes: u64,
-        /// How long it stays, in virtual nanoseconds.
+        /// Time that the window stays, in virtual nanoseconds.
         stays_ns: u64,
     },
     /// Touches all of its memory once, and keeps it.

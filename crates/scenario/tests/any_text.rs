@@ -1,9 +1,9 @@
-//! Whatever a text says, it is read or refused, and what is read is within bounds.
+//! Whatever a text says, it is accepted or refused, and an accepted scenario is within bounds.
 
 use nodeward_scenario::{BUILT_IN, Params, Place, Scenario, limits};
 use proptest::prelude::*;
 
-/// Words that stand in scenarios, and numbers that are hard on arithmetic.
+/// Words that occur in scenarios, and numbers that are hard on arithmetic.
 const WORDS: [&str; 24] = [
     "0",
     "-1",
@@ -31,20 +31,20 @@ const WORDS: [&str; 24] = [
     "2004-04-06",
 ];
 
-/// One spoiled place of a text.
+/// A mutation of a text.
 #[derive(Clone, Debug)]
 enum Change {
-    /// A line is left out.
+    /// A line is deleted.
     Drop(usize),
-    /// A line stands twice.
+    /// A line is duplicated.
     Double(usize),
-    /// A line stands somewhere else.
+    /// A line is moved.
     Move(usize, usize),
-    /// The value of a line is another one.
+    /// The value of a line is replaced.
     Value(usize, &'static str),
-    /// The text ends here.
+    /// The text is cut here.
     Cut(usize),
-    /// A character stands where none was.
+    /// A character is inserted.
     Insert(usize, char),
 }
 
@@ -81,7 +81,7 @@ fn spoil(text: &str, change: &Change) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What the simulator relies on.
+/// Checks the bounds that the simulator relies on.
 fn assert_bounded(scenario: &Scenario) {
     assert_eq!(scenario.check(), Ok(()));
     let machine = &scenario.machine;
@@ -108,7 +108,7 @@ fn assert_bounded(scenario: &Scenario) {
     }
 }
 
-/// Reads a text; a refusal names a line of it.
+/// Reads a text; a refusal must name a line of it.
 fn read(text: &str) {
     match Scenario::parse("any.toml", text) {
         Ok(scenario) => assert_bounded(&scenario),
@@ -146,7 +146,7 @@ proptest! {
         }
     }
 
-    /// What messages say of a value can be written into a file.
+    /// A value as messages print it can be written into a file.
     #[test]
     fn written_values_read_back(which in 0..Params::TABLE.len(), any in any::<u64>()) {
         let info = &Params::TABLE[which];
@@ -169,7 +169,7 @@ proptest! {
     }
 }
 
-/// What a scenario does not say is right, too.
+/// Defaults are valid values.
 #[test]
 fn defaults_are_within_their_ranges() {
     for info in Params::TABLE {

@@ -1,5 +1,4 @@
-//! The scenarios that come along are what they should be: they can be read, say what they are for,
-//! and tell of each parameter where its value comes from.
+//! The built-in scenarios can be read, state their purpose, and give the source of each parameter.
 
 use nodeward_scenario::{BUILT_IN, Scenario};
 
@@ -14,7 +13,7 @@ fn every_built_in_is_read_and_says_what_it_is_for() {
     }
 }
 
-/// `[machine]` of a file, key by key.
+/// Returns the keys of `[machine]` in a file.
 fn parameters(text: &str) -> Vec<String> {
     let section = text.split("[machine]\n").nth(1).unwrap_or_default();
     let lines = section.lines().take_while(|line| !line.starts_with('['));
@@ -37,7 +36,7 @@ fn every_parameter_that_a_built_in_sets_has_a_source() {
     assert!(seen > 60, "{seen} parameters were found");
 }
 
-/// What is said of them elsewhere, in numbers.
+/// Numbers that the documentation states about them.
 #[test]
 fn the_large_ones_are_as_large_as_they_are_said_to_be() {
     let sixteen = Scenario::find("sixteen-nodes").unwrap();
@@ -49,7 +48,7 @@ fn the_large_ones_are_as_large_as_they_are_said_to_be() {
 
     let fault = Scenario::find("page-fault").unwrap();
     assert_eq!(fault.machine.memory_bytes(), 512 << 30);
-    // The n-th threads of all cores stand together: CPU 0 and CPU 112 are one core.
+    // The n-th threads of all cores are numbered consecutively: CPU 0 and CPU 112 are one core.
     let first: Vec<_> = fault.machine.cores(0)[0].iter().map(|cpu| cpu.0).collect();
     assert_eq!(first, [0, 112]);
 

@@ -1,11 +1,11 @@
-//! docs/reference/scenarios.md says what is so: its example can be read, its tables have every key,
-//! every parameter and every scenario, and its defaults are those of the code.
+//! docs/reference/scenarios.md agrees with the code: its example can be read, its tables have every
+//! key, every parameter and every scenario, and its defaults are those of the code.
 
 use nodeward_scenario::{BUILT_IN, ParamInfo, Params, Scenario, Unit};
 
 const PAGE: &str = include_str!("../../../docs/reference/scenarios.md");
 
-/// The indented lines below a heading.
+/// Returns the indented lines below a heading.
 fn example(heading: &str) -> String {
     let section = PAGE.split(heading).nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
@@ -53,7 +53,7 @@ fn the_table_of_parameters_is_that_of_the_code() {
     assert!(PAGE.contains(&table), "{name} should have this table:\n\n{table}");
 }
 
-/// What is expected where a key does not exist is the list of those that do.
+/// Returns the valid keys, from the message about a key that does not exist.
 fn keys(text: &str) -> Vec<String> {
     let error = Scenario::parse("keys", text).unwrap_err();
     assert!(error.what.starts_with("unknown key 'q'"), "{error}");
@@ -61,7 +61,7 @@ fn keys(text: &str) -> Vec<String> {
     list.split(", ").map(str::to_owned).collect()
 }
 
-/// The rows of kinds: names, and settings such as `writes = 333`.
+/// Returns the rows of kinds: names, and settings such as `writes = 333`.
 fn kinds() -> Vec<(&'static str, Vec<&'static str>)> {
     let section = PAGE.split("| kind |").nth(1).unwrap().split("\n\n").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
@@ -98,7 +98,7 @@ fn every_key_is_told_of() {
     assert!(seen > 100, "{seen} keys");
 }
 
-/// A kind with its defaults written out is the kind without.
+/// A kind with its defaults written out equals the kind without.
 #[test]
 fn the_defaults_of_kinds_are_those_of_the_code() {
     let kinds = kinds();

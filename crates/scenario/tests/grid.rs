@@ -11,7 +11,7 @@ fn grid(axes: &[&str], seeds: &str) -> Grid {
     Grid::new(axes.iter().map(|text| axis(text)).collect(), seeds.parse().unwrap()).unwrap()
 }
 
-/// Goal: lists and ranges come to the values that a reader expects.
+/// Goal: lists and ranges expand to the expected values.
 #[test]
 fn lists_and_ranges() {
     let table: [(&str, &[&str]); 12] = [
@@ -47,7 +47,7 @@ impl MapOwned for &[&str] {
     }
 }
 
-/// Goal: what makes no sense, or never ends, is refused with what was expected.
+/// Goal: an invalid or endless list is refused with what was expected.
 #[test]
 fn what_is_no_grid() {
     let table = [
@@ -82,13 +82,13 @@ fn what_is_no_grid() {
     let seeds: Seeds = "1-2".parse().unwrap();
     let error = Grid::new(axes(&["k=1", "k=2"]), seeds.clone()).unwrap_err().to_string();
     assert!(error.contains("k has two lines"), "{error}");
-    // 1000 x 100 points are as many as there may be; each with two seeds are too many.
+    // 1000 x 100 points are the maximum; with two seeds each they are too many.
     let large = axes(&["k=1..1000", "l=1..100"]);
     assert_eq!(Grid::new(large.clone(), "1".parse().unwrap()).unwrap().points(), POINTS_MAX);
     assert!(Grid::new(large, seeds).unwrap_err().to_string().contains("too many"));
 }
 
-/// Goal: the last key changes fastest, and the seed faster still.
+/// Goal: the seed changes fastest, then the last key.
 #[test]
 fn the_order_of_points() {
     let grid = grid(&["a=x,y", "b=1..3"], "7,9");
@@ -103,7 +103,7 @@ fn the_order_of_points() {
     assert_eq!(all.join(" "), expected);
 }
 
-/// Goal: without axes there is a point for each seed.
+/// Goal: without axes there is one point per seed.
 #[test]
 fn a_grid_without_axes() {
     let grid = grid(&[], "3-4");
@@ -111,7 +111,7 @@ fn a_grid_without_axes() {
     assert_eq!(grid.point(1).seed, 4);
 }
 
-/// Goal: a text that is read once makes the same scenario as one that is found.
+/// Goal: a source that is read once gives the same scenario as a lookup.
 #[test]
 fn a_source_makes_scenarios() {
     let source = Source::find("two-nodes").unwrap();
@@ -136,7 +136,7 @@ proptest! {
         prop_assert_eq!(all, (0..points).collect::<Vec<_>>());
     }
 
-    /// Goal: points are all different, and in the order of the lists that they come from.
+    /// Goal: points are all different, and in the order of their lists.
     #[test]
     fn points_are_in_order(counts in prop::collection::vec(1_u64..6, 0..4), seeds in 1_u64..4) {
         let text = |(place, count): (usize, &u64)| format!("k{place}=10..{}", 10 + count);
@@ -144,13 +144,13 @@ proptest! {
         let seeds = format!("10-{}", 9 + seeds).parse().unwrap();
         let grid = Grid::new(axes.collect(), seeds).unwrap();
         let all = (0..grid.points()).map(|number| grid.point(number));
-        // All numbers have two digits, so texts are in the order of numbers.
+        // All numbers have two digits, so texts sort like numbers.
         let all: Vec<_> = all.map(|point| format!("{:?} {}", point.values, point.seed)).collect();
         prop_assert!(all.is_sorted());
         prop_assert!(all.windows(2).all(|pair| pair[0] != pair[1]));
     }
 
-    /// Goal: no text makes a grid panic, or hold more than there may be.
+    /// Goal: no text makes a grid panic, or exceed the maximum number of points.
     #[test]
     fn any_text(text in "k=[0-9a-z.,+*\"\\[\\]{}]{0,24}") {
         if let Ok(axis) = text.parse::<Axis>() {

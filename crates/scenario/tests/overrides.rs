@@ -1,4 +1,4 @@
-//! Overrides do what the same value in the file would do, before anything is checked.
+//! An override has the effect of the same value in the file, before anything is checked.
 
 use nodeward_model::NodeId;
 use nodeward_scenario::{ActionKind, Bug, Error, Kind, Placement, Scenario, Scheduler};
@@ -94,7 +94,7 @@ fn actions_are_sorted_by_time_and_faults_of_them_keep_their_lines() {
     assert_eq!(told, "two: action[1].at: is before the action above; expected the order of time");
 }
 
-/// Goal: what is done to the machine needs no workload, and its keys can be set.
+/// Goal: actions on the machine need no workload, and their keys can be set.
 #[test]
 fn machines_change_and_processes_fork() {
     let text = "[[node]]\nid = 0\ncpus = 4\nmemory = \"1GiB\"\n\
@@ -120,6 +120,6 @@ fn machines_change_and_processes_fork() {
     assert_eq!(kinds, changes);
     let whose: Vec<_> = scenario.actions.iter().map(|action| action.workload.as_str()).collect();
     assert_eq!(whose, ["", "", "", "", "w"]);
-    // An empty table lets the simulator keep what checkers need, and nothing goes wrong.
+    // With an empty table the simulator keeps the state that checkers need, and no fault occurs.
     assert_eq!(scenario.faults.unwrap().rates().map(|(_, milli)| milli), [0; 5]);
 }

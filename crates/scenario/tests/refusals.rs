@@ -1,9 +1,9 @@
-//! What makes no sense is refused: with the line, with what is wrong there, and with what was
-//! expected. Most cases are in refusals.txt.
+//! Invalid scenarios are refused with the line, what is wrong there, and what was expected. Most
+//! cases are in refusals.txt.
 
 use nodeward_scenario::{Place, Scenario};
 
-/// A machine that makes sense, with a workload and an action; each test spoils it.
+/// A valid machine with a workload and an action; each test spoils it.
 const GOOD: &str = r#"about = "a machine"
 distances = [[10, 21], [21, 10]]
 time = "2s"
@@ -186,7 +186,7 @@ fn machines_of_nothing() {
     }
 }
 
-/// Counts whose bounds are not reached by slips.
+/// Counts whose bounds are not reached by mistake.
 #[test]
 fn more_than_there_may_be() {
     let nodes = |count: u32| {
@@ -200,7 +200,7 @@ fn more_than_there_may_be() {
     };
     let why = |text: &str| Scenario::parse("bad", text).unwrap_err().to_string();
     assert!(Scenario::parse("good", &nodes(64)).is_ok());
-    // The id of the 65th node stands in line 64 * 4 + 2.
+    // The id of the 65th node is in line 64 * 4 + 2.
     assert_eq!(why(&nodes(65)), "bad:258: 65 nodes; expected 64 at most");
     assert!(Scenario::parse("good", &(nodes(1) + &workloads(256))).is_ok());
     // Four lines of the node, 256 * 4 of workloads, and the name in the second line of the next.
@@ -213,7 +213,7 @@ fn more_than_there_may_be() {
     assert_eq!(why(&long), "bad: 1048577 bytes are too many; expected a scenario of 1 MiB at most");
 }
 
-/// They go to terminals.
+/// Messages are printed on terminals.
 #[test]
 fn messages_have_no_control_characters_and_an_end() {
     let told = |key: &str| Scenario::parse("bad", &format!("\"{key}\" = 1\n")).unwrap_err().what;
@@ -222,7 +222,7 @@ fn messages_have_no_control_characters_and_an_end() {
     assert_eq!(told(&"a".repeat(1000)), format!("unknown key '{}...", "a".repeat(487)));
 }
 
-/// The message for an override of the good text.
+/// Returns the message for an override of the valid text.
 fn told_of(key: &str, value: &str) -> String {
     let error = Scenario::with("good.toml", GOOD, &[(key, value)]).unwrap_err();
     assert_eq!(error.place, Place::Set(format!("{key}={value}")), "{error}");

@@ -1,10 +1,11 @@
-//! What a virtual second costs, by CPUs, pages and tasks: no more than linear in each.
+//! Cost of a virtual second by CPUs, pages and tasks: at most linear in each.
 //!
-//! `cargo bench -p nodeward-sim --bench scale`; the first row is the machine that has to keep up
+//! `cargo bench -p nodeward-sim --bench scale`. The first row is the machine that has to keep up
 //! with real time. Rows of a table have about the same number of events, and each is the median of
-//! some runs. `times` is the time of an event, of the first row of the table: 1.0 is linear. By
-//! `CPUs` and `tasks` the memory of a task is on a node or two; what it costs that a turn goes to
-//! many is the table by `nodes`, with the same CPUs and memory on all nodes in turns.
+//! some runs. `times` is the time per event relative to the first row of the table: 1.0 is linear.
+//! In the tables by `CPUs` and `tasks` the memory of a task is on one or two nodes. The table by
+//! `nodes` shows the cost of turns that touch many nodes: the same CPUs, with memory interleaved
+//! over all nodes.
 
 use std::time::Instant;
 
@@ -14,34 +15,35 @@ use nodeward_scenario::{
 };
 use nodeward_sim::World;
 
-/// How large things are.
+/// Size of a run.
 #[derive(Clone, Copy)]
 pub struct Size {
     /// Nodes of 256 GiB each.
     pub nodes: u32,
     /// CPUs of each.
     pub cpus: u32,
-    /// Whether memory is on all nodes in turns; else it is near to who touches it first.
+    /// Whether memory is interleaved over all nodes, or else placed near the thread that touches it
+    /// first.
     pub spread: bool,
-    /// Tasks, half of which stream, and half of which jump.
+    /// Tasks: half of them stream, half use random lines.
     pub tasks: u32,
-    /// Memory of each task in MiB; those that jump have twice that.
+    /// Memory of each task in MiB; random tasks have twice that.
     pub mib: u64,
-    /// How long it runs, in virtual milliseconds.
+    /// Simulated time, in virtual milliseconds.
     pub ms: u64,
 }
 
-/// What it took.
+/// Cost of a run.
 pub struct Cost {
-    /// Milliseconds to begin, memory included.
+    /// Milliseconds to set up, memory included.
     pub begin_ms: u128,
-    /// Milliseconds for each virtual second.
+    /// Milliseconds per virtual second.
     pub second_ms: u128,
-    /// Events in each virtual second.
+    /// Events per virtual second.
     pub events: u64,
-    /// Tenths of a nanosecond for each event.
+    /// Tenths of a nanosecond per event.
     pub event_tenths: u128,
-    /// Steps for each 1000 events.
+    /// Steps per 1000 events.
     pub steps_milli: u64,
 }
 
@@ -89,7 +91,7 @@ fn workload(kind: Kind, name: &str, size: Size, mib: u64) -> Workload {
     }
 }
 
-/// Half of the tasks stream, the others jump.
+/// Half of the tasks stream, the others use random lines.
 pub fn scenario(size: Size) -> Scenario {
     let streams = Access { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
     let jumps = Access { parallel_milli: 2000, compute_ps: 2000, writes_milli: 0 };
@@ -112,7 +114,7 @@ pub fn scenario(size: Size) -> Scenario {
     }
 }
 
-/// Runs it, and tells what that cost.
+/// Runs a scenario and returns its cost.
 pub fn cost(size: Size) -> Cost {
     let begin = Instant::now();
     let mut world = World::new(&scenario(size), 1);
@@ -131,8 +133,8 @@ pub fn cost(size: Size) -> Cost {
     }
 }
 
-/// Of each row the run that is the median by its time. Rows take turns, so that all have what the
-/// host does meanwhile.
+/// Returns for each row the run with the median time. Rows take turns, so that other load of the
+/// host affects all alike.
 fn medians(runs: u32, sizes: &[Size]) -> Vec<Cost> {
     let mut costs: Vec<Vec<Cost>> = sizes.iter().map(|_| Vec::new()).collect();
     for _ in 0..runs {
@@ -164,7 +166,7 @@ fn table(what: &str, runs: u32, rows: impl Iterator<Item = (u64, Size)>) {
     }
 }
 
-/// All tables, or those of small sizes.
+/// Prints all tables, or those of small sizes.
 pub fn tables(smoke: bool) {
     let (runs, rows, ms) = if smoke { (1, 2, 5) } else { (7, 5, 500) };
     let base = Size { nodes: 4, cpus: 64, spread: false, tasks: 512, mib: 32, ms: 4 * ms };

@@ -1,10 +1,10 @@
-//! How many page allocations the simulator gets through in a second of wall time.
+//! Page allocations simulated per second of wall time.
 //!
 //! `cargo bench -p nodeward-sim --bench speed` runs `page_fault1` of will-it-scale with 56
 //! processes of 128 MiB on a node of two, each with 56 cores of 2 threads and 256 GiB, with each
-//! tuner of the page lists. A page that is allocated is also zeroed, booked on its group's lists,
-//! and freed. The last line is JSON for SPEC: the least of the three. Without `--bench` (as `cargo
-//! test` runs it) a hundredth of a second is simulated and only checked to work.
+//! tuner of the page lists. An allocated page is also zeroed, added to its group's lists, and
+//! freed. The last line is JSON for SPEC: the least of the three. Without `--bench` (as `cargo
+//! test` runs it) a hundredth of a second is simulated, only to check that it works.
 
 use std::time::Instant;
 

@@ -22,8 +22,8 @@ fn world(entries: u64) -> World {
     world
 }
 
-/// Goal: every line is counted or said to be lost, on the node whose memory it is, by the node that
-/// asked for it.
+/// Goal: every line is counted or reported as lost, on the node of its memory, by the node that
+/// requested it.
 #[test]
 fn lines_are_counted_by_page_and_node() {
     let mut world = world(1 << 20);
@@ -36,8 +36,8 @@ fn lines_are_counted_by_page_and_node() {
     assert_eq!(world.take_accesses(1), [], "reading clears");
 }
 
-/// Goal: there are no more counters than there are, and what they say is what the choice of hot
-/// pages takes.
+/// Goal: there are no more counters than configured, and their counts are valid input for the
+/// choice of hot pages.
 #[test]
 fn counters_are_bounded() {
     let mut world = world(64);
@@ -51,8 +51,8 @@ fn counters_are_bounded() {
     assert_eq!(counts.pages().count(), 64);
 }
 
-/// Goal: a machine tells whose pages they were and from which node; where it counts nothing it says
-/// so, which is not the same as that nothing was used.
+/// Goal: a machine reports the process and the requesting node of counted accesses. A machine that
+/// counts nothing says so, which differs from counting zero accesses.
 #[test]
 fn machines_tell_what_they_count() {
     let taken = |entries: u64| {

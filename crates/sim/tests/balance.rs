@@ -1,5 +1,5 @@
-//! The balancer on simulated machines, with the scenarios that are made for balancers: the engine
-//! is the one that drives this kernel.
+//! The balancer on simulated machines, with the scenarios made for balancers. The engine is the one
+//! that runs on a real kernel.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use nodeward_sim::SimMachine;
 
 const S: u64 = 1_000_000_000;
 
-/// A run of a scenario, balanced or not.
+/// A run of a scenario, with or without the balancer.
 struct Run {
     machine: Arc<SimMachine>,
     balancer: Option<Balancer>,
@@ -27,7 +27,7 @@ impl Run {
         Self { machine, balancer, moved_pages: 0 }
     }
 
-    /// Goes on until a time, in seconds.
+    /// Continues until a time, in seconds.
     fn until(&mut self, seconds: u64) {
         let until_ns = seconds * S;
         while self.machine.now_ns() < until_ns {
@@ -41,7 +41,7 @@ impl Run {
         }
     }
 
-    /// Local and remote lines so far.
+    /// Returns local and remote lines so far.
     fn lines(&self) -> [u64; 2] {
         self.machine.with_world(|world| {
             let counters = &world.counters;
@@ -49,7 +49,7 @@ impl Run {
         })
     }
 
-    /// How many of 1000 lines are local from now until a time.
+    /// Returns the local lines per 1000 from now until a time.
     fn local_milli(&mut self, until_s: u64) -> u64 {
         let before = self.lines();
         self.until(until_s);
@@ -58,7 +58,7 @@ impl Run {
         local * 1000 / (local + remote).max(1)
     }
 
-    /// What all programs did so far, in what each of them counts.
+    /// Returns the work of all programs so far, each in its own unit.
     fn work(&self) -> u64 {
         let report = self.machine.with_world(|world| world.report());
         report.workloads.iter().map(|workload| workload.done_per_s).sum()
@@ -71,7 +71,8 @@ fn balancer(machine: &Arc<SimMachine>, saved: Option<SavedState>) -> Balancer {
 }
 
 /// Goal: 48 programs on 24 CPUs whose memory is on the wrong node, or on both: at least 95 % of
-/// lines are local once they are at home; memory moves only where threads cannot, then once.
+/// lines are local once threads and memory are at home; memory moves only where threads cannot,
+/// then once.
 #[test]
 fn the_case_of_2012_comes_home() {
     // 48 x 230 MB are 2,695,313 pages.
@@ -87,8 +88,8 @@ fn the_case_of_2012_comes_home() {
     }
 }
 
-/// Goal: whatever the load, a balanced machine gets at least 98 % of the work done that one without
-/// a balancer does.
+/// Goal: whatever the load, a balanced machine does at least 98 % of the work that it does without
+/// a balancer.
 #[test]
 fn balancing_costs_no_work() {
     for name in ["balance-wide", "balance-shared", "balance-sides", "balance-crowded"] {
@@ -102,9 +103,9 @@ fn balancing_costs_no_work() {
     }
 }
 
-/// Goal: where one memory controller is the bottleneck the larger program's memory is interleaved,
-/// both get more done than without, and when the other has ended it comes home again; then nothing
-/// moves any more.
+/// Goal: where one memory controller is the bottleneck, the larger program's memory is interleaved
+/// and both programs do more work than without. When the other program has ended, the memory comes
+/// home again, and then nothing moves any more.
 #[test]
 fn a_choked_controller_gets_help_for_as_long_as_it_needs_it() {
     let mut runs = [false, true].map(|is_balanced| Run::new("balance-choked", &[], is_balanced));
@@ -128,7 +129,7 @@ fn a_choked_controller_gets_help_for_as_long_as_it_needs_it() {
     assert_eq!(run.moved_pages, moved);
 }
 
-/// Goal: one seed, one course of events, with all that the balancer does.
+/// Goal: one seed gives one course of events, with the balancer included.
 #[test]
 fn rounds_are_deterministic() {
     let run = || {
@@ -139,8 +140,8 @@ fn rounds_are_deterministic() {
     assert_eq!(run(), run());
 }
 
-/// Goal: killed in the middle of its moves, the next balancer goes on with the same homes: in all
-/// no more pages move than without the kill.
+/// Goal: after a kill in the middle of its moves, the next balancer continues with the same homes:
+/// in total no more pages move than without the kill.
 #[test]
 fn a_restart_goes_on() {
     let mut run = Run::new("balance-2012", &[("workload.stream.place", "left:0-1")], true);

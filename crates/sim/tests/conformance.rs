@@ -1,4 +1,4 @@
-//! The bodies that every machine must pass, on the simulated one.
+//! The conformance tests that every machine must pass, on the simulated one.
 
 mod common;
 
@@ -9,7 +9,7 @@ use nodeward_machine::conformance::{ALL, Stage, scenes, watching};
 use nodeward_model::{NodeId, Pid, Range};
 use nodeward_sim::SimMachine;
 
-/// A process of 4 MiB on node 0 of two, all of it in memory.
+/// A process of 4 MiB on node 0 of two, fully populated.
 struct Simulated {
     machine: SimMachine,
     pid: Pid,
@@ -63,7 +63,7 @@ impl Scenes for SimScenes {
     }
 }
 
-/// Goal: it is a machine as the kernel is one.
+/// Goal: the simulated machine behaves like the kernel.
 #[test]
 fn the_simulated_machine_conforms() {
     let scene = simulated();
@@ -73,7 +73,7 @@ fn the_simulated_machine_conforms() {
     }
 }
 
-/// Goal: it is watched, and its threads are nudged and pinned, as on the kernel.
+/// Goal: processes can be watched, and threads nudged and pinned, as on the kernel.
 #[test]
 fn it_is_watched_as_the_kernel_is() {
     let busy = SimMachine::new(&scenario(machine(2, 2, 1), triad(6, 4)), 1);
@@ -95,7 +95,7 @@ fn it_is_watched_as_the_kernel_is() {
     }
 }
 
-/// Goal: no state of pages, nodes and processes is beyond it.
+/// Goal: it conforms in every state of pages, nodes and processes.
 #[test]
 fn it_conforms_in_every_state() {
     for (name, body) in scenes::ALL {

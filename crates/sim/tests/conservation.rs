@@ -1,4 +1,4 @@
-//! Pages are neither lost nor made, whatever runs.
+//! Pages are neither lost nor created, whatever runs.
 
 mod common;
 
@@ -65,7 +65,7 @@ fn some_scenario() -> impl Strategy<Value = Scenario> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Goal: at any time free pages, those in lists and those in use are all that a node has.
+    /// Goal: at any time the free, listed and used pages of a node add up to all its pages.
     #[test]
     fn pages_are_conserved(scenario in some_scenario(), seed in any::<u64>()) {
         let mut world = World::new(&scenario, seed);

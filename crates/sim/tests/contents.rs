@@ -1,4 +1,4 @@
-//! What a census tells of machines that are right, and of those with a bug on purpose.
+//! The census of correct machines, and of machines with a planted bug.
 
 mod common;
 
@@ -32,14 +32,14 @@ fn after(scenario: &Scenario, ms: u64) -> (World, Census) {
     (world, census)
 }
 
-/// Pages of a node that somebody accounts for.
+/// Returns the sum of the accounted pages of a node.
 fn sum(census: &Census, node: usize) -> u64 {
     let node = &census.nodes[node];
     node.free + node.in_lists + node.on_the_way + node.held + node.taken + node.in_use
 }
 
-/// Goal: on a machine that is right, counts and recounts agree in the middle of moves, all pages
-/// are accounted for, and no page that landed is stale, though threads wrote all the time.
+/// Goal: on a correct machine, counts and recounts agree in the middle of moves, all pages are
+/// accounted for, and no copied page is stale, though threads wrote all the time.
 #[test]
 fn a_right_machine_has_its_pages_and_their_contents() {
     let mut world = World::new(&moving(None), 3);
@@ -62,8 +62,7 @@ fn a_right_machine_has_its_pages_and_their_contents() {
     assert_eq!(world.counters.migrated_pages, landed);
 }
 
-/// Goal: CPUs that were not told to forget write to pages after their copies began, and the census
-/// sees it.
+/// Goal: without flushes, CPUs write to pages after their copies began, and the census detects it.
 #[test]
 fn without_flushes_pages_are_stale() {
     let (_, census) = after(&moving(Some(Bug::SkipFlush)), 150);
@@ -72,7 +71,7 @@ fn without_flushes_pages_are_stale() {
     assert!(page.holds < page.written, "{page:?}");
 }
 
-/// Goal: a page that a copy leaves out lands with what was there before.
+/// Goal: a page that is missing from a copy has its old contents when it becomes visible.
 #[test]
 fn what_is_left_out_of_copies_is_stale() {
     let (_, census) = after(&moving(Some(Bug::StaleCopy)), 150);
@@ -80,7 +79,7 @@ fn what_is_left_out_of_copies_is_stale() {
     assert_eq!(census.stale[0].holds, 0);
 }
 
-/// Goal: a page that is not given back is missing in the sum.
+/// Goal: a page that is not freed is missing in the sum.
 #[test]
 fn lost_pages_are_missing() {
     let (world, census) = after(&moving(Some(Bug::LosePage)), 150);
@@ -90,7 +89,7 @@ fn lost_pages_are_missing() {
 }
 
 /// Goal: an account that counts pages twice differs from where the pages are. All 2 * 16384 pages
-/// go there, and each of the batches of 512 pages counts one of them twice.
+/// move, and each of the batches of 512 pages counts one of them twice.
 #[test]
 fn pages_counted_twice_are_more_than_there_are() {
     let mut scenario = moving(Some(Bug::DoubleCount));
@@ -101,7 +100,7 @@ fn pages_counted_twice_are_more_than_there_are() {
     assert_eq!(world.moves[0].account.moved, 2 * PAGES + 2 * PAGES / 512);
 }
 
-/// Goal: a move to a node that has no room for all of it has more pages there than the node.
+/// Goal: a move of more pages than its destination has room for exceeds the node's capacity there.
 #[test]
 fn invented_pages_exceed_the_capacity() {
     let mut scenario = moving(Some(Bug::OverCapacity));
@@ -115,7 +114,7 @@ fn invented_pages_exceed_the_capacity() {
     assert!(census.nodes[1].in_use <= census.nodes[1].capacity, "{:?}", census.nodes);
 }
 
-/// Goal: keeping stamps changes nothing else.
+/// Goal: recording stamps changes nothing else.
 #[test]
 fn looking_at_contents_changes_no_run() {
     let watched = moving(None);

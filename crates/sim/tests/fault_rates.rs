@@ -1,4 +1,4 @@
-//! Each fault strikes as often as the scenario says, and what holds all the same.
+//! Each fault occurs as often as the scenario says, and the invariants that hold all the same.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn ran(faults: Faults) -> World {
     world
 }
 
-/// Goal: of the pages of a move a part has no page to go to, stays, and is told of. 100 of 1000 of
+/// Goal: some pages of a move find no page for their copy, stay, and are reported. 100 of 1000 of
 /// 32768 pages are 3277, with a deviation of 54: five of them are 270.
 #[test]
 fn allocations_of_moves_fail() {
@@ -46,7 +46,7 @@ fn allocations_of_moves_fail() {
     assert_eq!(world.counters.failed_allocations, skipped);
 }
 
-/// Goal: page faults that find no page try again, and end with all of the memory, later.
+/// Goal: page faults that find no page retry, and end with all of the memory, later.
 #[test]
 fn page_faults_try_again() {
     let filled_ns = |allocation_milli| {
@@ -63,8 +63,8 @@ fn page_faults_try_again() {
     assert!(times[0] < times[1] && times[1] < times[2] && times[2] < 1000 * MS, "{times:?}");
 }
 
-/// Goal: pages that are held stay; some are taken hold of when they are out of sight already, and
-/// come back. Each page is tried ten times within less than the millisecond for which it is held.
+/// Goal: pinned pages stay. Some are pinned when they are out of sight already, and are put back.
+/// Each page is tried ten times within less than the millisecond for which it is pinned.
 #[test]
 fn held_pages_stay() {
     let world = ran(Faults { pinned_milli: 100, ..Faults::default() });
@@ -74,7 +74,7 @@ fn held_pages_stay() {
     assert!(world.counters.turned_back > 0);
 }
 
-/// Goal: all pages move once nobody holds one any more.
+/// Goal: all pages move once none is pinned any more.
 #[test]
 fn holds_end() {
     let until_ns = Some(50 * MS);
@@ -85,9 +85,9 @@ fn holds_end() {
     assert_eq!(world.moves[0].account.moved, 2 * PAGES);
 }
 
-/// Goal: with late answers a move takes longer by as much for each batch with a late one, and what
-/// is copied is still what was written. There are 64 batches of 512 pages; both processes have a
-/// thread, one of which is interrupted by each batch.
+/// Goal: late answers lengthen a move by the delay of each batch with a late one, and copies are
+/// still correct. There are 64 batches of 512 pages; both processes have a thread, one of which is
+/// interrupted by each batch.
 #[test]
 fn answers_are_late() {
     let took_ns = |late_ipi_milli| {
@@ -103,8 +103,8 @@ fn answers_are_late() {
     assert!(slow_ns > quick_ns + late * 2 * MS * 9 / 10, "{quick_ns} {slow_ns} {late}");
 }
 
-/// Goal: of the counts of accesses a part is lost, and the rest is true. Half of them, give or take
-/// a quarter.
+/// Goal: some access counts are lost, and the rest is correct. Half of them, give or take a
+/// quarter.
 #[test]
 fn samples_are_lost() {
     let seen = |lost_samples_milli| {
@@ -121,7 +121,7 @@ fn samples_are_lost() {
     assert_eq!(seen(1000), []);
 }
 
-/// A machine whose pages are on node 1 since the first look at them, and a process of it.
+/// Creates a machine whose pages are on node 1 since the first look at them, and a process of it.
 fn looked_at(stale_residency_milli: u32) -> (SimMachine, Arc<dyn Process>, Range) {
     let faults = Faults { stale_residency_milli, ..Faults::default() };
     let machine = SimMachine::new(&moving(faults), 5);
@@ -135,8 +135,8 @@ fn looked_at(stale_residency_milli: u32) -> (SimMachine, Arc<dyn Process>, Range
     (machine, process, range)
 }
 
-/// Goal: of the places that are told a part is that of the look before: 300 of 1000 of 16384 pages
-/// are 4915, with a deviation of 59. The next look is true, as nothing moved in between.
+/// Goal: some reported places are those of the previous look: 300 of 1000 of 16384 pages are 4915,
+/// with a deviation of 59. The next look is correct, as nothing moved in between.
 #[test]
 fn looks_are_stale_by_one() {
     let (machine, process, range) = looked_at(300);
@@ -150,7 +150,7 @@ fn looks_are_stale_by_one() {
     assert_eq!(machine.look(|world| world.counters.stale_looks), on_old(&second) as u64);
 }
 
-/// What a move of a process to node 1 by two workers comes to.
+/// Moves a process to node 1 with two workers, and returns the account.
 fn moved_by_engine(machine: &SimMachine, pid: Pid) -> Account {
     let pairs = NodePairs::in_order(&[NodeId(0)], &[NodeId(1)]);
     let orders: Arc<[Order]> = [Order { pairs, pages: None }].into();
@@ -166,9 +166,9 @@ fn moved_by_engine(machine: &SimMachine, pid: Pid) -> Account {
     migrate(machine, &processes, &request, &Live::default(), None).unwrap().account()
 }
 
-/// Goal: a move by the engine ends with an account that is what the pages came to, with everything
-/// going wrong at once, and moves the rest once nothing does. A look that is stale may tell of a
-/// page that moved as if it had stayed, never of one that stayed as if it had moved.
+/// Goal: a move by the engine under all faults at once ends with an account that agrees with the
+/// pages, and moves the rest once the faults end. A stale look may report a moved page as stayed,
+/// never a stayed page as moved.
 #[test]
 fn the_engine_gets_by() {
     let faults = Faults {

@@ -1,4 +1,4 @@
-//! Processes that fork share pages with their children until somebody writes to them.
+//! Processes that fork share pages with their children until one is written to.
 
 mod common;
 
@@ -17,8 +17,8 @@ fn fork(at_ms: u64, for_ms: u64) -> Action {
     Action { at_ns: at_ms * MS, workload: "triad".to_owned(), kind }
 }
 
-/// A process of 64 MiB on node 0 that goes through its memory, and so many of 1000 lines are
-/// written.
+/// A process of 64 MiB on node 0 that goes through its memory and writes to `writes_milli` of 1000
+/// lines.
 fn forking(writes_milli: u32, actions: Vec<Action>) -> Scenario {
     let mut scenario = scenario(machine(2, 4, 1), bound(triad(1, 64), "0"));
     let access = Access { parallel_milli: 10_000, compute_ps: 1000, writes_milli };
@@ -29,15 +29,15 @@ fn forking(writes_milli: u32, actions: Vec<Action>) -> Scenario {
     scenario
 }
 
-/// Pages of the process, and of its children.
+/// Returns the pages of the process, and of its children.
 fn pages(world: &World) -> (u64, u64) {
     let census = world.census();
     let of = |at: usize| census.processes[at].pages.iter().sum::<u64>();
     (of(0), (1..census.processes.len()).map(of).sum())
 }
 
-/// Goal: who writes has copies, and the child what was there before; with the child its pages go.
-/// The process comes past all of its 16384 pages in 20 ms: at 6.4 GB/s or more 64 MiB take 10 ms.
+/// Goal: a process that writes gets copies, and the child keeps the old pages until it ends. The
+/// process goes past all of its 16384 pages in 20 ms: at 6.4 GB/s or more 64 MiB take 10 ms.
 #[test]
 fn what_is_written_is_copied() {
     let mut world = World::new(&forking(1000, vec![fork(50, 100)]), 1);
@@ -58,7 +58,7 @@ fn what_is_written_is_copied() {
     assert_eq!(world.check_pages(), Ok(()));
 }
 
-/// Goal: who only reads shares all.
+/// Goal: a process that only reads shares all pages.
 #[test]
 fn what_is_read_stays_shared() {
     let mut world = World::new(&forking(0, vec![fork(50, 100), fork(60, 200)]), 1);
@@ -67,14 +67,14 @@ fn what_is_read_stays_shared() {
     assert_eq!((world.counters.forks, world.counters.copied_on_write), (1, 0));
 }
 
-/// Goal: a call that may move only what is a process's own leaves shared pages where they are and
-/// says so, one for everyone's pages moves them; and without a child they are the process's own.
+/// Goal: a call that may move only a process's own pages leaves shared pages and reports them; a
+/// call for everyone's pages moves them; and without a child they are the process's own.
 #[test]
 fn shared_pages_need_a_call_for_all() {
     let machine = SimMachine::new(&forking(0, vec![fork(50, 500)]), 1);
     let process = machine.hold(machine.processes()[0].pid).unwrap();
     let start = process.mappings().unwrap()[0].range.start;
-    // 100 pages of 4 KiB each time, and what the call says of the first.
+    // 100 pages of 4 KiB each time, and the call's status of the first.
     let moved = |first: u64, everyones: bool| {
         let mut batch = MoveBatch::new(everyones);
         (first..first + 100).for_each(|page| batch.push(start + page * 4096, NodeId(1)));
@@ -91,7 +91,7 @@ fn shared_pages_need_a_call_for_all() {
     assert_eq!(moved(200, false), (EntryStatus::On(NodeId(1)), 100));
 }
 
-/// Goal: without memory for copies pages stay shared, and no page is made. 96 MiB have room for 32
+/// Goal: without memory for copies pages stay shared, and none is created. 96 MiB have room for 32
 /// MiB of copies.
 #[test]
 fn copies_end_with_the_memory() {

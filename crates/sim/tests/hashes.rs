@@ -7,8 +7,8 @@ use nodeward_sim::hashes;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/hashes.txt");
 
-/// Goal: a seed is the same run in every build and on every machine. If the model was changed on
-/// purpose: `NODEWARD_HASHES=write cargo test -p nodeward-sim --test hashes`.
+/// Goal: a seed gives the same run in every build and on every machine. After a deliberate change
+/// of the model: `NODEWARD_HASHES=write cargo test -p nodeward-sim --test hashes`.
 #[test]
 fn scenarios_come_to_their_hashes() {
     let computed = hashes::computed().unwrap();

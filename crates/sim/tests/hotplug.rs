@@ -1,4 +1,4 @@
-//! CPUs and memory go and come back while programs run and pages move.
+//! CPUs and memory go offline and come back while programs run and pages move.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn on(at_ms: u64, list: &str) -> Action {
     of_machine(at_ms, ActionKind::CpusOn { cpus: cpus(list) })
 }
 
-/// Eight processes of a thread on two nodes of four CPUs.
+/// Eight single-threaded processes on two nodes of four CPUs.
 fn busy(actions: Vec<Action>) -> Scenario {
     let mut scenario = scenario(machine(2, 4, 1), triad(8, 8));
     scenario.actions = actions;
@@ -36,7 +36,7 @@ fn busy(actions: Vec<Action>) -> Scenario {
     scenario
 }
 
-/// CPU time of all CPUs of a node from one time to another, in milliseconds.
+/// Returns the CPU time of all CPUs of a node between two times, in milliseconds.
 fn busy_ms(world: &mut World, node: usize, from_ms: u64, to_ms: u64) -> u64 {
     let mut at = |ms: u64| {
         world.run_until(ms * MS);
@@ -46,9 +46,9 @@ fn busy_ms(world: &mut World, node: usize, from_ms: u64, to_ms: u64) -> u64 {
     (at(to_ms) - from) / MS
 }
 
-/// Goal: without CPUs 2 to 7 the eight threads share two CPUs, which are busy all the time;
-/// nobody works elsewhere. When they are back, all eight are busy: 8 * 100 ms in 100 ms, less
-/// what it takes to spread.
+/// Goal: without CPUs 2 to 7 the eight threads share two CPUs, which are always busy, and no other
+/// CPU works. When the CPUs are back, all eight are busy: 8 * 100 ms in 100 ms, less the time to
+/// spread.
 #[test]
 fn threads_leave_cpus_and_come_back() {
     let mut world = World::new(&busy(vec![off(100, "2-7"), on(300, "2-7")]), 1);
@@ -64,7 +64,8 @@ fn threads_leave_cpus_and_come_back() {
     assert_eq!(report.actions[1].what, "CPUs 2-7: on: 6 done");
 }
 
-/// Goal: the last CPU stays, whoever asks, and threads that may run on no other one run there.
+/// Goal: the last CPU stays, whatever is requested, and threads that may run on no other CPU run
+/// there.
 #[test]
 fn the_last_cpu_stays() {
     let mut scenario = busy(vec![off(10, "0-6"), off(100, "0-7"), off(150, "7")]);
@@ -81,12 +82,12 @@ fn the_last_cpu_stays() {
     let before = busy_ns(&machine);
     machine.run_until(300 * MS);
     let worked = busy_ns(&machine) - before;
-    // A turn of 4 ms at most is booked at its end.
+    // A turn of 4 ms at most is accounted for at its end.
     assert!((96 * MS..=104 * MS).contains(&worked), "{worked}");
     assert_eq!(machine.look(World::check_pages), Ok(()));
 }
 
-/// Goal: what lies in the lists of a CPU goes back to the zones with it.
+/// Goal: pages in the lists of a CPU return to the zones when it goes offline.
 #[test]
 fn lists_are_drained() {
     let work = Workload { kind: Kind::PageFault, ..triad(8, 8) };
@@ -105,7 +106,7 @@ fn lists_are_drained() {
     assert_eq!(world.check_pages(), Ok(()));
 }
 
-/// Goal: a move whose copiers' CPUs go ends with all of the pages, none of them stale.
+/// Goal: a move whose copiers' CPUs go offline ends with all of the pages, none of them stale.
 #[test]
 fn moves_survive_their_cpus() {
     let mut scenario = busy(vec![off(51, "4-7"), on(70, "4-7"), off(75, "0-3")]);
@@ -128,15 +129,15 @@ fn memory_off(at_ms: u64, node: u32) -> Action {
     of_machine(at_ms, ActionKind::MemoryOff { node: NodeId(node) })
 }
 
-/// Two processes of 64 MiB on node 1 of two, whose memory goes after 50 ms.
+/// Two processes of 64 MiB on node 1 of two, whose memory goes offline after 50 ms.
 fn emptied() -> Scenario {
     let mut scenario = busy(vec![memory_off(50, 1)]);
     scenario.workloads = vec![Workload { populated: true, ..bound(triad(2, 64), "1") }];
     scenario
 }
 
-/// Goal: all pages leave the node, which then has nothing, and gives nothing; and all of it is
-/// there again, empty, when it comes back. 262144 pages are 1 GiB.
+/// Goal: all pages leave the node, which then has none and allocates none. When it comes back, all
+/// its memory is there again, free. 262144 pages are 1 GiB.
 #[test]
 fn memory_goes_and_comes_back() {
     let mut scenario = emptied();
@@ -159,8 +160,8 @@ fn memory_goes_and_comes_back() {
     assert_eq!(machine.look(World::check_pages), Ok(()));
 }
 
-/// Goal: a node that is called off, on and off again while it is emptied goes once, and comes back
-/// whole.
+/// Goal: a node whose memory is switched off, on and off again while it is emptied goes offline
+/// once, and comes back whole.
 #[test]
 fn memory_goes_once() {
     let mut scenario = emptied();
@@ -174,8 +175,8 @@ fn memory_goes_once() {
     assert_eq!((node.capacity, node.free, world.check_pages()), (262_144, 262_144, Ok(())));
 }
 
-/// Goal: where the other node has no room for all, the node stays on with what did not fit, and
-/// gives memory again.
+/// Goal: where the other node has no room for all, the node stays on with the pages that did not
+/// fit, and allocates memory again.
 #[test]
 fn memory_without_room_elsewhere_stays() {
     let mut scenario = emptied();
@@ -193,7 +194,8 @@ fn memory_without_room_elsewhere_stays() {
     assert!(what.starts_with("memory of node 1: off: stays on, as "), "{what}");
 }
 
-/// Goal: pages that are held for good keep the node; those held for a while only delay it.
+/// Goal: pages that are pinned for good keep the node online; those pinned for a while only delay
+/// it.
 #[test]
 fn held_pages_keep_memory() {
     let held = |pinned_milli, until_ns| {
@@ -213,7 +215,8 @@ fn held_pages_keep_memory() {
     assert_eq!((until.done, until.stayed), (262_144, 0));
 }
 
-/// Goal: a process that faults memory in while its node goes has all of it on the other one.
+/// Goal: a process that faults in memory while its node goes offline has all of it on the other
+/// node.
 #[test]
 fn nothing_is_allocated_where_memory_goes() {
     let mut scenario = emptied();
@@ -227,7 +230,7 @@ fn nothing_is_allocated_where_memory_goes() {
     assert_eq!(world.check_pages(), Ok(()));
 }
 
-/// Goal: with all of it at once, again and again, no page is lost and time goes on.
+/// Goal: with all of it at once, repeatedly, no page is lost and time advances.
 #[test]
 fn everything_at_once() {
     let mut scenario = emptied();

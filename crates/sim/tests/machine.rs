@@ -1,4 +1,4 @@
-//! The engine moves memory of a simulated machine as it does on this kernel.
+//! The engine moves memory of a simulated machine as it does on a real kernel.
 
 mod common;
 
@@ -22,12 +22,12 @@ fn machine_with_a_process() -> (SimMachine, Pid) {
     (sim, pid)
 }
 
-/// Moves it to node 1 with so many workers on that node.
+/// Moves it to node 1 with `jobs` workers on that node.
 fn move_it(sim: &SimMachine, pid: Pid, jobs: u32) -> MoveReport {
     move_from(sim, pid, jobs, (8..16).map(CpuId).collect())
 }
 
-/// Moves it to node 1 with so many workers, on these CPUs or on any.
+/// Moves it to node 1 with `jobs` workers, on these CPUs or on any.
 fn move_from(sim: &SimMachine, pid: Pid, jobs: u32, cpus: Vec<CpuId>) -> MoveReport {
     let processes = [sim.hold(pid).unwrap()];
     let pairs = NodePairs::in_order(&[NodeId(0)], &[NodeId(1)]);
@@ -43,21 +43,21 @@ fn move_from(sim: &SimMachine, pid: Pid, jobs: u32, cpus: Vec<CpuId>) -> MoveRep
     migrate(sim, &processes, &request, &Live::default(), None).unwrap()
 }
 
-/// A move by so many workers, and what stands for all that was.
+/// Moves with `jobs` workers. Returns the report and the trace hash.
 fn moved(jobs: u32) -> (MoveReport, u64) {
     let (sim, pid) = machine_with_a_process();
     let report = move_it(&sim, pid, jobs);
     (report, sim.trace_hash())
 }
 
-/// What stays of the 64 MiB, and why; all else has moved.
+/// Returns the pages of the 64 MiB that stayed, by reason; all others have moved.
 fn left(report: &MoveReport) -> BTreeMap<SkipReason, u64> {
     let account = report.account();
     assert_eq!(account.moved + account.skipped_total(), PAGES, "{account:?}");
     account.skipped
 }
 
-/// Goal: every page arrives, and four workers take between a quarter of the time of one and a half.
+/// Goal: every page arrives, and four workers take between a quarter and all of the time of one.
 #[test]
 fn more_workers_are_faster_and_lose_nothing() {
     let [one, four] = [1, 4].map(|jobs| moved(jobs).0);
@@ -73,7 +73,7 @@ fn more_workers_are_faster_and_lose_nothing() {
 }
 
 /// Goal: where every CPU has a program to run and workers may run anywhere, they do not all wait
-/// for the same one: four take less than a third of the time of one.
+/// for the same CPU: four take less than a third of the time of one.
 #[test]
 fn workers_go_where_the_fewest_wait() {
     let moving_ns = |jobs| {
@@ -87,7 +87,7 @@ fn workers_go_where_the_fewest_wait() {
     assert!(one > 3 * four, "{one} and {four}");
 }
 
-/// Goal: which worker takes what does not depend on the threads of the real machine.
+/// Goal: the assignment of work to workers does not depend on host threads.
 #[test]
 fn workers_are_deterministic() {
     for jobs in [1, 4] {
@@ -99,7 +99,7 @@ fn workers_are_deterministic() {
     }
 }
 
-/// Goal: the four pages that somebody holds stay, and no other.
+/// Goal: the four pinned pages stay, and no other.
 #[test]
 fn held_pages_stay() {
     let (sim, pid) = machine_with_a_process();
@@ -112,7 +112,7 @@ fn held_pages_stay() {
     assert_eq!(report.processes[0].after, [(NodeId(0), 4), (NodeId(1), PAGES - 4)].into());
 }
 
-/// Goal: a node takes what it has room for, and what does not fit is where it was.
+/// Goal: a node takes as many pages as it has room for, and the rest stays where it was.
 #[test]
 fn a_node_fills_up() {
     let (sim, pid) = machine_with_a_process();
@@ -120,12 +120,12 @@ fn a_node_fills_up() {
     let report = move_it(&sim, pid, 2);
     let arrived = report.processes[0].after[&NodeId(1)];
     assert_eq!(left(&report), [(SkipReason::NoMemory, PAGES - arrived)].into());
-    // Lists of CPUs may keep a few for those who come next.
+    // Lists of CPUs may keep a few for later allocations.
     assert!((9_000..=10_000).contains(&arrived), "{arrived}");
 }
 
-/// Goal: a process that ends on the way is told as gone, and so are the pages that were looked at
-/// and had not arrived; its memory is free afterwards.
+/// Goal: a process that ends during a move is reported as gone, and so are the pages that were
+/// looked up and had not arrived; its memory is free afterwards.
 #[test]
 fn a_process_ends_on_the_way() {
     let (sim, pid) = machine_with_a_process();

@@ -1,4 +1,4 @@
-//! The kernel's own balancing, and what scenarios for balancers are made of.
+//! The kernel's NUMA balancing, and the building blocks of scenarios for balancers.
 
 mod common;
 
@@ -13,7 +13,8 @@ use nodeward_sim::SimMachine;
 const MS: u64 = 1_000_000;
 const S: u64 = 1000 * MS;
 
-/// Programs of one thread and 64 MiB on two nodes of four CPUs, with their memory on the wrong one.
+/// Single-threaded programs of 64 MiB on two nodes of four CPUs, with their memory on the wrong
+/// node.
 fn away(processes: u32) -> Scenario {
     let away = Workload { placement: Placement::Away, populated: true, ..triad(processes, 64) };
     scenario(machine(2, 4, 1), away)
@@ -24,7 +25,7 @@ fn balanced(scenario: Scenario) -> SimMachine {
 }
 
 /// Goal: misplaced memory comes home in the first scan, each page once, and stays there; without
-/// the kernel's balancing it stays where it was.
+/// the kernel's NUMA balancing it stays where it was.
 #[test]
 fn misplaced_memory_comes_home() {
     let plain = SimMachine::new(&away(4), 1);
@@ -46,7 +47,7 @@ fn misplaced_memory_comes_home() {
     assert!(sim.work_of("triad") > plain.work_of("triad"));
 }
 
-/// Goal: a thread that was sent away from its memory goes back to it; the memory stays.
+/// Goal: a thread that was moved away from its memory returns to it; the memory stays.
 #[test]
 fn threads_follow_their_memory() {
     let sim = balanced(away(1));
@@ -65,8 +66,8 @@ fn threads_follow_their_memory() {
     assert_eq!(after.migrated_pages, before.migrated_pages);
 }
 
-/// Goal: where everybody is where they prefer to be, nobody is spared when nodes are evened out by
-/// mistake, as Linux 6.12 has it; who was taken away goes back.
+/// Goal: where all tasks are on their preferred node, none is protected when the scheduler evens
+/// out nodes by mistake, as in Linux 6.12; a task that was moved away returns.
 #[test]
 fn nobody_is_spared_where_all_are_at_home() {
     let mut crowded = away(16); // two for each CPU
@@ -76,15 +77,15 @@ fn nobody_is_spared_where_all_are_at_home() {
     let before = sim.with_world(|world| world.counters.clone());
     sim.run_until(40 * S);
     let after = sim.with_world(|world| world.counters.clone());
-    // 4 CPUs x 330 / 1000 are 1.3 at each look: hundreds in 20 s, if there is somebody to take.
+    // 4 CPUs x 330 / 1000 are 1.3 per check: hundreds in 20 s, if there are tasks to take.
     assert!(after.task_node_moves - before.task_node_moves > 20, "{after:?}");
     assert!(after.numa_moves > before.numa_moves, "{after:?}");
     let local = sim.course().local_milli(20 * S, 40 * S).unwrap();
     assert!((700..1000).contains(&local), "{local}");
 }
 
-/// Goal: pages that threads of both nodes touch move only if two faults in a row come from one
-/// node and its threads touch more: after the first scans fewer than a third of the faults.
+/// Goal: pages that threads of both nodes touch move only if two faults in a row come from one node
+/// and its threads touch more: after the first scans fewer than a third of the faults.
 #[test]
 fn shared_pages_are_not_thrown_to_and_fro() {
     let access = Access { parallel_milli: 4000, compute_ps: 2000, writes_milli: 500 };
@@ -106,7 +107,7 @@ fn shared_pages_are_not_thrown_to_and_fro() {
     assert!(faults > 10_000 && pages * 3 < faults, "{pages} of {faults}");
 }
 
-/// Goal: what a program placed itself is not scanned.
+/// Goal: memory with a policy of the program is not scanned.
 #[test]
 fn policies_are_respected() {
     let bound =
@@ -118,7 +119,7 @@ fn policies_are_respected() {
     assert!(counters.numa_scans > 0);
 }
 
-/// Goal: a seed is one run.
+/// Goal: a seed gives one run.
 #[test]
 fn balancing_is_deterministic() {
     let run = || {
@@ -129,7 +130,8 @@ fn balancing_is_deterministic() {
     assert_eq!(run(), run());
 }
 
-/// Goal: memory that was left lies where it was left, and nobody was told to keep it there.
+/// Goal: memory with `left` placement lies on the named nodes, without a policy that keeps it
+/// there.
 #[test]
 fn memory_lies_where_it_was_left() {
     let pages = |placement: Placement| {
@@ -171,8 +173,8 @@ fn cpusets_confine() {
     }
 }
 
-/// Goal: a frozen process is told so and does not run; it goes on afterwards, and others never
-/// stop.
+/// Goal: a frozen process is reported as frozen and does not run; it continues afterwards, and
+/// other processes never stop.
 #[test]
 fn the_frozen_stand_still() {
     let mut scenario = scenario(machine(2, 2, 1), triad(1, 16));
@@ -197,18 +199,18 @@ fn the_frozen_stand_still() {
     assert!(ran(&second, &after, "triad") > 390 * MS); // from 500 to 900 ms
 }
 
-/// Goal: who works for as long as it rests has half a CPU.
+/// Goal: a program that works for as long as it rests uses half a CPU.
 #[test]
 fn shifts_share_time() {
     let shifts = Some(Shifts { works_ns: 20 * MS, rests_ns: 20 * MS });
     let sim = SimMachine::new(&scenario(machine(2, 2, 1), Workload { shifts, ..triad(1, 1) }), 1);
     sim.run_until(800 * MS);
     let ran_ns = sim.watch(&Wanted::default()).unwrap().glance().unwrap().processes[0].cpu_time_ns;
-    // 400 ms, and what was begun last.
+    // 400 ms, and the last operation that was begun.
     assert!((390 * MS..=420 * MS).contains(&ran_ns), "{ran_ns}");
 }
 
-/// Goal: the scenarios for balancers run, and the memory of each lies as it is meant to.
+/// Goal: the scenarios for balancers run, and the memory of each lies where it is meant to.
 #[test]
 fn scenarios_for_balancers_begin_as_they_are_meant() {
     let local = |name: &str, sets: &[(&str, &str)]| {

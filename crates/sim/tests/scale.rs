@@ -18,14 +18,15 @@ const BASE: Size = Size { nodes: 1, cpus: 64, spread: false, tasks: 128, mib: 16
 fn events_are_linear() {
     let events = |size: Size| cost(size).events;
     let one = events(BASE);
-    // Twice of everything is twice the events, and some for tasks that are taken over.
+    // Twice of everything is twice the events, and some for tasks that are pulled.
     assert!(events(Size { nodes: 2, tasks: 256, ..BASE }) < one * 9 / 4);
-    // Tasks in line cost nothing; pages cost nothing.
+    // Waiting tasks cost nothing; pages cost nothing.
     assert!(events(Size { tasks: 512, ..BASE }) < one * 5 / 4);
     assert!(events(Size { mib: 256, ..BASE }) < one * 5 / 4);
 }
 
-/// Goal: an event looks at no more on a larger machine. With the events that makes costs linear.
+/// Goal: an event visits no more items on a larger machine. Together with the events, costs are
+/// linear.
 #[test]
 fn events_look_at_no_more_on_larger_machines() {
     let steps = |size: Size| cost(size).steps_milli;
@@ -33,7 +34,7 @@ fn events_look_at_no_more_on_larger_machines() {
     let eight = steps(Size { nodes: 8, tasks: 1024, ..BASE });
     assert!(eight < two * 5 / 4, "{one}, {two}, {eight}");
     assert!(two < one * 3 / 2, "{one}, {two}, {eight}");
-    // Longer lines are longer to look through, but not all lines in each event.
+    // Longer run queues take longer to search, but not all queues in each event.
     let long = steps(Size { tasks: 512, ..BASE });
     assert!(long < one * 5 / 4, "{one}, {long}");
 }

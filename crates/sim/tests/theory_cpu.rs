@@ -1,4 +1,4 @@
-//! What theory says of CPUs, memory and links, against what a world does.
+//! CPUs, memory and links of a world against theory.
 
 mod common;
 
@@ -8,9 +8,9 @@ use nodeward_scenario::{Access, Home, Kind, Machine, Placement, Scenario, Schedu
 use nodeward_sim::World;
 
 const MS: u64 = 1_000_000;
-/// When all settled.
+/// Time at which everything has settled.
 const SETTLED: u64 = 200 * MS;
-/// How long is measured.
+/// Length of the measurement.
 const SPAN: u64 = 1000 * MS;
 
 /// Threads that touch random lines one after the other, in huge pages of 64 MiB each: 32
@@ -21,7 +21,7 @@ fn chase(processes: u32) -> Workload {
     Workload { name: "chase".to_owned(), kind, huge: true, ..triad(processes, 64) }
 }
 
-/// Without caches and switches, so that arithmetic is short.
+/// Removes caches and switch costs, to keep the arithmetic short.
 fn plain(mut machine: Machine) -> Machine {
     machine.params.llc_bytes = 0;
     machine.params.switch_ns = 0;
@@ -34,7 +34,7 @@ fn world(scenario: &Scenario) -> World {
     world
 }
 
-/// Lines of a workload in a second, after things have settled.
+/// Returns the lines of a workload per second, after settling.
 fn rate(scenario: &Scenario) -> u64 {
     let mut world = world(scenario);
     let name = &scenario.workloads[0].name;
@@ -55,8 +55,8 @@ fn on(workload: Workload, cpus: &str, memory: &str) -> Workload {
     Workload { nodes: Some(cpus.parse().unwrap()), placement, ..workload }
 }
 
-/// Goal: who waits for each line has one in each latency, and `parallel` as many with that many
-/// under way.
+/// Goal: a thread that waits for each line gets one per latency, and with `parallel` lines in
+/// flight that many.
 #[test]
 fn who_waits_for_memory_goes_at_its_latency() {
     // A second has 1e9 / 90 = 11,111,111 latencies. A load of 64 B / 90 ns = 0.7 GB/s of 100 GB/s
@@ -77,18 +77,18 @@ fn remote_waits_follow_the_distance() {
         let mut machine = plain(machine(2, 1, 4));
         machine.distances = vec![vec![10, distance], vec![distance, 10]];
         let far = scenario(machine, on(chase(1), "0", "1"));
-        // Turns of 3 ms are booked when they end.
+        // Turns of 3 ms are accounted for at their end.
         assert_near(rate(&far), expected, 3);
     }
 }
 
-/// Goal: twice the CPUs do twice as much until memory is full, and no more then.
+/// Goal: twice the CPUs do twice the work until memory is saturated, and no more then.
 #[test]
 fn more_cpus_do_more_until_memory_is_full() {
     let throughput = |cpus: u32| rate(&scenario(plain(machine(1, cpus, 16)), chase(cpus)));
     // 16 CPUs take 16 * 0.71 = 11.4 GB/s of 100: stretched by 0.114^2 / 0.886 / 16 = 0.1 %.
     assert_near(throughput(16), 2 * throughput(8), 3);
-    // Streams of 10 lines under way want 64 B * 1.333 / (1 + 9) ns = 8.5 GB/s each: 32 of them
+    // Streams of 10 lines in flight request 64 B * 1.333 / (1 + 9) ns = 8.5 GB/s each: 32 of them
     // 273 GB/s, 64 of them 546 of the 100 GB/s that there are. With 64 B * 1.333 = 85.3 B a line
     // that is 1172 million lines.
     let streams = |cpus: u32| rate(&scenario(plain(machine(1, cpus, 16)), triad(cpus, 64)));
@@ -96,7 +96,7 @@ fn more_cpus_do_more_until_memory_is_full() {
     assert_near(streams(64), streams(32), 30);
 }
 
-/// Goal: streams that fill memory get what it delivers, however long a miss takes.
+/// Goal: streams that saturate memory get its bandwidth, whatever the latency of a miss.
 #[test]
 fn who_fills_memory_gets_what_it_delivers() {
     // 100 GB/s / (64 B * 1.333) = 1172 million lines.
@@ -107,7 +107,7 @@ fn who_fills_memory_gets_what_it_delivers() {
     }
 }
 
-/// Goal: once it has settled, load does not swing.
+/// Goal: once it has settled, load does not oscillate.
 #[test]
 fn load_does_not_swing() {
     let scenario = scenario(plain(machine(1, 64, 16)), triad(64, 64));
@@ -118,8 +118,8 @@ fn load_does_not_swing() {
         world.run_until(SETTLED + step * 100 * MS);
         let lines = world.counters.local_lines - before;
         before = world.counters.local_lines;
-        // 100 ms of 1172 million a second. Turns of 3 ms are booked when they end, which is one
-        // more or less of 33.
+        // 100 ms of 1172 million a second. Turns of 3 ms are accounted for at their end, which is
+        // one more or less of 33.
         assert_near(lines, 117_200_000, 50);
     }
 }
@@ -141,7 +141,7 @@ fn a_core_of_two_threads_does_twice_the_share() {
     assert_near(rate(&both), 124_000_000, 2);
 }
 
-/// Work done by each of some processes, which are workloads of their own for that.
+/// Returns the work of each process; each is a workload of its own.
 fn shares(machine: Machine, tasks: u32) -> Vec<u64> {
     let mut scenario = scenario(plain(machine), chase(1));
     let one = scenario.workloads.remove(0);
@@ -170,14 +170,14 @@ fn three_tasks_share_two_cpus() {
     }
 }
 
-/// How many of 1000 lines are local in the second half of four seconds, and how many of 1000 parts
-/// of CPU time were idle.
+/// Returns the local lines per 1000 in the second half of four seconds, and the idle part of CPU
+/// time per 1000.
 fn locality(scheduler: Scheduler, tasks: u32, seed: u64) -> (u64, u64) {
     let mut scenario = scenario(plain(machine(2, 8, 16)), chase(tasks));
     scenario.scheduler = scheduler;
     scenario.workloads[0].home = Home::Spread;
     if scheduler == Scheduler::Home {
-        // At home where memory is: the first ones run on node 0, which binds nothing.
+        // The home is the node of the memory: the first ones run on node 0, which binds nothing.
         let half = |node: u32| Workload {
             name: format!("on-{node}"),
             processes: tasks / 2,
@@ -199,8 +199,8 @@ fn locality(scheduler: Scheduler, tasks: u32, seed: u64) -> (u64, u64) {
     (local * 1000 / all, (time - (world.busy_ns() - busy).min(time)) * 1000 / time)
 }
 
-/// Goal: with a scheduler that knows nothing of memory, tasks are half of the time where their
-/// memory is, on two nodes.
+/// Goal: with a scheduler that ignores memory, tasks spend half of the time on the node of their
+/// memory, on two nodes.
 #[test]
 fn a_blind_scheduler_mixes() {
     let seeds = 1..=8;
@@ -219,14 +219,14 @@ fn a_blind_scheduler_mixes() {
     assert!((sum / count).abs_diff(500) < 3 * 31, "{}", sum / count);
 }
 
-/// Goal: one that knows homes has more local lines, and leaves no CPU idle for it.
+/// Goal: a scheduler that knows homes has more local lines, and leaves no CPU idle for it.
 #[test]
 fn a_scheduler_with_homes_keeps_tasks_there() {
     let (local, idle) = locality(Scheduler::Home, 32, 1);
     println!("home: {local} of 1000 local, {idle} of 1000 idle");
     assert!(local > 950, "{local}");
     assert!(idle <= 5, "{idle}");
-    // All at home on node 0, twice as many as it has CPUs: the other node works, too.
+    // Node 0 is home to all tasks, twice as many as it has CPUs: the other node works, too.
     let mut scenario = scenario(plain(machine(2, 8, 16)), chase(16));
     scenario.scheduler = Scheduler::Home;
     scenario.workloads[0].home = Home::On(NodeId(0));

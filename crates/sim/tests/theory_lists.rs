@@ -1,4 +1,4 @@
-//! Lists of pages, streams of messages and builds against what theory says, with the arithmetic.
+//! Page lists, message streams and builds against theory, with the arithmetic.
 
 mod common;
 
@@ -12,8 +12,8 @@ const FIXED: u64 = 0;
 const DEPTH: u64 = 1;
 const EVENTS: u64 = 2;
 
-/// One node whose memory no load slows down; a zone's lock costs 1 us to fill a list and 20 ns a
-/// page, 300 ns to give back and 30 ns a page.
+/// One node whose memory is never slowed by load. A zone's lock costs 1 us plus 20 ns per page to
+/// fill a list, and 300 ns plus 30 ns per page to return pages.
 fn params() -> Params {
     Params {
         bandwidth_bytes_per_s: 1 << 60,
@@ -27,7 +27,7 @@ fn params() -> Params {
         lru_handoff_ns: 0,
         switch_ns: 0,
         wake_ns: 5000,
-        // Threads stay where they are: who has just been woken is not moved to even lines out.
+        // Threads stay where they are: a woken thread is not moved to balance run queues.
         balance_ns: 60_000 * MS,
         pcp_tuning: FIXED,
         pcp_high: 4 * 63,
@@ -48,9 +48,9 @@ fn run(scenario: &Scenario, ns: u64) -> World {
     world
 }
 
-/// Goal: a visit takes its own time and that of its pages, each way with its own.
+/// Goal: a visit costs a fixed time plus a time per page, different in each direction.
 ///
-/// One process, lists of two batches: a list is filled with one batch, and gives one back.
+/// One process, lists of two batches: a list is filled with one batch, and returns one.
 #[test]
 fn a_visit_is_its_own_time_and_that_of_its_pages() {
     for batch in [63, 511, 2047] {
@@ -98,11 +98,12 @@ fn streams_take_turns() {
     }
 }
 
-/// Goal: a CPU that was idle for long takes longer to wake up, one that was not does not.
+/// Goal: a CPU that was idle for long takes longer to wake up; one that was not does not.
 ///
-/// A thread waits for 8 messages of 20 us and a wake-up, 165 us or more: with deep idle states from
+/// A thread waits for 8 messages of 20 us and a wake-up, 165 us or more. With deep idle states from
 /// 100 us on each turn begins with 50 us, so 8 messages take 2 * (160 + 50) = 420 us, 19.0 in a
-/// millisecond. From 1 ms on they are never reached, but by CPUs that nobody came to.
+/// millisecond. With deep idle states from 1 ms on they are never reached, except by CPUs without
+/// any task.
 #[test]
 fn who_slept_deeply_wakes_late() {
     for (deep_after_ns, per_s, deep) in [(100 * US, 19_048, 100), (MS, 24_242, 0)] {
@@ -117,9 +118,9 @@ fn who_slept_deeply_wakes_late() {
     }
 }
 
-/// Goal: runs drain a list that gave back and that nobody takes from: of 252 pages on each buffer
-/// that is read is a visit, where lists follow the depth, too; since Linux 6.7 each 16 of them, 64
-/// pages, are. Without that batches of 189 pages, 48 buffers, go back.
+/// Goal: runs drain a list that returned pages and that nobody allocates from: of 252 pages on,
+/// each buffer that is read is a visit, also where lists follow the depth. Since Linux 6.7 every 16
+/// of them, 64 pages, are one. Without draining, batches of 189 pages, 48 buffers, are returned.
 #[test]
 fn runs_drain_lists_that_gave_back() {
     let cases = [(1, FIXED, 1), (1, DEPTH, 1), (1, EVENTS, 16), (0, FIXED, 48)];
@@ -134,7 +135,8 @@ fn runs_drain_lists_that_gave_back() {
     }
 }
 
-/// Goal: what a tracer adds is in what reports say of allocations and frees, and in nothing else.
+/// Goal: the cost of a tracer is in the reported times of allocations and frees, and in nothing
+/// else.
 #[test]
 fn tracers_add_to_what_they_time() {
     let [plain, traced] = [0, 500].map(|probe_ns| {
@@ -151,8 +153,8 @@ fn tracers_add_to_what_they_time() {
     }
 }
 
-/// Goal: one thread allocates and another one frees: each list is of no use, as long as threads
-/// stay where they are. A list gets 16 buffers of 4 pages at a time, a visit for each 16 messages.
+/// Goal: where one thread allocates and another one frees, lists do not help, as long as threads
+/// stay where they are. A list gets 16 buffers of 4 pages at a time, a visit per 16 messages.
 #[test]
 fn one_sided_lists_visit_the_zone() {
     for tuning in [FIXED, DEPTH] {
@@ -164,9 +166,9 @@ fn one_sided_lists_visit_the_zone() {
     }
 }
 
-/// Goal: a list is of use to threads that share it: on one CPU what one frees the other one
-/// allocates, and the zone is visited no more. Nor is there a wake-up to wait for: 1000 / 40 us =
-/// 25 messages in a millisecond.
+/// Goal: a list helps threads that share it: on one CPU one thread allocates what the other one
+/// frees, and the zone is not visited any more. There is no wake-up to wait for either: 1000 / 40
+/// us = 25 messages in a millisecond.
 #[test]
 fn threads_together_share_a_list() {
     let mut scenario = on(4, stream(8), 1, 1);
@@ -179,7 +181,7 @@ fn threads_together_share_a_list() {
     assert!(world.counters.zone_refills <= 2, "{} visits", world.counters.zone_refills);
 }
 
-/// Goal: buffers are neither lost nor made when a stream is killed in the middle of a window.
+/// Goal: buffers are neither lost nor created when a stream is killed in the middle of a window.
 #[test]
 fn buffers_come_back() {
     let mut scenario = on(2, stream(1000), 2, 1);
@@ -194,7 +196,7 @@ fn buffers_come_back() {
     assert_eq!(world.free_on(0), (64 << 30) / 4096);
 }
 
-/// Goal: so many lives follow each other in each place, and then it is over.
+/// Goal: the configured number of lives follow each other in each place, and then the run is over.
 #[test]
 fn lives_end() {
     let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
@@ -205,8 +207,8 @@ fn lives_end() {
     assert!(world.is_over());
 }
 
-/// Goal: lives that vary lack half of what they may, in the mean. Of 200 lives of 256 pages that
-/// may lack 1000 of 1000 parts, 50 % +- 2 * 29 % / sqrt(200) = 46 to 54 % of the pages come.
+/// Goal: lives that vary lack half of the variation on average. Of 200 lives of 256 pages that may
+/// lack 1000 of 1000 parts, 50 % +- 2 * 29 % / sqrt(200) = 46 to 54 % of the pages are faulted in.
 #[test]
 fn lives_vary() {
     let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };

@@ -1,4 +1,4 @@
-//! Faults, page lists and locks against what theory says, with the arithmetic.
+//! Faults, page lists and locks against theory, with the arithmetic.
 
 mod common;
 
@@ -11,11 +11,11 @@ const MS: u64 = 1_000_000;
 const FIXED: u64 = 0;
 const EVENTS: u64 = 2;
 
-/// One node; memory that no load slows down, locks that cost nothing to hand over, no locks of
-/// groups.
+/// One node. Load never slows its memory, handing over a lock costs nothing, and there are no LRU
+/// locks.
 ///
-/// A page then takes: fault 1000, zeroing 4096 B / 8 GB/s = 512, list 10, unmapping 400, list 10:
-/// Z = 1932 ns; and twice 39.5 ns of the zone's lock: S = 79 ns.
+/// A page then takes: fault 1000, zeroing 4096 B / 8 GB/s = 512, list 10, unmapping 400, list 10: Z
+/// = 1932 ns; and twice 39.5 ns of the zone's lock: S = 79 ns.
 fn plain(cpus: u32, tuning: u64) -> Scenario {
     let mut machine = machine(1, cpus, 64);
     machine.params = Params {
@@ -43,11 +43,13 @@ fn run(scenario: &Scenario, ns: u64) -> World {
     world
 }
 
-/// Pages that are allocated and freed in a millisecond, of 200 after the first passes over memory.
+/// Returns the pages allocated and freed per millisecond, over 200 ms after the first passes over
+/// memory.
 fn pages_per_ms(scenario: &Scenario) -> u64 {
     let mut world = World::new(scenario, 1);
     world.run_until(100 * MS);
-    // Processes that began together allocate and free together: either alone says too much or less.
+    // Processes that began together allocate and free together: either alone is too high or too
+    // low.
     let both = |world: &World| world.counters.faulted_pages + world.counters.freed_pages;
     let before = both(&world);
     world.run_until(300 * MS);
@@ -60,11 +62,12 @@ fn assert_within(seen: u64, expected: u64, percent: u64, what: &str) {
     assert!(seen.abs_diff(expected) * 100 <= expected * percent, "{what}: {seen}, {expected}");
 }
 
-/// Goal: lists that do not grow let the zone's lock decide: the machine-repairman model.
+/// Goal: with lists that do not grow, the zone's lock is the bottleneck: the machine-repairman
+/// model.
 ///
-/// X = min(N / (Z + S), 1 / S). Of 4096 pages that a process frees the list keeps 63 to 252, 158 in
-/// the mean, for its next pass: S = 79 ns * (1 - 158 / 4096) = 76 ns. With Z = 1932 ns the knee is
-/// at (Z + S) / S = 26 processes.
+/// X = min(N / (Z + S), 1 / S). Of 4096 pages that a process frees, the list keeps 63 to 252, 158
+/// on average, for its next pass: S = 79 ns * (1 - 158 / 4096) = 76 ns. With Z = 1932 ns the knee
+/// is at (Z + S) / S = 26 processes.
 #[test]
 fn fixed_lists_saturate_at_the_knee() {
     // N / 2008 ns below, 1 / 76 ns beyond; pages in a millisecond. Far from the knee the bounds are
@@ -76,8 +79,9 @@ fn fixed_lists_saturate_at_the_knee() {
     }
 }
 
-/// Goal: who hands a contended lock over pays for it. With 1300 ns for each 63 pages there and for
-/// each 63 to 189 pages back S is from 76 + 26 to 76 + 40 = 116 ns, as theory's `1 / S` has it.
+/// Goal: the handover of a contended lock costs time. With 1300 ns for each 63 pages allocated and
+/// for each 63 to 189 pages returned, S is from 76 + 26 to 76 + 40 = 116 ns, as theory's `1 / S`
+/// has it.
 #[test]
 fn handing_over_costs_where_there_are_waiters() {
     let mut scenario = with_processes(plain(56, FIXED), 56);
@@ -90,7 +94,7 @@ fn handing_over_costs_where_there_are_waiters() {
     assert_within(alone, 497, 2, "one process");
 }
 
-/// Goal: a lock that one CPU asks for is free.
+/// Goal: a lock that only one CPU takes is never waited for.
 #[test]
 fn one_cpu_never_waits() {
     for tuning in 0..3 {
@@ -110,8 +114,8 @@ fn one_cpu_never_waits() {
     }
 }
 
-/// Goal: lists that follow what was taken from the zone hold all that a process swings by, and the
-/// zone is left alone: X = N / Z = 56 / 1932 ns = 29.0 pages/us.
+/// Goal: lists that follow the pages taken from the zone hold the whole swing of a process, and the
+/// zone is not visited: X = N / Z = 56 / 1932 ns = 29.0 pages/us.
 #[test]
 fn with_tuned_lists_nobody_visits_the_zone() {
     let mut scenario = with_processes(plain(56, EVENTS), 56);
@@ -143,7 +147,7 @@ fn twice_the_pages_take_twice_the_time() {
     assert_within(spent(128) / 1000, 2 * 16_384 * 16_215 / 10_000, 1, "us for 128 MiB");
 }
 
-/// Goal: processes of one group share its lists' lock. At 1 us a folio, in and out, eight processes
+/// Goal: processes of one group share its LRU lock. At 1 us a folio, in and out, eight processes
 /// get 1 / 2 us = 500 pages/ms; with groups of their own N / (Z + S + 2 us) = 8 / 4011 ns = 1995.
 #[test]
 fn groups_share_the_lock_of_their_lists() {
@@ -156,9 +160,9 @@ fn groups_share_the_lock_of_their_lists() {
     assert_within(pages_per_ms(&scenario), 500, 5, "one group");
 }
 
-/// Goal: who waits for the zone keeps nobody out of a group's lock meanwhile. 56 processes wait for
-/// the zone for more than half of their time; the group's lock is held for 1 ns a folio, for some
-/// 20 pages/us in and out: 0.04 of the time, so nearly nobody waits for it.
+/// Goal: a process that waits for the zone does not hold a group's lock meanwhile. 56 processes
+/// wait for the zone for more than half of their time; the group's lock is held for 1 ns a folio,
+/// for some 20 pages/us in and out: 0.04 of the time, so nearly no process waits for it.
 #[test]
 fn who_waits_for_the_zone_does_not_hold_the_group() {
     let mut scenario = with_processes(plain(56, FIXED), 56);
@@ -171,8 +175,8 @@ fn who_waits_for_the_zone_does_not_hold_the_group() {
     assert!(group * 100 < zone, "{group} ns, {zone} ns");
 }
 
-/// Goal: zeroing goes through memory. 16 processes without that bound would zero 4096 B * 16 /
-/// 1932 ns = 33.9 GB/s; memory of 10 GB/s gives no more than that, and most of it.
+/// Goal: zeroing uses memory bandwidth. 16 processes without that bound would zero 4096 B * 16 /
+/// 1932 ns = 33.9 GB/s; memory of 10 GB/s delivers at most that, and most of it is used.
 #[test]
 fn zeroing_is_bound_by_memory() {
     let mut scenario = with_processes(plain(16, EVENTS), 16);
@@ -186,8 +190,8 @@ fn zeroing_is_bound_by_memory() {
     assert!((8000..=10_300).contains(&bytes_per_us));
 }
 
-/// Goal: a full node is followed by the next one, page for page; without one that is allowed the
-/// process ends and everything is free again.
+/// Goal: after a full node the next one is used, page for page; if none is allowed the process ends
+/// and everything is free again.
 #[test]
 fn a_full_node_is_followed_by_the_next() {
     let node_pages = (1_u64 << 30) / 4096;
@@ -203,7 +207,7 @@ fn a_full_node_is_followed_by_the_next() {
     assert_eq!(world.counters.freed_pages, node_pages);
 }
 
-/// Goal: pages that other CPUs' lists hold are used before a process ends. A process of 600 MiB
+/// Goal: pages in other CPUs' lists are used before a process is killed. A process of 600 MiB
 /// leaves all of them in the list of its CPU; the next one begins on the other CPU, which is idle,
 /// and finds 424 MiB in the zone.
 #[test]
@@ -235,7 +239,7 @@ fn huge_pages_come_whole_and_in_turn() {
     assert_eq!(used, [256 * 512, 256 * 512]);
 }
 
-/// Goal: all threads of a process end with it, those that wait, too, and those on other CPUs. Four
+/// Goal: all threads of a process end with it, waiting ones and those on other CPUs included. Four
 /// hogs share 1.5 GiB of a node of 1 GiB.
 #[test]
 fn a_process_ends_with_all_its_threads() {
@@ -263,8 +267,8 @@ fn base_pages_come_in_turn() {
     assert!(world.counters.events < pages / 20, "{} events", world.counters.events);
 }
 
-/// Goal: huge pages come and go without lists: each is one visit to take and a share of one to give
-/// back, and 512 base pages.
+/// Goal: huge pages bypass lists: each is one visit to allocate and a share of one to free, and 512
+/// base pages.
 #[test]
 fn huge_pages_come_and_go() {
     let mut scenario = plain(1, FIXED);
@@ -304,6 +308,6 @@ fn lives_follow_each_other() {
     let lives = world.counters.done["work"];
     println!("{lives} lives");
     assert!((106..=328).contains(&lives));
-    // Few live at a time; the rest has left nothing behind: below a KiB for each of the dead.
+    // Few are alive at a time; the rest has left little behind: below a KiB for each dead process.
     assert!(world.page_bytes_known() < (lives as usize + 2) * 1024);
 }

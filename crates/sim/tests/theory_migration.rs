@@ -1,5 +1,5 @@
-//! Moves that scenarios ask for, on machines that work. What single steps take, to the nanosecond,
-//! is tested beside the movers.
+//! Moves that scenarios ask for, on busy machines. The cost of single steps, to the nanosecond, is
+//! tested beside the movers.
 
 mod common;
 
@@ -10,14 +10,14 @@ use nodeward_sim::World;
 
 /// Base pages of a process: 64 MiB.
 const PAGES: u64 = 16_384;
-/// When actions are due: the memory is there by then.
+/// Time of the actions; all memory is populated by then.
 const AT_NS: u64 = 200_000_000;
 
 fn mask(node: u32) -> Nodemask {
     [NodeId(node)].into_iter().collect()
 }
 
-/// Processes on node 0 with their memory there, and something that is done to them.
+/// Processes on node 0 with their memory there, and actions on them.
 fn on_node_0(processes: u32, kinds: &[(u64, ActionKind)]) -> Scenario {
     let mut scenario = scenario(machine(2, 4, 4), triad(processes, 64));
     scenario.workloads[0].nodes = Some(mask(0));
@@ -41,7 +41,7 @@ fn run(scenario: &Scenario) -> World {
     world
 }
 
-/// Goal: an action moves all memory of a workload, and only its record tells so.
+/// Goal: an action moves all memory of a workload, and its record says so.
 #[test]
 fn an_action_moves_a_workload() {
     let world = run(&on_node_0(3, &[(AT_NS, there(1))]));
@@ -58,7 +58,7 @@ fn an_action_moves_a_workload() {
     assert_eq!(pages_per_s, 3 * PAGES * 1_000_000_000 / took);
 }
 
-/// Goal: there and back is where it was.
+/// Goal: after a move there and back, memory is where it was.
 #[test]
 fn there_and_back() {
     let world = run(&on_node_0(1, &[(AT_NS, there(2))]));
@@ -87,7 +87,7 @@ fn batches_save_interrupts() {
     assert!((3 * 32 * 95 / 100..=3 * 32).contains(&all));
 }
 
-/// Goal: where lines are fetched before they are written, memory takes half as many copies.
+/// Goal: where lines are fetched before they are written, memory can serve half as many copies.
 #[test]
 fn copies_that_fetch_what_they_write_are_half_as_fast() {
     let pages_per_s = |copy_writes_milli| {
@@ -109,7 +109,7 @@ fn copies_that_fetch_what_they_write_are_half_as_fast() {
     assert!((2 * twice).abs_diff(once) < once / 5, "{once} and {twice}");
 }
 
-/// Goal: pages go to who touches them.
+/// Goal: pages move to the threads that touch them.
 #[test]
 fn faults_bring_pages_to_their_threads() {
     let mut scenario = on_node_0(1, &[(AT_NS, ActionKind::MigrateOnFault)]);
@@ -121,7 +121,7 @@ fn faults_bring_pages_to_their_threads() {
     assert!(world.counters.local_lines > 0, "none was local before");
 }
 
-/// Goal: a process that ends in the middle of a move is told apart from what was moved.
+/// Goal: pages of a process that ends in the middle of a move are reported apart from those moved.
 #[test]
 fn processes_may_end_in_the_middle() {
     // 16384 pages of a microsecond or so: 5 ms are a third of the move.

@@ -1,4 +1,4 @@
-//! What is known of nodes that share the work: misses under way, queues, homes, affinity.
+//! Nodes that share work, against theory: outstanding misses, queues, homes, affinity.
 
 mod common;
 
@@ -9,7 +9,7 @@ use nodeward_sim::{SimMachine, Spent, World};
 
 const MS: u64 = 1_000_000;
 
-/// Streams that only wait for memory: ten misses under way each, nothing written.
+/// Streams that only wait for memory: ten outstanding misses each, nothing written.
 fn streams(processes: u32, cpus: u32, memory: &str) -> Workload {
     let access = Access { parallel_milli: 10_000, compute_ps: 0, writes_milli: 0 };
     let nodes: Nodemask = [NodeId(cpus)].into_iter().collect();
@@ -19,8 +19,8 @@ fn streams(processes: u32, cpus: u32, memory: &str) -> Workload {
     bound(Workload { processes, ..workload }, memory)
 }
 
-/// Two nodes of eight CPUs; 100 ns to the own memory and 200 ns to the other one, which deliver
-/// what is asked for. Translations cost nothing.
+/// Two nodes of eight CPUs; 100 ns to the own memory and 200 ns to the other, without bandwidth
+/// limits. Translations cost nothing.
 fn wide() -> Machine {
     let mut machine = machine(2, 8, 16);
     machine.params.latency_ns = 100;
@@ -30,7 +30,7 @@ fn wide() -> Machine {
     machine
 }
 
-/// Lines in a second of each workload, once it goes evenly.
+/// Returns the lines per second of each workload, in the steady state.
 fn rates(machine: Machine, workloads: Vec<Workload>) -> Vec<u64> {
     let names: Vec<_> = workloads.iter().map(|workload| workload.name.clone()).collect();
     let mut scenario = scenario(machine, triad(1, 1));
@@ -47,8 +47,8 @@ fn assert_near(value: u64, expected: u64, milli: u64) {
     assert!(off <= milli, "{value} is {off} of 1000 off {expected}");
 }
 
-/// Goal: Little's law. Where a socket has so many misses under way, it gets that many in the time
-/// that one takes, however many threads wait; remote ones take longer, so there are fewer.
+/// Goal: Little's law. A socket with a limit of outstanding misses completes that number per
+/// latency of one, however many threads wait; remote misses take longer, so fewer complete.
 #[test]
 fn misses_under_way_bound_the_rate() {
     let mut machine = wide();
@@ -56,22 +56,22 @@ fn misses_under_way_bound_the_rate() {
     // 20 in 100 ns, and 20 in 200 ns.
     assert_near(rates(machine.clone(), vec![streams(8, 0, "0")])[0], 200_000_000, 40);
     assert_near(rates(machine.clone(), vec![streams(8, 0, "1")])[0], 100_000_000, 40);
-    // Four of each want 40 places and wait W for them: 40 / (100 + W) + 40 / (200 + W) are gotten,
-    // and of those places 40 * 100 / (100 + W) + 40 * 200 / (200 + W) are 20, so W is 451 ns: 72.6
-    // and 61.4 millions in a second.
+    // Four of each want 40 slots and wait W for them: 40 / (100 + W) + 40 / (200 + W) are
+    // completed, and of those slots 40 * 100 / (100 + W) + 40 * 200 / (200 + W) are 20, so W is 451
+    // ns: 72.6 and 61.4 millions in a second.
     let mixed = rates(machine, vec![streams(4, 0, "0"), streams(4, 0, "1")]);
     assert_near(mixed[0], 72_600_000, 50);
     assert_near(mixed[1], 61_400_000, 50);
 }
 
-/// Goal: without such a bound nothing of the kind is there.
+/// Goal: without such a limit threads do not wait for slots.
 #[test]
 fn without_a_bound_threads_have_all_they_wait_for() {
     // 80 in 100 ns.
     assert_near(rates(wide(), vec![streams(8, 0, "0")])[0], 800_000_000, 20);
 }
 
-/// Goal: who comes from afar stands in the same queue as who is near, and waits as long in it.
+/// Goal: remote and local accesses wait in the same queue, and equally long.
 #[test]
 fn a_queue_is_as_long_for_all() {
     let mut machine = wide();
@@ -84,7 +84,7 @@ fn a_queue_is_as_long_for_all() {
     assert_near(rates[0] * 1000 / rates[1], 1064, 15);
 }
 
-/// So many programs on two nodes of eight CPUs under the scheduler of 2012, without strays.
+/// Programs on two nodes of eight CPUs under the scheduler of 2012, without strays.
 fn at_home(processes: u32) -> Scenario {
     let mut machine = wide();
     machine.params.stray_milli = 0;
@@ -94,7 +94,7 @@ fn at_home(processes: u32) -> Scenario {
     scenario
 }
 
-/// Local lines of 1000 in the last of so many seconds.
+/// Returns the local lines per 1000 in the last of some seconds.
 fn local(world: &mut World, seconds: u64) -> u64 {
     world.run_until((seconds - 1) * 1000 * MS);
     let before = [world.counters.local_lines, world.counters.remote_lines];
@@ -103,9 +103,9 @@ fn local(world: &mut World, seconds: u64) -> u64 {
     local * 1000 / (local + world.counters.remote_lines - before[1]).max(1)
 }
 
-/// Goal: homes are given by load, which leaves one node two tasks more than the other because a
-/// tenth more is no reason to go elsewhere; then one process is too many there, and the balancer
-/// gives it and its pages another home. After that nobody is away.
+/// Goal: homes are assigned by load, which leaves one node with two tasks more than the other,
+/// because a tenth more is no reason to go elsewhere. The balancer then gives the surplus process
+/// and its pages another home. After that no task is away.
 #[test]
 fn homes_are_evened_out() {
     // 32 tasks are shared 17 to 15: the last one stays, as 16 are less than 1.1 times 15.
@@ -116,8 +116,7 @@ fn homes_are_evened_out() {
     assert_eq!(world.counters.lazy_pages, 4096);
 }
 
-/// Goal: with as many tasks at home on each node as run there, the balancer leaves everything as
-/// it is.
+/// Goal: with as many home tasks on each node as run there, the balancer changes nothing.
 #[test]
 fn even_homes_stay() {
     // 4 tasks: 1 is not less than 1.1 times 0, so they go to the nodes in turn.
@@ -126,7 +125,7 @@ fn even_homes_stay() {
     assert_eq!(world.counters.lazy_pages, 0);
 }
 
-/// Goal: nodes are compared as often as it says.
+/// Goal: nodes are compared at the configured interval.
 #[test]
 fn nodes_are_compared_in_their_own_time() {
     let moves = |every_ns: u64| {
@@ -137,9 +136,10 @@ fn nodes_are_compared_in_their_own_time() {
         world.run_until(4000 * MS);
         world.counters.task_node_moves
     };
-    // Each look takes back the four tasks that the other node took over, and four that it should
-    // not: eight CPUs, half a task for each. Two nodes look eight times in four seconds: 128, but
-    // for the very first look, which takes nothing back. Lines may be empty now and then.
+    // Each comparison takes back the four tasks that the other node took over, and four more by
+    // mistake: eight CPUs, half a task for each. Two nodes compare eight times in four seconds:
+    // 128, without the very first comparison, which takes nothing back. Run queues may be empty now
+    // and then.
     let seldom = moves(500 * MS);
     assert!((100..=124).contains(&seldom), "{seldom}");
     assert!(moves(50 * MS) > 5 * seldom);
@@ -168,7 +168,7 @@ fn who_is_kept_at_home_is_there() {
     assert!(!machine.with_world(|world| world.keep_on(nobody, &Nodemask::default())));
 }
 
-/// Goal: work takes its time from who else is on the CPU.
+/// Goal: work takes its time from the task that shares the CPU.
 #[test]
 fn work_takes_time_from_others() {
     let machine = SimMachine::new(&scenario(machine(1, 1, 4), triad(1, 16)), 1);

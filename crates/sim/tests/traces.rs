@@ -1,4 +1,4 @@
-//! Traces and reports of runs: what is in them, and that looking on changes nothing.
+//! Traces and reports of runs: their contents, and that observing changes nothing.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn ns(time: &Value) -> u64 {
 }
 
 /// Goal: the trace is JSON, its CPUs do one thing at a time, and they are busy for as long as the
-/// report says, but for turns that have not ended.
+/// report says, without turns that have not ended.
 #[test]
 fn turns_do_not_overlap() {
     let (world, end, text) = traced(&crowded(), 1 << 30);
@@ -58,7 +58,7 @@ fn turns_do_not_overlap() {
     assert_eq!(all, busy);
 }
 
-/// Goal: nobody can tell from a run whether somebody looked on, or how often.
+/// Goal: observation does not change a run, at whatever interval.
 #[test]
 fn looking_on_changes_nothing() {
     let alone = |scenario: &Scenario| {
@@ -75,7 +75,7 @@ fn looking_on_changes_nothing() {
     assert_eq!(in_steps.report(), seen.report());
 }
 
-/// Goal: a trace that grows too large is cut, says so, and is still a whole one.
+/// Goal: a trace that grows too large is cut, says so, and is still valid.
 #[test]
 fn a_cut_trace_is_whole() {
     let (_, end, text) = traced(&crowded(), 16 << 10);
@@ -89,7 +89,7 @@ fn a_cut_trace_is_whole() {
     serde_json::from_str::<Value>(&text).unwrap();
 }
 
-/// Goal: what a writer cannot write is told in the end.
+/// Goal: an error of the writer is reported at the end.
 #[test]
 fn a_full_disk_is_told() {
     let full: &mut [u8] = &mut [0; 100];
@@ -97,7 +97,7 @@ fn a_full_disk_is_told() {
     assert_eq!(trace.end(0).unwrap_err().kind(), std::io::ErrorKind::WriteZero);
 }
 
-/// Goal: the picture before is of the moment before the first action; actions that were due are in
+/// Goal: the first picture is of the moment before the first action; actions that were due are in
 /// report and trace, others are not.
 #[test]
 fn actions_have_a_picture_before() {
@@ -114,8 +114,8 @@ fn actions_have_a_picture_before() {
     assert_eq!(before.pages.iter().sum::<u64>(), 12 * 2048);
 }
 
-/// Goal: the numbers of a report fit together: 4 programs whose memory is bound to the node on
-/// which they may not run have no local lines, and the other node keeps all that it has.
+/// Goal: the numbers of a report are consistent: 4 programs whose memory is bound to the node on
+/// which they may not run have no local lines, and the other node keeps all its memory.
 #[test]
 fn reports_add_up() {
     let mut workload = triad(4, 8);

@@ -1,4 +1,4 @@
-//! The simulated machine under the eyes of a balancer, which sends threads elsewhere.
+//! The simulated machine as a balancer sees it, which moves threads.
 
 mod common;
 
@@ -33,7 +33,8 @@ fn thread(process: &ProcessGlance) -> &ThreadGlance {
     thread
 }
 
-/// Goal: run time is that of the CPUs, memory that of the pages, and room is what is left of nodes.
+/// Goal: run time is that of the CPUs, memory that of the pages, and room is the free memory of
+/// nodes.
 #[test]
 fn a_look_tells_time_and_memory() {
     let sim = sim(3);
@@ -41,7 +42,8 @@ fn a_look_tells_time_and_memory() {
     sim.run_until(began_ns + 100 * MS);
     let after = glance(&sim);
     for (old, new) in before.processes.iter().zip(&after.processes) {
-        // Three on eight CPUs never wait; a turn that has just begun pays for what came before.
+        // Three on eight CPUs never wait; a turn that has just begun is charged for the time before
+        // it.
         let ran_ns = new.cpu_time_ns - old.cpu_time_ns;
         assert!((98 * MS..=101 * MS).contains(&ran_ns), "{ran_ns}");
         assert_eq!(new.own_bytes, 4 << 20);
@@ -56,8 +58,8 @@ fn a_look_tells_time_and_memory() {
     assert!(sim.watch(&group).is_err());
 }
 
-/// Goal: who shares a CPU waits as long as it does not run: sixteen on eight CPUs half of the time,
-/// and three never.
+/// Goal: tasks that share a CPU wait as long as they do not run: sixteen on eight CPUs half of the
+/// time, and three never.
 #[test]
 fn a_look_tells_who_waits_for_a_cpu() {
     for (processes, waited_ms) in [(3, 0..=1), (16, 450..=550)] {
@@ -72,7 +74,7 @@ fn a_look_tells_who_waits_for_a_cpu() {
     }
 }
 
-/// Goal: looks cost CPU time: 8 us a process, 3 us a thread of those that ran; and so do moves.
+/// Goal: samples cost CPU time: 8 us a process, 3 us a thread of those that ran; and so do moves.
 #[test]
 fn looks_are_paid_for() {
     let sim = sim(3);
@@ -84,7 +86,7 @@ fn looks_are_paid_for() {
     assert_eq!(sim.own_cpu_time_ns(), 2 * (3 * 8_000 + 3 * 3_000));
 }
 
-/// Goal: a nudge brings a thread to the other node at once, and leaves its affinity as it was.
+/// Goal: a nudge moves a thread to the other node at once, and does not change its affinity.
 #[test]
 fn a_nudge_brings_threads_home() {
     let sim = sim(3);
@@ -103,7 +105,7 @@ fn a_nudge_brings_threads_home() {
     assert_eq!(held.nudge(1, &cpus("0")).unwrap(), Placed::Gone);
 }
 
-/// Goal: who sleeps is told to be asleep, and wakes up where it was.
+/// Goal: a sleeping thread is reported as asleep, and wakes up where it was.
 #[test]
 fn a_nudge_does_not_reach_sleepers() {
     let mut scenario = scenario(machine(2, 4, 1), triad(1, 4));
@@ -117,8 +119,8 @@ fn a_nudge_does_not_reach_sleepers() {
     assert!(thread(&glance(&sim).processes[0]).cpu < CpuId(4));
 }
 
-/// Goal: nobody stays where others wait while a CPU is idle: of six threads sent to four CPUs two
-/// are taken away again. Those that are pinned wait for each other.
+/// Goal: a nudge keeps no thread where it waits while a CPU is idle: of six threads sent to four
+/// CPUs two are moved away again. Pinned threads wait for each other.
 #[test]
 fn a_nudge_holds_nobody() {
     let on_node_1 = |sim: &SimMachine| {
@@ -139,7 +141,7 @@ fn a_nudge_holds_nobody() {
     assert_eq!(on_node_1(&pinned), 6);
 }
 
-/// Goal: what a program told the kernel about its memory is told.
+/// Goal: a memory policy of a program is reported.
 #[test]
 fn policies_are_told() {
     let told = |workload: Workload| {
@@ -153,7 +155,7 @@ fn policies_are_told() {
     assert!(told(Workload { placement: turns, ..triad(1, 4) }));
 }
 
-/// Goal: the same looks and nudges are the same run.
+/// Goal: the same samples and nudges give the same run.
 #[test]
 fn looking_on_is_deterministic() {
     let run = || {

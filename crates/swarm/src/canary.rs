@@ -1,4 +1,4 @@
-//! Bugs on purpose: a swarm that does not find them would find nothing.
+//! Planted bugs: a swarm that does not find them would find nothing.
 
 use nodeward_scenario::Bug;
 
@@ -6,10 +6,10 @@ use crate::check::{Checker, Finding};
 use crate::draw::Case;
 use crate::run::run;
 
-/// A planted bug is found within so many seeds.
+/// Maximum number of seeds needed to find a planted bug.
 pub const SEEDS_MAX: u64 = 100;
 
-/// Which checker finds it.
+/// Returns the checker that finds a bug.
 pub fn found_by(bug: Bug) -> Checker {
     match bug {
         Bug::SkipFlush | Bug::StaleCopy => Checker::Contents,
@@ -19,8 +19,8 @@ pub fn found_by(bug: Bug) -> Checker {
     }
 }
 
-/// The first seed, from one on, whose machine shows a planted bug, and what was found; none if
-/// [`SEEDS_MAX`] seeds are not enough.
+/// Returns the first seed, from `from` on, whose machine shows a planted bug, and the finding.
+/// `None` if [`SEEDS_MAX`] seeds are not enough.
 pub fn first(bug: Bug, from: u64) -> Option<(u64, Finding)> {
     let found = |seed| run(&Case::draw(seed).with_bug(bug)).err().map(|finding| (seed, finding));
     (from..from.saturating_add(SEEDS_MAX)).find_map(found)

@@ -1,38 +1,38 @@
-//! Choices, all of them from one seed.
+//! Random choices, all derived from one seed.
 
 use nodeward_policy::sampling::Stream;
 
-/// Choices of one case.
+/// The random choices of one case.
 #[derive(Debug)]
 pub struct Chance(Stream);
 
 impl Chance {
-    /// Those of a seed.
+    /// Creates the choices of a seed.
     pub fn new(seed: u64) -> Self {
         Self(Stream::new(seed))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn any(&mut self) -> u64 {
         self.0.next_value()
     }
 
-    /// A number below a count; 0 if that is 0.
+    /// Returns a number below a count; 0 if the count is 0.
     pub fn below(&mut self, count: u64) -> u64 {
         self.any() % count.max(1)
     }
 
-    /// Yes, once in so many times.
+    /// Returns `true` once in `count` times.
     pub fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 
-    /// One of several, of which there must be one.
+    /// Returns one of several items. There must be at least one.
     pub fn of<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize].clone()
     }
 
-    /// At a bound, next to one, or anything between by its number of bits.
+    /// Returns a bound, a neighbour of one, or a number between whose number of bits is uniform.
     pub fn within(&mut self, (least, most): (u64, u64)) -> u64 {
         let bits = self.below(u64::from(u64::BITS - (most - least).leading_zeros()) + 1);
         let any = least + self.below(1 << bits.min(63)).min(most - least);
@@ -40,7 +40,7 @@ impl Chance {
         if self.one_in(3) { self.of(&near) } else { any }
     }
 
-    /// One of several, or none of them.
+    /// Returns a random subset, which may be empty.
     pub fn some<T: Clone>(&mut self, all: &[T]) -> Vec<T> {
         all.iter().filter(|_| self.one_in(2)).cloned().collect()
     }

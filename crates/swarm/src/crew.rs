@@ -1,4 +1,4 @@
-//! Many runs, so many at a time.
+//! Runs many items on a bounded number of threads.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-/// How far they are, for who waits.
+/// Progress of the runs, for the thread that waits.
 #[derive(Debug, Default)]
 pub struct Watch {
     done: AtomicUsize,
@@ -14,23 +14,23 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Runs that have ended.
+    /// Returns the number of runs that have ended.
     pub fn done(&self) -> usize {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Lets no further run begin.
+    /// Prevents further runs from starting.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was told to stop.
+    /// Returns whether it was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 }
 
-/// What came of each, in their order; none of those that did not begin because it was told to stop.
+/// Returns the result of each item, in order; `None` for runs that did not begin because of a stop.
 pub fn each<T: Sync, R: Send>(
     items: &[T],
     jobs: usize,
@@ -43,16 +43,16 @@ pub fn each<T: Sync, R: Send>(
         Ok(())
     };
     let Ok(()) = each_in_order(items, jobs, watch, |item| Some(run(item)), take);
-    // They begin in their order, and who began ends: only the last ones can be missing.
+    // Items begin in order, and each one that began ends: only the last ones can be missing.
     all.resize_with(items.len(), || None);
     all
 }
 
-/// Hands on what came of each, in their order, whoever is first. The rest is left out when a run
-/// says so (by `None`), when one is not taken, or when it is told to stop.
+/// Passes the result of each item to `take` in order, whichever ends first. The remaining results
+/// are dropped when a run returns `None`, when `take` fails, or after a stop.
 ///
 /// # Errors
-/// The first one of `take`.
+/// The first error of `take`.
 pub fn each_in_order<T: Sync, R: Send, E>(
     items: &[T],
     jobs: usize,
@@ -70,7 +70,7 @@ pub fn each_in_order<T: Sync, R: Send, E>(
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(result) = items.get(place).and_then(run) else { return };
                     watch.done.fetch_add(1, Ordering::Relaxed);
-                    // Nobody takes it after an error.
+                    // After an error no one receives it.
                     let _ = found.send((place, result));
                 }
             });
@@ -84,7 +84,7 @@ pub fn each_in_order<T: Sync, R: Send, E>(
     })
 }
 
-/// Hands results on as soon as all before them are there.
+/// Passes results on as soon as all results before them have arrived.
 fn in_order<R, E>(
     results: &Receiver<(usize, R)>,
     mut take: impl FnMut(R) -> Result<(), E>,
@@ -105,7 +105,7 @@ fn in_order<R, E>(
 mod tests {
     use super::*;
 
-    /// Goal: results stand where their items do, however many run at a time.
+    /// Goal: results are in the order of the items, however many run at a time.
     #[test]
     fn results_are_in_order() {
         for jobs in [0, 1, 3, 100] {
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// Goal: what is told to stop begins nothing more, and tells what did not begin.
+    /// Goal: after a stop nothing more begins, and the result shows what did not begin.
     #[test]
     fn who_is_told_to_stop_begins_nothing_more() {
         let watch = Watch::default();
@@ -129,8 +129,8 @@ mod tests {
         assert_eq!(results, [Some(1), Some(2), None, None]);
     }
 
-    /// Goal: a result that is not taken ends it with that error, and nothing behind a run that
-    /// gives up is handed on.
+    /// Goal: a result that is not taken ends the run with that error, and no result after a run
+    /// that gives up is passed on.
     #[test]
     fn errors_and_gaps_end_it() {
         let watch = Watch::default();

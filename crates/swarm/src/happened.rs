@@ -1,18 +1,18 @@
-//! What happened how often: a swarm in which nothing happens finds nothing.
+//! Coverage counts: a swarm in which nothing happens finds nothing.
 
 use std::collections::BTreeMap;
 
 use nodeward_scenario::ActionKind;
 use nodeward_sim::{Hotplug, World};
 
-/// Counts by what was counted.
+/// Counts by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Happened {
     counts: BTreeMap<String, u64>,
 }
 
 impl Happened {
-    /// Counts something.
+    /// Adds to a count.
     pub fn add(&mut self, what: &str, count: u64) {
         if count > 0 {
             let sum = self.counts.entry(what.to_owned()).or_default();
@@ -20,22 +20,22 @@ impl Happened {
         }
     }
 
-    /// Adds the counts of others.
+    /// Adds other counts.
     pub fn join(&mut self, other: &Self) {
         other.counts.iter().for_each(|(what, &count)| self.add(what, count));
     }
 
-    /// How often something happened.
+    /// Returns a count.
     pub fn count(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
-    /// All of it, by name.
+    /// Returns all counts, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.counts.iter().map(|(what, &count)| (what.as_str(), count))
     }
 
-    /// What happened on a machine so far.
+    /// Returns the counts of a machine so far.
     pub(crate) fn of(world: &World) -> Self {
         let counters = &world.counters;
         let counts = [

@@ -1,11 +1,10 @@
-//! The swarm: simulated machines by the thousand, each drawn from its seed, and checkers that look
-//! at each while it runs.
+//! The swarm: simulated machines by the thousand, each drawn from its seed, and checkers that
+//! observe each while it runs.
 //!
-//! A seed decides a machine, programs, what goes wrong, and who moves memory ([`draw`]). Some
-//! machines are only watched, the wildest that are accepted; on the others rounds of the engine
-//! move memory, first while things go wrong, then until all of it is where it is wanted
-//! ([`run()`]). The checkers ([`check`]) count for themselves. Whoever else runs many machines has
-//! the same [`crew`].
+//! A seed decides the machine, programs, faults, and how memory is moved ([`draw`]). Some machines,
+//! the wildest valid ones, are only watched. On the others, rounds of the engine move memory, first
+//! during the faults, then until all of it is on its wanted node ([`run()`]). The checkers
+//! ([`check`]) count independently. Other crates that run many machines use the same [`crew`].
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Rounds on a simulated machine: observe where memory is, decide what is to move, let the engine
-//! migrate it, and verify what became of it.
+//! Rounds on a simulated machine: observe where memory is, decide what to move, let the engine
+//! migrate it, and verify the result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,19 +28,19 @@ pub struct Rounds<'a> {
     policy: &'a Policy,
 }
 
-/// A process that is to move.
+/// A process that has to move.
 struct Wish {
     process: Arc<dyn Process>,
     to: NodeId,
     order: Arc<[Order]>,
 }
 
-/// What others do to pages; what stays the same stands for nobody having done anything.
+/// Counters of what others do to pages. If they do not change, nothing else touched the pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Others {
     faulted: u64,
     freed: u64,
-    /// Faults that move pages, from their beginning, and pages that they moved.
+    /// Started faults that move pages, and pages that they moved.
     lazy: [u64; 2],
     copied: u64,
     killed: u64,
@@ -64,15 +64,15 @@ impl Others {
 }
 
 impl<'a> Rounds<'a> {
-    /// On a machine, by a policy.
+    /// Creates rounds on a machine, with the parameters of a case.
     pub fn new(machine: &'a Watched, policy: &'a Policy) -> Self {
         Self { machine, policy }
     }
 
-    /// One round. Returns by process how many pages may stay where they are.
+    /// Runs one round. Returns by process the number of pages that may stay where they are.
     ///
     /// # Errors
-    /// What a checker found.
+    /// The finding of a checker.
     pub fn round(&self, happened: &mut Happened) -> Result<BTreeMap<Pid, u64>, Finding> {
         let mut excused = BTreeMap::new();
         happened.add("rounds", 1);
@@ -98,7 +98,7 @@ impl<'a> Rounds<'a> {
             note(&report, happened);
             let told_truth = told_truth && self.tells_truth();
             let all_in_sight = !before.iter().flatten().any(|page| page.is_in_flight);
-            // Waits of a machine that is over end in the middle of calls.
+            // Once the event limit has stopped the machine, waits end in the middle of calls.
             let is_alone = others == others_then && others.actions_end && !self.machine.is_over();
             if is_alone && told_truth && all_in_sight {
                 happened.add("moves checked page by page", 1);
@@ -117,7 +117,7 @@ impl<'a> Rounds<'a> {
         self.machine.count_lines(lines)
     }
 
-    /// Whether locations are those of now.
+    /// Returns whether reported locations are current.
     fn tells_truth(&self) -> bool {
         let now_ns = self.machine.now_ns();
         self.machine.sim.look(|world| {
@@ -126,14 +126,14 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Those of some processes that have pages elsewhere than they are wanted.
+    /// Returns those of some processes that have pages on unwanted nodes.
     fn observe(&self, pids: &[Pid]) -> Vec<Wish> {
         let processes = self.machine.sim.processes();
         let named = processes.iter().filter(|process| pids.contains(&process.pid));
         named.filter_map(|process| self.wish(process)).collect()
     }
 
-    /// What is to be done about a process.
+    /// Returns the move that a process needs, if any.
     fn wish(&self, view: &ProcessView) -> Option<Wish> {
         let to = self.policy.wanted(view.pid.number());
         let nodes: Nodemask = view.pages.keys().copied().filter(|&node| node != to).collect();
@@ -145,7 +145,7 @@ impl<'a> Rounds<'a> {
         Some(Wish { process, to, order: [Order { pairs, pages: None }].into() })
     }
 
-    /// Lets the engine move; none if all that was to move is gone.
+    /// Lets the engine move. `None` if all processes to move are gone.
     fn migrate(&self, wishes: &[Wish]) -> Result<Option<MoveReport>, Finding> {
         let machine = self.machine;
         let to: Nodemask = wishes.iter().map(|wish| wish.to).collect();
@@ -190,7 +190,7 @@ impl<'a> Rounds<'a> {
         wishes.iter().map(of).collect()
     }
 
-    /// The report of a move, against the pages.
+    /// Checks the report of a move against the pages.
     fn verify(
         &self,
         wishes: &[Wish],
@@ -204,13 +204,13 @@ impl<'a> Rounds<'a> {
                 account::of_process(&Pages { before, after, to: wish.to }, process)?;
             }
         }
-        // Nobody can tell what became of pages in a call whose process ended meanwhile.
+        // The fate of pages in a call whose process ended meanwhile is unknown.
         let all_run = report.processes.iter().all(|process| process.life == Life::Running);
         if all_run { account::of_machine(migrated, report.account().moved) } else { Ok(()) }
     }
 
-    /// How much memory is misplaced that could be where it is wanted, of processes that keep what
-    /// they have.
+    /// Returns the share of memory that is misplaced although its wanted node has room, of
+    /// processes that keep their memory.
     pub fn share(&self, excused: &BTreeMap<Pid, u64>) -> Share {
         self.machine.sim.look(|world| {
             let census = world.census();
@@ -246,7 +246,7 @@ fn seen_of_others(world: &World) -> (Others, u64) {
     (Others::of(world), world.counters.migrated_pages)
 }
 
-/// Counts what a move came to.
+/// Counts the result of a move.
 fn note(report: &MoveReport, happened: &mut Happened) {
     let account = report.account();
     happened.add("pages moved by rounds", account.moved);

@@ -1,4 +1,4 @@
-//! One case from its beginning to its end.
+//! Runs a case from beginning to end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,40 +12,41 @@ use crate::happened::Happened;
 use crate::rounds::Rounds;
 use crate::watched::Watched;
 
-/// Events between two looks.
+/// Events between two checks.
 const SLICE: u32 = 200;
-/// More events are not worth the time: rounds end, and are not judged.
+/// Event limit. A case that exceeds it ends without a verdict on its rounds.
 const EVENTS_MAX: u64 = 400_000;
-/// Events between two looks at a machine whose memory is moved.
+/// Events between two checks on a machine whose memory is moved.
 const SLICE_OF_ROUNDS: u32 = 2_000;
-/// How long a trace may be, in bytes.
+/// Maximum length of a trace, in bytes.
 const TRACE_BYTES: u64 = 100_000;
-/// Looks between two rounds.
+/// Checks between two rounds.
 const LOOKS: u64 = 4;
-/// Rounds while things go wrong.
+/// Rounds during the faults.
 const ROUNDS_UNSAFE: u64 = 5;
-/// Rounds until memory must be where it is wanted once nothing goes wrong any more.
+/// Maximum number of rounds until memory is on its wanted nodes once faults have ended.
 pub const ROUNDS_MAX: u64 = 6;
-/// Of 1000 pages so many may be elsewhere: those that came or were touched since the last round.
+/// Pages per 1000 that may be misplaced: those that were faulted in or touched since the last
+/// round.
 pub const MISPLACED_MILLI: u64 = 20;
-/// Moves that the scenario asked for have ended by then, in nanoseconds after its end.
+/// Time after the end of the scenario by which its own moves have ended, in nanoseconds.
 const SETTLED_NS: u64 = 5_000_000_000;
-/// Between two looks whether they have, in nanoseconds.
+/// Interval of checks whether they have ended, in nanoseconds.
 const SETTLE_NS: u64 = 1_000_000;
 
-/// How a case went.
+/// The result of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// What happened.
+    /// Coverage counts.
     pub happened: Happened,
-    /// Rounds until memory was where it was wanted; none if that was not asked.
+    /// Rounds until memory was on its wanted nodes; `None` if that was not checked.
     pub rounds: Option<u64>,
 }
 
 /// Runs a case with all checkers.
 ///
 /// # Errors
-/// What the first of them found.
+/// The first finding.
 pub fn run(case: &Case) -> Result<Done, Finding> {
     let ran = catch_unwind(AssertUnwindSafe(|| match &case.plan {
         Plan::Watch { events, twice } => watch(case, *events, *twice),
@@ -74,7 +75,7 @@ fn watch(case: &Case, events: u64, twice: bool) -> Result<Done, Finding> {
     Ok(Done { happened, rounds: None })
 }
 
-/// A run, and what must be the same in another one.
+/// Runs a case once. Returns the values that must be equal in another run.
 fn watch_once(case: &Case, events: u64) -> Result<(u64, u64, Happened), Finding> {
     let mut world = World::new(&case.scenario, case.run_seed);
     let trace = Perfetto::new(Vec::new(), &case.scenario, TRACE_BYTES);
@@ -97,13 +98,13 @@ fn watch_once(case: &Case, events: u64) -> Result<(u64, u64, Happened), Finding>
     Ok(sim.look(|world| (world.trace_hash(), world.now_ns(), Happened::of(world))))
 }
 
-/// What moves and faults are told to have moved, against what came into sight, where nobody else
-/// moves pages.
+/// Compares the pages that moves and faults report as moved with those that became visible, where
+/// nothing else moves pages.
 fn landed(world: &World) -> Verdict {
     let Some(landed) = world.census().landed else { return Ok(()) };
     let moves = world.moves.iter();
     let told = moves.map(|record| record.account.moved).sum::<u64>() + world.counters.lazy_pages;
-    // What leaves a node whose memory goes is told of by nobody.
+    // Pages that leave a node whose memory goes offline are not reported.
     let all_told = world.hotplugs.is_empty() && has_settled(world);
     pages::landed(landed, told, all_told)
 }
@@ -145,25 +146,25 @@ fn rounds(case: &Case, policy: &Policy) -> Result<Done, Finding> {
     Ok(done)
 }
 
-/// Pages that came from nowhere or by a fault to where they are, so far.
+/// Returns the number of pages faulted in or moved by a fault so far.
 fn came(world: &World) -> u64 {
     world.counters.faulted_pages + world.counters.lazy_pages
 }
 
-/// Whether everything that the scenario asked for has ended.
+/// Returns whether all actions of the scenario have ended.
 pub(crate) fn has_settled(world: &World) -> bool {
     let moves = world.moves.iter().map(|record| record.ended_ns);
     moves.chain(world.hotplugs.iter().map(|record| record.ended_ns)).all(|end| end.is_some())
 }
 
-/// Lets it run for so long, with looks in between.
+/// Runs the machine for a time, with checks in between.
 fn pause(machine: &Watched, ns: u64) -> Result<(), Finding> {
     let began_ns = machine.now_ns();
     (1..=LOOKS).try_for_each(|look| run_until(machine, began_ns + ns * look / LOOKS))
 }
 
-/// Lets it run until nothing goes wrong any more: what is planned has happened, faults are over,
-/// and moves that the scenario asked for have ended.
+/// Runs the machine until all planned actions have happened, faults have ended, and moves of the
+/// scenario have ended.
 fn settle(machine: &Watched, case: &Case) -> Result<(), Finding> {
     let end_ns = case.scenario.time_ns;
     run_until(machine, end_ns)?;

@@ -10,16 +10,16 @@ use crate::draw::Case;
 use crate::happened::Happened;
 use crate::run::{Done, run};
 
-/// What many cases came to.
+/// The results of many cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Cases that ran.
+    /// Number of cases run.
     pub cases: u64,
-    /// What was found, by seed.
+    /// Findings by seed.
     pub findings: BTreeMap<u64, Finding>,
-    /// What happened in all of them.
+    /// Coverage counts of all cases.
     pub happened: Happened,
-    /// In how many cases memory was where it is wanted after so many rounds.
+    /// Number of cases by the rounds that memory took to reach its wanted nodes.
     pub rounds: BTreeMap<u64, u64>,
 }
 
@@ -37,7 +37,7 @@ impl Summary {
         }
     }
 
-    /// The most rounds that memory took to where it is wanted.
+    /// Returns the most rounds that memory took to reach its wanted nodes.
     pub fn rounds_max(&self) -> u64 {
         self.rounds.keys().last().copied().unwrap_or(0)
     }
@@ -54,14 +54,14 @@ pub struct Swarm {
 }
 
 impl Swarm {
-    /// Of these seeds.
+    /// Creates a swarm of these seeds.
     pub fn new(seeds: Range<u64>) -> Self {
         let next = AtomicU64::new(seeds.start);
         let (done, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
         Self { seeds, next, done, stopped, summary: Mutex::default() }
     }
 
-    /// Runs all of them on so many threads, each case as `draw` has it.
+    /// Runs all cases on `jobs` threads; `draw` makes the case of a seed.
     pub fn run(&self, jobs: usize, draw: impl Fn(u64) -> Case + Sync) -> Summary {
         std::thread::scope(|scope| {
             for _ in 1..jobs {
@@ -88,17 +88,17 @@ impl Swarm {
         self.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cases that are done, and all.
+    /// Returns the number of completed cases, and of all cases.
     pub fn done_of_total(&self) -> (u64, u64) {
         (self.done.load(Ordering::Relaxed), self.seeds.end.saturating_sub(self.seeds.start))
     }
 
-    /// Seeds of which something was found so far.
+    /// Returns the number of seeds with findings so far.
     pub fn failed(&self) -> usize {
         self.summary().findings.len()
     }
 
-    /// Lets it end after the cases that have begun.
+    /// Stops it after the cases that have begun.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! A scenario as the text of its file: what was drawn can be shown, kept, and run by hand.
+//! Writes a scenario as the text of its file, so that a drawn one can be shown, kept, and run by
+//! hand.
 
 use std::fmt::Write;
 
@@ -7,8 +8,8 @@ use nodeward_scenario::{
     Scenario, Scheduler, Shifts, Unit, Workload,
 };
 
-/// The text of a scenario, to the last digit. Whoever reads it gets the same scenario, but for its
-/// name, which is that of the file.
+/// Returns the exact text of a scenario. Reading it gives the same scenario, except for its name,
+/// which is that of the file.
 pub fn of(scenario: &Scenario) -> String {
     let Scenario {
         name: _,
@@ -52,7 +53,7 @@ pub fn of(scenario: &Scenario) -> String {
     text.0
 }
 
-/// A text, line by line.
+/// A text under construction, line by line.
 #[derive(Default)]
 struct Text(String);
 
@@ -309,7 +310,7 @@ impl Text {
     }
 }
 
-/// A parameter's value as scenarios have it.
+/// Returns a parameter's value as in scenarios.
 pub fn written(info: &ParamInfo, value: u64) -> String {
     match info.unit {
         Unit::Word(words) => words.get(value as usize).copied().unwrap_or_default().to_owned(),
@@ -335,7 +336,7 @@ mod tests {
         read.unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 
-    /// Goal: nothing of a scenario is lost in its text: not of those that come along.
+    /// Goal: the text of a built-in scenario loses nothing.
     #[test]
     fn built_in_scenarios_are_what_their_text_says() {
         for (name, text) in BUILT_IN {
@@ -344,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Goal: nor of any that is drawn.
+    /// Goal: the text of a drawn scenario loses nothing.
     #[test]
     fn drawn_scenarios_are_what_their_text_says() {
         for seed in 0..300 {

@@ -1,4 +1,4 @@
-//! A simulated machine under the eyes of the checkers: they look after each call that moved pages.
+//! A simulated machine with checkers that run after each call that moved pages.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,38 +17,38 @@ use crate::check::budgets::{self, Call};
 use crate::check::clock::Clock;
 use crate::check::{Checker, Finding, Verdict, ensure, pages};
 
-/// What checkers know of a machine.
+/// State of the checkers of a machine.
 struct Seen {
     clock: Clock,
-    /// How large folios are told to be, by process and first page.
+    /// Reported folio sizes, by process and first page.
     told: BTreeMap<(Pid, u64), u64>,
     calls: Vec<Call>,
-    /// Lines that access counters told of.
+    /// Lines that access counters reported.
     counted_lines: u64,
-    /// Pages that had gone to another node at the last look.
+    /// Moved pages at the last check.
     migrated: u64,
     finding: Option<Finding>,
 }
 
-/// Moves are stopped after so many events; this many times as many end all waits.
+/// Moves are stopped after the event limit; this factor times the limit ends all waits.
 const ENDLESS: u64 = 4;
-/// A call that has not ended by then, after so long in nanoseconds in which no page went anywhere,
-/// never will.
+/// A call that has then not ended for this time, in nanoseconds, without any page moved, never
+/// ends.
 const ENDLESS_NS: u64 = 1_000_000_000;
 
-/// A machine that is looked at.
+/// A machine under observation.
 #[derive(Clone)]
 pub struct Watched {
     /// The machine.
     pub sim: SimMachine,
     seen: Arc<Mutex<Seen>>,
-    /// To stop a move of which something was found.
+    /// Stops a move after a finding.
     live: Arc<Live>,
     events_max: u64,
 }
 
 impl Watched {
-    /// A world, about to begin. Moves are stopped when so many events have happened.
+    /// Wraps a world at its beginning. Moves are stopped after `events_max` events.
     pub fn new(world: World, events_max: u64) -> Self {
         let scenario = world.scenario();
         let cpus = scenario.machine.cpus().len() as u64;
@@ -71,7 +71,7 @@ impl Watched {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets all checkers look that need no more than the machine. The first finding stays.
+    /// Runs all checkers that need no more than the machine. The first finding is kept.
     ///
     /// # Errors
     /// That finding.
@@ -96,10 +96,10 @@ impl Watched {
         self.note(&mut seen, verdict)
     }
 
-    /// Access counters told of so many lines more.
+    /// Adds lines that access counters reported.
     ///
     /// # Errors
-    /// If those are more than caches missed so far.
+    /// If they exceed the cache misses so far.
     pub fn count_lines(&self, lines: u64) -> std::result::Result<(), Finding> {
         let mut seen = self.seen();
         seen.counted_lines += lines;
@@ -110,7 +110,7 @@ impl Watched {
         self.note(&mut seen, ensure(told <= missed, Checker::Account, more))
     }
 
-    /// Notes what a checker said.
+    /// Records the result of a check.
     ///
     /// # Errors
     /// The first finding of all.
@@ -127,27 +127,27 @@ impl Watched {
         seen.finding.clone().map_or(Ok(()), Err)
     }
 
-    /// What a move is to be told, so that a finding stops it.
+    /// Returns the handle for moves, through which a finding stops them.
     pub fn live(&self) -> &Live {
         &self.live
     }
 
-    /// Whether more happened than is worth the time.
+    /// Returns whether the event limit was exceeded.
     pub fn is_over(&self) -> bool {
         self.live.is_stopped()
     }
 
-    /// The calls since it was asked last, in the order in which they began.
+    /// Returns the calls since the last call of this function, in order of start.
     pub fn take_calls(&self) -> Vec<Call> {
         let mut calls = std::mem::take(&mut self.seen().calls);
         calls.sort_by_key(|call| call.began_ns);
         calls
     }
 
-    /// What a batch names, and its longest run of base pages. A program that unmaps and touches its
-    /// memory again has folios of other sizes there at any time, and those that were told come
-    /// apart in a move. Nobody can keep a budget by what he cannot know: the sizes that were told
-    /// last and those of now are bounds of what a mover knows.
+    /// Describes a batch: its pages, and its longest run of base pages. A program that unmaps and
+    /// touches its memory again may have folios of other sizes there at any time, and reported
+    /// folios may be split in a move. No mover can keep a budget by sizes that it cannot know: the
+    /// sizes last reported and the present ones bound what it knows.
     fn call(&self, pid: Pid, batch: &MoveBatch) -> Call {
         let (began_ns, seen) = (self.sim.now_ns(), self.seen());
         let sizes: Vec<_> = self.sim.look(|world| {
@@ -239,7 +239,7 @@ impl Machine for Watched {
     }
 }
 
-/// A process of such a machine.
+/// A process of an observed machine.
 struct WatchedProcess {
     inner: Arc<dyn Process>,
     machine: Watched,
@@ -298,7 +298,7 @@ impl Process for WatchedProcess {
         let outcome = self.inner.move_pages(batch);
         call.took_ns = self.machine.now_ns() - call.began_ns;
         self.machine.seen().calls.push(call);
-        // What was found is told when the move has ended, which it does soon.
+        // A finding is reported when the move has ended, which is soon.
         self.machine.look().unwrap_or_default();
         outcome
     }

@@ -8,7 +8,7 @@ use nodeward_swarm::{Swarm, canary, run};
 /// Seeds in each test run.
 const SEEDS: u64 = 200;
 
-/// What happens in one case or another, or the swarm is not worth much.
+/// Events that must occur in some case; otherwise the swarm is not worth much.
 const EXPECTED: [&str; 27] = [
     "machines watched",
     "machines moved in rounds",
@@ -44,7 +44,7 @@ fn told(seed: u64, finding: &Finding) -> String {
     format!("{name} at {at_ns} ns: {what}\n    nodeward sim swarm --seed {seed}\n")
 }
 
-/// Goal: whatever is drawn, no checker finds anything, and what is worth looking at happens.
+/// Goal: in all cases no checker finds anything, and the expected events occur.
 #[test]
 fn no_checker_finds_anything() {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
@@ -59,12 +59,12 @@ fn no_checker_finds_anything() {
     assert!(missing.is_empty(), "this never happened: {missing:?}");
 }
 
-/// Goal: seeds on which something was found stay clean. 58, 366, 390, 1742: calls that stood in
-/// line for ever behind short processes. 706: a page that was freed and brought back in the middle
-/// of a move. 851, 940, 1503: folios that came apart in a call that failed. 934, 1573, 1760, 1808:
-/// budgets, and folios of other sizes than was told. 2194: a lock that was free before it was
-/// taken. 2477, 2482, 8507, 8517, 8776: writes to shared pages, stale looks, faults under way and a
-/// kill that the account was blamed for. 9651: a slow move that was taken for an endless one.
+/// Goal: seeds with earlier findings stay clean. 58, 366, 390, 1742: calls that waited forever
+/// behind short-lived processes. 706: a page that was freed and faulted in again in the middle of a
+/// move. 851, 940, 1503: folios that were split in a call that failed. 934, 1573, 1760, 1808:
+/// budgets, and folios of other sizes than reported. 2194: a lock that was free before it was
+/// taken. 2477, 2482, 8507, 8517, 8776: writes to shared pages, stale looks, faults in progress and
+/// a kill that the account was blamed for. 9651: a slow move that was taken for an endless one.
 #[test]
 fn what_was_found_stays_away() {
     for seed in [
@@ -75,7 +75,7 @@ fn what_was_found_stays_away() {
     }
 }
 
-/// Goal: the same seed does the same, rounds of several workers included.
+/// Goal: the same seed gives the same result, rounds of several workers included.
 #[test]
 fn a_seed_does_the_same_each_time() {
     for seed in 0..20 {
@@ -83,7 +83,7 @@ fn a_seed_does_the_same_each_time() {
     }
 }
 
-/// Goal: each bug that is planted is found, and by the checker that it is for.
+/// Goal: each planted bug is found, by the checker that it is for.
 #[test]
 fn planted_bugs_are_found() {
     for (name, bug) in Bug::ALL {

@@ -1,4 +1,4 @@
-//! Whether what goes wrong can go wrong so.
+//! Checks on fault rates and bugs.
 
 use super::{Flaw, Spot, ensure};
 use crate::limits::{COST_NS_MAX, TIME_NS_MAX};

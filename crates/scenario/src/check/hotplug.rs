@@ -1,11 +1,11 @@
-//! Whether what is done to the machine concerns parts that it has.
+//! Checks that actions on the machine name parts that it has.
 
 use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask};
 
 use super::{Flaw, Spot, ensure};
 use crate::{ActionKind, Machine};
 
-/// An action that is done to the machine.
+/// Checks an action on the machine.
 pub(super) fn check(
     machine: &Machine,
     spot: impl Fn(&'static str) -> Spot,
@@ -30,7 +30,7 @@ fn cpus(machine: &Machine, spot: Spot, cpus: &Cpumask) -> Result<(), Flaw> {
     ensure(odd.is_none(), spot, what, format!("some of the CPUs {all}"))
 }
 
-/// A node that has memory.
+/// Checks that a node has memory.
 pub(super) fn memory(machine: &Machine, spot: Spot, node: NodeId) -> Result<(), Flaw> {
     let with_memory = machine.nodes.iter().filter(|node| node.memory_bytes > 0);
     let with_memory: Nodemask = with_memory.map(|node| node.id).collect();

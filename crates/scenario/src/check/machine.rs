@@ -1,4 +1,4 @@
-//! Whether a machine could be.
+//! Checks that a machine is possible.
 
 use nodeward_model::{CpuId, Cpumask};
 
@@ -107,7 +107,7 @@ fn threads(index: usize, node: &Node) -> Result<(), Flaw> {
     )
 }
 
-/// What a node or a link says of itself.
+/// Checks the latency and bandwidth of a node or a link.
 fn costs(
     spot: impl Fn(&'static str) -> Spot,
     latency_ns: Option<u64>,
@@ -127,7 +127,7 @@ fn costs(
     )
 }
 
-/// CPU numbers start at 0 and have no holes, whoever owns them.
+/// Checks that CPU numbers start at 0 and have no holes, on whatever nodes they are.
 fn cpus(machine: &Machine) -> Result<(), Flaw> {
     let mut seen = Cpumask::new();
     for (index, node) in machine.nodes.iter().enumerate() {

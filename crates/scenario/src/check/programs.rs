@@ -1,4 +1,4 @@
-//! Whether the machine has room for what runs on it, and whether what is done concerns it.
+//! Checks that the machine has room for the workloads, and that actions name existing ones.
 
 use nodeward_model::{NodeId, Nodemask};
 
@@ -26,7 +26,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Flaw> {
     scenario.actions.iter().enumerate().try_for_each(|(index, each)| action(scenario, index, each))
 }
 
-/// One workload and where it runs.
+/// A workload, with its scenario.
 #[derive(Clone, Copy)]
 struct Checked<'a> {
     scenario: &'a Scenario,
@@ -84,7 +84,7 @@ impl Checked<'_> {
         )
     }
 
-    /// Folios have a power of two of base pages, and are smaller than huge pages.
+    /// Checks that folios have a power of two of base pages and are smaller than huge pages.
     fn folio(&self, page: u64) -> Result<(), Flaw> {
         let bytes = self.workload.folio_bytes;
         let fits = bytes.is_power_of_two() && bytes > page && bytes < HUGE_BYTES;
@@ -132,7 +132,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Nodes that must be in the cpuset.
+    /// Checks that nodes are in the cpuset.
     fn inside(&self, key: &'static str, nodes: &Nodemask) -> Result<(), Flaw> {
         let Some(cpuset) = &self.workload.cpuset else { return Ok(()) };
         let what = || format!("nodes {nodes}, which its cpuset has not");
@@ -147,7 +147,7 @@ impl Checked<'_> {
         self.ensure(allowed.is_none_or(|nodes| nodes.contains(home)), key, what, "one of `nodes`")
     }
 
-    /// Nodes that must exist and have something.
+    /// Checks that nodes exist and have the named resource.
     fn nodes(
         &self,
         key: &'static str,
@@ -237,7 +237,7 @@ impl Checked<'_> {
         self.ensure(compute_ns <= TIME_NS_MAX, "cpu-time", long, "a day at most")
     }
 
-    /// Lists have no larger buffers than of eight pages.
+    /// Checks the buffers of a stream: lists hold no buffers of more than eight pages.
     fn stream(&self, buffer_bytes: u64, window: u64) -> Result<(), Flaw> {
         let most = 8 * self.machine().params.page_bytes;
         let long = || format!("buffers of {}", exact::bytes(buffer_bytes));
@@ -252,7 +252,7 @@ impl Checked<'_> {
         self.ensure(milli <= 1000, key, what, "a number of thousandths, 0 to 1000")
     }
 
-    /// A part of the memory.
+    /// Checks the size of a part of the memory.
     fn part(&self, key: &'static str, bytes: u64) -> Result<(), Flaw> {
         let memory = self.workload.memory_bytes;
         let line = self.machine().params.line_bytes;
@@ -270,8 +270,8 @@ impl Checked<'_> {
         self.ensure(fine, key, what, "a time from 1us to a day")
     }
 
-    /// There is memory for it beside the workloads before it, on all nodes together, and on those
-    /// that it is bound to.
+    /// Checks that there is memory for the workload beside those before it: on all nodes together,
+    /// and on those that it is bound to.
     fn room(&self) -> Result<(), Flaw> {
         let machine = self.machine();
         let all: Nodemask = machine.nodes.iter().map(|node| node.id).collect();
@@ -288,7 +288,7 @@ impl Checked<'_> {
         Ok(())
     }
 
-    /// What this workload and those before it map that can have no memory but of these nodes.
+    /// Returns the bytes mapped by this workload and those before it that can use only these nodes.
     fn wanted(&self, nodes: &Nodemask) -> u64 {
         let (machine, page) = (self.machine(), self.machine().params.page_bytes);
         let everywhere = machine.nodes.iter().all(|node| nodes.contains(node.id));
@@ -303,7 +303,7 @@ impl Checked<'_> {
     }
 }
 
-/// The only nodes that a workload may have memory of, if that is not all.
+/// Returns the only nodes that a workload may have memory on, or `None` for all.
 fn confined(workload: &Workload) -> Option<&Nodemask> {
     match &workload.placement {
         Placement::Bind(nodes) => Some(nodes),

@@ -1,4 +1,4 @@
-//! What is done while programs run.
+//! Reads actions on running programs.
 
 use nodeward_model::{Cpumask, NodeId, units};
 
@@ -9,10 +9,10 @@ use crate::tree::Table;
 use crate::{Action, ActionKind};
 
 pub(crate) const KEYS: &[&str] = &["at", "workload", "do"];
-/// The keys that only some have.
+/// The keys that only some kinds have.
 pub(crate) const KIND_KEYS: &[&str] = &["from", "to", "times", "for", "cpus", "node"];
 
-/// What can be done, with the keys that it has.
+/// The kinds of actions, with their keys.
 #[derive(Clone, Copy)]
 enum Do {
     Migrate,

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Reads fault rates.
 
 use super::Item;
 use crate::error::Fault;
@@ -16,7 +16,7 @@ pub(crate) const KEYS: &[&str] = &[
     "bug",
 ];
 
-/// How late an interrupt is answered unless the scenario says otherwise.
+/// Default delay of a late answer to an interrupt.
 const LATE_NS: u64 = 1_000_000;
 
 pub(super) fn faults(item: &Item) -> Result<Faults, Fault> {

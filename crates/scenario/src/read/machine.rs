@@ -1,4 +1,4 @@
-//! Nodes, links, distances and parameters.
+//! Reads nodes, links, distances and parameters.
 
 use nodeward_model::{CpuId, Cpumask};
 
@@ -55,7 +55,7 @@ fn node(table: &Table, next_cpu: u32) -> Result<Node, Fault> {
     })
 }
 
-/// How many CPUs, numbered on from the node before; or which.
+/// Reads CPUs: a count, numbered on from the node before, or a list.
 fn cpus(item: &Item, next: u32) -> Result<Cpumask, Fault> {
     let Value::Number(..) = item.value else {
         let text = matches!(item.value, Value::Text(_));
@@ -98,7 +98,8 @@ fn row(item: &Item) -> Result<Vec<u32>, Fault> {
     item.list(ROWS)?.iter().map(|each| each.number("distances, such as 10 or 21")).collect()
 }
 
-/// Distances that depend on the direction are more often a slip than a machine.
+/// Refuses distances that depend on the direction: they are more often a mistake than a real
+/// machine.
 fn check_symmetry(item: &Item, nodes: &[Node], rows: &[Vec<u32>]) -> Result<(), Fault> {
     let distance = |from: usize, to: usize| rows[from].get(to).copied().unwrap_or(0);
     for (from, item) in item.list(ROWS)?.iter().enumerate() {

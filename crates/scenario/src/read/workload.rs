@@ -1,4 +1,4 @@
-//! What programs do, and what each kind of them takes for granted.
+//! Reads workloads, with the defaults of each kind.
 
 use nodeward_model::units;
 use nodeward_model::{Id, NodeId};
@@ -25,7 +25,7 @@ pub(crate) const KEYS: &[&str] = &[
     "cpuset",
 ];
 
-/// The kinds, and which keys only they have.
+/// The kinds, with the keys that only they have.
 const KINDS: &[(&str, &[&str])] = &[
     ("triad", &["parallel", "compute", "writes", "populated", "works", "rests"]),
     (
@@ -56,7 +56,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("hog", &[]),
 ];
 
-/// The keys that a kind has beside those of every workload.
+/// Returns the keys that a kind has beside those of every workload.
 pub(crate) fn keys_of(kind: &str) -> Option<&'static [&'static str]> {
     KINDS.iter().find(|(name, _)| *name == kind).map(|(_, keys)| *keys)
 }
@@ -93,7 +93,7 @@ pub(super) fn workload(table: &Table) -> Result<Workload, Fault> {
     })
 }
 
-/// Both keys or none.
+/// Reads both keys or none.
 fn shifts(table: &Table) -> Result<Option<Shifts>, Fault> {
     match (table.time("works")?, table.time("rests")?) {
         (Some(works_ns), Some(rests_ns)) => Ok(Some(Shifts { works_ns, rests_ns })),
@@ -191,7 +191,7 @@ fn milli(table: &Table, key: &str) -> Result<Option<u32>, Fault> {
     table.read(key, |item| item.number(MILLI))
 }
 
-/// Whether pages are huge, and bytes of folios that are neither huge nor base pages.
+/// Reads whether pages are huge, and the bytes of folios that are neither huge nor base pages.
 fn pages(item: &Item) -> Result<(bool, u64), Fault> {
     match item.scalar() {
         Some("base") => Ok((false, 0)),

@@ -7,7 +7,7 @@ use nodeward_scenario::{
     Access, Home, Kind, Machine, Node, Params, Placement, Scenario, Scheduler, Workload,
 };
 
-/// So many nodes of so many CPUs and GiB, at distance 20.
+/// Creates a number of nodes with `cpus` CPUs and `gib` GiB each, at distance 20.
 pub fn machine(nodes: u32, cpus: u32, gib: u64) -> Machine {
     let node = |id: u32| Node {
         id: NodeId(id),
@@ -27,7 +27,7 @@ pub fn machine(nodes: u32, cpus: u32, gib: u64) -> Machine {
     }
 }
 
-/// Processes of one thread that stream through their memory.
+/// Single-threaded processes that stream through their memory.
 pub fn triad(processes: u32, mib: u64) -> Workload {
     let access = Access { parallel_milli: 10_000, compute_ps: 1000, writes_milli: 333 };
     Workload {
@@ -49,7 +49,7 @@ pub fn triad(processes: u32, mib: u64) -> Workload {
     }
 }
 
-/// One workload, for a second.
+/// A scenario of one workload, for a second.
 pub fn scenario(machine: Machine, workload: Workload) -> Scenario {
     Scenario {
         name: "test".to_owned(),
@@ -71,7 +71,7 @@ pub fn bound(workload: Workload, nodes: &str) -> Workload {
     Workload { placement: Placement::Bind(nodes.parse().unwrap()), ..workload }
 }
 
-/// Processes of one thread that do something with their memory.
+/// Single-threaded processes of a given kind.
 pub fn workload(kind: Kind, processes: u32, mib: u64) -> Workload {
     Workload { name: "work".to_owned(), kind, ..triad(processes, mib) }
 }

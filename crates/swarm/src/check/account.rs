@@ -1,5 +1,5 @@
-//! What is told of a move is what became of each page: both are counted, the one by the engine, the
-//! other page by page before and after.
+//! Checks that the account of a move agrees with its pages: the engine counts one, and the other is
+//! counted page by page before and after.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,19 @@ use nodeward_sim::PageView;
 
 use super::{Checker, Verdict, ensure};
 
-/// The pages of a process before and after a move in which nobody else brought, freed or moved any.
+/// The pages of a process before and after a move in which nothing else faulted in, freed or moved
+/// any.
 #[derive(Clone, Debug)]
 pub struct Pages {
     /// By address, before.
     pub before: Vec<PageView>,
     /// By address, after.
     pub after: Vec<PageView>,
-    /// Where they were to go.
+    /// The destination node.
     pub to: NodeId,
 }
 
-/// What became of pages, as they lie there.
+/// The result of a move, as the pages show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     moved: u64,
@@ -29,8 +30,10 @@ struct Seen {
 }
 
 impl Pages {
+    /// Compares the pages before and after.
+    ///
     /// # Errors
-    /// The first page that is gone, is new, is out of sight, or is where nobody sent it.
+    /// The first page that is gone, is new, is out of sight, or is where no move sent it.
     fn seen(&self) -> Result<Seen, (Checker, String)> {
         let (before, after) = (self.before.len(), self.after.len());
         let other =
@@ -54,10 +57,10 @@ impl Pages {
     }
 }
 
-/// The account of a process agrees with its pages, one by one.
+/// Checks that the account of a process agrees with its pages, one by one.
 ///
 /// # Errors
-/// What was told, and what was seen.
+/// The reported and the observed counts.
 pub fn of_process(pages: &Pages, report: &ProcessReport) -> Verdict {
     let seen = pages.seen()?;
     let account = &report.account;
@@ -78,7 +81,8 @@ pub fn of_process(pages: &Pages, report: &ProcessReport) -> Verdict {
     ensure(residue.expected == residue.seen, Checker::Account, left)
 }
 
-/// What the machine counted is what the accounts say, if nobody else moved pages.
+/// Checks that the machine's count of moved pages agrees with the accounts, if nothing else moved
+/// pages.
 ///
 /// # Errors
 /// Both numbers.
@@ -87,7 +91,7 @@ pub fn of_machine(migrated: u64, told: u64) -> Verdict {
     ensure(migrated == told, Checker::Account, what)
 }
 
-/// Pages by node.
+/// Counts pages by node.
 pub fn by_node(pages: &[PageView]) -> BTreeMap<NodeId, u64> {
     let mut counts = BTreeMap::new();
     pages.iter().for_each(|page| *counts.entry(page.node).or_default() += 1);
@@ -112,7 +116,7 @@ mod tests {
         nodes.iter().zip(0..).map(page).collect()
     }
 
-    /// Of four pages one was there, two came, one is held.
+    /// Returns a move of four pages: one was there, two moved, one is pinned.
     fn moved() -> (Pages, ProcessReport) {
         let pages =
             Pages { before: pages(&[1, 0, 0, 0]), after: pages(&[1, 1, 1, 0]), to: NodeId(1) };
@@ -129,7 +133,7 @@ mod tests {
         (pages, report)
     }
 
-    /// Goal: an account that is true passes.
+    /// Goal: a correct account passes.
     #[test]
     fn a_true_account_passes() {
         let (pages, report) = moved();
@@ -137,7 +141,7 @@ mod tests {
         assert_eq!(of_machine(2, report.account.moved), Ok(()));
     }
 
-    /// Goal: each number of an account that is one off is found.
+    /// Goal: each number of an account that is off by one is detected.
     #[test]
     fn an_account_that_is_off_is_found() {
         let lies: [fn(&mut ProcessReport); 5] = [
@@ -155,8 +159,8 @@ mod tests {
         assert!(of_machine(3, 2).is_err());
     }
 
-    /// Goal: a page that is lost, out of sight, or on a node that nobody named is found, whatever
-    /// the account says.
+    /// Goal: a page that is lost, out of sight, or on an unexpected node is detected, whatever the
+    /// account says.
     #[test]
     fn a_page_that_is_nowhere_is_found() {
         let harms: [fn(&mut Vec<PageView>); 3] = [

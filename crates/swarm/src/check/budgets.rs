@@ -1,29 +1,30 @@
-//! Rates, stall budgets and the bounds of page lists are kept.
+//! Checks that rates, stall budgets and the bounds of page lists are kept.
 
 use nodeward_sim::ListView;
 
 use super::{Checker, Verdict, ensure};
 
-/// One call that moved pages, as it was seen from outside.
+/// A call that moved pages, as seen from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// When it began, in nanoseconds.
+    /// Start, in nanoseconds.
     pub began_ns: u64,
-    /// How long it took, in nanoseconds.
+    /// Duration, in nanoseconds.
     pub took_ns: u64,
-    /// Base pages of the folios that it was to move, at least.
+    /// Minimum number of base pages of the folios that it was to move.
     pub pages: u64,
-    /// The same at most: folios may be of other sizes by then than was told.
+    /// Maximum number of the same: folios may have other sizes by then than was reported.
     pub pages_most: u64,
     /// Base pages of its longest run of base pages that are held together.
     pub run_pages: u64,
 }
 
-/// Runs are not cut shorter than this many pages, whatever the budget: shorter ones cost more than
-/// they save. As the engine's documentation has it.
+/// Minimum length of runs in pages, whatever the budget, because shorter ones cost more than they
+/// save. As documented in the engine.
 const RUN_PAGES_LEAST: u64 = 4;
 
-/// Between any two calls there is the time that the first and those in between may take.
+/// Checks that between any two calls there is at least the time that the rate allots to the first
+/// and those in between.
 ///
 /// # Errors
 /// The two calls that are too close.
@@ -47,8 +48,8 @@ pub fn rate(calls: &[Call], rate_bytes_per_s: u64, page_bytes: u64) -> Verdict {
     Ok(())
 }
 
-/// No run is longer than the budget, going by what a page took in the call before it. Holds for
-/// calls of one worker; those of huge pages, which have no such run, are left out.
+/// Checks that no run is longer than the budget, by the time per page of the previous call. Valid
+/// for calls of one worker; calls with huge pages, which have no such run, are left out.
 ///
 /// # Errors
 /// The call with such a run.
@@ -71,10 +72,10 @@ pub fn holds(calls: &[Call], stall_ns: u64) -> Verdict {
     Ok(())
 }
 
-/// What a list keeps is within the bounds of its tuner.
+/// Checks that the length of a list is within the bounds of its tuner.
 ///
 /// # Errors
-/// The first list of which that is not so.
+/// The first list that violates them.
 pub fn lists(lists: &[ListView]) -> Verdict {
     lists.iter().try_for_each(|list| {
         let ListView { cpu, node, high, bounds: (least, most), .. } = list;
@@ -97,8 +98,8 @@ mod tests {
         Call { began_ns, took_ns, pages, pages_most: pages, run_pages }
     }
 
-    /// Goal: 10 pages of 4096 bytes at 4096 bytes a microsecond take 10 us, then the next may
-    /// begin, whoever makes it; time that was not used is not saved up.
+    /// Goal: 10 pages of 4096 bytes at 4096 bytes a microsecond take 10 us, then the next call may
+    /// begin, on whatever thread; unused time does not accumulate.
     #[test]
     fn calls_that_are_too_close_are_found() {
         let rate = |calls: &[Call]| rate(calls, 4_096_000_000, 4096);
@@ -109,8 +110,8 @@ mod tests {
         assert!(rate(&[first, idle, burst]).is_err());
     }
 
-    /// Goal: after a page took 2 us, 50 of them together keep a budget of 100 us, 51 do not; 4 are
-    /// the least.
+    /// Goal: after a page took 2 us, runs of 50 keep a budget of 100 us, and runs of 51 do not; 4
+    /// is the minimum.
     #[test]
     fn runs_that_are_too_long_are_found() {
         let next = |run| holds(&[call(0, 20_000, 10, 10), call(0, 1, run, run)], 100_000);
@@ -121,7 +122,7 @@ mod tests {
         assert!(least(5).is_err());
     }
 
-    /// Goal: a list that keeps more than its tuner may choose is found, and one that keeps less.
+    /// Goal: a list that keeps more than its tuner's bounds is detected, and one that keeps less.
     #[test]
     fn lists_out_of_bounds_are_found() {
         let list = |high| {

@@ -1,36 +1,36 @@
-//! Time goes on, and no CPU works longer than there is time.
+//! Checks that time advances, and that no CPU works longer than time allows.
 
 use super::{Checker, Verdict, ensure};
 
-/// Virtual time passes within so many events for each CPU and thread.
+/// Maximum number of events per CPU and thread before virtual time advances.
 const EVENTS_AT_ONCE: u64 = 64;
 
-/// What was seen of time so far.
+/// State of the observed clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// As many events as may happen at one time.
+    /// Maximum number of events at one time.
     crowd: u64,
     cpus: u64,
     now_ns: u64,
-    /// Events when time went on last.
+    /// Number of events when time last advanced.
     events: u64,
 }
 
 impl Clock {
-    /// Of a machine with so many CPUs and threads.
+    /// Creates the clock of a machine with `cpus` CPUs and `tasks` threads.
     pub fn new(cpus: u64, tasks: u64) -> Self {
         Self { crowd: EVENTS_AT_ONCE * (cpus + tasks + 100), cpus, now_ns: 0, events: 0 }
     }
 
-    /// When it was looked at last, in virtual nanoseconds.
+    /// Returns the time of the last check, in virtual nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// A look at it, so many events after the beginning; CPUs have worked for so long together.
+    /// Checks the clock after `events` events, when all CPUs together have been busy for `busy_ns`.
     ///
     /// # Errors
-    /// If time went back, stands still, or was not enough.
+    /// If time went back, stands still, or is too short for the work.
     pub fn look(&mut self, now_ns: u64, events: u64, busy_ns: u64) -> Verdict {
         let last_ns = self.now_ns;
         let back = || format!("time runs backwards, from {last_ns} ns to {now_ns} ns");
@@ -51,8 +51,8 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// Goal: a clock that goes on is fine; one that stands still, runs back, or has CPUs that work
-    /// twice at a time is not.
+    /// Goal: a clock that advances passes; one that stands still, runs back, or has CPUs that work
+    /// twice at a time is detected.
     #[test]
     fn clocks_that_do_not_go_on_are_found() {
         let begun = || {

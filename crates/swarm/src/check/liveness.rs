@@ -1,15 +1,15 @@
-//! When nothing goes wrong any more, memory comes to where it is wanted, as far as there is room.
+//! Checks that memory reaches its wanted nodes once faults have ended, as far as there is room.
 
 use std::collections::BTreeMap;
 
 use nodeward_model::NodeId;
 
-/// A process as rounds leave it.
+/// The state of a process after rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Where it is wanted.
+    /// The wanted node.
     pub wanted: NodeId,
-    /// Its pages by node, those on their way left out.
+    /// Its pages by node, without those in flight.
     pub pages: BTreeMap<NodeId, u64>,
     /// Pages that may stay where they are: folios too large for the budget, pages of others.
     pub excused: u64,
@@ -22,7 +22,7 @@ impl Placed {
     }
 }
 
-/// Pages that lie elsewhere than they are wanted though there is room, of all pages.
+/// The share of pages that are not on their wanted node although there is room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Misplaced pages.
@@ -32,8 +32,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of processes on a machine with so many free pages on each node. A page needs room for
-    /// `needs` pages: a huge page comes whole.
+    /// Computes the share of processes on a machine with these free pages by node. A page needs
+    /// room for `needs` pages, because a huge page moves as a whole.
     pub fn of(processes: &[Placed], free: &BTreeMap<NodeId, u64>, needs: u64) -> Self {
         let mut away: BTreeMap<NodeId, u64> = BTreeMap::new();
         for process in processes {
@@ -46,8 +46,8 @@ impl Share {
         }
     }
 
-    /// Whether not more than so many of 1000 pages are misplaced, beside those that came or were
-    /// touched for a move while the round went on.
+    /// Returns whether at most `milli` of 1000 pages are misplaced, without the `came` pages that
+    /// were faulted in or touched for a move during the round.
     pub fn is_within(self, milli: u64, came: u64) -> bool {
         self.misplaced.saturating_sub(came) * 1000 <= self.all * milli
     }
@@ -68,7 +68,7 @@ mod tests {
         Share::of(&[placed(1, [60, 33], 5), placed(0, [0, 7], 0)], &free, needs)
     }
 
-    /// Goal: pages are misplaced as far as there is room for them where they are wanted.
+    /// Goal: pages count as misplaced as far as there is room on their wanted node.
     #[test]
     fn pages_are_misplaced_where_there_is_room() {
         assert_eq!(share([100, 100], 1), Share { misplaced: 62, all: 100 }); // 60 - 5 + 7

@@ -1,5 +1,5 @@
-//! The checkers. Each is a function over what was counted from the raw state of a machine, over
-//! what was asked of the code under test, and what that told. None of them uses that code.
+//! The checkers. Each is a function of counts from the raw state of a machine, of the requests to
+//! the code under test, and of its reports. None of them uses that code.
 
 pub mod account;
 pub mod budgets;
@@ -7,31 +7,31 @@ pub mod clock;
 pub mod liveness;
 pub mod pages;
 
-/// Which checker.
+/// The name of a checker, for what it checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Checker {
-    /// No page is lost or made.
+    /// No page is lost or created.
     Pages,
-    /// No node holds more than it has.
+    /// No node holds more pages than it has.
     Capacity,
-    /// No page can be used whose contents are not what was written last.
+    /// No visible page differs from what was written to it last.
     Contents,
     /// Rates, stall budgets and the bounds of page lists are kept.
     Budgets,
-    /// What is told of a move is what became of each page.
+    /// The account of a move agrees with each page.
     Account,
-    /// Time goes on, and no CPU works longer than there is time.
+    /// Time advances, and no CPU works longer than time allows.
     Time,
-    /// When nothing goes wrong any more, memory comes to where it is wanted.
+    /// Once faults have ended, memory reaches its wanted nodes.
     Liveness,
-    /// The same seed does the same.
+    /// The same seed gives the same run.
     Repeats,
     /// Nothing panics.
     Panics,
 }
 
 impl Checker {
-    /// All of them.
+    /// All checkers.
     pub const ALL: [Self; 9] = [
         Self::Pages,
         Self::Capacity,
@@ -44,7 +44,7 @@ impl Checker {
         Self::Panics,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pages => "pages",
@@ -60,21 +60,21 @@ impl Checker {
     }
 }
 
-/// Something that a checker found.
+/// A violation that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which one.
+    /// The checker.
     pub checker: Checker,
-    /// When, in virtual nanoseconds.
+    /// The time, in virtual nanoseconds.
     pub at_ns: u64,
-    /// What it saw, and what it should have seen.
+    /// What it observed, and what it should have observed.
     pub what: String,
 }
 
-/// What a checker has to say: nothing, or what it saw.
+/// The result of a check: no violation, or the checker and what it observed.
 pub type Verdict = Result<(), (Checker, String)>;
 
-/// Objects unless something holds.
+/// Reports a violation unless a condition holds.
 pub(crate) fn ensure(holds: bool, checker: Checker, what: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err((checker, what())) }
 }

@@ -1,20 +1,20 @@
-//! No page is lost or made, no node holds more than it has, and no page can be used whose contents
-//! are not what was written to it.
+//! Checks that no page is lost or created, no node holds more pages than it has, and every visible
+//! page holds what was written to it.
 
 use nodeward_sim::{Census, NodeCensus};
 
 use super::{Checker, Verdict, ensure};
 
-/// Everything that a census tells.
+/// Checks a whole census.
 ///
 /// # Errors
-/// The first node or page of which it does not hold.
+/// The first node or page that violates a rule.
 pub fn census(census: &Census) -> Verdict {
     census.nodes.iter().try_for_each(node)?;
     contents(census)
 }
 
-/// Pages that are free, in lists, on their way, held or in use are all pages of a node.
+/// Checks that the free, listed, returning, held and used pages of a node add up to all its pages.
 fn node(node: &NodeCensus) -> Verdict {
     let NodeCensus { free, in_lists, on_the_way, held, taken, in_use, .. } = *node;
     let (id, capacity) = (node.node, node.capacity);
@@ -52,8 +52,8 @@ fn contents(census: &Census) -> Verdict {
     ensure(census.stale_folios == 0, Checker::Contents, what)
 }
 
-/// Pages that moves and faults are told to have brought to another node are no more than came into
-/// sight there, and as many once all moves have ended.
+/// Checks that moves and faults report no more pages as moved to another node than became visible
+/// there, and exactly as many once all moves have ended.
 ///
 /// # Errors
 /// Both numbers.
@@ -96,8 +96,8 @@ mod tests {
         census(&counted).err().map(|(checker, _)| checker)
     }
 
-    /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages are fine; one less is lost, one more is too many,
-    /// and sums that do not agree with what is counted are found.
+    /// Goal: 50 + 20 + 4 + 5 + 1 + 20 = 100 pages pass; one less is lost, one more is too many, and
+    /// sums that disagree with the counts are detected.
     #[test]
     fn pages_that_are_lost_or_made_are_found() {
         assert_eq!(found(|_| {}), None);
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(found(|census| census.nodes[0].held_for_copies = None), None);
     }
 
-    /// Goal: a page that has not what was written to it is found.
+    /// Goal: a page with stale contents is detected.
     #[test]
     fn stale_contents_are_found() {
         let stale = |census: &mut Census| {
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(found(stale), Some(Checker::Contents));
     }
 
-    /// Goal: a page that is told of twice is found at once, one that is not told of at the end.
+    /// Goal: a page that is reported twice is detected at once, an unreported one at the end.
     #[test]
     fn pages_that_are_told_of_twice_are_found() {
         assert_eq!(landed(8, 7, false), Ok(()));

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Draws fault rates.
 
 use nodeward_scenario::Faults;
 
@@ -6,7 +6,7 @@ use super::Style;
 use crate::Chance;
 
 impl Style {
-    /// What goes wrong in a run of so long; none in one case of three.
+    /// Draws the faults of a run of `time_ns`; none in one case of three.
     pub(super) fn faults(&self, chance: &mut Chance, time_ns: u64) -> Option<Faults> {
         if chance.one_in(3) {
             return None;

@@ -1,4 +1,4 @@
-//! What a seed stands for: a machine, programs, what is done to them, and who moves their memory.
+//! Draws a case from a seed: a machine, programs, actions, and the mover of their memory.
 
 mod faults;
 mod policy;
@@ -13,35 +13,35 @@ pub use policy::Policy;
 pub use scenario::scenario;
 pub use style::{LIKELY, Style, WILD};
 
-/// What a seed stands for.
+/// A case, fully determined by its seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The seed.
     pub seed: u64,
-    /// The machine, and what happens on it.
+    /// The machine, its workloads and actions.
     pub scenario: Scenario,
     /// The seed of its run.
     pub run_seed: u64,
-    /// What is done with it.
+    /// The plan of the run.
     pub plan: Plan,
 }
 
-/// What is done with a machine.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// It runs on its own, for so many events at most; its scenario may be a wild one.
+    /// The machine runs on its own, for a bounded number of events; its scenario may be a wild one.
     Watch {
-        /// How many.
+        /// Maximum number of events.
         events: u64,
-        /// Whether it runs a second time, which must come to the same.
+        /// Whether it runs a second time, which must give the same result.
         twice: bool,
     },
-    /// Its memory is moved in rounds, while things go wrong and afterwards.
+    /// Its memory is moved in rounds, during the faults and afterwards.
     Rounds(Policy),
 }
 
 impl Case {
-    /// The case of a seed.
+    /// Draws the case of a seed.
     pub fn draw(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         if chance.one_in(3) {
@@ -55,7 +55,7 @@ impl Case {
         Self { seed, scenario, run_seed: chance.any(), plan }
     }
 
-    /// The same with a bug of the simulated kernel, from the beginning to the end of its faults.
+    /// Plants a bug of the simulated kernel, for the whole period of its faults.
     #[must_use]
     pub fn with_bug(mut self, bug: Bug) -> Self {
         let none = || Faults { late_ipi_by_ns: 1_000, ..Faults::default() };
@@ -63,7 +63,7 @@ impl Case {
         self
     }
 
-    /// The text of its scenario, and what is done with it as comments.
+    /// Returns the text of its scenario, with the plan as comments.
     pub fn text(&self) -> String {
         let plan = match &self.plan {
             Plan::Watch { events, .. } => format!("watched for {events} events"),

@@ -1,4 +1,4 @@
-//! Who moves memory in rounds, where to, and how carefully.
+//! Draws the parameters of moves in rounds: destinations, workers and limits.
 
 use std::fmt;
 
@@ -10,35 +10,35 @@ use nodeward_scenario::Scenario;
 use super::scenario::with_memory;
 use crate::Chance;
 
-/// How rounds move memory.
+/// Parameters of the moves in rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The nodes that processes are wanted on, in turn by their pids.
+    /// The wanted nodes of processes, in turn by their pids.
     pub wanted: Vec<NodeId>,
-    /// How many workers.
+    /// Number of workers.
     pub jobs: Jobs,
-    /// At most so many bytes a second.
+    /// Maximum rate, in bytes per second.
     pub rate_bytes_per_s: Option<u64>,
-    /// Pages are held for no longer than this at a time, in nanoseconds.
+    /// Maximum time that pages are held, in nanoseconds.
     pub stall_ns: Option<u64>,
-    /// Whether all processes are moved by one call of the engine, or one after the other.
+    /// Whether one call of the engine moves all processes, or one call each.
     pub together: bool,
     /// Time between two rounds, in nanoseconds.
     pub pause_ns: u64,
 }
 
-/// A move of everything takes so long at a drawn rate, in nanoseconds.
+/// Range of the time to move all memory at a drawn rate, in nanoseconds.
 const WHOLE_NS: (u64, u64) = (1_000_000, 40_000_000);
 
 impl Policy {
-    /// One for a scenario that has memory.
+    /// Draws the parameters for a scenario that has memory.
     pub(super) fn draw(chance: &mut Chance, scenario: &Scenario) -> Self {
         let nodes = with_memory(&scenario.machine);
         let bytes = |node: &NodeId| {
             let index = scenario.machine.index_of(*node);
             index.map(|index| scenario.machine.nodes[index].memory_bytes)
         };
-        // The larger of two, so that there is room now and then.
+        // The larger of two, so that there is often room.
         let pairs = (0..1 + chance.below(4)).map(|_| [chance.of(&nodes), chance.of(&nodes)]);
         let pairs: Vec<_> = pairs.collect();
         let wanted = pairs.iter().filter_map(|pair| pair.iter().copied().max_by_key(bytes));
@@ -57,7 +57,7 @@ impl Policy {
         }
     }
 
-    /// Where a process is wanted.
+    /// Returns the wanted node of a process.
     pub fn wanted(&self, pid: u32) -> NodeId {
         self.wanted[pid as usize % self.wanted.len()]
     }

@@ -1,4 +1,4 @@
-//! Scenarios that nobody would write, as far as they are accepted.
+//! Draws scenarios that no person would write, as far as they are valid.
 
 use nodeward_model::{CpuId, Cpumask, NodeId, Nodemask};
 use nodeward_scenario::{
@@ -9,7 +9,7 @@ use nodeward_scenario::{
 use super::Style;
 use crate::{Chance, text};
 
-/// A scenario that is accepted.
+/// Draws a valid scenario.
 pub fn scenario(chance: &mut Chance, style: &Style) -> Scenario {
     loop {
         let mut scenario = match style.with_built_in && chance.one_in(10) {
@@ -59,7 +59,7 @@ fn new(chance: &mut Chance, style: &Style) -> Scenario {
     }
 }
 
-/// Few parameters, or many, at and near their bounds.
+/// Sets few parameters, or many, at and near their bounds.
 fn params(chance: &mut Chance, style: &Style, mut params: Params) -> Params {
     let each_of = chance.of(style.params_each_of);
     for info in Params::TABLE {
@@ -123,12 +123,12 @@ fn machine(chance: &mut Chance, style: &Style) -> Machine {
     Machine { nodes, distances, links, params }
 }
 
-/// Nodes of a machine that have something.
+/// Returns the nodes of a machine that have a resource.
 fn ids(machine: &Machine, has: impl Fn(&Node) -> bool) -> Vec<NodeId> {
     machine.nodes.iter().filter(|node| has(node)).map(|node| node.id).collect()
 }
 
-/// Nodes that have memory.
+/// Returns the nodes that have memory.
 pub(super) fn with_memory(machine: &Machine) -> Vec<NodeId> {
     ids(machine, |node| node.memory_bytes > 0)
 }
@@ -224,7 +224,7 @@ fn kind(chance: &mut Chance, style: &Style, memory: u64, line: u64) -> Kind {
     }
 }
 
-/// Close to others, so that they meet.
+/// Draws an action; actions are close in time, so that they overlap.
 fn action(
     chance: &mut Chance,
     style: &Style,

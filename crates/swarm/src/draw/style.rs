@@ -1,56 +1,56 @@
-//! How far what is drawn goes.
+//! The ranges that scenarios are drawn from.
 
 use nodeward_scenario::{ParamInfo, Scheduler, Unit, limits};
 
 use crate::Chance;
 
-/// What a scenario is drawn from.
+/// The ranges that a scenario is drawn from.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Who gives CPUs to tasks. Rounds have it to themselves where processes are at home.
+    /// Schedulers. Cases with rounds exclude [`Scheduler::Numad`], which assigns homes itself.
     pub schedulers: &'static [Scheduler],
-    /// Whether a scenario that comes along is taken now and then.
+    /// Whether a built-in scenario is used now and then.
     pub with_built_in: bool,
-    /// How long it is simulated, in nanoseconds.
+    /// Simulated time, in nanoseconds.
     pub time_ns: (u64, u64),
-    /// How long in every second case.
+    /// Simulated time in every second case, in nanoseconds.
     pub usual_time_ns: u64,
-    /// One parameter in so many has another value.
+    /// One parameter in this many has another value.
     pub params_each_of: &'static [u64],
-    /// Whether parameters are what a machine could have; else whatever is accepted.
+    /// Whether parameters are plausible for a real machine; else any valid value.
     pub is_likely: bool,
-    /// Base pages of a node.
+    /// Base pages per node.
     pub node_pages: &'static [u64],
-    /// Cores of a node.
+    /// Cores per node.
     pub cores: &'static [u32],
-    /// A miss, in nanoseconds.
+    /// Latency of a miss, in nanoseconds.
     pub latency_ns: (u64, u64),
-    /// What memory and links deliver, in bytes a second.
+    /// Bandwidth of memory and links, in bytes per second.
     pub rate: (u64, u64),
-    /// Processes of a workload.
+    /// Processes per workload.
     pub processes: &'static [u32],
-    /// Threads of a process.
+    /// Threads per process.
     pub threads: &'static [u32],
-    /// Base pages for each thread of a process.
+    /// Base pages per thread.
     pub thread_pages: &'static [u64],
-    /// What a line is computed for at most, in picoseconds.
+    /// Maximum compute time per line, in picoseconds.
     pub compute_ps: u64,
-    /// What happens again and again, in nanoseconds.
+    /// Periods of periodic work, in nanoseconds.
     pub period_ns: (u64, u64),
-    /// What a thread goes through between two waits for others at least, in bytes, as far as it has
-    /// so much.
+    /// Minimum number of bytes that a thread goes through between two barriers, as far as it has
+    /// that many.
     pub phase_bytes: u64,
-    /// How often an action moves memory to and fro.
+    /// Number of ways that an action moves memory back and forth.
     pub times: &'static [u32],
     /// Steps between actions, in nanoseconds.
     pub action_steps_ns: &'static [u64],
-    /// How often things go wrong, in thousandths.
+    /// Fault rates, in thousandths.
     pub fault_milli: &'static [u32],
-    /// How late interrupts are, in nanoseconds.
+    /// Delay of late interrupts, in nanoseconds.
     pub late_ns: (u64, u64),
 }
 
-/// Whatever is accepted. A run may never come to its end.
+/// Any valid value. A run may never end.
 pub const WILD: Style = Style {
     schedulers: &[Scheduler::Blind, Scheduler::Home, Scheduler::Numad],
     with_built_in: true,
@@ -74,7 +74,7 @@ pub const WILD: Style = Style {
     late_ns: (1, limits::COST_NS_MAX),
 };
 
-/// Small machines with costs of real ones: rounds come to an end on them.
+/// Small machines with realistic costs: rounds end on them.
 pub const LIKELY: Style = Style {
     schedulers: &[Scheduler::Blind, Scheduler::Home],
     with_built_in: false,
@@ -98,17 +98,17 @@ pub const LIKELY: Style = Style {
     late_ns: (1_000, 5_000_000),
 };
 
-/// What a likely machine's cost may be, as a multiple of the usual one.
+/// Factor between a likely machine's cost and the default.
 const LIKELY_TIMES: u64 = 8;
 
 impl Style {
-    /// What values a parameter may have, in its unit.
+    /// Returns the values that a parameter may have, in its unit.
     pub fn bounds(&self, chance: &mut Chance, info: &ParamInfo) -> (u64, u64) {
         let (least, most) = info.range().into_inner();
         if self.is_likely {
             return likely(info, (least, most));
         }
-        // The longest times and slowest rates of everything leave nothing to happen.
+        // With the longest times and slowest rates of everything nothing would happen.
         let is_quick = !chance.one_in(4);
         match info.unit {
             Unit::Time | Unit::Picoseconds if is_quick => (least, 10_000.max(least)),
