@@ -1,4 +1,4 @@
-//! Who balances.
+//! The balancers that are compared.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use serde::Serialize;
 
 use crate::hand;
 
-/// Who brings threads and memory together.
+/// A balancer, which brings threads and memory together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Balancer {
-    /// Nobody: a kernel whose balancing is switched off.
+    /// None: a kernel whose NUMA balancing is off.
     Nothing,
     /// The kernel with the patches of 2012.
     Patches,
-    /// The kernel's balancing by hint faults.
+    /// The kernel's NUMA balancing by hint faults.
     Kernel,
-    /// Somebody who knows the load, at its beginning.
+    /// A person who knows the load and places it once, at its beginning.
     Hand,
     /// The engine of `nodeward balance`.
     Nodeward,
 }
 
 impl Balancer {
-    /// All of them, in the order of the table.
+    /// All balancers, in the order of the table.
     pub const ALL: [Self; 5] =
         [Self::Nothing, Self::Patches, Self::Kernel, Self::Hand, Self::Nodeward];
 
-    /// As it stands in the table.
+    /// Returns its name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -45,7 +45,7 @@ impl Balancer {
         }
     }
 
-    /// The keys of a scenario that stand for it.
+    /// Returns the scenario keys that select it.
     pub fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Patches => &[("scheduler", "numad")],
@@ -54,7 +54,7 @@ impl Balancer {
         }
     }
 
-    /// Takes over a machine that is about to begin.
+    /// Begins to balance a machine that is about to start.
     pub(crate) fn begin<'a>(
         self,
         machine: &'a Arc<SimMachine>,
@@ -71,7 +71,7 @@ impl Balancer {
     }
 }
 
-/// A machine with who balances it.
+/// A machine with its balancer.
 pub(crate) struct Drive<'a> {
     machine: &'a SimMachine,
     engine: Option<balance::Balancer>,
@@ -79,8 +79,7 @@ pub(crate) struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    /// Lets it run until a time, in virtual nanoseconds, and until a round has ended that began
-    /// before.
+    /// Runs it until a virtual time (ns), and until the end of a round that began before.
     pub(crate) fn until(&mut self, until_ns: u64) -> Result<()> {
         if let Some(engine) = &mut self.engine {
             let moving = &mut self.moving;
@@ -90,13 +89,13 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Whether the last round moved pages, or left some for the next one.
+    /// Returns whether the last round moved pages, or left some for the next one.
     pub(crate) fn is_moving(&self) -> bool {
         self.moving
     }
 }
 
-/// Rounds until a time.
+/// Ends rounds at a time.
 struct Until<'a> {
     machine: &'a SimMachine,
     until_ns: u64,

@@ -1,4 +1,4 @@
-//! One load under one balancer.
+//! Runs one load under one balancer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,38 +9,38 @@ use nodeward_sim::{Course, Report, SimMachine, Spent};
 
 use crate::{Balancer, Case};
 
-/// Every choice that is left open comes from it.
+/// The seed of all random choices.
 const SEED: u64 = 1;
-/// What is told of the end is of so long, in virtual nanoseconds.
+/// Length of the final window of a run, in virtual nanoseconds.
 const END_NS: u64 = 10_000_000_000;
-/// A share of local lines is of so long, in virtual nanoseconds.
+/// Interval over which a share of local lines is taken, in virtual nanoseconds.
 const STRETCH_NS: u64 = 1_000_000_000;
-/// Of 1000 lines so many are local where a load counts as brought home.
+/// Local lines per 1000 from which a load counts as brought home.
 const HOME_MILLI: u64 = 900;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Its virtual time, in nanoseconds.
     pub time_ns: u64,
-    /// Of 1000 lines in the last ten seconds, those of the own node.
+    /// Local lines per 1000 in the last ten seconds.
     pub local_milli: u64,
-    /// From when on nine of ten lines of each second were local, in virtual nanoseconds; none if
+    /// The virtual time (ns) since which nine of ten lines were local in every second. `None` if
     /// they were not at the end.
     pub home_ns: Option<u64>,
-    /// Base pages that went to another node.
+    /// Base pages moved to another node.
     pub pages: u64,
-    /// The same in a minute, as it went in the last ten seconds.
+    /// Base pages moved per minute, in the last ten seconds.
     pub pages_per_minute_at_end: u64,
-    /// What was done in a second, by what it counts: lines of memory, lives of programs.
+    /// Work per second, by its unit: lines of memory, lives of programs.
     pub work_per_s: BTreeMap<&'static str, u64>,
-    /// CPU time in the kernel, with all that faults, scans, looks and moves take, in nanoseconds.
+    /// CPU time in the kernel, including faults, scans, samples and moves, in nanoseconds.
     pub kernel_ns: u64,
-    /// Per cent of lines that were local, by the end of a second since the beginning.
+    /// Per cent of local lines in each second, by the end of that second.
     pub curve: Vec<(f64, f64)>,
 }
 
-/// A case under a balancer, from its beginning to its end.
+/// Runs a case under a balancer from beginning to end.
 ///
 /// # Errors
 /// If the scenario does not fit, or the machine as a whole cannot be balanced.
@@ -76,7 +76,7 @@ impl Outcome {
         }
     }
 
-    /// Of 1000 parts of what another run did, how many this one did; of what there was least of.
+    /// Returns the work of this run per 1000 of another run's, for the unit with the least.
     pub fn work_milli(&self, other: &Self) -> u64 {
         let part = |(unit, &all): (&&'static str, &u64)| {
             let ours = self.work_per_s.get(unit).copied().unwrap_or(0);

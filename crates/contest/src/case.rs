@@ -2,16 +2,17 @@
 
 use crate::Balancer;
 
-/// What is asked of nodeward, beside that no work is lost.
+/// The goals for nodeward, beside that no work is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// That memory becomes local, as soon as under the kernel's balancing and with no more pages.
+    /// Memory becomes local, as soon as under the kernel's NUMA balancing and with no more pages
+    /// moved.
     Local,
-    /// The same with half the pages: threads can go where the memory is.
+    /// The same with half the pages: threads can move to the memory.
     Threads,
-    /// That memory becomes local.
+    /// Memory becomes local.
     Placed,
-    /// Nothing else: no balancer gains much there, and each may lose something.
+    /// No other goal: no balancer gains much there, and each may lose something.
     Work,
 }
 
@@ -20,20 +21,20 @@ pub enum Asked {
 pub struct Case {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub about: &'static str,
-    /// Which of the scenarios that come along.
+    /// Name of the built-in scenario.
     pub scenario: &'static str,
-    /// Values for keys of it.
+    /// Values of scenario keys.
     pub set: &'static [(&'static str, &'static str)],
-    /// What is asked.
+    /// The goals.
     pub asked: Asked,
-    /// Whether the patches of 2012 can show what they do: they place fresh pages, and move none
-    /// that were there before a process got its home.
+    /// Whether the patches of 2012 can take part: they place fresh pages, and move none that
+    /// existed before a process got its home.
     pub with_patches: bool,
 }
 
-/// As many as a node has pages.
+/// One counter for each page of a node.
 const COUNTERS: (&str, &str) = ("machine.counter-entries", "2097152");
 const SPLIT: (&str, &str) = ("workload.stream.place", "left:0-1");
 
@@ -134,18 +135,18 @@ pub const CASES: [Case; 11] = [
 ];
 
 impl Case {
-    /// Who is compared there.
+    /// Returns the balancers that are compared.
     pub fn balancers(&self) -> impl Iterator<Item = Balancer> {
         let with_patches = self.with_patches;
         Balancer::ALL.into_iter().filter(move |by| *by != Balancer::Patches || with_patches)
     }
 
-    /// Values for keys of its scenario.
+    /// Returns the values of scenario keys, those of the balancer included.
     pub fn sets(&self, by: Balancer) -> Vec<(&'static str, &'static str)> {
         [self.set, by.keys()].concat()
     }
 
-    /// The command that shows the same load with nothing that acts from outside.
+    /// Returns the command that runs the same load, without a balancer that acts from outside.
     pub fn command(&self, by: Balancer) -> String {
         let sets = self.sets(by).into_iter().map(|(key, value)| format!(" --set {key}={value}"));
         format!("nodeward sim {}{}", self.scenario, sets.collect::<String>())

@@ -1,4 +1,4 @@
-//! Placing by hand, as somebody does who knows the load: once, at its beginning.
+//! Placement by hand, as a person who knows the load does it: once, at its beginning.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use nodeward_policy::workers;
 use nodeward_scenario::{Kind, Scenario, Workload};
 use nodeward_sim::{ProcessView, SimMachine};
 
-/// Threads that nodes still have time for: each has its part of all threads by its CPUs.
+/// Free thread slots of nodes: each node gets a part of all threads by its CPUs.
 struct Seats(BTreeMap<NodeId, u64>);
 
 impl Seats {
@@ -24,7 +24,8 @@ impl Seats {
         Self(cpus.into_iter().map(|(id, cpus)| (id, (threads * cpus).div_ceil(all))).collect())
     }
 
-    /// Where a process goes: to most of its memory, if there are seats, else where most are left.
+    /// Chooses the node of a process: that of most of its memory if there are slots, else that with
+    /// most slots.
     fn take(&mut self, process: &ProcessView, load: &Workload) -> Option<NodeId> {
         let threads = u64::from(load.threads);
         let may = |id: &NodeId| load.nodes.as_ref().is_none_or(|nodes| nodes.contains(*id));
@@ -37,14 +38,14 @@ impl Seats {
     }
 }
 
-/// Whether somebody would care to place it: what lives for a moment is not worth it.
+/// Returns whether a load is worth placing; short-lived processes are not.
 fn stays(load: &Workload) -> bool {
     !matches!(load.kind, Kind::Compile { .. })
 }
 
-/// Binds threads and moves memory to them: processes that fit on a node go to one, with most of
-/// their memory if there is time for them; threads of others stay where they are, and pages go to
-/// whoever touches them next.
+/// Binds threads and moves memory to them. A process that fits on a node goes to one, that of most
+/// of its memory if there are slots. Threads of other processes stay where they are, and their
+/// pages move to the node of the next access.
 pub fn place(machine: &SimMachine, scenario: &Scenario) -> Result<()> {
     let mut seats = Seats::new(scenario);
     let cpus_max = scenario.machine.nodes.iter().map(|node| node.cpus.len()).max().unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Balancers side by side on simulated machines: the same load under each, and what came of it.
+//! Comparison of balancers on simulated machines: each runs the same load.
 //!
-//! A [`Case`] is a scenario and what is asked of nodeward there. It is run under each [`Balancer`]
-//! that makes sense ([`run()`]), and the outcomes become a table with its goals ([`Judged`]). What
-//! should never move is looked at on machines that are drawn from seeds ([`steady`]).
+//! A [`Case`] is a scenario with the goals for nodeward. It is run under each [`Balancer`] that
+//! makes sense ([`run()`]), and the outcomes become a table with its goals ([`Judged`]). Loads
+//! whose memory should not move at all are checked on machines drawn from seeds ([`steady`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,4 @@
-//! Loads that stay as they are, on machines that are drawn from seeds: once all is at home, no page
-//! may move.
+//! Constant loads on machines drawn from seeds: once all memory is at home, no page may move.
 
 use std::sync::Arc;
 
@@ -13,23 +12,22 @@ use nodeward_swarm::draw::{self, LIKELY, Style};
 use crate::Balancer;
 use crate::balancer::Drive;
 
-/// By then memory is at home, unless it still moves, in virtual nanoseconds: whatever pays within
-/// the longest horizon, a minute, began to move a while ago.
+/// Time by which memory is at home unless it still moves, in virtual nanoseconds. Moves that pay
+/// within the longest horizon, a minute, have begun well before.
 pub const CONVERGED_NS: u64 = 80_000_000_000;
-/// It still moves if it did in so long before that.
+/// Memory still moves if it did within this time before, in virtual nanoseconds.
 const CALM_NS: u64 = 10_000_000_000;
-/// For so long it is looked whether anything moves then.
+/// Duration of the check for moves that follows, in virtual nanoseconds.
 pub const WATCHED_NS: u64 = 60_000_000_000;
 
-/// What a program goes through at least between two waits or changes, in bytes.
+/// Minimum number of bytes that a program goes through between two waits or changes.
 const STRIDE_BYTES: u64 = 16 << 20;
-/// And at most: what lasts for half a minute and then is something else does not stay as it is.
+/// Maximum of the same: a load that lasts for half a minute and then changes is not constant.
 const STRIDE_BYTES_MAX: u64 = 64 << 20;
-/// What it goes back to again and again, at least: less is in a cache for good.
+/// Minimum size of a hot part: a smaller one stays in a cache.
 const HOT_BYTES: u64 = 1 << 20;
 
-/// Machines of the swarm on which nothing goes wrong, with nodes and loads that are worth a
-/// balancer.
+/// Swarm machines without faults, with nodes and loads that are worth a balancer.
 const STEADY: Style = Style {
     node_pages: &[1 << 14, 1 << 16, 1 << 17, 1 << 18],
     cores: &[0, 1, 1, 2, 2, 2, 3, 3, 3],
@@ -41,26 +39,26 @@ const STEADY: Style = Style {
     fault_milli: &[0],
     ..LIKELY
 };
-/// Of so many loads one keeps to a memory policy of its own, and one to some nodes.
+/// One load in this many has a memory policy of its own, and one is bound to some nodes.
 const BOUND_EACH_OF: u64 = 8;
 
-/// What came of a machine.
+/// The result of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stayed {
-    /// Memory came home, and then so many base pages moved.
+    /// Memory came home, and afterwards `after` base pages moved.
     Home {
-        /// Those that moved until then.
+        /// Base pages moved until then.
         before: u64,
-        /// Those that moved afterwards, in [`WATCHED_NS`].
+        /// Base pages moved afterwards, in [`WATCHED_NS`].
         after: u64,
     },
-    /// It was still on its way, no page of it twice: copies find no bandwidth there.
+    /// Memory was still moving, no page of it twice: copies find no bandwidth there.
     OnTheWay,
-    /// More pages moved than there are, and still do.
+    /// More pages moved than there are, and moves continue.
     Restless,
 }
 
-/// The machine of a seed, and its load, whose memory lies anywhere at first.
+/// Returns the machine of a seed and its load, whose memory is placed at random at first.
 pub fn drawn(seed: u64) -> Scenario {
     let mut chance = Chance::new(seed);
     loop {
@@ -101,8 +99,8 @@ fn make_steady(chance: &mut Chance, scenario: &mut Scenario) {
     }
 }
 
-/// Whether a program does the same all the time, to the same memory; in strides that are worth the
-/// time to simulate them.
+/// Returns whether a program does the same all the time, to the same memory, in strides that are
+/// worth the time to simulate them.
 fn is_steady(load: &Workload) -> bool {
     let is_kind = match load.kind {
         Kind::Triad { .. } => true,

@@ -1,4 +1,4 @@
-//! A case as a table, and whether nodeward reaches what is asked of it.
+//! A case as a table, with a verdict on the goals for nodeward.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::{Asked, Balancer, Case, Outcome};
 
-/// Of 1000 lines so many are local at the end where memory can become so.
+/// Goal of local lines per 1000 at the end, where memory can become local.
 const LOCAL_MILLI: u64 = 950;
-/// Of 1000 parts of the work that is done without a balancer so many are done at least.
+/// Goal of work, per 1000 of the work without a balancer.
 const WORK_MILLI: u64 = 980;
 
 /// A case with its figures.
@@ -16,65 +16,65 @@ const WORK_MILLI: u64 = 980;
 pub struct Judged {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub about: &'static str,
-    /// How long it was simulated, in virtual nanoseconds.
+    /// Simulated time, in virtual nanoseconds.
     pub time_ns: u64,
-    /// What came of it under each balancer.
+    /// The results of each balancer.
     pub entries: Vec<Entry>,
-    /// What is asked of nodeward.
+    /// The goals for nodeward.
     pub goals: Vec<Goal>,
 }
 
 /// A balancer's figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
-    /// Whose.
+    /// The balancer.
     pub balancer: Balancer,
-    /// The command that shows the same run, or what it is without what acts from outside.
+    /// The command that runs the same load, without a balancer that acts from outside.
     pub command: String,
-    /// Of 1000 lines in the last ten seconds, those of the own node.
+    /// Local lines per 1000 in the last ten seconds.
     pub local_milli: u64,
-    /// From when on nine of ten lines were local, in virtual nanoseconds.
+    /// The virtual time (ns) since which nine of ten lines were local.
     pub home_ns: Option<u64>,
-    /// Base pages that went to another node.
+    /// Base pages moved to another node.
     pub pages: u64,
-    /// The same in a minute, as it went in the last ten seconds.
+    /// Base pages moved per minute, in the last ten seconds.
     pub pages_per_minute_at_end: u64,
-    /// Of 1000 parts of the work without a balancer, how many were done.
+    /// Work per 1000 of the work without a balancer.
     pub work_milli: u64,
-    /// CPU time in the kernel and for looks beyond that without a balancer, in ppm of one CPU.
+    /// CPU time in the kernel and for samples beyond that without a balancer, in ppm of one CPU.
     pub cpu_ppm: u64,
-    /// Per cent of lines that were local, by seconds.
+    /// Per cent of local lines, by second.
     pub curve: Vec<(f64, f64)>,
 }
 
-/// Something that is asked of nodeward.
+/// A goal for nodeward, with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Goal {
-    /// What it is about.
+    /// The quantity.
     pub what: GoalOf,
-    /// What nodeward has; none if it never comes to that.
+    /// Nodeward's value; `None` if it never gets there.
     pub ours: Option<u64>,
-    /// What it is asked to have; none if everything is good enough.
+    /// The required value; `None` if any is good enough.
     pub asked: Option<u64>,
-    /// Whether it has.
+    /// Whether the goal is reached.
     pub reached: bool,
 }
 
-/// What a goal is about.
+/// The quantity of a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GoalOf {
-    /// Lines of 1000 that are local at the end, at least.
+    /// Local lines per 1000 at the end, at least.
     Local,
-    /// The same, as many as under the kernel's balancing.
+    /// The same, at least that of the kernel's NUMA balancing.
     LocalAsKernel,
-    /// Virtual nanoseconds until nine of ten lines are local, at most those of the kernel's.
+    /// Virtual nanoseconds until nine of ten lines are local, at most those of the kernel.
     HomeAsKernel,
-    /// Pages that were moved, at most as many as asked of the kernel's.
+    /// Pages moved, at most the required part of the kernel's.
     PagesOfKernel,
-    /// Work of 1000 parts without a balancer, at least.
+    /// Work per 1000 of that without a balancer, at least.
     Work,
 }
 
@@ -83,14 +83,15 @@ impl Goal {
         Self { what, ours: Some(ours), asked: Some(asked), reached: ours >= asked }
     }
 
-    /// What never comes is later than anything.
+    /// `None` is later than any value.
     fn at_most(what: GoalOf, ours: Option<u64>, asked: Option<u64>) -> Self {
         let reached = ours.is_some_and(|ours| asked.is_none_or(|asked| ours <= asked));
         Self { what, ours, asked, reached }
     }
 }
 
-/// The table of a case. What has no run is left out, and so are goals that need it.
+/// Returns the table of a case. Balancers without a run are left out, and so are goals that need
+/// them.
 pub fn judge(case: &Case, outcomes: &BTreeMap<Balancer, Outcome>) -> Judged {
     let nothing = outcomes.get(&Balancer::Nothing);
     let entries = outcomes.iter().map(|(&by, outcome)| entry(case, by, outcome, nothing));
@@ -141,7 +142,7 @@ fn goals(
     goals
 }
 
-/// What is asked beside the kernel's balancing: so small a part of its pages, at most.
+/// Returns the goals relative to the kernel's NUMA balancing: at most 1/`part` of its pages.
 fn beside(ours: &Outcome, kernel: &Outcome, part: u64) -> [Goal; 3] {
     let pages = Some(kernel.pages / part);
     [
@@ -152,12 +153,12 @@ fn beside(ours: &Outcome, kernel: &Outcome, part: u64) -> [Goal; 3] {
 }
 
 impl Judged {
-    /// What is asked and not reached.
+    /// Returns the goals that are not reached.
     pub fn missed(&self) -> impl Iterator<Item = &Goal> {
         self.goals.iter().filter(|goal| !goal.reached)
     }
 
-    /// The figures of a balancer, if it was in.
+    /// Returns the figures of a balancer, if it took part.
     pub fn of(&self, by: Balancer) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.balancer == by)
     }
@@ -180,8 +181,8 @@ mod tests {
         judge(&case, &outcomes.into()).missed().map(|goal| goal.what).collect()
     }
 
-    /// Goal: each thing that is asked is missed alone when it alone is not there; half the pages
-    /// are asked only where threads can go.
+    /// Goal: each goal is missed alone when only its quantity falls short; half the pages are
+    /// required only where threads can move.
     #[test]
     fn each_goal_can_be_missed() {
         let kernel = || outcome(960, Some(5), 100);
@@ -202,7 +203,8 @@ mod tests {
         assert_eq!(missed(Asked::Work, outcome(960, None, 9), kernel(), busy()), [GoalOf::Work]);
     }
 
-    /// Goal: what the kernel's balancing never reaches is no bound, but must be reached.
+    /// Goal: a time that the kernel's NUMA balancing never reaches is no bound, but nodeward must
+    /// reach it.
     #[test]
     fn never_is_later_than_anything() {
         let kernel = || outcome(800, None, 100);

@@ -1,9 +1,9 @@
-//! Programs wider than a node, whose pages are placed one by one where the machine counts who uses
-//! which.
+//! Programs wider than a node, whose pages are placed one by one where the machine counts accesses
+//! to pages.
 
 use nodeward_contest::{Asked, Balancer, Case, Outcome, run};
 
-/// 16 threads on two nodes of eight CPUs, each with its part of 2 GiB, which lies anywhere.
+/// 16 threads on two nodes of eight CPUs, each with its part of 2 GiB, which is placed at random.
 const WIDE: Case = Case {
     name: "wide",
     about: "",
@@ -12,7 +12,7 @@ const WIDE: Case = Case {
     asked: Asked::Placed,
     with_patches: false,
 };
-/// A counter for each of the pages.
+/// A counter for each page.
 const COUNTED: Case = Case {
     set: &[
         ("workload.wide.memory", "2GiB"),
@@ -21,7 +21,7 @@ const COUNTED: Case = Case {
     ],
     ..WIDE
 };
-/// The same threads use all of 2 GiB alike, which lies on one node.
+/// The same threads use all of 2 GiB alike, which is on one node.
 const ALIKE: Case = Case {
     scenario: "balance-shared",
     set: &[
@@ -36,8 +36,8 @@ fn under_nodeward(case: &Case) -> Outcome {
     run(case, Balancer::Nodeward, None).expect("a scenario that runs")
 }
 
-/// Goal: each page goes to the thread that uses it, and the thread stays there: half of the 524,288
-/// pages move, a few more for threads that were away for a moment.
+/// Goal: each page moves to the thread that uses it, and the thread stays there: half of the
+/// 524,288 pages move, a few more for threads that were away for a moment.
 #[test]
 fn counted_pages_go_to_their_threads() {
     let outcome = under_nodeward(&COUNTED);
@@ -45,8 +45,8 @@ fn counted_pages_go_to_their_threads() {
     assert!((262_144..=262_144 * 5 / 4).contains(&outcome.pages), "{}", outcome.pages);
 }
 
-/// Goal: where nothing is counted nothing is guessed, and what all nodes use alike is left where it
-/// is, whatever a short time seems to say.
+/// Goal: where nothing is counted nothing is guessed, and memory that all nodes use alike stays
+/// where it is, whatever a short time seems to say.
 #[test]
 fn nothing_moves_without_evidence() {
     assert_eq!(under_nodeward(&WIDE).pages, 0);

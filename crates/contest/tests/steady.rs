@@ -1,15 +1,15 @@
-//! Loads that stay as they are: machines of `balance.static` that once did not come to rest.
+//! Constant loads: machines of `balance.static` that once did not come to rest.
 
 use nodeward_contest::Balancer;
 use nodeward_contest::steady::{Stayed, watch};
 
-/// Goal: no page moves in the minute after memory came home. On 166 threads of a process that is
-/// wider than a node were away from it when it was counted who uses which page; on 180 copies of
-/// huge pages take too long for the stall budget, and only a part of those was remembered; on 401
-/// two programs are busier side by side than each alone, and homes went from pair to pair; on 10
-/// and 883 what had not paid for long did, as gains waver and the price was forgotten; on 251 and
-/// 979 loads drifted, by a twentieth in half a minute, until a home had to go; on 514 they waver by
-/// half.
+/// Goal: no page moves in the minute after memory came home. Each seed guards against an earlier
+/// fault. 166: threads of a process wider than a node were away from it while accesses to its pages
+/// were counted. 180: copies of huge pages take too long for the stall budget, and only some of
+/// those were remembered. 401: two programs are busier side by side than each alone, and homes went
+/// from pair to pair. 10 and 883: a move that had long not paid was made, because gains waver and
+/// the price was forgotten. 251 and 979: loads drifted, by a twentieth in half a minute, until a
+/// home had to move. 514: loads waver by half.
 #[test]
 fn what_once_was_restless_stays() {
     std::thread::scope(|scope| {

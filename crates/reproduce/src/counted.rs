@@ -1,5 +1,5 @@
-//! A program whose pages go where hardware counts who uses them: the machine of 2004 with the
-//! patch, and with what nodeward does instead.
+//! A program whose pages move by hardware access counters: the machine of 2004 with the patch, and
+//! with nodeward's method instead.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -15,60 +15,60 @@ use crate::outcome::Outcome;
 use crate::runs::SEED;
 use crate::search::{self, LIST_MAX, Order};
 
-/// Before its speed is taken, after the last change: some phases of a third of a second.
+/// Time between the last change and the measurement of speed: some phases of a third of a second.
 const SETTLE_NS: u64 = 1_000_000_000;
-/// Over so much its speed is taken; from then on it does not change.
+/// Length of that measurement; the speed does not change afterwards.
 const STEADY_NS: u64 = 8_000_000_000;
-/// Lines that the program asks for in all: 16 CPUs, each as many as was fitted.
+/// Total lines of the program: 16 CPUs, each with the fitted number.
 pub const LINES: u64 = 16 * 195_900_000;
-/// So few moves in a round are the last ones.
+/// A round with fewer moves is the last one.
 const MOVES_MIN: usize = 64;
-/// Rounds over which what the seed tells as a total is spread; what is left comes with the last.
+/// Rounds over which a total time given by the seed is spread; the rest is added to the last.
 const GIVEN_ROUNDS: u64 = 16;
 
-/// Who decides which pages move.
+/// The rule that decides which pages move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chooser {
-    /// A page goes to the node that used it most, if that was more often than once for each of its
+    /// A page moves to the node that used it most, if that was more often than once for each of its
     /// lines.
     Seed,
-    /// `policy::hot`, with so much time ahead, in nanoseconds.
+    /// `policy::hot`, with this horizon in nanoseconds.
     Hot(u64),
 }
 
-/// How a call finds the pages that it is to move.
+/// The method by which a call finds the pages to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
     /// It compares entries with physical addresses.
     List(Order),
-    /// It looks the frames of entries up in a set.
+    /// It looks up the frames of entries in a set.
     Set,
-    /// It is given virtual addresses.
+    /// None: it gets virtual addresses.
     Nothing,
 }
 
-/// How pages come to be where they are used.
+/// A method to move pages to the nodes that use them.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// How long accesses are counted before counters are read, in nanoseconds.
+    /// Interval between readings of the counters, in nanoseconds.
     pub period_ns: u64,
-    /// Who decides.
+    /// The decision rule.
     pub chooser: Chooser,
-    /// How pages are looked up.
+    /// The lookup of pages.
     pub search: Search,
-    /// What reading counters and deciding takes in all, in nanoseconds: the seed tells it.
+    /// Total time to read counters and decide, in nanoseconds, as the seed gives it.
     pub given_ns: u64,
     /// Threads that move pages, each on a node of its own.
     pub lanes: u32,
 }
 
-/// A run under way.
+/// A run in progress.
 struct Drive<'a> {
     machine: &'a SimMachine,
     pid: Pid,
     way: Way,
     page_bytes: u64,
-    /// Picoseconds for each address of a call.
+    /// Picoseconds per address of a call.
     address_ps: u64,
     given_left_ns: u64,
     moving_ns: u64,
@@ -76,14 +76,14 @@ struct Drive<'a> {
     rounds: u64,
 }
 
-/// Runs the program to its end, without moving anything.
+/// Runs the program to its end, without moves.
 pub fn alone(scenario: &Scenario) -> Result<Outcome> {
     let machine = SimMachine::new(scenario, SEED);
     begin(&machine)?;
     Ok(finish(&machine))
 }
 
-/// Runs it to its end; its pages move to whoever touches them next, once.
+/// Runs it to its end; its pages move once, to the node of the next access.
 pub fn next_touch(scenario: &Scenario) -> Result<Outcome> {
     let machine = SimMachine::new(scenario, SEED);
     let pid = begin(&machine)?;
@@ -92,7 +92,7 @@ pub fn next_touch(scenario: &Scenario) -> Result<Outcome> {
     Ok(finish(&machine))
 }
 
-/// Runs it to its end; pages move as counters say, until nearly none does.
+/// Runs it to its end; pages move by access counters, until nearly none does.
 pub fn counted(scenario: &Scenario, way: Way) -> Result<Outcome> {
     let machine = SimMachine::new(scenario, SEED);
     let pid = begin(&machine)?;
@@ -136,8 +136,8 @@ fn lines(world: &World) -> u64 {
     world.counters.done.values().sum()
 }
 
-/// The time that the whole program takes: where nothing changes any more it is not simulated to its
-/// end.
+/// Returns the time of the whole program. Once its speed is constant, the end is extrapolated
+/// instead of simulated.
 fn finish(machine: &SimMachine) -> Outcome {
     let count = || {
         machine.with_world(|world| {
@@ -179,8 +179,8 @@ impl Drive<'_> {
         }
     }
 
-    /// CPU time in the kernel so far, but for faults: on this kernel a call that holds a spinlock
-    /// keeps its CPU, so that is how long calls take.
+    /// Returns the CPU time in the kernel so far, without faults. On this kernel a call that holds
+    /// a spinlock keeps its CPU, so this is the duration of calls.
     fn in_kernel_ns(&self) -> u64 {
         let kernel =
             Spent::ALL.into_iter().filter(|spent| !matches!(spent, Spent::User | Spent::Fault));
@@ -188,7 +188,7 @@ impl Drive<'_> {
             .with_world(|world| kernel.map(|spent| world.counters.spent_ns[spent as usize]).sum())
     }
 
-    /// Reads the counters; the addresses of pages that are to move, by destination.
+    /// Reads the counters. Returns the addresses of pages to move, by destination.
     fn decide(&self) -> Result<BTreeMap<NodeId, Vec<u64>>> {
         let mut counts = Counts::new(self.page_bytes);
         let mut places = BTreeMap::new();
@@ -272,7 +272,8 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Each lane on the first CPU of a node, with every so many-th call.
+    /// Runs the calls on lanes: each lane is on the first CPU of a node, and takes every `lanes`-th
+    /// call.
     fn in_lanes(&self, lanes: u32, process: &dyn Process, calls: &[MoveBatch]) -> Result<()> {
         let firsts: Vec<CpuId> = self.machine.with_world(|world| {
             let first = |node: &nodeward_scenario::Node| node.cpus.iter().next();

@@ -1,5 +1,5 @@
-//! nodeward's own engine at work on a simulated machine: it looks, plans, moves with workers side
-//! by side, and looks again.
+//! Runs nodeward's engine on a simulated machine: it looks, plans, moves with parallel workers, and
+//! verifies.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::runs::SEED;
 const FROM: NodeId = NodeId(0);
 const TO: NodeId = NodeId(1);
 
-/// Moves the first process from node 0 to node 1 once all memory is there, with as many workers as
-/// it is told, on CPUs that the policy chooses. The outcome has these numbers: `moving_ms`, `pages`
-/// that were moved, and `workers`.
+/// Moves the first process from node 0 to node 1 once all memory is populated, with `jobs` workers
+/// on CPUs that the policy chooses. The outcome has these numbers: `moving_ms`, `pages` (moved),
+/// and `workers`.
 ///
 /// # Errors
 ///
-/// If there is no process, or the move does not come about.
+/// If there is no process, or the move fails.
 pub fn moved_by(scenario: &Scenario, jobs: Jobs) -> Result<Outcome> {
     let sim = SimMachine::new(scenario, SEED);
     sim.run_until_populated(scenario.time_ns);
@@ -46,7 +46,7 @@ pub fn moved_by(scenario: &Scenario, jobs: Jobs) -> Result<Outcome> {
         .with("workers", f64::from(report.workers)))
 }
 
-/// By as many workers as pay.
+/// Moves with as many workers as pay.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub fn moved_by_all_that_pay(scenario: &Scenario) -> Result<Outcome> {
     moved_by(scenario, Jobs::Auto)
 }
 
-/// By one worker.
+/// Moves with one worker.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn moved_by_one(scenario: &Scenario) -> Result<Outcome> {
 mod tests {
     use super::*;
 
-    /// Goal: every page of the first process arrives, and many workers take less time than one.
+    /// Goal: every page of the first process arrives, and several workers take less time than one.
     #[test]
     fn the_engine_moves_the_first_process() {
         let late = ["action.0.at", "action.1.at"].map(|key| (key.to_owned(), "2800ms".to_owned()));

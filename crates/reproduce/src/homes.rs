@@ -1,5 +1,5 @@
-//! Many programs on few nodes: what part of their memory is near, under the kernel of 2012 and with
-//! nodeward's balancer, which looks once a second, and more often while threads stray.
+//! Many programs on few nodes: the local share of their memory accesses, under the kernel of 2012
+//! and with nodeward's balancer, which runs once a second, and more often while threads stray.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use nodeward_sim::SimMachine;
 use crate::outcome::Outcome;
 use crate::runs::SEED;
 
-/// Programs have long been running when misses are counted.
+/// Start of the measurement; programs have long been running by then.
 const WARM_NS: u64 = 20_000_000_000;
-/// The balancer begins.
+/// Start of the balancer.
 const BEGIN_NS: u64 = WARM_NS / 2;
 
 /// The kernel alone.
@@ -25,13 +25,13 @@ pub fn watched(scenario: &Scenario) -> Result<Outcome> {
     run(scenario, None)
 }
 
-/// The balancer brings threads home, on a kernel that knows no homes.
+/// The balancer moves threads to their homes, on a kernel without homes.
 pub fn threads_nudged(scenario: &Scenario) -> Result<Outcome> {
     let rules = Rules { move_memory: false, ..Rules::default() };
     run(scenario, Some(BalanceSettings { rules, ..BalanceSettings::default() }))
 }
 
-/// And memory follows.
+/// The balancer also moves memory.
 pub fn memory_moved(scenario: &Scenario) -> Result<Outcome> {
     run(scenario, Some(BalanceSettings::default()))
 }
@@ -65,7 +65,7 @@ fn run(scenario: &Scenario, settings: Option<BalanceSettings>) -> Result<Outcome
         .with("moved", moved as f64))
 }
 
-/// Makes rounds until some time; returns pages that were moved.
+/// Runs rounds until a time. Returns the number of pages moved.
 fn balance(machine: &SimMachine, balancer: Option<&mut Balancer>, until_ns: u64) -> Result<u64> {
     let Some(balancer) = balancer else {
         machine.run_until(until_ns);

@@ -1,17 +1,17 @@
-//! What came out, and whether that is near enough.
+//! Compares figures with those of the seeds.
 
 use serde::Serialize;
 
 use crate::runs::{Run, Runs};
 use crate::table::{Basis, Better, Beyond, Expected, Fitted, Goal, Kind, Row, Table, Unit};
 
-/// How far from the seed a headline may be, and a hold-out.
+/// Tolerance of a headline relative to the seed, and of a hold-out.
 const HEADLINE: f64 = 0.15;
 const HOLD_OUT: f64 = 0.25;
-/// As what multiple of the seed's figure, or what part of it, a profile row may come out.
+/// Maximum factor between a profile row and the seed's figure, in either direction.
 const PROFILE: f64 = 2.0;
 
-/// Whether a figure is near enough.
+/// The verdict on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -19,14 +19,14 @@ pub enum Verdict {
     InSpread,
     /// Within the tolerance.
     Within,
-    /// A hold-out outside of it, for a reason that is told.
+    /// A hold-out outside the tolerance, with a stated reason.
     Explained,
-    /// Outside of it.
+    /// Outside the tolerance.
     Outside,
 }
 
 impl Verdict {
-    /// In a word.
+    /// Returns the verdict in words.
     pub fn word(self) -> &'static str {
         match self {
             Self::InSpread => "in spread",
@@ -42,28 +42,28 @@ impl Verdict {
 pub struct TableResult {
     /// The name on the command line.
     pub name: &'static str,
-    /// What the seed is.
+    /// Title of the seed.
     pub title: &'static str,
     /// Its machine and workload.
     pub about: &'static str,
     /// Its runs.
     pub runs: Vec<RunCommand>,
-    /// Parameters that were fitted.
+    /// Fitted parameters.
     pub fitted: Vec<Fitted>,
     /// The figures.
     pub rows: Vec<RowResult>,
-    /// What nodeward adds.
+    /// Nodeward's additions.
     pub beyond: Option<BeyondResult>,
 }
 
-/// How to look at a run.
+/// The command for a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunCommand {
     /// The name of the run.
     pub name: &'static str,
-    /// The command that shows it, or what it is without its driver.
+    /// The command that runs it, without its driver.
     pub command: String,
-    /// Whether the table moves threads and memory meanwhile.
+    /// Whether a driver moves threads and memory during the run.
     pub driven: bool,
 }
 
@@ -76,64 +76,64 @@ impl RunCommand {
 /// A row with its figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowResult {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// What is asked of it.
+    /// Its kind, which decides the tolerance.
     pub kind: Kind,
-    /// Where ours comes from.
+    /// The basis of our figure.
     pub basis: Basis,
-    /// What it counts.
+    /// The unit.
     pub unit: Unit,
-    /// The seed's.
+    /// The seed's figure.
     pub expected: Expected,
-    /// Ours.
+    /// Our figure.
     pub ours: f64,
-    /// Before the change: the seed's, and ours.
+    /// The figures before the change: the seed's and ours.
     pub from: Option<(f64, f64)>,
-    /// Ours by the seed's nearest figure.
+    /// Our figure divided by the seed's nearest one.
     pub ratio: f64,
-    /// Whether that is near enough.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What shows the cause.
+    /// The counter that shows the cause.
     pub counter: String,
-    /// Why it comes out so.
+    /// The explanation of the result.
     pub why: &'static str,
-    /// What the model lacks.
+    /// The missing part of the model.
     pub lacks: Option<&'static str>,
 }
 
-/// What nodeward adds, with figures.
+/// Nodeward's additions, with figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BeyondResult {
-    /// What is measured.
+    /// The measured quantity.
     pub figure: &'static str,
-    /// What it counts.
+    /// The unit.
     pub unit: Unit,
-    /// Which way is good.
+    /// The direction of improvement.
     pub better: Better,
-    /// The additions, each with all before it.
+    /// The additions, each on top of the previous ones.
     pub steps: Vec<StepResult>,
-    /// What the last one is to reach.
+    /// The goal of the last one.
     pub goal: Goal,
-    /// Whether it does.
+    /// Whether the goal is reached.
     pub reached: bool,
 }
 
 /// An addition with its figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepResult {
-    /// What is added.
+    /// The addition.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub why: &'static str,
     /// The figure with it.
     pub ours: f64,
-    /// How many times as good as the step before: above 1 is better.
+    /// Improvement over the step before: above 1 is better.
     pub gain: Option<f64>,
 }
 
 impl Table {
-    /// With figures.
+    /// Returns the table with figures.
     pub fn judge(&self, runs: &Runs) -> TableResult {
         TableResult {
             name: self.name,
@@ -148,7 +148,7 @@ impl Table {
 }
 
 impl TableResult {
-    /// Rows outside of their tolerance, without those that are explained.
+    /// Returns the rows outside their tolerance, without the explained ones.
     pub fn outside(&self) -> impl Iterator<Item = &RowResult> {
         self.rows.iter().filter(|row| row.verdict == Verdict::Outside)
     }
@@ -185,7 +185,7 @@ impl Row {
         matches!(self.expected, Expected::Between(least, most) if (least..=most).contains(&ours))
     }
 
-    /// Whether a figure is near enough, and went the right way.
+    /// Returns whether a figure is within the tolerance and changed in the right direction.
     fn is_within(&self, ours: f64, ratio: f64, from: Option<(f64, f64)>) -> bool {
         let near = match self.kind {
             Kind::Headline => (ratio - 1.0).abs() <= HEADLINE,
@@ -227,7 +227,7 @@ mod tests {
         row.ours(move |_| ours).judge(&Runs::default()).verdict
     }
 
-    /// Goal: a headline is near within 15 % on both sides, and no farther.
+    /// Goal: a headline may differ by 15 % in both directions, and no more.
     #[test]
     fn headlines_are_near_within_15_percent() {
         let row = || Row::headline("time", Unit::Ms, Expected::One(100.0));
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Goal: what the model lacks is an answer for a hold-out alone: nobody could fit it.
+    /// Goal: a gap in the model excuses only a hold-out, because nothing could be fitted on it.
     #[test]
     fn hold_outs_alone_are_explained() {
         let row = |kind| {
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Goal: a profile row may be off by a factor of 2, but never go the wrong way.
+    /// Goal: a profile row may be off by a factor of 2, but never in the wrong direction.
     #[test]
     fn profiles_go_the_right_way() {
         let row = |before: f64| {
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(verdict(row(40.0), 50.0), Verdict::Outside);
     }
 
-    /// Goal: a gain above 1 is better whichever way is good, and the goal is about the last step.
+    /// Goal: a gain above 1 is better in either direction, and the goal concerns the last step.
     #[test]
     fn gains_are_above_one_where_it_gets_better() {
         let beyond = |better, figures: [f64; 2], goal| {

@@ -1,10 +1,11 @@
-//! What five documents measured, simulated: a table for each, and how far nodeward gets beyond.
+//! Simulations of what five documents measured: a table for each, and how far nodeward improves on
+//! it.
 //!
 //! The documents are nodeward's seeds. A [`Table`] has *runs* of scenarios that describe a seed's
-//! machine and workload, and *rows*: a figure of the seed, ours, and why it is what it is. A figure
-//! of a seed is only ever what a row expects. What parameters were fitted on is told row by row;
-//! rows that nothing was fitted on are predictions, and hold-outs are figures of others that nobody
-//! looked at while parameters were chosen.
+//! machine and workload, and *rows*: a figure of the seed, ours, and the explanation. A figure of a
+//! seed is used only as the expected value of a row. Each row states the parameters that were
+//! fitted on it. Rows without fitted parameters are predictions. Hold-outs are figures of others
+//! that were not looked at while parameters were chosen.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Runs of scenarios, all at once, and what came of them.
+//! Runs all scenarios in parallel.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +10,43 @@ use nodeward_swarm::crew::{Watch, each};
 use crate::outcome::Outcome;
 use crate::table::Table;
 
-/// Every choice that is left open comes from it.
+/// The seed of all random choices.
 pub const SEED: u64 = 1;
 
 /// A run of a scenario.
 #[derive(Clone)]
 pub struct Run {
-    /// The name that rows know it by; another one for each run of a table.
+    /// The name by which rows refer to it; unique in a table.
     pub name: &'static str,
-    /// Which of the scenarios that come along.
+    /// Name of the built-in scenario.
     pub scenario: &'static str,
-    /// Values for keys of it, `key=value`.
+    /// Values of scenario keys, `key=value`.
     pub set: Vec<String>,
-    /// Who drives it; none if it is left alone from its beginning to its end.
+    /// The driver; `None` if the scenario runs without one.
     pub driver: Option<fn(&Scenario) -> Result<Outcome>>,
 }
 
 impl Run {
-    /// From its beginning to its end.
+    /// Creates a run without a driver.
     pub fn of(name: &'static str, scenario: &'static str) -> Self {
         Self { name, scenario, set: Vec::new(), driver: None }
     }
 
-    /// With another value for a key.
+    /// Sets a scenario key.
     #[must_use]
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.set.push(format!("{key}={value}"));
         self
     }
 
-    /// Driven by somebody who moves threads and memory meanwhile.
+    /// Sets a driver that moves threads and memory during the run.
     #[must_use]
     pub fn driven(mut self, driver: fn(&Scenario) -> Result<Outcome>) -> Self {
         self.driver = Some(driver);
         self
     }
 
-    /// The command that shows the same run, or what it is without its driver.
+    /// Returns the command that runs the scenario, without its driver.
     pub fn command(&self) -> String {
         let sets: String = self.set.iter().map(|set| format!(" --set {set}")).collect();
         format!("nodeward sim {}{sets}", self.scenario)
@@ -69,12 +69,12 @@ fn to_end(scenario: &Scenario) -> Result<Outcome> {
     Ok(Outcome::of(world.report()))
 }
 
-/// What came of the runs of a table, by their names.
+/// The outcomes of the runs of a table, by name.
 #[derive(Default)]
 pub struct Runs(BTreeMap<&'static str, Outcome>);
 
 impl Runs {
-    /// Of one run.
+    /// Returns the outcome of a run.
     ///
     /// # Panics
     ///
@@ -84,11 +84,11 @@ impl Runs {
     }
 }
 
-/// Runs what all tables need, so many at a time; the outcomes table by table.
+/// Runs all runs of all tables, `jobs` at a time. Returns the outcomes table by table.
 ///
 /// # Errors
 ///
-/// If a run cannot be made, or if it was told to stop.
+/// If a run fails, or after a stop.
 pub fn run_all(tables: &[Table], jobs: usize, watch: &Watch) -> Result<Vec<Runs>> {
     let whole = |(index, table): (usize, &Table)| {
         table.runs.iter().map(move |run| (index, run.clone())).collect::<Vec<_>>()

@@ -1,37 +1,37 @@
-//! What it costs to find pages by their physical addresses: the patch of 2004 walks all page table
+//! Cost of finding pages by their physical addresses. The patch of 2004 walks all page table
 //! entries of a process and compares each with each address of a list, on an Itanium 2.
 //!
-//! Both orders of the two loops make the same number of comparisons. What differs is what streams:
-//! the list of 16 KiB stays in the cache of the first level, the entries of a gibibyte (half a MiB)
-//! only in that of the third.
+//! Both orders of the two loops make the same number of comparisons. They differ in what streams:
+//! the list of 16 KiB stays in the first-level cache, the entries of a gibibyte (half a MiB) only
+//! in the third-level cache.
 
-/// Picoseconds of a cycle: 1.3 GHz, as the mail has it.
+/// Picoseconds per cycle: 1.3 GHz, as the mail states.
 const CYCLE_PS: u64 = 769;
 /// Bytes of an entry, and of an address.
 const WORD: u64 = 8;
-/// Addresses in a list: what a page of 16 KiB holds.
+/// Addresses in a list: a page of 16 KiB.
 pub const LIST_MAX: u64 = 2048;
-/// Where the entries begin: beyond the list.
+/// Address of the entries: beyond the list.
 const ENTRIES_AT: u64 = 1 << 30;
-/// Where a bitmap of frames begins: beyond both.
+/// Address of the bitmap of frames: beyond both.
 const FRAMES_AT: u64 = 1 << 40;
 /// Frames of the machine: 8 GiB in pages of 16 KiB, a bitmap of 64 KiB.
 const FRAMES: u64 = 1 << 19;
-/// Cycles of an access to memory: 200 ns.
+/// Cycles per access to memory: 200 ns.
 const MEMORY_CYCLES: u64 = 260;
-/// Rounds of the outer loop that are looked at: from the second on they are all alike.
+/// Rounds of the outer loop that are simulated: from the second on they are all alike.
 const ROUNDS: u64 = 32;
 
-/// Which loop is inside.
+/// The inner loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// For each entry all addresses: the patch as it was posted.
+    /// For each entry, all addresses: the patch as it was posted.
     ListInside,
-    /// For each address all entries.
+    /// For each address, all entries.
     EntriesInside,
 }
 
-/// A cache: its sets keep the lines that were used last.
+/// A set-associative cache with LRU replacement.
 struct Cache {
     line: u64,
     ways: usize,
@@ -45,7 +45,7 @@ impl Cache {
         Self { line, ways, cycles, sets: vec![Vec::new(); sets as usize] }
     }
 
-    /// Whether a line is there; afterwards it is.
+    /// Returns whether a line is cached, and caches it.
     fn touch(&mut self, address: u64) -> bool {
         let line = address / self.line;
         let count = self.sets.len() as u64;
@@ -70,23 +70,23 @@ fn caches() -> [Cache; 3] {
     ]
 }
 
-/// How long a load takes beyond its cycle, in cycles: who needs it waits.
+/// Returns the stall of a load beyond its own cycle, in cycles.
 fn stall(caches: &mut [Cache], address: u64) -> u64 {
     let first = caches.iter_mut().find_map(|cache| cache.touch(address).then_some(cache.cycles));
     first.unwrap_or(MEMORY_CYCLES) - 1
 }
 
-/// How long the search takes for each address of a full list, in picoseconds.
+/// Returns the search time per address of a full list, in picoseconds.
 pub fn list_ps(order: Order, entries: u64) -> u64 {
     comparison_ps(order, entries) * entries
 }
 
-/// The same with a set of frames instead of a list, as nodeward has it (`move --physical`): each
-/// entry is looked at once for all addresses of a call, and its frame's bit is looked up.
+/// Returns the same with a set of frames instead of a list, as in nodeward (`move --physical`):
+/// each entry is visited once for all addresses of a call, and its frame's bit is looked up.
 pub fn set_ps(entries: u64) -> u64 {
     let mut caches = caches();
     let bit = |frame: u64| FRAMES_AT + frame / 64 * WORD;
-    // Frames of neighbours lie anywhere: a stride that is coprime to their number meets all.
+    // Neighbouring pages have scattered frames: a stride that is coprime to their number meets all.
     let frame = |index: u64| index.wrapping_mul(0x9e37_79b9) % FRAMES;
     let look = |index: u64| {
         // A load, a test, a shift; then the load of the bit, and its test.
@@ -95,11 +95,12 @@ pub fn set_ps(entries: u64) -> u64 {
     (0..entries).map(look).sum::<u64>() * CYCLE_PS / LIST_MAX
 }
 
-/// How long one comparison takes in the mean, in picoseconds, with so many entries.
+/// Returns the mean time of a comparison with `entries` entries, in picoseconds.
 fn comparison_ps(order: Order, entries: u64) -> u64 {
     let mut caches = caches();
-    // Compare and branch go with the load of the next address; but an entry is first seen to be
-    // present, and then cut to its address: a load, a test and a comparison, one after the other.
+    // Compare and branch issue with the load of the next address. An entry is first tested for
+    // presence, and then reduced to its address: a load, a test and a comparison, one after the
+    // other.
     let (inner_at, inner, outer_at, issue) = match order {
         Order::ListInside => (0, LIST_MAX, ENTRIES_AT, 1),
         Order::EntriesInside => (ENTRIES_AT, entries, 0, 3),
@@ -123,8 +124,9 @@ mod tests {
     /// Entries of 1 GB in pages of 16 KiB.
     const ENTRIES: u64 = 61_036;
 
-    /// Goal: a list that fits the first cache costs a cycle an address, and a little for the line
-    /// of entries that takes a place of one of its 64 sets: there all 5 lines miss, 5 of 256.
+    /// Goal: a list that fits the first-level cache costs a cycle per address, and a little more
+    /// for the line of entries that takes a way of one of its 64 sets: there all 5 lines miss, 5 of
+    /// 256.
     #[test]
     fn a_list_inside_costs_a_cycle() {
         // (2048 + 5 * 4) / 2048 = 1.01 cycles of 769 ps.
@@ -132,25 +134,25 @@ mod tests {
         assert!((769..=785).contains(&ps), "{ps}");
     }
 
-    /// Goal: entries that stream from the third cache cost as many cycles as its lines take.
+    /// Goal: entries that stream from the third-level cache cost the cycles of its lines.
     #[test]
     fn entries_inside_cost_the_third_cache() {
-        // Three cycles each; of 16 in a line one waits 13 cycles for the third cache, and one 4 for
+        // Three cycles each; of 16 in a line one waits 13 cycles for the third level, and one 4 for
         // the second: 3 + 17 / 16 = 4.06 cycles of 769 ps.
         let ps = comparison_ps(Order::EntriesInside, ENTRIES);
         assert!((3_100..=3_150).contains(&ps), "{ps}");
-        // As many as the first cache holds: three cycles.
+        // As many as the first level holds: three cycles.
         let few = comparison_ps(Order::EntriesInside, 1024);
         assert!((2_307..=2_340).contains(&few), "{few}");
     }
 
-    /// Goal: with a set the entries are gone through once for a list, and not 2048 times.
+    /// Goal: with a set the entries are visited once per list, and not 2048 times.
     #[test]
     fn a_set_is_looked_up_once_for_each_entry() {
-        // Of 61036 entries each takes 5 cycles and two waits: entries come from memory, 16 in a
-        // line of the second cache and 8 in one of the first: (259 + 4) / 16 = 16.4; the bitmap
-        // is 64 KiB, brought in once, 512 lines of 259 cycles, and later found in the second cache
-        // by three of four: 61036 * 3 / 4 * 4 + 512 * 259 = 315716, 5.2 each. 26.6 cycles, 20.5 ns.
+        // Each of 61036 entries takes 5 cycles and two waits. Entries come from memory, 16 in a
+        // line of the second level and 8 in one of the first: (259 + 4) / 16 = 16.4. The bitmap of
+        // 64 KiB is loaded once, 512 lines of 259 cycles, and later found in the second level by
+        // three of four: 61036 * 3 / 4 * 4 + 512 * 259 = 315716, 5.2 each. 26.6 cycles, 20.5 ns.
         let ps = set_ps(ENTRIES) * LIST_MAX / ENTRIES;
         assert!((18_000..=23_000).contains(&ps), "{ps}");
         assert!(list_ps(Order::ListInside, ENTRIES) > 50 * set_ps(ENTRIES));

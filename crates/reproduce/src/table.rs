@@ -1,33 +1,33 @@
-//! What a table is made of.
+//! The parts of a table.
 
 use serde::Serialize;
 
 use crate::runs::{Run, Runs};
 
-/// A figure, from what came of the runs.
+/// Computes a figure from the outcomes of the runs.
 type Figure = Box<dyn Fn(&Runs) -> f64 + Send + Sync>;
-/// The same as text.
+/// Computes a text from the outcomes of the runs.
 type Words = Box<dyn Fn(&Runs) -> String + Send + Sync>;
 
-/// What a seed measured, and what it takes to simulate that.
+/// The measurements of a seed, and the runs that simulate them.
 pub struct Table {
     /// The name on the command line.
     pub name: &'static str,
-    /// What the seed is.
+    /// Title of the seed.
     pub title: &'static str,
-    /// Its machine and workload, and what the model has of them, in some sentences.
+    /// Its machine and workload, and the parts that the model covers, in some sentences.
     pub about: &'static str,
-    /// What is simulated.
+    /// The simulated runs.
     pub runs: Vec<Run>,
-    /// Parameters that were fitted.
+    /// Fitted parameters.
     pub fitted: Vec<Fitted>,
     /// The figures.
     pub rows: Vec<Row>,
-    /// What nodeward adds.
+    /// Nodeward's additions.
     pub beyond: Option<Beyond>,
 }
 
-/// A parameter that was chosen so that a row comes out right.
+/// A parameter that was chosen to make a row come out right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fitted {
     /// Its name in scenarios.
@@ -38,7 +38,7 @@ pub struct Fitted {
     pub on: &'static str,
 }
 
-/// What is asked of a row.
+/// The kind of a row, which decides its tolerance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -46,32 +46,32 @@ pub enum Kind {
     Headline,
     /// The right direction, and within a factor of 2.
     Profile,
-    /// Nothing was fitted on it: within 25 %, or it is told what the model lacks.
+    /// Nothing was fitted on it: within 25 %, or with a stated gap in the model.
     HoldOut,
 }
 
-/// Where our figure comes from.
+/// The basis of our figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// A parameter of this name was fitted on the row.
     Calibrated(&'static str),
-    /// From parameters with other sources.
+    /// Derived from parameters with other sources.
     Predicted,
 }
 
-/// What the seed says.
+/// The seed's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Expected {
     /// One figure.
     One(f64),
-    /// Two runs, or a range: the least and the most.
+    /// Two runs, or a range: the least and the greatest.
     Between(f64, f64),
 }
 
 impl Expected {
-    /// The figure that is nearest to ours.
+    /// Returns the figure that is nearest to ours.
     pub fn nearest(self, ours: f64) -> f64 {
         match self {
             Self::One(figure) => figure,
@@ -80,7 +80,7 @@ impl Expected {
     }
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -92,13 +92,13 @@ pub enum Unit {
     Us,
     /// Nanoseconds.
     Ns,
-    /// 10^9 bytes in a second.
+    /// 10^9 bytes per second.
     GbPerS,
-    /// 10^6 bytes in a second.
+    /// 10^6 bytes per second.
     MbPerS,
     /// Per cent.
     Percent,
-    /// Times as much.
+    /// A factor.
     Times,
     /// Millions.
     Millions,
@@ -107,7 +107,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// As it stands behind a figure.
+    /// Returns the symbol after a figure.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Ms => "ms",
@@ -126,25 +126,26 @@ impl Unit {
 
 /// A figure of the seed beside ours.
 pub struct Row {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// What is asked of it.
+    /// Its kind, which decides the tolerance.
     pub kind: Kind,
-    /// Where ours comes from.
+    /// The basis of our figure.
     pub basis: Basis,
-    /// What it counts.
+    /// The unit.
     pub unit: Unit,
-    /// The seed's.
+    /// The seed's figure.
     pub expected: Expected,
-    /// Ours.
+    /// Our figure.
     pub ours: Figure,
-    /// What it was before the seed's change, of the seed and ours: the direction must be the same.
+    /// The figures before the seed's change: the seed's and ours. Both must change in the same
+    /// direction.
     pub from: Option<(f64, Figure)>,
-    /// What the simulated machine counted that shows the cause.
+    /// Counts of the simulated machine that show the cause.
     pub counter: Words,
-    /// Why it comes out so in the model, in one sentence.
+    /// The explanation within the model, in one sentence.
     pub why: &'static str,
-    /// What the model lacks, where a hold-out is not within its tolerance.
+    /// The gap in the model, where a hold-out is not within its tolerance.
     pub lacks: Option<&'static str>,
 }
 
@@ -164,57 +165,57 @@ impl Row {
         }
     }
 
-    /// A headline; predicted, unless it is told otherwise.
+    /// Creates a headline row; predicted, unless [`Row::calibrated`].
     pub fn headline(name: impl Into<String>, unit: Unit, expected: Expected) -> Self {
         Self::new(Kind::Headline, name, unit, expected)
     }
 
-    /// A share of a profile, an idle time, a tail.
+    /// Creates a profile row: a share of a profile, an idle time, a tail.
     pub fn profile(name: impl Into<String>, unit: Unit, expected: Expected) -> Self {
         Self::new(Kind::Profile, name, unit, expected)
     }
 
-    /// A figure that nothing was fitted on.
+    /// Creates a row that nothing was fitted on.
     pub fn hold_out(name: impl Into<String>, unit: Unit, expected: Expected) -> Self {
         Self::new(Kind::HoldOut, name, unit, expected)
     }
 
-    /// A parameter was fitted on it.
+    /// Marks the row as fitted by a parameter.
     #[must_use]
     pub fn calibrated(mut self, parameter: &'static str) -> Self {
         self.basis = Basis::Calibrated(parameter);
         self
     }
 
-    /// Ours.
+    /// Sets our figure.
     #[must_use]
     pub fn ours(mut self, figure: impl Fn(&Runs) -> f64 + Send + Sync + 'static) -> Self {
         self.ours = Box::new(figure);
         self
     }
 
-    /// Before the seed's change: the seed's figure and ours.
+    /// Sets the figures before the seed's change: the seed's and ours.
     #[must_use]
     pub fn from(mut self, seed: f64, ours: impl Fn(&Runs) -> f64 + Send + Sync + 'static) -> Self {
         self.from = Some((seed, Box::new(ours)));
         self
     }
 
-    /// The counter that shows the cause.
+    /// Sets the counter that shows the cause.
     #[must_use]
     pub fn counter(mut self, words: impl Fn(&Runs) -> String + Send + Sync + 'static) -> Self {
         self.counter = Box::new(words);
         self
     }
 
-    /// Why it comes out so.
+    /// Sets the explanation.
     #[must_use]
     pub fn why(mut self, why: &'static str) -> Self {
         self.why = why;
         self
     }
 
-    /// What the model lacks.
+    /// Sets the gap in the model.
     #[must_use]
     pub fn lacks(mut self, lacks: &'static str) -> Self {
         self.lacks = Some(lacks);
@@ -222,51 +223,51 @@ impl Row {
     }
 }
 
-/// What nodeward adds to what the seed did, one by one.
+/// Nodeward's additions to the seed, one by one.
 pub struct Beyond {
-    /// What is measured.
+    /// The measured quantity.
     pub figure: &'static str,
-    /// What it counts.
+    /// The unit.
     pub unit: Unit,
-    /// Which way is good.
+    /// The direction of improvement.
     pub better: Better,
-    /// Each with all before it.
+    /// The additions, each on top of the previous ones.
     pub steps: Vec<Step>,
-    /// What the last step is to reach.
+    /// The goal of the last step.
     pub goal: Goal,
 }
 
-/// Which way is good.
+/// The direction of improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// Less.
+    /// Lower is better.
     Lower,
-    /// More.
+    /// Higher is better.
     Higher,
 }
 
-/// A figure to reach, and why that one.
+/// A figure to reach, and its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Goal {
     /// The figure.
     pub figure: f64,
-    /// What it is.
+    /// Its meaning.
     pub what: &'static str,
 }
 
 /// One addition.
 pub struct Step {
-    /// What is added; the first is what the seed has.
+    /// The addition; the first step is the seed's own state.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// Its effect, in one sentence.
     pub why: &'static str,
     /// The figure with it.
     pub ours: Figure,
 }
 
 impl Step {
-    /// An addition.
+    /// Creates an addition.
     pub fn new(
         name: &'static str,
         why: &'static str,

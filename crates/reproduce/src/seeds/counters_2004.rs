@@ -1,4 +1,4 @@
-//! Migration by hardware counters (2004)
+//! Table "2004": migration by hardware counters.
 
 use anyhow::Result;
 use nodeward_scenario::Scenario;
@@ -9,12 +9,12 @@ use crate::runs::{Run, Runs};
 use crate::search::Order;
 use crate::table::{Better, Beyond, Expected, Fitted, Goal, Row, Step, Table, Unit};
 
-/// How long accesses are counted: a page is worth its move to the seed from about 1000 misses on,
-/// and with all memory spread each of its 128 lines is missed every 0.32 s.
+/// Counting interval. For the seed a page is worth its move from about 1000 misses on, and with all
+/// memory spread each of its 128 lines is missed every 0.32 s.
 const PERIOD_NS: u64 = 2_500_000_000;
-/// Reading counters and deciding: the mail says 1 to 2 s.
+/// Time to read counters and decide: the mail says 1 to 2 s.
 const READING_NS: u64 = 1_500_000_000;
-/// Lost because of faulty node controllers: the mail says about 10 s.
+/// Time lost because of faulty node controllers: the mail says about 10 s.
 const FAULTY_NS: u64 = 10_000_000_000;
 /// Pages in 750 MB, of 1024 times 1024 bytes.
 const PAGES: f64 = 750.0 * 1_048_576.0 / 16_384.0;
@@ -90,14 +90,14 @@ fn addresses(scenario: &Scenario) -> Result<Outcome> {
     counted::counted(scenario, Way { search: Search::Nothing, ..SEED })
 }
 
-/// As `addresses`, with controllers that work.
+/// As `addresses`, with working controllers.
 const SOUND: Way = Way { search: Search::Nothing, given_ns: READING_NS, ..SEED };
 
 fn sound(scenario: &Scenario) -> Result<Outcome> {
     counted::counted(scenario, SOUND)
 }
 
-/// A minute ahead: moves pay after few misses, so counters are read often.
+/// A horizon of a minute: moves pay after few misses, so counters are read often.
 const HOT: Way = Way { chooser: Chooser::Hot(60_000_000_000), period_ns: PERIOD_NS / 10, ..SOUND };
 
 fn hot(scenario: &Scenario) -> Result<Outcome> {
@@ -112,7 +112,7 @@ fn seconds(run: &'static str) -> impl Fn(&Runs) -> f64 + Send + Sync + 'static {
     move |runs| runs.of(run).number("seconds")
 }
 
-/// What it takes to move 750 MB, in seconds, as the calls of a run took it.
+/// Returns the time to move 750 MB, in seconds, at the rate of a run's calls.
 fn moving(runs: &Runs, run: &str) -> f64 {
     let run = runs.of(run);
     run.number("moving-s") * PAGES / run.number("moved").max(1.0)

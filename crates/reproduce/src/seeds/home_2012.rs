@@ -1,14 +1,14 @@
-//! Home nodes (2012)
+//! Table "2012": home nodes.
 
 use crate::homes;
 use crate::outcome::Outcome;
 use crate::runs::{Run, Runs};
 use crate::table::{Better, Beyond, Expected, Fitted, Goal, Row, Step, Table, Unit};
 
-/// The part of lines that demand misses ask for: the event of the seed (offcore response 0x0b:
-/// reads, reads for ownership, write-backs) leaves out what prefetchers ask for.
+/// Share of lines requested by demand misses: the event of the seed (offcore response 0x0b: reads,
+/// reads for ownership, write-backs) excludes prefetches.
 const DEMAND: f64 = 0.60;
-/// How long the seed counted, in seconds.
+/// Counting time of the seed, in seconds.
 const WITHOUT_S: f64 = 2.010_446;
 const WITH_S: f64 = 2.010_707;
 
@@ -46,17 +46,17 @@ fn runs() -> Vec<Run> {
     ]
 }
 
-/// Millions of counted misses in so many seconds.
+/// Returns millions of counted misses in a number of seconds.
 fn millions(outcome: &Outcome, which: &str, seconds: f64) -> f64 {
     outcome.number(which) * DEMAND * seconds / 1e6
 }
 
-/// How many per cent of lines are local.
+/// Returns the per cent of lines that are local.
 fn local(outcome: &Outcome) -> f64 {
     100.0 * outcome.number("local") / sum(outcome)
 }
 
-/// Lines in a second.
+/// Returns lines per second.
 fn sum(outcome: &Outcome) -> f64 {
     outcome.number("local") + outcome.number("remote")
 }

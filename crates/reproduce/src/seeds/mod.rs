@@ -1,4 +1,4 @@
-//! The tables, in the order in which the seeds count.
+//! The tables, in the order of importance of their seeds.
 
 use crate::table::Table;
 
@@ -10,10 +10,10 @@ mod pcp_2023;
 mod tlb_2023;
 mod zen3;
 
-/// Their names, in this order.
+/// The names of the tables, in this order.
 pub const NAMES: [&str; 6] = ["2017", "tlb", "2012", "2004", "pcp", "zen3"];
 
-/// All of them.
+/// Returns all tables.
 pub fn all() -> Vec<Table> {
     vec![
         parallel_2017::table(),

@@ -1,10 +1,10 @@
-//! Figures that the tables about moves have in common.
+//! Figures shared by the tables about moves.
 
 use nodeward_sim::MoveReport;
 
 use crate::outcome::Outcome;
 
-/// The first move of an action.
+/// Returns the first move of an action.
 ///
 /// # Panics
 ///
@@ -13,12 +13,12 @@ fn first(outcome: &Outcome, action: usize) -> &MoveReport {
     outcome.moves(action).next().expect("the action moves something")
 }
 
-/// Nanoseconds of a step of an action's first move.
+/// Returns the nanoseconds of a step of a move.
 fn step_ns(moved: &MoveReport, step: &str) -> f64 {
     moved.step_ns.get(step).copied().unwrap_or(0) as f64
 }
 
-/// The share that steps have in the time of an action's first move, in per cent.
+/// Returns the share of steps in the time of an action's first move, in per cent.
 pub fn step_percent(outcome: &Outcome, action: usize, steps: &[&str]) -> f64 {
     let moved = first(outcome, action);
     let all: u64 = moved.step_ns.values().sum();
@@ -26,19 +26,19 @@ pub fn step_percent(outcome: &Outcome, action: usize, steps: &[&str]) -> f64 {
     part * 100.0 / all.max(1) as f64
 }
 
-/// Microseconds that a step of an action's first move took for each of so many things.
+/// Returns the microseconds that a step of an action's first move took per item.
 pub fn step_us(outcome: &Outcome, action: usize, step: &str, things: f64) -> f64 {
     step_ns(first(outcome, action), step) / 1e3 / things
 }
 
-/// Bytes that an action's first move moved, in 10^9.
+/// Returns the 10^9 bytes that an action's first move moved.
 pub fn gigabytes(outcome: &Outcome, action: usize) -> f64 {
     let bytes = first(outcome, action).account.moved * outcome.report.machine.page_bytes;
     bytes as f64 / 1e9
 }
 
-/// How fast an action's first move was, with so many calls beside the first one, each of so many
-/// microseconds; in 10^9 bytes a second.
+/// Returns the rate of an action's first move in 10^9 bytes per second, with `calls` further calls
+/// of `call_us` microseconds each.
 pub fn gb_per_s(outcome: &Outcome, action: usize, calls: f64, call_us: f64) -> f64 {
     let ms = outcome.move_ms(action) + calls * call_us / 1e3;
     gigabytes(outcome, action) * 1e3 / ms

@@ -1,4 +1,4 @@
-//! Parallel page migration (2017)
+//! Table "2017": parallel page migration.
 
 use nodeward_policy::break_even::BreakEven;
 
@@ -11,7 +11,7 @@ use crate::table::{Better, Beyond, Expected, Fitted, Goal, Row, Step, Table, Uni
 /// The scenario's actions: base pages, then huge ones.
 const BASE: usize = 0;
 const HUGE: usize = 1;
-/// How many there are of each.
+/// Number of pages of each size.
 const BASE_PAGES: f64 = 100_000.0;
 const HUGE_PAGES: f64 = 195.0;
 /// The seed's `nr_copythreads`.
@@ -39,7 +39,7 @@ pub fn table() -> Table {
 fn runs() -> Vec<Run> {
     let of = |name| Run::of(name, "page-migration-2017");
     let batches = |name| of(name).set("machine.batch", "512");
-    // The engine moves, so the scenario's own actions come too late.
+    // The engine moves, so the scenario's own actions are delayed until after the run.
     let lanes = |name| {
         let late = batches(name).set("action.0.at", "2800ms").set("action.1.at", "2800ms");
         late.driven(engine::moved_by_all_that_pay)
@@ -156,9 +156,9 @@ fn beyond() -> Beyond {
     }
 }
 
-/// The time of the run with as many threads as pay for so many pages, of those with one and with
-/// eight. What a hand-over costs and what a page takes is measured, as everywhere in nodeward: here
-/// on the runs that move page by page.
+/// Returns the time of the run with the thread count that pays for a number of pages, of those with
+/// one and with eight threads. The costs of a hand-over and of a page are measured, as everywhere
+/// in nodeward: here on the runs that move page by page.
 fn by_threads(runs: &Runs, pages: u64, [one, eight]: [&str; 2]) -> f64 {
     let [whole, threads] = ["whole", "threads"].map(|run| runs.of(run));
     let lost_ms = threads.move_ms(BASE) - whole.move_ms(BASE);

@@ -1,5 +1,5 @@
-//! Per-CPU page lists that size themselves (2023): page_fault1, a kernel build, SCTP over loopback,
-//! and how long a zone's lock is held for a batch.
+//! Table "pcp": per-CPU page lists that size themselves (2023). It covers page_fault1, a kernel
+//! build, SCTP over loopback, and the time that a zone's lock is held for a batch.
 
 mod build;
 mod drive;
@@ -10,7 +10,7 @@ mod zone;
 use crate::runs::Run;
 use crate::table::{Fitted, Table};
 
-/// The key that says what lists follow.
+/// The key that selects the tuner of lists.
 const TUNING: &str = "machine.pcp-tuning";
 
 /// The table.
@@ -33,7 +33,7 @@ pub fn table() -> Table {
     }
 }
 
-/// A run whose lists follow the depth, as the RFC has it.
+/// Makes lists follow the depth, as in the RFC.
 fn with_depth(run: Run) -> Run {
     run.set(TUNING, "depth")
 }

@@ -1,4 +1,4 @@
-//! Batched TLB flushing (2023)
+//! Table "tlb": batched TLB flushing (2023).
 
 use nodeward_scenario::Scenario;
 
@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::runs::{Run, Runs};
 use crate::table::{Better, Beyond, Expected, Fitted, Goal, Row, Step, Table, Unit};
 
-/// The one action of both scenarios.
+/// The only action of both scenarios.
 const MOVE: usize = 0;
 const ARM: &str = "tlb-2023-arm64";
 
@@ -81,7 +81,7 @@ fn interrupts() -> Vec<Row> {
     ]
 }
 
-/// How many of 100 flush interrupts are left in the same time.
+/// Returns the flush interrupts that remain of 100, in the same time.
 fn ipis_left(runs: &Runs) -> f64 {
     let ipis = |run| runs.of(run).counter("flush_ipis");
     ipis("batches") * 100.0 / ipis("one by one")
@@ -151,7 +151,7 @@ fn broadcasts() -> Vec<Row> {
     ]
 }
 
-/// The share of page table entries in the time of a move, in per cent: two for each page.
+/// Returns the share of page table entries in the time of a move, in per cent: two per page.
 fn entries_percent(outcome: &Outcome) -> f64 {
     let params = Scenario::find(ARM).map(|scenario| scenario.machine.params).unwrap_or_default();
     let ns = params.unmap_page_ns + params.map_page_ns;

@@ -1,25 +1,25 @@
-//! Figures of others, never fitted
+//! Table "zen3": figures of others, never fitted.
 
 use super::moves::{gb_per_s, step_percent};
 use crate::engine;
 use crate::runs::{Run, Runs};
 use crate::table::{Better, Beyond, Expected, Fitted, Goal, Row, Step, Table, Unit};
 
-/// The action that moves; of the exchange also the one that moves the other way.
+/// The action that moves; an exchange also has one that moves in the opposite direction.
 const MOVE: usize = 0;
 const BACK: usize = 1;
 
-/// Folios that were measured, as scenarios write them.
+/// Measured folio sizes, as scenarios write them.
 const SIZES: [&str; 6] = ["base", "16KiB", "64KiB", "256KiB", "1MiB", "huge"];
 
-/// A row of the table of 2025: what copies, and how fast folios of each size went.
+/// A row of the table of 2025: a copy method, and its rate for each folio size.
 struct Copiers {
     what: &'static str,
-    /// Of the runs, by size.
+    /// Names of the runs, by size.
     names: [&'static str; 6],
     set: (&'static str, &'static str),
     gb_per_s: [f64; 6],
-    /// Parameters that were fitted on a size.
+    /// Parameter fitted on each size, if any.
     fitted: [Option<&'static str>; 6],
     why: &'static str,
 }
@@ -67,7 +67,7 @@ const COPIERS: [Copiers; 5] = [
     },
 ];
 
-/// A column of the topology test of 2025: where so many threads are, and how fast they copy.
+/// A column of the topology test of 2025: the placement of threads, and their copy rates.
 struct Places {
     what: &'static str,
     names: [&'static str; 5],
@@ -104,7 +104,7 @@ struct Sibling {
     run: &'static str,
     gb_per_s: f64,
     fitted: Option<&'static str>,
-    /// Calls that the figure has in it.
+    /// Number of calls that the figure includes.
     calls: f64,
     why: &'static str,
 }
@@ -148,7 +148,7 @@ const SIBLINGS: [Sibling; 4] = [
     },
 ];
 
-/// What a call takes beside what it moves: the parameter `move-call`.
+/// Fixed cost of a call: the parameter `move-call`.
 const CALL_US: f64 = 60.0;
 
 /// The table.
@@ -172,7 +172,7 @@ pub fn table() -> Table {
     }
 }
 
-/// Folios of a size; huge pages are so fast that more of them are needed.
+/// Returns a run with folios of a size; huge pages are so fast that more of them are needed.
 fn zen3(name: &'static str, pages: &str) -> Run {
     let run = Run::of(name, "zen3").set("workload.folios.pages", pages);
     match pages {
@@ -233,7 +233,7 @@ fn rows() -> Vec<Row> {
     sizes.chain(places).chain(siblings).chain([exchange()]).collect()
 }
 
-/// A hold-out, unless something was fitted on it.
+/// Returns a hold-out row, or a calibrated one if a parameter was fitted on it.
 fn row(name: String, gb_per_s: f64, fitted: Option<&'static str>) -> Row {
     let expected = Expected::One(gb_per_s);
     match fitted {
@@ -242,7 +242,7 @@ fn row(name: String, gb_per_s: f64, fitted: Option<&'static str>) -> Row {
     }
 }
 
-/// What the time of a run goes to.
+/// Returns the shares of unmap, copy and map in the time of a run.
 fn parts(run: &'static str) -> impl Fn(&Runs) -> String + Send + Sync + 'static {
     move |runs| {
         let percent = |step| step_percent(runs.of(run), MOVE, &[step]);
@@ -293,7 +293,7 @@ fn sibling(sibling: &Sibling) -> Row {
         )
 }
 
-/// Two moves in opposite directions at the same time.
+/// Returns the row of two simultaneous moves in opposite directions.
 fn exchange() -> Row {
     let ms = |runs: &Runs| {
         let outcome = runs.of("exchange");

@@ -1,4 +1,4 @@
-//! `make -j224` of a kernel.
+//! Rows of `make -j224` of a kernel.
 
 use super::drive::{build, percent, wait_us};
 use super::with_depth;
@@ -14,12 +14,13 @@ pub fn runs() -> Vec<Run> {
     vec![run(SHORT), with_depth(run(LONG))]
 }
 
-/// Spinning, for whichever lock it is.
+/// Returns the time spent spinning on any lock.
 fn waits(outcome: &Outcome) -> f64 {
     percent(outcome, outcome.counter("zone_waited_ns") + outcome.counter("lru_waited_ns"))
 }
 
-/// Taking pages from zones, and giving them back: waiting, and holding the lock.
+/// Returns the time to take pages from zones and to return them: waiting for the lock, and holding
+/// it.
 fn takes(outcome: &Outcome) -> f64 {
     let names = ["zone_refill_waited_ns", "zone_refill_held_ns"];
     percent(outcome, names.map(|name| outcome.counter(name)).iter().sum())
@@ -47,7 +48,7 @@ fn memory(runs: &Runs) -> String {
     format!("used in the first half: {:.1} GB, then {:.1} GB", told[0], told[1])
 }
 
-/// A share of the profile with short lists and with long ones, in per cent.
+/// Returns a row: a share of the profile with short lists and with long ones, in per cent.
 fn share(
     what: &str,
     (short, long): (f64, f64),

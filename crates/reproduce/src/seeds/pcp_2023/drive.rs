@@ -1,4 +1,4 @@
-//! How runs are driven: what counts is a part of them, or how long they take.
+//! Drivers that measure a part of a run, or its duration.
 
 use anyhow::Result;
 use nodeward_scenario::Scenario;
@@ -8,25 +8,25 @@ use crate::outcome::Outcome;
 use crate::runs::SEED;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// How often it is looked how much memory a build uses, and whether it is over.
+/// Interval of checks of a build's memory use, and whether it is over.
 const LOOK_NS: u64 = SECOND_NS / 100;
 
-/// From the first half second on: short lists are in their rhythm.
+/// Measures from half a second on: short lists are in a steady state.
 pub fn after_start(scenario: &Scenario) -> Result<Outcome> {
     Ok(window(scenario, SECOND_NS / 2))
 }
 
-/// From the third second on: lists that follow the depth were set twice.
+/// Measures from the third second on: lists that follow the depth were set twice.
 pub fn after_two_periods(scenario: &Scenario) -> Result<Outcome> {
     Ok(window(scenario, 2 * SECOND_NS))
 }
 
-/// From the fifth second on: what such lists lack is down to a sixteenth.
+/// Measures from the fifth second on: the gap of such lists is down to a sixteenth.
 pub fn after_four_periods(scenario: &Scenario) -> Result<Outcome> {
     Ok(window(scenario, 4 * SECOND_NS))
 }
 
-/// The part of a run from a time on.
+/// Measures the part of a run from a time on.
 fn window(scenario: &Scenario, from_ns: u64) -> Outcome {
     let mut world = World::new(scenario, SEED);
     world.run_until(from_ns);
@@ -44,7 +44,7 @@ fn window(scenario: &Scenario, from_ns: u64) -> Outcome {
         .with("listed GB", (listed * page_bytes) as f64 / 1e9)
 }
 
-/// A build, to the end of all its processes. What is counted is of its fourth to sixth second, when
+/// Runs a build to the end of all its processes. Counters cover its fourth to sixth second, when
 /// all places are taken.
 pub fn build(scenario: &Scenario) -> Result<Outcome> {
     let mut world = World::new(scenario, SEED);
@@ -77,7 +77,7 @@ fn nodes(world: &World) -> std::ops::Range<usize> {
     0..world.machine.nodes.len()
 }
 
-/// What is not free, as /proc/meminfo has it: pages in lists are not.
+/// Returns the memory that is not free, as in /proc/meminfo: pages in lists are not free.
 fn used_gb(world: &World) -> f64 {
     let page_bytes = world.machine.params.page_bytes;
     let free = |node| (world.free_on(node) - world.listed_on(node)) * page_bytes;
@@ -85,23 +85,23 @@ fn used_gb(world: &World) -> f64 {
     (world.machine.memory_bytes() - free) as f64 / 1e9
 }
 
-/// Seconds of a counter of nanoseconds, as per cent of all CPU time that was not idle.
+/// Converts a counter of nanoseconds to per cent of all busy CPU time.
 pub fn percent(outcome: &Outcome, ns: f64) -> f64 {
     let all: u64 = outcome.report.time_ns.values().sum();
     100.0 * ns / all.max(1) as f64
 }
 
-/// The part of CPU time that waits for zones' locks, in per cent.
+/// Returns the share of CPU time spent waiting for zone locks, in per cent.
 pub fn waits(outcome: &Outcome) -> f64 {
     percent(outcome, outcome.counter("zone_waited_ns"))
 }
 
-/// The mean wait for a zone's lock, in microseconds.
+/// Returns the mean wait for a zone lock, in microseconds.
 pub fn wait_us(outcome: &Outcome) -> f64 {
     outcome.counter("zone_waited_ns") / outcome.counter("zone_visits").max(1.0) / 1e3
 }
 
-/// How often a workload did what it does, in a second of the part that counts.
+/// Returns the work of a workload per second of the measured part.
 pub fn rate(outcome: &Outcome, workload: &str) -> f64 {
     let mut all = outcome.report.workloads.iter();
     let done = all.find(|other| other.name == workload).map_or(0, |found| found.done);

@@ -1,4 +1,4 @@
-//! page_fault1: 56 processes that allocate and free on one socket.
+//! Rows of page_fault1: 56 processes that allocate and free on one socket.
 
 use super::drive::{after_four_periods, after_start, rate, wait_us, waits};
 use super::{TUNING, with_depth};

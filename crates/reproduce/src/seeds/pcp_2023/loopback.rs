@@ -1,4 +1,4 @@
-//! SCTP_STREAM_MANY of netperf over the loopback device.
+//! Rows of netperf's SCTP_STREAM_MANY over the loopback device.
 
 use super::drive::{after_start, after_two_periods, rate};
 use super::{TUNING, with_depth};
@@ -11,11 +11,11 @@ const LONG: &str = "SCTP, depth";
 const BOUND: &str = "SCTP, lists at their bound";
 const EVENTS: &str = "SCTP, events";
 const TOGETHER: &str = "SCTP, threads together";
-/// Of which the simulated one is one.
+/// Sockets of the seed's machine, of which one is simulated.
 const SOCKETS: f64 = 2.0;
-/// Processes on one.
+/// Processes per socket.
 const PAIRS: f64 = 32.0;
-/// What a message carries; a run of twice that is there for it.
+/// Bits per message; a run with twice that exists, too.
 const MESSAGE_BITS: f64 = 16384.0 * 8.0;
 
 pub fn runs() -> Vec<Run> {
@@ -30,17 +30,17 @@ pub fn runs() -> Vec<Run> {
     ]
 }
 
-/// Of a process, in megabits a second.
+/// Returns the rate of a process, in megabits per second.
 fn mbit_per_s(runs: &Runs, name: &str) -> f64 {
     rate(runs.of(name), "netperf") / PAIRS * MESSAGE_BITS / 1e6
 }
 
-/// What 99 of 100 allocations, or frees, take at most.
+/// Returns the 99th percentile of the time of allocations, or frees, in microseconds.
 fn p99_us(outcome: &Outcome, what: &str) -> f64 {
     outcome.report.latencies.get(what).map_or(0.0, |all| all.p99_ns as f64 / 1e3)
 }
 
-/// Wake-ups of CPUs in a deep idle state, in per cent of all.
+/// Returns the wake-ups of CPUs in a deep idle state, in per cent of all.
 fn deep_share(outcome: &Outcome) -> f64 {
     let all = outcome.report.latencies.get("wake-up").map_or(0, |wakes| wakes.count);
     100.0 * outcome.counter("deep_wakes") / all.max(1) as f64

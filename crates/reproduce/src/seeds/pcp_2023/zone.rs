@@ -1,10 +1,11 @@
-//! How long a zone's lock is held for a batch, as 52166607ecc9 of Linux has it for two machines.
+//! Rows on the time that a zone's lock is held for a batch, as commit 52166607ecc9 of Linux states
+//! it for two machines.
 
 use crate::outcome::Outcome;
 use crate::runs::{Run, Runs};
 use crate::table::{Expected, Row, Unit};
 
-/// A batch: its size, the run, and microseconds to give it back and to take it.
+/// A batch: its size, the run, and microseconds to return it and to take it.
 struct Batch {
     pages: u32,
     run: &'static str,
@@ -30,10 +31,10 @@ const ICE: &[Batch] = &[
     batch(511, "Ice Lake, 511", 14.85, 11.66),
     batch(2047, "Ice Lake, 2047", 56.54, 39.28),
 ];
-/// The batches that parameters were fitted on.
+/// Largest batch that parameters were fitted on.
 const FITTED_MAX: u32 = 127;
 
-/// Lists of two batches, so that each goes to and fro as a whole.
+/// Returns a run with lists of two batches, so that each batch is transferred as a whole.
 fn run(scenario: &'static str, batch: &Batch) -> Run {
     Run::of(batch.run, scenario)
         .set("machine.pcp-batch", &batch.pages.to_string())
