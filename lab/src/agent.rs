@@ -1,5 +1,5 @@
-//! Finds what the lab brings into its machines, and makes it where the lab runs from its sources:
-//! the guest's first process, and the emulator's counter.
+//! Finds the binaries that the lab brings into its machines (the guest's first process, and the
+//! emulator's counter), and builds them if the lab runs from its sources.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,16 +8,16 @@ use anyhow::{Context, Result, bail, ensure};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// One of the things that are built.
+/// A binary to find or build.
 struct Piece {
     what: &'static str,
-    /// The variable that names one that is already built.
+    /// The environment variable that names a built one.
     variable: &'static str,
-    /// Its sources, from those of the lab.
+    /// Its sources, relative to those of the lab.
     sources: &'static str,
-    /// The file's name.
+    /// The file name.
     file: &'static str,
-    /// What cargo is told to build.
+    /// Arguments for cargo.
     target: &'static [&'static str],
     flags: &'static str,
 }
@@ -40,13 +40,13 @@ const COUNTER: Piece = Piece {
     flags: "",
 };
 
-/// The guest's first process: `$NODEWARD_LAB_INIT`, or built from the lab's sources, or beside this
-/// executable.
+/// Finds the guest's first process: `$NODEWARD_LAB_INIT`, or built from the lab's sources, or
+/// beside this executable.
 pub fn init() -> Result<PathBuf> {
     locate(&INIT)
 }
 
-/// The emulator's counter, in the same way; its variable is `$NODEWARD_LAB_COUNTER`.
+/// Finds the emulator's counter in the same way; its variable is `$NODEWARD_LAB_COUNTER`.
 pub fn counter() -> Result<PathBuf> {
     locate(&COUNTER)
 }
@@ -70,7 +70,7 @@ fn locate(piece: &Piece) -> Result<PathBuf> {
     }
 }
 
-/// Builds it in a target directory of the lab's own: the outer build may hold its lock.
+/// Builds it in a separate target directory, because the outer build may hold its lock.
 fn build(piece: &Piece, sources: &Path) -> Result<PathBuf> {
     let target_dir = sources.join("../../target/lab-init");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

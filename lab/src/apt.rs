@@ -1,5 +1,5 @@
-//! Debian's archive through the host's own apt tools, with lists and settings of the lab's own: the
-//! host's packages and lists are neither read for content nor changed. The mirror is the host's.
+//! Access to Debian's archive through the host's apt tools, with lists and settings of the lab's
+//! own. The host's packages and lists are neither used nor changed. The mirror is the host's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Lists younger than this are not fetched again.
 const LISTS_FRESH: Duration = Duration::from_secs(3600);
 
-/// An archive ready for questions.
+/// A configured archive.
 #[derive(Debug)]
 pub struct Apt {
     dir: PathBuf,
 }
 
 impl Apt {
-    /// Sets a private apt up in a directory and brings its lists up to date.
+    /// Configures a private apt in a directory and updates its lists.
     pub fn open(dir: &Path) -> Result<Self> {
         let apt = Self { dir: dir.to_owned() };
         apt.configure().context("cannot set a private apt up")?;
@@ -60,7 +60,7 @@ impl Apt {
         stdout_of(&mut command)
     }
 
-    /// All versions of a package, as the archive's tool lists them.
+    /// Returns all versions of a package, as the archive's tool lists them.
     pub fn versions(&self, package: &str) -> Result<Vec<String>> {
         let listed = self.tool("apt-cache", &["madison", package])?;
         Ok(listed
@@ -69,13 +69,13 @@ impl Apt {
             .collect())
     }
 
-    /// What a package depends on, as written in its record.
+    /// Returns the dependencies of a package, as written in its record.
     pub fn depends(&self, package: &Package) -> Result<Vec<Package>> {
         let record = self.tool("apt-cache", &["show", &package.pinned()])?;
         Ok(parse_depends(&record))
     }
 
-    /// Fetches a package and unpacks it over a directory.
+    /// Downloads a package and unpacks it into a directory.
     pub fn unpack(&self, package: &Package, into: &Path) -> Result<()> {
         let dir = tempfile::tempdir_in(&self.dir)?;
         let mut download = Command::new("apt-get");
@@ -97,7 +97,7 @@ impl Apt {
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// Its version; empty if any will do.
+    /// Its version; empty for any.
     pub version: String,
 }
 
@@ -143,7 +143,7 @@ fn sources(mirror: &str) -> String {
     )
 }
 
-/// The mirror that the host's own apt is set up with.
+/// Returns the mirror of the host's own apt.
 fn host_mirror() -> Result<String> {
     let format = "$(LABEL)|$(RELEASE)|$(COMPONENT)|$(REPO_URI)";
     let listed = stdout_of(Command::new("apt-get").args([
@@ -155,7 +155,8 @@ fn host_mirror() -> Result<String> {
     mirror(&listed).context("this host's apt knows no Debian mirror: see sources.list(5)")
 }
 
-/// The first mirror of Debian itself; labels are known only once the host has fetched its lists.
+/// Returns the first mirror of Debian itself; labels are known only once the host has fetched its
+/// lists.
 fn mirror(listed: &str) -> Option<String> {
     let rows = listed.lines().filter_map(|line| {
         let fields: Vec<&str> = line.splitn(4, '|').collect();
@@ -168,13 +169,13 @@ fn mirror(listed: &str) -> Option<String> {
     labelled.next().or_else(|| unlabelled.next()).map(|row| row[3].to_owned())
 }
 
-/// The packages in the `Depends` line of the first record; of alternatives the first.
+/// Parses the `Depends` line of the first record; of alternatives it takes the first.
 fn parse_depends(record: &str) -> Vec<Package> {
     let line = record.lines().find_map(|line| line.strip_prefix("Depends: "));
     line.unwrap_or_default().split(',').map(parse_dependency).collect()
 }
 
-/// `name (= version)`, `name (>= version)`, `name | other`.
+/// Parses `name (= version)`, `name (>= version)`, `name | other`.
 fn parse_dependency(text: &str) -> Package {
     let first = text.split('|').next().unwrap_or_default().trim();
     let (name, condition) = first.split_once(' ').unwrap_or((first, ""));

@@ -1,4 +1,4 @@
-//! Where the lab keeps what it fetched and made.
+//! The lab's cache of downloaded and generated files.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// Shared memory, where snapshots live while there is room.
+/// Shared memory, which holds snapshots while there is room.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Free shared memory in bytes that a snapshot and a run or two ask for.
+/// Free shared memory in bytes required for a snapshot and a run or two.
 const ROOM_BYTES: u64 = 2 << 30;
 
 /// The lab's directories.
@@ -19,7 +19,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The cache of this user: `$NODEWARD_LAB_CACHE`, or `nodeward/lab` among the user's caches.
+    /// Opens the cache of this user: `$NODEWARD_LAB_CACHE`, or `nodeward/lab` in the user's cache
+    /// directory.
     pub fn open() -> Result<Self> {
         let named = std::env::var_os("NODEWARD_LAB_CACHE").map(PathBuf::from);
         let root = named.or_else(default_root).context("neither $NODEWARD_LAB_CACHE nor $HOME")?;
@@ -29,24 +30,24 @@ impl Cache {
         Ok(Self { root: root.canonicalize()? })
     }
 
-    /// The directory that holds everything but snapshots in shared memory.
+    /// Returns the directory that holds everything but snapshots in shared memory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A directory of the cache, made if it is not there.
+    /// Returns a directory of the cache, created if missing.
     pub fn dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.root.join(name);
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         Ok(dir)
     }
 
-    /// Waits until nobody else does what this name stands for; the lock ends with the file.
+    /// Takes the lock of this name, and waits for it. The lock ends with the file.
     pub fn lock(&self, name: &str) -> Result<File> {
         lock(&self.dir("locks")?.join(name))
     }
 
-    /// Removes all but the locks, which others may hold.
+    /// Removes everything but the locks, which others may hold.
     pub fn remove_all(&self) -> Result<()> {
         for entry in fs::read_dir(&self.root)? {
             let path = entry?.path();
@@ -58,7 +59,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Where snapshots live: in shared memory if there is room, else in the cache.
+    /// Returns the directory for snapshots: in shared memory if there is room, else in the cache.
     pub fn snapshots(&self) -> Result<PathBuf> {
         match shared_memory() {
             Ok(dir) if has_room() => Ok(dir),
@@ -66,7 +67,7 @@ impl Cache {
         }
     }
 
-    /// All places where snapshots may lie.
+    /// Returns all directories that may hold snapshots.
     pub fn snapshot_places(&self) -> Vec<PathBuf> {
         [shared_memory().ok(), self.dir("snapshots").ok()].into_iter().flatten().collect()
     }
@@ -79,7 +80,7 @@ fn default_root() -> Option<PathBuf> {
     Some(caches.or_else(home)?.join("nodeward/lab"))
 }
 
-/// Opens a lock file and waits for it.
+/// Opens a lock file and waits for the lock.
 pub(crate) fn lock(path: &Path) -> Result<File> {
     let file = File::options().create(true).append(true).open(path);
     let file = file.with_context(|| format!("cannot open {}", path.display()))?;
@@ -87,7 +88,7 @@ pub(crate) fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// This user's directory in shared memory; nobody else may own it or look into it.
+/// Returns this user's directory in shared memory; no other user may own or read it.
 fn shared_memory() -> Result<PathBuf> {
     let user = rustix::process::getuid().as_raw();
     let dir = Path::new(SHARED_MEMORY).join(format!("nodeward-lab-{user}"));
@@ -104,14 +105,15 @@ fn has_room() -> bool {
     stat.is_ok_and(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) >= ROOM_BYTES)
 }
 
-/// Tells a file apart from any other, and from itself before a change, without reading it.
+/// Returns a text that identifies a file and its version, without reading the content.
 pub(crate) fn identity(path: &Path) -> Result<String> {
     let meta = fs::metadata(path).with_context(|| format!("cannot find {}", path.display()))?;
     let (seconds, nanoseconds) = (meta.mtime(), meta.mtime_nsec());
     Ok(format!("{} {} {seconds}.{nanoseconds:09}", path.display(), meta.len()))
 }
 
-/// A short name for a text. Two texts may share one: whoever relies on it keeps the text as well.
+/// Returns a short name for a text. Two texts may share one: callers that rely on it keep the text
+/// as well.
 pub(crate) fn short_name(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);

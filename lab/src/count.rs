@@ -1,4 +1,4 @@
-//! Counting a run: what is asked for, and what the counter has to be told of the machine.
+//! Options of counting a run, and the machine parameters that the counter needs.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,39 +15,39 @@ use crate::layout::Layout;
 use crate::qemu::{self, CPU_THREADS_MAX, Counted};
 use crate::scenario::Scenario;
 
-/// Where files of counts are made that nobody has named.
+/// Directory of count files without a given name.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// The bytes of a line of the caches.
+/// Bytes per cache line.
 const LINE_BYTES: u64 = 64;
-/// From this much memory on the emulator leaves a hole for devices below 4 GiB ...
+/// With this much memory or more, the emulator leaves a hole for devices below 4 GiB.
 const HOLE_FROM: u64 = 0xe000_0000;
-/// ... which begins here; memory goes on at 4 GiB.
+/// Start of that hole; memory continues at 4 GiB.
 const HOLE_START: u64 = 0xc000_0000;
 const HOLE_END: u64 = 1 << 32;
 /// A device with more memory finds no room in that hole; then single frames are not counted.
 const FILE_BYTES_MAX: u64 = 512 << 20;
 /// A node's distance to itself.
 const AT_HOME: u64 = 10;
-/// From this version on the emulator mistakes CPUs for each other when they take turns.
+/// From this version on the emulator confuses CPUs when they take turns.
 const MISTAKEN_FROM: u32 = 9;
 
-/// How a run is counted.
+/// Options of counting a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    /// The size of each node's last-level cache in bytes.
+    /// Size of each node's last-level cache in bytes.
     pub llc_bytes: u64,
-    /// In how many places of it a line may be.
+    /// Its associativity.
     pub llc_ways: u64,
-    /// What a miss takes at home, in nanoseconds, on the machine that is meant. A CPU is held up
-    /// for what a miss from afar takes longer by the distances; with 0 it never is.
+    /// Local latency of a miss on the modelled machine, in nanoseconds. A CPU is delayed by the
+    /// extra latency of remote misses according to the distances; with 0 it never is.
     pub price_ns: u64,
-    /// Where the counts are kept, to be read during the run and after it; else in memory that is
-    /// given back after the run.
+    /// File for the counts, readable during the run and after it; without one they are in memory
+    /// that is freed after the run.
     pub file: Option<PathBuf>,
 }
 
 impl Default for Count {
-    /// 1 MiB in 8 ways, and nobody is held up.
+    /// 1 MiB in 8 ways, and no delays.
     fn default() -> Self {
         Self { llc_bytes: 1 << 20, llc_ways: 8, price_ns: 0, file: None }
     }
@@ -56,7 +56,7 @@ impl Default for Count {
 impl FromStr for Count {
     type Err = String;
 
-    /// `llc=2MiB,ways=16,price=100ns`, or any of these, or nothing.
+    /// Parses `llc=2MiB,ways=16,price=100ns`, or any subset of these.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut count = Self::default();
         for word in text.split(',').filter(|word| !word.is_empty()) {
@@ -82,16 +82,16 @@ fn wrong(word: &str) -> String {
     format!("'{word}' is none of llc=SIZE, ways=NUMBER, price=TIME")
 }
 
-/// A file that is ready for the counter, and how long it stays.
+/// A prepared file for the counter, and its lifetime.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What the emulator is told.
+    /// The emulator's options.
     pub counted: Counted,
     _temporary: Option<tempfile::TempPath>,
 }
 
 impl Prepared {
-    /// Makes the file for a machine, and finds the counter.
+    /// Creates the file for a machine, and finds the counter.
     pub fn new(count: &Count, scenario: &Scenario, hypervisor: &str) -> Result<Self> {
         check_counts(scenario, count, hypervisor)?;
         let plugin = agent::counter()?;
@@ -108,7 +108,7 @@ impl Prepared {
         Ok(Self { counted, _temporary: temporary })
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub fn counts(&self) -> Result<Counts> {
         let reader = Reader::open(&self.counted.file)?;
         ensure!(reader.has_writer()?, "the emulator has not loaded the counter");
@@ -122,7 +122,8 @@ fn write(path: &Path, shape: &Shape) -> Result<()> {
     Ok(file.set_len(shape.file_bytes())?)
 }
 
-/// Whether a run can be counted on this host; says why not. Asks the hypervisor for its options.
+/// Checks that runs can be counted on this host; the error says why not. Asks the hypervisor for
+/// its options.
 pub fn check_plugins() -> Result<()> {
     let help = Command::new(qemu::PROGRAM).arg("-help").output();
     let help = help.with_context(|| format!("cannot run {}", qemu::PROGRAM))?;
@@ -145,7 +146,7 @@ fn check_counts(scenario: &Scenario, count: &Count, hypervisor: &str) -> Result<
     Ok(())
 }
 
-/// The first number of `QEMU emulator version 7.2.22 (...)`.
+/// Returns the major version in `QEMU emulator version 7.2.22 (...)`.
 fn version(hypervisor: &str) -> Option<u32> {
     let (_, number) = hypervisor.split_once("version ")?;
     number.split('.').next()?.parse().ok()
@@ -165,8 +166,8 @@ fn shape(count: &Count, scenario: &Scenario) -> Result<Shape> {
     Ok(shape)
 }
 
-/// Physical memory, as the emulator's `pc` machine lays it out: nodes by ascending ids, with a hole
-/// below 4 GiB.
+/// Returns the physical memory layout of the emulator's `pc` machine: nodes by ascending ids, with
+/// a hole below 4 GiB.
 fn memory(scenario: &Scenario) -> Vec<Frames> {
     let total = scenario.memory_bytes();
     let low_end = if total >= HOLE_FROM { HOLE_START } else { total };
@@ -186,7 +187,7 @@ fn memory(scenario: &Scenario) -> Vec<Frames> {
     memory
 }
 
-/// How much longer a miss takes than at home, by the ids of the nodes.
+/// Returns the extra latency of a miss over a local one, by node ids.
 fn prices(home_ns: u64, scenario: &Scenario, nodes: usize) -> Vec<Vec<u64>> {
     let mut prices = vec![vec![0; nodes]; nodes];
     for (from, distances) in scenario.nodes.iter().zip(&scenario.distances) {
@@ -211,14 +212,15 @@ mod tests {
         Scenario::parse("test", &gib.iter().enumerate().map(node).collect::<String>()).unwrap()
     }
 
-    /// Start and end in GiB, and the node.
+    /// Returns start and end in GiB, and the node.
     fn laid_out(gib: &[u64]) -> Vec<(u64, u64, u32)> {
         let each = GIB / FRAME_BYTES;
         let part = |part: Frames| (part.first / each, (part.first + part.count) / each, part.node);
         memory(&scenario(gib)).into_iter().map(part).collect()
     }
 
-    /// Goal: memory is where the machine has it; what does not fit below 3 GiB is above 4 GiB.
+    /// Goal: memory is where the machine has it; the part that does not fit below 3 GiB is above 4
+    /// GiB.
     #[test]
     fn memory_is_laid_out_around_the_hole() {
         assert_eq!(laid_out(&[1, 2]), [(0, 1, 0), (1, 3, 1)]);
@@ -227,7 +229,7 @@ mod tests {
         assert_eq!(laid_out(&[4, 1]), [(0, 3, 0), (4, 5, 0), (5, 6, 1)]);
     }
 
-    /// Goal: a miss costs what the distance says beyond a miss at home, in its direction.
+    /// Goal: a miss costs the extra latency of its distance, in its direction.
     #[test]
     fn prices_follow_the_distances() {
         let asymmetric = Scenario::find("asymmetric").unwrap();
@@ -242,7 +244,7 @@ mod tests {
         assert!(shape.per_frame);
     }
 
-    /// Goal: what is asked for in words is what is done; what makes no sense is refused.
+    /// Goal: options in words are parsed; invalid ones are refused.
     #[test]
     fn words_are_understood() {
         let asked: Count = "llc=3MiB,ways=12,price=150ns".parse().unwrap();

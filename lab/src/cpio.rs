@@ -1,16 +1,16 @@
-//! Writes the archive format of a kernel's first root file system ("newc").
+//! Writes the archive format of a kernel's initial root file system ("newc").
 
 use std::io::{Result, Write};
 
 const MAGIC: &str = "070701";
 const TRAILER: &str = "TRAILER!!!";
 
-/// What stands at a path.
+/// The content of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// A directory.
     Directory,
-    /// A file that anyone may read and execute.
+    /// A file that everyone may read and execute.
     Program(Vec<u8>),
     /// A symbolic link to this path.
     Link(String),
@@ -34,8 +34,8 @@ impl Content {
     }
 }
 
-/// Writes entries in their order, so that a directory must stand before what is in it; paths have
-/// no leading slash. Fails when a file has 4 GiB or more.
+/// Writes entries in order, so a directory must precede its content; paths have no leading slash.
+/// Fails when a file has 4 GiB or more.
 pub fn write(out: &mut impl Write, entries: &[(String, Content)]) -> Result<()> {
     for (number, (path, content)) in (1u32..).zip(entries) {
         entry(out, number, path, content.mode(), content.bytes())?;

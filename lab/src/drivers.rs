@@ -1,7 +1,7 @@
-//! Which of a kernel's modules a guest loads, and in which order.
+//! Selects the kernel modules that a guest loads, and their order.
 //!
-//! A kernel package has no dependency table before it is installed, so the modules are asked: each
-//! names what it depends on in its own `depends=` record.
+//! A kernel package has no dependency table before it is installed, so the modules themselves are
+//! read: each names its dependencies in its `depends=` record.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,11 +10,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// What the serial port needs where it is not built in: without it a guest cannot hear the host.
+/// Modules of the serial port, if they are not built in: without it a guest cannot talk to the
+/// host.
 pub const SERIAL_PORT: [&str; 2] = ["virtio_pci", "virtio_console"];
 
-/// Modules and what they depend on, in loading order: name and uncompressed content. A module that
-/// the tree lacks is taken to be built in; if it is not, the guest finds out.
+/// Returns modules and their dependencies in loading order: name and uncompressed content. A module
+/// that the tree lacks is assumed to be built in; if it is not, the guest fails to load it.
 pub fn load_order(tree: &Path, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = BTreeMap::new();
     list(tree, &mut files).with_context(|| format!("cannot list {}", tree.display()))?;
@@ -54,7 +55,7 @@ fn list(dir: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// `virtio-rng.ko.xz` is the module `virtio_rng`.
+/// Returns the module name of a file: `virtio-rng.ko.xz` is `virtio_rng`.
 fn module_name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
     let (name, rest) = file.split_once(".ko")?;
@@ -76,7 +77,7 @@ fn content(path: &Path) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The names in the `depends=a,b` record of a module.
+/// Returns the names in the `depends=a,b` record of a module.
 fn depends(module: &[u8]) -> Vec<String> {
     const RECORD: &[u8] = b"\0depends=";
     let Some(start) = module.windows(RECORD.len()).position(|window| window == RECORD) else {

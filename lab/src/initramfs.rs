@@ -1,4 +1,4 @@
-//! The guest's first root file system: the first process, a shell with its tools, drivers.
+//! The guest's initial root file system: the first process, a shell with its tools, drivers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,14 +12,14 @@ use crate::cpio::{self, Content};
 use crate::store::{self, Image};
 use crate::{agent, drivers, libraries};
 
-/// Programs of the tools' packages that go to the guest.
+/// Programs of the tool packages that go to the guest.
 const TOOLS: [&str; 3] = ["numactl", "numastat", "migratepages"];
-/// Changes when archives that older labs made no longer fit.
+/// Version of the archive format; changes when archives of older labs no longer fit.
 const FORMAT: u32 = 1;
-/// Where the tools' packages keep their libraries.
+/// Library directory of the tool packages.
 const TOOL_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// The archive for a kernel, made if it is not there yet. Its name changes with all that is in it.
+/// Returns the archive for a kernel, created if missing. Its name depends on all of its content.
 pub fn path(cache: &Cache, kernel: &Image) -> Result<PathBuf> {
     let tools = store::tools(cache)?;
     let init = agent::init()?;
@@ -66,7 +66,7 @@ fn add_tool(tree: &mut Tree, tools: &Path, name: &str) -> Result<()> {
     tree.program(&format!("bin/{name}"), &program)
 }
 
-/// Numbered, because the guest loads them in the order of their names.
+/// Adds drivers, numbered because the guest loads them in the order of their names.
 fn add_drivers(tree: &mut Tree, kernel: &Image) -> Result<()> {
     let Some(modules) = &kernel.modules else { return Ok(()) };
     for (number, (name, bytes)) in
@@ -78,12 +78,12 @@ fn add_drivers(tree: &mut Tree, kernel: &Image) -> Result<()> {
     Ok(())
 }
 
-/// Entries by path, which puts directories before what is in them.
+/// Entries by path, which puts directories before their content.
 #[derive(Default)]
 struct Tree(BTreeMap<String, Content>);
 
 impl Tree {
-    /// Puts content at a path, and directories above it.
+    /// Adds content at a path, with its parent directories.
     fn put(&mut self, path: &str, content: Content) {
         let above = path.match_indices('/').map(|(end, _)| path[..end].to_owned());
         for dir in above {

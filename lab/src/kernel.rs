@@ -1,10 +1,10 @@
-//! Which kernel a guest runs, and which of the archive's versions that is today.
+//! Selection of a guest's kernel, and of the archive's version for it.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A kernel by what it stands for; the version behind it moves with the archive.
+/// A kernel by name; its version follows the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kernel {
     /// The latest of Debian 12's 6.1.
@@ -13,7 +13,7 @@ pub enum Kernel {
     V6_12,
     /// The newest that Debian carries, backports and unstable included.
     Newest,
-    /// A boot image or ELF kernel of the user's own, with virtio_pci and virtio_console built in.
+    /// A user's boot image or ELF kernel, with virtio_pci and virtio_console built in.
     Image(PathBuf),
 }
 
@@ -21,7 +21,7 @@ impl Kernel {
     /// The kernels from Debian's archive, oldest first.
     pub const DEBIAN: [Self; 3] = [Self::V6_1, Self::V6_12, Self::Newest];
 
-    /// What every version of this kernel starts with; `None` for the user's own.
+    /// Returns the prefix of all versions of this kernel; `None` for a user's own.
     pub(crate) fn prefix(&self) -> Option<&'static str> {
         match self {
             Self::V6_1 => Some("6.1."),
@@ -55,13 +55,13 @@ impl FromStr for Kernel {
     }
 }
 
-/// The latest version with a prefix; release candidates do not count.
+/// Returns the latest version with a prefix; release candidates do not count.
 pub(crate) fn latest<'a>(versions: &'a [String], prefix: &str) -> Option<&'a String> {
     let fitting = versions.iter().filter(|version| version.starts_with(prefix));
     fitting.filter(|version| !version.contains("~rc")).max_by_key(|version| numbers(version))
 }
 
-/// The numbers in a version, which order kernels as their makers count.
+/// Returns the numbers in a version, which order kernels.
 pub(crate) fn numbers(version: &str) -> Vec<u64> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }

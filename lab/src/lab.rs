@@ -1,4 +1,4 @@
-//! The lab itself: finds what it needs on the host, and runs commands in guests.
+//! The lab: finds its prerequisites on the host, and runs commands in guests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,31 +28,32 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// A lab on this host. Fails with what to install when something is missing.
+    /// Opens the lab on this host. If something is missing, the error says what to install.
     pub fn open() -> Result<Self> {
         Ok(Self { cache: Cache::open()?, hypervisor: hypervisor()? })
     }
 
-    /// Where this lab keeps what it fetched.
+    /// Returns the lab's cache.
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// What the hypervisor calls itself.
+    /// Returns the hypervisor's name and version.
     pub fn hypervisor(&self) -> &str {
         &self.hypervisor
     }
 
-    /// Fetches what a kernel needs, so that a run need not; its release, as `uname -r` says it.
+    /// Downloads everything that a kernel needs ahead of a run. Returns its release, as in `uname
+    /// -r`.
     pub fn prepare(&self, kernel: &Kernel) -> Result<String> {
         let image = store::kernel(&self.cache, kernel)?;
         initramfs::path(&self.cache, &image)?;
         Ok(image.release)
     }
 
-    /// Writes the kernel's modules of these names, and those that they depend on, to a directory;
-    /// insmod(8) can load them in the order of the files' names. A kernel may lack one, or come
-    /// without modules at all.
+    /// Writes the kernel's modules of these names and their dependencies to a directory; insmod(8)
+    /// can load them in the order of the file names. A kernel may lack one, or have no modules at
+    /// all.
     pub fn modules(&self, kernel: &Kernel, names: &[&str], into: &Path) -> Result<()> {
         let Some(tree) = store::kernel(&self.cache, kernel)?.modules else { return Ok(()) };
         for (number, (name, bytes)) in drivers::load_order(&tree, names)?.iter().enumerate() {
@@ -61,28 +62,28 @@ impl Lab {
         Ok(())
     }
 
-    /// The tree of a package of Debian's, fetched if it is not there yet. Its programs can be
-    /// brought along; of packages that it depends on only libraries are, where the host has them.
+    /// Returns the tree of a Debian package, downloaded if missing. Its programs can be brought
+    /// along; of its dependencies only libraries are, where the host has them.
     pub fn package(&self, name: &str) -> Result<PathBuf> {
         store::package(&self.cache, name)
     }
 
-    /// The release of a kernel that is already on disk.
+    /// Returns the release of a kernel that is already on disk.
     pub fn present(&self, kernel: &Kernel) -> Result<Option<String>> {
         Ok(store::present(&self.cache, kernel)?.map(|image| image.release))
     }
 
-    /// Fetches the archive's present version of a kernel; its release.
+    /// Downloads the archive's present version of a kernel. Returns its release.
     pub fn refresh(&self, kernel: &Kernel) -> Result<String> {
         Ok(store::refresh(&self.cache, kernel)?.release)
     }
 
-    /// Whether runs can be counted here; says why not.
+    /// Checks that runs can be counted here; the error says why not.
     pub fn can_count(&self) -> Result<()> {
         count::check_plugins()
     }
 
-    /// Removes snapshots that no run is using; with `all`, everything that was fetched or made.
+    /// Removes snapshots that no run is using; with `all`, everything downloaded or generated.
     pub fn clean(&self, all: bool) -> Result<()> {
         snapshot::evict(&self.cache, 0)?;
         if all {
@@ -91,7 +92,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Runs a command and keeps what it writes. An error is a lab's that failed, not the command's.
+    /// Runs a command and keeps its output. An error means that the lab failed, not the command.
     pub fn run(&self, run: &Run) -> Result<Finished> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let sinks = Sinks { stdout: &mut stdout, stderr: &mut stderr };
@@ -100,13 +101,13 @@ impl Lab {
         Ok(Finished { code: code.unwrap_or(TIMED_OUT), timed_out, stdout, stderr, counts })
     }
 
-    /// Runs a command and passes on what it writes.
+    /// Runs a command and passes on its output.
     pub fn stream(&self, run: &Run, mut sinks: Sinks) -> Result<Ended> {
         self.perform(run, |vm| run::drive(vm, run, &mut sinks))
     }
 
-    /// Runs a command, a shell, between this process's standard streams: on a terminal if standard
-    /// input is one, which passes all keys on meanwhile.
+    /// Runs a command, a shell, on this process's standard streams. If standard input is a
+    /// terminal, the guest's is one too, and all keys are passed on.
     pub fn shell(&self, run: &Run) -> Result<Ended> {
         self.perform(run, |vm| shell::drive(vm, run))
     }
@@ -158,8 +159,9 @@ impl Lab {
     }
 }
 
-/// QEMU 7.2 loses interrupts in logical mode for CPUs behind an empty slot. Linux 6.1 addresses
-/// small machines so and hangs at boot; from 6.12 on it addresses CPUs one by one.
+/// Refuses combinations that hang. QEMU 7.2 loses interrupts in logical mode for CPUs after an
+/// empty slot. Linux 6.1 uses that mode on small machines and hangs at boot; from 6.12 on it
+/// addresses CPUs one by one.
 fn check_together(run: &Run) -> Result<()> {
     let lost = run.kernel == Kernel::V6_1 && Layout::of(&run.scenario)?.has_gap();
     let name = &run.scenario.name;
@@ -179,15 +181,16 @@ fn hypervisor() -> Result<String> {
     Ok(told.lines().next().unwrap_or_default().to_owned())
 }
 
-/// A lab for a test, or `None` and a line `skipped: why` on standard output.
+/// Opens a lab for a test. If it cannot run, prints `skipped: why` on standard output and returns
+/// `None`.
 ///
 /// # Panics
-/// Where `NODEWARD_LAB_REQUIRED=1` says that a test that cannot run has failed.
+/// With `NODEWARD_LAB_REQUIRED=1`, if the test cannot run.
 pub fn for_test(kernel: &Kernel) -> Option<Lab> {
     unless_missing(Lab::open().and_then(|lab| lab.prepare(kernel).map(|_| lab)))
 }
 
-/// As [`for_test`], for runs that are counted. A hypervisor that cannot count is no failure.
+/// As [`for_test`], for counted runs. A hypervisor that cannot count is no failure.
 ///
 /// # Panics
 /// As there.
@@ -214,7 +217,7 @@ fn unless_missing(lab: Result<Lab>) -> Option<Lab> {
     }
 }
 
-/// The scenario of a test, by the name of a built-in one.
+/// Returns a built-in scenario for a test.
 ///
 /// # Panics
 /// If there is none of that name.

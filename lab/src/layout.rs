@@ -1,9 +1,8 @@
-//! Where a scenario's CPUs go in a machine, such that Linux gives the nodes the ids of the
-//! scenario.
+//! Places a scenario's CPUs in a machine so that Linux gives the nodes the ids of the scenario.
 //!
 //! Linux numbers nodes in the order in which the firmware's table names them, CPUs before memory. A
-//! node without CPUs, or a hole in the ids, would let later nodes slip down. So each such node gets
-//! *empty* CPU slots: places that the table names, in which no CPU is plugged.
+//! node without CPUs, or a hole in the ids, would shift later nodes down. Each such node therefore
+//! gets *empty* CPU slots: places that the table names, in which no CPU is plugged.
 
 use anyhow::{Result, ensure};
 use nodeward_model::CpuId;
@@ -15,21 +14,21 @@ use crate::scenario::{Scenario, len};
 pub struct Layout {
     /// Every slot; slot `i` is core `i % cores_per_socket` of socket `i / cores_per_socket`.
     pub slots: Vec<Slot>,
-    /// How many slots share a socket.
+    /// Number of slots per socket.
     pub cores_per_socket: u32,
 }
 
 /// A place for one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// The node that the slot belongs to, which may be a hole.
+    /// The node of the slot, which may be a hole.
     pub node: u32,
     /// Whether a CPU is plugged in.
     pub filled: bool,
 }
 
 impl Layout {
-    /// Lays a scenario out. Fails where no order of slots gives the nodes their ids.
+    /// Lays out a scenario. Fails where no order of slots gives the nodes their ids.
     pub fn of(scenario: &Scenario) -> Result<Self> {
         let cores_per_socket = cores_per_socket(scenario);
         let mut slots = Vec::new();
@@ -62,24 +61,24 @@ impl Layout {
         Ok(())
     }
 
-    /// Whether every slot has its CPU.
+    /// Returns whether every slot has its CPU.
     pub fn is_full(&self) -> bool {
         self.slots.iter().all(|slot| slot.filled)
     }
 
-    /// Whether an empty slot stands before a filled one.
+    /// Returns whether an empty slot precedes a filled one.
     pub fn has_gap(&self) -> bool {
         let first_empty = self.slots.iter().position(|slot| !slot.filled);
         first_empty.is_some_and(|empty| self.slots[empty..].iter().any(|slot| slot.filled))
     }
 
-    /// How many sockets the slots fill.
+    /// Returns the number of sockets.
     pub fn sockets(&self) -> usize {
         self.slots.len() / self.cores_per_socket as usize
     }
 }
 
-/// One socket per node where all nodes with CPUs have equally many in a row, else one per CPU.
+/// Returns one socket per node if all nodes with CPUs have equally many in a row, else one per CPU.
 fn cores_per_socket(scenario: &Scenario) -> u32 {
     let mut nodes = scenario.nodes.iter().filter(|node| !node.cpus.is_empty());
     let count = nodes.clone().next().map_or(1, |node| len(&node.cpus));
@@ -111,7 +110,7 @@ mod tests {
         Layout::of(&Scenario::find(name).unwrap()).unwrap()
     }
 
-    /// `0 1 -2 3`: the node of each slot, a minus before empty ones.
+    /// Formats a layout as `0 1 -2 3`: the node of each slot, a minus before empty ones.
     fn drawn(layout: &Layout) -> String {
         let slots = layout.slots.iter();
         let drawn: Vec<String> = slots

@@ -1,5 +1,6 @@
-//! A stock Linux kernel on a machine with several memory nodes, on any host: kernels from Debian's
-//! archive, in QEMU without hardware help, restored from snapshots in a fraction of a second.
+//! Runs a stock Linux kernel on an emulated machine with several memory nodes, on any host: kernels
+//! from Debian's archive, in QEMU without hardware acceleration, restored from snapshots in a
+//! fraction of a second.
 //!
 //! ```no_run
 //! use nodeward_lab::{Lab, Run, Scenario};

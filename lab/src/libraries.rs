@@ -1,14 +1,14 @@
-//! The shared libraries that a program needs, and where they go in the guest.
+//! The shared libraries of a program, and their places in the guest.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Where the guest's loader looks without being told.
+/// Default search directories of the guest's loader.
 const LOADER_DIRS: [&str; 4] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"];
-/// Where libraries from anywhere else go.
+/// Directory for libraries from anywhere else.
 const HOME: &str = "/usr/lib/x86_64-linux-gnu";
 
 /// A file of the host and its path in the guest.
@@ -20,7 +20,7 @@ pub struct Library {
     pub guest: String,
 }
 
-/// What a program needs besides itself, its loader included; nothing for a static one or a script.
+/// Returns the libraries and the loader that a program needs; none for a static one or a script.
 /// `further` is searched before the host's own directories.
 pub fn of(program: &Path, further: Option<&Path>) -> Result<Vec<Library>> {
     let mut ldd = Command::new("ldd");
@@ -42,8 +42,8 @@ fn parse(listed: &str) -> Result<Vec<Library>> {
     Ok(libraries?.into_iter().flatten().collect())
 }
 
-/// One of `name => path (address)`, `name => not found`, `path (address)`, `statically linked`, and
-/// the kernel's own `linux-vdso.so.1 (address)`.
+/// Parses a line: `name => path (address)`, `name => not found`, `path (address)`, `statically
+/// linked`, or the kernel's own `linux-vdso.so.1 (address)`.
 fn line(line: &str) -> Result<Option<Library>> {
     let (name, found) = line.split_once(" => ").unwrap_or(("", line));
     if found == "not found" {

@@ -1,4 +1,4 @@
-//! The lab's command: parses arguments, does the verb, ends with its exit code.
+//! The lab's command: parses arguments, carries out the verb, ends with its exit code.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// The lab itself failed; the command in the guest may not have run.
+/// Exit code if the lab itself failed; the command in the guest may not have run.
 const LAB_FAILED: u8 = 125;
 
 fn main() -> ExitCode {

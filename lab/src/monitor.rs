@@ -1,4 +1,4 @@
-//! The hypervisor's monitor: one command, one answer, events in between skipped.
+//! The hypervisor's monitor: one command, one answer; events in between are skipped.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// An answer that takes longer will not come.
+/// Timeout of an answer.
 const ANSWER: Duration = Duration::from_secs(120);
-/// How often a migration is asked about.
+/// Polling interval of a migration.
 const POLL: Duration = Duration::from_millis(3);
 
 /// A connection to the monitor of one machine.
@@ -19,7 +19,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Takes a fresh connection through its greeting.
+    /// Opens a fresh connection and reads its greeting.
     pub fn new(stream: UnixStream) -> Result<Self> {
         stream.set_read_timeout(Some(ANSWER))?;
         let mut monitor = Self { stream: BufReader::new(stream) };
@@ -28,7 +28,7 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// Executes a command and gives what it returns.
+    /// Executes a command and returns its result.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value> {
         let request = json!({ "execute": command, "arguments": arguments });
         writeln!(self.stream.get_mut(), "{request}")?;
@@ -51,7 +51,8 @@ impl Monitor {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Stops the machine and writes all but its memory, which is in shared files, to a stream.
+    /// Stops the machine and writes its state to a stream, without its memory, which is in shared
+    /// files.
     pub fn save(&mut self, uri: &str) -> Result<()> {
         self.execute("stop", &json!({}))?;
         self.leave_memory_out()?;
@@ -59,7 +60,7 @@ impl Monitor {
         self.await_migration()
     }
 
-    /// Reads what [`Monitor::save`] wrote, and lets the machine go on from there.
+    /// Reads the state that [`Monitor::save`] wrote, and resumes the machine.
     pub fn restore(&mut self, uri: &str) -> Result<()> {
         self.leave_memory_out()?;
         self.execute("migrate-incoming", &json!({ "uri": uri }))?;

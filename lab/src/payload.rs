@@ -13,13 +13,13 @@ use walkdir::WalkDir;
 
 use crate::libraries;
 
-/// How much goes into one frame, in bytes.
+/// Bytes per frame.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// A file or directory of the host for the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestFile {
-    /// Where it is on the host.
+    /// Its path on the host.
     pub host: PathBuf,
     /// Its absolute path in the guest. By default a program goes to `/bin`, anything else to
     /// `/root`, where commands start.
@@ -27,7 +27,7 @@ pub struct GuestFile {
 }
 
 impl GuestFile {
-    /// A file for its default place.
+    /// Creates an entry with the default path.
     pub fn new(host: impl Into<PathBuf>) -> Self {
         Self { host: host.into(), guest: None }
     }
@@ -47,7 +47,7 @@ impl GuestFile {
 impl FromStr for GuestFile {
     type Err = String;
 
-    /// `PATH` or `PATH:GUESTPATH`.
+    /// Parses `PATH` or `PATH:GUESTPATH`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.rsplit_once(':') {
             None => Ok(Self::new(text)),
@@ -59,7 +59,7 @@ impl FromStr for GuestFile {
     }
 }
 
-/// Sends the files and the libraries that the programs among them need.
+/// Sends the files, and the libraries of the programs among them.
 pub fn send(files: &[GuestFile], port: &mut impl Write) -> Result<()> {
     let all = with_libraries(files)?;
     let mut archive = tar::Builder::new(BufWriter::with_capacity(PIECE_BYTES, Frames(port)));
@@ -84,7 +84,7 @@ fn with_libraries(files: &[GuestFile]) -> Result<BTreeMap<String, PathBuf>> {
     Ok(all)
 }
 
-/// Appends a file, or a directory with all below it. What a link points to comes in its place.
+/// Appends a file, or a directory with all its content. Links are replaced by their targets.
 fn append(archive: &mut tar::Builder<impl Write>, host: &Path, guest: &Path) -> Result<()> {
     for entry in WalkDir::new(host).follow_links(true).sort_by_file_name() {
         let entry = entry.map_err(|why| unreadable(&why))?;
@@ -99,7 +99,7 @@ fn append(archive: &mut tar::Builder<impl Write>, host: &Path, guest: &Path) -> 
     Ok(())
 }
 
-/// Why there is no way to what lies below a directory, and what to do.
+/// Explains why the content of a directory cannot be read, and what to do.
 fn unreadable(why: &walkdir::Error) -> anyhow::Error {
     let path = why.path().unwrap_or(Path::new("?"));
     let shown = path.display();
@@ -114,7 +114,7 @@ fn unreadable(why: &walkdir::Error) -> anyhow::Error {
     anyhow!("{shown} is a link to {cause}: remove the link, or bring single files")
 }
 
-/// A stream that leaves in frames.
+/// A stream that is sent in frames.
 struct Frames<'a, W>(&'a mut W);
 
 impl<W: Write> Write for Frames<'_, W> {
@@ -157,8 +157,7 @@ mod tests {
         send(&[GuestFile::new(dir)], &mut Vec::new()).map_err(|why| format!("{why:#}"))
     }
 
-    /// Goal: a link that leads nowhere is named with its place and its target; it was only said
-    /// that something was not found.
+    /// Goal: a dangling link is reported with its place and its target, not only as not found.
     #[test]
     fn a_dangling_link_is_named() {
         let dir = tempfile::tempdir().unwrap();
@@ -181,7 +180,7 @@ mod tests {
         assert!(why.contains(&told), "{why}");
     }
 
-    /// Goal: what a good link points to arrives in its place.
+    /// Goal: a valid link arrives as its target.
     #[test]
     fn links_are_followed() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The hypervisor's command line for a machine: a pure function of what is asked for.
+//! Builds the hypervisor's command line for a machine. This is a pure function.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,51 +11,50 @@ use crate::scenario::Scenario;
 
 /// The program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
-/// Features of a CPU: all, less five-level page tables, which only make walks longer here, and less
-/// cmpxchg16b: after it QEMU 7.2 now and then shows an interrupt garbage for flags, and the kernel,
-/// whose allocator uses it all the time, dies (2 of 8 boots of six CPUs; none of 6 without). Less
-/// fast string instructions (erms, fsrm), too: with them the kernel clears pages by the byte, which
-/// is emulated by the byte: a move of 4 KiB pages took twice as long, one of huge pages up to ten
-/// times.
+/// CPU features: all but some. Five-level page tables (la57) only make walks longer here. After
+/// cmpxchg16b (cx16) QEMU 7.2 sometimes shows an interrupt wrong flags, and the kernel, whose
+/// allocator uses it all the time, crashes (2 of 8 boots of six CPUs; none of 6 without). With fast
+/// string instructions (erms, fsrm) the kernel clears pages bytewise, which is emulated bytewise: a
+/// move of 4 KiB pages took twice as long, one of huge pages up to ten times.
 const CPU: &str = "max,-la57,-cx16,-erms,-fsrm";
-/// The name of that CPU as a device, for slots that are filled one by one.
+/// The device name of that CPU, for slots that are filled one by one.
 const CPU_DEVICE: &str = "max-x86_64-cpu";
-/// What every guest kernel is told: report on the serial line, only of trouble, and end when it
-/// ends.
+/// Arguments of every guest kernel: report errors on the serial line, and end when it ends.
 const KERNEL_ARGUMENTS: &str =
     "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable nokaslr rdinit=/init";
-/// Above this many CPUs a thread each costs more than it gains: they wait for each other.
+/// Above this number of CPUs a thread for each costs more than it gains, because they wait for each
+/// other.
 pub const CPU_THREADS_MAX: u32 = 8;
-/// The distance told for ids that no node has; nobody reads it.
+/// The distance given for unused node ids; nothing reads it.
 const DISTANCE_HOLE: u32 = 20;
 
-/// Where the memory of the machine lives.
+/// The storage of the machine's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Memory {
-    /// In the hypervisor, gone with it.
+    /// In the hypervisor, freed with it.
     Private,
     /// In files of this directory, written through: they become a snapshot.
     Recorded(PathBuf),
-    /// In those files, read and never written: what the guest writes is its own.
+    /// In those files, read-only: the guest's writes are private.
     Restored(PathBuf),
 }
 
 /// A machine to start.
 #[derive(Debug, Clone)]
 pub struct Machine<'a> {
-    /// The nodes and so on.
+    /// The nodes and CPUs.
     pub scenario: &'a Scenario,
     /// The kernel image.
     pub kernel: &'a Path,
-    /// The first root file system.
+    /// The initial root file system.
     pub initramfs: &'a Path,
     /// Further arguments for the kernel.
     pub append: &'a str,
-    /// Where the memory lives.
+    /// The storage of the memory.
     pub memory: Memory,
-    /// Whether the host finds room for all memory before the machine starts.
+    /// Whether the host allocates all memory before the machine starts.
     pub populate: bool,
-    /// Who counts accesses, if anybody.
+    /// The counter of accesses, if any.
     pub counted: Option<&'a Counted>,
 }
 
@@ -70,12 +69,12 @@ pub struct Counted {
     pub bytes: u64,
 }
 
-/// The file of one node's memory inside a snapshot's directory.
+/// Returns the file of one node's memory in a snapshot's directory.
 pub fn memory_file(dir: &Path, node: u32) -> PathBuf {
     dir.join(format!("node{node}.ram"))
 }
 
-/// All arguments. Descriptor 0 is the guest's serial port, 1 the monitor, 2 the log.
+/// Returns all arguments. Descriptor 0 is the guest's serial port, 1 the monitor, 2 the log.
 pub fn arguments(machine: &Machine) -> Result<Vec<OsString>> {
     let layout = Layout::of(machine.scenario)?;
     let mut line = Line::default();
@@ -115,8 +114,8 @@ fn accelerator(scenario: &Scenario) -> &'static str {
     if scenario.cpu_count() > CPU_THREADS_MAX { "tcg,thread=single" } else { "tcg,thread=multi" }
 }
 
-/// With empty slots only the first CPU is there from the start, the others are plugged where they
-/// go.
+/// With empty slots only the first CPU is present from the start; the others are plugged into their
+/// slots.
 fn processors(line: &mut Line, layout: &Layout) {
     let (slots, cores) = (layout.slots.len(), layout.cores_per_socket);
     let present = if layout.is_full() { slots } else { 1 };
@@ -174,7 +173,7 @@ fn memory_object(machine: &Machine, id: u32, bytes: u64) -> OsString {
     joined(start, &memory_file(dir, id))
 }
 
-/// A value with a path in it, in which a comma stands twice.
+/// Returns a value that contains a path, with its commas doubled.
 fn joined(start: String, path: &Path) -> OsString {
     let escaped = path.to_string_lossy().replace(',', ",,");
     (start + &escaped).into()
@@ -198,7 +197,7 @@ fn distance(scenario: &Scenario, from: u32, to: u32) -> u32 {
     }
 }
 
-/// `nr_cpus` keeps the kernel from counting empty slots as CPUs to come, and their nodes as online.
+/// `nr_cpus` keeps the kernel from counting empty slots as future CPUs, and their nodes as online.
 fn boot(line: &mut Line, machine: &Machine) {
     let cpus = machine.scenario.cpu_count();
     line.add("-kernel", machine.kernel);
@@ -206,7 +205,7 @@ fn boot(line: &mut Line, machine: &Machine) {
     line.add("-append", format!("{KERNEL_ARGUMENTS} nr_cpus={cpus} {}", machine.append));
 }
 
-/// The console and the hypervisor's own words go to one log; the other two are sockets.
+/// The console and the hypervisor's own messages go to one log; the other two are sockets.
 fn wires(line: &mut Line) {
     line.add("-chardev", "file,id=log,path=/dev/fd/2,append=on");
     line.add("-serial", "chardev:log");
@@ -218,7 +217,7 @@ fn wires(line: &mut Line) {
     line.add("-device", "vmgenid,guid=auto");
 }
 
-/// Comes last, so that all else is as in a machine that is not counted: both start from the same
+/// The counter comes last, so that the rest equals an uncounted machine: both start from the same
 /// snapshot.
 fn counter(line: &mut Line, counted: &Counted) {
     let mut plugin = joined(String::new(), &counted.plugin);
@@ -234,7 +233,7 @@ fn counter(line: &mut Line, counted: &Counted) {
 mod tests {
     use super::*;
 
-    /// The options of a machine, one per line, that start with one of the words.
+    /// Returns the options of a machine, one per line, that start with one of the words.
     fn options(name: &str, memory: Memory, words: &[&str]) -> String {
         let scenario = &Scenario::find(name).unwrap();
         let (kernel, initramfs) = (Path::new("/k"), Path::new("/i"));
@@ -294,7 +293,7 @@ mod tests {
         );
     }
 
-    /// Goal: a counted machine is the same machine with more at the end.
+    /// Goal: a counted machine is the same machine with more options at the end.
     #[test]
     fn a_counter_comes_last() {
         let scenario = &Scenario::find("two-nodes").unwrap();
@@ -315,7 +314,7 @@ mod tests {
         );
     }
 
-    /// Goal: a machine whose memory is there before it starts differs in nothing else.
+    /// Goal: a machine with preallocated memory differs in nothing else.
     #[test]
     fn memory_may_be_there_first() {
         let scenario = &Scenario::find("two-nodes").unwrap();

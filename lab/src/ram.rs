@@ -1,8 +1,8 @@
-//! Keeps the memory files of a snapshot at the size they were made with.
+//! Keeps the memory files of a snapshot at their original size.
 //!
 //! A page that a restored guest touches for the first time is read from the file before it is
-//! copied, and a read fills a hole of a file in shared memory. What was a hole when the snapshot
-//! was made holds zeros still, so it can be emptied again at any time, even under a running guest.
+//! copied, and a read fills a hole of a file in shared memory. A hole of the original snapshot
+//! still holds zeros, so it can be punched again at any time, even under a running guest.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,17 +12,17 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 
-/// The list of what each memory file holds, beside the files.
+/// File that lists the data extents of each memory file.
 const RECORD: &str = "extents.json";
-/// A file may grow by this many bytes before it is trimmed.
+/// Bytes by which a file may grow before it is trimmed.
 const SLACK_BYTES: u64 = 64 << 20;
-/// File systems count allocated space in these.
+/// Unit of allocated space in file systems.
 const BLOCK_BYTES: u64 = 512;
 
-/// The stretches of a file that hold data: start and end in bytes, ascending.
+/// The ranges of a file that hold data: start and end in bytes, ascending.
 type Extents = Vec<(u64, u64)>;
 
-/// Records what the memory files of a new snapshot hold.
+/// Records the data extents of the memory files of a new snapshot.
 pub fn record(dir: &Path) -> Result<()> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir)? {
@@ -35,7 +35,7 @@ pub fn record(dir: &Path) -> Result<()> {
     Ok(fs::write(dir.join(RECORD), serde_json::to_vec(&all)?)?)
 }
 
-/// Empties the holes that runs have filled, in files that have grown enough for it to be worth it.
+/// Punches the holes that runs have filled, in files that have grown enough to be worth it.
 pub fn trim(dir: &Path) -> Result<()> {
     let recorded = fs::read(dir.join(RECORD)).context("no record of the memory files")?;
     let recorded: BTreeMap<String, Extents> = serde_json::from_slice(&recorded)?;

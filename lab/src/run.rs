@@ -1,4 +1,4 @@
-//! One command in one guest: what is asked, what came of it, and the talk in between.
+//! One command in one guest: the request, the result, and the protocol in between.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -14,7 +14,7 @@ use crate::payload::{self, GuestFile};
 use crate::scenario::Scenario;
 use crate::vm::Vm;
 
-/// What a run that was cut off ends with, as timeout(1) has it.
+/// Exit code of a run that timed out, as in timeout(1).
 pub const TIMED_OUT: i32 = 124;
 const SEED_BYTES: usize = 64;
 
@@ -23,30 +23,30 @@ const SEED_BYTES: usize = 64;
 pub struct Run {
     /// The machine.
     pub scenario: Scenario,
-    /// What it boots.
+    /// The kernel.
     pub kernel: Kernel,
-    /// Files that it finds, programs with their libraries.
+    /// Files to bring along, programs with their libraries.
     pub files: Vec<GuestFile>,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Variables for the program.
+    /// Environment variables of the program.
     pub env: Vec<(String, String)>,
-    /// How long the command may take, not counting boot.
+    /// Time limit of the command, without boot.
     pub timeout: Duration,
     /// Further arguments for the kernel.
     pub append: String,
-    /// Boot afresh, even where a snapshot could be had.
+    /// Boot afresh, even if a snapshot exists.
     pub cold: bool,
-    /// Have the host find room for all memory before the command starts. Without, the guest waits
-    /// for the host whenever it touches a page for the first time: on virtual hosts for longer than
-    /// moving it takes.
+    /// Make the host allocate all memory before the command starts. Otherwise the guest waits for
+    /// the host whenever it touches a page for the first time: on virtual hosts longer than moving
+    /// the page takes.
     pub populate: bool,
     /// Count accesses to memory.
     pub count: Option<Count>,
 }
 
 impl Run {
-    /// A program with arguments on a machine; 6.12, no files, sixty seconds.
+    /// Creates a run of a program with arguments; kernel 6.12, no files, sixty seconds.
     pub fn new<S: Into<String>>(scenario: Scenario, command: impl IntoIterator<Item = S>) -> Self {
         Self {
             scenario,
@@ -62,60 +62,60 @@ impl Run {
         }
     }
 
-    /// A line for the guest's shell on a machine.
+    /// Creates a run of a line for the guest's shell.
     pub fn shell(scenario: Scenario, line: &str) -> Self {
         Self::new(scenario, ["sh", "-c", line])
     }
 }
 
-/// What a command wrote and how it ended.
+/// The output of a command, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// The exit code; 128 plus the signal for a command that a signal ended; 124 for one cut off.
+    /// The exit code; 128 plus the signal if a signal ended the command; 124 after a timeout.
     pub code: i32,
-    /// Whether the command was cut off because its time was over.
+    /// Whether the command timed out.
     pub timed_out: bool,
-    /// What it wrote to its standard output.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to its standard error.
+    /// Its standard error.
     pub stderr: Vec<u8>,
-    /// What was counted, of a run that was.
+    /// The counts of a counted run.
     pub counts: Option<Counts>,
 }
 
-/// How a command ended whose output went elsewhere.
+/// The end of a command whose output went elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// Its exit code, or `None` if its time was over.
+    /// Its exit code, or `None` after a timeout.
     pub code: Option<i32>,
-    /// What was counted, of a run that was.
+    /// The counts of a counted run.
     pub counts: Option<Counts>,
 }
 
-/// Where a command's output goes while it runs.
+/// Receivers of a command's output while it runs.
 pub struct Sinks<'a> {
-    /// Takes the standard output.
+    /// Receives the standard output.
     pub stdout: &'a mut dyn Write,
-    /// Takes the standard error.
+    /// Receives the standard error.
     pub stderr: &'a mut dyn Write,
 }
 
-/// When a run that begins now is over; never, if that is too far away to tell.
+/// The end of a run's time limit; `None` if that is too far away to represent.
 pub type Deadline = Option<Instant>;
 
-/// Runs a command in a guest that is ready; its exit code, or `None` if its time was over.
+/// Runs a command in a guest that is ready. Returns its exit code, or `None` after a timeout.
 pub fn drive(vm: &mut Vm, run: &Run, sinks: &mut Sinks) -> Result<Option<i32>> {
     let deadline = deadline(run);
     send(vm, run, Input::Nothing, deadline)?;
     follow(vm, deadline, sinks)
 }
 
-/// When a run that begins now is over.
+/// Returns the deadline of a run that begins now.
 pub fn deadline(run: &Run) -> Deadline {
     Instant::now().checked_add(run.timeout)
 }
 
-/// Passes on what the command writes, until its end.
+/// Passes on the command's output until its end.
 pub fn follow(vm: &mut Vm, deadline: Deadline, sinks: &mut Sinks) -> Result<Option<i32>> {
     loop {
         let Some(frame) = receive(vm, deadline)? else { return Ok(None) };
@@ -129,7 +129,7 @@ pub fn follow(vm: &mut Vm, deadline: Deadline, sinks: &mut Sinks) -> Result<Opti
     }
 }
 
-/// Sends the files and the command, which will read `input`.
+/// Sends the files and the command with its kind of input.
 pub fn send(vm: &mut Vm, run: &Run, input: Input, deadline: Deadline) -> Result<()> {
     ensure!(!run.command.is_empty(), "no command given");
     vm.port.set_write_timeout(deadline.map(left))?;
@@ -151,7 +151,7 @@ fn request(run: &Run, input: Input) -> Result<Request> {
     })
 }
 
-/// The next frame, or `None` if the time is over.
+/// Returns the next frame, or `None` after the deadline.
 fn receive(vm: &mut Vm, deadline: Deadline) -> Result<Option<Frame>> {
     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
         return Ok(None);
@@ -164,7 +164,7 @@ fn receive(vm: &mut Vm, deadline: Deadline) -> Result<Option<Frame>> {
     }
 }
 
-/// The time until a deadline; at least a little, because sockets take none at all for no limit.
+/// Returns the time until a deadline; never 0, because sockets take 0 for no limit.
 fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }

@@ -1,50 +1,51 @@
-//! The machine of a scenario, as far as the lab can be it. What runs on it, and what things cost
-//! there, is for the simulator and left aside.
+//! The machine of a scenario, as far as the lab can emulate it. Workloads and costs are for the
+//! simulator and are ignored.
 
 use anyhow::{Result, ensure};
 use nodeward_model::Cpumask;
 use nodeward_scenario::Node;
 
-/// Node ids stay below this, which is what the hypervisor can describe.
+/// Node ids are below this, the hypervisor's limit.
 const NODE_ID_LIMIT: u32 = 64;
-/// A machine of more CPUs is too slow to be of use when each is a thread of an emulator.
+/// Maximum number of CPUs: a larger machine is too slow when each CPU is a thread of an emulator.
 const CPUS_MAX: u32 = 64;
-/// Memory comes in pieces of this many bytes, so that every node can be made of 2 MiB pages.
+/// Granularity of memory in bytes, so that every node can consist of 2 MiB pages.
 const MEMORY_STEP: u64 = 2 << 20;
-/// A kernel of today and what it unpacks at boot want this many bytes over all nodes.
+/// Minimum memory of all nodes, in bytes, for a present kernel and the files that it unpacks at
+/// boot.
 const MEMORY_MIN: u64 = 512 << 20;
 
-/// The scenarios with machines that are small enough to boot at any time, by name. Others can be
-/// booted as well, within the limits above, where the host has memory for them.
+/// Names of scenarios whose machines are small enough to boot at any time. Others can be booted
+/// too, within the limits above, where the host has memory for them.
 pub const SMALL: [&str; 5] =
     ["two-nodes", "four-nodes-hole", "cpuless", "memoryless", "asymmetric"];
 
 /// A machine to run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
-    /// What to call it in messages and file names.
+    /// Its name in messages and file names.
     pub name: String,
-    /// What the machine is for, in a sentence; may be empty.
+    /// Its purpose, in a sentence; may be empty.
     pub about: String,
     /// The nodes, by ascending id; never empty.
     pub nodes: Vec<Node>,
-    /// `distances[i][j]`: what `nodes[i]` pays to reach `nodes[j]`; 10 on the diagonal.
+    /// `distances[i][j]`: the distance from `nodes[i]` to `nodes[j]`; 10 on the diagonal.
     pub distances: Vec<Vec<u32>>,
 }
 
 impl Scenario {
-    /// A scenario by the name of a built-in one, or else by the path of its file.
+    /// Finds a scenario by the name of a built-in one, or else by the path of its file.
     ///
     /// # Errors
-    /// If there is none, it makes no sense, or the lab cannot be its machine.
+    /// If there is none, it is invalid, or the lab cannot emulate its machine.
     pub fn find(name_or_path: &str) -> Result<Self> {
         Self::of(nodeward_scenario::Scenario::find(name_or_path)?)
     }
 
-    /// A scenario from the text of its file.
+    /// Parses a scenario from the text of its file.
     ///
     /// # Errors
-    /// If it makes no sense, or the lab cannot be its machine.
+    /// If it is invalid, or the lab cannot emulate its machine.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
         Self::of(nodeward_scenario::Scenario::parse(name, text)?)
     }
@@ -73,18 +74,18 @@ impl Scenario {
         Ok(())
     }
 
-    /// How many CPUs the machine has.
+    /// Returns the number of CPUs.
     pub fn cpu_count(&self) -> u32 {
         self.nodes.iter().map(|node| len(&node.cpus)).sum()
     }
 
-    /// The memory of all nodes in bytes.
+    /// Returns the memory of all nodes in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.nodes.iter().map(|node| node.memory_bytes).sum()
     }
 }
 
-/// How many CPUs a mask has, in the type that their numbers have.
+/// Returns the number of CPUs in a mask, in the type of CPU numbers.
 pub(crate) fn len(cpus: &Cpumask) -> u32 {
     u32::try_from(cpus.len()).unwrap_or(u32::MAX)
 }
@@ -111,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Programs and costs are none of the lab's business.
+    /// Programs and costs are ignored.
     #[test]
     fn what_runs_on_a_machine_is_left_aside() {
         let text = node(0, "2", "1GiB") + &node(2, "1", "512MiB");

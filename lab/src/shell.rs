@@ -1,8 +1,7 @@
-//! A shell in a guest: what is typed here goes there, as it is typed, and what comes from there is
-//! shown.
+//! A shell in a guest: input is forwarded as it is typed, and output is shown.
 //!
-//! On a terminal the guest's shell has a terminal, too, and this one only passes keys on: Ctrl-C is
-//! for what runs there. So there are keys that end the guest itself.
+//! On a terminal the guest's shell has a terminal too, and this one only passes keys on: Ctrl-C is
+//! for the programs there. A special key sequence therefore ends the guest itself.
 
 use std::io::{self, Read};
 use std::net::Shutdown;
@@ -22,20 +21,20 @@ use crate::vm::Vm;
 /// Ctrl-], which three times in a row ends the guest.
 const LEAVE: u8 = 0x1d;
 const LEAVE_TIMES: usize = 3;
-/// What a guest that was ended so counts as: killed.
+/// Exit code of a guest that was ended that way: killed.
 const LEFT: i32 = 128 + 9;
 const PIECE_BYTES: usize = 4 << 10;
 
-/// What a shell is told to begin with on a terminal.
+/// Hint printed before a shell on a terminal.
 pub const HOW_TO_LEAVE: &str = "exit or Ctrl-D leaves it; Ctrl-] three times ends it at once";
 
-/// Whether a shell would have a terminal.
+/// Returns whether a shell would have a terminal.
 pub fn on_terminal() -> bool {
     isatty(io::stdin())
 }
 
-/// Runs the command of `run`, a shell, in a guest that is ready, between our standard streams; its
-/// exit code, or `None` if its time was over.
+/// Runs the command of `run`, a shell, in a guest that is ready, on our standard streams. Returns
+/// its exit code, or `None` after a timeout.
 pub fn drive(vm: &mut Vm, run: &Run) -> Result<Option<i32>> {
     let raw = on_terminal().then(Raw::begin).transpose()?;
     let input = match raw {
@@ -60,7 +59,7 @@ fn size() -> Result<Size> {
     Ok(Size { rows: size.ws_row, columns: size.ws_col })
 }
 
-/// A terminal that passes all keys on, until this is dropped.
+/// A terminal in raw mode, until this is dropped.
 struct Raw(Termios);
 
 impl Raw {
@@ -85,7 +84,7 @@ fn set(modes: &Termios) -> rustix::io::Result<()> {
     tcsetattr(io::stdin(), OptionalActions::Now, modes)
 }
 
-/// The way to the guest, for those who talk to it beside us.
+/// The connection to the guest, for threads that write to it beside the main one.
 #[derive(Clone)]
 struct Wire {
     port: Arc<Mutex<UnixStream>>,
@@ -104,14 +103,15 @@ impl Wire {
         frame.write_to(&mut *port)
     }
 
-    /// Whoever reads from the guest finds its end.
+    /// Cuts the guest off: the reader of its output sees the end.
     fn cut(&self, code: i32) {
         let _ = self.cut.set(code);
         let port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = port.shutdown(Shutdown::Both);
     }
 
-    /// Tells of new sizes; ends in order, with the terminal as it was, when told to end.
+    /// Starts a thread that reports new window sizes, and that ends the guest in order, with the
+    /// terminal restored, on a termination signal.
     fn watch_signals(&self) -> Result<()> {
         let signals = Signals::new([SIGWINCH, SIGTERM, SIGINT, SIGHUP]);
         let mut signals = signals.context("cannot watch signals")?;
@@ -139,8 +139,8 @@ impl Wire {
         });
     }
 
-    /// Passes on what comes until its end, or until `leave` says so of what came. A guest that
-    /// takes no more is about to end.
+    /// Forwards input until its end, or until `leave` accepts it. A guest that takes no more input
+    /// is about to end.
     fn pass_on(
         &self,
         from: &mut impl Read,
@@ -163,12 +163,12 @@ impl Wire {
     }
 }
 
-/// The keys that end a guest, as far as they were typed.
+/// State of the key sequence that ends a guest.
 #[derive(Default)]
 struct Keys(usize);
 
 impl Keys {
-    /// Whether they are complete somewhere in what was typed.
+    /// Returns whether the sequence is complete somewhere in the typed keys.
     fn end(&mut self, typed: &[u8]) -> bool {
         typed.iter().any(|key| {
             self.0 = if *key == LEAVE { self.0 + 1 } else { 0 };

@@ -1,7 +1,7 @@
-//! Booted machines, kept so that a run starts where booting ends.
+//! Snapshots of booted machines, so that a run starts where booting ends.
 //!
 //! A snapshot is a directory with the machine's memory in files and the rest of its state in
-//! another. It is made once under a lock, then only read; every run copies the pages that it
+//! another. It is created once under a lock, and then only read; every run copies the pages that it
 //! writes.
 
 use std::ffi::OsString;
@@ -16,19 +16,19 @@ use crate::qemu::{self, Machine, Memory};
 use crate::ram;
 use crate::vm::Vm;
 
-/// How many snapshots are kept; of more, those go that were not used for longest.
+/// Maximum number of snapshots; the least recently used ones are removed.
 const KEPT: usize = 12;
-/// Between the guest's word and the snapshot: what the kernel does late in its boot shall be done.
+/// Delay between the guest's report and the snapshot, so that the kernel's late boot work is done.
 const SETTLE: Duration = Duration::from_millis(300);
-/// How often a snapshot is looked for that vanishes between making and use.
+/// Number of attempts for a snapshot that vanishes between creation and use.
 const TRIES: u32 = 3;
-/// Changes when snapshots of older labs no longer fit.
+/// Version of the format; changes when snapshots of older labs no longer fit.
 const FORMAT: u32 = 1;
 
 const KEY: &str = "key";
 const STATE: &str = "state";
 
-/// A snapshot that stays while this value lives.
+/// A snapshot that is kept while this value lives.
 #[derive(Debug)]
 pub struct Snapshot {
     dir: PathBuf,
@@ -36,7 +36,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The snapshot of a machine, made if it is not there yet.
+    /// Returns the snapshot of a machine, created if missing.
     pub fn of(cache: &Cache, machine: &Machine, hypervisor: &str) -> Result<Self> {
         let key = key(machine, hypervisor)?;
         let name = short_name(&key);
@@ -63,7 +63,7 @@ impl Snapshot {
         Ok(Some(Self { dir, _in_use: in_use }))
     }
 
-    /// A machine that goes on where the snapshot was taken.
+    /// Starts a machine that resumes where the snapshot was taken.
     pub fn restore(&self, machine: &Machine) -> Result<Vm> {
         let memory = Memory::Restored(self.dir.clone());
         let mut vm = Vm::start(&Machine { memory, ..machine.clone() })?;
@@ -74,13 +74,14 @@ impl Snapshot {
         }
     }
 
-    /// Gives back the memory that a run has made the snapshot's files take.
+    /// Frees the memory by which a run has grown the snapshot's files.
     pub fn trim(&self) -> Result<()> {
         ram::trim(&self.dir).context("cannot trim a snapshot")
     }
 }
 
-/// All that a snapshot depends on. Counting and where its memory lies are not among it.
+/// Returns everything that a snapshot depends on. Counting and the place of its memory are not part
+/// of it.
 fn key(machine: &Machine, hypervisor: &str) -> Result<String> {
     let memory = Memory::Private;
     let plain = Machine { memory, populate: false, counted: None, ..machine.clone() };
@@ -94,7 +95,8 @@ fn lock_path(cache: &Cache, name: &str) -> Result<PathBuf> {
     Ok(cache.dir("locks")?.join(name))
 }
 
-/// The key is written last, and compared in full: names may collide.
+/// Returns whether a snapshot is complete and matches. The key is written last, and compared in
+/// full, because names may collide.
 fn is_whole(dir: &Path, key: &str) -> bool {
     fs::read_to_string(dir.join(KEY)).is_ok_and(|found| found == key)
 }
@@ -122,12 +124,12 @@ fn record(machine: &Machine, dir: &Path) -> Result<()> {
     ram::record(dir)
 }
 
-/// A path as one word of a shell.
+/// Quotes a path as one word of a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
-/// Removes all snapshots but so many of the last used, and none that a run is using.
+/// Removes all snapshots but the `kept` most recently used ones, and none that a run is using.
 pub fn evict(cache: &Cache, kept: usize) -> Result<()> {
     let mut found = Vec::new();
     for dir in cache.snapshot_places().iter().filter_map(|place| fs::read_dir(place).ok()) {

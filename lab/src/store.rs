@@ -1,4 +1,4 @@
-//! Fetches kernels and tools into the cache, once.
+//! Downloads kernels and tools into the cache, once.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::cache::Cache;
 use crate::kernel::{Kernel, latest, numbers};
 use crate::unpack;
 
-/// The package that depends on the current kernel of its suite, of the flavour for virtual
+/// The package that depends on the current kernel of its suite, in the flavour for virtual
 /// machines.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 /// The parts of a kernel, which may be one package or several.
@@ -22,7 +22,7 @@ const TOOL_PACKAGES: [&str; 3] = ["busybox-static", "numactl", "libnuma1"];
 /// A kernel on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// What `uname -r` says; of a user's own image its path.
+    /// The output of `uname -r`; for a user's own image its path.
     pub release: String,
     /// The file to boot.
     pub file: PathBuf,
@@ -30,7 +30,7 @@ pub struct Image {
     pub modules: Option<PathBuf>,
 }
 
-/// A kernel that is already on disk.
+/// Returns a kernel that is already on disk.
 pub fn present(cache: &Cache, kernel: &Kernel) -> Result<Option<Image>> {
     if let Kernel::Image(path) = kernel {
         let file = path.canonicalize();
@@ -51,7 +51,7 @@ fn fetched(kernels: &Path, release: &str) -> Option<Image> {
     image.file.exists().then_some(image)
 }
 
-/// A kernel on disk, fetched if it is not there yet.
+/// Returns a kernel, downloaded if missing.
 pub fn kernel(cache: &Cache, kernel: &Kernel) -> Result<Image> {
     match present(cache, kernel)? {
         Some(image) => Ok(image),
@@ -59,7 +59,7 @@ pub fn kernel(cache: &Cache, kernel: &Kernel) -> Result<Image> {
     }
 }
 
-/// The archive's present version of a kernel, fetched if it is not there yet.
+/// Returns the archive's present version of a kernel, downloaded if missing.
 pub fn refresh(cache: &Cache, kernel: &Kernel) -> Result<Image> {
     let Some(prefix) = kernel.prefix() else { return self::kernel(cache, kernel) };
     let _lock = cache.lock("fetch")?;
@@ -135,21 +135,22 @@ fn first_of(tree: &Path, places: &[String]) -> Option<PathBuf> {
     places.iter().map(|place| tree.join(place)).find(|path| path.exists())
 }
 
-/// The tree of tools for the guest, fetched if it is not there yet.
+/// Returns the tree of tools for the guest, downloaded if missing.
 pub fn tools(cache: &Cache) -> Result<PathBuf> {
     let tree = packages(cache, &cache.root().join("tools"), &TOOL_PACKAGES)?;
     ensure!(tree.join("bin/busybox").exists(), "busybox-static holds no bin/busybox");
     Ok(tree)
 }
 
-/// The tree of a package whose programs are to run in a guest, fetched if it is not there yet.
+/// Returns the tree of a package whose programs are to run in a guest, downloaded if missing.
 pub fn package(cache: &Cache, name: &str) -> Result<PathBuf> {
     packages(cache, &cache.dir("packages")?.join(name), &[name])
 }
 
-/// Fetches packages and unpacks them to a directory, unless it is there.
+/// Downloads packages and unpacks them to a directory, unless it exists.
 ///
-/// Of each the oldest version is taken: it asks least of the host's C library, which it runs with.
+/// Of each the oldest version is used: it requires the least of the host's C library, which it runs
+/// with.
 fn packages(cache: &Cache, dir: &Path, names: &[&str]) -> Result<PathBuf> {
     if dir.exists() {
         return Ok(dir.to_owned());

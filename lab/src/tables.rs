@@ -1,10 +1,10 @@
-//! Counts as lines for people.
+//! Formats counts as lines for people.
 
 use std::fmt::Write;
 
 use nodeward_lab_counts::{Cell, Counts, FrameCount, SlotCounts};
 
-/// A line for each slot and pair of nodes between which something was counted.
+/// Formats a line for each slot and pair of nodes with counts.
 pub fn of_slots(counts: &Counts) -> String {
     let mut text =
         format!("{:>4} {:>5} {:>5} {:>14} {:>14}\n", "slot", "from", "to", "accesses", "misses");
@@ -33,7 +33,7 @@ fn lines(text: &mut String, counts: &Counts, slot: &SlotCounts) {
     }
 }
 
-/// A line for each frame and node from which it was accessed.
+/// Formats a line for each frame and node from which it was accessed.
 pub fn of_frames(frames: &[FrameCount]) -> String {
     let mut text = format!(
         "{:>10} {:>5} {:>5} {:>14} {:>14}\n",
@@ -57,7 +57,7 @@ mod tests {
         Cell { accesses, misses }
     }
 
-    /// Goal: what is empty is left out, and the share is of misses.
+    /// Goal: empty rows are left out, and the share is of misses.
     #[test]
     fn counts_are_lines() {
         let zero = Cell::default();

@@ -1,4 +1,4 @@
-//! Takes the kernel proper out of its boot image, so that the guest need not unpack it at every
+//! Extracts the kernel proper from its boot image, so that the guest need not unpack it at every
 //! boot.
 
 use std::fs::File;
@@ -18,7 +18,7 @@ const SECTOR: usize = 512;
 /// The build appends the unpacked length to the payload, as four bytes that no tool expects.
 const LENGTH_BYTES: usize = 4;
 
-/// Writes the kernel in `image` as an ELF file to `out`. Fails on what is not a boot image.
+/// Writes the kernel in `image` as an ELF file to `out`. Fails if it is not a boot image.
 pub fn kernel(image: &Path, out: &File) -> Result<()> {
     let bytes = std::fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
     let payload = payload(&bytes).with_context(|| format!("in {}", image.display()))?;
@@ -49,12 +49,12 @@ fn number(image: &[u8], at: usize) -> Result<usize> {
     Ok(u32::from_le_bytes(bytes.try_into()?) as usize)
 }
 
-/// How a payload is unpacked.
+/// The compression method of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compression {
-    /// By a program of the host.
+    /// Unpacked by a program of the host.
     Tool(&'static str),
-    /// Here: few hosts have a program for it.
+    /// Unpacked here: few hosts have a program for it.
     Lz4,
 }
 

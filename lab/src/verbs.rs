@@ -1,4 +1,4 @@
-//! What the lab's verbs do.
+//! Carries out the lab's verbs.
 
 use std::io;
 use std::path::Path;
@@ -12,10 +12,10 @@ use nodeward_lab_counts::Reader;
 use crate::args::{self, Args, Verb};
 use crate::tables;
 
-/// What a run that was cut off ends with.
+/// Exit code of a run that timed out.
 const TIMED_OUT: u8 = 124;
 
-/// Does what was asked; the exit code.
+/// Carries out the verb. Returns the exit code.
 pub fn perform(args: Args) -> Result<u8> {
     match args.verb {
         Verb::Run(run) => return self::run(*run),
@@ -41,7 +41,7 @@ fn run(args: args::Run) -> Result<u8> {
     exit_code(&ended, &run)
 }
 
-/// Nobody is cut off while typing.
+/// Runs a shell, without a time limit.
 fn shell(args: args::Shell) -> Result<u8> {
     let mut run = in_guest(args.guest, vec!["sh".to_owned()])?;
     run.timeout = Duration::MAX;
@@ -117,7 +117,7 @@ fn counts(file: &Path, json: bool, frames: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs the smallest command, which needs all that any other does.
+/// Runs the smallest command, which needs everything that any other needs.
 fn check() -> Result<()> {
     let lab = Lab::open()?;
     println!("hypervisor  {}", lab.hypervisor());

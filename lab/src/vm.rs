@@ -1,7 +1,7 @@
 //! A running machine. It ends when this value is dropped, or when the thread that started it ends.
 //!
-//! Its three standard descriptors are its wires: 0 the serial port to the guest, 1 the monitor, 2
-//! the log. So no machine leaves anything in any directory, whatever becomes of the lab.
+//! Its three standard descriptors are its connections: 0 the serial port to the guest, 1 the
+//! monitor, 2 the log. A machine so leaves nothing in any directory, whatever happens to the lab.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -16,7 +16,7 @@ use nodeward_lab_agent::wire::{Frame, VERSION};
 use crate::monitor::Monitor;
 use crate::qemu::{self, Machine};
 
-/// How long a kernel has to boot: forty times what it takes on a machine that does little else.
+/// Time limit of a boot: forty times the time on an otherwise idle machine.
 const BOOT: Duration = Duration::from_secs(180);
 const LOG_LINES: usize = 12;
 const NO_BOOT: &str = "the guest did not boot";
@@ -47,7 +47,7 @@ impl Vm {
             .stdout(OwnedFd::from(guest_monitor))
             .stderr(log.try_clone()?);
         let child = command.spawn().context("cannot run setpriv: install util-linux")?;
-        drop(command); // and with it this side's copies of the guest's ends
+        drop(command); // closes this side's copies of the guest's ends
         let (mut child, mut log) = (child, log);
         match Monitor::new(monitor) {
             Ok(monitor) => Ok(Self { child, port, monitor, log }),
@@ -58,7 +58,7 @@ impl Vm {
         }
     }
 
-    /// Waits until a booting guest says that it is ready.
+    /// Waits until a booting guest reports that it is ready.
     pub fn await_ready(&mut self) -> Result<()> {
         self.port.set_read_timeout(Some(BOOT))?;
         let frame = Frame::read_from(&mut self.port);
@@ -71,7 +71,7 @@ impl Vm {
         Ok(())
     }
 
-    /// An error with what the console said last.
+    /// Adds the last lines of the console to an error.
     pub fn explain(&mut self, why: anyhow::Error, what: &str) -> anyhow::Error {
         end(&mut self.child);
         why.context(format!("{what}; {}", tail(&mut self.log)))
@@ -84,7 +84,7 @@ impl Drop for Vm {
     }
 }
 
-/// Ends the hypervisor at once; it has nothing to save.
+/// Kills the hypervisor; it has nothing to save.
 fn end(child: &mut Child) {
     let ended = child.kill().and_then(|()| child.wait());
     if let Err(why) = ended {

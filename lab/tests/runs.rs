@@ -1,11 +1,11 @@
-//! A command in a guest behaves as it would here: streams, files, codes, signals, ends.
+//! A command in a guest behaves as on the host: streams, files, codes, signals, ends.
 
 use std::path::Path;
 use std::time::Duration;
 
 use nodeward_lab::{Finished, GuestFile, Kernel, Lab, Run, for_test, scenario};
 
-/// Only so that a guest that hangs ends some day.
+/// Time limit, only to end a guest that hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn shell(line: &str) -> Run {
@@ -68,7 +68,8 @@ fn a_signal_is_128_and_more() {
 #[test]
 fn a_command_is_cut_off_when_its_time_is_over() {
     let Some(lab) = lab() else { return };
-    // A machine that has no CPU for the first word in 3 s has it in one of the longer times.
+    // A machine that has no CPU for the first word within 3 s has it within one of the longer
+    // times.
     let said = [3, 12, 48, 192].map(Duration::from_secs).into_iter().any(|timeout| {
         let run = Run { timeout, ..shell("echo before; sleep 3600") };
         let finished = lab.run(&run).unwrap();
@@ -156,7 +157,7 @@ fn a_file_that_is_not_there_is_named() {
     assert!(why.contains("/no/such/file"), "{why}");
 }
 
-/// Each writes to its memory and its files; neither sees what the other wrote.
+/// Each writes to its memory and its files; neither sees the writes of the other.
 #[test]
 fn two_runs_at_once_do_not_meet() {
     let Some(lab) = lab() else { return };

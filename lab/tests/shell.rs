@@ -1,5 +1,5 @@
-//! A shell in a guest is one: on a terminal, where keys become signals and sizes change, and
-//! without.
+//! A shell in a guest: on a terminal, where keys become signals and sizes change, and without a
+//! terminal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,13 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const INTERRUPT: &str = "\x03";
 const LEAVE: &str = "\x1d\x1d\x1d";
 
-/// `nodeward-lab shell` on a terminal of this test's.
+/// `nodeward-lab shell` on a terminal of this test.
 struct Terminal {
     ours: File,
     theirs: File,
     child: Child,
     shown: Arc<Mutex<String>>,
-    /// How much of what was shown was expected already.
+    /// Length of the output that was already expected.
     read: usize,
 }
 
@@ -60,7 +60,7 @@ impl Terminal {
         self.shown.lock().unwrap().clone()
     }
 
-    /// Whether it was shown since what was expected last.
+    /// Returns whether a text was shown after the last expected one.
     fn found(&mut self, text: &str) -> bool {
         let shown = self.shown();
         let found = shown[self.read..].find(text);
@@ -76,7 +76,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for the end; its exit code.
+    /// Waits for the end. Returns the exit code.
     fn end(&mut self) -> Option<i32> {
         let start = Instant::now();
         loop {
@@ -88,7 +88,7 @@ impl Terminal {
         }
     }
 
-    /// Whether keys are lines and signals, as before.
+    /// Returns whether the terminal's modes are as before: lines, echo and signals.
     fn is_as_it_was(&self) -> bool {
         let modes = tcgetattr(&self.theirs).unwrap().local_modes;
         modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
@@ -120,9 +120,9 @@ fn resize(terminal: &File, rows: u16, columns: u16) {
     tcsetwinsize(terminal, size).unwrap();
 }
 
-/// Goal: commands run, Ctrl-C ends what runs there and not the shell, the size of the window is
-/// known there and its changes are, and the shell's exit code comes back to a terminal that is as
-/// before. (Quotes keep what is typed from looking like what it gives.)
+/// Goal: commands run; Ctrl-C ends the program that runs there and not the shell; the shell knows
+/// the window size and its changes; its exit code is returned, and the terminal is restored.
+/// (Quotes keep the typed text from looking like its output.)
 #[test]
 fn a_shell_on_a_terminal() {
     let Some(mut terminal) = Terminal::open(33, 99) else { return };
@@ -147,7 +147,7 @@ fn a_shell_on_a_terminal() {
     assert!(terminal.is_as_it_was());
 }
 
-/// Goal: a guest that takes no keys can be left.
+/// Goal: a guest that accepts no keys can be left.
 #[test]
 fn three_keys_end_a_guest_that_does_nothing_else() {
     let Some(mut terminal) = Terminal::open(24, 80) else { return };
@@ -158,7 +158,7 @@ fn three_keys_end_a_guest_that_does_nothing_else() {
     assert!(terminal.is_as_it_was());
 }
 
-/// Goal: told to end, it leaves the terminal as it was.
+/// Goal: on a termination signal, the terminal is restored.
 #[test]
 fn a_signal_ends_it_in_order() {
     let Some(mut terminal) = Terminal::open(24, 80) else { return };
@@ -184,8 +184,8 @@ fn piped(script: &str) -> Output {
     output
 }
 
-/// Goal: without a terminal the lines come from standard input, many of them, too, streams stay
-/// apart, and the end of the input is the shell's.
+/// Goal: without a terminal the lines come from standard input, even many of them; streams stay
+/// apart, and the end of the input ends the shell.
 #[test]
 fn without_a_terminal_lines_come_from_standard_input() {
     if for_test(&Kernel::V6_12).is_none() {

@@ -13,7 +13,7 @@ const SURVEY: &str = "cd /sys/devices/system/node; echo online $(cat online); \
     echo $id cpus $(cat node$id/cpulist) distances $(cat node$id/distance) \
     memory $((kb > 0)); done";
 
-/// What the survey of a scenario's machine prints.
+/// Returns the expected output of the survey of a scenario's machine.
 fn expected(scenario: &Scenario) -> String {
     let ids: nodeward_model::Nodemask = scenario.nodes.iter().map(|node| node.id).collect();
     let mut text = format!("online {ids}\n");
@@ -51,7 +51,8 @@ fn two_nodes_on_every_other_kernel() {
     check(Kernel::Newest, "two-nodes");
 }
 
-/// The hole and the node without CPUs rest on how Linux numbers nodes; other kernels have to agree.
+/// The hole and the node without CPUs depend on how Linux numbers nodes; other kernels have to
+/// agree.
 #[test]
 fn odd_machines_on_other_kernels() {
     check(Kernel::V6_1, "cpuless");
@@ -59,7 +60,7 @@ fn odd_machines_on_other_kernels() {
     check(Kernel::Newest, "four-nodes-hole");
 }
 
-/// It would hang; the lab says so at once.
+/// It would hang; the lab refuses it at once.
 #[test]
 fn a_hole_is_refused_on_6_1() {
     let Some(lab) = for_test(&Kernel::V6_1) else { return };

@@ -1,4 +1,4 @@
-//! Runs the one command and carries its output to the host while it runs.
+//! Runs the guest's one command and sends its output to the host while it runs.
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -11,10 +11,10 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use crate::input;
 use crate::output::Carriers;
 
-/// Programs are looked for here; files from the host stand in the first by default.
+/// Search path of programs; files from the host go to the first directory by default.
 const PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 
-/// Runs the command to its end; its exit code, or 128 plus the signal that ended it.
+/// Runs the command to its end. Returns its exit code, or 128 plus the signal that ended it.
 pub fn run(request: &Request, port: &File) -> Result<i32> {
     let mut carriers = Carriers::new(port)?;
     let child = match request.input {
@@ -26,7 +26,7 @@ pub fn run(request: &Request, port: &File) -> Result<i32> {
     Ok(code)
 }
 
-/// Starts the command with streams, and a carrier for each.
+/// Starts the command with streams, and a thread that forwards each.
 fn on_streams(request: &Request, port: &File, carriers: &mut Carriers) -> Result<Child> {
     let stdin = if request.input == Input::Stream { Stdio::piped() } else { Stdio::null() };
     let mut command = command(&request.argv, request)?;
@@ -74,13 +74,13 @@ fn command(argv: &[String], request: &Request) -> Result<Command> {
     Ok(command)
 }
 
-/// Takes the command, and with it our copies of what the child has for streams.
+/// Spawns the command. Takes it by value, so that our copies of the child's streams are closed.
 fn spawn(mut command: Command, request: &Request) -> Result<Child> {
     let name = request.argv.first().map_or("", String::as_str);
     command.spawn().with_context(|| format!("cannot start '{name}' in the guest"))
 }
 
-/// Waits for any child, as the first process must, until the one asked for has ended.
+/// Waits for any child, as the first process must, until the wanted one has ended.
 fn reap_until(wanted: u32) -> Result<i32> {
     loop {
         match wait(WaitOptions::empty()) {

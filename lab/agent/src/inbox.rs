@@ -1,4 +1,4 @@
-//! Takes the host's files and its request.
+//! Receives the host's files and its request.
 
 use std::io::{Error, ErrorKind, Read, Result as IoResult};
 
@@ -7,8 +7,8 @@ use nodeward_lab_agent::wire::{Frame, Request};
 
 /// Unpacks the files that the host sends at the root, up to the request that follows them.
 ///
-/// A failure to unpack is reported only after the request has come, so that the host is never left
-/// writing to a guest that does not read.
+/// A failure to unpack is reported only after the request has arrived, so that the host never
+/// writes to a guest that does not read.
 pub fn receive(port: &mut impl Read) -> Result<Request> {
     let mut files = Files { port, piece: Vec::new(), taken: 0, request: None };
     let unpacked = unpack(&mut files);
@@ -25,7 +25,7 @@ fn unpack(files: &mut impl Read) -> Result<()> {
     Ok(archive.unpack("/")?)
 }
 
-/// The tar stream that lies in the frames before the request.
+/// The tar stream in the frames before the request.
 struct Files<'a, R> {
     port: &'a mut R,
     piece: Vec<u8>,
@@ -34,7 +34,7 @@ struct Files<'a, R> {
 }
 
 impl<R: Read> Files<'_, R> {
-    /// Skips what the archive did not want, and gives the request.
+    /// Skips the data that the archive did not read, and returns the request.
     fn rest(mut self) -> IoResult<Request> {
         std::io::copy(&mut self, &mut std::io::sink())?;
         self.request.ok_or_else(|| Error::from(ErrorKind::UnexpectedEof))

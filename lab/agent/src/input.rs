@@ -1,4 +1,4 @@
-//! What the command reads: a terminal or a pipe that the host fills.
+//! Standard input of the command: a terminal or a pipe that the host fills.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -10,7 +10,7 @@ use nodeward_lab_agent::wire::{Frame, Size};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
 
-/// Opens a terminal of a size: the host's end and the command's.
+/// Opens a terminal of a size. Returns the host's end and the command's.
 pub fn terminal(size: Size) -> Result<(File, File)> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&ours)?;
@@ -22,7 +22,7 @@ pub fn terminal(size: Size) -> Result<(File, File)> {
     Ok((File::from(ours), theirs))
 }
 
-/// The first process leads no session, so it does not become the terminal's by opening it.
+/// Opens a terminal without making it the controlling one: the first process leads no session.
 fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
@@ -32,7 +32,7 @@ fn resize(terminal: &File, size: Size) -> rustix::io::Result<()> {
     tcsetwinsize(terminal, Winsize { ws_row: size.rows, ws_col: size.columns, ..before })
 }
 
-/// Starts to hand on what the host sends, for as long as it does.
+/// Starts to forward input from the host, until the host ends it.
 pub fn feed(port: &File, to: OwnedFd) -> Result<()> {
     let mut port = port.try_clone().context("cannot read the host's input")?;
     std::thread::spawn(move || {
@@ -44,7 +44,7 @@ pub fn feed(port: &File, to: OwnedFd) -> Result<()> {
     Ok(())
 }
 
-/// A command that no longer reads is no error; what comes for it is dropped.
+/// Forwards a frame. A command that no longer reads is no error; its input is dropped.
 fn hand_on(frame: Frame, to: &mut Option<File>) {
     let Some(file) = to else { return };
     let taken = match frame {

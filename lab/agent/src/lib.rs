@@ -1,7 +1,7 @@
-//! What the host and a lab guest say to each other.
+//! The protocol between the host and a lab guest.
 //!
 //! The binary of this package, `nodeward-lab-init`, is the guest's side; `nodeward-lab` is the
-//! host's. The package is small because its binary is linked statically and travels in every
+//! host's. The package is small because its binary is linked statically and is part of every
 //! initramfs.
 
 #![forbid(unsafe_code)]

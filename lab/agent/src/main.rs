@@ -1,4 +1,4 @@
-//! The first process of a lab guest: makes a small world, takes one request, runs it, reports.
+//! The first process of a lab guest: sets the guest up, takes one request, runs it, reports.
 //!
 //! Errors before the port is open go to the console, which the host shows when a boot fails.
 
@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use nodeward_lab_agent::wire::{Frame, VERSION};
 use rustix::system::{RebootCommand, reboot};
 
-/// How long the host has to take the answer and end the machine before the guest does so itself.
+/// Time that the host has to take the answer and end the machine before the guest does so itself.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 fn main() {
@@ -30,7 +30,7 @@ fn main() {
     }
 }
 
-/// The whole life of a guest, from its first mount to the exit code of its one command.
+/// Runs the whole life of a guest, from its first mount to the exit code of its one command.
 fn live() -> Result<()> {
     world::make().context("cannot set up the guest")?;
     let mut port = port::open().context("cannot open the serial port to the host")?;

@@ -1,8 +1,8 @@
-//! Carries what a command writes to the host, as it is written.
+//! Forwards the output of a command to the host while it is written.
 //!
-//! When the command has ended, all that it wrote is in its pipes or its terminal. That is carried
-//! to its end, however slow guest and host are. Children that it left behind may write on for ever:
-//! what they write afterwards is dropped.
+//! When the command has ended, its remaining output is in its pipes or its terminal. It is
+//! forwarded completely, however slow guest and host are. Children that the command left behind may
+//! write forever; their later output is dropped.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Result as IoResult, pipe};
@@ -16,15 +16,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 const PIECE_BYTES: usize = 64 << 10;
-/// Most that is carried of a stream when the command has ended. Pipes have 64 KiB by default and 1
-/// MiB at most, unless root asks for more; a terminal has less.
+/// Maximum number of bytes forwarded of a stream after the command has ended. Pipes have 64 KiB by
+/// default and 1 MiB at most, unless root asks for more; a terminal has less.
 const LEFT_BYTES_MAX: usize = 1 << 20;
 
-/// Threads that carry one stream each.
+/// Threads that forward one stream each.
 pub struct Carriers {
     to_host: Arc<Mutex<File>>,
     threads: Vec<JoinHandle<()>>,
-    /// Closed when the command has ended, which every carrier sees at the other end.
+    /// Closed when the command has ended; every thread sees that at the other end.
     runs: PipeWriter,
     ended: PipeReader,
 }
@@ -36,7 +36,7 @@ impl Carriers {
         Ok(Self { to_host: Arc::new(Mutex::new(to_host)), threads: Vec::new(), runs, ended })
     }
 
-    /// Starts to carry a stream, in frames of one kind.
+    /// Starts to forward a stream, in frames of one kind.
     pub fn carry<R>(&mut self, stream: R, frame: fn(Vec<u8>) -> Frame) -> Result<()>
     where
         R: Read + AsFd + Send + 'static,
@@ -55,18 +55,17 @@ impl Carriers {
         Ok(())
     }
 
-    /// The command has ended: carries what it left.
+    /// Forwards the remaining output after the command has ended.
     pub fn finish(self) {
         drop(self.runs);
         for thread in self.threads {
-            // A carrier that panicked has said so.
+            // A thread that panicked has said so.
             let _ = thread.join();
         }
     }
 }
 
-/// Sends what comes, until the stream ends, or until nothing is left of it after the command has
-/// ended.
+/// Sends data until the stream ends, or until nothing remains after the command has ended.
 fn pump(
     mut stream: impl Read + AsFd,
     ended: &PipeReader,
@@ -83,7 +82,7 @@ fn pump(
         }
         let bytes = match stream.read(&mut piece) {
             Ok(0) => break,
-            // How a terminal says that nobody has it open any more.
+            // The error of a terminal that no process has open any more.
             Err(why) if why.raw_os_error() == Some(Errno::IO.raw_os_error()) => break,
             Err(why) => return Err(why),
             Ok(bytes) => bytes,
@@ -94,14 +93,14 @@ fn pump(
     Ok(())
 }
 
-/// Waits until there is something to read or the command has ended; whether it has.
+/// Waits until there is data to read or the command has ended. Returns whether it has.
 fn has_ended(stream: &impl AsFd, ended: &PipeReader) -> IoResult<bool> {
     let mut fds = [PollFd::new(stream, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
     wait(&mut fds, None)?;
     Ok(!fds[1].revents().is_empty())
 }
 
-/// Whether a read would return at once, be it with the stream's end.
+/// Returns whether a read would return at once, also at the end of the stream.
 fn is_ready(stream: &impl AsFd) -> IoResult<bool> {
     let mut fds = [PollFd::new(stream, PollFlags::IN)];
     wait(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
@@ -124,8 +123,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: what was written before the end arrives to the last byte, although somebody else keeps
-    /// the stream open and whoever takes it is slow.
+    /// Goal: output written before the end arrives completely, although another process keeps the
+    /// stream open and the receiver is slow.
     #[test]
     fn what_was_written_before_the_end_arrives() {
         let (stream, mut writer) = pipe().unwrap();
@@ -140,7 +139,7 @@ mod tests {
                     Ok(())
                 })
             });
-            // More than a pipe holds, so some of it is carried while the command runs.
+            // More than a pipe holds, so some of it is forwarded while the command runs.
             writer.write_all(&[7; 300_000]).unwrap();
             drop(runs);
             carrier.join().unwrap().unwrap();
@@ -149,7 +148,7 @@ mod tests {
         drop(kept);
     }
 
-    /// Goal: somebody who writes on for ever does not keep the carrier.
+    /// Goal: a process that writes forever does not keep the thread.
     #[test]
     fn who_never_stops_is_left() {
         let (ended, runs) = pipe().unwrap();

@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nodeward_lab_agent::wire::PORT_NAME;
 
-/// Under this directory the kernel lists its serial ports by device name.
+/// Directory in which the kernel lists its serial ports by device name.
 const PORTS: &str = "/sys/class/virtio-ports";
-/// The port appears some time after its driver.
+/// Number of attempts to open the port, which appears some time after its driver.
 const TRIES: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Opens the port to the host, for reading and writing; waits up to ten seconds for it to appear.
+/// Opens the port to the host for reading and writing. Waits up to ten seconds for it to appear.
 pub fn open() -> Result<File> {
     for _ in 0..TRIES {
         if let Some(path) = find() {

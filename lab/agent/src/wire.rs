@@ -1,47 +1,48 @@
 //! Frames on the serial port between host and guest: one tag byte, a length, a payload.
 //!
 //! The order of a run: guest `Ready`; host any number of `Files` (one tar stream in pieces), then
-//! `Run`; guest any number of `Stdout` and `Stderr`, then `Exit` or `Failed`. Where the request
-//! says that there is input, the host sends `Stdin` and `Resize` meanwhile, as they come.
+//! `Run`; guest any number of `Stdout` and `Stderr`, then `Exit` or `Failed`. If the request has
+//! input, the host sends `Stdin` and `Resize` frames meanwhile.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 
 use serde::{Deserialize, Serialize};
 
-/// The version of this protocol; the guest says it in [`Frame::Ready`].
+/// The version of this protocol; the guest sends it in [`Frame::Ready`].
 pub const VERSION: u32 = 2;
 
 /// The name of the serial port as the guest sees it.
 pub const PORT_NAME: &str = "nodeward.lab";
 
-/// The longest payload in bytes; a frame that claims more is garbage.
+/// Maximum length of a payload in bytes; a frame that claims more is invalid.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// The length of tag and payload length in bytes.
+/// Number of bytes of tag and payload length.
 const HEADER_BYTES: usize = 5;
 
-/// A command for the guest, and what its world has to know.
+/// A command for the guest, with its environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The program and its arguments; never empty.
     pub argv: Vec<String>,
     /// Variables set for the program, over the guest's own few.
     pub env: Vec<(String, String)>,
-    /// The host's time in nanoseconds since 1970: a restored guest's clock stands still.
+    /// The host's time in nanoseconds since 1970, because a restored guest's clock is behind.
     pub now_ns: u64,
-    /// Random bytes from the host: every guest restored from one snapshot has the same pool.
+    /// Random bytes from the host, because all guests restored from one snapshot have the same
+    /// entropy pool.
     pub seed: Vec<u8>,
-    /// What the program reads.
+    /// The program's standard input.
     pub input: Input,
 }
 
-/// What a program has for standard input.
+/// The standard input of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
-    /// An empty one.
+    /// Empty input.
     #[default]
     Nothing,
-    /// A pipe with what comes from the host.
+    /// A pipe with the host's input.
     Stream,
     /// A terminal of this size, which is its standard output and error, too.
     Terminal(Size),
@@ -50,20 +51,20 @@ pub enum Input {
 /// The size of a terminal, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
-    /// From top to bottom.
+    /// Number of rows.
     pub rows: u16,
-    /// From left to right.
+    /// Number of columns.
     pub columns: u16,
 }
 
-/// One message.
+/// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// The guest is up and speaks this version.
+    /// The guest is up, and uses this version.
     Ready(u32),
     /// A piece of a tar stream, unpacked at the guest's root.
     Files(Vec<u8>),
-    /// All files are there; run this.
+    /// All files have been sent; run this request.
     Run(Request),
     /// The program wrote this to its standard output.
     Stdout(Vec<u8>),
@@ -71,11 +72,11 @@ pub enum Frame {
     Stderr(Vec<u8>),
     /// The program ended with this code; a signal counts as 128 plus its number.
     Exit(i32),
-    /// The guest could not do what was asked, and why.
+    /// The guest could not carry out the request, for this reason.
     Failed(String),
-    /// The program is to read this; nothing at all is the end of its input.
+    /// Input for the program; empty data is its end.
     Stdin(Vec<u8>),
-    /// The host's terminal has another size now.
+    /// The host's terminal has changed its size.
     Resize(Size),
 }
 
@@ -136,8 +137,8 @@ impl Frame {
         out.write_all(&bytes)
     }
 
-    /// Reads one frame. Fails with `UnexpectedEof` when the stream ends, with `InvalidData` on
-    /// garbage.
+    /// Reads one frame. Fails with `UnexpectedEof` when the stream ends, and with `InvalidData` on
+    /// an invalid frame.
     pub fn read_from(input: &mut impl Read) -> Result<Self> {
         let mut header = [0; HEADER_BYTES];
         input.read_exact(&mut header)?;

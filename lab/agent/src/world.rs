@@ -1,4 +1,4 @@
-//! What a program expects to find: kernel file systems, drivers, a clock, some entropy.
+//! The environment that programs expect: kernel file systems, drivers, a clock, some entropy.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +12,7 @@ use rustix::mount::{MountFlags, mount};
 use rustix::system::finit_module;
 use rustix::time::{ClockId, Timespec, clock_settime};
 
-/// Kernel file systems: type and place. The first three are needed, the rest welcome.
+/// Kernel file systems: type and mount point. The first three are required, the rest optional.
 const MOUNTS: [(&str, &str); 10] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -26,7 +26,7 @@ const MOUNTS: [(&str, &str); 10] = [
     ("bpf", "/sys/fs/bpf"),
 ];
 const NEEDED: usize = 3;
-/// The host puts drivers here, numbered in the order in which they can be loaded.
+/// Directory of the host's drivers, numbered in loading order.
 const DRIVERS: &str = "/lib/lab-drivers";
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -66,7 +66,8 @@ fn load(driver: &Path) -> Result<()> {
     }
 }
 
-/// Programs that talk to themselves want it; the lab does not, so that a failure is only told.
+/// Brings the loopback device up, for programs that connect to themselves. The lab does not need
+/// it, so a failure is only reported.
 fn bring_up_loopback() {
     let done = Command::new("/bin/busybox").args(["ip", "link", "set", "lo", "up"]).status();
     if !done.is_ok_and(|status| status.success()) {
@@ -74,7 +75,7 @@ fn bring_up_loopback() {
     }
 }
 
-/// Sets the clock and stirs the host's randomness in: a restored guest wakes with old ones.
+/// Sets the clock and adds the host's random bytes, because a restored guest has old ones.
 pub fn refresh(request: &Request) -> Result<()> {
     let now = Timespec {
         tv_sec: i64::try_from(request.now_ns / NS_PER_S)?,

@@ -1,8 +1,8 @@
-//! The counter: what happens on an access, and on the few other events.
+//! The counter: its reaction to memory accesses, and to the few other events.
 //!
-//! What belongs to a CPU is changed by its thread alone; it is made of atomic numbers only because
-//! the compiler cannot know that. The exceptions are the CPU's state, which a mark on any CPU
-//! unsettles, and what is under the lock.
+//! The state of a CPU is changed by its own thread alone; it consists of atomic numbers only
+//! because the compiler cannot know that. The exceptions are the CPU's `state`, which a mark on any
+//! CPU invalidates, and the data under the lock.
 
 use std::fs::File;
 use std::io::{Error, Result};
@@ -23,21 +23,22 @@ use crate::translations::Translations;
 
 /// Addresses of programs are below this.
 const PROGRAMS_END: u64 = 1 << 47;
-/// A root of page tables in CR3, without what else stands there.
+/// Mask of the page table root in CR3.
 const ROOT: u64 = 0x000f_ffff_ffff_f000;
 const LINE_BITS: u32 = 6;
 const LINES_IN_FRAME: u64 = 64;
 
-/// A CPU's state is the slot of its address space, perhaps with this bit, or one of those below.
+/// A CPU's state is the slot of its address space, optionally with this bit, or one of the values
+/// below.
 const BY_FRAME: u32 = 1 << 8;
-/// Before it counts again, the CPU has to find out what its state is.
+/// The CPU has to determine its state before it counts again.
 const UNSETTLED: u32 = 1 << 16;
-/// It is finding out.
+/// The CPU is determining its state.
 const SETTLING: u32 = 2 << 16;
-/// It does not count.
+/// The CPU does not count.
 const OFF: u32 = 3 << 16;
 
-/// All that is known of a machine that runs.
+/// The state of a running machine.
 #[derive(Debug)]
 pub struct Counter {
     file: File,
@@ -46,28 +47,28 @@ pub struct Counter {
     frames_start: usize,
     places: Places,
     cpus: Vec<Option<Cpu>>,
-    /// By node.
+    /// Caches by node.
     caches: Vec<Llc>,
-    /// For changes of the table of address spaces, and of the control words.
+    /// Protects changes of the table of address spaces and of the control words.
     changes: Mutex<()>,
 }
 
-/// On cache lines of its own, two at a time as CPUs fetch them: threads that shared one slowed each
-/// other down.
+/// The state of a CPU, on cache lines of its own, two at a time as CPUs fetch them: threads that
+/// shared one slowed each other down.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Cpu {
     node: usize,
     area: Area,
     state: AtomicU32,
-    /// CR3, or 0 if it was not yet seen.
+    /// CR3, or 0 if it is not known yet.
     space: AtomicU64,
-    /// Whether CR3 changed since it was seen.
+    /// Whether CR3 changed since it was read.
     switched: AtomicBool,
     translations: Translations,
-    /// A line that is accessed again at once is not looked for: the CPU has it still.
+    /// The last line accessed. An immediate repetition needs no lookup: the CPU still has the line.
     last_line: AtomicU64,
-    /// What a miss costs, by column.
+    /// Cost of a miss, by column.
     price_ns: Vec<u64>,
     debt: Debt,
 }
@@ -92,10 +93,10 @@ impl Cpu {
 }
 
 impl Counter {
-    /// Takes a prepared file; `interface` is the version of the emulator's.
+    /// Opens a prepared file; `interface` is the version of the emulator's interface.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not a file of counts.
     pub fn open(path: &Path, telling: Telling, interface: u64) -> Result<Self> {
         let shape = Reader::open(path)?.shape().clone();
         let file = File::options().read(true).write(true).open(path)?;
@@ -142,7 +143,7 @@ impl Counter {
         self.cpus.get(place)?.as_ref()
     }
 
-    /// A program accesses memory; `ask` asks the emulator for the physical address.
+    /// Handles a program's memory access; `ask` asks the emulator for the physical address.
     pub fn access(&self, place: usize, address: u64, ask: impl FnOnce() -> Option<u64>) {
         let Some(cpu) = self.cpu(place) else { return };
         let mut state = cpu.state.load(Acquire);
@@ -168,7 +169,7 @@ impl Counter {
         }
     }
 
-    /// Looks in the cache; a miss is paid for.
+    /// Looks up a line in the cache and charges for a miss. Returns whether it missed.
     fn misses(&self, cpu: &Cpu, place: Place, address: u64) -> bool {
         let line = place.row * LINES_IN_FRAME + (address >> LINE_BITS) % LINES_IN_FRAME;
         if cpu.last_line.load(Relaxed) == line {
@@ -187,7 +188,7 @@ impl Counter {
         true
     }
 
-    /// Several CPUs of a node may count the same frame.
+    /// Counts an access by frame, atomically: several CPUs of a node may count the same frame.
     fn count_frame(&self, node: usize, row: u64, missed: bool) {
         let at = self.frames_start + (row as usize * self.caches.len() + node) * 2;
         self.word(at).fetch_add(1, Relaxed);
@@ -196,7 +197,7 @@ impl Counter {
         }
     }
 
-    /// Finds out what a CPU is to do: its state. It may be unsettled again meanwhile.
+    /// Determines a CPU's state. Another CPU may invalidate it again meanwhile.
     #[cold]
     fn settle(&self, cpu: &Cpu) -> u32 {
         loop {
@@ -222,7 +223,7 @@ impl Counter {
         slot as u32 | if by_frame { BY_FRAME } else { 0 }
     }
 
-    /// Sets a CPU's counts to zero if they are from before the last zeroing.
+    /// Clears a CPU's counts if they are from before the last zeroing.
     fn renew(&self, cpu: &Cpu) {
         let epoch = self.word(CONTROL.epoch).load(Relaxed);
         if self.word(cpu.area.start).load(Relaxed) != epoch {
@@ -231,14 +232,14 @@ impl Counter {
         }
     }
 
-    /// A CPU drops translations.
+    /// Handles a CPU's flush of translations.
     pub fn dropped(&self, place: usize) {
         if let Some(cpu) = self.cpu(place) {
             cpu.translations.drop_all();
         }
     }
 
-    /// A CPU changes CR3.
+    /// Handles a CPU's change of CR3.
     pub fn switched(&self, place: usize) {
         if let Some(cpu) = self.cpu(place) {
             cpu.translations.drop_all();
@@ -246,7 +247,8 @@ impl Counter {
         }
     }
 
-    /// A CPU leaves the kernel, perhaps for another address space; `cr3` reads that register.
+    /// Handles a CPU's return from the kernel, perhaps to another address space; `cr3` reads that
+    /// register.
     pub fn leaving(&self, place: usize, cr3: impl FnOnce() -> Option<u64>) {
         let Some(cpu) = self.cpu(place) else { return };
         if cpu.switched.load(Relaxed)
@@ -259,7 +261,7 @@ impl Counter {
         }
     }
 
-    /// A program on a CPU asks for something; `cr3` reads that register.
+    /// Handles a mark of a program; `cr3` reads the CPU's register.
     pub fn marked(&self, place: usize, mark: Mark, cr3: impl FnOnce() -> Option<u64>) {
         let Some(cpu) = self.cpu(place) else { return };
         let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -283,7 +285,8 @@ impl Counter {
         }
     }
 
-    /// Each CPU zeroes its own counts before it counts again; until then they are read as zero.
+    /// Zeroes all counts. Each CPU zeroes its own before it counts again; until then they are read
+    /// as zero.
     fn zero(&self) {
         self.word(CONTROL.epoch).fetch_add(1, Relaxed);
         let start = (self.frames_start * WORD_BYTES) as u64;
@@ -306,7 +309,8 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    /// CPUs on nodes 0 and 1 with 1000 frames each, and an empty place between them.
+    /// Returns a shape with CPUs on nodes 0 and 1 with 1000 frames each, and an empty place between
+    /// them.
     fn shape() -> Shape {
         let frames = |first, node| Frames { first, count: 1000, node };
         Shape {
@@ -333,13 +337,13 @@ mod tests {
     }
 
     impl Bench {
-        /// A program on the CPU in a place gets to run in an address space.
+        /// Runs a program on the CPU of a place in an address space.
         fn run(&self, place: usize, space: u64) {
             self.counter.switched(place);
             self.counter.leaving(place, || Some(space | 0x7)); // low bits are not the root
         }
 
-        /// It reads a line of each of so many pages that are where their addresses say.
+        /// Reads a line of each page of a range; physical and virtual addresses are equal.
         fn read(&self, place: usize, pages: std::ops::Range<u64>) {
             for page in pages {
                 self.counter.access(place, page * PAGE, || Some(page * PAGE));
@@ -354,7 +358,7 @@ mod tests {
             self.reader.now().unwrap()
         }
 
-        /// Accesses of a slot by CPU and column.
+        /// Returns the accesses of a slot by CPU and column.
         fn accesses(&self, slot: usize) -> Vec<[u64; 3]> {
             let counts = self.now();
             let Some(slot) = counts.slot(slot) else { return vec![[0; 3]; 2] };
@@ -363,8 +367,8 @@ mod tests {
         }
     }
 
-    /// Goal: every access is entered at the CPU, the node and the address space that made it; who
-    /// runs on another CPU is not disturbed.
+    /// Goal: every access is counted for the CPU, the node and the address space that made it,
+    /// without effect on other CPUs.
     #[test]
     fn accesses_are_told_apart() {
         let bench = bench();
@@ -385,7 +389,7 @@ mod tests {
         assert_eq!(bench.now().slot(65).unwrap().space, Some(0x20000));
     }
 
-    /// Goal: marks work at once and on every CPU: attach, detach, stop, start, zero.
+    /// Goal: marks take effect at once and on every CPU: attach, detach, stop, start, zero.
     #[test]
     fn marks_work_at_once() {
         let bench = bench();
@@ -411,7 +415,7 @@ mod tests {
         assert_eq!(bench.accesses(7), [[0, 0, 0], [16, 0, 0]]);
     }
 
-    /// Goal: a translation is asked for once and dropped when the guest drops it.
+    /// Goal: a translation is asked for once and dropped when the guest flushes it.
     #[test]
     fn translations_are_dropped_with_the_guests() {
         let bench = bench();
@@ -426,13 +430,13 @@ mod tests {
         assert_eq!(bench.accesses(64), [[3, 1, 0], [0, 0, 0]]);
     }
 
-    /// Goal: misses are those of the node's cache, and only those from afar are paid for.
+    /// Goal: misses are those of the node's cache, and only remote ones are charged.
     #[test]
     fn misses_are_paid_for() {
         let bench = bench();
         bench.run(0, 0x10000);
-        // The cache holds 64 lines in 16 sets of four; one line of each page is in set 0. So of
-        // 100 pages every one misses, and each of the second time, too.
+        // The cache holds 64 lines in 16 sets of four; one line of each page is in set 0. So each
+        // of 100 pages misses, also the second time.
         for _ in 0..2 {
             bench.read(0, 900..1000);
             bench.read(0, 1000..1100);
@@ -440,7 +444,7 @@ mod tests {
         let counts = bench.now();
         let cells = &counts.slot(64).unwrap().cells[0];
         assert_eq!(cells[..2], [Cell { accesses: 200, misses: 200 }; 2]);
-        // 200 from afar at 100 ns; paid in pieces of 20, which is 2 us.
+        // 200 remote misses at 100 ns; charged in pieces of 20, which is 2 us.
         assert_eq!(counts.held_ns, [20_000, 0]);
         bench.counter.access(0, 1099 * PAGE + 8, || None);
         let counts = bench.now();
@@ -448,7 +452,7 @@ mod tests {
         assert_eq!(cell, Cell { accesses: 201, misses: 200 }); // the same line again
     }
 
-    /// Goal: frames are counted for the slots that were chosen, by node, until zeroed.
+    /// Goal: frames are counted for the chosen slots, by node, until zeroed.
     #[test]
     fn frames_are_counted_where_asked() {
         let bench = bench();
@@ -475,7 +479,7 @@ mod tests {
         assert_eq!(bench.reader.frames().unwrap(), []);
     }
 
-    /// Goal: a file that is no file of counts, or too short, is refused.
+    /// Goal: a file that is not a file of counts, or is too short, is refused.
     #[test]
     fn other_files_are_refused() {
         let file = NamedTempFile::new().unwrap();
@@ -484,7 +488,7 @@ mod tests {
         assert!(Counter::open(file.path(), Telling::AsTheGuest, 3).is_err());
     }
 
-    /// Goal: CPUs that count at once, while marks come, lose nothing.
+    /// Goal: CPUs that count concurrently, while marks arrive, lose nothing.
     #[test]
     fn threads_do_not_lose_counts() {
         let bench = bench();

@@ -1,26 +1,26 @@
-//! The few instructions that matter besides loads and stores.
+//! Decodes the few instructions that matter besides loads and stores.
 
 use nodeward_lab_counts::mark::Mark;
 
-/// What an instruction does that the counter has to know.
+/// The effect of an instruction that the counter has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Asks the counter for something.
+    /// Sends a request to the counter.
     Mark(Mark),
-    /// Changes to another address space (writes CR3), which drops translations.
+    /// Switches to another address space (writes CR3), which flushes translations.
     Switch,
-    /// Drops translations.
+    /// Flushes translations.
     Drop,
-    /// Leaves the kernel.
+    /// Returns from the kernel.
     Leave,
 }
 
-/// What a program's instruction does.
+/// Returns the effect of a program's instruction.
 pub fn of_program(instruction: &[u8]) -> Option<Event> {
     Mark::decode(instruction).map(Event::Mark)
 }
 
-/// What a kernel's instruction does.
+/// Returns the effect of a kernel's instruction.
 pub fn of_kernel(instruction: &[u8]) -> Option<Event> {
     let (wide, code) = without_prefixes(instruction);
     match *code {
@@ -35,7 +35,7 @@ pub fn of_kernel(instruction: &[u8]) -> Option<Event> {
     }
 }
 
-/// Whether it has the prefix for 64 bits, and what follows the prefixes.
+/// Returns whether the instruction has the prefix for 64 bits, and the bytes after the prefixes.
 fn without_prefixes(mut code: &[u8]) -> (bool, &[u8]) {
     let mut wide = false;
     while let [prefix @ (0x66 | 0x2e | 0x3e | 0x65 | 0xf2 | 0xf3 | 0x40..=0x4f), rest @ ..] = code {
@@ -49,7 +49,7 @@ fn without_prefixes(mut code: &[u8]) -> (bool, &[u8]) {
 mod tests {
     use super::*;
 
-    /// Goal: the instructions as an assembler writes them.
+    /// Goal: instructions are recognized as an assembler writes them.
     #[test]
     fn instructions_of_the_kernel() {
         let all: [(&[u8], Option<Event>); 17] = [
@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// Goal: a mark is one in programs only.
+    /// Goal: marks are recognized only in programs.
     #[test]
     fn marks_are_for_programs() {
         let mark = [0x0f, 0x1f, 0x80, b'N', b'W', 4, 9];

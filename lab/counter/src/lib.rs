@@ -1,9 +1,9 @@
-//! A plugin for QEMU: counts which CPU accesses the memory of which node, for each address space
-//! and where asked for each frame, before and behind a small model of the nodes' caches; and makes
-//! misses take time.
+//! A QEMU plugin that counts accesses by CPU, node of the memory and address space, and on request
+//! by frame. It counts them before and after a small model of the nodes' caches, and makes misses
+//! take time.
 //!
-//! Loaded as `-plugin libnodeward_lab_counter.so,counts=FILE`. The file is one that the lab has
-//! prepared (`nodeward_lab_counts::Shape`); it says all else.
+//! Loaded as `-plugin libnodeward_lab_counter.so,counts=FILE`. The file is prepared by the lab
+//! (`nodeward_lab_counts::Shape`) and holds all other parameters.
 
 mod counter;
 mod decode;

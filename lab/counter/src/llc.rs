@@ -1,5 +1,4 @@
-//! A cache that CPUs of one node share: sets of lines, of which the one that was used longest ago
-//! makes room.
+//! A cache that the CPUs of one node share: set-associative, with LRU replacement.
 
 use std::hint;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -7,21 +6,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use nodeward_lab_counts::Llc as Size;
 
-/// The bytes of a line.
+/// Bytes per line.
 pub const LINE_BYTES: u64 = 64;
 
 /// The model of one node's cache.
 #[derive(Debug)]
 pub struct Llc {
-    /// Lines by set, in each the last used first; 0 is none, so a line stands for one more.
+    /// Lines by set, each set in LRU order. 0 is none, so line numbers are stored plus one.
     lines: Vec<AtomicU64>,
-    /// One for each set.
+    /// One lock per set.
     locks: Vec<AtomicBool>,
     ways: usize,
 }
 
 impl Llc {
-    /// An empty cache. The number of its sets is rounded down to a power of two.
+    /// Creates an empty cache. The number of its sets is rounded down to a power of two.
     pub fn new(size: Size) -> Self {
         let ways = size.ways.max(1);
         let sets = (size.bytes / LINE_BYTES / ways).max(1);
@@ -31,7 +30,7 @@ impl Llc {
         Self { lines: zeros, locks, ways: ways as usize }
     }
 
-    /// Uses a line (its number, below the largest); whether it was there.
+    /// Accesses a line (its number, below the largest). Returns whether it was cached.
     pub fn hit(&self, line: u64) -> bool {
         let set = line as usize & (self.locks.len() - 1);
         let lines = &self.lines[set * self.ways..][..self.ways];
@@ -45,7 +44,8 @@ impl Llc {
     }
 }
 
-/// Puts a line first, the others behind it up to where it was, or to the end; whether it was there.
+/// Moves a line to the front of its set. Returns whether it was there; else the last line is
+/// evicted.
 fn to_front(lines: &[AtomicU64], line: u64) -> bool {
     let mut carried = line;
     for place in lines {
@@ -74,7 +74,7 @@ mod tests {
         lines.filter(|&line| !llc.hit(line)).count()
     }
 
-    /// Goal: a walk through more than the cache holds finds nothing in it, however often it comes.
+    /// Goal: a walk through more lines than the cache holds always misses.
     #[test]
     fn a_walk_beyond_the_size_misses_always() {
         let llc = Llc::new(SIZE);
@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// Goal: what fits misses once.
+    /// Goal: lines that fit miss once.
     #[test]
     fn a_walk_within_the_size_misses_once() {
         let llc = Llc::new(SIZE);
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(misses(&llc, (0..64).rev()), 0);
     }
 
-    /// Goal: any size is one, and the sets are a power of two.
+    /// Goal: any size is valid, and the number of sets is a power of two.
     #[test]
     fn odd_sizes_are_rounded_down() {
         for (bytes, ways, lines) in
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// Goal: CPUs that use it at once neither lose lines nor find one twice.
+    /// Goal: CPUs that use it concurrently neither lose lines nor find one twice.
     #[test]
     fn threads_may_share_it() {
         let llc = Llc::new(SIZE);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: the model is a list for each set, last used first: hits and misses as there.
+        /// Goal: hits and misses are those of an LRU list per set.
         #[test]
         fn it_is_what_a_list_says(lines in proptest::collection::vec(0..200_u64, 0..400)) {
             let llc = Llc::new(SIZE);

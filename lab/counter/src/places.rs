@@ -1,28 +1,28 @@
-//! Where a physical address is: in which row of the frames, on which node.
+//! Maps physical addresses to frames and nodes.
 
 use nodeward_lab_counts::{FRAME_BYTES, Shape};
 
-/// How the emulator tells physical addresses.
+/// The form in which the emulator reports physical addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
-    /// As the guest sees them.
+    /// Guest physical addresses.
     AsTheGuest,
-    /// As QEMU did before 8: the start of the node's block, in the order of the blocks, plus where
-    /// in the memory of all nodes it lies. Blocks come in the order of the nodes, so the start of
-    /// a node's memory counts twice. A device's memory may be told as that of a node.
+    /// As in QEMU before 8: the start of the node's block, in the order of the blocks, plus the
+    /// offset in the memory of all nodes. Blocks come in the order of the nodes, so the start of a
+    /// node's memory counts twice. A device's memory may be reported as that of a node.
     ByBlock,
 }
 
-/// A frame as it is looked for: its number as the emulator tells it, and where it belongs.
+/// The position of a frame in the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The row among all frames, or, of what is no memory of a node, a number beyond all rows.
+    /// The row among all frames; for memory that belongs to no node, a number beyond all rows.
     pub row: u64,
-    /// The column of counts: the node, or the one for what is no memory of a node.
+    /// The column of counts: the node, or the column for memory that belongs to no node.
     pub column: usize,
 }
 
-/// Numbers of frames outside of all nodes begin here.
+/// First number of frames outside all nodes.
 const OUTSIDE: u64 = 1 << 40;
 
 /// A map of the machine's memory.
@@ -41,7 +41,7 @@ struct Part {
 }
 
 impl Places {
-    /// The map of a machine, for addresses that are told in one of two ways.
+    /// Creates the map of a machine, for one form of addresses.
     pub fn new(shape: &Shape, telling: Telling) -> Self {
         let mut row = 0;
         let mut node_start = (None, 0);
@@ -61,7 +61,7 @@ impl Places {
         Self { parts, outside_column: shape.nodes() }
     }
 
-    /// The place of a physical address.
+    /// Returns the place of a physical address.
     pub fn of(&self, address: u64) -> Place {
         let frame = address / FRAME_BYTES;
         let part = self.parts.iter().find(|part| (part.first..part.end).contains(&frame));
@@ -72,7 +72,7 @@ impl Places {
     }
 }
 
-/// Whether a row is that of a frame.
+/// Returns whether a row is that of a frame.
 pub fn is_frame(row: u64) -> bool {
     row < OUTSIDE
 }
@@ -85,7 +85,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Nodes of 2, 1 and 1 GiB. The hole for devices begins at 3 GiB, memory goes on at 4 GiB.
+    /// Nodes of 2, 1 and 1 GiB. The hole for devices begins at 3 GiB, memory continues at 4 GiB.
     fn shape() -> Shape {
         let frames = |mib| mib * MIB / FRAME_BYTES;
         Shape {
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Goal: a guest's address is found on its node, and in no hole.
+    /// Goal: a guest address is found on its node, and not in a hole.
     #[test]
     fn addresses_of_the_guest() {
         let places = Places::new(&shape(), Telling::AsTheGuest);
@@ -135,7 +135,7 @@ mod tests {
         shape.memory[1] = Frames { first: 0x80000, count: 0x40000, node: 1 };
         shape.memory[2] = Frames { first: 0x100000, count: 0x40000, node: 1 };
         let places = Places::new(&shape, Telling::ByBlock);
-        // The node begins behind 0x80000 frames, the part above the hole behind 0xc0000.
+        // The node begins after 0x80000 frames, the part above the hole after 0xc0000.
         let above = places.of((0x80000 + 0xc0000) * FRAME_BYTES);
         assert_eq!(above, Place { row: 0xc0000, column: 1 });
         assert_eq!(Places::new(&shape, Telling::AsTheGuest).of(0x100000 * FRAME_BYTES).column, 1);

@@ -1,20 +1,20 @@
-//! What a miss costs: the CPU that missed is held up. The guest's clock is the host's, so that it
-//! sees the time pass.
+//! The cost of a miss: the CPU that missed is delayed. The guest's clock is the host's, so the
+//! guest sees the time pass.
 
 use std::hint;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// A CPU is held up once it owes so much: looking at the clock takes time itself.
+/// A CPU is delayed once it owes this much, because reading the clock takes time itself.
 const PAY_FROM_NS: u64 = 2_000;
 
-/// What one CPU owes, in nanoseconds. Only its thread uses it.
+/// The delay that one CPU owes, in nanoseconds. Only its thread uses it.
 #[derive(Debug, Default)]
 pub struct Debt(AtomicU64);
 
 impl Debt {
-    /// Adds the price of a miss; holds the thread up when that is due, and says for how long.
+    /// Adds the cost of a miss. If a delay is due, performs it and returns its length.
     pub fn charge(&self, price_ns: u64) -> Option<u64> {
         let owed = self.0.load(Relaxed) + price_ns;
         if owed < PAY_FROM_NS {
@@ -44,7 +44,7 @@ mod tests {
         let debt = Debt::default();
         let start = Instant::now();
         let paid: u64 = (0..100).filter_map(|_| debt.charge(150)).sum();
-        // 14 misses of 150 ns are 2100; of 100, seven times 14 are paid, and two stay owed.
+        // 14 misses of 150 ns are 2100; of 100, seven times 14 are paid, and two remain owed.
         assert_eq!(paid, 7 * 14 * 150);
         assert_eq!(debt.0.load(Relaxed), 2 * 150);
         assert!(start.elapsed() >= Duration::from_nanos(paid));

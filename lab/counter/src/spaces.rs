@@ -1,17 +1,17 @@
-//! Which slot counts which address space. The table stands in the file, where readers see it.
+//! The table of address spaces by slot. It is part of the file, where readers see it.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nodeward_lab_counts::{CHOSEN, SLOTS};
 
-/// The address spaces by slot, as their CR3; 0 is none. Slot 0 has never one.
+/// The CR3 of each slot's address space; 0 is none. Slot 0 never has one.
 #[derive(Clone, Copy, Debug)]
 pub struct Spaces<'a>(pub &'a [AtomicU64]);
 
 impl Spaces<'_> {
-    /// The slot of an address space. Who has none gets the first that is free and cannot be chosen;
-    /// when there is none left, or the address space is not known (0), slot 0.
+    /// Returns the slot of an address space. One without a slot gets the first free slot that
+    /// cannot be chosen; if none is left, or the address space is unknown (0), it gets slot 0.
     pub fn slot_of(&self, space: u64) -> usize {
         if space == 0 {
             return 0;
@@ -23,7 +23,7 @@ impl Spaces<'_> {
         free.inspect(|&slot| self.0[slot].store(space, Relaxed)).unwrap_or(0)
     }
 
-    /// Gives an address space a slot that can be chosen, and takes any other from it.
+    /// Assigns a chosen slot to an address space, and frees its other slots.
     pub fn attach(&self, space: u64, slot: usize) {
         while let Some(other) = self.find(1, space) {
             self.0[other].store(0, Relaxed);
@@ -31,7 +31,7 @@ impl Spaces<'_> {
         self.0[slot].store(space, Relaxed);
     }
 
-    /// Takes a slot from its address space.
+    /// Frees a slot.
     pub fn detach(&self, slot: usize) {
         self.0[slot].store(0, Relaxed);
     }
@@ -50,7 +50,7 @@ mod tests {
         (0..SLOTS).map(|_| AtomicU64::new(0)).collect()
     }
 
-    /// Goal: who comes gets a slot of its own, again and again the same one; when all are taken the
+    /// Goal: each address space gets a slot of its own, always the same one; when all are taken the
     /// rest shares slot 0.
     #[test]
     fn everybody_gets_a_slot_while_there_are_some() {
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(spaces.slot_of(0), 0);
     }
 
-    /// Goal: a chosen slot replaces the one that was given, and ends with detaching.
+    /// Goal: a chosen slot replaces the assigned one, until it is detached.
     #[test]
     fn a_slot_can_be_chosen() {
         let words = table();

@@ -1,6 +1,6 @@
-//! A CPU's own copy of translations, because asking the emulator takes longer than all else
-//! together. It is dropped by every instruction that drops translations, so it is never staler than
-//! the translations of a real CPU.
+//! A CPU's own cache of translations, because asking the emulator takes longer than everything
+//! else. It is dropped by every instruction that flushes translations, so it is never staler than a
+//! real TLB.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,18 +9,18 @@ use nodeward_lab_counts::FRAME_BYTES;
 
 use crate::places::Place;
 
-/// How many pages are kept; a power of two.
+/// Number of entries; a power of two.
 const KEPT: usize = 4096;
-/// Numbers of pages of programs have so many bits: 47 less those within a page.
+/// Bits of a program's page number: 47 less those within a page.
 const PAGE_BITS: u32 = 35;
 const COLUMN_SHIFT: u32 = 48;
 
-/// Pages and where they are. Only one thread uses it.
+/// Cached translations of pages. Only one thread uses it.
 #[derive(Debug)]
 pub struct Translations {
     kept: Vec<Kept>,
-    /// How often all were dropped; a page of another generation is none. Never 0, which is what
-    /// entries begin with.
+    /// Number of flushes; an entry of another generation is invalid. Never 0, which is the initial
+    /// value of entries.
     generation: AtomicU64,
 }
 
@@ -32,13 +32,13 @@ struct Kept {
 }
 
 impl Translations {
-    /// Nothing yet.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         let kept = (0..KEPT).map(|_| Kept::default()).collect();
         Self { kept, generation: AtomicU64::new(1) }
     }
 
-    /// Drops all.
+    /// Drops all translations.
     pub fn drop_all(&self) {
         let next = self.generation.load(Relaxed) + 1;
         if next < 1 << (u64::BITS - PAGE_BITS) {
@@ -49,7 +49,8 @@ impl Translations {
         }
     }
 
-    /// Where the page of an address (below 2^47) is; `ask` is asked if it is not kept.
+    /// Returns the place of an address's page (address below 2^47); calls `ask` if it is not
+    /// cached.
     pub fn place(&self, address: u64, ask: impl FnOnce() -> Option<Place>) -> Option<Place> {
         let page = address / FRAME_BYTES;
         let kept = &self.kept[page as usize % KEPT];
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(kept.place(0x1000, || Some(place(11))), Some(place(11)));
     }
 
-    /// Goal: when generations run out, nothing of an old one comes back.
+    /// Goal: when generations wrap, no entry of an old one becomes valid.
     #[test]
     fn generations_may_run_out() {
         let kept = Translations::new();
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(kept.place(0x2000, || None), None);
     }
 
-    /// Goal: the largest row and column survive.
+    /// Goal: the largest row and column are preserved.
     #[test]
     fn places_are_kept_whole() {
         let largest = Place { row: (1 << 48) - 1, column: 64 };

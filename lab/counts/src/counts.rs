@@ -1,15 +1,15 @@
-//! What was counted, as values.
+//! Counts as values.
 
 use std::ops::{Add, AddAssign, Sub};
 
 use serde::Serialize;
 
-/// A count before and behind the cache.
+/// A count before and after the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cell {
     /// Loads and stores.
     pub accesses: u64,
-    /// Those among them whose line was not in the cache of the CPU's node.
+    /// Those whose line was not in the cache of the CPU's node.
     pub misses: u64,
 }
 
@@ -28,7 +28,7 @@ impl AddAssign for Cell {
     }
 }
 
-/// What came since; nothing where the earlier count is the larger one, as after zeroing.
+/// Returns the difference; 0 where the earlier count is larger, as after zeroing.
 impl Sub for Cell {
     type Output = Self;
 
@@ -38,14 +38,14 @@ impl Sub for Cell {
     }
 }
 
-/// All counts of one moment, but those of frames.
+/// All counts at one moment, except those of frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Whether accesses were counted at that moment.
+    /// Whether accesses were being counted.
     pub counting: bool,
     /// The node of each CPU.
     pub cpu_nodes: Vec<u32>,
-    /// For how many nanoseconds each CPU was held up by prices of misses.
+    /// Time that each CPU was delayed by misses, in nanoseconds.
     pub held_ns: Vec<u64>,
     /// The slots that have an address space or a count, ascending.
     pub slots: Vec<SlotCounts>,
@@ -54,16 +54,16 @@ pub struct Counts {
 /// The counts of one address space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SlotCounts {
-    /// The slot: one that a program chose, or one above those, given to whoever came; 0 is for all
-    /// that found no slot.
+    /// The slot: one that a program chose, or a higher one that was assigned; 0 is shared by all
+    /// address spaces without a slot.
     pub slot: usize,
-    /// The root of its page tables, as CR3 has it; `None` if it has ended, and for slot 0.
+    /// The root of its page tables, as in CR3; `None` if it has ended, and for slot 0.
     pub space: Option<u64>,
-    /// `cells[cpu][node]`, by node ids; the last is for what is no memory of a node.
+    /// `cells[cpu][node]`, by node ids; the last column is for memory that belongs to no node.
     pub cells: Vec<Vec<Cell>>,
 }
 
-/// What was accessed from its own node, and what from afar.
+/// Local and remote accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Locality {
     /// By CPUs of the memory's node.
@@ -73,7 +73,7 @@ pub struct Locality {
 }
 
 impl Locality {
-    /// Of a thousand misses, how many were local; `None` without misses.
+    /// Returns the local misses per 1000; `None` without misses.
     pub fn misses_permille(&self) -> Option<u64> {
         let all = self.local.misses + self.remote.misses;
         (self.local.misses * 1000).checked_div(all)
@@ -89,12 +89,12 @@ impl Add for Locality {
 }
 
 impl Counts {
-    /// The counts of a slot, if it has any.
+    /// Returns the counts of a slot, if it has any.
     pub fn slot(&self, slot: usize) -> Option<&SlotCounts> {
         self.slots.iter().find(|counts| counts.slot == slot)
     }
 
-    /// What was counted since an earlier moment of the same machine.
+    /// Returns the counts since an earlier moment of the same machine.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut now = self.clone();
@@ -111,7 +111,7 @@ impl Counts {
         now
     }
 
-    /// `matrix[from][to]` of a slot: what CPUs of node `from` counted in memory of node `to`.
+    /// Returns `matrix[from][to]` of a slot: counts of CPUs of node `from` on memory of node `to`.
     pub fn by_nodes(&self, slot: &SlotCounts) -> Vec<Vec<Cell>> {
         let columns = slot.cells.first().map_or(0, Vec::len);
         let mut matrix = vec![vec![Cell::default(); columns.saturating_sub(1)]; columns];
@@ -124,7 +124,7 @@ impl Counts {
         matrix
     }
 
-    /// How local a slot's accesses to memory of nodes were.
+    /// Returns the locality of a slot's accesses to memory of nodes.
     pub fn locality(&self, slot: &SlotCounts) -> Locality {
         let mut sum = Locality::default();
         for (from, row) in self.by_nodes(slot).iter().enumerate() {
@@ -136,14 +136,14 @@ impl Counts {
     }
 }
 
-/// The counts of one frame that was accessed.
+/// The counts of one accessed frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FrameCount {
-    /// The number of the frame, as /proc/PID/pagemap has it.
+    /// The frame number, as in /proc/PID/pagemap.
     pub frame: u64,
-    /// The node that it belongs to.
+    /// The node of the frame.
     pub home: u32,
-    /// By the node of who accesses.
+    /// Counts by the node of the accessing CPU.
     pub by: Vec<Cell>,
 }
 
@@ -162,7 +162,8 @@ mod tests {
         Counts { counting: true, cpu_nodes: vec![0, 1, 1], held_ns: vec![5, 6, 7], slots }
     }
 
-    /// Goal: CPUs of a node are added up; what is no memory of a node is neither local nor remote.
+    /// Goal: CPUs of a node are added up; memory that belongs to no node is neither local nor
+    /// remote.
     #[test]
     fn locality_is_by_nodes() {
         let counts = counts([
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(Locality::default().misses_permille(), None);
     }
 
-    /// Goal: two moments make a stretch of time.
+    /// Goal: the difference of two moments gives the counts in between.
     #[test]
     fn what_came_since() {
         let zero = [(0, 0); 3];

@@ -1,4 +1,4 @@
-//! The way to the counts from inside the machine: the memory of a device.
+//! Access to the counts from inside the machine: the memory of a device.
 
 use std::fs::{self, File};
 use std::io::{Error, ErrorKind, Result};
@@ -8,21 +8,21 @@ use crate::reader::Reader;
 use crate::sys::MappedWords;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
-/// Makes the kernel look for devices that came after it had looked.
+/// Makes the kernel look for devices that were added after its scan.
 const RESCAN: &str = "/sys/bus/pci/rescan";
-/// What QEMU's shared memory says it is (ivshmem).
+/// Vendor and device id of QEMU's shared memory (ivshmem).
 const VENDOR_AND_DEVICE: [&str; 2] = ["0x1af4", "0x1110"];
 
 impl Reader<MappedWords> {
     /// Opens the counts of the machine that this program runs on. Needs root.
     ///
     /// # Errors
-    /// If this is no machine that counts.
+    /// If this is not a machine that counts.
     pub fn of_this_machine() -> Result<Self> {
         let device = match find()? {
             Some(device) => device,
             None => {
-                // A machine that goes on from a snapshot has got the device since.
+                // A machine restored from a snapshot got the device after the kernel's scan.
                 fs::write(RESCAN, "1")?;
                 find()?.ok_or_else(|| {
                     Error::new(ErrorKind::NotFound, "this is no machine of the lab that counts")
@@ -32,7 +32,7 @@ impl Reader<MappedWords> {
         fs::write(device.join("enable"), "1")?;
         let memory = device.join("resource2");
         let bytes = usize::try_from(fs::metadata(&memory)?.len()).map_err(Error::other)?;
-        // Opened for writing although it is only read: without it the kernel may refuse to map.
+        // Opened for writing although it is only read: otherwise the kernel may refuse to map it.
         let file = File::options().read(true).write(true).open(memory)?;
         Self::new(MappedWords::map(&file, bytes, false)?)
     }

@@ -1,8 +1,9 @@
-//! What the lab's counter counts, and the file that it keeps it in: who wants to know reads the
-//! file while the machine runs, or afterwards.
+//! The counts of the lab's counter, and the file that holds them. They can be read while the
+//! machine runs, or afterwards.
 //!
-//! The counter (`nodeward-lab-counter`) writes it, the host reads it as a file, a program inside
-//! the machine as the memory of a device. Programs speak to the counter by [marks](mark::Mark).
+//! The counter (`nodeward-lab-counter`) writes the file. The host reads it as a file, a program
+//! inside the machine as the memory of a device. Programs control the counter by
+//! [marks](mark::Mark).
 
 mod counts;
 mod guest;

@@ -1,29 +1,29 @@
-//! Marks: instructions that do nothing, except that the counter knows them. Any program may execute
-//! one; outside of the lab, or where nothing counts, nothing happens.
+//! Marks: instructions without effect, except that the counter recognizes them. Any program may
+//! execute one; without a counter nothing happens.
 //!
-//! A mark is a `nop` with an operand that no compiler writes: 0f 1f 80 and the letters NW, what is
-//! to be done, and the slot.
+//! A mark is a `nop` with an operand that no compiler writes: 0f 1f 80 and the letters NW, the
+//! request, and the slot.
 
 use crate::shape::CHOSEN;
 use crate::sys;
 
 const NOP: [u8; 5] = [0x0f, 0x1f, 0x80, b'N', b'W'];
 
-/// What a mark asks for.
+/// The request of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Count from here on, on all CPUs.
+    /// Start counting, on all CPUs.
     Start,
-    /// Count no more.
+    /// Stop counting.
     Stop,
-    /// Set all counts to zero, those of frames, too.
+    /// Set all counts to zero, those of frames included.
     Zero,
-    /// Count this address space in a slot from here on.
+    /// Count this address space in a slot from now on.
     Attach(u8),
-    /// Count it no more in that slot. Who leaves this out may hand the slot to a later process that
-    /// gets the same page for its page tables.
+    /// Stop counting it in that slot. Without this, the slot may count a later process that gets
+    /// the same page for its page tables.
     Detach(u8),
-    /// From here on count the accesses of that slot by frames, too.
+    /// Also count the accesses of that slot by frame from now on.
     ByFrame(u8),
 }
 
@@ -39,19 +39,19 @@ impl Mark {
         }
     }
 
-    /// What an instruction asks for, if it is a mark.
+    /// Decodes an instruction; `None` if it is not a mark.
     pub fn decode(instruction: &[u8]) -> Option<Self> {
         let &[what, slot] = instruction.strip_prefix(&NOP)? else { return None };
         Self::of_parts(what, slot)
     }
 
-    /// A number for each mark.
+    /// Returns a unique number of the mark.
     pub fn number(self) -> usize {
         let (what, slot) = self.parts();
         usize::from(u16::from_be_bytes([what, slot]))
     }
 
-    /// The mark of a number.
+    /// Returns the mark of a number.
     pub fn of_number(number: usize) -> Option<Self> {
         let [what, slot] = u16::try_from(number).ok()?.to_be_bytes();
         Self::of_parts(what, slot)
@@ -86,7 +86,7 @@ pub fn mark(mark: Mark) {
 mod tests {
     use super::*;
 
-    /// Goal: what a program executes is what the counter understands.
+    /// Goal: the counter understands the marks that a program executes.
     #[test]
     fn marks_are_understood() {
         let marks = (1..64).flat_map(|s| [Mark::Attach(s), Mark::Detach(s), Mark::ByFrame(s)]);

@@ -9,12 +9,12 @@ use std::path::Path;
 use crate::counts::{Cell, Counts, FrameCount, SlotCounts};
 use crate::shape::{CONTROL, SLOTS, Shape, WORD_BYTES};
 
-/// How many words of frames are read at once.
+/// Number of words of frames read at once.
 const PIECE: usize = 1 << 16;
 
-/// A file of counts, or what stands for it inside the machine.
+/// A file of counts, or its equivalent inside the machine.
 pub trait Words {
-    /// Gives words by their places.
+    /// Returns a range of words.
     ///
     /// # Errors
     /// If it cannot be read, or is shorter.
@@ -45,28 +45,28 @@ impl Reader<FileWords> {
     /// Opens a file of counts.
     ///
     /// # Errors
-    /// If there is none, or it is something else.
+    /// If it does not exist, or is not a file of counts.
     pub fn open(path: &Path) -> Result<Self> {
         Self::new(FileWords(File::open(path)?))
     }
 }
 
 impl<W: Words> Reader<W> {
-    /// A reader of these words.
+    /// Creates a reader of these words.
     ///
     /// # Errors
-    /// If they are no counts.
+    /// If they are not counts.
     pub fn new(words: W) -> Result<Self> {
         let shape = Shape::read(|range| words.words(range))?;
         Ok(Self { words, shape })
     }
 
-    /// The machine.
+    /// Returns the shape of the machine.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Whether a counter has begun to write.
+    /// Returns whether a counter has begun to write.
     ///
     /// # Errors
     /// If the words cannot be read.
@@ -74,7 +74,7 @@ impl<W: Words> Reader<W> {
         Ok(self.word(CONTROL.writer)? != 0)
     }
 
-    /// What was counted up to now.
+    /// Returns the counts so far.
     ///
     /// # Errors
     /// If the words cannot be read.
@@ -102,7 +102,7 @@ impl<W: Words> Reader<W> {
         })
     }
 
-    /// The frames that were accessed, ascending.
+    /// Returns the frames that were accessed, ascending.
     ///
     /// # Errors
     /// If the words cannot be read, or single frames are not counted on this machine.
@@ -144,7 +144,7 @@ impl<W: Words> Reader<W> {
     }
 }
 
-/// What one CPU counted; no cells if it has not yet counted in this epoch.
+/// The counts of one CPU; no cells if it has not counted in this epoch yet.
 struct AreaCounts {
     held_ns: u64,
     cells: Vec<Cell>,
@@ -190,7 +190,7 @@ mod tests {
         Reader::open(file.path()).unwrap()
     }
 
-    /// Goal: what stands in the file comes out, slot by slot; what is empty is left out.
+    /// Goal: counts are read as written, slot by slot; empty slots are left out.
     #[test]
     fn counts_are_read_back() {
         let (shape, area) = (shape(), shape().area(1));
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(counts.slots[0].cells[1], [expected, Cell::default(), Cell::default()]);
     }
 
-    /// Goal: after zeroing, a CPU that has not counted since has counted nothing.
+    /// Goal: after zeroing, the counts of a CPU that has not counted since are zero.
     #[test]
     fn counts_of_an_older_epoch_are_zero() {
         let area = shape().area(0);
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!((counts.slots.len(), counts.held_ns.as_slice()), (0, &[0, 0][..]));
     }
 
-    /// Goal: frames come with their numbers, across holes and beyond what is read at once.
+    /// Goal: frames have their numbers, across holes and beyond one read.
     #[test]
     fn frames_are_found() {
         let shape = shape();

@@ -1,144 +1,145 @@
-//! The file: words of 64 bits, little end first. First a head, which says the machine's shape, then
-//! an area for each CPU, then, where that is asked for, two words for each frame and node.
+//! The file format: 64-bit little-endian words. It begins with a head, which describes the
+//! machine's shape. An area for each CPU follows, then optionally two words for each frame and
+//! node.
 //!
-//! The launcher writes the head, the counter everything else. Each CPU alone writes its area, so
-//! that nothing has to be locked.
+//! The launcher writes the head, the counter everything else. Only the CPU itself writes its area,
+//! so no locks are needed.
 
 use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
 
-/// The bytes of a word.
+/// Bytes per word.
 pub const WORD_BYTES: usize = 8;
-/// The bytes of a frame.
+/// Bytes per frame.
 pub const FRAME_BYTES: u64 = 4096;
-/// How many address spaces are told apart. Slot 0 takes all for which no slot is left.
+/// Number of slots for address spaces. Slot 0 is shared by all without a slot.
 pub const SLOTS: usize = 256;
-/// The slots that a program can choose for itself. Those above are given to whoever comes.
+/// The slots that a program can choose. Higher ones are assigned on demand.
 pub const CHOSEN: Range<usize> = 1..64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"NWCOUNTS");
 const VERSION: u64 = 1;
-/// Words of the head that are the same in every file.
+/// Words of the head that every file has.
 const FIXED: usize = 16;
-/// Areas begin at multiples of so many words, the size of a page.
+/// Areas begin at multiples of this many words, the size of a page.
 const ALIGN: usize = 512;
-/// In place of a node: here is no CPU.
+/// In place of a node: no CPU is here.
 const EMPTY: u64 = u64::MAX;
-/// Ids of nodes stay below this.
+/// Node ids are below this.
 const NODES_MAX: u64 = 64;
-/// Nobody has so many CPUs or ranges of memory; a file that says so is garbage.
+/// Maximum number of CPUs or memory ranges; a file that claims more is invalid.
 const LIST_MAX: u64 = 4096;
 /// Physical addresses have 52 bits.
 const FRAMES_MAX: u64 = 1 << 40;
 
-/// What the machine is, and how it is to be counted.
+/// The shape of a machine, and the parameters of counting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// For each place of the emulator, in its order: the node of the CPU in it, or `None` if it is
-    /// empty. CPUs have their numbers in this order.
+    /// For each place of the emulator, in order: the node of its CPU, or `None` if it is empty.
+    /// CPUs are numbered in this order.
     pub places: Vec<Option<u32>>,
     /// The memory, by ascending addresses.
     pub memory: Vec<Frames>,
-    /// The cache that each node has.
+    /// The cache of each node.
     pub llc: Llc,
-    /// `price_ns[from][to]`: how long a CPU of node `from` is held up by a miss to node `to`.
+    /// `price_ns[from][to]`: delay of a CPU of node `from` for a miss to node `to`.
     pub price_ns: Vec<Vec<u64>>,
     /// Whether there is room for counts of single frames.
     pub per_frame: bool,
 }
 
-/// A stretch of physical memory.
+/// A range of physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frames {
     /// The number of its first frame.
     pub first: u64,
-    /// How many there are.
+    /// The number of frames.
     pub count: u64,
-    /// The node that they belong to.
+    /// Their node.
     pub node: u32,
 }
 
-/// A model of a last-level cache, shared by the CPUs of a node; its lines are 64 bytes long.
+/// Parameters of a last-level cache, shared by the CPUs of a node; its lines have 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Llc {
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// In how many places a line may be.
+    /// Its associativity.
     pub ways: u64,
 }
 
-/// Where the control words are.
+/// Positions of the control words.
 pub const CONTROL: Control = Control { writer: 8, counting: 9, epoch: 10 };
 
-/// The places of the words that change while the machine runs, besides counts.
+/// Positions of the words that change while the machine runs, besides counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
-    /// Not 0 once a counter writes: the version of the emulator's interface that it found.
+    /// Not 0 once a counter writes: the interface version of the emulator.
     pub writer: usize,
     /// 1 while accesses are counted.
     pub counting: usize,
-    /// How often everything was set to zero. An area with another number counts as zero.
+    /// Number of zeroings. An area with another number counts as zero.
     pub epoch: usize,
 }
 
 /// The words of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// The first: the epoch that its counts are of.
+    /// The first word: the epoch of its counts.
     pub start: usize,
     columns: usize,
 }
 
 impl Area {
-    /// Words before the counts: the epoch, questions asked of the emulator, nanoseconds held up.
+    /// Words before the counts: the epoch, queries to the emulator, nanoseconds of delay.
     const HEAD: usize = 4;
 
-    /// The word that says how often the emulator had to be asked for a translation.
+    /// Returns the word with the number of queries to the emulator for a translation.
     pub fn asked(&self) -> usize {
         self.start + 1
     }
 
-    /// The word that says for how many nanoseconds the CPU was held up.
+    /// Returns the word with the nanoseconds that the CPU was delayed.
     pub fn held_ns(&self) -> usize {
         self.start + 2
     }
 
-    /// The two words, accesses and misses, of a slot and a column (a node's id, or the last for
-    /// what is no memory of a node).
+    /// Returns the first of the two words, accesses and misses, of a slot and a column (a node id,
+    /// or the last column for memory that belongs to no node).
     pub fn cell(&self, slot: usize, column: usize) -> usize {
         self.start + Self::HEAD + (slot * self.columns + column) * 2
     }
 
-    /// All words that hold numbers, the epoch not among them.
+    /// Returns all words that hold numbers, without the epoch.
     pub fn counts(&self) -> Range<usize> {
         self.start + 1..self.cell(SLOTS, 0)
     }
 }
 
 impl Shape {
-    /// Ids of nodes are below this.
+    /// Returns the limit of node ids: all are below it.
     pub fn nodes(&self) -> usize {
         let of_cpus = self.places.iter().flatten().copied();
         let of_memory = self.memory.iter().map(|frames| frames.node);
         of_cpus.chain(of_memory).max().map_or(0, |id| id as usize + 1)
     }
 
-    /// A column for each node and one for what is no memory of a node.
+    /// Returns the number of columns: one per node, and one for memory that belongs to no node.
     pub fn columns(&self) -> usize {
         self.nodes() + 1
     }
 
-    /// The node of each CPU.
+    /// Returns the node of each CPU.
     pub fn cpus(&self) -> Vec<u32> {
         self.places.iter().flatten().copied().collect()
     }
 
-    /// How many frames the memory has.
+    /// Returns the number of frames of the memory.
     pub fn frames(&self) -> u64 {
         self.memory.iter().map(|frames| frames.count).sum()
     }
 
-    /// The place of a frame among all, and its node.
+    /// Returns the index of a frame among all, and its node.
     pub fn row(&self, frame: u64) -> Option<(u64, u32)> {
         let mut before = 0;
         for part in &self.memory {
@@ -150,17 +151,17 @@ impl Shape {
         None
     }
 
-    /// The word with the address space that a slot counts: its CR3, or 0.
+    /// Returns the word with the address space of a slot: its CR3, or 0.
     pub fn space(&self, slot: usize) -> usize {
         FIXED + self.places.len() + 3 * self.memory.len() + self.nodes() * self.nodes() + slot
     }
 
-    /// The word that is 1 if a slot's accesses are counted by frames, too.
+    /// Returns the word that is 1 if a slot's accesses are also counted by frame.
     pub fn by_frame(&self, slot: usize) -> usize {
         self.space(SLOTS) + slot
     }
 
-    /// The words of a CPU.
+    /// Returns the words of a CPU.
     pub fn area(&self, cpu: usize) -> Area {
         let head = self.by_frame(SLOTS).next_multiple_of(ALIGN);
         let mut area = Area { start: 0, columns: self.columns() };
@@ -169,24 +170,25 @@ impl Shape {
         area
     }
 
-    /// The first word of the frames' counts.
+    /// Returns the first word of the frames' counts.
     pub fn frames_start(&self) -> usize {
         self.area(self.cpus().len()).start
     }
 
-    /// The two words, accesses and misses, of a frame by its row and the node of who accesses.
+    /// Returns the first of the two words, accesses and misses, of a frame (by row) and the
+    /// accessing node.
     pub fn frame_cell(&self, row: u64, node: usize) -> usize {
         self.frames_start() + (row as usize * self.nodes() + node) * 2
     }
 
-    /// The length of the file in bytes: a power of two, as a device's memory must be.
+    /// Returns the length of the file in bytes: a power of two, as a device's memory must be.
     pub fn file_bytes(&self) -> u64 {
         let frames = if self.per_frame { self.frames() } else { 0 };
         let words = self.frame_cell(frames, 0);
         (words * WORD_BYTES).next_power_of_two() as u64
     }
 
-    /// The head of a file in which nothing was counted yet; counting is on.
+    /// Returns the head of a file without counts; counting is on.
     pub fn head(&self) -> Vec<u8> {
         let nodes = self.nodes();
         let mut words = vec![MAGIC, VERSION, self.places.len() as u64, nodes as u64];
@@ -204,10 +206,10 @@ impl Shape {
         words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
-    /// Reads the shape from a file's head, of which `read` gives words by their place.
+    /// Reads the shape from a file's head; `read` returns a range of its words.
     ///
     /// # Errors
-    /// Those of `read`, and `InvalidData` if it is no such file.
+    /// Those of `read`, and `InvalidData` if it is not a file of counts.
     pub fn read(mut read: impl FnMut(Range<usize>) -> Result<Vec<u64>>) -> Result<Self> {
         let fixed = read(0..FIXED)?;
         let [magic, version, places, nodes, memory, bytes, ways, per_frame] = fixed[..8] else {
@@ -284,7 +286,7 @@ mod tests {
         }
     }
 
-    /// Goal: what the launcher writes is what the counter and the readers understand.
+    /// Goal: the counter and the readers understand the head that the launcher writes.
     #[test]
     fn a_head_is_read_as_it_was_written() {
         for per_frame in [false, true] {
@@ -292,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Goal: no word has two meanings, and all lie within the file.
+    /// Goal: no word has two meanings, and all are within the file.
     #[test]
     fn areas_do_not_overlap() {
         let shape = shape(true);
@@ -309,7 +311,7 @@ mod tests {
         assert!(shape.file_bytes().is_power_of_two());
     }
 
-    /// Goal: a frame is found where its node's memory goes on behind a hole, and not in the hole.
+    /// Goal: a frame is found where its node's memory continues after a hole, and not in the hole.
     #[test]
     fn frames_have_rows_across_holes() {
         let rows = [0, 511, 512, 767, 768, 4095, 4096, 4351, 4352].map(|f| shape(true).row(f));
@@ -327,7 +329,7 @@ mod tests {
         assert_eq!(rows, expected);
     }
 
-    /// Goal: any other file is refused, and none makes the reader fall over.
+    /// Goal: any other file is refused, without a panic of the reader.
     #[test]
     fn garbage_is_refused() {
         let good = words(&shape(true).head());
@@ -341,7 +343,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: no head makes the reader panic, however wrong.
+        /// Goal: no invalid head makes the reader panic.
         #[test]
         fn any_word_may_be_wrong(at in 0..40_usize, value: u64) {
             let mut head = words(&shape(true).head());

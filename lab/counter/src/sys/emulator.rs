@@ -1,5 +1,5 @@
-//! The emulator's functions: blocks of code that it translates, and what can be asked to happen
-//! when their instructions run.
+//! The emulator's functions: blocks of code that it translates, and callbacks when their
+//! instructions run.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -7,16 +7,16 @@ use std::ptr::{self, NonNull};
 
 use super::symbols::function;
 
-/// No register is read in the callback.
+/// The callback reads no register.
 const NO_REGISTERS: c_int = 0;
-/// Registers are read, so they have to be up to date.
+/// The callback reads registers, so they have to be up to date.
 const READS_REGISTERS: c_int = 1;
 /// Loads and stores.
 const READ_AND_WRITE: c_int = 3;
-/// The longest instruction, in bytes.
+/// Maximum length of an instruction, in bytes.
 pub const INSTRUCTION_MAX: usize = 16;
 
-/// What the emulator says about itself to a plugin that it loads.
+/// The emulator's description of itself, for a plugin that it loads.
 #[repr(C)]
 pub struct Info {
     target: *const c_char,
@@ -25,12 +25,12 @@ pub struct Info {
 }
 
 impl Info {
-    /// The version of its interface.
+    /// Returns the version of its interface.
     pub fn version(&self) -> i32 {
         self.version
     }
 
-    /// The processor that it emulates.
+    /// Returns the processor that it emulates.
     pub fn target(&self) -> &CStr {
         // SAFETY: the emulator gives a text that ends with a zero and is never freed.
         unsafe { CStr::from_ptr(self.target) }
@@ -39,28 +39,28 @@ impl Info {
 
 /// A number by which the emulator knows this plugin.
 pub type Id = u64;
-/// What it says about an access, only for being asked back.
+/// The emulator's handle of an access, for further queries.
 pub type AccessInfo = u32;
-/// Is called for each CPU before it begins.
+/// Called for each CPU before it begins.
 pub type OnCpu = extern "C" fn(Id, u32);
-/// Is called for each block that is translated.
+/// Called for each block that is translated.
 pub type OnBlock = extern "C" fn(Id, Option<RawBlock>);
-/// Is called when an instruction runs, with the CPU's place and a number of ours.
+/// Called when an instruction runs, with the CPU's place and a number of ours.
 pub type OnRun = extern "C" fn(u32, *mut c_void);
-/// Is called after a load or store, with the CPU's place and the address.
+/// Called after a load or store, with the CPU's place and the address.
 pub type OnAccess = extern "C" fn(u32, AccessInfo, u64, *mut c_void);
 
-/// A block of the emulator's.
+/// A block of the emulator.
 pub type RawBlock = NonNull<c_void>;
 type RawInstruction = *mut c_void;
 type RawPlace = *mut c_void;
 
-/// How the bytes of an instruction are got.
+/// The method to read the bytes of an instruction.
 #[derive(Clone, Copy, Debug)]
 enum Data {
-    /// Up to version 2 they are the emulator's.
+    /// Up to version 2: the emulator returns a pointer to its own bytes.
     Lent(unsafe extern "C" fn(RawInstruction) -> *const u8),
-    /// From version 3 on it copies them.
+    /// From version 3 on: the emulator copies them.
     Copied(unsafe extern "C" fn(RawInstruction, *mut c_void, usize) -> usize),
 }
 
@@ -81,7 +81,7 @@ pub struct Emulator {
     physical: unsafe extern "C" fn(RawPlace) -> u64,
 }
 
-/// Looks a function up; the type is that of the field it goes to.
+/// Looks up a function; its type is that of the field it goes to.
 macro_rules! find {
     ($name:literal) => {
         // SAFETY: the type is the one that qemu-plugin.h declares under this name.
@@ -91,7 +91,7 @@ macro_rules! find {
 
 impl Emulator {
     /// Finds the functions; `copies` if the interface is of version 3 or later. Fails with the name
-    /// of the one that is missing.
+    /// of the first missing one.
     pub fn find(copies: bool) -> Result<Self, &'static CStr> {
         Ok(Self {
             on_cpu: find!(c"qemu_plugin_register_vcpu_init_cb")?,
@@ -112,7 +112,7 @@ impl Emulator {
         })
     }
 
-    /// Asks to be called for each CPU and each block.
+    /// Registers callbacks for each CPU and each block.
     pub fn listen(&self, id: Id, on_cpu: OnCpu, on_block: OnBlock) {
         // SAFETY: the emulator gave us this id; the function lives as long as the process.
         unsafe { (self.on_cpu)(id, on_cpu) };
@@ -120,20 +120,20 @@ impl Emulator {
         unsafe { (self.on_block)(id, on_block) };
     }
 
-    /// A block that is being translated, for as long as the callback takes.
+    /// Wraps a block that is being translated, for the duration of the callback.
     pub fn block(&self, raw: RawBlock) -> Block<'_> {
         Block { emulator: self, raw }
     }
 
-    /// The physical address of the access that the callback was called for, if the emulator knows
-    /// it and it is memory. Only to be asked from that callback.
+    /// Returns the physical address of the access that the callback was called for, if the emulator
+    /// knows it and it is memory. May be called only from that callback.
     pub fn physical(&self, access: AccessInfo, address: u64) -> Option<u64> {
-        // SAFETY: it takes any numbers; of an access that it does not know it returns null.
+        // SAFETY: it accepts any numbers; for an unknown access it returns null.
         let place = unsafe { (self.place)(access, address) };
         if place.is_null() {
             return None;
         }
-        // SAFETY: the emulator's own answer, valid until it is asked again on this thread.
+        // SAFETY: the emulator's own answer, valid until the next query on this thread.
         let is_device = unsafe { (self.is_device)(place) };
         // SAFETY: as above.
         (!is_device).then(|| unsafe { (self.physical)(place) })
@@ -148,13 +148,13 @@ pub struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Where the guest has it.
+    /// Returns its guest address.
     pub fn address(&self) -> u64 {
         // SAFETY: the block is valid for as long as the callback takes.
         unsafe { (self.emulator.block_address)(self.raw) }
     }
 
-    /// Its instructions.
+    /// Returns its instructions.
     pub fn instructions(&self) -> impl Iterator<Item = Instruction<'_>> {
         // SAFETY: as above.
         let count = unsafe { (self.emulator.block_length)(self.raw) };
@@ -175,34 +175,35 @@ pub struct Instruction<'a> {
 }
 
 impl Instruction<'_> {
-    /// Its bytes, written to the start of the buffer.
+    /// Copies its bytes to the start of the buffer.
     pub fn bytes<'b>(&self, buffer: &'b mut [u8; INSTRUCTION_MAX]) -> &'b [u8] {
         // SAFETY: the instruction is valid as long as its block.
         let size = unsafe { (self.emulator.size)(self.raw) }.min(INSTRUCTION_MAX);
         match self.emulator.data {
             Data::Copied(copy) => {
-                // SAFETY: as above; the buffer takes so many bytes.
+                // SAFETY: as above; the buffer has room for that many bytes.
                 unsafe { copy(self.raw, buffer.as_mut_ptr().cast(), size) };
             }
             Data::Lent(lend) => {
                 // SAFETY: as above.
                 let bytes = unsafe { lend(self.raw) };
-                // SAFETY: the emulator keeps so many bytes there; the buffer is elsewhere.
+                // SAFETY: the emulator keeps that many bytes there; the buffer does not overlap
+                // them.
                 unsafe { ptr::copy_nonoverlapping(bytes, buffer.as_mut_ptr(), size) };
             }
         }
         &buffer[..size]
     }
 
-    /// Asks to be called with a number when it runs, just before; registers can be read then.
+    /// Registers a callback with a number, called just before it runs; registers can be read then.
     pub fn on_run(&self, callback: OnRun, number: usize) {
         let number = ptr::without_provenance_mut(number);
         // SAFETY: as above; the function lives as long as the process.
         unsafe { (self.emulator.on_run)(self.raw, callback, READS_REGISTERS, number) };
     }
 
-    /// Asks to be called after each of its loads and stores. One callback for both: versions before
-    /// 8 run each of two as often as there are callbacks.
+    /// Registers a callback after each of its loads and stores. One callback for both: with two,
+    /// versions before 8 run each one twice.
     pub fn on_access(&self, callback: OnAccess) {
         let register = self.emulator.on_access;
         let (raw, flags) = (self.raw, NO_REGISTERS);

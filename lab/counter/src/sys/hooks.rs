@@ -1,4 +1,4 @@
-//! What the emulator finds and calls.
+//! Entry points that the emulator finds and calls.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::counter::Counter;
 use crate::decode::{self, Event};
 use crate::places::Telling;
 
-/// The version from which on plugins read registers, and get copies of instructions.
+/// The interface version from which on plugins read registers and get copies of instructions.
 const WITH_REGISTERS: i32 = 3;
-/// Before: QEMU up to 8.2.
+/// The version before that: QEMU up to 8.2.
 const WITHOUT_REGISTERS: i32 = 1;
-/// Code of the kernel stands in the upper half of addresses.
+/// Kernel code is in the upper half of addresses.
 const KERNEL: u64 = 1 << 63;
 
-/// The version of the interface that this plugin wants.
+/// The interface version that this plugin requests.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the emulator looks for this name")]
 pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(WITH_REGISTERS);
@@ -47,10 +47,11 @@ struct State {
     counter: Counter,
 }
 
-/// The emulator calls this once. 0 if all is well; what is wrong goes to standard error.
+/// Installs the plugin; the emulator calls it once. Returns 0 on success; errors go to standard
+/// error.
 ///
 /// # Safety
-/// The emulator passes its own description and as many arguments as it says.
+/// The emulator passes its own description, and as many arguments as it states.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: Id,
@@ -133,7 +134,7 @@ extern "C" fn on_block(_id: Id, block: Option<RawBlock>) {
     }
 }
 
-/// Events as numbers, which is what the emulator hands back: those of the kernel, then marks.
+/// Numbers of events, which the emulator passes back: those of the kernel, then marks.
 const SWITCH: usize = 1;
 const DROP: usize = 2;
 const LEAVE: usize = 3;

@@ -1,5 +1,5 @@
-//! The room where unsafe code is allowed: the emulator's interface for plugins, which is one of C
-//! functions found in the running program by their names.
+//! The module where unsafe code is allowed: the emulator's plugin interface, C functions that are
+//! found in the running program by name.
 
 mod emulator;
 mod hooks;

@@ -1,8 +1,8 @@
-//! The register that says which address space a CPU is in.
+//! Reads the register that identifies a CPU's address space.
 //!
-//! From QEMU 9 on plugins can read registers. Before, there is only what the emulator's own server
-//! for debuggers uses, which is no part of the interface; but CR3 is where it can be read at any
-//! time, and its place in the debugger's list has been the same since 2019.
+//! From QEMU 9 on plugins can read registers. Before that, there is only the function of the
+//! emulator's debug server, which is not part of the interface. CR3 can be read through it at any
+//! time, and its index in the debugger's list has been the same since 2019.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::symbols::function;
 
-/// The number of CR3 in gdb-xml/i386-64bit.xml: behind 16 general registers, rip, eflags, six
+/// The index of CR3 in gdb-xml/i386-64bit.xml: after 16 general registers, rip, eflags, six
 /// segments, three bases, cr0 and cr2.
 const CR3_OF_DEBUGGER: c_int = 29;
 
@@ -30,7 +30,7 @@ struct List {
     length: c_uint,
 }
 
-/// What QEMU tells of a register.
+/// QEMU's description of a register.
 #[repr(C)]
 struct Description {
     handle: *mut c_void,
@@ -38,7 +38,7 @@ struct Description {
     feature: *const c_char,
 }
 
-/// How registers are read here.
+/// The method to read registers.
 #[derive(Debug)]
 pub struct Registers {
     new_bytes: unsafe extern "C" fn() -> *mut Bytes,
@@ -51,7 +51,7 @@ enum Way {
     Plugin {
         list: unsafe extern "C" fn() -> *const List,
         read: unsafe extern "C" fn(*mut c_void, *mut Bytes) -> c_int,
-        /// By what CR3 is asked for: the same for all CPUs. Null until a CPU has begun.
+        /// The handle of CR3: the same for all CPUs. Null until a CPU has begun.
         cr3: AtomicPtr<c_void>,
     },
     Debugger {
@@ -60,7 +60,7 @@ enum Way {
     },
 }
 
-/// Looks a function up; the type is that of the field it goes to.
+/// Looks up a function; its type is that of the field it goes to.
 macro_rules! find {
     ($name:literal) => {
         // SAFETY: the type is the one that glib's or QEMU's headers declare under this name.
@@ -70,7 +70,7 @@ macro_rules! find {
 
 impl Registers {
     /// Finds the functions; `plugin` if the interface has some for registers. Fails with the name
-    /// of the one that is missing.
+    /// of the first missing one.
     pub fn find(plugin: bool) -> Result<Self, &'static CStr> {
         Ok(Self {
             new_bytes: find!(c"g_byte_array_new")?,
@@ -89,14 +89,14 @@ impl Registers {
         })
     }
 
-    /// To be called when a CPU begins, on its thread.
+    /// Finds the handle of CR3. Must be called on a CPU's thread when it begins.
     pub fn begin(&self) {
         if let Way::Plugin { list, cr3, .. } = &self.way {
             // SAFETY: a CPU is beginning on this thread, which is when it may be called.
             let list = unsafe { list() };
             // SAFETY: QEMU returns an array of its own, or null.
             let Some(list) = (unsafe { list.as_ref() }) else { return };
-            // SAFETY: so many entries stand there.
+            // SAFETY: that many entries are there.
             let all = unsafe { std::slice::from_raw_parts(list.data, list.length as usize) };
             let is_cr3 = |one: &&Description| {
                 // SAFETY: QEMU's names end with a zero.
@@ -107,17 +107,17 @@ impl Registers {
         }
     }
 
-    /// CR3 of a CPU. Only to be called by a callback for an instruction that runs on it.
+    /// Returns CR3 of a CPU. May be called only by a callback for an instruction that runs on it.
     pub fn cr3(&self, place: u32) -> Option<u64> {
         let bytes = self.buffer();
         // SAFETY: the array is this thread's own.
         unsafe { (self.set_length)(bytes, 0) };
         let length = self.read(place, bytes);
-        // SAFETY: as above, and nothing changes it while it is looked at.
+        // SAFETY: as above, and nothing changes it while it is read.
         let bytes = unsafe { &*bytes };
         let length =
             usize::try_from(length).ok().filter(|&n| n > 0 && n <= bytes.length as usize)?;
-        // SAFETY: the array has at least so many bytes.
+        // SAFETY: the array has at least that many bytes.
         let value = unsafe { std::slice::from_raw_parts(bytes.data, length) };
         Some(value.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
     }
@@ -145,7 +145,7 @@ impl Registers {
         }
     }
 
-    /// An array for answers, one for each thread; they end with the process.
+    /// Returns an array for answers, one per thread; it lives as long as the process.
     fn buffer(&self) -> *mut Bytes {
         thread_local! {
             static BUFFER: Cell<*mut Bytes> = const { Cell::new(ptr::null_mut()) };

@@ -1,12 +1,12 @@
 //! Functions of the program that loaded this plugin, by name.
 //!
-//! They are looked for and not linked against: which there are depends on the emulator's version,
-//! and in tests there is none at all.
+//! They are looked up instead of linked: their presence depends on the emulator's version, and in
+//! tests there are none.
 
 use std::ffi::CStr;
 use std::mem;
 
-/// Whether there is a function of this name.
+/// Returns whether a function of this name exists.
 pub fn exists(name: &CStr) -> bool {
     address(name) != 0
 }
@@ -16,10 +16,10 @@ fn address(name: &CStr) -> usize {
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.expose_provenance()
 }
 
-/// The function of this name, or else its name.
+/// Returns the function of this name, or its name if it is missing.
 ///
 /// # Safety
-/// `F` must be the type of a pointer to a C function, and fit the function of that name.
+/// `F` must be the type of a pointer to a C function, and match the function of that name.
 pub unsafe fn function<F: Copy>(name: &'static CStr) -> Result<F, &'static CStr> {
     const { assert!(size_of::<F>() == size_of::<usize>()) };
     let address = address(name);
@@ -27,6 +27,6 @@ pub unsafe fn function<F: Copy>(name: &'static CStr) -> Result<F, &'static CStr>
         return Err(name);
     }
     let pointer = std::ptr::with_exposed_provenance::<()>(address);
-    // SAFETY: it has the size of a pointer; the caller says that it fits.
+    // SAFETY: it has the size of a pointer; the caller guarantees that it matches.
     Ok(unsafe { mem::transmute_copy::<*const (), F>(&pointer) })
 }

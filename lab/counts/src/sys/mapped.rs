@@ -1,4 +1,4 @@
-//! Counts in memory that is shared with whoever else has the file, or with the emulator.
+//! Counts in memory shared with other users of the file, or with the emulator.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -13,21 +13,21 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::reader::Words;
 use crate::shape::WORD_BYTES;
 
-/// A file that is mapped as words, shared with others who write it. It ends with the value.
+/// A file mapped as words and shared with its writers. The mapping ends with the value.
 #[derive(Debug)]
 pub struct MappedWords {
     start: NonNull<AtomicU64>,
     count: usize,
 }
 
-// SAFETY: the memory is reached as atomic words only, and unmapped by whoever drops the value.
+// SAFETY: the memory is accessed as atomic words only, and unmapped when the value is dropped.
 unsafe impl Send for MappedWords {}
 // SAFETY: as above.
 unsafe impl Sync for MappedWords {}
 
 impl MappedWords {
-    /// Maps the first `bytes` of a file, or of a device's memory, rounded down to words. It may not
-    /// become shorter afterwards: touching what is gone ends the process.
+    /// Maps the first `bytes` of a file, or of a device's memory, rounded down to words. It must
+    /// not become shorter afterwards: an access beyond its end kills the process.
     ///
     /// # Errors
     /// Those of mmap(2), and if no word is left.
@@ -45,10 +45,10 @@ impl MappedWords {
         Ok(Self { start, count })
     }
 
-    /// The words. Without the right to write, who stores to one is ended by the kernel.
+    /// Returns the words. If they are not writable, a store to one kills the process.
     pub fn all(&self) -> &[AtomicU64] {
-        // SAFETY: so many words are mapped at an address that is aligned to pages, for as long as
-        // this value lives; any bytes are a valid number, and others change them atomically.
+        // SAFETY: that many words are mapped at a page-aligned address for as long as this value
+        // lives; any bytes are a valid number, and others change them atomically.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
@@ -57,7 +57,7 @@ impl Drop for MappedWords {
     fn drop(&mut self) {
         // SAFETY: this value mapped it, and nothing that borrows from it is left.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.count * WORD_BYTES) };
-        // It can fail only for want of memory to split a mapping, and nothing is split here.
+        // It can fail only for lack of memory to split a mapping, and nothing is split here.
         debug_assert!(unmapped.is_ok());
     }
 }

@@ -5,9 +5,9 @@ use std::mem;
 
 use crate::shape::CHOSEN;
 
-/// How many kinds of marks there are.
+/// Number of kinds of marks.
 const KINDS: usize = 6;
-/// The mark and a return, in bytes.
+/// Bytes of a mark and a return.
 const EACH: usize = 8;
 
 global_asm!(
@@ -32,11 +32,10 @@ unsafe extern "C" {
     static MARKS: [[u8; EACH]; KINDS * CHOSEN.end];
 }
 
-/// Executes the mark of a kind (below six) for a slot (below the end of those that can be chosen).
+/// Executes the mark of a kind (below six) for a slot (below the end of the choosable ones).
 pub fn execute(what: usize, slot: usize) {
     let entry = place(what, slot);
-    // SAFETY: at this address stands a function of the C kind without arguments or result: a nop
-    // and a return.
+    // SAFETY: this address holds a C function without arguments or result: a nop and a return.
     let function = unsafe { mem::transmute::<*const [u8; EACH], extern "C" fn()>(entry) };
     function();
 }
@@ -47,10 +46,10 @@ fn place(what: usize, slot: usize) -> *const [u8; EACH] {
     first.wrapping_add(what * CHOSEN.end + slot)
 }
 
-/// The bytes of that mark, without the return.
+/// Returns the bytes of that mark, without the return.
 #[cfg(test)]
 pub fn bytes(what: usize, slot: usize) -> [u8; EACH - 1] {
-    // SAFETY: the place is one of the table's, which is code of ours that can be read.
+    // SAFETY: the place is one of the table's, which is readable code of ours.
     let all = unsafe { *place(what, slot) };
     [all[0], all[1], all[2], all[3], all[4], all[5], all[6]]
 }

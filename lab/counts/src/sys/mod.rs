@@ -1,4 +1,4 @@
-//! The room where unsafe code is allowed: memory that another side writes, and the marks.
+//! The module where unsafe code is allowed: memory written by others, and the marks.
 
 mod mapped;
 #[cfg(target_arch = "x86_64")]

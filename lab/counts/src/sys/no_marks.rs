@@ -1,4 +1,4 @@
-//! The lab's machines have other processors: here marks are nothing at all.
+//! Marks on other processors, which the lab does not emulate: no instruction at all.
 
 /// Does nothing.
 pub fn execute(_what: usize, _slot: usize) {}
