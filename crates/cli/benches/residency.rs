@@ -1,12 +1,12 @@
-//! What `nodeward show PID` costs: against `numastat -p PID`, and as the process grows.
+//! Cost of `nodeward show PID`: relative to `numastat -p PID`, and as the process grows.
 //!
 //! `cargo bench -p nodeward-cli --bench residency -- speed` runs both commands in alternating pairs
 //! on a process of 8 GiB in base pages; `-- growth` compares 1 GiB with 16 GiB. Whole commands are
-//! timed, from spawn to exit, and the median counts (of the ratios of pairs, so that other load
-//! falls on both). Beside the command as it is by default, with 256 samples of a kind that lies on
-//! one node, it is measured with 2401: what the worst layout on two nodes calls for. The last line
-//! is JSON for SPEC. Without `--bench` (as `cargo test` runs it) everything is small and only
-//! checked to work.
+//! timed, from spawn to exit. The result is the median (of the ratios of pairs, so that other load
+//! affects both). The command is measured with its default of 256 samples of a kind that is on one
+//! node, and with the 2401 samples that the worst layout on two nodes needs. The last line is JSON
+//! for SPEC. Without `--bench` (as `cargo test` runs it) everything is small and only checked to
+//! work.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -78,7 +78,7 @@ fn time_show(held: &Held, options: &[&str]) -> u128 {
     time(env!("CARGO_BIN_EXE_nodeward"), &arguments)
 }
 
-/// Microseconds from spawn to exit of a command.
+/// Returns the microseconds from spawn to exit of a command.
 fn time(program: &str, arguments: &[&str]) -> u128 {
     let mut command = Command::new(program);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
@@ -125,7 +125,7 @@ impl Drop for Held {
     }
 }
 
-/// Touches every base page of so much memory, then waits for the end of the input.
+/// Touches every base page of `mebibytes` MiB, then waits for the end of the input.
 fn hold(mebibytes: u64) {
     rustix::thread::disable_transparent_huge_pages(true).ok();
     let bytes = usize::try_from(mebibytes * MIB).expect("a size that fits");

@@ -1,4 +1,4 @@
-//! The command line, as it was typed. Nothing here looks at the machine.
+//! The command line as it was typed. Nothing here looks at the machine.
 
 mod balance;
 mod bench;
@@ -276,7 +276,7 @@ pub struct ProgressArgs {
 }
 
 impl ProgressArgs {
-    /// When to show it.
+    /// Returns when to show progress.
     pub fn when(self) -> When {
         if self.quiet { When::Never } else { self.progress }
     }
@@ -375,7 +375,7 @@ pub enum When {
     Never,
 }
 
-/// Reads one of `all` by its name; `--help` lists the names.
+/// Creates a parser of one of `all` by its name; `--help` lists the names.
 fn named<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [T; N],
     name: fn(T) -> &'static str,
@@ -384,12 +384,12 @@ fn named<T: Copy + Send + Sync + 'static, const N: usize>(
         .map(move |word| all.into_iter().find(|&value| name(value) == word).unwrap_or(all[0]))
 }
 
-/// Reads a name, which need not be UTF-8.
+/// Creates a parser of a name, which need not be UTF-8.
 pub fn name() -> impl TypedValueParser<Value = Name> {
     OsStringValueParser::new().map(Name::from)
 }
 
-/// An error of the command line with what was typed as it is shown. It quotes words, and scripts
+/// Returns an error of the command line with the typed words escaped. It quotes words, and scripts
 /// pass on those of others.
 pub fn as_shown(error: clap::Error) -> clap::Error {
     let is_raw = |word: &str| harmless(word) != word || word.contains(['\n', '\t']);
@@ -442,7 +442,8 @@ mod tests {
 
     const REFERENCE: &str = include_str!("../../../docs/reference/verbs.md");
 
-    /// The section of the reference, or, of a command without one, that of the command above.
+    /// Checks that a command has a section in the reference; a command without one belongs to the
+    /// section of the command above it.
     fn assert_told(command: &clap::Command, path: &str, above: &str) {
         let mut sections = REFERENCE.split("\n## ");
         let section = sections.find(|text| text.lines().next() == Some(path)).unwrap_or(above);

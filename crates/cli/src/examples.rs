@@ -1,6 +1,6 @@
-//! Examples for the help and the manual, with what they print: copied from runs in the lab.
+//! Examples for the help and the manual, with their output, copied from runs in the lab.
 
-/// Of `move`.
+/// Examples of `move`.
 pub const MOVE: &str = "\
 Examples:
   Move a process, gently, and see what would stay behind first:
@@ -25,7 +25,7 @@ Examples:
     $ nodeward show --machine sim:two-socket
     $ nodeward move --machine sim:two-socket 1000 1 0 --jobs 4";
 
-/// Of `undo`.
+/// Examples of `undo`.
 pub const UNDO: &str = "\
 Example: a move was killed half-way.
     $ nodeward undo 3
@@ -37,7 +37,7 @@ Example: a move was killed half-way.
     moved 28.2 MiB in 95.3 ms (296 MiB/s, 2 workers), verified in 6.69 ms
     nodeward undo 4 takes this back";
 
-/// Of `ledger`.
+/// Examples of `ledger`.
 pub const LEDGER: &str = "\
 Examples:
     $ nodeward ledger
@@ -53,7 +53,7 @@ Examples:
       moved: node 0 -> node 1: 3811 pages (14.9 MiB) in 8 runs
       may have moved: node 0 -> node 1: 27136 pages (106 MiB) in 1 run";
 
-/// Of `bench pager`.
+/// Examples of `bench pager`.
 pub const BENCH_PAGER: &str = "\
 Examples:
   Everything, in half a minute, and a picture of it:
@@ -68,7 +68,7 @@ Examples:
   One number, for a script:
     $ nodeward bench pager --figure 4k-recycled-alone-2";
 
-/// Of `bench pool`.
+/// Examples of `bench pool`.
 pub const BENCH_POOL: &str = "\
 Examples:
   Everything, in some minutes, and a picture of it:
@@ -80,7 +80,7 @@ Examples:
   One number, for a script:
     $ nodeward bench pool --figure vs-kernel";
 
-/// Of `sim`.
+/// Examples of `sim`.
 pub const SIM: &str = "\
 Examples:
   What would happen if: the memory of a program on two sockets follows its threads at one second
@@ -95,7 +95,7 @@ Examples:
   Whether the same seed is the same run
     $ nodeward sim sixteen-nodes --limit 100ms --check-determinism";
 
-/// Of `reproduce`.
+/// Examples of `reproduce`.
 pub const REPRODUCE: &str = "\
 Examples:
   All tables, with pictures:
@@ -107,7 +107,7 @@ Examples:
   Rows outside of their tolerance, for scripts; exit code 8 if there are any:
     $ nodeward reproduce --json | jq '.tables[].rows[] | select(.verdict == \"outside\")'";
 
-/// Of `sim sweep`.
+/// Examples of `sim sweep`.
 pub const SWEEP: &str = "\
 Examples:
   How much slower links cost, with three seeds each, on all CPUs
@@ -124,7 +124,7 @@ Examples:
     $ nodeward sim sweep two-socket --grid workload.stream.processes=1..32 --shard 2/4 --out 2.csv
     $ nodeward sim sweep --merge 1.csv 2.csv 3.csv 4.csv --out all.csv";
 
-/// Of `sim compare`.
+/// Examples of `sim compare`.
 pub const COMPARE: &str = "\
 Examples:
   Everything, with a picture of how local memory becomes:
@@ -139,7 +139,7 @@ Examples:
   One of them, as a scenario, for `nodeward balance --machine sim:machine.toml`:
     $ nodeward sim compare --figure static --from 7 --seeds 1 --print > machine.toml";
 
-/// Of `balance`.
+/// Examples of `balance`.
 pub const BALANCE: &str = "\
 Examples:
   What would it do here, and why:
@@ -157,7 +157,7 @@ Examples:
   What it would do there with one of the processes, and why:
     $ nodeward explain 1003 --machine sim:balance-2012 --at 2s";
 
-/// Of `run`.
+/// Examples of `run`.
 pub const RUN: &str = "\
 Examples:
   On the node that has most time and room for it:
@@ -166,7 +166,7 @@ Examples:
   On node 1, and on its CPUs only:
     $ nodeward run --home 1 --pin -- ./solver --input x";
 
-/// Of `explain`.
+/// Examples of `explain`.
 pub const EXPLAIN: &str = "\
 Examples:
   Why pages stayed behind, as the account of a move names it:

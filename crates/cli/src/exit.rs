@@ -1,5 +1,5 @@
-//! Exit codes: a documented set, the same for every verb, so that scripts can tell what happened
-//! without reading.
+//! Exit codes: a documented set, the same for every verb, so that scripts can tell the result
+//! without reading the output.
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -10,11 +10,11 @@ use {nodeward_pager as pager, nodeward_proof as proof};
 
 use crate::output::Unprinted;
 
-/// How a command ended. Numbers never change their meaning.
+/// The result of a command. Numbers never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: everything was shown, every selected page is where it was sent, or the balancer was told
-    /// to end.
+    /// 0: everything was shown, every selected page is where it was sent, or the balancer ended on
+    /// request.
     Done,
     /// 1: some pages stayed behind; the account says why.
     SomeSkipped,
@@ -27,7 +27,7 @@ pub enum Exit {
     NoPermission,
     /// 5: the process does not exist, ended, or was replaced by exec.
     Gone,
-    /// 6: the machine failed in another way, such as output for which there is no room.
+    /// 6: the machine failed in another way, for example by a full disk.
     Failed,
     /// 7: memory did not hold what was written to it.
     Lost,
@@ -35,18 +35,18 @@ pub enum Exit {
     Differs,
     /// 9: a checker of the swarm found something.
     Found,
-    /// 125: `run` refused the home that was asked for.
+    /// 125: `run` refused the requested home.
     NotStarted,
-    /// 126: `run` found the program, and it cannot be started.
+    /// 126: `run` found the program, but it cannot be started.
     NoProgram,
     /// 127: `run` did not find the program.
     NoSuchProgram,
-    /// 130: interrupted by Ctrl-C; what was done until then is in the account.
+    /// 130: interrupted by Ctrl-C; the account shows what was done until then.
     Interrupted,
 }
 
 impl Exit {
-    /// Every code.
+    /// All codes.
     const ALL: [Self; 14] = [
         Self::Done,
         Self::SomeSkipped,
@@ -64,7 +64,7 @@ impl Exit {
         Self::Interrupted,
     ];
 
-    /// The number.
+    /// Returns the number.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -84,7 +84,7 @@ impl Exit {
         }
     }
 
-    /// One line for the manual.
+    /// Returns one line for the manual.
     fn meaning(self) -> &'static str {
         match self {
             Self::Done => {
@@ -109,14 +109,14 @@ impl Exit {
         }
     }
 
-    /// All codes and what they mean, for `--help`.
+    /// Returns all codes and their meanings, for `--help`.
     pub fn table() -> String {
         let rows = Self::ALL.map(|exit| format!("  {:>3}  {}", exit.code(), exit.meaning()));
         format!("Exit codes:\n{}", rows.join("\n"))
     }
 
-    /// The code for an error that ended the command, by the first cause in its chain that tells.
-    /// What nobody else explains was wrong on the command line.
+    /// Returns the code for an error that ended the command, by the first cause in its chain that
+    /// has one. Any other error is attributed to the command line.
     pub fn of(error: &anyhow::Error) -> Self {
         error.chain().find_map(of_cause).unwrap_or(Self::BadInput)
     }
@@ -129,7 +129,8 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     known.or_else(|| of_writing(cause))
 }
 
-/// Whatever the command line said: output that is not taken is the machine's matter.
+/// Returns the code for output that cannot be written: a failure of the machine, not of the command
+/// line.
 fn of_writing(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     let is_full = |error: &std::io::Error| {
         use ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
@@ -202,13 +203,13 @@ mod tests {
 
     use super::*;
 
-    /// Goal: the documented numbers are what they are; changing one breaks scripts.
+    /// Goal: the documented numbers do not change, because a change breaks scripts.
     #[test]
     fn the_table_is_the_interface() {
         insta::assert_snapshot!(Exit::table());
     }
 
-    /// Goal: causes are found below what was said on top of them.
+    /// Goal: causes are found below the context added to them.
     #[test]
     fn errors_tell_their_code() {
         let pid = Pid::new(7).unwrap();
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(Exit::of(&anyhow::anyhow!("FROM is missing")), Exit::BadInput);
     }
 
-    /// Goal: a full disk is not a mistake on the command line; a path that leads nowhere is.
+    /// Goal: a full disk is not a mistake on the command line; a path that does not exist is.
     #[test]
     fn what_is_full_is_the_machines_matter() {
         let code = |errno: Errno| {
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(code(Errno::NOENT), Exit::BadInput);
     }
 
-    /// Goal: what the pager and its proof say ends with the code of its cause.
+    /// Goal: errors of the pager and its proof end with the code of their cause.
     #[test]
     fn errors_of_the_pager_tell_their_code() {
         let code = |error: proof::Error| Exit::of(&error.into());

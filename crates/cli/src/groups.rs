@@ -1,4 +1,4 @@
-//! Control groups that somebody named and that are not there.
+//! Control groups that were named and do not exist.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use anyhow::{Result, anyhow};
 use nodeward_machine::{Error, Machine};
 use nodeward_model::{Escape as _, Wanted};
 
-/// Checks that all are there, so that one which is not is known by its name.
+/// Checks that all groups exist, so that a missing one is reported by its name.
 ///
 /// # Errors
-/// If one is not, or cannot be read.
+/// If one does not exist, or cannot be read.
 pub fn check(machine: &dyn Machine, groups: &[PathBuf]) -> Result<()> {
     for group in groups {
         let alone = Wanted { cgroups: vec![group.clone()], ..Wanted::default() };
@@ -19,7 +19,8 @@ pub fn check(machine: &dyn Machine, groups: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// A group that is not there was mistyped; one that cannot be read is the machine's matter.
+/// Returns the error for a group: one that does not exist is a mistake on the command line, one
+/// that cannot be read is a failure of the machine.
 pub fn missing(group: &Path, error: Error) -> anyhow::Error {
     match error {
         Error::Read { source, .. } if source.kind() == ErrorKind::NotFound => {

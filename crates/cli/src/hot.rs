@@ -1,4 +1,4 @@
-//! Where it is known from which pages of a process are hot: files, and the kernel's own trackers.
+//! Sources of hot pages of a process: files, and the kernel's own trackers.
 
 mod files;
 mod live;
@@ -11,18 +11,18 @@ use nodeward_model::{Access, units};
 
 use live::{Tracker, Watch};
 
-/// How long the kernel's trackers watch if nothing else is said.
+/// Default watch time of the kernel's trackers.
 const WATCH_NS: u64 = 2_000_000_000;
 
-/// Something that knows of accesses to the pages of a process.
+/// A source of accesses to the pages of a process.
 pub trait HotSource: Send {
-    /// What it does and what it cannot see, in a line for people.
+    /// Describes its method and its limits, in a line for people.
     fn describe(&self) -> String;
 
-    /// How many misses each access that it counts stands for, unless the user says otherwise.
+    /// Returns the default number of misses per counted access.
     fn misses_per_count(&self) -> u64;
 
-    /// Observes a process, and hands over what it sees. Ends early when told to `stop`.
+    /// Observes a process, and passes on the accesses. Ends early when `stop` is set.
     ///
     /// # Errors
     /// If the source cannot be read, or the process cannot be watched.
@@ -34,9 +34,9 @@ pub trait HotSource: Send {
     ) -> Result<()>;
 }
 
-/// The source of a name: `damon` and `written` with or without a time behind a colon, or a file
-/// (`-` is standard input), whose format shows in its content. Whether it works here is tried at
-/// once.
+/// Opens the source of a name: `damon` and `written` with or without a time after a colon, or a
+/// file (`-` is standard input), whose format is detected by its content. Checks at once that it
+/// works here.
 ///
 /// # Errors
 /// If there is no such source, or it does not work here.
@@ -55,7 +55,7 @@ pub fn source(name: &str) -> Result<Box<dyn HotSource>> {
 mod tests {
     use super::*;
 
-    /// Goal: what cannot be a source is refused before anything is done, and says what would be.
+    /// Goal: an invalid source is refused before anything is done, with the valid ones.
     #[test]
     fn sources_are_tried_at_once() {
         for (name, words) in [

@@ -13,23 +13,23 @@ use nodeward_sim::SimMachine;
 
 use crate::args::MachineArgs;
 
-/// How long a simulated machine may take, in virtual nanoseconds, until its programs have their
-/// memory.
+/// Maximum virtual time for the programs of a simulated machine to populate their memory, in
+/// nanoseconds.
 const POPULATED_NS_MAX: u64 = 1_000_000_000;
 
-/// A machine.
+/// The selected machine.
 pub enum Chosen {
     /// This one.
     Here(Linux),
-    /// A simulated one, at the time at which it is looked at.
+    /// A simulated one, at the requested time.
     Simulated(SimMachine),
 }
 
 impl Chosen {
-    /// The machine that was named, this one if none was.
+    /// Opens the named machine, or this one if none was named.
     ///
     /// # Errors
-    /// If there is no such scenario, or something is wrong in it.
+    /// If there is no such scenario, or it is invalid.
     pub fn open(args: &MachineArgs, seed: Option<u64>) -> Result<Self> {
         let Some(scenario) = &args.machine else { return Ok(Self::Here(Linux::open())) };
         let scenario = Scenario::find_with(scenario, &args.set)?;
@@ -41,7 +41,7 @@ impl Chosen {
         Ok(Self::Simulated(machine))
     }
 
-    /// What all machines have in common.
+    /// Returns the interface that all machines share.
     pub fn machine(&self) -> &dyn Machine {
         match self {
             Self::Here(machine) => machine,
@@ -49,7 +49,7 @@ impl Chosen {
         }
     }
 
-    /// The same, for whoever keeps it.
+    /// Returns the same, owned.
     pub fn shared(self) -> Arc<dyn Machine> {
         match self {
             Self::Here(machine) => Arc::new(machine),
@@ -57,7 +57,7 @@ impl Chosen {
         }
     }
 
-    /// This machine, for what only a kernel can do.
+    /// Returns this machine, for operations that need a kernel.
     ///
     /// # Errors
     /// On a simulated one.
@@ -68,10 +68,10 @@ impl Chosen {
         }
     }
 
-    /// What node strings are read against.
+    /// Returns the context for node strings.
     ///
     /// # Errors
-    /// If this machine does not tell.
+    /// If this machine does not provide it.
     pub fn node_names(&self, topology: &Topology) -> Result<Context> {
         if let Self::Here(_) = self {
             return Ok(nodes::context(Path::new("/"), topology)?);

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     done.unwrap_or_else(|error| report(&error)).into()
 }
 
-/// Prints help, the version, or what is wrong with the command line.
+/// Prints help, the version, or the error of the command line.
 fn answered(answer: &clap::Error) -> anyhow::Result<Exit> {
     let printed = answer.print();
     if answer.use_stderr() {
@@ -59,7 +59,7 @@ fn answered(answer: &clap::Error) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Called by numactl's name, we are numactl's program.
+/// Acts as numactl's program if called by its name.
 fn as_migratepages() -> Option<ExitCode> {
     let in_text = |word: OsString| word.escaped().to_string();
     let mut words = std::env::args_os().map(|word| word.into_string().unwrap_or_else(in_text));
@@ -68,7 +68,7 @@ fn as_migratepages() -> Option<ExitCode> {
     (name == migratepages::NAME).then(|| migratepages::run(&program, &words.collect::<Vec<_>>()))
 }
 
-/// Logs to stderr if $RUST_LOG asks for it; otherwise even the set-up is spared.
+/// Logs to stderr if $RUST_LOG requests it; otherwise skips even the set-up.
 fn log() {
     if std::env::var_os("RUST_LOG").is_some() {
         let format = tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env());
@@ -99,14 +99,14 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
     }
 }
 
-/// What was typed, over everything else.
+/// Returns the typed settings, over all other sources.
 fn settings(cli: &Cli, typed: MoveLayer) -> Result<MoveSettings, SettingsError> {
     let layer = Places::of(cli.config.as_deref()).layer()?;
     Ok(MoveSettings::decided(typed.over(layer.moving)))
 }
 
-/// Whoever writes into a pipe that nobody reads ends by SIGPIPE, as all programs do; but in order,
-/// after the verb has put away what it had under way.
+/// Reports an error. A broken pipe ends the program by SIGPIPE, as for all programs, but in order:
+/// after the verb has finished its pending work.
 fn report(error: &anyhow::Error) -> Exit {
     if error.downcast_ref().is_some_and(Unprinted::is_unread) {
         emulate_default_handler(SIGPIPE).unwrap_or_default();

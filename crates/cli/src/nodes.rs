@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, bail};
 use nodeward_model::nodestring::{Context, parse_nodelist};
 use nodeward_model::{NodeId, NodePairs, Nodemask, Topology};
 
-/// Reads FROM and TO and pairs their nodes, in the order in which they are written. Tells on stderr
-/// how they were paired if that is not obvious.
+/// Parses FROM and TO and pairs their nodes, in the order in which they are written. Reports the
+/// pairs on stderr if they are not obvious.
 pub fn pairs(from: &str, to: &str, topology: &Topology, names: &Context) -> Result<NodePairs> {
     let from = list("FROM", from, names)?;
     let to = destinations(to, topology, names)?;
@@ -19,7 +19,7 @@ pub fn pairs(from: &str, to: &str, topology: &Topology, names: &Context) -> Resu
     Ok(pairs)
 }
 
-/// Reads a TO that stands without FROM, and sends to it what is on any other node with memory.
+/// Parses a TO without FROM, and pairs it with all other nodes with memory.
 pub fn pairs_from_elsewhere(to: &str, topology: &Topology, names: &Context) -> Result<NodePairs> {
     let to = destinations(to, topology, names)?;
     let from = topology.nodes_with_memory().without(&to.iter().copied().collect());
@@ -29,7 +29,7 @@ pub fn pairs_from_elsewhere(to: &str, topology: &Topology, names: &Context) -> R
     Ok(NodePairs::in_order(&from.iter().collect::<Vec<_>>(), &to))
 }
 
-/// Reads TO, whose nodes must have memory.
+/// Parses TO, whose nodes must have memory.
 fn destinations(text: &str, topology: &Topology, names: &Context) -> Result<Vec<NodeId>> {
     let to = list("TO", text, names)?;
     let with_memory = topology.nodes_with_memory();
@@ -53,7 +53,7 @@ fn described(pairs: &NodePairs) -> String {
     words.join(", ")
 }
 
-/// What is wrong with a FROM that is a part of TO, and what may have been meant.
+/// Explains the error of a FROM that is a part of TO, with what may have been meant.
 fn all_stay(from: &[NodeId], to: &[NodeId]) -> String {
     let mask = |nodes: &[NodeId]| nodes.iter().copied().collect::<Nodemask>();
     let (from, to) = (mask(from), mask(to));

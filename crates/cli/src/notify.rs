@@ -1,4 +1,4 @@
-//! What systemd is told about us, where it asks: `sd_notify(3)`, a datagram with words.
+//! Notifies systemd, if requested: `sd_notify(3)`, datagrams with assignments.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,14 +7,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-/// Whoever started us and wants to know how we are; nobody, if it does not say where.
+/// The service manager that wants notifications, if any.
 #[derive(Debug, Default)]
 pub struct Notify {
     socket: Option<UnixDatagram>,
     watchdog: Option<Watchdog>,
 }
 
-/// Wants a sign of life.
+/// A watchdog that wants keep-alive messages.
 #[derive(Debug)]
 struct Watchdog {
     every: Duration,
@@ -22,7 +22,7 @@ struct Watchdog {
 }
 
 impl Notify {
-    /// Finds out by our environment whether somebody wants to know.
+    /// Finds the socket and the watchdog in our environment.
     pub fn find() -> Self {
         Self::find_with(|name| std::env::var_os(name))
     }
@@ -40,29 +40,29 @@ impl Notify {
         }
     }
 
-    /// The start, or a reload, is over.
+    /// Reports the end of the start, or of a reload.
     pub fn ready(&self) {
         self.send("READY=1\n");
     }
 
-    /// The settings are read again, until [`Notify::ready`].
+    /// Reports that the settings are being read again, until [`Notify::ready`].
     pub fn reloading(&self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let usec = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={usec}\n"));
     }
 
-    /// We end.
+    /// Reports the beginning of the end.
     pub fn stopping(&self) {
         self.send("STOPPING=1\n");
     }
 
-    /// What we are at, in a line.
+    /// Reports the status, in a line.
     pub fn status(&self, words: &str) {
         self.send(&format!("STATUS={}\n", words.replace('\n', " ")));
     }
 
-    /// A sign of life, if it is time for one.
+    /// Sends a keep-alive message if one is due.
     pub fn alive(&mut self) {
         let Some(watchdog) = &mut self.watchdog else { return };
         let now = Instant::now();
@@ -72,7 +72,7 @@ impl Notify {
         }
     }
 
-    /// A message that does not arrive changes nothing for us.
+    /// Sends a message. A lost message changes nothing for us.
     fn send(&self, words: &str) {
         if let Some(socket) = &self.socket {
             let _ = socket.send(words.as_bytes());
@@ -80,14 +80,14 @@ impl Notify {
     }
 }
 
-/// A path, or a name behind `@` that no file has.
+/// Connects to a path, or to an abstract name after `@`.
 fn connected(name: &[u8]) -> io::Result<UnixDatagram> {
     let address = match name.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(name))?,
     };
     let socket = UnixDatagram::unbound()?;
-    // Who does not read must not hold us up.
+    // A receiver that does not read must not block us.
     socket.set_nonblocking(true)?;
     socket.connect_addr(&address)?;
     Ok(socket)
@@ -110,7 +110,7 @@ mod tests {
         })
     }
 
-    /// Goal: the words are those of sd_notify(3), at a path and at a name without one.
+    /// Goal: messages are those of sd_notify(3), at a path and at an abstract name.
     #[test]
     fn words_arrive() {
         let folder = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ mod tests {
             notify.ready();
             notify.status("two\nlines");
             notify.reloading();
-            notify.alive(); // Nobody asked for it.
+            notify.alive(); // not requested
             notify.stopping();
             assert_eq!(heard(&socket), "READY=1\n");
             assert_eq!(heard(&socket), "STATUS=two lines\n");
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Goal: signs of life are sent if they are wanted from us, and not more often than that.
+    /// Goal: keep-alive messages are sent if requested, and at the requested interval.
     #[test]
     fn the_watchdog_is_fed() {
         let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(heard(&socket), "READY=1\n");
     }
 
-    /// Goal: without a socket, or with one that nobody holds, nothing happens.
+    /// Goal: without a socket, or with one that no process holds, nothing happens.
     #[test]
     fn nobody_wants_to_know() {
         for notify in [Notify::find_with(|_| None), notify("/nonexistent/socket", &[])] {

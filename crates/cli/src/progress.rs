@@ -13,15 +13,15 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::When;
 
-/// How often the bar is drawn anew, and how soon a signal is noticed.
+/// Interval between updates of the bar, and of checks for signals.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// What can be shown, and told to stop, while it goes on.
+/// Work whose progress can be shown, and that can be stopped.
 pub trait Shown: Sync {
-    /// What is done, and all that is to be done, in the same unit.
+    /// Returns the completed and the total work, in the same unit.
     fn done_of_total(&self) -> (u64, u64);
 
-    /// What else is worth a word, after so long.
+    /// Returns further information, after an elapsed time.
     fn words(&self, elapsed: Duration) -> String;
 
     /// Asks it to end early.
@@ -104,17 +104,17 @@ pub fn watch<T: Send>(live: &impl Shown, when: When, work: impl FnOnce() -> T + 
     })
 }
 
-/// Whether progress is shown, so that it pays to find out how much there is to do.
+/// Returns whether progress is shown, so that finding the total amount of work is worthwhile.
 pub fn is_shown(when: When) -> bool {
     !matches!(Display::new(when, io::stderr().is_terminal()), Display::Nothing)
 }
 
-/// How progress is shown.
+/// The form of progress display.
 enum Display {
     Nothing,
-    /// A bar that is drawn anew in its place.
+    /// A bar that is redrawn in place.
     Bar(ProgressBar),
-    /// A line for each tenth of the work, where nothing can be drawn anew.
+    /// A line for each tenth of the work, where nothing can be redrawn.
     Lines {
         tenths: u64,
         began: Instant,
@@ -178,7 +178,7 @@ fn amount(bytes: u64, what_was_done: &str, elapsed: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// Goal: who asked for progress gets it without a terminal too; who did not is left in peace.
+    /// Goal: progress that was requested is shown without a terminal too; otherwise it is not.
     #[test]
     fn progress_is_shown_where_it_is_wanted() {
         assert!(matches!(Display::new(When::Always, false), Display::Lines { .. }));

@@ -1,11 +1,11 @@
-//! What a person or a log is told on standard error.
+//! Messages to people or logs on standard error.
 
 use nodeward_model::name::harmless;
 
-/// Writes a line on standard error at once: a log that others write to or read has no half of it.
-/// Where that takes nothing there is no other place to say so, and the work goes on.
-/// Further lines of one message are indented: in a journal a line that somebody's words begin could
-/// pass for another message.
+/// Writes a line to standard error in one call, so that a log with other writers or readers has no
+/// half lines. An error of that write is ignored: there is no other place to report it, and the
+/// work goes on. Further lines of one message are indented, because in a journal a line that begins
+/// with foreign text could be mistaken for another message.
 macro_rules! say {
     ($($words:tt)*) => {
         std::io::Write::write_all(
@@ -16,7 +16,7 @@ macro_rules! say {
     };
 }
 
-/// A message, with its end.
+/// Formats a message, with its line end.
 pub fn one_message(words: &str) -> String {
     harmless(words).replace('\n', "\n  ") + "\n"
 }
@@ -25,7 +25,7 @@ pub fn one_message(words: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Goal: no words begin a line of a log but ours, and none are obeyed by a terminal.
+    /// Goal: only our words begin a line of a log, and a terminal interprets none of them.
     #[test]
     fn a_message_is_one() {
         assert_eq!(one_message("nodeward: b\u{fc}\tis gone"), "nodeward: b\u{fc}\tis gone\n");

@@ -1,9 +1,9 @@
-//! Settings: what was typed, over variables of the environment, over the user's file, over the
-//! system's file, over the defaults.
+//! Settings from several sources. In order of precedence: the command line, environment variables,
+//! the user's file, the system's file, the defaults.
 //!
 //! The variable of a setting is its name: NODEWARD_BALANCE_INTERVAL. The system's file is
-//! /etc/nodeward.toml. The user's is $XDG_CONFIG_HOME/nodeward/config.toml (~/.config where that is
-//! not set), or what --config or $NODEWARD_CONFIG names, which then must exist.
+//! /etc/nodeward.toml. The user's is $XDG_CONFIG_HOME/nodeward/config.toml (~/.config if that is
+//! not set), or the one that --config or $NODEWARD_CONFIG names, which then must exist.
 
 mod balance;
 mod moving;
@@ -22,58 +22,58 @@ pub use balance::{BalanceLayer, Named};
 pub use moving::{MoveLayer, MoveSettings};
 pub use source::{Origin, Said, Source};
 
-/// A longer file is not read to its end.
+/// Maximum size of a settings file; a longer one is not read to its end.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Where the system's settings are.
+/// The system's settings file.
 pub const SYSTEM_FILE: &str = "/etc/nodeward.toml";
 
-/// All settings of one source. What is absent is decided by the source below.
+/// All settings of one source. A missing value is decided by the next lower source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Layer {
-    /// How a move is done.
+    /// Settings of moves.
     #[serde(default, rename = "move")]
     pub moving: MoveLayer,
-    /// What the balancer does.
+    /// Settings of the balancer.
     #[serde(default)]
     pub balance: BalanceLayer,
 }
 
 impl Layer {
-    /// This layer, with gaps filled from the one below.
+    /// Returns this layer with gaps filled from the one below.
     fn over(self, below: Self) -> Self {
         Self { moving: self.moving.over(below.moving), balance: self.balance.over(below.balance) }
     }
 }
 
-/// Why settings could not be read.
+/// An error in settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The file is not there or may not be read.
+    /// The file does not exist or may not be read.
     #[error("cannot read the settings in {}; {}", path.escaped(), remedy(source))]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The file does not say what it should. The source shows the line.
+    /// The content of the file is invalid. The source shows the line.
     #[error("the settings in {} are wrong in {place}; correct it", path.escaped())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// The line, and the key if it is one's value that is wrong.
+        /// The line, and the key if its value is wrong.
         place: String,
-        /// What is wrong, and the line itself.
+        /// The error, with the line itself.
         source: Box<toml::de::Error>,
     },
-    /// A variable or an argument does not say what it should.
+    /// A variable or an argument is invalid.
     #[error("{name} is wrong: {message}")]
     Value {
-        /// The variable, or what was typed.
+        /// The variable, or the typed text.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         message: String,
     },
 }
@@ -89,7 +89,7 @@ fn remedy(source: &io::Error) -> &'static str {
 #[derive(Clone, Debug)]
 pub struct Stack {
     sources: Vec<Source>,
-    /// The files that were looked for, and whether they were there.
+    /// The files that were looked for, and whether they existed.
     pub files: Vec<(PathBuf, bool)>,
 }
 
@@ -99,14 +99,14 @@ impl Stack {
         self.sources.extend(found);
     }
 
-    /// What holds below what was typed; each verb lays that over it.
+    /// Returns the settings below the command line; each verb applies its arguments over them.
     pub fn layer(&self) -> Layer {
         let layers = self.sources.iter().rev().map(|source| source.layer.clone());
         layers.fold(Layer::default(), |below, above| above.over(below))
     }
 
-    /// The value of each setting that somebody set, or of all with `defaults`, in the order of the
-    /// file that we ship.
+    /// Returns the value of each setting that a source sets, or of all with `defaults`, in the
+    /// order of the file that we ship.
     pub fn effective(&self, defaults: bool) -> Vec<Said> {
         let all = Source::defaults().said.into_iter();
         let by_somebody = |said: Said| {
@@ -118,7 +118,7 @@ impl Stack {
     }
 }
 
-/// Where settings are read from.
+/// The settings files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// The user's file, if the user has a home, and whether it must exist.
@@ -133,7 +133,7 @@ impl Places {
         let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let named = flag.map(Path::to_owned).or_else(|| path("NODEWARD_CONFIG"));
         let home = || path("HOME").map(|home| home.join(".config"));
-        // A relative path in this variable is to be ignored, says its specification.
+        // The specification requires to ignore a relative path in this variable.
         let folder = path("XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or_else(home);
         let usual = folder.map(|folder| (folder.join("nodeward/config.toml"), false));
         Self { user: named.map(|path| (path, true)).or(usual), system: SYSTEM_FILE.into() }
@@ -144,7 +144,7 @@ impl Places {
         Self::find(flag, |name| std::env::var_os(name))
     }
 
-    /// What holds below what was typed, by these files and our own environment.
+    /// Returns the settings below the command line, from these files and our own environment.
     ///
     /// # Errors
     /// As [`Places::read`].
@@ -155,7 +155,7 @@ impl Places {
     /// Reads all sources; `words` are KEY=VALUE that count as typed.
     ///
     /// # Errors
-    /// If a file that was named is not there, or one of the sources says what it should not.
+    /// If a named file does not exist, or a source is invalid.
     pub fn read(
         &self,
         words: &[(String, String)],
@@ -167,7 +167,8 @@ impl Places {
             files: Vec::new(),
         };
         if let Some((path, must_exist)) = &self.user {
-            // A home that we may not enter (sudo -u) is somebody else's, and so are its settings.
+            // A home that we may not enter (sudo -u) belongs to another user, and so do its
+            // settings.
             let usual = [ErrorKind::NotFound, ErrorKind::PermissionDenied];
             let absence = if *must_exist { &[][..] } else { &usual };
             stack.add(path, file(path, absence, |path, line| Origin::User { path, line })?);
@@ -207,11 +208,11 @@ mod tests {
         toml::from_str::<Layer>(&format!("[move]\n{text}")).unwrap().moving
     }
 
-    /// Goal: the file that we ship says what happens without it, for every key there is.
+    /// Goal: the file that we ship contains the defaults, for every key.
     #[test]
     fn the_sample_file_holds_the_defaults() {
         let Layer { moving, balance } = Source::defaults().layer;
-        // A key that is missing leaves a hole, which shows as None.
+        // A missing key leaves a gap, which shows as None.
         assert!(!format!("{moving:?} {balance:?}").contains(": None"), "{moving:?} {balance:?}");
         assert_eq!(MoveSettings::decided(moving), MoveSettings::decided(MoveLayer::default()));
         let none = BalanceLayer::default();
@@ -240,8 +241,7 @@ mod tests {
         format!("{error:#}").replace(folder.path().to_str().unwrap(), "")
     }
 
-    /// Goal: what is wrong in a file is named with its line and its key; nothing is silently
-    /// ignored.
+    /// Goal: an error in a file is reported with its line and its key; nothing is silently ignored.
     #[test]
     fn mistakes_are_shown() {
         for (text, place, words) in [
@@ -299,7 +299,7 @@ mod tests {
         format!("{key} = {value} ({origin})")
     }
 
-    /// Goal: a variable or a word that cannot be meant is named.
+    /// Goal: an invalid variable or word is named.
     #[test]
     fn wrong_variables_and_words_are_named() {
         let places = Places { user: None, system: "/nonexistent".into() };
@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Goal: values that contradict the machine or themselves are refused with their key.
+    /// Goal: values that contradict the machine or each other are refused with their key.
     #[test]
     fn what_cannot_be_meant() {
         let decided = |text: &str| {
@@ -337,8 +337,8 @@ mod tests {
         assert!(decided("except-users = ['nobody-of-this-name']").contains("is no user"));
     }
 
-    /// Goal: what looking may cost while processes are brought home grows with what it may cost
-    /// else: 60 ms a second are 20 x 3 ms, so it is 20 x 20 ms.
+    /// Goal: the sampling budget while processes are brought home grows with the normal one: 60 ms
+    /// a second are 20 x 3 ms, so it is 20 x 20 ms.
     #[test]
     fn looking_may_cost_more() {
         let layer = toml::from_str::<Layer>("[balance]\nlooking = '60ms'").unwrap().balance;
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!((settings.steady_ppm, settings.converging_ppm), (60_000, 400_000));
     }
 
-    /// Goal: whoever is named on the command line is meant, and not those of the file.
+    /// Goal: processes named on the command line replace those of the file.
     #[test]
     fn the_command_line_chooses_alone() {
         let text = "[balance]\nnames = ['a']\nusers = [33, 'root']\ncgroups = 'x,y'";
@@ -368,7 +368,7 @@ mod tests {
         (path.escaped().to_string(), must_exist)
     }
 
-    /// Goal: the flag beats the variable, which beats the usual place.
+    /// Goal: the flag takes precedence over the variable, and the variable over the usual place.
     #[test]
     fn files_are_found_where_users_put_them() {
         let home = ("HOME", "/users/u");
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(Places::find(None, |_| None).user, None);
     }
 
-    /// Goal: a file that was named must be there; one that was not need not.
+    /// Goal: a named file must exist; another one need not.
     #[test]
     fn only_named_files_must_exist() {
         let nowhere = PathBuf::from("/nonexistent/nodeward.toml");

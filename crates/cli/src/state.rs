@@ -1,8 +1,8 @@
-//! Where nodeward keeps what outlives a command.
+//! The directory for state that outlives a command.
 //!
 //! $NODEWARD_STATE_DIR if it is set; else /var/lib/nodeward for root, and for others
-//! $XDG_STATE_HOME/nodeward (~/.local/state where that is not set). There are the ledgers of moves
-//! (`ledger/`) and what the balancer goes on with (`balance.*`).
+//! $XDG_STATE_HOME/nodeward (~/.local/state if that is not set). It holds the ledgers of moves
+//! (`ledger/`) and the saved state of the balancer (`balance.*`).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use nodeward_wire::ledger::{Limits, Store};
 
-/// The directory for all of it, which may be missing yet.
+/// Returns the state directory, which may not exist yet.
 ///
 /// # Errors
 /// If there is no place for it.
@@ -21,7 +21,7 @@ pub fn dir() -> Result<PathBuf> {
         .context("there is no home directory for its ledger; set NODEWARD_STATE_DIR")
 }
 
-/// The ledgers of moves.
+/// Returns the ledgers of moves.
 ///
 /// # Errors
 /// If there is no place for them.
@@ -29,7 +29,7 @@ pub fn ledgers() -> Result<Store> {
     Ok(Store::new(dir()?.join("ledger"), Limits::default()))
 }
 
-/// Milliseconds after 1970.
+/// Returns milliseconds since 1970.
 pub fn now_unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -38,7 +38,7 @@ pub fn now_unix_ms() -> u64 {
 fn directory(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || {
-        // A relative path in this variable is to be ignored, says its specification.
+        // The specification requires to ignore a relative path in this variable.
         let state = path("XDG_STATE_HOME").filter(|path| path.is_absolute());
         let folder = state.or_else(|| Some(path("HOME")?.join(".local/state")))?;
         Some(folder.join("nodeward"))
@@ -60,7 +60,8 @@ mod tests {
         directory(is_root, variable).map(|path| path.display().to_string())
     }
 
-    /// Goal: the variable beats all; root has one place for the whole machine, users their own.
+    /// Goal: the variable takes precedence; root has one place for the whole machine, users their
+    /// own.
     #[test]
     fn state_is_where_people_look_for_it() {
         let home = ("HOME", "/users/u");

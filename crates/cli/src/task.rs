@@ -1,5 +1,5 @@
-//! A move that is settled: which pages of which processes go where. It is planned or carried out,
-//! written into the ledger, and told.
+//! A move with all its parameters: which pages of which processes go where. It is planned or
+//! carried out, written into the ledger, and reported.
 
 use std::sync::Arc;
 
@@ -21,29 +21,29 @@ use crate::settings::MoveSettings;
 use crate::state::{self, now_unix_ms};
 use crate::verbs::migrate::together::{Nodes, Together};
 
-/// What is to be done.
+/// The task.
 pub struct Task {
     /// The processes, held.
     pub processes: Vec<Arc<dyn Process>>,
-    /// What is to be done with the pages of each.
+    /// The orders for the pages of each process.
     pub orders: Vec<Arc<[Order]>>,
-    /// Which memory is meant.
+    /// The selected memory.
     pub selection: Selection,
-    /// The list that the pages were named by, if they were.
+    /// The list that named the pages, if there was one.
     pub list: Option<ListCounts>,
-    /// What was decided about hot pages, if they were asked for.
+    /// The decision about hot pages, if they were requested.
     pub hot: Option<HotTold>,
-    /// The operation that is taken back, if one is.
+    /// The operation that is undone, if any.
     pub undoes: Option<Id>,
-    /// What the processes share, where all of it is meant.
+    /// Memory that the processes share, if all of it is selected.
     pub together: Option<Together>,
 }
 
-/// How it is done.
+/// Options of a task.
 pub struct How {
     /// Workers, rate and stall budget.
     pub settings: MoveSettings,
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
     /// When to show progress.
     pub progress: When,
@@ -54,14 +54,14 @@ pub struct How {
 }
 
 impl Task {
-    /// Orders for all memory of processes, that no list names.
+    /// Creates a task for all memory of processes, without a list.
     pub fn new(processes: Vec<Arc<dyn Process>>, orders: Vec<Arc<[Order]>>) -> Self {
         let selection = Selection::default();
         let (list, hot, undoes, together) = (None, None, None, None);
         Self { processes, orders, selection, list, hot, undoes, together }
     }
 
-    /// Plans or moves, and prints what came of it.
+    /// Plans or moves, and prints the result.
     pub fn carry_out(&self, machine: &dyn Machine, topology: &Topology, how: &How) -> Result<Exit> {
         let (orders, selection) = (self.orders.clone(), self.selection.clone());
         let request = how.settings.request(machine, topology, orders, selection)?;
@@ -110,11 +110,11 @@ impl Task {
         Named { list: self.list, hot: self.hot.as_ref() }
     }
 
-    /// Begins a ledger. A move that cannot have one is made all the same, and told about.
+    /// Begins a ledger. If that fails, the move is made all the same, and the failure reported.
     fn begin(&self, machine: &dyn Machine) -> Option<Journal> {
         match self.try_to_begin(machine) {
             Ok(journal) => Some(journal),
-            // The move itself will say so.
+            // The move itself will report that.
             Err(error) if Exit::of(&error) == Exit::Gone => None,
             Err(error) => {
                 say!("nodeward: this move cannot be undone later: {error:#}");
@@ -137,8 +137,8 @@ impl Task {
     }
 }
 
-/// Moves what is left of segments behind the pages that processes map. What it took, and what ended
-/// it early, is added to the report.
+/// Moves the rest of the segments after the pages that processes map. Adds the time that takes, and
+/// what ended it early, to the report.
 fn segments(
     together: &Together,
     how: &How,
@@ -157,7 +157,7 @@ fn segments(
     Some(Segments { found, looked, process })
 }
 
-/// The code for a move; `outside` entries of its list named nothing.
+/// Returns the exit code of a move; `outside` entries of its list named nothing.
 fn exit(report: &MoveReport, shared: Option<&Shared>, outside: u64) -> Exit {
     let mut account = report.account();
     if let Some(segments) = shared.and_then(Shared::account) {

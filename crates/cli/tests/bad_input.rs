@@ -1,4 +1,4 @@
-//! What cannot be understood, or names nobody, ends with its code and one clear line: on any
+//! Invalid input, or a name without a process, ends with its code and one clear line, on any
 //! machine.
 
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use nodeward_linux::patience::wait_until;
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
-/// A pid that Linux does not give away: they end below it.
+/// A pid that Linux does not assign: its pids are smaller.
 const NOBODY: &str = "4194304";
 
 fn run(words: &[&str]) -> Output {
@@ -33,7 +33,7 @@ fn misused(words: &[&str], told: &str) {
     assert!(stderr.contains(told), "{words:?}: '{told}' is missing in: {stderr}");
 }
 
-/// Goal: nothing but a number from 1 to the limit is a process.
+/// Goal: only a number from 1 to the limit is accepted as a process id.
 #[test]
 fn what_is_no_process_id() {
     for pid in ["0", "-1", "-17", "abc", "1.5", "0x10", "4194305", "99999999999999999999", ""] {
@@ -41,7 +41,7 @@ fn what_is_no_process_id() {
     }
 }
 
-/// Goal: a process that is not there is gone, among others that are there, too.
+/// Goal: a process that does not exist is reported as gone, also among others that exist.
 #[test]
 fn a_process_that_is_not_there() {
     refused(&[NOBODY, "0", "0"], 5, &["process 4194304 is gone"]);
@@ -49,7 +49,7 @@ fn a_process_that_is_not_there() {
     refused(&[&us, NOBODY, "0", "0"], 5, &["process 4194304 is gone"]);
 }
 
-/// Goal: a process that has ended is gone, even if nobody has waited for it yet.
+/// Goal: a process that has ended is reported as gone, even before it has been waited for.
 #[test]
 fn a_process_that_was_not_waited_for() {
     let mut child = Command::new("true").spawn().unwrap();
@@ -60,7 +60,7 @@ fn a_process_that_was_not_waited_for() {
     child.wait().unwrap();
 }
 
-/// Goal: a thread is not taken for its process; the message says what to name instead.
+/// Goal: a thread id is not accepted as a process id; the message says what to name instead.
 #[test]
 fn a_thread_is_no_process() {
     let (tell, told) = std::sync::mpsc::channel();
@@ -75,7 +75,8 @@ fn a_thread_is_no_process() {
     thread.join().unwrap();
 }
 
-/// Goal: node strings that libnuma refuses are refused, and it is said which of the two it was.
+/// Goal: node strings that libnuma refuses are refused, and the message says which of the two is
+/// invalid.
 #[test]
 fn malformed_node_strings() {
     let us = std::process::id().to_string();
@@ -85,7 +86,7 @@ fn malformed_node_strings() {
     }
 }
 
-/// Goal: a node that no machine has is not here either.
+/// Goal: a node that no machine has is refused.
 #[test]
 fn a_node_that_is_not_there() {
     let us = std::process::id().to_string();
@@ -93,8 +94,8 @@ fn a_node_that_is_not_there() {
     refused(&[&us, "0", "0,1000000"], 2, &["TO is '0,1000000'"]);
 }
 
-/// Goal: a FROM all of which TO names, too, is refused with what may have been meant. Such a TO is
-/// one that this machine need not have; a simulated one does.
+/// Goal: a FROM that is contained in TO is refused with what may have been meant. This machine need
+/// not have the nodes of such a TO; a simulated one does.
 #[test]
 fn nodes_that_all_stay() {
     let sim = ["--machine", "sim:two-socket"];
@@ -103,14 +104,14 @@ fn nodes_that_all_stay() {
     refused(&[&sim[..], &["1000", "1", "all"]].concat(), 2, &["'1 0-1' moves nothing", "'1 0'"]);
 }
 
-/// Goal: names and groups that mean nobody are told as typed.
+/// Goal: names and groups without processes are reported as typed.
 #[test]
 fn nobody_of_that_name() {
     refused(&["--name", "no-such-process", "0", "0"], 2, &["'no-such-process'"]);
     refused(&["--cgroup", "/no/such/group", "0", "0"], 2, &["/no/such/group"]);
 }
 
-/// Goal: a command line that is not complete, or contradicts itself, is refused before anything.
+/// Goal: an incomplete or contradictory command line is refused before anything is done.
 #[test]
 fn misuse() {
     misused(&[], "PID... FROM TO");
@@ -128,7 +129,7 @@ fn misuse() {
     }
 }
 
-/// Goal: with --file nothing else may say what is moved, and the path is one that is there.
+/// Goal: with --file no other option may select memory, and the path must exist.
 #[test]
 fn files_that_cannot_be_meant() {
     let missing = "/no/such/file";

@@ -1,5 +1,5 @@
-//! `balance` and `explain PID` on simulated machines: the same engine, in virtual time, the same
-//! each time.
+//! `balance` and `explain PID` on simulated machines: the same engine, in virtual time,
+//! deterministic.
 
 use std::process::{Command, Output};
 
@@ -26,14 +26,14 @@ fn text(words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Each line of JSON that is a round, not one of the looks between rounds.
+/// Returns each line of JSON that is a round, without the samples between rounds.
 fn rounds(words: &str) -> Vec<serde_json::Value> {
     let text = text(words);
     let all = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     all.filter(|round| round["patrol"] == false).collect()
 }
 
-/// Goal: a round is a table: who is at home where, what is done, why, and what that brings.
+/// Goal: a round is a table of homes, actions, reasons and expected gains.
 #[test]
 fn one_round_as_a_table() {
     let words = format!("balance --dry-run {MACHINE}");
@@ -46,14 +46,14 @@ fn one_round_as_a_table() {
 }
 
 /// Goal: the daemon on a simulated machine writes a line for each round, the same for a seed, and
-/// with it memory comes home.
+/// brings memory home.
 #[test]
 fn rounds_are_lines_of_json() {
     let words = format!("balance --json --for 6s {MACHINE}");
     let all = rounds(&words);
     assert_eq!(text(&words), text(&words), "the same seed is the same run");
     assert!(all.len() >= 4, "{} rounds", all.len());
-    // Of the first look nothing is decided: loads are what happens between two.
+    // Nothing is decided at the first sample: loads are differences between two.
     for round in &all[1..] {
         assert_eq!(round["schema"], "nodeward.balance/1");
         assert_eq!(round["processes"].as_array().map(Vec::len), Some(48), "{round}");
@@ -69,7 +69,7 @@ fn rounds_are_lines_of_json() {
     assert!(acted > 0, "memory was moved");
 }
 
-/// Goal: what would be done is the same engine, and does nothing.
+/// Goal: a dry run uses the same engine, and does nothing.
 #[test]
 fn a_dry_run_moves_nothing() {
     for round in rounds(&format!("balance --dry-run --json --for 4s {MACHINE}")) {
@@ -78,7 +78,7 @@ fn a_dry_run_moves_nothing() {
     }
 }
 
-/// Goal: only who is named is balanced; who is left out has that for a reason.
+/// Goal: only named processes are balanced; excluded ones have that as their reason.
 #[test]
 fn some_are_chosen() {
     let one = &rounds(&format!("balance --once --json --pid 1001 --pid 1002 {MACHINE}"))[0];
@@ -90,7 +90,7 @@ fn some_are_chosen() {
     }
 }
 
-/// Goal: each decision that is new is told once on standard error, unless nobody wants to know.
+/// Goal: each new decision is reported once on standard error, unless --quiet is given.
 #[test]
 fn decisions_are_told() {
     let told = |more: &str| {
@@ -105,7 +105,7 @@ fn decisions_are_told() {
     assert_eq!(told("--quiet"), "");
 }
 
-/// Goal: what would become of a process is told in words, with the numbers behind them.
+/// Goal: the decision about a process is explained in words, with its numbers.
 #[test]
 fn a_process_is_explained() {
     let words = "explain 1003 --machine sim:home-2012 --at 2s --seed 3";
@@ -117,7 +117,7 @@ fn a_process_is_explained() {
     assert!(both.contains("process 1004 (stream)") && both.contains("\npinned\n"), "{both}");
 }
 
-/// Goal: what is not there or does not go together is refused with its code.
+/// Goal: missing subjects and contradictory options are refused with their codes.
 #[test]
 fn what_cannot_be_balanced() {
     for (words, code, told) in [

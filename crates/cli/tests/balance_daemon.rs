@@ -1,5 +1,5 @@
-//! The balancer as a daemon on this machine: its lock, its signals, its state, and what it does
-//! where it may not write or look.
+//! The balancer as a daemon on this machine: its lock, its signals, its state, and its behaviour
+//! without permission to write or to sample.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 
-/// A daemon that balances this test alone, and what it says.
+/// A daemon that balances only this test, with its output.
 struct Daemon {
     child: Child,
     stdout: Receiver<String>,
@@ -53,7 +53,7 @@ impl Daemon {
         Self { child, stdout, stderr }
     }
 
-    /// The next round.
+    /// Returns the next round.
     fn round(&self) -> serde_json::Value {
         serde_json::from_str(&hear(&self.stdout, "a round is told")).unwrap()
     }
@@ -63,7 +63,7 @@ impl Daemon {
         self.line(words);
     }
 
-    /// The next line on stderr that has the words.
+    /// Returns the next line on stderr that has the words.
     fn line(&self, words: &str) -> String {
         loop {
             let line = hear(&self.stderr, &format!("it says '{words}'"));
@@ -90,7 +90,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Goal: the second one is refused, and says who is first; a dry run disturbs nobody.
+/// Goal: a second daemon is refused, and names the first; a dry run is always possible.
 #[test]
 fn two_daemons() {
     let dir = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ fn two_daemons() {
     assert_eq!(dry.status.code(), Some(0), "{}", String::from_utf8_lossy(&dry.stderr));
 }
 
-/// Goal: SIGTERM is the end of a service, and no failure; so is Ctrl-C of a daemon.
+/// Goal: SIGTERM ends a service without failure; so does Ctrl-C a daemon.
 #[test]
 fn signals_end_it() {
     for signal in [Signal::TERM, Signal::INT] {
@@ -118,7 +118,7 @@ fn signals_end_it() {
     }
 }
 
-/// Goal: killed at once, it leaves nothing that keeps the next one from going on.
+/// Goal: a killed daemon leaves nothing that prevents the next one from continuing.
 #[test]
 fn kill_and_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -130,14 +130,14 @@ fn kill_and_restart() {
         assert_eq!(code, None, "{told}");
         assert!(!told.contains("anew") && !told.contains("noticed"), "{told}");
     }
-    // A state that is damaged is told, and begun anew.
+    // A damaged state is reported and replaced.
     std::fs::write(dir.path().join("state/balance.state"), "nonsense").unwrap();
     let daemon = Daemon::start(command(dir.path()));
     daemon.says("begins anew");
     assert_eq!(daemon.round()["round"], 1);
 }
 
-/// Goal: SIGHUP brings the new settings; wrong ones are told, and the old ones stay.
+/// Goal: SIGHUP applies new settings; invalid ones are reported, and the old ones stay.
 #[test]
 fn settings_are_read_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -155,14 +155,14 @@ fn settings_are_read_again() {
     std::fs::write(&config, "[balance]\ninterval = '100ms'\n").unwrap();
     daemon.signal(Signal::HUP);
     daemon.says("the settings were read again");
-    // Looks may be rarer than that where they cost too much, but never than before.
+    // Samples may be rarer than that where they cost too much, but the interval is never less.
     assert!(daemon.round()["interval_ns"].as_u64().unwrap() > 0);
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.end().0, Some(0));
 }
 
-/// Goal: a pipe where the settings should be is told by what it is, and the daemon goes on: with
-/// the settings that it had, and until it is told to end.
+/// Goal: a pipe in place of the settings file is reported as a pipe, and the daemon goes on with
+/// its settings until it is told to end.
 #[test]
 fn a_pipe_is_no_settings_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn a_pipe_is_no_settings_file() {
     assert_eq!(daemon.end().0, Some(0));
 }
 
-/// Goal: systemd is told when it begins, that it lives, what it is at, and that it ends.
+/// Goal: systemd is notified of start, keep-alive, status and end.
 #[test]
 fn systemd_is_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -208,15 +208,15 @@ fn systemd_is_told() {
     }
 }
 
-/// Goal: where nothing can be written, one line says so, with all that this means and the remedy of
-/// its cause; it balances all the same.
+/// Goal: where nothing can be written, one line says so, with all consequences and the remedy of
+/// the cause; balancing goes on.
 #[test]
 fn no_place_for_its_state() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("file");
     std::fs::write(&file, "").unwrap();
     let missing = "make the directory (mkdir -p; StateDirectory=";
-    // Nobody makes a directory of or below a file, or in /proc, not even root.
+    // A directory cannot be created as or below a file, or in /proc, not even by root.
     for (state, remedy) in [
         (file.as_path(), "no directory stands there: remove it"),
         (&file.join("state"), missing),
@@ -241,7 +241,7 @@ fn no_place_for_its_state() {
     }
 }
 
-/// Goal: with a umask of 0 the daemon makes nothing that others may read or write.
+/// Goal: with a umask of 0 the daemon creates nothing that others may read or write.
 #[test]
 fn its_files_are_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -268,7 +268,7 @@ fn its_files_are_its_own() {
     assert_eq!(names, ["balance.lock", "balance.notes", "balance.state"]);
 }
 
-/// Goal: somebody who may look at few processes is told so in a line, once.
+/// Goal: a user with few permissions is told so in one line, once.
 #[test]
 fn little_is_permitted() {
     if !rustix::process::geteuid().is_root() {
@@ -278,8 +278,9 @@ fn little_is_permitted() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let program = dir.path().join("nodeward");
-    // By another process: one that another test starts just then would have our file open for
-    // writing until it is another program, and who is written to cannot be started.
+    // The copy is made by another process: a child that another test starts at this moment would
+    // inherit our file open for writing until its exec, and a file that is open for writing cannot
+    // be executed.
     assert!(Command::new("cp").arg(NODEWARD).arg(&program).status().unwrap().success());
     let mut command = Command::new(&program);
     command.args(["balance", "--json", "--pid", &std::process::id().to_string()]);

@@ -1,4 +1,4 @@
-//! What stands beside the balancer: its service, its documentation.
+//! The balancer's service unit and documentation.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -11,14 +11,13 @@ const SAMPLE: &str = include_str!("../../../packaging/nodeward.toml");
 const SETTINGS: &str = include_str!("../../../docs/reference/settings.md");
 const REASONS: &str = include_str!("../../../docs/reference/reasons.md");
 
-/// The values of a key of the unit.
+/// Returns the values of a key of the unit.
 fn values(key: &str) -> Vec<&'static str> {
     let of = |line: &'static str| line.split_once('=').filter(|(name, _)| *name == key);
     UNIT.lines().filter_map(of).map(|(_, value)| value).collect()
 }
 
-/// Goal: the service has the privileges that it needs and no other, and nothing to write to but its
-/// state.
+/// Goal: the service has the privileges that it needs and no other, and can write only its state.
 #[test]
 fn the_service_has_little() {
     assert_eq!(values("CapabilityBoundingSet"), ["CAP_SYS_NICE CAP_SYS_PTRACE"]);
@@ -30,8 +29,8 @@ fn the_service_has_little() {
     assert_eq!(values("MemoryMax").len(), 1);
 }
 
-/// Goal: it tells systemd how it is, begins anew after a failure, and only then: 2 and 3 are what
-/// does not go away by itself (settings that are wrong, another balancer).
+/// Goal: the service reports its state to systemd, and restarts only after failures that may go
+/// away. Codes 2 and 3 do not (invalid settings, another balancer).
 #[test]
 fn the_service_is_kept_alive() {
     assert_eq!(values("Type"), ["notify"]);
@@ -45,7 +44,7 @@ fn the_service_is_kept_alive() {
     assert!(help.unwrap().status.success(), "{words:?}");
 }
 
-/// Goal: systemd itself understands every line.
+/// Goal: systemd accepts every line.
 #[test]
 fn systemd_understands_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,21 +61,21 @@ fn systemd_understands_it() {
     assert!(ours.is_empty(), "{told}");
 }
 
-/// The words in the first column of all tables, where that begins with one.
+/// Returns the words in the first column of all tables, where they are in backticks.
 fn told(page: &str) -> BTreeSet<&str> {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
     let words = rows.flat_map(|(first, _)| first.split(['`', ',', ' ']));
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// Goal: the documentation has a line for each setting, and none for others.
+/// Goal: the documentation has a line for each setting, and no others.
 #[test]
 fn every_setting_is_told_of() {
     let key = |line: &'static str| Some(line.split_once(" = ")?.0).filter(|k| !k.starts_with('#'));
     assert_eq!(told(SETTINGS), SAMPLE.lines().filter_map(key).collect());
 }
 
-/// Goal: the documentation has a line for each reason, and none for others.
+/// Goal: the documentation has a line for each reason, and no others.
 #[test]
 fn every_reason_is_told_of() {
     let pages = SkipReason::ALL.iter().map(|reason| reason.name());

@@ -12,7 +12,7 @@ fn run(words: &[&str]) -> Output {
     Command::new(NODEWARD).args(["bench", "pager", "--quiet"]).args(words).output().unwrap()
 }
 
-/// What was printed, or nothing where a machine cannot do it and says so.
+/// Returns the output, or `None` where a machine cannot measure it and says so.
 fn measured(words: &[&str]) -> Option<String> {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -57,7 +57,7 @@ fn the_small_table() {
     assert!(std::fs::read_to_string(svg).unwrap().contains("nodeward bench pager"));
 }
 
-/// Goal: 64 MiB, moved in parts of 16 MiB in ways that a seed decides, lose no word.
+/// Goal: a soak of 64 MiB, moved in parts of 16 MiB in ways that a seed decides, loses no word.
 #[test]
 fn a_small_soak() {
     let words = ["--soak", "64MiB", "--size", "16MiB", "--seed", "7", "--json"];
@@ -80,7 +80,7 @@ fn one_figure() {
     assert!(figure["measured"].as_f64().unwrap() > 0.0, "{figure}");
 }
 
-/// Goal: what makes no sense is refused with what would.
+/// Goal: invalid values are refused with valid ones.
 #[test]
 fn nonsense_is_refused() {
     refused(&["--size", "1MiB"], "--size must be at least 8.00 MiB");

@@ -24,7 +24,8 @@ fn refused(words: &[&str], told: &str) {
     assert!(stderr.contains(told), "{words:?}: '{told}' is missing in: {stderr}");
 }
 
-/// Goal: the small table has everybody in each group, zeroed memory is zero, a picture is drawn.
+/// Goal: the small table has all contenders in each group, zeroed memory is zero, a picture is
+/// drawn.
 #[test]
 fn the_small_table() {
     let directory = tempfile::tempdir().unwrap();
@@ -62,7 +63,7 @@ fn one_figure() {
     }
 }
 
-/// Goal: what makes no sense is refused with what would.
+/// Goal: invalid values are refused with valid ones.
 #[test]
 fn nonsense_is_refused() {
     refused(&["--bytes", "1MiB"], "--bytes must be at least 2.00 MiB");

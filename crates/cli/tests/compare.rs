@@ -1,5 +1,4 @@
-//! `nodeward sim compare`: nodeward reaches what is asked of it, and the documentation is what the
-//! command says.
+//! `nodeward sim compare`: nodeward reaches its goals, and the documentation is current.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +14,7 @@ fn run(words: &[&str]) -> Output {
     Command::new(NODEWARD).args(["sim", "compare", "--quiet"]).args(words).output().unwrap()
 }
 
-/// What a command prints that ends with this code, as JSON.
+/// Runs a command that ends with this code. Returns its output as JSON.
 fn json(code: i32, words: &[&str]) -> Value {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -24,7 +23,7 @@ fn json(code: i32, words: &[&str]) -> Value {
     serde_json::from_str(&told).unwrap_or_else(|_| panic!("{stderr}"))
 }
 
-/// Goals of a load: what each is about, and whether it is reached.
+/// Returns the goals of a load: their quantity, and whether they are reached.
 fn goals(case: &Value) -> Vec<(&str, bool)> {
     let goals = case["goals"].as_array().unwrap().iter();
     goals.map(|goal| (goal["what"].as_str().unwrap(), goal["reached"] == true)).collect()
@@ -35,9 +34,9 @@ const BESIDE: [&str; 5] = ["local", "local-as-kernel", "home-as-kernel", "pages-
 /// Loads that are simulated quickly; SPEC.md has figures of all of them.
 const QUICK: [&str; 5] = ["2012-wrong", "2012-split", "wide", "shared", "sides"];
 
-/// Goal: the case of 2012, its memory wrong or split: at least 95 % local, as local as under the
-/// kernel's balancing, as soon, with at most as many pages, or half where threads can go; no load
-/// loses work. The page in docs/ has these tables.
+/// Goal: in the case of 2012 with wrong or split memory, at least 95 % of lines become local, as
+/// local as under the kernel's NUMA balancing, as soon, with at most as many pages moved, or half
+/// where threads can move; no load loses work. The page in docs/ has these tables.
 #[test]
 fn goals_are_reached_and_the_page_is_current() {
     let written = tempfile::tempdir().unwrap();
@@ -57,8 +56,8 @@ fn goals_are_reached_and_the_page_is_current() {
     current(written.path());
 }
 
-/// Pictures of the documentation are what the command draws, and its page has what the command
-/// writes of these loads.
+/// Checks that the pictures of the documentation are those that the command draws, and that its
+/// page contains the command's text for these loads.
 fn current(written: &Path) {
     for entry in fs::read_dir(written).unwrap() {
         let path = entry.unwrap().path();
@@ -76,8 +75,8 @@ fn current(written: &Path) {
     }
 }
 
-/// The parts of each cell of the table of loads, by load and column. What follows the name of a
-/// load says what it is.
+/// Returns the parts of each cell of the table of loads, by load and column. The text after the
+/// name of a load describes it.
 fn cells(text: &str) -> BTreeMap<(String, String), Vec<String>> {
     let table = text.lines().skip_while(|line| !line.starts_with("| load |"));
     let words = |row: &str| -> Vec<String> {
@@ -96,7 +95,7 @@ fn cells(text: &str) -> BTreeMap<(String, String), Vec<String>> {
     cells
 }
 
-/// Goal: README.md has every load of the page's table, and of its cells only what stands there.
+/// Goal: README.md has every load of the page's table, and its cells have only values from there.
 #[test]
 fn the_readme_has_figures_of_the_same_table() {
     let read = |name: &str| cells(&fs::read_to_string(Path::new(DOCS).join(name)).unwrap());
@@ -112,8 +111,8 @@ fn the_readme_has_figures_of_the_same_table() {
     }
 }
 
-/// Goal: on machines that are drawn, with a load that stays as it is, no page moves once memory is
-/// at home; and on some of them it had to come home.
+/// Goal: on drawn machines with constant loads, no page moves once memory is at home; and on some
+/// of them it had to come home.
 #[test]
 fn what_is_at_home_stays_there() {
     let told = json(0, &["--figure", "static", "--seeds", "12"]);
@@ -122,8 +121,8 @@ fn what_is_at_home_stays_there() {
     assert!(told["came_home"].as_u64().unwrap() >= 3, "{told}");
 }
 
-/// Goal: one of these machines can be looked at: as a scenario, on which the balancer moves as many
-/// pages by hand. Other figures have no machines of their own.
+/// Goal: such a machine can be printed as a scenario, on which the balancer, run by hand, moves as
+/// many pages. Other figures have no machines of their own.
 #[test]
 fn a_machine_is_printed_as_a_scenario() {
     let seed = "251";
@@ -148,7 +147,7 @@ fn a_machine_is_printed_as_a_scenario() {
     assert_eq!(run(&["--figure", "work", "--print"]).status.code(), Some(2));
 }
 
-/// Goal: a number of SPEC.md comes from the runs that it needs, and is the worst of all loads.
+/// Goal: a figure of SPEC.md uses the runs that it needs, and is the worst of all loads.
 #[test]
 fn a_figure_is_that_of_the_worst_load() {
     for (figure, unit) in [("local", Some("%")), ("work", None), ("pages", None)] {
@@ -165,8 +164,8 @@ fn a_figure_is_that_of_the_worst_load() {
     }
 }
 
-/// Goal: a load that does not exist is refused with the names of those that do; too little time to
-/// reach anything ends with the code for that, and tells what was missed.
+/// Goal: an unknown load is refused with the known ones; a run too short to reach any goal ends
+/// with the code for that, and names what was missed.
 #[test]
 fn what_is_missed_is_told() {
     let output = run(&["2013"]);
@@ -179,7 +178,7 @@ fn what_is_missed_is_told() {
     assert!(stdout.contains("NOT REACHED") && stdout.contains("by hand"), "{stdout}");
 }
 
-/// Goal: the decision is measured with what SPEC.md speaks of, in its unit.
+/// Goal: the decision is measured at the size that SPEC.md states, in its unit.
 #[test]
 fn a_decision_is_measured() {
     let bench = ["bench", "balance", "--figure", "decision", "--runs", "1"];

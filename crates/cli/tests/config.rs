@@ -1,4 +1,4 @@
-//! `config print`, and what is wrong in settings, as users see it.
+//! `config print`, and errors in settings, as users see them.
 
 use std::process::{Command, Output};
 
@@ -20,7 +20,7 @@ fn printed(words: &[&str], text: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Goal: each value that holds is told with who says so.
+/// Goal: each value in effect is printed with its origin.
 #[test]
 fn values_and_origins() {
     let text = "[balance]\n\nhorizon = \"5s\"\n";
@@ -46,7 +46,8 @@ fn values_and_origins() {
     assert_eq!(interval["value"], "1s");
 }
 
-/// Goal: what is wrong ends with code 2, and says file, line and key, whichever verb reads it.
+/// Goal: an error in settings ends with code 2, and names file, line and key, whichever verb reads
+/// it.
 #[test]
 fn what_is_wrong_is_told() {
     let us = std::process::id().to_string();

@@ -1,4 +1,4 @@
-//! Output that nobody takes: a full disk, and a pipe whose reader went away.
+//! Output that cannot be written: a full disk, and a pipe whose reader has gone.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -10,7 +10,7 @@ const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 const FAILED: i32 = 6;
 const MOVE: &str = "move --machine sim:two-socket 1000 1 0 --quiet";
 
-/// What each verb is asked for; it answers on standard output, and soon.
+/// A command for each verb that answers on standard output, and soon.
 const QUESTIONS: [&str; 26] = [
     "--help",
     "--version",
@@ -39,7 +39,7 @@ const QUESTIONS: [&str; 26] = [
     "explain pinned",
     "completions bash",
 ];
-/// Those that say nothing on standard output themselves.
+/// Verbs that print nothing on standard output themselves.
 const SILENT: [&str; 4] = ["undo", "run", "man", "help"];
 
 fn command(words: &str) -> Command {
@@ -66,8 +66,8 @@ fn check_full(words: &str, output: &Output) {
     assert!(last.contains("No space left on device"), "{words}: {told}");
 }
 
-/// Goal: what a full disk does not take is the machine's failure, not a mistake on the command
-/// line, whatever the verb.
+/// Goal: a full disk is a failure of the machine, not a mistake on the command line, whatever the
+/// verb.
 #[test]
 fn no_verb_takes_a_full_disk_for_bad_input() {
     for words in QUESTIONS {
@@ -75,7 +75,7 @@ fn no_verb_takes_a_full_disk_for_bad_input() {
     }
 }
 
-/// Goal: a verb that comes to be is asked here, too.
+/// Goal: a new verb must be added here, too.
 #[test]
 fn every_verb_is_asked() {
     let help = Command::new(NODEWARD).arg("--help").output().unwrap();
@@ -91,7 +91,7 @@ fn every_verb_is_asked() {
     assert_eq!(verbs, asked);
 }
 
-/// Something whose memory can be moved, as long as the value lives.
+/// A process whose memory can be moved, as long as the value lives.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -106,8 +106,8 @@ impl Drop for Sleeper {
     }
 }
 
-/// Goal: what was moved is told, if need be on standard error: of processes and of files, here and
-/// on simulated machines.
+/// Goal: the account of a move is reported, if need be on standard error: of processes and of
+/// files, here and on simulated machines.
 #[test]
 fn an_account_is_never_lost() {
     let told = stderr(&on_full_disk(&mut command(MOVE)));
@@ -125,7 +125,7 @@ fn an_account_is_never_lost() {
     assert!(stderr(&output).contains(r#""schema":"nodeward.files/1""#), "{}", stderr(&output));
 }
 
-/// Goal: a full standard error stops nobody.
+/// Goal: a full standard error stops nothing.
 #[test]
 fn a_full_log_stops_nobody() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -134,15 +134,15 @@ fn a_full_log_stops_nobody() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// Runs with a standard output of which the reader is gone.
+/// Runs with a standard output whose reader has gone.
 fn unread(words: &str) -> Output {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     command(words).stdout(writer).output().unwrap()
 }
 
-/// Goal: who reads no more gets no more, and no complaint: SIGPIPE ends us like other programs.
-/// What was moved is told all the same.
+/// Goal: a broken pipe ends the program silently, by SIGPIPE as for other programs. The account of
+/// a move is reported all the same.
 #[test]
 fn a_reader_that_went_away() {
     for words in

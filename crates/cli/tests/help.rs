@@ -3,7 +3,7 @@
 use std::process::Command;
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
-/// The heading of what concerns simulated machines alone.
+/// The heading of the options for simulated machines.
 const SIMULATED: &str = "On a simulated machine:";
 
 fn help(words: &[&str]) -> String {
@@ -12,8 +12,8 @@ fn help(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Goal: who asks for help sees what is for real work first, in groups, and what is for the
-/// simulator last; what more there is to say stands behind.
+/// Goal: help shows options for real machines first, in groups, those of the simulator last, and
+/// further text after them.
 #[test]
 fn long_helps_stand_in_groups() {
     insta::assert_snapshot!("move", help(&["move"]));
@@ -21,8 +21,8 @@ fn long_helps_stand_in_groups() {
     insta::assert_snapshot!("balance", help(&["balance"]));
 }
 
-/// Goal: no help is longer than 100 lines (that of `move` was 148), and in none does an option of
-/// real work stand behind those of the simulator.
+/// Goal: no help is longer than 100 lines (that of `move` was 148), and no option for real machines
+/// follows those of the simulator.
 #[test]
 fn helps_are_short_and_end_with_the_simulator() {
     for words in [
@@ -51,7 +51,7 @@ fn helps_are_short_and_end_with_the_simulator() {
     }
 }
 
-/// Goal: the manual has the same groups, and all that help says.
+/// Goal: the manual has the same groups, and all text of the help.
 #[test]
 fn the_manual_has_the_groups() {
     let folder = tempfile::tempdir().unwrap();

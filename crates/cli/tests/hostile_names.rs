@@ -1,6 +1,6 @@
-//! Names that others choose: of processes, of the files that they map, of files, control groups and
-//! words that somebody types. They are bytes, and no verb shows one as something that a terminal or
-//! a log obeys, nor fails for it.
+//! Names that others choose: of processes, of mapped files, of files, cgroups and typed words. They
+//! are bytes. No verb prints one in a form that a terminal or a log interprets, nor fails because
+//! of it.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader};
@@ -14,17 +14,18 @@ use nodeward_wire::ledger::{Header, Limits, Store, Why};
 
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 
-/// Set for the process that the tests look at.
+/// Set for the process that the tests examine.
 const PART: &str = "NODEWARD_TEST_PART";
 
-/// Fourteen of the fifteen bytes that the kernel keeps: colours, a line feed and what journald
-/// takes for a level, a bell, a byte that is no text, a backslash, and a blank at the end.
+/// Fourteen of the fifteen bytes that the kernel keeps: colours, a line feed and a journald level,
+/// a bell, an invalid UTF-8 byte, a backslash, and a trailing blank.
 const NAME: &[u8] = b"\x1b[31m\n<0>\x07\xff\\x ";
 
-/// The same as people see it.
+/// The same in escaped form.
 const SHOWN: &str = r"\x1b[31m\x0a<0>\x07\xff\\x ";
 
-/// The characters that a terminal obeys, besides those that part lines and columns.
+/// Returns whether a terminal interprets a character, besides those that separate lines and
+/// columns.
 fn is_obeyed(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t'
         || ['\u{202e}', '\u{2066}', '\u{200b}', '\u{2028}'].contains(&c)
@@ -40,8 +41,8 @@ impl Hostile {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join(OsStr::from_bytes(NAME));
-        // By another process: a file that we had open for writing, as a child that a test beside us
-        // starts at this moment would have it, too, cannot be run (ETXTBSY).
+        // The copy is made by another process: a file that we had open for writing, as a child of a
+        // concurrent test may inherit it, cannot be executed (ETXTBSY).
         let mut copy = Command::new("cp");
         copy.arg("--").arg(std::env::current_exe().unwrap()).arg(&program);
         assert!(copy.status().unwrap().success());
@@ -63,7 +64,7 @@ impl Hostile {
         command.env("XDG_CONFIG_HOME", self.folder.path()).output().unwrap()
     }
 
-    /// What a verb said, which is harmless, and how it ended.
+    /// Returns the output of a verb, which is checked to be harmless, and its exit code.
     fn says(&self, words: &[&str]) -> (String, Option<i32>) {
         let words: Vec<_> = words.iter().map(OsStr::new).collect();
         told(self.nodeward(&words), &words)
@@ -77,7 +78,8 @@ impl Drop for Hostile {
     }
 }
 
-/// Both streams. Neither has a byte that is obeyed, and no line begins as a name wants it.
+/// Returns both streams. Checks that no byte is interpreted, and that no line begins as a name
+/// wants it.
 fn told(output: Output, words: &[&OsStr]) -> (String, Option<i32>) {
     let mut all = String::new();
     for stream in [output.stdout, output.stderr] {
@@ -89,7 +91,7 @@ fn told(output: Output, words: &[&OsStr]) -> (String, Option<i32>) {
     (all, output.status.code())
 }
 
-/// The process that these tests look at; not a test itself.
+/// The process that these tests examine; not a test itself.
 #[test]
 fn a_process() {
     if std::env::var_os(PART).is_none() {
@@ -102,8 +104,8 @@ fn a_process() {
     assert!(std::hint::black_box(&memory).iter().all(|&byte| byte == 1));
 }
 
-/// Goal: a process of such a name, which maps such a file, is looked at like any other, and its
-/// name is shown escaped; in JSON its bytes stand beside it.
+/// Goal: a process of such a name, which maps such a file, is examined like any other, and its name
+/// is shown escaped; JSON also has its bytes.
 #[test]
 fn looking() {
     let hostile = Hostile::start();
@@ -163,14 +165,14 @@ fn acting() {
     }
 }
 
-/// Goal: what was typed and is wrong is named, whatever it is.
+/// Goal: an invalid typed word is named, whatever it is.
 #[test]
 fn errors() {
     let hostile = Hostile::start();
     let bad = "\u{1b}]0;x\u{7}\n<0>\u{202e}\u{9b}";
     let shown = r"\x1b]0;x\x07\x0a<0>\u{202e}\xc2\x9b";
     assert_eq!(bad.escaped().to_string(), shown);
-    let in_between = r"\u001b]0;x\u0007"; // where nobody escaped it before
+    let in_between = r"\u001b]0;x\u0007"; // escaped nowhere before
     for (words, named) in [
         (&["show", bad][..], true),
         (&["explain", bad], true),
@@ -209,7 +211,7 @@ fn errors() {
     }
 }
 
-/// Goal: a variable that is no text is told, not taken for another.
+/// Goal: a variable that is not UTF-8 is reported, not taken for another.
 #[test]
 fn variables() {
     let mut command = Command::new(NODEWARD);
@@ -223,7 +225,8 @@ fn variables() {
     );
 }
 
-/// Goal: files of such names are found and their pages told, and so are those that are left out.
+/// Goal: files of such names are found and their pages reported, and so are those that are left
+/// out.
 #[test]
 fn files() {
     let hostile = Hostile::start();
@@ -246,7 +249,7 @@ fn files() {
     assert!(text.contains(r"files\x1b\xff\x0a<0>/none\x07' does not exist"), "{text}");
 }
 
-/// Goal: a ledger of such a process is listed, shown and taken back, in text and in JSON without
+/// Goal: a ledger of such a process can be listed, shown and undone, in text and in JSON without
 /// loss.
 #[test]
 fn ledgers() {
@@ -283,7 +286,8 @@ fn ledgers() {
     assert!(text.contains(&format!("({SHOWN}) is gone")), "{text}");
 }
 
-/// Goal: numactl's program says the same of usual words, and nothing that is obeyed of others.
+/// Goal: the migratepages program prints the same for usual words, and nothing that is interpreted
+/// for others.
 #[test]
 fn migratepages() {
     let hostile = Hostile::start();

@@ -1,12 +1,12 @@
-//! Residency where there are two nodes: what sampling says, what counting says, and what we did.
+//! Residency on two nodes: sampled, counted, and as arranged by the test.
 
 use std::path::{Path, PathBuf};
 
 use nodeward_lab::{GuestFile, Kernel, Run, for_test, scenario};
 use serde_json::Value;
 
-/// Starts a program that holds 64 MiB in its variables, on the nodes of `policy`, and shows it by
-/// both ways, a JSON line each.
+/// Returns a script that starts a shell with 64 MiB in a variable, on the nodes of `policy`, and
+/// shows it by both methods, a JSON line each.
 fn script(policy: &str) -> String {
     let program = "BEGIN { mib = sprintf(\"%1048576s\", \"\"); \
                    for (i = 0; i < 64; i++) all[i] = mib i; \
@@ -18,7 +18,8 @@ fn script(policy: &str) -> String {
     )
 }
 
-/// Sampled and counted residency of all kinds, as (pages on node 0, on node 1, ppm on node 1).
+/// Returns sampled and counted residency of all kinds, as (pages on node 0, on node 1, ppm on node
+/// 1).
 fn shown(kernel: Kernel, policy: &str) -> Option<[(u64, u64, u64); 2]> {
     let lab = for_test(&kernel)?;
     let mut run = Run::shell(scenario("two-nodes"), &script(policy));
@@ -31,7 +32,8 @@ fn shown(kernel: Kernel, policy: &str) -> Option<[(u64, u64, u64); 2]> {
     Some(totals.try_into().unwrap_or_else(|_| panic!("two lines expected: {lines}{errors}")))
 }
 
-/// The static program, where `cargo xtask ci lab` has built one; a guest is slow to take the other.
+/// Returns the static program, if `cargo xtask ci lab` has built one; a guest is slow to take the
+/// other.
 fn program() -> PathBuf {
     let built = std::env::var_os("NODEWARD_GUEST_DIR");
     built.map_or(env!("CARGO_BIN_EXE_nodeward").into(), |dir| Path::new(&dir).join("nodeward"))
@@ -50,7 +52,7 @@ fn memory_bound_to_a_node_is_seen_there() {
     // 6.1 cannot list populated ranges (PAGEMAP_SCAN), 6.12 can.
     for kernel in [Kernel::V6_1, Kernel::V6_12] {
         let Some([sampled, counted]) = shown(kernel, "--membind=1") else { return };
-        // 64 MiB are 16384 pages; of the program's files some were in memory before, on node 0.
+        // 64 MiB are 16384 pages; some of the shell's files were in memory before, on node 0.
         assert!(counted.1 >= 16_384 && counted.0 < 1_000, "{counted:?}");
         assert!(sampled.2.abs_diff(counted.2) <= 40_000, "{sampled:?} {counted:?}");
     }

@@ -11,8 +11,8 @@ fn migratepages(pid: u32) -> Output {
     command.arg0("migratepages").args([&pid.to_string(), "0", "0"]).output().unwrap()
 }
 
-/// Goal: a process that has ended and that nobody waited for is there, and has no memory, as
-/// numactl's says; when it has been waited for there is none.
+/// Goal: a process that has ended and was not waited for exists without memory, as for numactl's
+/// program; once it has been waited for it does not exist.
 #[test]
 fn a_zombie_is_there() {
     let mut child = Command::new("true").spawn().unwrap();

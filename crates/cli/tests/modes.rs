@@ -1,5 +1,5 @@
-//! With a umask of 0, what nodeward is asked to write is for everyone to read and for its owner
-//! alone to write, and what it keeps is its owner's. (The daemon's files: `balance_daemon`.)
+//! With a umask of 0, requested output files are readable by everyone and writable by their owner
+//! only, and nodeward's own state is private to its owner. (The daemon's files: `balance_daemon`.)
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn run(dir: &Path, words: &str) {
     assert!(output.status.success(), "{words}: {told}");
 }
 
-/// What is in a directory and below it.
+/// Returns the entries of a directory and below it.
 fn all(dir: &Path) -> Vec<PathBuf> {
     let entries = dir.read_dir().unwrap().map(|entry| entry.unwrap().path());
     entries
@@ -27,7 +27,7 @@ fn all(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Goal: each verb that writes files or makes directories gives them a mode of its own.
+/// Goal: each verb that writes files or creates directories sets their mode explicitly.
 #[test]
 fn no_verb_leaves_the_mode_to_the_umask() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `nodeward reproduce`: each row is within its tolerance, and the documentation is what it says.
+//! `nodeward reproduce`: each row is within its tolerance, and the documentation is current.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn run(words: &[&str]) -> Output {
     Command::new(NODEWARD).args(["reproduce", "--quiet"]).args(words).output().unwrap()
 }
 
-/// The tables, and whether the command itself found all within.
+/// Returns the tables, and the exit code that tells whether all are within.
 fn tables(docs: &Path) -> (Vec<Value>, Option<i32>) {
     let output = run(&["--json", "--docs", docs.to_str().unwrap()]);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -33,9 +33,9 @@ fn is_predicted(row: &Value) -> bool {
     text(row, "basis") == "predicted"
 }
 
-/// Goal: figures of each seed within 15 %, shares and tails within a factor of 2 and in the right
-/// direction, hold-outs within 25 % or explained; every goal beyond the seeds reached; and the page
-/// with all of it in docs/ is current. One run for all of it: it takes a minute.
+/// Goal: figures of each seed are within 15 %, shares and tails within a factor of 2 and in the
+/// right direction, hold-outs within 25 % or explained; every goal beyond the seeds is reached; and
+/// the page with all of it in docs/ is current. One run for all of it: it takes a minute.
 #[test]
 fn every_row_is_within_its_tolerance_and_the_page_is_current() {
     let docs = tempfile::tempdir().unwrap();
@@ -55,8 +55,8 @@ fn every_row_is_within_its_tolerance_and_the_page_is_current() {
     current(docs.path());
 }
 
-/// Fewer parameters were fitted than there are rows, each calibrated row names one of them, and
-/// each seed has a headline that nothing was fitted on.
+/// Checks that fewer parameters were fitted than there are rows, that each calibrated row names one
+/// of them, and that each seed has a headline without fitted parameters.
 fn fitted_fairly(table: &Value) {
     let name = text(table, "name");
     let all = table["rows"].as_array().unwrap();
@@ -72,7 +72,7 @@ fn fitted_fairly(table: &Value) {
     assert!(rows(table, "hold-out").all(is_predicted), "{name}: a hold-out is fitted");
 }
 
-/// The files of the documentation are what the command writes.
+/// Checks that the files of the documentation are those that the command writes.
 fn current(written: &Path) {
     for entry in fs::read_dir(written).unwrap() {
         let path = entry.unwrap().path();
@@ -83,7 +83,7 @@ fn current(written: &Path) {
     }
 }
 
-/// Goal: a table that does not exist is refused with the names of those that do.
+/// Goal: an unknown table is refused with the known ones.
 #[test]
 fn an_unknown_table_is_refused() {
     let output = run(&["2024"]);
@@ -92,7 +92,7 @@ fn an_unknown_table_is_refused() {
     assert!(stderr.contains("2004") && stderr.contains("pcp"), "{stderr}");
 }
 
-/// Goal: one number of one table needs that table's name.
+/// Goal: a figure of one table requires that table's name.
 #[test]
 fn a_figure_of_one_table_needs_its_name() {
     let output = run(&["--figure", "beyond"]);
@@ -101,7 +101,7 @@ fn a_figure_of_one_table_needs_its_name() {
     assert!(stderr.contains("--figure beyond"), "{stderr}");
 }
 
-/// Goal: a figure says its unit, without which SPEC.md's bound cannot be held against it.
+/// Goal: a figure has its unit, without which SPEC.md's bound cannot be checked.
 #[test]
 fn a_figure_has_its_unit() {
     for (figure, unit) in [("wall", Some("s")), ("outside", None), ("beyond", Some("ms"))] {

@@ -1,4 +1,4 @@
-//! `nodeward run`: what the program gets, and how that ends.
+//! `nodeward run`: the environment of the program, and its exit codes.
 
 use std::process::{Command, Output};
 
@@ -16,15 +16,15 @@ fn told(words: &[&str], code: i32) -> (String, String) {
     (stdout, stderr)
 }
 
-/// A node that has CPUs and memory that we may use.
+/// Returns a node with CPUs and memory that we may use.
 fn home() -> String {
     let (nodes, _) = told(&["sh", "-c", "cat /proc/self/numa_maps"], 0);
     let at = nodes.split_whitespace().find_map(|word| word.strip_prefix("prefer:"));
     at.map_or_else(|| "0".to_owned(), str::to_owned)
 }
 
-/// Goal: codes are those of env(1): the program's own, 127 for none, 126 for one that cannot be
-/// started, 125 for a home that is none.
+/// Goal: codes are those of env(1): the program's own, 127 if there is none, 126 if it cannot be
+/// started, 125 for an invalid home.
 #[test]
 fn exit_codes() {
     assert_eq!(told(&["sh", "-c", "exit 7"], 7).1, "");
@@ -43,7 +43,7 @@ fn allowed(status: &str) -> String {
     line.unwrap().trim().to_owned()
 }
 
-/// Goal: without --pin the program may run wherever it might before; with it, on its home's CPUs.
+/// Goal: without --pin the program may run on the same CPUs as before; with it, on its home's CPUs.
 #[test]
 fn threads() {
     let before = allowed(&std::fs::read_to_string("/proc/self/status").unwrap());
@@ -61,7 +61,7 @@ fn threads() {
     assert_eq!(allowed(&pinned).parse::<Cpus>().unwrap(), expected);
 }
 
-/// Goal: its memory is wanted at home, and so is that of programs that it starts.
+/// Goal: its memory prefers its home, and so does that of programs that it starts.
 #[test]
 fn memory() {
     if !std::path::Path::new("/proc/self/numa_maps").exists() {
@@ -78,7 +78,7 @@ fn memory() {
     }
 }
 
-/// Goal: words behind the program are its own, whatever they look like.
+/// Goal: words after the program are its own, whatever they look like.
 #[test]
 fn arguments_are_the_programs() {
     assert_eq!(told(&["echo", "--home", "9", "-h"], 0).0, "--home 9 -h\n");

@@ -1,5 +1,5 @@
-//! Segments of shared memory that processes of this machine map: found whole, whoever maps what of
-//! them. (That their pages move shows in the lab, where there are two nodes.)
+//! Segments of shared memory that processes of this machine map: found whole, whichever parts are
+//! mapped. (That their pages move is tested in the lab, where there are two nodes.)
 
 use std::os::fd::AsFd as _;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::Value;
 const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 const BYTES: u64 = 8 << 20;
 
-/// A move from a node to itself: everything is found, and stays.
+/// Moves from a node to itself: everything is found, and stays.
 fn report(words: &[&str]) -> Value {
     let mut command = Command::new(NODEWARD);
     command.args(["move", "--json", "--quiet", "--no-ledger"]).args(words).args(["0", "0"]);
@@ -20,8 +20,8 @@ fn report(words: &[&str]) -> Value {
     report.unwrap_or_else(|error| panic!("{error}: {stderr}"))
 }
 
-/// Goal: of a segment that we map, and of which we touched nothing, all pages are found; together
-/// with us, on this machine's nodes, they count once; of kinds that are left out none is.
+/// Goal: of a segment that we map without touching it, all pages are found; together with our own
+/// pages they count once; of excluded kinds none is found.
 #[test]
 fn a_segment_is_found_whole() {
     let mut file = tempfile::tempfile_in("/dev/shm").unwrap();

@@ -1,4 +1,4 @@
-//! `nodeward sim`, as people call it.
+//! `nodeward sim` on the command line.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -76,7 +76,7 @@ fn file_in(directory: &Path, name: &str) -> String {
     directory.join(name).to_str().unwrap().to_owned()
 }
 
-/// Goal: the same seed is the same report, whatever is written beside it.
+/// Goal: the same seed gives the same report, whatever other output is written.
 #[test]
 fn a_run_with_everything() {
     let (directory, path) = small(SMALL);
@@ -103,7 +103,7 @@ fn a_run_with_everything() {
     }
 }
 
-/// Goal: the command line changes the scenario, before it is checked.
+/// Goal: the command line changes the scenario before it is checked.
 #[test]
 fn overrides_and_limits() {
     let (_directory, path) = small(SMALL);
@@ -115,7 +115,7 @@ fn overrides_and_limits() {
     refused(&[&path, "--set", "machine.latancy=1ns"], &["latancy", "latency"]);
 }
 
-/// Goal: a day of virtual time ends when a moment of ours is over, with what there is.
+/// Goal: with a limit on wall time, a day of virtual time ends early with the report so far.
 #[test]
 fn an_endless_run_ends() {
     let (_directory, path) = small(SMALL);
@@ -134,7 +134,7 @@ fn an_interrupted_run_reports() {
     let mut child = Command::new(NODEWARD);
     let child = child.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
-    // A tenth is done, so the run goes on and listens.
+    // A tenth is done, so the run is in progress and listens to signals.
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let line = lines.next().unwrap().unwrap();
     assert!(line.contains("10%") && line.contains("simulated"), "{line}");
@@ -149,7 +149,7 @@ fn an_interrupted_run_reports() {
     assert!(told["report"]["virtual_ns"].as_u64().unwrap() >= 100_000_000_000);
 }
 
-/// Goal: sections are chosen in the file; an unknown one is told with those there are.
+/// Goal: the file selects sections; an unknown one is refused with the known ones.
 #[test]
 fn the_file_says_what_is_told() {
     let (_directory, path) = small(&format!("report = [\"nodes\"]\n{SMALL}"));
@@ -162,7 +162,7 @@ fn the_file_says_what_is_told() {
     );
 }
 
-/// Goal: every number that SPEC.md asks for is one line of JSON.
+/// Goal: every figure that SPEC.md uses is one line of JSON.
 #[test]
 fn figures() {
     let (_directory, path) = small(SMALL);
@@ -174,7 +174,7 @@ fn figures() {
     }
 }
 
-/// Goal: all scenarios that come along are listed and say what they are for.
+/// Goal: all built-in scenarios are listed with their purpose.
 #[test]
 fn the_list() {
     let text = text_of(&["--list"]);
@@ -185,7 +185,8 @@ fn the_list() {
     assert!(scenarios.iter().all(|one| !one["about"].as_str().unwrap().is_empty()));
 }
 
-/// Goal: what cannot be understood, read or written is told before anything runs.
+/// Goal: invalid input, and paths that cannot be read or written, are reported before anything
+/// runs.
 #[test]
 fn misuse() {
     let (directory, path) = small(SMALL);
@@ -212,7 +213,7 @@ fn misuse() {
     }
 }
 
-/// Goal: a file with a fault is told with its line.
+/// Goal: an error in a file is reported with its line.
 #[test]
 fn a_faulty_file() {
     let (_directory, path) = small(&SMALL.replace("cpus = \"2-3\"", "cpus = \"1-3\""));

@@ -22,7 +22,7 @@ fn text(words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Checks the code, that nothing stands on standard output, and that stderr has these words.
+/// Checks the code, that standard output is empty, and that stderr has these words.
 fn refused(words: &str, code: i32, told: &[&str]) {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -33,13 +33,14 @@ fn refused(words: &str, code: i32, told: &[&str]) {
     }
 }
 
-/// Goal: a machine that nobody has is shown like one that somebody has.
+/// Goal: a simulated machine is shown like a real one.
 #[test]
 fn the_machine_and_its_processes() {
     insta::assert_snapshot!(text("show --machine sim:two-socket"));
 }
 
-/// Goal: what a process has in memory is told as on this kernel; the same seed asks the same pages.
+/// Goal: residency of a process is reported as on a real kernel; the same seed samples the same
+/// pages.
 #[test]
 fn one_process() {
     let words = "show --machine sim:two-socket 1001 --seed 1";
@@ -47,7 +48,7 @@ fn one_process() {
     assert_eq!(text(words), text(words));
 }
 
-/// Goal: in its first nanosecond nothing is in memory; a scenario's key can be set.
+/// Goal: in its first nanosecond no memory is populated; a scenario's key can be set.
 #[test]
 fn time_and_keys_are_chosen() {
     let words = "show --machine sim:two-socket --at 1ns --set workload.stream.processes=2 --json";
@@ -57,7 +58,7 @@ fn time_and_keys_are_chosen() {
     assert_eq!(shown["machine"]["nodes"].as_array().map(Vec::len), Some(2));
 }
 
-/// Goal: the engine moves it, in virtual time: the same report on every machine.
+/// Goal: the engine moves a process in virtual time, with the same report on every host.
 #[test]
 fn a_move() {
     let words = "move --machine sim:two-socket 1000 1 0 --jobs 2 --quiet";
@@ -71,13 +72,13 @@ fn a_move() {
     assert_eq!(text(words), told);
 }
 
-/// Goal: what a move would do is told without doing it.
+/// Goal: a dry run reports a move without making it.
 #[test]
 fn a_plan() {
     insta::assert_snapshot!(text("move --machine sim:two-socket 1000 1 0 --dry-run"));
 }
 
-/// Goal: machines, keys, processes and nodes that are not there are told apart.
+/// Goal: missing machines, keys, processes and nodes have different errors.
 #[test]
 fn what_is_not_there() {
     refused("show --machine sim:nope", 2, &["nope", "no such scenario", "home-2012"]);
@@ -92,7 +93,7 @@ fn what_is_not_there() {
     refused("show --machine sim:two-socket --at soon", 2, &["--at"]);
 }
 
-/// Goal: what only a kernel can do is refused, and what only a simulated machine has needs one.
+/// Goal: operations that need a kernel are refused, and options of simulated machines require one.
 #[test]
 fn what_does_not_go_together() {
     let sim = "move --machine sim:two-socket";

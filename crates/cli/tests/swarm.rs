@@ -1,4 +1,4 @@
-//! `nodeward sim swarm`, as people call it.
+//! `nodeward sim swarm` on the command line.
 
 use std::process::{Command, Output};
 
@@ -13,7 +13,7 @@ fn run(words: &[&str]) -> Output {
     Command::new(NODEWARD).arg("sim").args(words).arg("--quiet").output().unwrap()
 }
 
-/// What a command prints that ends with this code.
+/// Runs a command that ends with this code. Returns its output.
 fn told(code: i32, words: &[&str]) -> String {
     let output = run(words);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -21,14 +21,14 @@ fn told(code: i32, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The same as JSON, without how long it took.
+/// Returns the same as JSON, without the wall time.
 fn json(code: i32, words: &[&str]) -> Value {
     let mut json: Value = serde_json::from_str(&told(code, words)).unwrap();
     assert!(json.as_object_mut().unwrap().remove("wall_ns").unwrap().is_u64());
     json
 }
 
-/// Goal: a swarm is told as a whole, and is the same whatever the number of workers.
+/// Goal: the report of a swarm is the same whatever the number of workers.
 #[test]
 fn a_swarm_is_the_same_with_any_number_of_workers() {
     let one = json(0, &["swarm", "--seeds", "8", "--jobs", "1", "--json"]);
@@ -38,8 +38,7 @@ fn a_swarm_is_the_same_with_any_number_of_workers() {
     assert!(one["happened"]["events"].as_u64().unwrap() > 0);
 }
 
-/// Goal: what is found with a planted bug ends with code 9, and the line that is told with it finds
-/// the same again.
+/// Goal: a finding with a planted bug ends with code 9, and the printed command reproduces it.
 #[test]
 fn a_finding_is_found_again_by_its_line() {
     let all = json(9, &["swarm", "--seeds", "20", "--bug", BUG, "--json"]);

@@ -1,4 +1,4 @@
-//! `nodeward sim sweep`, as people and clusters call it.
+//! `nodeward sim sweep` on the command line and on clusters.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ const NODEWARD: &str = env!("CARGO_BIN_EXE_nodeward");
 /// Two nodes of two CPUs; a program streams through the memory of the other node.
 const SMALL: &str = include_str!("small.toml");
 
-/// Six points: two latencies, and of each three seeds.
+/// Six points: two latencies, with three seeds each.
 const SIX: [&str; 4] = ["--grid", "machine.latency=80ns,160ns", "--seeds", "1-3"];
 
 /// A directory with `small.toml`, in which commands run.
@@ -38,7 +38,7 @@ impl Place {
         command.output().unwrap()
     }
 
-    /// What a command prints that does what it was told.
+    /// Runs a command that succeeds. Returns its output.
     fn done(&self, words: &[&str]) -> String {
         let output = self.run(words);
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// Goal: rows hold what single runs of the same points say, in the order of points.
+/// Goal: rows hold the same values as single runs of the points, in the order of points.
 #[test]
 fn rows_are_single_runs() {
     let place = Place::new();
@@ -89,7 +89,7 @@ fn rows_are_single_runs() {
     assert!(rows[0]["stream.done"].as_u64() > rows[3]["stream.done"].as_u64(), "{told}");
 }
 
-/// Goal: what is written does not depend on how many threads write it.
+/// Goal: the output does not depend on the number of threads.
 #[test]
 fn jobs_do_not_matter() {
     let place = Place::new();
@@ -141,7 +141,7 @@ fn an_interrupted_sweep_leaves_whole_rows() {
         assert_eq!(child.try_wait().unwrap(), None, "the third takes long");
         lines() == 3
     });
-    // Another one does not write between its rows.
+    // A second sweep does not write between its rows.
     let words = [&grid[..], &["--out", "a.csv", "--resume"]].concat();
     place.refused(&words, &["a.csv is being written by another sweep"]);
     let pid = rustix::process::Pid::from_child(&child);
@@ -153,7 +153,7 @@ fn an_interrupted_sweep_leaves_whole_rows() {
     assert!(lines() == 3 && place.read("a.csv").ends_with('\n'));
 }
 
-/// Goal: shards are put together into the bytes of the whole, in any order of files.
+/// Goal: shards are merged into the bytes of the whole, in any order of files.
 #[test]
 fn shards_make_the_whole() {
     let place = Place::new();
@@ -177,7 +177,7 @@ fn shards_make_the_whole() {
     }
 }
 
-/// Goal: what a sweep would run is told without running it, and a shard has its part of it.
+/// Goal: a dry run reports the points without simulating them, and a shard reports its part.
 #[test]
 fn points_are_told() {
     let place = Place::new();
@@ -192,7 +192,7 @@ fn points_are_told() {
     assert_eq!(told["points"][5]["machine.latency"], "160ns");
 }
 
-/// Goal: a picture has a line for each combination behind the first key.
+/// Goal: a picture has a line for each combination of the keys after the first.
 #[test]
 fn a_picture() {
     let place = Place::new();
@@ -208,7 +208,7 @@ fn a_picture() {
     place.refused(&[&many[..], &["--plot", "q.svg"]].concat(), &["13 lines", "12 at most"]);
 }
 
-/// Goal: what cannot be is told before anything runs, and leaves no file.
+/// Goal: invalid input is reported before anything runs, and leaves no file.
 #[test]
 fn misuse() {
     let place = Place::new();
@@ -234,7 +234,7 @@ fn misuse() {
     assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 1, "small.toml alone");
 }
 
-/// Goal: files that are not of this sweep stay as they are.
+/// Goal: files of other sweeps are not changed.
 #[test]
 fn other_files_are_left_alone() {
     let place = Place::new();
@@ -258,7 +258,7 @@ fn other_files_are_left_alone() {
     assert_eq!(place.read("six.csv"), six);
 }
 
-/// Goal: a file that is called as the verb is still a scenario, with its directory.
+/// Goal: a file with the name of the verb can be given with its directory.
 #[test]
 fn a_scenario_called_sweep() {
     let place = Place::new();
@@ -272,8 +272,8 @@ fn a_scenario_called_sweep() {
     assert_eq!(told["report"]["scenario"], "sweep");
 }
 
-/// Goal: the job of the documentation does what it says: all its parts, one of them killed and run
-/// again, are put together into what one command gives. Slurm itself is not there; its variable is.
+/// Goal: the documented job script works: its parts, one of them killed and run again, are merged
+/// into the output of a single command. Slurm itself is not needed; its variable is set.
 #[test]
 fn the_slurm_job_of_the_documentation() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What `balance` is told.
+//! Arguments of `balance`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `bench` is told.
+//! Arguments of `bench`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `sim compare` is told.
+//! Arguments of `sim compare`.
 
 use std::path::PathBuf;
 

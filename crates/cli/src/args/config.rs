@@ -1,4 +1,4 @@
-//! What `config` is told.
+//! Arguments of `config`.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! What `explain` is told.
+//! Arguments of `explain`.
 
 use std::ffi::OsStr;
 
@@ -29,18 +29,18 @@ pub struct ExplainArgs {
     pub seed: Option<u64>,
 }
 
-/// What is explained.
+/// A subject to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// Why pages stayed behind.
+    /// A reason why pages stayed.
     Skip(SkipReason),
-    /// Why a process is at home where it is.
+    /// A reason of a process's home.
     Home(placement::Reason),
-    /// What would be done with a process.
+    /// A process: the balancer's decision about it.
     Process(Pid),
 }
 
-/// Reads subjects, and tells shells the names of reasons.
+/// Parses subjects, and offers the names of reasons to shell completion.
 #[derive(Clone, Copy, Debug)]
 struct Words;
 
@@ -53,7 +53,7 @@ impl TypedValueParser for Words {
         _arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<Subject, Error> {
-        // What is odd in a text is seen to for all verbs.
+        // Unprintable text is escaped for all verbs.
         let text = value.to_str().map_or_else(|| value.escaped().to_string(), str::to_owned);
         subject(&text).ok_or_else(|| {
             let words = format!(
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: a name means one reason, and no reason is taken for a process.
+    /// Goal: a name means one reason, and no reason can be mistaken for a process.
     #[test]
     fn names_are_different() {
         let mut seen = BTreeSet::new();

@@ -1,28 +1,28 @@
-//! How help is laid out: options stand in groups, each in a line or two, and behind them what more
-//! there is to say. `nodeward help VERB` and the manual have it in the usual order.
+//! Layout of help: options are grouped, each with a line or two, and further text follows them.
+//! `nodeward help VERB` and the manual use the usual order.
 
 use clap::{Arg, ArgAction, Command};
 
-/// Options that say which processes are meant.
+/// Options that select processes.
 pub const PROCESSES: &str = "Which processes";
-/// Options that leave some of those out.
+/// Options that exclude some of them.
 pub const EXCEPT: &str = "Which processes are left alone";
-/// Options that say which memory is meant.
+/// Options that select memory.
 pub const MEMORY: &str = "Which memory";
-/// Options that say how much is done how fast.
+/// Options that limit the rate.
 pub const PACE: &str = "Pace";
-/// Options that say what is decided.
+/// Options of decisions.
 pub const DECIDED: &str = "What is decided";
-/// Options that say what to look at instead of this machine.
+/// Options that select another machine than this one.
 pub const ELSEWHERE: &str = "Instead of this machine";
-/// Options that say how pages are counted.
+/// Options of counting pages.
 pub const COUNTING: &str = "Counting";
-/// Options that say what is done and printed.
+/// Options of actions and output.
 pub const OUTPUT: &str = "What is done and told";
-/// Options of simulated machines; the last everywhere.
+/// Options of simulated machines; always the last group.
 pub const SIMULATED: &str = "On a simulated machine";
 
-/// Lays out the help of a command and of those below it.
+/// Lays out the help of a command and its subcommands.
 pub fn compact(command: Command) -> Command {
     let text = |styled: &clap::builder::StyledStr| styled.to_string();
     let about = command.get_long_about().map(text).unwrap_or_default();

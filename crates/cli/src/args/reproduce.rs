@@ -1,4 +1,4 @@
-//! What `reproduce` is told.
+//! Arguments of `reproduce`.
 
 use std::path::PathBuf;
 

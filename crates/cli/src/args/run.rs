@@ -1,4 +1,4 @@
-//! What `run` is told.
+//! Arguments of `run`.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -26,12 +26,12 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-/// A home.
+/// The choice of a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeChoice {
-    /// The idlest.
+    /// The idlest node.
     Auto,
-    /// This one.
+    /// This node.
     Node(NodeId),
 }
 

@@ -1,4 +1,4 @@
-//! What `sim` is told.
+//! Arguments of `sim`.
 
 use std::path::PathBuf;
 
@@ -89,13 +89,13 @@ pub enum SimVerb {
     Compare(CompareArgs),
 }
 
-/// A key and its value, of `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 pub fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as time=3s")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// A time that can be simulated, in nanoseconds.
+/// Parses a time that can be simulated, in nanoseconds.
 pub fn virtual_ns(text: &str) -> Result<u64, String> {
     let ns = units::parse_duration_ns(text).map_err(|error| error.to_string())?;
     match ns <= limits::TIME_NS_MAX {

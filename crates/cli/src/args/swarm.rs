@@ -1,4 +1,4 @@
-//! What `sim swarm` is told.
+//! Arguments of `sim swarm`.
 
 use clap::Args;
 use nodeward_scenario::Bug;
@@ -39,7 +39,7 @@ pub struct SwarmArgs {
     pub output: OutputArgs,
 }
 
-/// What scenarios call a bug.
+/// Returns the name of a bug in scenarios.
 pub fn bug_name(bug: Bug) -> &'static str {
     Bug::ALL.into_iter().find(|(_, other)| *other == bug).map_or("", |(name, _)| name)
 }

@@ -1,4 +1,4 @@
-//! What `sim sweep` is told.
+//! Arguments of `sim sweep`.
 
 use std::path::PathBuf;
 

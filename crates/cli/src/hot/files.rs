@@ -12,14 +12,14 @@ use nodeward_samples::{Error, Head, Sample, Source, Unusable};
 
 use super::HotSource;
 
-/// What a file tells.
+/// The samples of a file.
 pub struct Samples {
     path: PathBuf,
     source: Source<Head<Input>>,
 }
 
 impl Samples {
-    /// Opens a file and finds its format.
+    /// Opens a file and detects its format.
     pub fn open(path: &Path) -> Result<Self> {
         let source = open(path).with_context(|| wrong(path))?;
         Ok(Self { path: path.to_owned(), source })
@@ -68,7 +68,7 @@ impl HotSource for Samples {
     }
 }
 
-/// Hands over the samples of one process.
+/// Passes on the samples of one process.
 fn select(
     path: &Path,
     samples: &mut dyn Iterator<Item = Result<Sample, Error>>,
@@ -93,7 +93,7 @@ fn select(
     Ok(())
 }
 
-/// Tells of samples that say too little.
+/// Reports samples with missing fields.
 fn warn(unusable: Unusable) {
     let Unusable { without_address, without_cpu, without_thread } = unusable;
     if without_address + without_cpu + without_thread > 0 {

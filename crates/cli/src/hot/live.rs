@@ -1,4 +1,4 @@
-//! The kernel's own trackers. Neither knows who accesses.
+//! The kernel's own trackers. Neither knows which thread accesses.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use nodeward_model::{Access, Accessor};
 
 use super::HotSource;
 
-/// A sample of DAMON says that a page was accessed within 5 ms, not how often: taken for one miss
-/// on each of its 64 lines.
+/// Misses per sample of DAMON. A sample says that a page was accessed within 5 ms, not how often:
+/// counted as one miss on each of its 64 lines.
 const MISSES_PER_SAMPLE: u64 = 64;
-/// A page that was written was written once or a million times: taken for as many misses as the
-/// proposal of 2004 gives as the worth of a move.
+/// Misses per written page. Such a page was written once or a million times: counted as the misses
+/// at which the proposal of 2004 considers a move worthwhile.
 const MISSES_PER_WRITTEN_PAGE: u64 = 1000;
 
-/// Which of them.
+/// The tracker.
 #[derive(Clone, Copy, Debug)]
 pub enum Tracker {
     /// DAMON, which samples regions.
@@ -26,7 +26,7 @@ pub enum Tracker {
     Written,
 }
 
-/// A tracker that watches for so many nanoseconds.
+/// A tracker that watches for a time in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
     tracker: Tracker,
@@ -34,7 +34,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Tries whether the tracker works here.
+    /// Checks that the tracker works here.
     pub fn probe(tracker: Tracker, watch_ns: u64) -> Result<Self> {
         match tracker {
             Tracker::Damon => damon::probe(Path::new("/")),
@@ -75,7 +75,7 @@ impl HotSource for Watch {
     }
 }
 
-/// Each page of a region counts as the region does.
+/// Passes on each page of a region with the count of the region.
 fn hand_over(region: &RegionAccess, see: &mut dyn FnMut(Access)) {
     for address in (region.range.start..region.range.end).step_by(rustix::param::page_size()) {
         see(Access { address, by: Accessor::Unknown, count: region.accesses });

@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 
 pub use words::{changed, cpus, home, reasons};
 
-/// A round for programs, in one line.
+/// Formats a round for programs, in one line.
 pub fn json(report: &RoundReport) -> Value {
     let mut value = json!(report);
     value["schema"] = json!("nodeward.balance/1");
     value
 }
 
-/// A round as a table: what it saw, decided and did.
+/// Formats a round as a table: observations, decisions and actions.
 pub fn table(report: &RoundReport) -> String {
     let (shown, left): (Vec<_>, Vec<_>) = report.processes.iter().partition(|row| is_shown(row));
     let mut rows = vec![HEADS.map(str::to_owned)];
     rows.extend(shown.iter().map(|row| cells(row, report)));
     let mut text = match (shown.is_empty(), report.stands_back && report.acted) {
-        (_, true) => String::new(), // nobody was looked at
+        (_, true) => String::new(), // no process was sampled
         (true, false) => "no process has a home\n".to_owned(),
         (false, false) => columns(&rows),
     };
@@ -37,7 +37,7 @@ pub fn table(report: &RoundReport) -> String {
     text
 }
 
-/// A round in a few words, for whoever wants to know what we are at.
+/// Formats a round in a few words, for status reports.
 pub fn status(report: &RoundReport) -> String {
     let homes = report.processes.iter().filter(|row| row.home.is_some()).count();
     let pages = report.processes.iter().map(|row| row.decision.numbers.pages_away).sum::<u64>();
@@ -52,7 +52,8 @@ pub fn status(report: &RoundReport) -> String {
 const HEADS: [&str; 9] =
     ["PID", "NAME", "HOME", "THREADS", "MEMORY", "DECISION", "REASON", "SAVES", "COSTS"];
 
-/// Processes that are left alone are counted by reason: most machines have hundreds of them.
+/// Returns whether a process has its own row. Processes that are left alone are counted by reason:
+/// most machines have hundreds of them.
 fn is_shown(row: &ProcessRow) -> bool {
     row.home.is_some() || row.decision.verdict != Verdict::Left
 }
@@ -72,7 +73,7 @@ fn cells(row: &ProcessRow, report: &RoundReport) -> [String; 9] {
     ]
 }
 
-/// What is on each node, such as `0: 3, 1: 5`.
+/// Formats values by node, such as `0: 3, 1: 5`.
 pub fn by_node<N: std::fmt::Display, T>(
     on: &BTreeMap<N, T>,
     show: impl Fn(&T) -> String,
@@ -81,7 +82,7 @@ pub fn by_node<N: std::fmt::Display, T>(
     if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
 }
 
-/// Cells below each other; the first column to the right, the others to the left.
+/// Aligns cells in columns; the first column to the right, the others to the left.
 fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();

@@ -1,4 +1,4 @@
-//! What `nodeward bench` measured, as text, as JSON and as pictures.
+//! Results of `nodeward bench`, as text, as JSON and as pictures.
 
 pub mod pager;
 pub mod pool;

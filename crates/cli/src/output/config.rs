@@ -1,4 +1,4 @@
-//! Settings and where they come from.
+//! Settings with their origins.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::put_name;
 use crate::settings::{Origin, Said};
 
-/// The column in which the origins stand, as long as values leave room for that.
+/// Column of the origins, as far as values leave room.
 const ORIGINS_AT: usize = 36;
 
-/// As a settings file, with origins as comments.
+/// Formats settings as a settings file, with origins as comments.
 pub fn text(said: &[Said], files: &[(PathBuf, bool)]) -> String {
     let mut text = String::new();
     for (path, was_read) in files {
@@ -34,7 +34,7 @@ pub fn text(said: &[Said], files: &[(PathBuf, bool)]) -> String {
     text
 }
 
-/// For programs.
+/// Formats settings for programs.
 pub fn json(said: &[Said], files: &[(PathBuf, bool)]) -> Value {
     let settings: Vec<Value> = said.iter().map(one).collect();
     let file =
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::settings::Source;
 
-    /// Goal: what is printed is a settings file that says the same.
+    /// Goal: the printed text is a settings file with the same values.
     #[test]
     fn the_text_is_a_settings_file() {
         let defaults = Source::defaults();
@@ -84,7 +84,7 @@ mod tests {
         insta::assert_snapshot!(text);
     }
 
-    /// Goal: programs are told each origin by its parts.
+    /// Goal: JSON has each origin by its parts.
     #[test]
     fn origins_as_json() {
         let said = |value: &str, origin| {

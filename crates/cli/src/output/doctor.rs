@@ -1,4 +1,4 @@
-//! How `nodeward doctor` shows what it found.
+//! Output of `nodeward doctor`.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The version of the JSON.
 const SCHEMA: &str = "nodeward.doctor/1";
 
-/// Everything that was found, as a table for people.
+/// Formats all findings, as a table for people.
 pub fn text(findings: &[Finding]) -> String {
     let mut text = String::new();
     for (role, title) in [
@@ -40,7 +40,7 @@ fn verdict(findings: &[Finding]) -> &'static str {
     }
 }
 
-/// Everything that was found, for programs.
+/// Formats all findings, for programs.
 pub fn json(findings: &[Finding]) -> serde_json::Result<String> {
     serde_json::to_string_pretty(&Report::of(findings))
 }
@@ -117,7 +117,7 @@ mod tests {
         })
     }
 
-    /// Goal: what is wrong stands out with its reason and its cure; what works takes one line.
+    /// Goal: a failure stands out with its reason and its remedy; a success takes one line.
     #[test]
     fn people_see_what_to_do() {
         insta::assert_snapshot!("works", text(&works()));

@@ -1,5 +1,5 @@
-//! What each reason means, why it is so, and what to do: of pages that stay, and of decisions of
-//! the balancer.
+//! Explanations of reasons, both of pages that stay and of the balancer's decisions: meaning, cause
+//! and remedy.
 
 mod homes;
 
@@ -11,7 +11,7 @@ use super::balance::explained;
 use crate::verbs::explain::Would;
 use homes::Told;
 
-/// What was asked for, as paragraphs for people.
+/// Formats the requested explanations, as paragraphs for people.
 pub fn text(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> String {
     let skipped = skipped
         .iter()
@@ -28,7 +28,7 @@ fn paragraph(name: &str, means: &str, why: &str, what_to_do: &str) -> String {
     format!("{name}\n  means:      {means}\n  why:        {why}\n  what to do: {what_to_do}\n")
 }
 
-/// The same for programs.
+/// Formats the same for programs.
 pub fn json(skipped: &[SkipReason], homes: &[Reason], would: &[Would]) -> Value {
     let skipped = skipped
         .iter()
@@ -49,7 +49,7 @@ fn one(of: &str, name: &str, means: &str, why: &str, what_to_do: &str) -> Value 
     json!({ "reason": name, "of": of, "means": means, "why": why, "what_to_do": what_to_do })
 }
 
-/// What the account says by it.
+/// Returns the meaning of a reason in an account.
 fn means(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Pinned => {
@@ -80,7 +80,7 @@ fn means(reason: SkipReason) -> &'static str {
     }
 }
 
-/// Why the kernel, or nodeward, leaves such pages.
+/// Returns why the kernel, or nodeward, leaves such pages.
 fn why(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Pinned => {
@@ -131,7 +131,7 @@ fn why(reason: SkipReason) -> &'static str {
     }
 }
 
-/// What gets them moved, if anything does.
+/// Returns how to get such pages moved, if possible.
 fn what_to_do(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Pinned => {
@@ -186,13 +186,13 @@ fn what_to_do(reason: SkipReason) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Goal: every reason has its own words, and all of them are said.
+    /// Goal: every reason has its own text, and all are printed.
     #[test]
     fn every_reason_is_explained() {
         insta::assert_snapshot!(text(&SkipReason::ALL, &[], &[]));
     }
 
-    /// Goal: so has every reason of the balancer.
+    /// Goal: the same holds for every reason of the balancer.
     #[test]
     fn every_reason_of_the_balancer_is_explained() {
         insta::assert_snapshot!(text(&[], Reason::ALL, &[]));

@@ -1,4 +1,4 @@
-//! What a move of the page cache of files did, or would do.
+//! Results and plans of moving the page cache of files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// Three files; two could not be looked at, and a third problem is only counted.
+    /// Three files; two could not be examined, and a third problem is only counted.
     fn looked() -> Looked {
         let problem = |path: &str, trouble, error: Option<io::ErrorKind>| Problem {
             path: path.into(),

@@ -1,4 +1,4 @@
-//! What was decided about hot pages.
+//! Decisions about hot pages.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,19 +8,19 @@ use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_policy::hot::{HotMove, HotPlan};
 use serde_json::{Value, json};
 
-/// A decision, and what it was made from.
+/// A decision, and its input.
 #[derive(Debug)]
 pub struct HotTold {
-    /// Pages of which accesses were counted.
+    /// Pages with counted accesses.
     pub pages: u64,
-    /// Misses that each access stands for.
+    /// Misses per counted access.
     pub misses_per_count: u64,
-    /// What was decided.
+    /// The decision.
     pub plan: HotPlan,
 }
 
 impl HotTold {
-    /// For people.
+    /// Formats it for people.
     pub fn text(&self, page_bytes: u64) -> String {
         let kept = &self.plan.kept;
         let mut text = format!(
@@ -36,7 +36,7 @@ impl HotTold {
         text
     }
 
-    /// For programs.
+    /// Formats it for programs.
     pub fn json(&self) -> Value {
         let kept = &self.plan.kept;
         let destination = |(to, (pages, gain_ns))| -> Value {
@@ -55,7 +55,8 @@ impl HotTold {
         })
     }
 
-    /// Pages to move and the time that their misses cost less afterwards, moves paid.
+    /// Returns the pages to move, and the time saved on their misses minus the cost of the moves,
+    /// by destination.
     fn by_destination(&self) -> BTreeMap<NodeId, (u64, u64)> {
         let mut sums: BTreeMap<NodeId, (u64, u64)> = BTreeMap::new();
         for folio in &self.plan.moves {

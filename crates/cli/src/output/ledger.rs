@@ -1,4 +1,4 @@
-//! The ledger of moves: all of them, or one.
+//! The ledger of moves: all operations, or one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::put_name;
 
-/// All operations, a line each.
+/// Formats all operations, a line each.
 pub fn list_text(list: &[Summary]) -> String {
     if list.is_empty() {
         return "no move is recorded\n".to_owned();
@@ -26,7 +26,7 @@ pub fn list_text(list: &[Summary]) -> String {
     text + "nodeward ledger ID shows one of them, nodeward undo ID takes it back\n"
 }
 
-/// All operations for programs.
+/// Formats all operations for programs.
 pub fn list_json(list: &[Summary]) -> Value {
     let operation = |summary: &Summary| match &summary.outline {
         Ok(outline) => {
@@ -51,7 +51,7 @@ pub fn list_json(list: &[Summary]) -> Value {
     json!({ "schema": "nodeward.ledger/1", "operations": operations })
 }
 
-/// One operation; every run of it if `runs`.
+/// Formats one operation; with every run if `runs`.
 pub fn operation_text(operation: &Operation, runs: bool) -> String {
     let header = &operation.header;
     let mut text = format!("operation {}: {}\n", operation.id, state_words(&operation.state));
@@ -86,7 +86,7 @@ pub fn operation_text(operation: &Operation, runs: bool) -> String {
     text
 }
 
-/// One operation for programs; with every run of it if `runs`.
+/// Formats one operation for programs; with every run if `runs`.
 pub fn operation_json(operation: &Operation, runs: bool) -> Value {
     let mut value = header_json(&operation.header);
     value["why"] = why_json(operation.why.as_ref());
@@ -117,7 +117,7 @@ fn outline_text(outline: &Outline) -> String {
     )
 }
 
-/// The command, or, of what nobody typed, who wanted it and why.
+/// Returns the command, or for an automatic operation who requested it and why.
 fn wanted_by(outline: &Outline) -> String {
     let Some(Why { by, reason, .. }) = &outline.why else {
         return command(&outline.header);
@@ -187,7 +187,7 @@ fn state_json(state: &State) -> Value {
     value
 }
 
-/// Pages, runs and where they went, by pair of nodes.
+/// Returns the pages and runs by pair of nodes.
 fn by_pair(runs: &Runs) -> BTreeMap<(NodeId, NodeId), (u64, u64)> {
     let mut pairs = BTreeMap::new();
     for run in runs.iter() {
@@ -238,7 +238,7 @@ fn end_of(run: &Run, page_bytes: u64) -> u64 {
     run.start.saturating_add(run.pages.saturating_mul(page_bytes))
 }
 
-/// A time of day, universal, such as 2026-11-21T19:52:20Z.
+/// Formats a UTC time, such as 2026-11-21T19:52:20Z.
 fn time(unix_ms: u64) -> String {
     let seconds = i64::try_from(unix_ms / 1000).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds)
@@ -251,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: of a move that nobody typed it is told who wanted it, of whom, and why.
+    /// Goal: for an automatic move, the output names who requested it, for which process, and why.
     #[test]
     fn who_wanted_it_is_told() {
         let folder = tempfile::tempdir().unwrap();

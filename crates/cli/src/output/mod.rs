@@ -26,27 +26,27 @@ use nodeward_model::Name;
 use nodeward_model::name::harmless;
 use serde_json::{Value, json};
 
-/// Standard output did not take what was to be printed.
+/// Standard output did not accept the text.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output; make room there, or send it elsewhere")]
 pub struct Unprinted(#[from] io::Error);
 
 impl Unprinted {
-    /// Whether it is a pipe that nobody reads any more.
+    /// Returns whether it is a pipe without a reader.
     pub fn is_unread(&self) -> bool {
         self.0.kind() == ErrorKind::BrokenPipe
     }
 }
 
-/// Prints on stdout, and nothing that a terminal obeys.
+/// Prints text on stdout, without anything that a terminal interprets.
 ///
 /// # Errors
-/// [`Unprinted`] if some of it was not taken.
+/// [`Unprinted`] if some of it was not accepted.
 pub fn print(text: &str) -> Result<()> {
     Ok(printed(io::stdout().lock(), text)?)
 }
 
-/// Prints on stdout what was done; on stderr if stdout does not take it, so that it is not lost.
+/// Prints a result on stdout, or on stderr if stdout does not accept it, so that it is not lost.
 ///
 /// # Errors
 /// As [`print`].
@@ -58,7 +58,7 @@ fn printed(mut out: impl Write, text: &str) -> Result<(), Unprinted> {
     Ok(out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush())?)
 }
 
-/// Puts a name, or a path, into an object: as text, and, if it is not UTF-8, its bytes beside that.
+/// Adds a name, or a path, to an object: as text, and as bytes too if it is not UTF-8.
 fn put_name(object: &mut Value, key: &str, name: &Name) {
     object[key] = json!(name);
     if !name.is_text() {

@@ -1,4 +1,4 @@
-//! What a move did, or would do.
+//! Results and plans of moves.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,12 +15,12 @@ use super::hot::HotTold;
 use super::shared::{self, Shared};
 use super::{print, print_done};
 
-/// How pages were named, if they were.
+/// The way pages were named, if they were.
 #[derive(Clone, Copy, Default)]
 pub struct Named<'a> {
     /// By a list of addresses.
     pub list: Option<ListCounts>,
-    /// As hot ones.
+    /// As hot pages.
     pub hot: Option<&'a HotTold>,
 }
 
@@ -31,23 +31,23 @@ impl Named<'_> {
     }
 }
 
-/// A move, and what belongs to it.
+/// A move with its context.
 #[derive(Clone, Copy)]
 pub struct Told<'a> {
-    /// What it did.
+    /// Its report.
     pub report: &'a MoveReport,
     /// Bytes in a base page.
     pub page_bytes: u64,
-    /// How its pages were named.
+    /// The way its pages were named.
     pub named: Named<'a>,
     /// Its ledger, if there is one.
     pub ledger: Option<&'a JournalReport>,
-    /// What its processes share, if that was asked for.
+    /// Memory that its processes share, if that was requested.
     pub shared: Option<&'a Shared>,
 }
 
 impl Told<'_> {
-    /// Base pages that moved, in processes and in what they share.
+    /// Returns the base pages that moved, in processes and in shared segments.
     fn moved(&self) -> u64 {
         let of_segments = self.shared.and_then(Shared::account);
         self.report.account().moved + of_segments.map_or(0, |account| account.moved)
@@ -99,14 +99,14 @@ fn report_text(told: &Told<'_>) -> String {
     text + &ending_text(report, told.moved() * page_bytes) + &ledger_text(told)
 }
 
-/// Whether there is something to say of one of several processes.
+/// Returns whether one of several processes is worth mentioning.
 fn says(process: &ProcessReport) -> bool {
     let Account { moved, skipped, .. } = &process.account;
     let stayed = skipped.values().any(|&pages| pages > 0);
     *moved > 0 || stayed || process.residue.appeared() > 0 || process.life != Life::Running
 }
 
-/// How much moved, how fast, and what ended it early.
+/// Formats the amount and rate of a move, and what ended it early.
 pub(super) fn ending_text(report: &MoveReport, bytes: u64) -> String {
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(report.moving_ns.max(1));
     let plural = if report.workers == 1 { "" } else { "s" };
@@ -133,7 +133,7 @@ pub(super) fn ending_text(report: &MoveReport, bytes: u64) -> String {
     text
 }
 
-/// A time in whole milliseconds, or microseconds where it is shorter, and never less than it is.
+/// Formats a time in whole milliseconds, or microseconds if it is shorter, rounded up.
 fn budget(ns: u64) -> String {
     match ns {
         0..1_000_000 => format!("{}us", ns.div_ceil(1_000)),
@@ -141,7 +141,7 @@ fn budget(ns: u64) -> String {
     }
 }
 
-/// What became of the entries of a list.
+/// Formats the counts of a list.
 fn list_text(list: ListCounts) -> String {
     format!(
         "list: {} addresses = {} pages + {} named again + {} that the process does not have\n",
@@ -176,7 +176,7 @@ fn process_text(process: &ProcessReport, page_bytes: u64) -> String {
     text
 }
 
-/// Where the pages of a process were and are, and what became of them.
+/// Formats the places of a process's pages before and after, and the account.
 pub(super) fn pages_text(process: &ProcessReport, page_bytes: u64) -> String {
     let mut text = nodes_text(&process.before, &process.after, page_bytes);
     if process.before_in_flight > 0 {
@@ -243,7 +243,7 @@ fn plan_text(report: &PlanReport, page_bytes: u64) -> String {
     text
 }
 
-/// What would move, and what would stay.
+/// Formats the pages that would move, and those that would stay.
 pub(super) fn planned_text(plan: &ProcessPlan, page_bytes: u64) -> String {
     let mut text = moves_text(plan, page_bytes);
     let stay = plan.account.already_there + plan.account.skipped_total();
@@ -302,7 +302,7 @@ fn report_json(told: &Told<'_>) -> Value {
     with_ending(told, report)
 }
 
-/// Adds how long a move took, and what ended it early.
+/// Adds the duration of a move, and what ended it early.
 pub(super) fn with_ending(mut value: Value, report: &MoveReport) -> Value {
     value["moving_ns"] = json!(report.moving_ns);
     value["verifying_ns"] = json!(report.verifying_ns);
@@ -323,7 +323,7 @@ fn list_json(list: ListCounts) -> Value {
     })
 }
 
-/// What became of a list's entries, as the 2004 proposal tells it.
+/// Formats the account of a list's entries, with the terms of the 2004 proposal.
 fn listed_json(list: ListCounts, account: &Account) -> Value {
     let mut value = list_json(list);
     value["moved"] = json!(account.moved);
@@ -339,7 +339,7 @@ fn ledger_json(ledger: &JournalReport) -> Value {
     })
 }
 
-/// Pages that would move, by where they are and where they go.
+/// Returns the pages that would move, by source and destination.
 pub(super) fn moves_json(plan: &ProcessPlan) -> Vec<Value> {
     let moves = plan.moves.iter();
     moves.map(|((from, to), pages)| json!({ "from": from, "to": to, "pages": pages })).collect()
@@ -414,9 +414,8 @@ mod tests {
         insta::assert_snapshot!(report_text(&told(&report())));
     }
 
-    /// Goal: of several processes those are told of which there is something to say, and all of
-    /// them together with their segments: 1 GiB, of which 3 pages stayed, and 3984 pages that no
-    /// process maps.
+    /// Goal: of several processes those worth mentioning are shown, and all of them together with
+    /// their segments: 1 GiB, of which 3 pages stayed, and 3984 pages that no process maps.
     #[test]
     fn several_processes_are_told_together() {
         let mut report = report();
@@ -465,8 +464,8 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
     }
 
-    /// Goal: the budget that would have been enough is told, never less than it is; and pages that
-    /// were on no node when they were looked at have their line.
+    /// Goal: the budget that would have sufficed is reported, rounded up; and pages that were on no
+    /// node at the look have their line.
     #[test]
     fn what_would_do_is_said() {
         let mut report = report();

@@ -1,4 +1,4 @@
-//! Pictures of what was measured: bars with words below, and lines over time.
+//! Charts of measurements: bars with labels below, and lines over time.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -9,12 +9,12 @@ use plotters::prelude::*;
 const BAR: u32 = 90;
 const MARGIN: u32 = 120;
 const HEIGHT: u32 = 420;
-/// The title needs so much.
+/// Minimum width for the title.
 const WIDTH_MIN: u32 = 480;
-/// From one line of words to the next.
+/// Height of a label line.
 const LINE: i32 = 15;
 
-/// Colours that people who see few can tell apart (Okabe and Ito 2008): blue, orange, green,
+/// Colours that colour-blind people can distinguish (Okabe and Ito 2008): blue, orange, green,
 /// vermilion, sky blue, purple.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
@@ -33,49 +33,49 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64
 pub struct Bar {
     /// Its height.
     pub value: f64,
-    /// What stands above it.
+    /// The label above it.
     pub shown: String,
-    /// Which colour it has.
+    /// The index of its colour.
     pub colour: usize,
-    /// What stands below it, line by line.
+    /// The label below it, line by line.
     pub words: Vec<String>,
 }
 
 /// Bars side by side.
 pub struct Bars {
-    /// What it is.
+    /// The title.
     pub title: String,
-    /// What heights are.
+    /// The unit of heights.
     pub unit: &'static str,
     /// The bars.
     pub bars: Vec<Bar>,
 }
 
-/// A line over time, or over something else.
+/// A line over time, or over another quantity.
 pub struct Line {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Which colour it has.
+    /// The index of its colour.
     pub colour: usize,
-    /// Where, from left to right, such as a time in seconds, and height.
+    /// Its points: horizontal position, such as a time in seconds, and height.
     pub points: Vec<(f64, f64)>,
 }
 
 /// Lines in one chart.
 pub struct Lines {
-    /// What it is.
+    /// The title.
     pub title: String,
-    /// What is below: seconds, or the name of what else goes from left to right.
+    /// The horizontal quantity: seconds, or another name.
     pub across: String,
-    /// What heights are.
+    /// The unit of heights.
     pub unit: &'static str,
     /// The lines.
     pub lines: Vec<Line>,
-    /// Moments that are marked, in seconds, with what happened then; empty for no words.
+    /// Marked moments in seconds, each with a label; the label may be empty.
     pub marks: Vec<(f64, String)>,
 }
 
-/// Charts of bars, and below them charts of lines, as SVG.
+/// Draws charts of bars, and below them charts of lines, as SVG.
 pub fn svg(bars: &[Bars], lines: &[Lines]) -> Result<String> {
     let most = bars.iter().map(|bars| bars.bars.len()).max().unwrap_or(0);
     let charts = (bars.len() + lines.len()).max(1);
@@ -101,7 +101,7 @@ fn draw(root: &Drawing<'_>, charts: usize, bars: &[Bars], lines: &[Lines]) -> Dr
     Ok(())
 }
 
-/// A chart from zero to a little more than the highest.
+/// Draws a chart from zero to a little more than the highest value.
 fn chart<'a, 'b>(
     area: &'a Drawing<'b>,
     title: &str,
@@ -125,7 +125,7 @@ fn draw_bars(area: &Drawing<'_>, Bars { title, unit, bars }: &Bars) -> Drawn {
         let write = |line: i32, words: &str, (x, y): (i32, i32)| {
             area.draw(&Text::new(words.to_owned(), (x, y + LINE * line), ("sans-serif", 15)))
         };
-        // The chart counts from the top of the picture, an area from its own.
+        // The chart counts from the top of the picture, an area from its own top.
         let top = area.get_base_pixel().1;
         let place = |height| {
             let (x, y) = chart.backend_coord(&(left, height));

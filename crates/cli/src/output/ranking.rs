@@ -1,4 +1,4 @@
-//! Processes by memory that lies away from their CPU time.
+//! Ranking of processes by memory away from their CPU time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use nodeward_model::units::show_bytes;
 use nodeward_policy::rank::Ranked;
 use serde_json::{Value, json};
 
-/// The ranking as text, the first `lines` processes of it.
+/// Formats the first `lines` processes of the ranking.
 pub fn text(ranking: &Ranking, lines: usize) -> String {
     let mut text = format!(
         "{:>8} {:<16}{:>12}{:>12}{:>10}  {:<18}{:<18}{:>5}\n",
@@ -24,7 +24,7 @@ pub fn text(ranking: &Ranking, lines: usize) -> String {
     text + &footer(ranking, lines)
 }
 
-/// The ranking as JSON, of all processes.
+/// Formats the whole ranking as JSON.
 pub fn json(ranking: &Ranking) -> Value {
     json!({
         "schema": "nodeward.ranking/1",
@@ -75,7 +75,7 @@ fn footer(ranking: &Ranking, lines: usize) -> String {
     text
 }
 
-/// Nodes with their shares, the largest first: `1:75% 0:25%`.
+/// Formats nodes with their shares, the largest first: `1:75% 0:25%`.
 fn nodes(shares_ppm: &BTreeMap<NodeId, u64>) -> String {
     let mut shares: Vec<_> = shares_ppm.iter().filter(|&(_, &ppm)| rounded(ppm) > 0).collect();
     shares.sort_by_key(|&(&node, &ppm)| (std::cmp::Reverse(ppm), node));
@@ -90,7 +90,7 @@ fn share(part: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(part) * 1_000_000 / u128::from(whole.max(1))).unwrap_or(0)
 }
 
-/// A gain that is worth a suggestion: one percent.
+/// Minimum gain for a suggestion: one percent.
 const WORTH_PPM: u64 = 10_000;
 
 fn rounded(ppm: u64) -> u64 {

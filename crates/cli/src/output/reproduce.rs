@@ -1,4 +1,4 @@
-//! What `nodeward reproduce` has to tell, as text, as JSON, as pictures and as a page.
+//! Output of `nodeward reproduce`, as text, as JSON, as pictures and as a page.
 
 mod page;
 mod plot;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 pub use page::docs;
 pub use plot::svg;
 
-/// The tables for programs.
+/// Formats the tables for programs.
 pub fn json(results: &[TableResult]) -> Value {
     json!({ "schema": "nodeward.reproduce/1", "tables": results })
 }
 
-/// The tables for people.
+/// Formats the tables for people.
 pub fn text(results: &[TableResult]) -> String {
     let tables: Vec<_> = results.iter().map(table).collect();
     tables.join("\n")
@@ -80,12 +80,12 @@ fn beyond(beyond: &BeyondResult) -> String {
     text
 }
 
-/// How many times as good as the step before.
+/// Formats the improvement over the step before.
 fn gain(step: &StepResult) -> String {
     step.gain.map_or(String::new(), |gain| format!("{gain:.2}x"))
 }
 
-/// Where a figure comes from, in a word.
+/// Returns the basis of a figure, in a word.
 fn basis(row: &RowResult) -> &'static str {
     match (row.kind, row.basis) {
         (_, Basis::Calibrated(_)) => "calibrated",
@@ -109,7 +109,7 @@ fn figure(value: f64, unit: Unit) -> String {
     format!("{}{gap}{sign}", digits(value))
 }
 
-/// Three digits or more.
+/// Formats a number with at least three digits.
 fn digits(value: f64) -> String {
     let places = match value.abs() {
         size if size >= 100.0 => 0,

@@ -1,19 +1,19 @@
-//! Where the memory of processes is: a table of MiB per node and kind, with intervals and bars.
+//! Residency of processes: a table of MiB per node and kind, with intervals and bars.
 
 use std::fmt::Write as _;
 
 use nodeward_model::{KindResidency, NodeId, Residency};
 use serde_json::{Value, json};
 
-/// Cells of a bar that stands for all pages.
+/// Cells of a full bar.
 const BAR_CELLS: u64 = 20;
 
-/// Residencies as text, one table a process.
+/// Formats residencies as text, one table per process.
 pub fn text(residencies: &[Residency]) -> String {
     residencies.iter().map(table).collect::<Vec<_>>().join("\n")
 }
 
-/// Residencies as JSON.
+/// Formats residencies as JSON.
 pub fn json(residencies: &[Residency]) -> Value {
     let process = |residency: &Residency| {
         json!({
@@ -88,13 +88,13 @@ fn rest(residency: &Residency, total: &KindResidency) -> String {
     text
 }
 
-/// Points, rounded up to a tenth, so that an interval never looks narrower than it is.
+/// Formats percentage points, rounded up to a tenth, so that an interval is never shown too narrow.
 fn points(share: &nodeward_model::NodeShare) -> String {
     let tenths = share.reach_ppm().div_ceil(1000);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// A share of a million as people read it.
+/// Formats millionths as per cent.
 pub fn percent(ppm: u64) -> String {
     let tenths = (ppm + 500) / 1000;
     format!("{}.{} %", tenths / 10, tenths % 10)
@@ -105,7 +105,7 @@ fn mebibytes(pages: u64, page_bytes: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// A share of a million as a bar.
+/// Formats millionths as a bar.
 pub fn bar(ppm: u64) -> String {
     let full = (ppm * BAR_CELLS + 500_000) / 1_000_000;
     (0..BAR_CELLS).map(|cell| if cell < full { '#' } else { '.' }).collect()

@@ -1,4 +1,4 @@
-//! What several processes share, and all of them together.
+//! Memory that several processes share, and totals over all of them.
 
 use std::fmt::Write as _;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::moves::{account_text, moves_json, nodes_text, planned_text};
 use crate::verbs::migrate::together::Nodes;
 
-/// What became of what processes share.
+/// The result for memory that processes share.
 pub struct Shared {
-    /// Segments that were moved whole, after the pages of them that processes map.
+    /// Segments that were moved whole, after the pages that processes map.
     pub segments: Option<Segments>,
     /// Base pages by node before and after, each counted once; `None` if they cannot be told apart.
     pub nodes: Option<(Nodes, Nodes)>,
@@ -20,21 +20,21 @@ pub struct Shared {
 
 /// Segments of shared memory.
 pub struct Segments {
-    /// How many.
+    /// Number of segments.
     pub found: usize,
-    /// What was found in them.
+    /// Pages found in them.
     pub looked: Looked,
-    /// What was done; `None` if nothing of them was in memory.
+    /// The result; `None` if none of their pages was in memory.
     pub process: Option<ProcessReport>,
 }
 
 impl Shared {
-    /// What became of pages of segments.
+    /// Returns the account of segment pages.
     pub fn account(&self) -> Option<&Account> {
         Some(&self.segments.as_ref()?.process.as_ref()?.account)
     }
 
-    /// For people; `moved` pages in all.
+    /// Formats it for people; `moved` is the total number of pages.
     pub fn text(&self, moved: u64, page_bytes: u64) -> String {
         let mut text = String::new();
         if let Some(Segments { found, process: Some(process), .. }) = &self.segments {
@@ -51,7 +51,7 @@ impl Shared {
         text
     }
 
-    /// The segments, for programs.
+    /// Formats the segments for programs.
     pub fn segments_json(&self) -> Option<Value> {
         let segments = self.segments.as_ref()?;
         let process = segments.process.as_ref();
@@ -65,14 +65,14 @@ impl Shared {
         }))
     }
 
-    /// All together, for programs.
+    /// Formats the totals for programs.
     pub fn together_json(&self, moved: u64) -> Option<Value> {
         let (before, after) = self.nodes.as_ref()?;
         Some(json!({ "before_pages": before, "after_pages": after, "moved_pages": moved }))
     }
 }
 
-/// What would move of segments, for people.
+/// Formats the plan for segments, for people.
 pub fn plan_text(plan: &ProcessPlan, page_bytes: u64) -> String {
     let would = format!(
         "shared segments, with what processes map of them: would move {} pages\n",
@@ -81,7 +81,7 @@ pub fn plan_text(plan: &ProcessPlan, page_bytes: u64) -> String {
     would + &planned_text(plan, page_bytes)
 }
 
-/// The same for programs.
+/// Formats the plan for segments, for programs.
 pub fn plan_json(plan: &ProcessPlan) -> Value {
     json!({
         "moves": moves_json(plan),

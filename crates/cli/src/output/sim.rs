@@ -1,4 +1,4 @@
-//! What `nodeward sim` has to tell, as text, as JSON and as a picture.
+//! Output of `nodeward sim`, as text, as JSON and as a picture.
 
 pub mod compare;
 mod plot;
@@ -14,17 +14,17 @@ use crate::verbs::sim::Run;
 pub use plot::svg;
 pub use text::text;
 
-/// A run, and what of it is to be told.
+/// A run, and the parts to print.
 pub struct Told<'a> {
-    /// How it went.
+    /// The result of the run.
     pub run: &'a Run,
-    /// Whether a second run came to the same; none if there was none.
+    /// Whether a second run was equal; `None` if there was none.
     pub same: Option<bool>,
-    /// What is told, in this order.
+    /// The sections to print, in this order.
     pub sections: &'a [Section],
 }
 
-/// A run for programs: the report, without what was not asked for.
+/// Formats a run for programs: the report, without sections that were not requested.
 pub fn json(told: &Told<'_>) -> Value {
     let mut report = json!(told.run.report);
     if let Some(fields) = report.as_object_mut() {
@@ -41,7 +41,7 @@ pub fn json(told: &Told<'_>) -> Value {
     })
 }
 
-/// Where a section is in JSON.
+/// Returns the JSON fields of a section.
 fn fields_of(section: Section) -> &'static [&'static str] {
     match section {
         Section::Memory => &["memory"],
@@ -55,7 +55,7 @@ fn fields_of(section: Section) -> &'static [&'static str] {
     }
 }
 
-/// The scenarios that come along, for people.
+/// Formats the built-in scenarios for people.
 pub fn list(all: &[Scenario]) -> String {
     let width = all.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     let line = |scenario: &Scenario| {
@@ -65,7 +65,7 @@ pub fn list(all: &[Scenario]) -> String {
     all.iter().map(line).collect()
 }
 
-/// The same for programs.
+/// Formats them for programs.
 pub fn list_json(all: &[Scenario]) -> Value {
     let entry = |scenario: &Scenario| {
         json!({

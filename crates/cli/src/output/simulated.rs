@@ -1,4 +1,4 @@
-//! The processes of a simulated machine, and where their memory is.
+//! The processes of a simulated machine, with their residency.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use nodeward_model::units::show_bytes;
 use nodeward_sim::ProcessView;
 use serde_json::{Value, json};
 
-/// Processes as text, the first `lines` of them.
+/// Formats the first `lines` processes as text.
 pub fn text(processes: &[ProcessView], page_bytes: u64, lines: usize) -> String {
     if processes.is_empty() {
         return "no process runs\n".to_owned();
@@ -28,7 +28,7 @@ pub fn text(processes: &[ProcessView], page_bytes: u64, lines: usize) -> String 
     }
 }
 
-/// Processes as JSON, all of them.
+/// Formats all processes as JSON.
 pub fn json(processes: &[ProcessView]) -> Value {
     let process = |process: &ProcessView| {
         let ProcessView { pid, name, pages, done: _ } = process;

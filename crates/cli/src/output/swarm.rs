@@ -1,4 +1,4 @@
-//! What a swarm has to tell.
+//! Output of a swarm.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,23 +8,23 @@ use nodeward_swarm::Summary;
 use nodeward_swarm::check::Finding;
 use serde_json::{Value, json};
 
-/// Findings that are told one by one; more are counted.
+/// Maximum number of listed findings; more are counted.
 const FINDINGS_TOLD: usize = 20;
 
-/// What is to be told.
+/// A swarm's results, and how it was run.
 pub struct Told<'a> {
-    /// What the cases came to.
+    /// The results of the cases.
     pub summary: &'a Summary,
-    /// Which they were.
+    /// The seeds of the cases.
     pub seeds: Range<u64>,
-    /// How long they took here.
+    /// Wall time, in nanoseconds.
     pub wall_ns: u64,
-    /// The bug that was planted, by its name.
+    /// The planted bug, by its name.
     pub bug: Option<&'a str>,
 }
 
 impl Told<'_> {
-    /// The command that runs a seed again.
+    /// Returns the command that runs a seed again.
     fn replay(&self, seed: u64) -> String {
         let bug = self.bug.map(|name| format!(" --bug {name}")).unwrap_or_default();
         format!("nodeward sim swarm --seed {seed}{bug}")
@@ -36,7 +36,7 @@ impl Told<'_> {
     }
 }
 
-/// For people.
+/// Formats it for people.
 pub fn text(told: &Told<'_>) -> String {
     let Summary { cases, findings, happened, rounds } = told.summary;
     let (first, last) = (told.seeds.start, told.seeds.end.saturating_sub(1));
@@ -62,7 +62,7 @@ pub fn text(told: &Told<'_>) -> String {
     text
 }
 
-/// For programs.
+/// Formats it for programs.
 pub fn json(told: &Told<'_>) -> Value {
     let Summary { cases, findings, happened, rounds } = told.summary;
     let finding = |(&seed, finding): (&u64, &Finding)| {
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: a finding is told with its checker, its time, and the command that shows it again, bug
+    /// Goal: a finding is shown with its checker, its time, and the command that reproduces it, bug
     /// included.
     #[test]
     fn a_finding_can_be_replayed() {

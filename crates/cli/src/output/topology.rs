@@ -1,7 +1,7 @@
 //! A machine as text and as JSON.
 //!
-//! The text begins with the lines that `numactl -H` prints, byte for byte, since scripts read them;
-//! what numactl does not tell follows.
+//! The text begins with the lines that `numactl -H` prints, byte for byte, because scripts read
+//! them; information that numactl lacks follows.
 
 mod heat;
 mod numactl;
@@ -13,29 +13,28 @@ use serde::Serialize;
 /// The name and version of the JSON document.
 pub const SCHEMA: &str = "nodeward.topology/1";
 
-/// Which characters drawings may use.
+/// The characters of drawings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charset {
     /// Shades from U+2591 on.
     Unicode,
-    /// Nothing beyond ASCII.
+    /// ASCII only.
     Ascii,
 }
 
-/// Everything about a machine, for people.
+/// Formats everything about a machine, for people.
 pub fn text(topology: &Topology, charset: Charset) -> String {
     let parts =
         [numactl::hardware(topology), summary::machine(topology), heat::map(topology, charset)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// The lines of `numactl -H` and nothing else.
+/// Formats the lines of `numactl -H` and nothing else.
 pub fn hardware(topology: &Topology) -> String {
     numactl::hardware(topology)
 }
 
-/// A machine as one line of JSON. Sizes are in bytes, and what is not
-/// known is null.
+/// Formats a machine as one line of JSON. Sizes are in bytes, and unknown values are null.
 pub fn json(topology: &Topology) -> String {
     #[derive(Serialize)]
     struct Document<'a> {
@@ -44,7 +43,7 @@ pub fn json(topology: &Topology) -> String {
         topology: &'a Topology,
     }
     let document = Document { schema: SCHEMA, topology };
-    // Integers, strings and lists only: nothing here can fail to be JSON.
+    // There are only integers, strings and lists, so this cannot fail.
     serde_json::to_string(&document).unwrap_or_default() + "\n"
 }
 

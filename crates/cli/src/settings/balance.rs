@@ -1,4 +1,4 @@
-//! `[balance]`: which processes are balanced, and what that may cost.
+//! `[balance]`: the processes to balance, and limits on the cost.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -113,7 +113,7 @@ pub struct Named {
 }
 
 impl BalanceLayer {
-    /// This layer, with gaps filled from the one below.
+    /// Returns this layer with gaps filled from the one below.
     pub fn over(self, below: Self) -> Self {
         Self {
             interval: self.interval.or(below.interval),
@@ -136,10 +136,10 @@ impl BalanceLayer {
         }
     }
 
-    /// What it says, and the defaults where it says nothing. Nothing is done that `act` forbids.
+    /// Returns the settings, with defaults for missing values. Nothing is done that `act` forbids.
     ///
     /// # Errors
-    /// If a time cannot be meant, or a user is not known here.
+    /// If a time is out of range, or a user is not known here.
     pub fn decided(&self, act: bool) -> Result<BalanceSettings> {
         let usual = BalanceSettings::default();
         let time = |choice: Option<TimeChoice>, usual| choice.map_or(usual, |TimeChoice(ns)| ns);
@@ -185,8 +185,8 @@ impl BalanceLayer {
         Ok(settings)
     }
 
-    /// Which processes are meant: those that were named on the command line, or, if none was, those
-    /// that this layer names.
+    /// Returns the wanted processes: those named on the command line, or, if none was, those that
+    /// this layer names.
     ///
     /// # Errors
     /// If a user is not known here.
@@ -208,13 +208,14 @@ impl BalanceLayer {
     }
 }
 
-/// The shortest time between two rounds, in nanoseconds.
+/// Minimum time between two rounds, in nanoseconds.
 const INTERVAL_NS_MIN: u64 = 100_000_000;
 
 /// A millionth of each second, in nanoseconds.
 const NS_PER_PPM: u64 = 1_000;
 
-/// CPU time that looking may take in each second, from 0.1 ms to a tenth of a CPU, in ppm of one.
+/// Returns the CPU time for sampling per second in ppm of a CPU. It may be 0.1 ms to a tenth of a
+/// CPU.
 fn looking_ppm(ns: u64) -> Result<u32> {
     match u32::try_from(ns / NS_PER_PPM) {
         Ok(ppm @ 100..=100_000) => Ok(ppm),
@@ -222,7 +223,7 @@ fn looking_ppm(ns: u64) -> Result<u32> {
     }
 }
 
-/// Reads names with commas between them, which need not be UTF-8.
+/// Creates a parser of names with commas between them, which need not be UTF-8.
 fn list() -> impl TypedValueParser<Value = List> {
     OsStringValueParser::new().map(|words| List::of(words.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! `[move]`: how pages are moved.
+//! `[move]`: settings of moves.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct MoveLayer {
 }
 
 impl MoveLayer {
-    /// This layer, with gaps filled from the one below.
+    /// Returns this layer with gaps filled from the one below.
     pub fn over(self, below: Self) -> Self {
         Self {
             jobs: self.jobs.or(below.jobs),
@@ -39,19 +39,19 @@ impl MoveLayer {
     }
 }
 
-/// How a move is done, decided.
+/// Settings of a move, decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveSettings {
-    /// How many workers move pages.
+    /// Number of workers.
     pub jobs: Jobs,
     /// Bytes per second; unlimited if `None`.
     pub rate_bytes_per_s: Option<u64>,
-    /// Nanoseconds for which pages are held at a time; unlimited if `None`.
+    /// Maximum time that pages are held, in nanoseconds; unlimited if `None`.
     pub stall_ns: Option<u64>,
 }
 
 impl MoveSettings {
-    /// What a layer says, and the defaults where it says nothing.
+    /// Returns the settings of a layer, with defaults for missing values.
     pub fn decided(layer: MoveLayer) -> Self {
         Self {
             jobs: layer.jobs.unwrap_or_default().0,
@@ -60,10 +60,11 @@ impl MoveSettings {
         }
     }
 
-    /// A move by workers near the destinations; `orders` are those of each process.
+    /// Creates a request for a move by workers near the destinations; `orders` are those of each
+    /// process.
     ///
     /// # Errors
-    /// If the machine does not tell on which CPUs we may run.
+    /// If the machine does not tell the CPUs that we may run on.
     pub fn request(
         &self,
         machine: &dyn Machine,

@@ -1,5 +1,4 @@
-//! One source of settings: a file, the environment, or the command line; each value with the place
-//! where it stands.
+//! One source of settings: a file, the environment, or the command line; each value with its place.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,9 +17,9 @@ const SAMPLE: &str = include_str!("../../../../packaging/nodeward.toml");
 /// A setting's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// The table that it stands in.
+    /// Its table.
     pub table: String,
-    /// Its name there.
+    /// Its name in the table.
     pub name: String,
 }
 
@@ -31,14 +30,14 @@ impl fmt::Display for Key {
 }
 
 impl Key {
-    /// The variable that sets it: NODEWARD_BALANCE_INTERVAL for `balance.interval`.
+    /// Returns the variable that sets it: NODEWARD_BALANCE_INTERVAL for `balance.interval`.
     fn variable(&self) -> String {
         let words = format!("NODEWARD_{}_{}", self.table, self.name);
         words.replace('-', "_").to_ascii_uppercase()
     }
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The command line.
@@ -59,7 +58,7 @@ pub enum Origin {
         /// Its line, from 1.
         line: usize,
     },
-    /// Nobody said anything.
+    /// No source sets it.
     Default,
 }
 
@@ -76,18 +75,18 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value, as it was written.
+/// A value as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
-    /// Of which setting.
+    /// Its setting.
     pub key: Key,
-    /// What it is.
+    /// The value.
     pub value: toml::Value,
-    /// Who says so.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// What one source says.
+/// The content of one source.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     /// The values, checked.
@@ -97,11 +96,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// A file, whose values are entered as `place` says.
+    /// Parses a file; `place` gives the origin of its values.
     ///
     /// # Errors
-    /// If it is not TOML, names a setting that there is not, or gives one a value that it cannot
-    /// have.
+    /// If it is not TOML, names an unknown setting, or has an invalid value.
     pub fn file(
         text: &str,
         path: &Path,
@@ -117,10 +115,10 @@ impl Source {
         Ok(Self { layer, said: said.collect() })
     }
 
-    /// Variables that set the keys.
+    /// Reads the variables of the keys.
     ///
     /// # Errors
-    /// If one of them cannot be what it says.
+    /// If one has an invalid value.
     pub fn environment(
         keys: impl IntoIterator<Item = Key>,
         variable: impl Fn(&str) -> Option<OsString>,
@@ -138,7 +136,7 @@ impl Source {
         Ok(all)
     }
 
-    /// What was typed, as KEY=VALUE.
+    /// Parses typed KEY=VALUE words.
     ///
     /// # Errors
     /// If there is no such key, or it cannot have the value.
@@ -153,7 +151,7 @@ impl Source {
         Ok(all)
     }
 
-    /// The file that we ship: every setting that there is.
+    /// Returns the file that we ship: every setting.
     pub fn defaults() -> Self {
         Self::file(SAMPLE, Path::new(""), |_, _| Origin::Default).unwrap_or_default()
     }
@@ -179,7 +177,7 @@ impl Source {
     }
 }
 
-/// All keys inside of tables, and where in the text each stands with its value, in order.
+/// Returns all keys inside tables, each with its span in the text, in order.
 fn keys(text: &str) -> Vec<(Key, Range<usize>)> {
     let Ok(tables) = DeTable::parse(text) else { return Vec::new() };
     let mut found = Vec::new();
@@ -193,12 +191,12 @@ fn keys(text: &str) -> Vec<(Key, Range<usize>)> {
     found
 }
 
-/// The line, from 1, in which a byte stands.
+/// Returns the line, from 1, of a byte.
 fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1
 }
 
-/// The error of a file, with the line and the key that it is about.
+/// Creates the error of a file, with its line and key.
 fn wrong(text: &str, path: &Path, source: toml::de::Error) -> SettingsError {
     let at = source.span().map_or(0, |span| span.start);
     let key = keys(text).into_iter().find(|(_, span)| span.contains(&at)).map(|(key, _)| key);

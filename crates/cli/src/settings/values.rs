@@ -9,7 +9,7 @@ use nodeward_model::Name;
 use nodeward_model::units::{parse_duration_ns, parse_rate};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
-/// How many workers: a number, or `auto`.
+/// Number of workers: a number, or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobsChoice(pub Jobs);
 
@@ -25,11 +25,11 @@ pub struct StallChoice(pub Option<u64>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeChoice(pub u64);
 
-/// Yes or no.
+/// A boolean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch(pub bool);
 
-/// What is done about other balancers.
+/// The behaviour towards other balancers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RivalsChoice(pub OnRivals);
 
@@ -42,7 +42,7 @@ struct Word(String);
 pub struct List(pub Vec<Name>);
 
 impl List {
-    /// The words between commas.
+    /// Splits words at commas.
     pub fn of(words: &[u8]) -> Self {
         let words = words.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
         Self(words.filter(|word| !word.is_empty()).map(Name::from).collect())
@@ -130,7 +130,7 @@ fn limit(text: &str, parse: impl Fn(&str) -> Result<u64, String>) -> Result<Opti
     parse(text).map(Some).map_err(|error| format!("{error}, nor {UNLIMITED}"))
 }
 
-/// Reads a string, or a bare number, in the words of the command line.
+/// Deserializes a string, or a bare number, in the words of the command line.
 struct Words<T>(&'static str, std::marker::PhantomData<T>);
 
 impl<T: FromStr<Err = String>> Visitor<'_> for Words<T> {
@@ -205,7 +205,7 @@ impl<'de> Deserialize<'de> for List {
 mod tests {
     use super::*;
 
-    /// Goal: the words mean what they say.
+    /// Goal: words are parsed as documented.
     #[test]
     fn words() {
         assert_eq!("4".parse(), Ok(JobsChoice(Jobs::Fixed(4))));
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!("a, b,,".parse(), Ok(List(vec!["a".into(), "b".into()])));
     }
 
-    /// Goal: what is not a number, and has two ends, says both.
+    /// Goal: a word with two valid values is refused with both.
     #[test]
     fn mistakes_in_words() {
         assert_eq!("yes".parse::<Switch>().unwrap_err(), "'yes' is neither true nor false");
@@ -228,7 +228,7 @@ mod tests {
         assert!("1".parse::<TimeChoice>().unwrap_err().contains("a time such as"));
     }
 
-    /// Goal: mistakes end with what would have been right.
+    /// Goal: an error ends with a valid value.
     #[test]
     fn mistakes() {
         for error in [

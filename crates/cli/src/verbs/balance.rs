@@ -1,4 +1,4 @@
-//! `nodeward balance`: one round that is shown, or rounds until somebody says stop.
+//! `nodeward balance`: one round that is shown, or rounds until it is told to stop.
 
 mod daemon;
 mod once;
@@ -28,7 +28,7 @@ use daemon::Daemon;
 use once::Once;
 use signals::Signals;
 
-/// How long a simulated machine is balanced if nothing else is said, in virtual nanoseconds.
+/// Default time to balance a simulated machine, in virtual nanoseconds.
 const SIMULATED_NS: u64 = 10_000_000_000;
 
 /// Balances.
@@ -43,7 +43,8 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     let simulated = matches!(chosen, Chosen::Simulated(_));
     let live = Arc::new(Live::default());
     let signals = Signals::catch(&live)?;
-    // A simulated machine is no longer there when somebody would go on.
+    // The state of a simulated machine is not saved, because the machine does not outlive this
+    // command.
     let kept = (!simulated && !args.dry_run).then(|| Kept::open(&chosen)).transpose()?;
     let machine = chosen.shared();
     let (saved, storage, _lock) = kept.map_or((None, None, None), Kept::parts);
@@ -58,26 +59,26 @@ pub fn run(args: &BalanceArgs, flag: Option<&Path>) -> Result<Exit> {
     Daemon::new(&asked, &machine, &signals, for_ns).run(&mut balancer, &live)
 }
 
-/// Checks what shows only on the machine itself.
+/// Checks what only the machine itself can tell.
 fn check(machine: &dyn Machine, wanted: &Wanted, settings: &BalanceSettings) -> Result<()> {
     groups::check(machine, &wanted.cgroups)?;
     groups::check(machine, &settings.except.cgroups)
 }
 
-/// What was asked for, here and in the settings files.
+/// The arguments, and the places of the settings files.
 struct Asked<'a> {
     args: &'a BalanceArgs,
     places: Places,
 }
 
 impl Asked<'_> {
-    /// Reads it, again if need be.
+    /// Reads the settings, also repeatedly.
     fn read(&self) -> Result<(Wanted, BalanceSettings)> {
         let layer = self.args.how.clone().over(self.places.layer()?.balance);
         Ok((layer.wanted(&self.args.named)?, layer.decided(!self.args.dry_run)?))
     }
 
-    /// Tells what a round came to: as JSON or, if it is meant to be read, as a table.
+    /// Prints a round: as JSON, or as a table for people.
     fn show(&self, report: &RoundReport) -> Result<()> {
         let text = match self.args.json {
             true => format!("{}\n", output::balance::json(report)),
@@ -86,7 +87,7 @@ impl Asked<'_> {
         if self.args.dry_run { output::print(&text) } else { output::print_done(&text) }
     }
 
-    /// Tells on standard error what is said once.
+    /// Prints new notices on standard error.
     fn tell_news(&self, report: &RoundReport) {
         if report.news.is_empty() {
             return;
@@ -100,24 +101,24 @@ impl Asked<'_> {
     }
 }
 
-/// What outlives us, and that nobody else does the same.
+/// State that outlives the command, and the lock against a second balancer.
 struct Kept {
     saved: Option<SavedState>,
     storage: Storage,
     lock: Option<OnlyOne>,
 }
 
-/// How taking the lock of the state directory went, if nobody else has it.
+/// The result of taking the lock of the state directory, if no other process has it.
 enum Lock {
     Taken(OnlyOne),
-    /// Something else stands there.
+    /// The lock cannot be taken, but the directory exists.
     Missing,
     /// Nothing can be written there at all.
     NoPlace,
 }
 
 impl Lock {
-    /// Takes it. What is wrong is told, with all that this means.
+    /// Takes the lock. An error is reported with all its consequences.
     fn take(dir: &Path) -> Result<Self> {
         let error = match OnlyOne::take(&dir.join("balance.lock")) {
             Ok(lock) => return Ok(Self::Taken(lock)),
@@ -139,7 +140,7 @@ impl Lock {
 }
 
 impl Kept {
-    /// Opens it. What cannot be written is told, and balanced is all the same.
+    /// Opens the state. If it cannot be written, that is reported and balancing goes on.
     fn open(chosen: &Chosen) -> Result<Self> {
         let dir = state::dir()?;
         let lock = Lock::take(&dir)?;
@@ -170,13 +171,13 @@ impl Kept {
         Ok(Self { saved, storage, lock })
     }
 
-    /// In parts: they are needed in different places.
+    /// Splits it into parts, which are needed in different places.
     fn parts(self) -> (Option<SavedState>, Option<Storage>, Option<OnlyOne>) {
         (self.saved, Some(self.storage), self.lock)
     }
 }
 
-/// Lets a nudge that was under way when a balancer was killed be undone, now and the next time.
+/// Undoes a nudge that was interrupted when a balancer was killed, and prepares for the next time.
 fn keep_notes(machine: &Linux, path: &Path) {
     match machine.keep_notes(path) {
         Ok(None) => {}

@@ -1,4 +1,4 @@
-//! `nodeward bench`: what nodeward does on this machine.
+//! `nodeward bench`: measurements of nodeward on this machine.
 
 mod balance;
 mod figure;

@@ -9,17 +9,17 @@ use crate::exit::Exit;
 use crate::output::{config, print};
 use crate::settings::Places;
 
-/// Does what its verb says.
+/// Carries out its verb.
 pub fn run(args: &ConfigArgs, flag: Option<&Path>) -> Result<Exit> {
     match &args.verb {
         ConfigVerb::Print(args) => settings(args, flag),
     }
 }
 
-/// Prints settings and where they come from.
+/// Prints settings with their origins.
 fn settings(args: &PrintArgs, flag: Option<&Path>) -> Result<Exit> {
     let stack = Places::of(flag).read(&args.words, |name| std::env::var_os(name))?;
-    // What is refused when it is used is refused here, too.
+    // Values that are refused on use are refused here, too.
     stack.layer().balance.decided(true)?;
     let said = stack.effective(args.effective);
     print(&match args.output.json {

@@ -9,8 +9,8 @@ use crate::args::OutputArgs;
 use crate::exit::Exit;
 use crate::output::{self, doctor};
 
-/// Examines this machine and prints what it found. `Done` if everything works that a move needs,
-/// `NothingDone` otherwise.
+/// Examines this machine and prints the findings. Returns `Done` if everything works that a move
+/// needs, else `NothingDone`.
 pub fn run(args: OutputArgs) -> anyhow::Result<Exit> {
     let (text, exit) = verdict(args)?;
     output::print(&text).map(|()| exit)
@@ -26,7 +26,7 @@ fn verdict(args: OutputArgs) -> anyhow::Result<(String, Exit)> {
     Ok((text, if can_move(&findings) { Exit::Done } else { Exit::NothingDone }))
 }
 
-/// How memory moves that programs give us to manage.
+/// Returns the finding on how the pager moves managed memory of programs.
 fn pager() -> Finding {
     let state = match Capabilities::probe() {
         Err(error) => State::Unknown { why: error.to_string() },
@@ -36,7 +36,8 @@ fn pager() -> Finding {
     Finding { check: "pager", role: Role::Helps, matters, state }
 }
 
-/// `daring`: the road of a program that promises to hand no managed memory to a system call.
+/// Returns the state of the pager's method. `daring` is the method for a program that promises to
+/// pass no managed memory to a system call.
 fn road(road: Road, daring: Road, shortfall: Option<Shortfall>) -> State {
     let seen = match daring == road {
         true => format!("moves pages by {}", means(road)),
@@ -62,7 +63,8 @@ fn means(road: Road) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Goal: the road of the pager is told, with what a program could dare, and what to do.
+    /// Goal: the pager's method is reported, with the one that a program could opt into, and the
+    /// remedy.
     #[test]
     fn the_road_of_the_pager_is_told() {
         let shortfall = || Some(Shortfall { why: "too dark".into(), fix: "switch it on".into() });
@@ -75,7 +77,7 @@ mod tests {
         assert_eq!(pager().check, "pager");
     }
 
-    /// Goal: on whatever machine this runs, both forms tell the same verdict as the exit code.
+    /// Goal: on whatever machine this runs, both forms give the same verdict as the exit code.
     #[test]
     fn the_exit_code_is_the_verdict() {
         for json in [false, true] {

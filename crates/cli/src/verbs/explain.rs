@@ -1,4 +1,4 @@
-//! `nodeward explain`: reasons, and what the balancer would do with a process.
+//! `nodeward explain`: reasons, and the balancer's decision about a process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::machine::Chosen;
 use crate::output::{explain, print};
 use crate::settings::Places;
 
-/// Explains what was named, or all reasons.
+/// Explains the named subjects, or all reasons.
 pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
     let (mut skipped, mut homes, mut pids) = (Vec::new(), Vec::new(), Vec::new());
     for subject in &args.subjects {
@@ -42,7 +42,7 @@ pub fn run(args: &ExplainArgs, flag: Option<&Path>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Looks at each in turn.
+/// Examines each process in turn.
 fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Vec<Would>> {
     if pids.is_empty() {
         return Ok(Vec::new());
@@ -52,25 +52,25 @@ fn processes(args: &ExplainArgs, flag: Option<&Path>, pids: &[Pid]) -> Result<Ve
     pids.iter().map(|&pid| Would::find(&machine, &settings, pid)).collect()
 }
 
-/// What would be done with a process.
+/// The decision about a process.
 pub struct Would {
-    /// Which process.
+    /// The process.
     pub pid: Pid,
-    /// The round in which nothing was done.
+    /// The dry-run round.
     pub report: RoundReport,
-    /// What it says of the process, or why nothing.
+    /// The process's row in it, or why there is none.
     pub row: Result<ProcessRow, Undecided>,
 }
 
 impl Would {
     fn find(machine: &Arc<dyn Machine>, settings: &BalanceSettings, pid: Pid) -> Result<Self> {
         machine.hold(pid)?;
-        // Also those that are not wanted: where there is time for one depends on all others.
+        // Unwanted processes are included: the time that nodes have for one depends on all others.
         let wanted = Wanted::default();
         let live = Live::default();
         let mut balancer = Balancer::new(Arc::clone(machine), &wanted, settings.clone(), None)?;
         balancer.sample_first(pid);
-        // Loads are what happens between two looks.
+        // Loads are differences between two samples.
         let first = balancer.round(&live)?;
         machine.sleep_ns(settings.interval_ns);
         let report = balancer.round(&live)?;
@@ -87,7 +87,7 @@ impl Would {
     }
 }
 
-/// What would permit us to balance it, if we may not.
+/// Returns the permission that we lack to balance it, if any.
 fn denied(report: &RoundReport, pid: Pid) -> Option<String> {
     report.news.iter().find_map(|news| match news {
         Notice::Denied { pids, need } if pids.contains(&pid) => Some(need.clone()),

@@ -1,5 +1,5 @@
-//! What people read: manual pages, completions. Both come from the command line's own
-//! definition, so they cannot disagree with it.
+//! Manual pages and shell completions. Both come from the command line's own definition, so they
+//! cannot disagree with it.
 
 use std::io;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn pages(directory: &Path) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The page of a command and those of its verbs.
+/// Writes the page of a command and those of its verbs.
 fn page(command: &Command, directory: &Path) -> io::Result<()> {
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     verbs.into_iter().try_for_each(|verb| page(verb, directory))?;

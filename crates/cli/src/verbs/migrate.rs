@@ -21,7 +21,7 @@ use crate::settings::MoveSettings;
 use crate::task::{How, Task};
 use together::Together;
 
-/// Moves, or says what a move would do.
+/// Moves, or reports what a move would do.
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     let chosen = Chosen::open(&args.on, args.seed)?;
     let machine = chosen.machine();
@@ -37,13 +37,14 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
         dry_run: args.dry_run,
         progress: args.progress.when(),
         json: args.output.json,
-        // A simulated machine is no longer there when its move would be taken back.
+        // A move on a simulated machine cannot be undone, because the machine does not outlive this
+        // command.
         ledger: !args.no_ledger && matches!(chosen, Chosen::Here(_)),
     };
     task.carry_out(machine, &topology, &how)
 }
 
-/// PID... FROM TO.
+/// Creates the task of `PID... FROM TO`.
 fn between_nodes(args: &MoveArgs, chosen: &Chosen, topology: &Topology) -> Result<Task> {
     let [pids @ .., from, to] = &args.words[..] else { bail!("FROM and TO are missing") };
     let by_other_means = !args.name.is_empty() || !args.cgroup.is_empty();

@@ -1,7 +1,7 @@
 //! `nodeward move --file`: the page cache of files.
 //!
-//! Cached pages belong to no process. They are mapped by this one, a batch at a time, moved like
-//! memory of any process, and unmapped.
+//! Cached pages belong to no process. This process maps them, a batch at a time, moves them like
+//! memory of any process, and unmaps them.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::output::files;
 use crate::progress;
 use crate::settings::MoveSettings;
 
-/// Moves, or says what a move would do.
+/// Moves, or reports what a move would do.
 pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     args.file.iter().try_for_each(check_path)?;
     check_kernel()?;
@@ -46,12 +46,12 @@ pub fn run(args: &MoveArgs, settings: &MoveSettings) -> Result<Exit> {
     Ok(exit(&looked, &report))
 }
 
-/// This process, held.
+/// Returns a handle on this process.
 pub fn ourselves(machine: &dyn Machine) -> Result<Arc<dyn Process>> {
     Ok(machine.hold(Pid::new(std::process::id())?)?)
 }
 
-/// Whoever names a path means something that is there.
+/// Checks that a path exists.
 fn check_path(path: &PathBuf) -> Result<()> {
     let shown = path.escaped();
     match std::fs::metadata(path) {
@@ -60,12 +60,12 @@ fn check_path(path: &PathBuf) -> Result<()> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             bail!("'{shown}' does not exist; check the path")
         }
-        // Whatever else it is, opening it will say so.
+        // Opening it will report any other error.
         Err(_) => Ok(()),
     }
 }
 
-/// The words of the command line: TO, or FROM and TO.
+/// Parses the words of the command line: TO, or FROM and TO.
 fn pairs(args: &MoveArgs, topology: &Topology) -> Result<NodePairs> {
     let names = nodeward_linux::nodes::context(Path::new("/"), topology)?;
     match &args.words[..] {
@@ -77,7 +77,7 @@ fn pairs(args: &MoveArgs, topology: &Topology) -> Result<NodePairs> {
     }
 }
 
-/// Files, and where their pages go.
+/// Files, and the destinations of their pages.
 pub struct Job<'a> {
     machine: Linux,
     topology: Topology,
@@ -88,7 +88,7 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// To be moved by us, who map the files meanwhile.
+    /// Creates a job; `us` is the process that maps the files meanwhile.
     pub fn new(
         us: Arc<dyn Process>,
         topology: Topology,
@@ -99,7 +99,7 @@ impl<'a> Job<'a> {
         Self { machine: Linux::open(), topology, pairs, settings, ourselves: [us], paths }
     }
 
-    /// Moves batch after batch. An error is returned only if nothing was done before it.
+    /// Moves batch after batch. Returns an error only if nothing was done before it.
     pub fn migrate(&self, live: &Live, count_first: bool) -> Result<(Looked, MoveReport), Error> {
         if count_first {
             live.announce(self.batches().cached_bytes(|| live.is_stopped()));
@@ -129,14 +129,14 @@ impl<'a> Job<'a> {
     ) -> Result<MoveReport, Error> {
         let request = self.request(batch)?;
         let mut report = match batch.is_huge() {
-            // These never push out others.
+            // These never evict other pages.
             true => migrate(&self.machine, &self.ourselves, &request, live, None)?,
             false => {
                 let map_again = |ranges: &[Range]| batch.map_again(ranges);
                 self.fitting(batch, live, &map_again).migrate(&request, rooms)?
             }
         };
-        // Mapped, but not when the move came to look at them; or it ended before it came.
+        // Mapped, but evicted when the move came to them; or the move ended before.
         let unseen = match report.error {
             None => SkipReason::NotPresent,
             Some(_) => SkipReason::Refused,
@@ -148,7 +148,7 @@ impl<'a> Job<'a> {
         Ok(report)
     }
 
-    /// Tells what would be done.
+    /// Reports what would be done.
     pub fn plan(&self, live: &Live) -> Result<(Looked, ProcessPlan), Error> {
         let mut batches = self.batches();
         let mut rooms = self.rooms()?;
@@ -238,7 +238,7 @@ mod tests {
         MoveReport { processes: vec![process], ..MoveReport::default() }
     }
 
-    /// Goal: the table of exit codes holds where files, not pages, were in the way.
+    /// Goal: the exit codes are as documented if files, not pages, were the obstacle.
     #[test]
     fn files_that_were_left_out_count_like_pages() {
         let code = |(files, problems, not_permitted), moved, shared| {
@@ -257,8 +257,7 @@ mod tests {
         assert_eq!(code((0, 2, 2), 0, 0), Exit::NoPermission);
     }
 
-    /// Goal: an error after a beginning is no success, and an end by Ctrl-C is told whatever else
-    /// there is to tell.
+    /// Goal: an error after a beginning is no success, and an end by Ctrl-C is always reported.
     #[test]
     fn an_early_end_is_told() {
         let mut report = report(Account { moved: 7, ..Account::default() });

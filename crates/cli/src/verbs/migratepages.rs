@@ -1,9 +1,9 @@
 //! nodeward under the name of numactl's `migratepages`: the same arguments, silence and exit codes,
 //! with our mover behind them.
 //!
-//! One thing is said that numactl keeps to itself: pages that stayed behind, on standard error.
-//! Node strings are read by `nodeward_model::nodestring`, whose differences from libnuma stand
-//! there.
+//! It reports one thing that numactl does not: pages that stayed behind, on standard error. Node
+//! strings are parsed by `nodeward_model::nodestring`, which documents the differences from
+//! libnuma.
 
 mod words;
 
@@ -22,7 +22,7 @@ use crate::output;
 use crate::settings::{MoveSettings, Places};
 use words::Words;
 
-/// The name under which a link to nodeward acts like this.
+/// The name of a link to nodeward that makes it act as that program.
 pub const NAME: &str = "migratepages";
 
 const USAGE: [&str; 3] = [
@@ -31,13 +31,13 @@ const USAGE: [&str; 3] = [
     "nodes is a comma delimited list of node numbers or A-B ranges or all.",
 ];
 
-/// How numactl's program ends early: always with 1.
+/// Early ends of numactl's program: always with exit code 1.
 enum Refusal {
     /// The arguments are not a pid and two node strings.
     Usage(Option<String>),
-    /// A node string.
+    /// An invalid node string.
     Node(String, String),
-    /// What migrate_pages(2) would have said, and why if we know more.
+    /// The error that migrate_pages(2) would have returned, with a reason if we know more.
     Call(&'static str, Option<String>),
 }
 
@@ -45,7 +45,7 @@ const NO_PROCESS: &str = "No such process";
 const NOT_PERMITTED: &str = "Operation not permitted";
 const INVALID: &str = "Invalid argument";
 
-/// Runs as `program` with the arguments behind it.
+/// Runs as `program` with the arguments after it.
 pub fn run(program: &str, arguments: &[String]) -> ExitCode {
     match Words::read(program, arguments).and_then(|words| carry_out(&words)) {
         Ok(account) => {
@@ -89,13 +89,13 @@ fn node_set(text: &str, context: &Context) -> Result<Nodemask, Refusal> {
         .map_err(|error| Refusal::Node(text.to_owned(), error.to_string()))
 }
 
-/// Takes hold of a process; the kernel takes the id of any of its threads.
+/// Opens a handle on a process; the kernel accepts the id of any of its threads.
 fn hold(machine: &Linux, pid: i64) -> Result<Arc<dyn Process>, Refusal> {
     let number = if pid == 0 { std::process::id() } else { u32::try_from(pid).unwrap_or(0) };
     let pid = Pid::new(number).map_err(|_| Refusal::Call(NO_PROCESS, None))?;
     let held = machine.hold(pid);
-    // The kernel finds the process, looks at privileges, and then for its memory. Of one that has
-    // ended others than root may not even open the files.
+    // The kernel finds the process, checks privileges, and then looks for its memory. Of a process
+    // that has ended, users other than root may not even open the files.
     let zombie = held.is_err().then(|| select::zombie(Path::new("/"), pid)).flatten();
     match zombie {
         Some(true) => Err(Refusal::Call(INVALID, Some(format!("process {pid} has ended")))),
@@ -104,7 +104,7 @@ fn hold(machine: &Linux, pid: i64) -> Result<Arc<dyn Process>, Refusal> {
     }
 }
 
-/// What came of taking hold of a process that is no zombie.
+/// Interprets the result of opening a process that is no zombie.
 fn take(
     machine: &Linux,
     pid: Pid,
@@ -115,7 +115,7 @@ fn take(
             let process = select::by_thread(Path::new("/"), pid);
             machine.hold(process.ok_or(Refusal::Call(NO_PROCESS, None))?).map_err(Refusal::of)
         }
-        // The kernel looks at privileges before it finds that there is no memory.
+        // The kernel checks privileges before it finds that there is no memory.
         Err(Error::KernelThread(_)) if !machine.capabilities().move_everyones => {
             Err(Refusal::Call(NOT_PERMITTED, None))
         }
@@ -123,7 +123,7 @@ fn take(
     }
 }
 
-/// What is left behind, if anything. What went away meanwhile was not left.
+/// Returns a warning if pages are left behind. Pages that vanished meanwhile do not count.
 fn warning(account: &Account) -> Option<String> {
     let gone = [SkipReason::NotPresent, SkipReason::Gone];
     let left = account.skipped.iter().filter(|(reason, _)| !gone.contains(reason));
@@ -150,7 +150,7 @@ impl Refusal {
             }
             Self::Node(text, why) => {
                 say!("nodeward: {why}");
-                // What numactl says on standard output, it says whether that is taken or not.
+                // numactl prints this on standard output, and ignores whether that succeeds.
                 let text = text.escaped();
                 output::print(&format!("<{text}> is invalid\n")).unwrap_or_default();
             }
@@ -166,7 +166,8 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    /// Goal: what stayed is told with its reasons; what vanished is not called left behind.
+    /// Goal: pages that stayed are reported with their reasons; vanished ones are not called left
+    /// behind.
     #[test]
     fn only_what_stayed_is_warned_of() {
         let mut account = Account { moved: 5, ..Account::default() };

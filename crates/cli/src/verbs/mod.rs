@@ -1,4 +1,4 @@
-//! What each verb does: settle what was asked, ask the engine, print.
+//! The verbs: settle the request, call the engine, print.
 
 pub mod balance;
 pub mod bench;

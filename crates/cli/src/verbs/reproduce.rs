@@ -1,4 +1,4 @@
-//! `nodeward reproduce`: what five documents measured, simulated.
+//! `nodeward reproduce`: simulations of what five documents measured.
 
 use std::path::Path;
 use std::thread::available_parallelism;
@@ -18,7 +18,7 @@ use crate::output::reproduce as out;
 use crate::progress::{self, Shown};
 use crate::verbs::bench::rounded;
 
-/// How many of all runs have ended.
+/// Progress: how many of all runs have ended.
 struct Live {
     watch: Watch,
     total: u64,
@@ -38,7 +38,7 @@ impl Shown for Live {
     }
 }
 
-/// Simulates, prints, and tells by the exit code whether all is as near as it has to be.
+/// Simulates, prints, and reports by the exit code whether all figures are within their tolerance.
 pub fn run(args: &ReproduceArgs) -> Result<Exit> {
     if args.figure == Some(ReproduceFigure::Beyond) && args.tables.len() != 1 {
         bail!("name one table with --figure beyond, such as 2004");
@@ -75,7 +75,7 @@ fn results(args: &ReproduceArgs) -> Result<Vec<TableResult>> {
     Ok(tables.iter().zip(&runs).map(|(table, runs)| table.judge(runs)).collect())
 }
 
-/// Rows outside of their tolerance and goals that are not reached, by name.
+/// Returns the rows outside their tolerance and the missed goals, by name.
 fn misses(results: &[TableResult]) -> Vec<String> {
     let of = |table: &TableResult| {
         let rows = table.outside().map(|row| format!("{}: {}", table.name, row.name));
@@ -86,7 +86,7 @@ fn misses(results: &[TableResult]) -> Vec<String> {
     results.iter().flat_map(of).collect()
 }
 
-/// A number with its unit, if it has one, as the promises of SPEC.md are read.
+/// Formats a number with its unit, if it has one, as SPEC.md's checks read it.
 fn number(figure: ReproduceFigure, results: &[TableResult], took: Duration) -> Value {
     let misses = misses(results);
     let (measured, unit) = match figure {

@@ -1,4 +1,4 @@
-//! `nodeward run`: a program that starts at home.
+//! `nodeward run`: starts a program at its home.
 
 mod auto;
 
@@ -16,9 +16,9 @@ use nodeward_model::{Cpumask, Escape as _, NodeId, Pid, Placed, Topology};
 use crate::args::{HomeChoice, RunArgs};
 use crate::exit::Exit;
 
-/// Becomes the program. Returns only if that cannot be.
+/// Replaces this process with the program. Returns only on failure.
 pub fn run(args: &RunArgs) -> Result<Exit> {
-    // What the program would end with must not be mistaken for what we end with.
+    // The exit codes of the program must not be confused with ours.
     if let Err(error) = settle(args) {
         say!("nodeward: {error:#}");
         return Ok(Exit::NotStarted);
@@ -32,8 +32,8 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     })
 }
 
-/// Brings ourselves home: this thread, which the program goes on with, and the memory that it will
-/// touch first.
+/// Moves this process home: this thread, which the program continues on, and the memory that it
+/// will touch first.
 fn settle(args: &RunArgs) -> Result<()> {
     let machine = Linux::open();
     let topology = machine.topology()?;
@@ -47,7 +47,7 @@ fn settle(args: &RunArgs) -> Result<()> {
     prefer(&topology, home)
 }
 
-/// The CPUs of a home that we may run on.
+/// Returns the CPUs of a home that we may run on.
 fn cpus(topology: &Topology, home: NodeId, usable: &Cpumask) -> Result<Cpumask> {
     let Some(node) = topology.nodes.get(&home) else {
         bail!("there is no node {home}; nodes here are {}", topology.node_ids());
@@ -73,14 +73,14 @@ fn cpus(topology: &Topology, home: NodeId, usable: &Cpumask) -> Result<Cpumask> 
     Ok(cpus)
 }
 
-/// Puts this thread on its CPUs. Whoever starts us is a thread of ours, too: there is one.
+/// Moves this thread to its CPUs. It is the only thread of this process.
 fn place(machine: &Linux, home: NodeId, cpus: &Cpumask, pin: bool) -> Result<()> {
     let us = std::process::id();
     let process = machine.hold(Pid::new(us)?)?;
     let placed = if pin { process.pin(us, cpus)? } else { process.nudge(us, cpus)? };
     match placed {
         Placed::Done => Ok(()),
-        // Somebody else decides where we run; the kernel would say the same to us.
+        // Another program decides where we run; the kernel would refuse us in the same way.
         _ if pin => bail!("the threads cannot be kept on node {home}: their CPUs were changed"),
         _ => Ok(()),
     }
@@ -88,7 +88,7 @@ fn place(machine: &Linux, home: NodeId, cpus: &Cpumask, pin: bool) -> Result<()>
 
 fn prefer(topology: &Topology, home: NodeId) -> Result<()> {
     match policy::prefer_memory(home) {
-        // A kernel without nodes (CONFIG_NUMA) has its memory nowhere else.
+        // A kernel without NUMA (CONFIG_NUMA) has only one place for memory.
         Err(error) if error.kind() == ErrorKind::Unsupported && topology.node_ids().len() == 1 => {
             Ok(())
         }
@@ -112,7 +112,7 @@ mod tests {
         cpus(&topology, NodeId(node), &usable.parse().unwrap()).unwrap_err().to_string()
     }
 
-    /// Goal: a node where nothing can be at home is refused, and it is said why and what to do.
+    /// Goal: a node that cannot be a home is refused, with the reason and the remedy.
     #[test]
     fn homes_that_are_none() {
         assert!(refusal(7, "0-3").contains("no node 7; nodes here are 0-2"), "{}", refusal(7, "0"));

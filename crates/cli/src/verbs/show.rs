@@ -1,5 +1,4 @@
-//! `nodeward show`: where the memory of processes is, or which processes have it in the wrong
-//! place.
+//! `nodeward show`: where the memory of processes is, or which processes have misplaced memory.
 
 use std::fs;
 use std::path::Path;
@@ -19,9 +18,9 @@ use crate::machine::Chosen;
 use crate::output;
 use crate::output::topology::{self, Charset};
 
-/// Smaller processes are not ranked: moving them gains nothing that anybody would notice.
+/// Minimum size of ranked processes: moving smaller ones has no noticeable gain.
 const RANKED_BYTES_MIN: u64 = 16 << 20;
-/// Processes whose memory is sampled: some 0.5 ms each.
+/// Maximum number of processes whose memory is sampled: some 0.5 ms each.
 const RANKED_MAX: usize = 256;
 /// Lines of the ranking as text.
 const LINES: usize = 10;
@@ -96,7 +95,7 @@ fn without_processes(args: &ShowArgs, topology: &Topology) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A simulated machine, and where the memory of its processes is.
+/// Shows a simulated machine, and the residency of its processes.
 fn simulated(args: &ShowArgs, sim: &SimMachine) -> Result<Exit> {
     let topology = sim.topology()?;
     if args.hardware || args.topology {
@@ -114,7 +113,7 @@ fn simulated(args: &ShowArgs, sim: &SimMachine) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The machine that is meant: this one, or one that is described.
+/// Returns the selected machine: this one, or one that is described.
 fn described(args: &ShowArgs) -> Result<Topology> {
     if let Some(machine) = &args.synthetic {
         return Ok(machine.topology());
@@ -127,7 +126,7 @@ fn described(args: &ShowArgs) -> Result<Topology> {
     Ok(sysfs::read_topology(args.root.as_deref().unwrap_or(Path::new("/")))?)
 }
 
-/// Shades where the locale says UTF-8.
+/// Returns shades if the locale is UTF-8.
 fn charset() -> Charset {
     let value = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value).unwrap_or_default();
@@ -140,7 +139,7 @@ fn both_json(topology: &Topology, name: &str, what: &Value) -> Result<String> {
     Ok(format!("{}\n", json!({ "schema": "nodeward.show/1", "machine": machine, name: what })))
 }
 
-/// Watches CPU time for a moment, then looks at memory.
+/// Watches CPU time for a moment, then samples memory.
 fn rank(root: &Path, topology: &Topology, window_ns: Option<u64>) -> Result<Ranking> {
     let machine = Linux::open();
     let before = load::observe(root, RANKED_BYTES_MIN, RANKED_MAX)?;

@@ -1,4 +1,4 @@
-//! `nodeward sim`: a machine in virtual time, and how it went.
+//! `nodeward sim`: a machine in virtual time.
 
 mod compare;
 mod drive;
@@ -30,7 +30,7 @@ use crate::output::sim::{self as out, Told};
 use crate::progress;
 use drive::Live;
 
-/// Simulates, prints, and tells by the exit code whether it was cut short.
+/// Simulates, prints, and reports by the exit code whether the run was cut short.
 pub fn run(args: &SimArgs) -> Result<Exit> {
     if let Some(verb) = &args.verb {
         return match verb {
@@ -48,7 +48,7 @@ pub fn run(args: &SimArgs) -> Result<Exit> {
     }
 }
 
-/// The scenario, as the command line changes it.
+/// Returns the scenario with the changes of the command line.
 fn found(name: &str, args: &SimArgs) -> Result<Scenario> {
     let mut scenario = Scenario::find_with(name, &args.set)?;
     scenario.time_ns = args.limit.unwrap_or(scenario.time_ns);
@@ -92,7 +92,7 @@ fn simulate(scenario: &Scenario, args: &SimArgs) -> Result<Exit> {
     Ok(if run.ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done })
 }
 
-/// What the report is to tell, in this order.
+/// Returns the sections of the report, in order.
 fn sections(scenario: &Scenario) -> Vec<Section> {
     if scenario.report.is_empty() {
         return Section::ALL.to_vec();
@@ -131,7 +131,7 @@ fn write_plot(mut file: File, path: &Path, scenario: &Scenario, report: &Report)
     written.with_context(|| format!("cannot write {}", path.escaped()))
 }
 
-/// The scenarios that come along.
+/// Lists the built-in scenarios.
 fn list(args: &SimArgs) -> Result<Exit> {
     let all = BUILT_IN.iter().map(|(name, _)| Scenario::find(name));
     let all = all.collect::<Result<Vec<_>, _>>()?;

@@ -15,7 +15,7 @@ use crate::settings::MoveSettings;
 use crate::state;
 use crate::task::{How, Task};
 
-/// Takes an operation back.
+/// Undoes an operation.
 pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
     let operation = state::ledgers()?.read(args.id)?;
     if operation.state == State::Running {
@@ -35,7 +35,7 @@ pub fn run(args: &UndoArgs, settings: MoveSettings) -> Result<Exit> {
     task.carry_out(&machine, &topology, &how)
 }
 
-/// Tells what the ledger does not know.
+/// Reports gaps in the ledger.
 fn warn(operation: &Operation) {
     let id = operation.id;
     if let Some(damage) = &operation.damage {
@@ -72,8 +72,8 @@ fn task(operation: &Operation, machine: &Linux) -> Result<Task> {
     Ok(Task { undoes: Some(operation.id), ..Task::new(processes, orders) })
 }
 
-/// Takes hold of the process that was moved; another one under its pid, or another program in it,
-/// is not that.
+/// Opens the process that was moved. Another process with its pid, or another program in it, is
+/// refused.
 fn hold(machine: &Linux, identity: &Identity) -> Result<Arc<dyn Process>, Error> {
     let process = machine.hold(identity.pid)?;
     match process.identity()?.is_same(identity) {
@@ -82,7 +82,7 @@ fn hold(machine: &Linux, identity: &Identity) -> Result<Arc<dyn Process>, Error>
     }
 }
 
-/// What brings pages back that moved, or may have.
+/// Returns the orders that bring back pages that moved, or may have.
 fn back(process: &dyn Process, moved: &Moved, page_bytes: u64) -> Result<Arc<[Order]>> {
     let mapped: Vec<Range> = process.mappings()?.iter().map(|mapping| mapping.range).collect();
     let runs = moved.moved.iter().chain(moved.open.iter());

@@ -1,4 +1,4 @@
-//! What the balancer would do with one process, and why, in words with their numbers.
+//! Formats the balancer's decision about one process, with reasons and numbers.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{by_node, cpus, home, news, words};
 use crate::verbs::explain::Would;
 
-/// For people.
+/// Formats it for people.
 pub fn text(would: &Would) -> String {
     match &would.row {
         Ok(row) => decided(row, &would.report),
@@ -18,7 +18,7 @@ pub fn text(would: &Would) -> String {
     }
 }
 
-/// For programs.
+/// Formats it for programs.
 pub fn json(would: &Would) -> Value {
     match &would.row {
         Ok(row) => {

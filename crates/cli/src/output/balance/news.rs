@@ -1,14 +1,15 @@
-//! What the balancer says once: rivals, nodes that come and go, what is not permitted.
+//! Notices that the balancer gives once: other balancers, nodes that come and go, missing
+//! permissions.
 
 use std::path::Path;
 
 use nodeward_engine::balance::Notice;
 use nodeward_model::{Escape as _, Pid, Rival};
 
-/// Pids that are named in a line; the others are counted.
+/// Maximum number of pids named in a line; the others are counted.
 const PIDS_SHOWN: usize = 5;
 
-/// A line for each. Processes that the same thing would help stand in one line.
+/// Formats a line for each notice. Processes with the same remedy share a line.
 pub fn lines(news: &[Notice], acts_beside_rivals: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for one in news {
@@ -50,7 +51,7 @@ fn who(rival: &Rival) -> String {
     }
 }
 
-/// The folder of the kernel thread that works on a scheme.
+/// Returns the directory of the kernel thread that works on a scheme.
 fn thread_of(scheme: &Path) -> &Path {
     let is_thread = |folder: &&Path| folder.parent().is_some_and(|up| up.ends_with("kdamonds"));
     scheme.ancestors().find(is_thread).unwrap_or(scheme)
@@ -74,7 +75,7 @@ fn what_ends(rival: &Rival) -> String {
     }
 }
 
-/// Why nothing of what is told is done, and what would change that.
+/// Explains why no decision is carried out, and how to change that.
 pub fn standing_back(rivals: &[Rival]) -> String {
     let list = |each: fn(&Rival) -> String, and: &str| {
         rivals.iter().map(each).collect::<Vec<_>>().join(and)
@@ -91,7 +92,7 @@ pub fn standing_back(rivals: &[Rival]) -> String {
 mod tests {
     use super::*;
 
-    /// Goal: whoever else moves pages is named with what ends it, and what we do meanwhile.
+    /// Goal: other balancers are named with what ends them, and with our behaviour meanwhile.
     #[test]
     fn rivals_are_named() {
         let came = [
@@ -108,7 +109,7 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"));
     }
 
-    /// Goal: a hundred processes that we may not look at are one line for each remedy.
+    /// Goal: a hundred processes that we may not sample are one line per remedy.
     #[test]
     fn what_is_not_permitted_is_said_in_short() {
         let denied = |pids: std::ops::Range<u32>, need: &str| Notice::Denied {

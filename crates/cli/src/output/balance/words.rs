@@ -1,4 +1,4 @@
-//! Decisions in words.
+//! Formats decisions in words.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use nodeward_engine::balance::{Outcome, ProcessRow, RoundReport, Short};
 use nodeward_model::units::{show_bytes, show_ns};
 use nodeward_policy::placement::{Home, Reason, Verdict};
 
-/// A home, in a few letters.
+/// Formats a home, in a few characters.
 pub fn home(home: &Home) -> String {
     match home {
         Home::Node(node) => node.to_string(),
@@ -15,20 +15,20 @@ pub fn home(home: &Home) -> String {
     }
 }
 
-/// Millionths of a CPU as CPUs, with two digits.
+/// Formats millionths of a CPU as CPUs, with two decimals.
 pub fn cpus(ppm: u64) -> String {
     let hundredths = ppm.saturating_add(5_000) / 10_000;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// All reasons of a decision, the one for the home first.
+/// Returns all reasons of a decision, the one for the home first.
 pub fn reasons(row: &ProcessRow) -> String {
     let all = [Some(row.decision.reason), row.decision.threads, row.decision.memory];
     let names: Vec<_> = all.into_iter().flatten().map(Reason::name).collect();
     names.join(", ")
 }
 
-/// What is done with a process, for a table.
+/// Formats the decision about a process, for a table.
 pub fn decision(row: &ProcessRow, report: &RoundReport) -> String {
     let verdict = match row.decision.verdict {
         Verdict::Left => "left alone",
@@ -59,8 +59,8 @@ pub(super) fn threads(count: u32) -> String {
     format!("{count} thread{}", if count == 1 { "" } else { "s" })
 }
 
-/// One line for a decision that is new, or for what came of one; `None` for one that nobody waits
-/// for: it is too young yet, or settled and now stays, with its memory at home.
+/// Formats a line for a new decision, or for the result of an earlier one. `None` if it is of no
+/// interest: the process is too young, or is settled and stays, with its memory at home.
 pub fn changed(row: &ProcessRow, report: &RoundReport) -> Option<String> {
     let is_home = matches!(row.decision.memory, None | Some(Reason::AllHome));
     let is_quiet = row.decision.verdict == Verdict::Stays && is_home
@@ -124,7 +124,7 @@ fn about_memory(row: &ProcessRow, report: &RoundReport) -> Option<String> {
     Some(format!("{} away, {came} ({reason}{gain})", bytes(numbers.pages_away)))
 }
 
-/// What a move came to whose decision was told rounds ago.
+/// Formats the result of a move that was decided rounds ago.
 fn arrival(outcome: &Outcome, row: &ProcessRow, report: &RoundReport) -> String {
     let bytes = |pages: u64| show_bytes(pages * report.page_bytes);
     format!("of {} away, {}", bytes(outcome.pages_planned), what_came(outcome, row, &bytes))
@@ -145,7 +145,7 @@ fn what_came(outcome: &Outcome, row: &ProcessRow, bytes: &impl Fn(u64) -> String
     words
 }
 
-/// What became of pages that neither moved nor stayed for a reason of their own.
+/// Explains pages that neither moved nor stayed for a reason of their own.
 fn rest(short: Short) -> Option<&'static str> {
     Some(match short {
         Short::Refused => return None,
@@ -210,8 +210,8 @@ mod tests {
         Some(Outcome { pages_planned: 56 * MIB, pages_moved, pages_stayed, short })
     }
 
-    /// Goal: what is told of a decision is what came of it: 11 MiB moved of 56, and why not the
-    /// rest; two of three threads came.
+    /// Goal: the line for a decision shows its result: 11 MiB moved of 56, and why not the rest;
+    /// two of three threads moved.
     #[test]
     fn what_happened_is_told() {
         let done = Done {
@@ -230,7 +230,8 @@ mod tests {
         );
     }
 
-    /// Goal: what takes several rounds is told when it begins, with what moved, and when it ends.
+    /// Goal: a move that takes several rounds is reported when it begins, with what moved, and when
+    /// it ends.
     #[test]
     fn what_takes_long_is_told_twice() {
         let on_its_way = row(Done {
@@ -248,7 +249,8 @@ mod tests {
         assert_eq!(changed(&later, &RoundReport::default()), None);
     }
 
-    /// Goal: a table of a round that acted tells what was done, one that did not what would be.
+    /// Goal: the table of a round that acted shows what was done; of one that did not, what would
+    /// be done.
     #[test]
     fn a_table_tells_what_was_done() {
         let row = row(Done { threads_placed: 1, pages_moved: 11 * MIB, ..Done::default() });

@@ -1,4 +1,4 @@
-//! What `nodeward bench pager` measured, as text and as JSON.
+//! Results of `nodeward bench pager`, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::threads;
 use crate::output::plot::{self, Bar, Bars};
 
-/// The measurement for people.
+/// Formats the measurement for people.
 pub fn text(plan: &Plan, rows: &[Row]) -> String {
     let mut text = format!(
         "region of {}, {}\n\
@@ -29,7 +29,7 @@ pub fn text(plan: &Plan, rows: &[Row]) -> String {
     text + "\n" + &findings_text(&findings, moved, plan.seed)
 }
 
-/// The measurement for programs.
+/// Formats the measurement for programs.
 pub fn json(plan: &Plan, rows: &[Row]) -> Value {
     json!({
         "schema": "nodeward.bench-pager/1",
@@ -40,7 +40,7 @@ pub fn json(plan: &Plan, rows: &[Row]) -> Value {
     })
 }
 
-/// The ratios as a picture, as SVG.
+/// Draws the ratios as SVG.
 pub fn svg(rows: &[Row]) -> Result<String> {
     let bar = |(page, cell): (&str, &Cell)| {
         let supply = column(cell.column).split(", ").map(str::to_owned);
@@ -56,7 +56,7 @@ pub fn svg(rows: &[Row]) -> Result<String> {
     plot::svg(&[Bars { title, unit: "ratio", bars: cells.map(bar).collect() }], &[])
 }
 
-/// A soak for people.
+/// Formats a soak for people.
 pub fn soak_text(report: &SoakReport) -> String {
     let mut text = format!(
         "moved {} in {} ({}/s), by {}: {} migrations in {} regions\n",
@@ -84,7 +84,7 @@ pub fn soak_text(report: &SoakReport) -> String {
     text + &findings_text(&report.findings, report.moved_bytes, report.seed)
 }
 
-/// A soak for programs.
+/// Formats a soak for programs.
 pub fn soak_json(report: &SoakReport) -> Value {
     json!({ "schema": "nodeward.bench-pager-soak/1", "soak": report })
 }
@@ -113,7 +113,7 @@ fn row_text(plan: &Plan, row: &Row) -> String {
     text + &others(plan, row)
 }
 
-/// The ratios.
+/// Formats the ratios.
 fn table(cells: &[Cell]) -> String {
     let mut text = format!(
         "  {:<24}{:>8}{:>8}{:>9}{:>13}{:>13}{:>13} {:<11}{:>9}\n",
@@ -146,7 +146,7 @@ fn table(cells: &[Cell]) -> String {
     text
 }
 
-/// Where the time went.
+/// Formats the shares of time.
 fn shares(cells: &[Cell]) -> String {
     let mut text = format!(
         "  {:<24}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>12}\n",
@@ -163,7 +163,7 @@ fn shares(cells: &[Cell]) -> String {
     text
 }
 
-/// What the threads beside a migration were left with.
+/// Formats the speed and waits of the threads beside a migration.
 fn beside(cell: &Cell) -> String {
     let (Some(writer), Some(stalls)) = (cell.writer, &cell.stalls) else { return String::new() };
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! What `nodeward bench pool` measured.
+//! Results of `nodeward bench pool`.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::threads;
 use crate::output::plot::{self, Bar, Bars, Line, Lines};
 
-/// The measurement for people.
+/// Formats the measurement for people.
 pub fn text(plan: &PoolPlan, report: &PoolReport) -> String {
     let mut text = format!(
         "each thread takes {}, touches every page and frees all of it, again and again\n\
@@ -43,7 +43,7 @@ pub fn text(plan: &PoolPlan, report: &PoolReport) -> String {
     text + &format!("\nbytes that should have been zero and were not: {dirty}\n")
 }
 
-/// The measurement for programs.
+/// Formats the measurement for programs.
 pub fn json(plan: &PoolPlan, report: &PoolReport) -> Value {
     json!({
         "schema": "nodeward.bench-pool/1",
@@ -53,7 +53,7 @@ pub fn json(plan: &PoolPlan, report: &PoolReport) -> Value {
     })
 }
 
-/// Speeds as bars, and what pools held over time as lines, as SVG.
+/// Draws speeds as bars, and the pages held by pools over time as lines, as SVG.
 pub fn svg(report: &PoolReport) -> Result<String> {
     let kinds = |cell: &PoolCell| (cell.order, cell.zeroed);
     let mut cells: Vec<_> = report.cells.iter().collect();
@@ -63,10 +63,10 @@ pub fn svg(report: &PoolReport) -> Result<String> {
     plot::svg(&bars.collect::<Vec<_>>(), &lines.collect::<Vec<_>>())
 }
 
-/// Points of a line: as many as the picture has dots side by side.
+/// Maximum number of points in a line: the width of the picture in pixels.
 const POINTS_MAX: usize = 600;
 
-/// Cells with the same work.
+/// Groups cells with the same work.
 fn groups(cells: &[PoolCell]) -> impl Iterator<Item = &[PoolCell]> {
     let work = |cell: &PoolCell| (cell.threads, cell.order, cell.zeroed);
     cells.chunk_by(move |one, other| work(one) == work(other))
@@ -147,7 +147,7 @@ fn bars(cells: &[&PoolCell]) -> Bars {
     }
 }
 
-/// Held, in use and pcp_high over time, all as memory.
+/// Returns the lines of pages held, in use and pcp_high over time, all as memory.
 fn lines(course: &Course) -> Lines {
     let every = course.looks.len().div_ceil(POINTS_MAX).max(1);
     let line = |colour, name: &str, of: &dyn Fn(&Look) -> u64| Line {

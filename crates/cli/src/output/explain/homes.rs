@@ -1,21 +1,21 @@
-//! What each reason of the balancer means, why it decides so, and what to do.
+//! Explanations of the balancer's reasons: meaning, cause and remedy.
 
 use nodeward_policy::placement::Reason;
 
-/// What a decision says by it, why that is so, and what would change it.
+/// The explanation of a reason.
 pub struct Told {
-    /// What it says.
+    /// Its meaning.
     pub means: &'static str,
-    /// Why the balancer does so.
+    /// Its cause.
     pub why: &'static str,
-    /// What would change it.
+    /// Its remedy.
     pub what_to_do: &'static str,
 }
 
 const NOTHING: &str = "nothing: this is as it should be";
 const LEFT_ALONE: &str = "whoever placed it knows more about it than the balancer does";
 
-/// All of it.
+/// Returns the explanation of a reason.
 pub fn told(reason: Reason) -> Told {
     let groups = [left_by_choice, left_by_need, home, new_home, threads, memory];
     let words = groups.into_iter().find_map(|group| group(reason));
@@ -251,7 +251,7 @@ fn memory(reason: Reason) -> Option<Words> {
 mod tests {
     use super::*;
 
-    /// Goal: no reason has words that are nobody's.
+    /// Goal: every reason has a text of its own.
     #[test]
     fn every_reason_has_words_of_its_own() {
         for &reason in Reason::ALL {

@@ -1,4 +1,4 @@
-//! The page of the documentation that the command writes itself.
+//! The documentation page that the command generates.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use super::plot::charts;
 use super::{basis, expected, figure, gain};
 use crate::output::plot;
 
-/// What stands above the tables.
+/// Text above the tables.
 const HEAD: &str = include_str!("head.md");
 
-/// Heads of the tables.
+/// Headers of the tables.
 const COLUMNS: &str = "\
 | figure | seed | ours | ratio | basis | verdict | what shows the cause | why |
 |---|---|---|---|---|---|---|---|
@@ -22,7 +22,7 @@ const BEYOND_COLUMNS: &str = "\
 |---|---|---|---|
 ";
 
-/// Files by name: the page, and a picture for each table.
+/// Returns files by name: the page, and a picture for each table.
 pub fn docs(results: &[TableResult]) -> Result<Vec<(String, String)>> {
     let mut page = HEAD.to_owned();
     let mut files = Vec::new();

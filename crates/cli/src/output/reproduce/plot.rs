@@ -1,4 +1,4 @@
-//! Ours beside the seeds', and what nodeward adds.
+//! Charts of our figures beside the seeds', and of nodeward's additions.
 
 use anyhow::Result;
 use nodeward_reproduce::{Basis, BeyondResult, Kind, RowResult, TableResult, Verdict};
@@ -6,25 +6,25 @@ use nodeward_reproduce::{Basis, BeyondResult, Kind, RowResult, TableResult, Verd
 use super::{figure, gain};
 use crate::output::plot::{self, Bar, Bars};
 
-/// Letters of a row of words below a bar.
+/// Characters in a label line below a bar.
 const WIDTH: usize = 11;
 /// Bars in a chart.
 const BARS: usize = 12;
-/// The highest bar: what is farther off would make the others small.
+/// The highest bar: larger ratios would make the others small.
 const RATIO_MAX: f64 = 3.0;
-/// Colours of bars, as the page says: blue, green, sky blue, vermilion.
+/// Colours of bars, as on the page: blue, green, sky blue, vermilion.
 const CALIBRATED: usize = 0;
 const PREDICTED: usize = 2;
 const HOLD_OUT: usize = 4;
 const FAR_OFF: usize = 3;
 
-/// All tables in one picture.
+/// Draws all tables in one picture.
 pub fn svg(results: &[TableResult]) -> Result<String> {
     let bars: Vec<_> = results.iter().flat_map(charts).collect();
     plot::svg(&bars, &[])
 }
 
-/// A table as charts: figures as parts of the seed's, and the additions.
+/// Returns the charts of a table: figures relative to the seed's, and the additions.
 pub fn charts(table: &TableResult) -> Vec<Bars> {
     let rows = table.rows.chunks(BARS).map(|rows| Bars {
         title: format!("{}: ours as a multiple of what was measured", table.title),
@@ -60,7 +60,7 @@ fn additions(table: &TableResult, beyond: &BeyondResult) -> Bars {
     }
 }
 
-/// Words in lines that fit below a bar, four at most.
+/// Wraps a label into lines that fit below a bar, four at most.
 fn words(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

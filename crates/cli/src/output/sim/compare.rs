@@ -1,4 +1,4 @@
-//! What `nodeward sim compare` has to tell.
+//! Output of `nodeward sim compare`.
 
 mod page;
 
@@ -12,12 +12,12 @@ use crate::output::plot::{self, Line, Lines};
 
 pub use page::docs;
 
-/// For programs.
+/// Formats the tables for programs.
 pub fn json(tables: &[Judged]) -> Value {
     json!({ "schema": "nodeward.sim.compare/1", "cases": tables })
 }
 
-/// For people.
+/// Formats the tables for people.
 pub fn text(tables: &[Judged]) -> String {
     let tables: Vec<_> = tables.iter().map(table).collect();
     tables.join("\n")
@@ -51,8 +51,8 @@ fn table(table: &Judged) -> String {
     text
 }
 
-/// The figures of a balancer: local lines, time to 90 %, pages, pages a minute at the end, work,
-/// CPU time.
+/// Returns the figures of a balancer: local lines, time to 90 %, pages, pages per minute at the
+/// end, work, CPU time.
 fn figures(entry: &Entry) -> [String; 6] {
     [
         permille(entry.local_milli),
@@ -64,7 +64,7 @@ fn figures(entry: &Entry) -> [String; 6] {
     ]
 }
 
-/// What is asked, what there is, and whether that is enough.
+/// Formats a goal: the required and the actual value, and whether that suffices.
 fn goal_text(goal: &Goal) -> String {
     let figure = |value: Option<u64>| match (goal.what, value) {
         (_, None) => "never".to_owned(),
@@ -97,7 +97,7 @@ fn factor(milli: u64) -> String {
     format!("{:.3}", milli as f64 / 1e3)
 }
 
-/// The share of local lines over time, a chart for each case.
+/// Draws the share of local lines over time, a chart for each case.
 pub fn svg(tables: &[Judged]) -> Result<String> {
     let charts: Vec<_> = tables.iter().map(chart).collect();
     plot::svg(&[], &charts)

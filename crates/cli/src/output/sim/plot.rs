@@ -1,4 +1,4 @@
-//! The curves of a run: locality, bandwidth and migrations over one axis of time.
+//! Charts of a run: locality, bandwidth and migrations over one time axis.
 
 use anyhow::Result;
 use nodeward_scenario::Scenario;
@@ -6,7 +6,7 @@ use nodeward_sim::{Point, Report, describe};
 
 use crate::output::plot::{self, Line, Lines};
 
-/// Three charts as SVG; actions are marked in all of them.
+/// Draws three charts as SVG; actions are marked in all of them.
 pub fn svg(scenario: &Scenario, report: &Report) -> Result<String> {
     let points = &report.curves.points;
     let marks = |words: bool| {
@@ -35,10 +35,11 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A line of what happened between one point and the next; nothing where nothing is known.
+/// Returns a line of differences between successive points; without points where a value is
+/// unknown.
 fn steps(points: &[Point], of: impl Fn(&Point, &Point) -> Option<f64>) -> Vec<(f64, f64)> {
     let step = |pair: &[Point]| Some((seconds(pair[1].at_ns), of(&pair[0], &pair[1])?));
-    // All charts have the whole axis: from the first point to the last.
+    // All charts cover the whole axis: from the first point to the last.
     let first = points.first().zip(points.get(1));
     let begin = first.map(|(first, next)| (seconds(first.at_ns), of(first, next).unwrap_or(0.0)));
     begin.into_iter().chain(points.windows(2).filter_map(step)).collect()

@@ -1,4 +1,4 @@
-//! What a sweep has to tell: its points, its rows, and a picture of them.
+//! Output of a sweep: its points, its rows, and a picture.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 use crate::output::plot::{self, Line, Lines};
 use crate::verbs::sim::sweep::{IDENTITY, Plan, Row, Swept, value};
 
-/// Lines of a picture: more cannot be told apart.
+/// Maximum number of lines in a picture: more cannot be distinguished.
 const LINES_MAX: usize = 12;
-/// Columns that are the same in all rows, or in a file only.
+/// Columns that are the same in all rows, or that only files have.
 const NOT_SHOWN: [&str; 2] = ["of", "sweep"];
 
-/// A sweep for people: its rows, if they are not in a file, and a summary.
+/// Formats a sweep for people: its rows, if they are not in a file, and a summary.
 pub fn text(plan: &Plan, swept: &Swept, file: Option<&Path>) -> String {
     let there = swept.rows.len();
     let table = if file.is_none() { table(&plan.columns, &swept.rows) } else { String::new() };
@@ -37,7 +37,7 @@ pub fn text(plan: &Plan, swept: &Swept, file: Option<&Path>) -> String {
     format!("{table}{resume}{there} of {total} points{more}, in {took} with --jobs {jobs}{place}\n")
 }
 
-/// The same for programs.
+/// Formats a sweep for programs.
 pub fn json(plan: &Plan, swept: &Swept, file: Option<&Path>) -> Value {
     json!({
         "schema": "nodeward.sim-sweep/1",
@@ -53,14 +53,14 @@ pub fn json(plan: &Plan, swept: &Swept, file: Option<&Path>) -> Value {
     })
 }
 
-/// The points of a sweep that does not run.
+/// Formats the points of a sweep that does not run.
 pub fn points(plan: &Plan, points: &[Row]) -> String {
     let table = table(&plan.columns[..plan.first_measure()], points);
     let measures = plan.columns[plan.first_measure()..].join(", ");
     format!("{table}{} of {} points; figures: {measures}\n", points.len(), plan.grid.points())
 }
 
-/// The same for programs.
+/// Formats the points for programs.
 pub fn points_json(plan: &Plan, points: &[Row]) -> Value {
     json!({
         "schema": "nodeward.sim-sweep-points/1",
@@ -78,7 +78,7 @@ fn objects(columns: &[String], rows: &[Row]) -> Value {
     rows.iter().map(object).collect()
 }
 
-/// Rows below the names of their columns, without columns that are empty in all of them.
+/// Formats rows below the names of their columns, without columns that are always empty.
 fn table(columns: &[String], rows: &[Row]) -> String {
     let is_shown = |&place: &usize| {
         let name = columns[place].as_str();
@@ -103,10 +103,10 @@ fn table(columns: &[String], rows: &[Row]) -> String {
     line(&columns.to_vec()) + &rows.iter().map(line).collect::<String>()
 }
 
-/// Whether a picture could be read.
+/// Checks that a picture would be readable.
 ///
 /// # Errors
-/// It would have too many lines.
+/// If it would have too many lines.
 pub fn check_plot(plan: &Plan) -> Result<()> {
     let lines: usize = plan.grid.axes().iter().skip(1).map(|axis| axis.values().len()).product();
     ensure!(
@@ -117,8 +117,8 @@ pub fn check_plot(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// The first figure over the first key: a line for each combination of the others, the mean of all
-/// seeds that are there.
+/// Draws the first figure over the first key: a line for each combination of the other keys, each
+/// point the mean of the available seeds.
 pub fn svg(plan: &Plan, rows: &[Row]) -> Result<String> {
     let (first, measure) = (IDENTITY.len(), plan.first_measure());
     let axes = plan.grid.axes();
@@ -154,8 +154,8 @@ pub fn svg(plan: &Plan, rows: &[Row]) -> Result<String> {
     plot::svg(&[], &[chart])
 }
 
-/// Where the values of an axis stand: as numbers, bytes or nanoseconds, whichever all of them are;
-/// or else side by side, from 1.
+/// Returns the positions of an axis's values: as numbers, bytes or nanoseconds, whichever fits all
+/// of them, or else consecutively from 1.
 fn places(axis: &Axis) -> Vec<f64> {
     let all = |read: fn(&str) -> Option<f64>| {
         axis.values().iter().map(|value| read(value)).collect::<Option<Vec<_>>>()

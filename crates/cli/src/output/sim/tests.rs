@@ -1,4 +1,4 @@
-//! Reports made by hand, so that what is printed does not follow the model.
+//! Tests with handmade reports, so that the printed text does not depend on the model.
 
 use std::collections::BTreeMap;
 
@@ -119,11 +119,11 @@ fn a_run_on_one_screen() {
     let (text, json) = told(example(), &Section::ALL, Some(true));
     insta::assert_snapshot!(text);
     insta::assert_snapshot!(serde_json::to_string_pretty(&json).unwrap());
-    // What a terminal of 40 lines shows, and of 100 columns.
+    // A terminal of 40 lines and 100 columns.
     assert!(text.lines().count() <= 36 && text.lines().all(|line| line.len() <= 100), "{text}");
 }
 
-/// Goal: sections are told in the order that was asked for; others are left out.
+/// Goal: sections are printed in the requested order; others are left out.
 #[test]
 fn a_report_tells_what_was_asked_for() {
     let (text, json) = told(example(), &[Section::Nodes, Section::Memory], None);
@@ -135,7 +135,7 @@ fn a_report_tells_what_was_asked_for() {
     assert!(!report.contains_key("curves") && !report.contains_key("time_ns"));
 }
 
-/// Goal: what did not happen is not there, and a machine without programs says so.
+/// Goal: empty sections are left out, and a machine without programs is reported as such.
 #[test]
 fn empty_sections_are_left_out() {
     let mut report = example();
@@ -153,7 +153,8 @@ fn empty_sections_are_left_out() {
     }
 }
 
-/// Goal: a machine of many nodes fits the screen, too: the last row is for all that have none.
+/// Goal: the report of a machine with many nodes fits the screen: the last row is for all nodes
+/// without one.
 #[test]
 fn many_nodes_share_a_row() {
     let mut report = example();

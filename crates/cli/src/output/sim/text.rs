@@ -1,4 +1,4 @@
-//! A run on one screen.
+//! Formats a run to fit one screen.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use crate::verbs::sim::Ended;
 
 /// Nodes with a row of their own; the last row of a larger machine is for all the others.
 const NODES_DRAWN: usize = 8;
-/// Actions that are listed; more are counted.
+/// Maximum number of listed actions; more are counted.
 const ACTIONS_LISTED: usize = 8;
-/// Moves of an action that are listed.
+/// Maximum number of listed moves per action.
 const MOVES_LISTED: usize = 4;
-/// Kinds of CPU time side by side.
+/// Kinds of CPU time per line.
 const TIMES_IN_LINE: usize = 4;
 
-/// A run for people. What did not happen is left out.
+/// Formats a run for people. Empty parts are left out.
 pub fn text(told: &Told<'_>) -> String {
     let mut text = head(told);
     for section in told.sections {
@@ -82,7 +82,7 @@ fn section_text(section: Section, report: &Report) -> String {
     }
 }
 
-/// Before and after, side by side.
+/// Formats the memory before and after, side by side.
 fn memory(report: &Report) -> String {
     let pictures = &report.memory;
     if pictures.iter().all(|memory| memory.picture.pages.iter().all(|&pages| pages == 0)) {
@@ -112,7 +112,7 @@ fn memory(report: &Report) -> String {
     }
 }
 
-/// How much is on some nodes, before and after.
+/// Formats the memory on some nodes, before and after.
 fn memory_row(name: &str, report: &Report, nodes: Range<usize>) -> String {
     let cells = report.memory.iter().map(|memory| {
         let pages = &memory.picture.pages;
@@ -125,7 +125,7 @@ fn memory_row(name: &str, report: &Report, nodes: Range<usize>) -> String {
     format!("{}\n", row.trim_end())
 }
 
-/// Of so many nodes, how many have a row of their own.
+/// Returns how many of `nodes` nodes have a row of their own.
 fn drawn(nodes: usize) -> usize {
     if nodes > NODES_DRAWN { NODES_DRAWN - 1 } else { nodes }
 }
@@ -137,7 +137,7 @@ fn others(nodes: usize) -> String {
 fn title(memory: &MemoryReport) -> String {
     let at_ns = memory.picture.at_ns;
     let (when, at_ns) = match memory.picture.moment {
-        Moment::FirstAction => ("before the first action", at_ns + 1), // when that was
+        Moment::FirstAction => ("before the first action", at_ns + 1), // time of that moment
         Moment::Populated => ("when all of it was there", at_ns),
         Moment::End => ("at the end", at_ns),
     };
@@ -160,7 +160,7 @@ fn workloads(report: &Report) -> String {
 
 fn workload_row(workload: &WorkloadReport, report: &Report) -> String {
     let cpus = workload.cpu_ns as f64 / report.virtual_ns.max(1) as f64;
-    // Lines are told as memory, which is what bandwidth is told in.
+    // Lines are shown as memory, like bandwidth.
     let rate = match workload.unit {
         "lines" => {
             let bytes = workload.done_per_s.saturating_mul(report.machine.line_bytes);
@@ -193,7 +193,7 @@ fn nodes(nodes: &[NodeReport], virtual_ns: u64) -> String {
     }
 }
 
-/// Some nodes together.
+/// Formats the sum of some nodes.
 fn node_row(name: &str, nodes: &[NodeReport], virtual_ns: u64) -> String {
     let sum = |of: fn(&NodeReport) -> u64| nodes.iter().map(of).sum::<u64>();
     let cpus = sum(|node| node.cpus as u64);
@@ -284,7 +284,7 @@ fn counters(report: &Report) -> String {
     if text.is_empty() { text } else { format!("COUNTED\n{text}") }
 }
 
-/// A part of a whole, in millionths; nothing of nothing.
+/// Returns a part of a whole in millionths; 0 if the whole is 0.
 fn ppm(part: u64, whole: u64) -> u64 {
     let ppm = (u128::from(part) * 1_000_000).checked_div(u128::from(whole)).unwrap_or(0);
     u64::try_from(ppm).unwrap_or(u64::MAX)
@@ -294,7 +294,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A number with its thousands apart: `12,345,678`.
+/// Formats a number with thousands separators: `12,345,678`.
 fn number(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();

@@ -8,10 +8,10 @@ use super::Charset;
 const UNICODE: [&str; 4] = [" ░░", " ▒▒", " ▓▓", " ██"];
 const ASCII: [&str; 4] = ["  .", "  :", "  +", "  #"];
 
-/// Pairs that are named when the way back differs; beyond that they are only counted.
+/// Maximum number of named asymmetric pairs; further ones are counted.
 const PAIRS_NAMED_MAX: usize = 4;
 
-/// The drawing; empty if there is nothing to compare.
+/// Draws the distances; empty if there is nothing to compare.
 pub(super) fn map(topology: &Topology, charset: Charset) -> String {
     let Some(distances) = topology.distances.as_ref().filter(|d| d.nodes().len() > 1) else {
         return String::new();
@@ -27,8 +27,8 @@ pub(super) fn map(topology: &Topology, charset: Charset) -> String {
     text + &asymmetry(distances)
 }
 
-/// Which distances share a shade, from near to far: each its own while there are few of them, else
-/// equal parts of the way from the nearest to the farthest.
+/// Assignment of distances to shades, from near to far: one shade each while there are few
+/// distances, else equal parts of the range.
 struct Scale {
     ranges: Vec<(u32, u32, &'static str)>,
     charset: Charset,
@@ -78,7 +78,7 @@ fn rank(values: &[u32], value: u32) -> usize {
     values.partition_point(|&other| other < value)
 }
 
-/// Names the pairs of nodes whose way back is not as far; empty if there are none.
+/// Names the pairs of nodes with different distances in both directions; empty if there are none.
 fn asymmetry(distances: &Distances) -> String {
     let rows: Vec<_> = distances.rows().collect();
     let mut pairs = Vec::new();

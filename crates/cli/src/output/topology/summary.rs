@@ -1,4 +1,4 @@
-//! What numactl does not tell: cores, what a node lacks, caches, huge pages.
+//! Information that numactl lacks: cores, missing resources of nodes, caches, huge pages.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ fn without_memory(topology: &Topology, id: NodeId) -> String {
     }
 }
 
-/// One line for all caches that differ only in who uses them.
+/// Formats one line for all caches that differ only in their CPUs.
 fn cache_lines(topology: &Topology) -> Vec<String> {
     let mut alike = BTreeMap::new();
     for cache in &topology.caches {
@@ -102,7 +102,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Bytes without decimals that say nothing: `4 KiB`.
+/// Formats bytes without meaningless decimals: `4 KiB`.
 fn size(bytes: u64) -> String {
     show_bytes(bytes).replace(".00 ", " ").replace(".0 ", " ")
 }

@@ -17,7 +17,7 @@ fn fixture(kind: &str, name: &str) -> String {
     fs::read_to_string(fixtures.join(kind).join(name)).unwrap()
 }
 
-/// Free memory changed between the two captures, so its digits are struck out.
+/// Replaces free memory, which changed between the two captures.
 fn without_free(text: &str) -> String {
     let strike = |line: &str| match line.split_once(" free: ") {
         Some((node, mb)) => format!("{node} free: N {}\n", mb.split_once(' ').unwrap().1),

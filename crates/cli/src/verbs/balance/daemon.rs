@@ -1,4 +1,4 @@
-//! Rounds until somebody says stop, and what is told of them meanwhile.
+//! Rounds until the daemon is told to stop, and its messages meanwhile.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::exit::Exit;
 use crate::notify::Notify;
 use crate::output::balance as words;
 
-/// What surrounds a balancer.
+/// The environment of a running balancer.
 pub struct Daemon<'a> {
     asked: &'a Asked<'a>,
     machine: &'a Arc<dyn Machine>,
     signals: &'a Signals,
     notify: Notify,
-    /// By the machine's clock, in nanoseconds.
+    /// End time by the machine's clock, in nanoseconds.
     end_ns: Option<u64>,
     live: Arc<Live>,
     trouble: Option<anyhow::Error>,
 }
 
 impl<'a> Daemon<'a> {
-    /// It ends after `for_ns` of the machine's time, if that is said.
+    /// Creates the daemon. It ends after `for_ns` of the machine's time, if that is given.
     pub fn new(
         asked: &'a Asked<'a>,
         machine: &'a Arc<dyn Machine>,
@@ -54,12 +54,12 @@ impl<'a> Daemon<'a> {
         if let Some(error) = self.trouble {
             return Err(error);
         }
-        // Ctrl-C is how a daemon ends that nobody gave a time.
+        // Ctrl-C is the normal end of a daemon without a time limit.
         let early = self.end_ns.is_some() && self.signals.interrupted();
         Ok(if early { Exit::Interrupted } else { Exit::Done })
     }
 
-    /// Reads the settings again. Wrong ones are told, and nothing changes.
+    /// Reads the settings again. Invalid ones are reported, and nothing changes.
     fn reload(&self) -> Option<Event> {
         self.notify.reloading();
         let read = self.asked.read().and_then(|(wanted, settings)| {
@@ -75,7 +75,7 @@ impl<'a> Daemon<'a> {
     fn tell(&self, report: &RoundReport) -> Result<()> {
         self.asked.tell_news(report);
         let args = self.asked.args;
-        // A fast round between two rounds decides nothing, but it acts.
+        // A fast round between two full rounds decides nothing, but it acts.
         if args.json || args.dry_run && !report.fast {
             return self.asked.show(report);
         }

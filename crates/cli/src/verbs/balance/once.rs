@@ -1,4 +1,4 @@
-//! One round, and all of it. It takes two looks: loads are what happens between them.
+//! One round, printed in full. It takes two samples, because loads are differences between them.
 
 use anyhow::Result;
 use nodeward_engine::Live;
@@ -7,10 +7,10 @@ use nodeward_engine::balance::{Balancer, Event, Host, RoundReport};
 use super::Asked;
 use crate::exit::Exit;
 
-/// Looks that a round with decisions takes.
+/// Rounds needed for one with decisions.
 const ROUNDS: u64 = 2;
 
-/// Ends after the first round in which something could be decided.
+/// Ends after the first round that can decide.
 pub struct Once<'a> {
     asked: &'a Asked<'a>,
     live: &'a Live,
@@ -18,12 +18,12 @@ pub struct Once<'a> {
 }
 
 impl<'a> Once<'a> {
-    /// Shows it as was asked.
+    /// Creates it; the round is printed as requested by the arguments.
     pub fn new(asked: &'a Asked<'a>, live: &'a Live) -> Self {
         Self { asked, live, last: None }
     }
 
-    /// Makes the round and shows it.
+    /// Runs the round and prints it.
     pub fn run(mut self, balancer: &mut Balancer) -> Result<Exit> {
         let live = self.live;
         balancer.run(&mut self, live)?;

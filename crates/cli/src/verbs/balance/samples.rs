@@ -1,4 +1,4 @@
-//! `--samples FILE`: what perf samples while the balancer runs tells it who uses which page.
+//! `--samples FILE`: perf samples taken while the balancer runs show which thread uses which page.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use nodeward_linux::heard::Heard;
 use nodeward_model::{Escape as _, Pid};
 use nodeward_samples::{Error, Sample, Source, open};
 
-/// Reads samples in a thread of its own, as they come, until they end. That is told.
+/// Reads samples in a thread of its own, as they arrive, until they end, which is reported.
 ///
 /// # Errors
-/// If there is no such file, or it is one of a time that is over.
+/// If there is no such file, or it is a recording of the past.
 pub fn listen(path: &Path, heard: Arc<Heard>) -> Result<()> {
     check(path).with_context(|| format!("--samples '{}' cannot be used", path.escaped()))?;
     let path = path.to_owned();
@@ -29,7 +29,7 @@ pub fn listen(path: &Path, heard: Arc<Heard>) -> Result<()> {
     Ok(())
 }
 
-/// A pipe or a device tells of now; nobody knows of which time a regular file tells.
+/// Checks that the samples are live: a pipe or a device is; the time of a regular file is unknown.
 fn check(path: &Path) -> Result<()> {
     if path == Path::new("-") {
         return Ok(());
@@ -60,7 +60,7 @@ fn enter(samples: impl Iterator<Item = Result<Sample, Error>>, heard: &Heard) ->
         let Some(pid) = sample.pid else {
             bail!("a sample names a thread only; say perf script -F pid,tid,cpu,event,period,addr")
         };
-        // Number 0 is what runs where nothing does: no process.
+        // Pid 0 is the idle task: no process.
         if let Ok(pid) = Pid::new(pid) {
             heard.enter(pid, sample.access);
         }
@@ -72,7 +72,7 @@ fn enter(samples: impl Iterator<Item = Result<Sample, Error>>, heard: &Heard) ->
 mod tests {
     use super::*;
 
-    /// Goal: what cannot tell of now is refused at once, with what would do.
+    /// Goal: samples that cannot be live are refused at once, with an alternative.
     #[test]
     fn samples_must_be_of_now() {
         let folder = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ mod tests {
         assert!(refused(folder.path()).contains("it is a directory"));
     }
 
-    /// Goal: what names no process is refused, and what does is entered as it is.
+    /// Goal: a sample without a process is refused, and one with a process is entered unchanged.
     #[test]
     fn samples_name_their_process() {
         let sample = |ids: &str| {

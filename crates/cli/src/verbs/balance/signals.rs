@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator;
 use signal_hook::low_level::emulate_default_handler;
 
-/// What signals asked for so far.
+/// Requests by signals so far.
 #[derive(Clone, Debug)]
 pub struct Signals {
     reload: Arc<AtomicBool>,
@@ -17,8 +17,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Catches them from now on. The first that ends us lets what goes on come to its next pause,
-    /// the second ends us at once.
+    /// Catches the signals from now on. The first one that ends the program lets it reach its next
+    /// pause, the second ends it at once.
     ///
     /// # Errors
     /// If they cannot be caught.
@@ -45,12 +45,12 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Whether settings are to be read again, once for each time.
+    /// Returns whether the settings have to be read again, and resets that.
     pub fn take_reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether it was Ctrl-C that ended us.
+    /// Returns whether Ctrl-C ended the program.
     pub fn interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }

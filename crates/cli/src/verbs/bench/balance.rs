@@ -1,4 +1,4 @@
-//! `nodeward bench balance`: how long one decision takes.
+//! `nodeward bench balance`: the time of one decision.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -20,9 +20,9 @@ pub enum BalanceFigure {
     Decision,
 }
 
-/// Decisions about each machine: the first gives everybody a home, the others bring them there.
+/// Decisions about each machine: the first gives all processes a home, the others bring them there.
 const ROUNDS: u64 = 5;
-/// From one decision to the next, in nanoseconds.
+/// Time between two decisions, in nanoseconds.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Decides, and prints the median time of first decisions or of later ones, whichever is longer.

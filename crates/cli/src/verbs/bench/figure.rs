@@ -1,4 +1,4 @@
-//! The numbers that SPEC.md promises of the pager, by name, and what must be measured for each.
+//! The pager's figures in SPEC.md, by name, with the measurements that each needs.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use nodeward_pager::PageSize;
 use nodeward_proof::{Column, Extra, Row};
 use serde_json::{Value, json};
 
-/// A size of pages.
+/// A page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages(pub PageSize);
 
@@ -22,31 +22,31 @@ impl FromStr for Pages {
     }
 }
 
-/// One number.
+/// A figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// Words that were lost or torn while so much was moved.
+    /// Words that were lost or torn during a move of a given size.
     Lost,
     /// A number of one row.
     Of(PageSize, What),
 }
 
-/// A number of a row.
+/// A figure of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The ratio against memcpy with so many threads.
+    /// The ratio to memcpy with this number of threads.
     Ratio(Column, u32),
     /// The least part of its speed that the writer keeps.
     WriterRate,
-    /// Lazy against eager.
+    /// Lazy relative to eager.
     Lazy,
-    /// The longest of 99 of 100 waits under a stall budget, in milliseconds.
+    /// The 99th percentile of waits under a stall budget, in milliseconds.
     StallP99,
-    /// Two lanes against one.
+    /// Two lanes relative to one.
     Lanes,
-    /// How many more mappings there were.
+    /// Number of additional mappings.
     Vmas,
-    /// Times as fast as the kernel: recycled, one-way, as the pager chooses.
+    /// Speed relative to the kernel: recycled, one-way, or as the pager chooses.
     VsKernel(&'static str),
 }
 
@@ -102,7 +102,7 @@ fn column(name: &str) -> Option<Column> {
 }
 
 impl What {
-    /// The columns, the numbers of threads and what else must be measured.
+    /// Returns the columns, the numbers of threads and the extra measurements that it needs.
     pub fn needs(self) -> (Vec<Column>, Vec<u32>, Vec<Extra>) {
         match self {
             Self::Ratio(column, lanes) => (vec![column], vec![lanes], Vec::new()),
@@ -115,7 +115,7 @@ impl What {
         }
     }
 
-    /// The number and what explains it; none if it could not be measured here.
+    /// Returns the number with its context; `None` if it could not be measured here.
     pub fn of(self, row: &Row) -> Option<Value> {
         let (number, unit) = match self {
             Self::Ratio(..) => (row.cells.first()?.ratio, None),
@@ -139,7 +139,7 @@ impl What {
     }
 }
 
-/// To the thousandth: more digits only differ from run to run.
+/// Rounds to the thousandth: further digits only vary from run to run.
 pub fn rounded(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }
@@ -148,7 +148,7 @@ pub fn rounded(number: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Goal: every name that SPEC.md uses is one, and means what it says.
+    /// Goal: every name that SPEC.md uses is valid, and has the documented meaning.
     #[test]
     fn figures_have_names() {
         let of = |text: &str| text.parse::<Figure>();

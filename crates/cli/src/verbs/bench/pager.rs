@@ -1,4 +1,5 @@
-//! `nodeward bench pager`: how fast the pager moves live memory here, and that nothing is lost.
+//! `nodeward bench pager`: the speed at which the pager moves live memory here, and a check that
+//! nothing is lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,27 +22,27 @@ use crate::output;
 use crate::output::bench::pager as bench;
 use crate::{progress, state};
 
-/// The region: large enough that a batch in flight is 0.2 % of it, and no cache holds it.
+/// Region size: large enough that a batch in flight is 0.2 % of it, and that no cache holds it.
 const SIZE: u64 = 1 << 30;
 const SMOKE_SIZE: u64 = 32 << 20;
-/// How long each number is measured.
+/// Duration of each measurement.
 const TIME: Duration = Duration::from_secs(2);
 const SMOKE_TIME: Duration = Duration::from_millis(20);
-/// Moved by `--figure lost` unless --soak says otherwise.
+/// Amount moved by `--figure lost` unless --soak is given.
 const LOST_SIZE: u64 = 50 << 30;
 const LOST_SMOKE_SIZE: u64 = 256 << 20;
-/// The region of a soak.
+/// Region size of a soak.
 const SOAK_REGION: u64 = 256 << 20;
 
-/// A region is made of whole huge pages, and worth moving in parts.
+/// A region consists of whole huge pages, and is large enough to move in parts.
 const STEP: u64 = 2 << 20;
 const SIZE_MIN: u64 = 8 << 20;
-/// What is in memory at the same time: the region, pages kept for it, two buffers for memcpy. With
+/// Copies in memory at the same time: the region, pages kept for it, two buffers for memcpy. With
 /// two nodes, pages are kept on both, and each has one buffer.
 const COPIES: u64 = 4;
 const COPIES_EACH: u64 = 3;
 
-/// Measures, prints, and tells by the exit code whether anything was lost.
+/// Measures, prints, and reports a loss by the exit code.
 pub fn run(args: &BenchPagerArgs) -> Result<Exit> {
     let machine = Linux::open();
     let topology = machine.topology()?;
@@ -60,7 +61,7 @@ pub fn run(args: &BenchPagerArgs) -> Result<Exit> {
     }
 }
 
-/// What was asked, with what the machine adds.
+/// The arguments, with the properties of the machine.
 struct Asked<'a> {
     args: &'a BenchPagerArgs,
     nodes: Nodes,
@@ -137,7 +138,7 @@ impl Asked<'_> {
         Ok(exit(&report.findings, &live))
     }
 
-    /// What all measurements have in common.
+    /// Returns the plan that all measurements share.
     fn plan(&self) -> Result<Plan> {
         let (size, time) = match self.args.smoke {
             true => (SMOKE_SIZE, SMOKE_TIME),
@@ -158,7 +159,7 @@ impl Asked<'_> {
         })
     }
 
-    /// Doublings up to the number of CPUs, unless something else is asked for.
+    /// Returns the requested numbers of lanes, or doublings up to the number of CPUs.
     fn lanes(&self) -> Vec<u32> {
         let given = &self.args.lanes;
         match given.is_empty() {
@@ -167,12 +168,12 @@ impl Asked<'_> {
         }
     }
 
-    /// A kernel that runs out of memory kills; so we ask before.
+    /// Checks for room in advance, because a kernel that runs out of memory kills.
     fn check_room(&self, bytes: u64) -> Result<()> {
         let copies = if self.nodes.differ() { COPIES_EACH } else { COPIES };
         let needed = bytes.saturating_mul(copies);
         for node in [self.nodes.from, self.nodes.to] {
-            // A node of which nothing is known has room enough.
+            // A node without data is assumed to have room.
             let Some(room) = self.rooms.get(&node) else { continue };
             let free = (room.free_pages + room.cold_pages) * self.page_bytes;
             if free < needed {
@@ -205,7 +206,7 @@ fn exit(findings: &Findings, live: &Progress) -> Exit {
     }
 }
 
-/// The first two nodes with memory, or those that were asked for.
+/// Returns the requested nodes, or the first two with memory.
 fn nodes(args: &BenchPagerArgs, topology: &Topology) -> Result<Nodes> {
     let with_memory = topology.nodes_with_memory();
     for node in [args.from, args.to].into_iter().flatten() {
@@ -237,7 +238,7 @@ mod tests {
         nodes(&args, &machine.topology())
     }
 
-    /// Goal: two different nodes wherever there are two, whichever of them was named.
+    /// Goal: two different nodes are chosen wherever there are two, whichever of them was named.
     #[test]
     fn nodes_are_chosen() {
         let of = |line, machine| chosen(line, machine).map(|n| (n.from.0, n.to.0)).unwrap();
@@ -258,7 +259,7 @@ mod tests {
         assert!(region_bytes(1 << 20).unwrap_err().to_string().contains("at least 8.00 MiB"));
     }
 
-    /// Goal: something lost outweighs an interruption.
+    /// Goal: a loss takes precedence over an interruption.
     #[test]
     fn the_exit_code_tells_a_loss() {
         let live = Progress::default();

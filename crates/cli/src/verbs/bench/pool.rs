@@ -1,4 +1,5 @@
-//! `nodeward bench pool`: how fast page pools hand out and take back here, and what they hold.
+//! `nodeward bench pool`: the speed at which page pools allocate and free here, and the pages they
+//! hold.
 
 use std::time::Duration;
 
@@ -15,21 +16,21 @@ use crate::output;
 use crate::output::bench::pool as bench;
 use crate::progress::{self, Taking};
 
-/// What each thread takes: as much as page_fault1 of will-it-scale.
+/// Memory per thread: as much as page_fault1 of will-it-scale.
 const SIZE: u64 = 128 << 20;
 const SMOKE_SIZE: u64 = 8 << 20;
-/// How long each number is measured, in how many turns.
+/// Duration of each measurement, and number of turns.
 const TIME: Duration = Duration::from_millis(500);
 const ROUNDS: u32 = 5;
 const SMOKE_TIME: Duration = Duration::from_millis(2);
-/// A period of pools that are looked at over time.
+/// Period of pools that are observed over time.
 const PERIOD: Duration = Duration::from_secs(1);
 const SMOKE_PERIOD: Duration = Duration::from_millis(20);
 
 /// A load consists of whole runs of any order.
 const STEP: u64 = 2 << 20;
 
-/// Measures, prints, and tells by the exit code whether zeroed memory was zero.
+/// Measures, prints, and reports by the exit code whether zeroed memory was zero.
 pub fn run(args: &BenchPoolArgs) -> Result<Exit> {
     let machine = Linux::open();
     let plan = plan(args, machine.usable_cpus()?.len())?;
@@ -101,7 +102,7 @@ fn plan(args: &BenchPoolArgs, cpus: usize) -> Result<PoolPlan> {
     })
 }
 
-/// One, two, and more than there are CPUs, unless something else is asked for.
+/// Returns the requested numbers of threads, or one, two, and more than there are CPUs.
 fn threads(given: &[u32], cpus: usize) -> Vec<u32> {
     let many = u32::try_from(2 * cpus).unwrap_or(u32::MAX);
     let mut threads = if given.is_empty() { vec![1, 2, many] } else { given.to_vec() };
@@ -117,8 +118,8 @@ fn load_bytes(size: u64) -> Result<usize> {
     rounded.with_context(|| format!("--bytes {} is more than a process can have", show_bytes(size)))
 }
 
-/// A kernel that runs out of memory kills; so we ask before. Every contender keeps what its threads
-/// took.
+/// Checks for room in advance, because a kernel that runs out of memory kills. Every contender
+/// keeps the memory that its threads took.
 fn check_room(machine: &Linux, plan: &PoolPlan) -> Result<()> {
     let most = plan.threads.iter().copied().max().unwrap_or(1);
     let each = u64::from(most) * plan.contenders.len() as u64;

@@ -1,4 +1,4 @@
-//! The numbers that SPEC.md promises of page pools, by name, and what must be measured for each.
+//! The page pools' figures in SPEC.md, by name, with the measurements that each needs.
 
 use std::str::FromStr;
 
@@ -7,29 +7,29 @@ use serde_json::{Value, json};
 
 use super::figure::rounded;
 
-/// One number.
+/// A figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolFigure {
-    /// Visits of the zone with the tuner by averages, after eight periods, as a part of those with
-    /// lists of one length.
+    /// Zone visits with the tuner by averages, after eight periods, relative to lists of a fixed
+    /// length.
     ZoneVisitsDepth,
     /// The same with the tuner by events, after one pass.
     ZoneVisitsEvents,
-    /// Times as fast as somebody else, the slower of the tuned pools: one thread, single pages,
-    /// zeroed or not.
+    /// Speed relative to another allocator, for the slower of the tuned pools: one thread, single
+    /// pages, zeroed or not.
     Versus(Contender, bool),
-    /// Most that a tuned pool held, as a multiple of what was in use at most.
+    /// Maximum that a tuned pool held, relative to the maximum in use.
     Held,
     /// Periods of rest until a tuned pool held no more than at first.
     IdlePeriods,
-    /// Pages that a list may hold beyond the first length, where CPUs only allocate or only free.
+    /// Pages that a list may hold beyond its first length, where CPUs only allocate or only free.
     PureHigh,
 }
 
 /// The pools that tune their lists.
 const TUNED: [Contender; 2] = [Contender::PoolDepth, Contender::PoolEvents];
 
-/// Averages have settled after so many periods.
+/// Periods after which averages have settled.
 const PERIODS_TO_SETTLE: usize = 8;
 
 impl FromStr for PoolFigure {
@@ -56,7 +56,7 @@ impl FromStr for PoolFigure {
 }
 
 impl PoolFigure {
-    /// The plan with nothing but what this number needs.
+    /// Returns the plan reduced to the measurements that this figure needs.
     pub fn plan(self, plan: &PoolPlan) -> PoolPlan {
         let alone = |contenders: &[Contender]| PoolPlan {
             contenders: contenders.to_vec(),
@@ -84,7 +84,7 @@ impl PoolFigure {
         }
     }
 
-    /// The number and what explains it; none if it could not be measured here.
+    /// Returns the number with its context; `None` if it could not be measured here.
     pub fn of(self, report: &PoolReport) -> Option<Value> {
         let number = match self {
             Self::ZoneVisitsDepth => {
@@ -102,7 +102,7 @@ impl PoolFigure {
                 most(report.pure.iter().map(|f| beyond(f.pcp_high_max, f.pcp_high_default)))
             }
         }?;
-        // What was seen every few milliseconds is for the picture.
+        // The frequent samples are only for the picture.
         let mut report = json!(report);
         for course in report["courses"].as_array_mut().into_iter().flatten() {
             course["looks"].take();
@@ -115,7 +115,7 @@ fn most(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     numbers.max_by(f64::total_cmp)
 }
 
-/// Of the tuned pool as a part of the same of the one with fixed lists.
+/// Returns a value of the tuned pool relative to that of the fixed one.
 fn part_of_fixed(report: &PoolReport, of: impl Fn(&Course) -> Option<f64>) -> Option<f64> {
     let is_fixed = |course: &&Course| course.contender == Contender::PoolFixed;
     let fixed = report.courses.iter().find(is_fixed)?;
@@ -154,8 +154,8 @@ mod tests {
         figure.of(&report).map(|told| told["measured"].as_f64().unwrap())
     }
 
-    /// Goal: what the first eight periods did does not count for averages, and one pass is enough
-    /// for events: 200 and 400 of 30,000 visits are 0.01; 15,000 of 30,000 are 0.5.
+    /// Goal: the first eight periods do not count for averages, and one pass is enough for events:
+    /// 200 and 400 of 30,000 visits are 0.01; 15,000 of 30,000 are 0.5.
     #[test]
     fn visits_are_a_part_of_those_of_fixed_lists() {
         let fixed = course(Contender::PoolFixed, &[30_000; 10]);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(measured(PoolFigure::ZoneVisitsDepth, &[fixed]), None, "nothing to compare");
     }
 
-    /// Goal: a pool that never let go while it was looked at has the time for which it was: 5 s.
+    /// Goal: a pool that never shrank while it was observed has the observation time: 5 s.
     #[test]
     fn what_pools_hold() {
         let courses = [course(Contender::PoolDepth, &[1])];

@@ -1,4 +1,4 @@
-//! Which processes are meant.
+//! Selection of processes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use nodeward_model::{Escape as _, Pid};
 use crate::args::MoveArgs;
 use crate::groups;
 
-/// Every process that is meant, each once, in the order in which they were named.
+/// Returns the selected processes, without duplicates, in the order in which they were named.
 pub fn find(args: &MoveArgs, mut pids: Vec<Pid>) -> Result<Vec<Pid>> {
     let root = Path::new("/");
     for name in &args.name {

@@ -18,12 +18,12 @@ use crate::output::hot::HotTold;
 use crate::progress;
 use crate::task::Task;
 
-/// What a folio costs to move beside the copy of its lines: a base page takes the kernel 0.7 to 2.4
+/// Cost of moving a folio, without the copy of its lines: a base page takes the kernel 0.7 to 2.4
 /// us without the copy.
 const ADMIN_NS: u64 = 2000;
 
-/// The hot pages of one process, each to the node that uses it most, if that pays. `None` if the
-/// watch was ended by Ctrl-C.
+/// Creates the task of moving the hot pages of one process, each to the node that uses it most, if
+/// that pays. `None` if Ctrl-C ended the watch.
 pub fn task(
     args: &MoveArgs,
     name: &str,
@@ -54,8 +54,8 @@ pub fn task(
     Ok(Some(Task { hot, ..Task::new(vec![process], orders) }))
 }
 
-/// Counts what the source sees, by page and node. Where it does not tell the node, it is the one on
-/// which the process got most CPU time meanwhile.
+/// Counts the source's accesses by page and node. If the source does not know the node, it is
+/// assumed to be the one on which the process got most CPU time meanwhile.
 fn observe(
     source: Box<dyn HotSource>,
     machine: &Linux,
@@ -94,7 +94,7 @@ fn load(process: &dyn Process) -> ProcessLoad {
     ProcessLoad { pid, name: Name::default(), own_bytes: 0, threads }
 }
 
-/// The node on which a process got most CPU time between two looks.
+/// Returns the node on which a process got most CPU time between two samples.
 fn home(before: &ProcessLoad, now: &ProcessLoad, topology: &Topology) -> Result<NodeId> {
     let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
     for (cpu, time_ns) in cpu_time(Some(before), now).0 {
@@ -104,7 +104,7 @@ fn home(before: &ProcessLoad, now: &ProcessLoad, topology: &Topology) -> Result<
     most.map(|(node, _)| node).context("the process has no threads any more")
 }
 
-/// One order for each destination.
+/// Creates one order per destination.
 fn orders(plan: &HotPlan, page_bytes: u64, topology: &Topology) -> Vec<Order> {
     let mut sets: BTreeMap<NodeId, PageSet> = BTreeMap::new();
     for folio in &plan.moves {
@@ -137,7 +137,7 @@ mod tests {
         ProcessLoad { pid, name: Name::default(), own_bytes: 0, threads: threads.collect() }
     }
 
-    /// Goal: who did not say where it runs is taken to run where its CPU time went meanwhile, not
+    /// Goal: accesses without a node are attributed to the node of the CPU time meanwhile, not
     /// before.
     #[test]
     fn home_is_where_the_time_goes() {

@@ -14,7 +14,7 @@ use crate::machine::Chosen;
 use crate::nodes;
 use crate::task::Task;
 
-/// The pages of one process that a list names.
+/// Creates the task for the pages of one process that a list names.
 pub fn task(args: &MoveArgs, list: &Path, chosen: &Chosen, topology: &Topology) -> Result<Task> {
     let machine = chosen.machine();
     let (pid, pairs) = words(&args.words, topology, &chosen.node_names(topology)?)?;

@@ -1,5 +1,5 @@
-//! What the processes of a move share: segments of shared memory, which are moved whole, also
-//! where no process maps their pages; and all of it counted together, each page once.
+//! Memory that the processes of a move share: segments of shared memory, which are moved whole,
+//! including pages that no process maps; and the total of all memory, with each page counted once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,20 +19,20 @@ use crate::verbs::migrate_files::{Job, ourselves};
 /// Base pages by node.
 pub type Nodes = BTreeMap<NodeId, u64>;
 
-/// What processes of this machine share.
+/// Memory that processes of this machine share.
 pub struct Together {
-    /// Who maps the segments to move them.
+    /// The process that maps the segments to move them.
     us: Arc<dyn Process>,
     topology: Topology,
     pairs: NodePairs,
     paths: Vec<PathBuf>,
-    /// They are held open.
+    /// Keeps the segments open.
     _segments: Segments,
 }
 
 impl Together {
-    /// Finds it. `None` where one process shares nothing, or where only some of what is mapped is
-    /// meant.
+    /// Finds it. `None` if a single process shares nothing, or if only a part of the mapped memory
+    /// is selected.
     pub fn find(
         processes: &[Arc<dyn Process>],
         selection: &Selection,
@@ -59,13 +59,13 @@ impl Together {
         Ok(Some(Self { us, topology, pairs, paths, _segments: segments }))
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     pub fn segments(&self) -> usize {
         self.paths.len()
     }
 
     /// Counts the memory of processes and all of the segments. `None` without the privilege to see
-    /// frames, or if it was ended early.
+    /// frames, or if stopped early.
     pub fn count(
         &self,
         processes: &[Arc<dyn Process>],
@@ -84,7 +84,7 @@ impl Together {
         (!live.is_stopped()).then(|| census.into_nodes())
     }
 
-    /// The segments, to be moved or planned for.
+    /// Returns a job for the segments, to move or to plan.
     pub fn job<'a>(&'a self, settings: &'a MoveSettings) -> Job<'a> {
         let (topology, pairs) = (self.topology.clone(), self.pairs.clone());
         Job::new(Arc::clone(&self.us), topology, pairs, settings, &self.paths)
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     /// Goal: pages that a parent and its child share count once: 8 MiB are 2048 pages of 4 KiB,
-    /// however many have them.
+    /// however many processes map them.
     #[test]
     fn what_two_processes_share_counts_once() {
         let machine = Linux::open();

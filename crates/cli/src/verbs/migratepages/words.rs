@@ -1,4 +1,4 @@
-//! The arguments, read as getopt_long(3) and strtoul(3) read them for numactl's program.
+//! Parses arguments as getopt_long(3) and strtoul(3) do for numactl's program.
 
 use nodeward_model::Escape as _;
 
@@ -14,7 +14,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Options may stand anywhere before `--`; the only one there is asks for the usage.
+    /// Parses the words. Options may be anywhere before `--`; the only one requests the usage.
     pub fn read(program: &str, arguments: &[String]) -> Result<Self, Refusal> {
         let mut words = Vec::new();
         let mut rest = arguments.iter();
@@ -33,7 +33,7 @@ impl Words {
     }
 }
 
-/// What getopt_long says of an option; nothing of the one for help.
+/// Returns getopt_long's error for an option; `None` for the help option.
 fn complaint(program: &str, option: &str) -> Option<String> {
     let program = program.escaped();
     match option.strip_prefix("--") {
@@ -46,7 +46,8 @@ fn complaint(program: &str, option: &str) -> Option<String> {
     }
 }
 
-/// A number as C reads it with base 0, with nothing behind it. What fits no pid is below zero.
+/// Parses a number as C does with base 0, with nothing after it. A number that fits no pid becomes
+/// negative.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let (negative, digits) = match text.strip_prefix('-') {

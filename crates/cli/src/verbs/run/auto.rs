@@ -1,11 +1,11 @@
-//! The home of a program that is about to start: where a balancer would have it.
+//! Chooses the home of a program that is about to start, as a balancer would.
 
 use anyhow::{Context as _, Result};
 use nodeward_engine::balance::{Launch, home_of_launch};
 use nodeward_linux::{Linux, own};
 use nodeward_model::{Cpumask, NodeId, Pid, Topology};
 
-/// The node where a process with one busy thread would be at home. Takes a tenth of a second.
+/// Returns the home node of a process with one busy thread. Takes a tenth of a second.
 ///
 /// # Errors
 /// If processes cannot be watched, or no node has CPUs and memory for us.

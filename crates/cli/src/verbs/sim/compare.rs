@@ -36,7 +36,7 @@ pub enum CompareFigure {
 }
 
 impl CompareFigure {
-    /// Who must run for it.
+    /// Returns whether the figure needs a run of a balancer.
     fn needs(self, by: Balancer) -> bool {
         match self {
             Self::Local => by == Balancer::Nodeward,
@@ -47,7 +47,7 @@ impl CompareFigure {
     }
 }
 
-/// How many of all runs have ended.
+/// Progress: how many of all runs have ended.
 struct Live {
     watch: Watch,
     total: usize,
@@ -67,7 +67,7 @@ impl Shown for Live {
     }
 }
 
-/// Simulates, prints, and tells by the exit code whether nodeward reaches all that is asked.
+/// Simulates, prints, and reports by the exit code whether nodeward reaches all goals.
 pub fn run(args: &CompareArgs) -> Result<Exit> {
     match args.figure {
         Some(CompareFigure::Static) if args.print => return print_machines(args),
@@ -96,7 +96,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     Ok(if is_missed { Exit::Differs } else { Exit::Done })
 }
 
-/// What came of `items`, so many at a time.
+/// Runs `items` in parallel, as many at a time as requested.
 fn in_parallel<T: Sync, R: Send>(
     args: &CompareArgs,
     items: &[T],
@@ -134,7 +134,7 @@ fn tables(args: &CompareArgs) -> Result<Vec<Judged>> {
     Ok(cases.into_iter().map(|case| judge(case, &by_case[case.name])).collect())
 }
 
-/// A number with its unit, if it has one, as the promises of SPEC.md are read.
+/// Formats a number with its unit, if it has one, as SPEC.md's checks read it.
 fn number(figure: CompareFigure, tables: &[Judged]) -> Value {
     let of_2012 = |table: &&Judged| {
         let case = CASES.iter().find(|case| case.name == table.name);
@@ -167,7 +167,7 @@ fn seeds(args: &CompareArgs) -> Range<u64> {
     args.from..args.from.saturating_add(args.seeds)
 }
 
-/// The machines of loads that stay as they are, each with the command that shows its rounds.
+/// Prints the machines with constant loads, each with the command that shows its rounds.
 fn print_machines(args: &CompareArgs) -> Result<Exit> {
     let seconds = (steady::CONVERGED_NS + steady::WATCHED_NS) / 1_000_000_000;
     for seed in seeds(args) {
@@ -178,7 +178,7 @@ fn print_machines(args: &CompareArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The load that stays as it is.
+/// Measures constant loads.
 fn still(args: &CompareArgs) -> Result<Exit> {
     let began = Instant::now();
     let seeds: Vec<_> = seeds(args).collect();

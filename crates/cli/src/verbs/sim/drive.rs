@@ -1,4 +1,4 @@
-//! A run from its beginning to its end, whatever ends it.
+//! Runs a simulation until its end, or until something else ends it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use nodeward_sim::{Observer, Report, World};
 use crate::args::SimArgs;
 use crate::progress::Shown;
 
-/// Between two looks at the clock: some milliseconds.
+/// Events between two checks of the clock: some milliseconds.
 const EVENTS: u32 = 4096;
 
-/// What ended a run.
+/// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Its virtual time was over.
@@ -25,7 +25,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -35,17 +35,17 @@ impl Ended {
     }
 }
 
-/// How a run went.
+/// The result of a run.
 pub struct Run {
-    /// What the simulator has to tell.
+    /// The simulator's report.
     pub report: Report,
-    /// What ended it.
+    /// The reason why it ended.
     pub ended: Ended,
-    /// How long it took here, without what came before virtual time began.
+    /// Wall time, without the set-up before virtual time began.
     pub wall_ns: u64,
 }
 
-/// A run while it goes on.
+/// Progress of a run.
 pub struct Live {
     until_ns: u64,
     now_ns: AtomicU64,
@@ -54,7 +54,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Of a run of so long.
+    /// Creates the progress of a run until a virtual time.
     pub fn new(until_ns: u64) -> Self {
         let [now_ns, events] = [0; 2].map(AtomicU64::new);
         Self { until_ns, now_ns, events, stopped: AtomicBool::new(false) }
@@ -110,7 +110,7 @@ pub fn run(
     Run { report: world.report(), ended, wall_ns: nanoseconds(began.elapsed()) }
 }
 
-/// Lets a world go on until its time is over, or something else ends it, which is asked for every
+/// Runs a world until its time is over, or until another condition ends it, which is checked every
 /// few milliseconds.
 pub fn until(
     world: &mut World,
@@ -125,7 +125,7 @@ pub fn until(
     Ended::Time
 }
 
-/// Virtual time in a unit of time here.
+/// Returns virtual time per wall time.
 pub fn speed(virtual_ns: u64, wall_ns: u64) -> f64 {
     virtual_ns as f64 / wall_ns.max(1) as f64
 }

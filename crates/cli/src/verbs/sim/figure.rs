@@ -1,4 +1,4 @@
-//! The numbers that SPEC.md promises of the simulator, by name.
+//! The simulator's figures in SPEC.md, by name.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub enum Figure {
     Hashes,
 }
 
-/// Runs a scenario for a number.
+/// Runs a scenario for a figure.
 pub fn of(scenario: &Scenario, args: &SimArgs, figure: Figure) -> Result<Exit> {
     let live = Live::new(scenario.time_ns);
     let run =
@@ -54,7 +54,7 @@ pub fn of(scenario: &Scenario, args: &SimArgs, figure: Figure) -> Result<Exit> {
     Ok(if run.ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done })
 }
 
-/// Simulates the beginning of every scenario that comes along.
+/// Simulates the beginning of every built-in scenario, and compares the hashes.
 pub fn hashes() -> Result<Exit> {
     let computed = hashes::computed()?;
     let committed: BTreeSet<_> = hashes::committed().lines().collect();

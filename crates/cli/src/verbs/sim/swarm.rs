@@ -1,4 +1,4 @@
-//! `nodeward sim swarm`: machines that are drawn from seeds, and what checkers find on them.
+//! `nodeward sim swarm`: machines drawn from seeds, and the findings of checkers on them.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub enum SwarmFigure {
     Rounds,
 }
 
-/// Runs seeds, or prints what they stand for.
+/// Runs seeds, or prints their cases.
 pub fn run(args: &SwarmArgs) -> Result<Exit> {
     let seeds = match args.seed {
         Some(seed) => seed..seed.saturating_add(1),

@@ -27,21 +27,21 @@ use crate::{output, progress};
 use file::RowFile;
 use work::Live;
 
-/// What became of a sweep.
+/// The result of a sweep.
 pub struct Swept {
-    /// The rows, in the order of their points: those that were there, then those of this run.
+    /// The rows, in the order of their points: the existing ones, then those of this run.
     pub rows: Vec<Row>,
-    /// How many were there.
+    /// Number of existing rows.
     pub held: usize,
-    /// How many there are to be.
+    /// Total number of rows.
     pub total: usize,
-    /// How many were simulated at a time.
+    /// Number of parallel simulations.
     pub jobs: usize,
-    /// How long it took here, in nanoseconds.
+    /// Wall time, in nanoseconds.
     pub wall_ns: u64,
 }
 
-/// Simulates the points that are left, and prints; or only says which, or puts files together.
+/// Simulates the remaining points, and prints; or only lists them, or merges files.
 pub fn run(args: &SweepArgs) -> Result<Exit> {
     let Some(name) = &args.scenario else {
         let text = merge::merged(&args.merge)?;
@@ -92,12 +92,12 @@ fn sweep(plan: &Plan, numbers: &[usize], args: &SweepArgs) -> Result<Swept> {
     Ok(Swept { rows, held, total: numbers.len(), jobs, wall_ns })
 }
 
-/// The CPUs that this process may use.
+/// Returns the number of CPUs that this process may use.
 fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Writes a new file, so that none is lost, or prints.
+/// Writes a new file, never over an existing one, or prints.
 fn print_or_write(text: &str, path: Option<&Path>) -> Result<Exit> {
     let Some(path) = path else { return output::print(text).map(|()| Exit::Done) };
     if path.exists() {

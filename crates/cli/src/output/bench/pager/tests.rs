@@ -158,7 +158,7 @@ fn a_soak() {
     assert_eq!(soak_json(&lossy())["schema"], "nodeward.bench-pager-soak/1");
 }
 
-/// Goal: a picture has a bar with its number for each ratio, and says what it is.
+/// Goal: a picture has a bar with its number for each ratio, and a title.
 #[test]
 fn the_picture() {
     let picture = svg(&rows()).unwrap();

@@ -96,7 +96,8 @@ fn the_table_for_programs() {
     insta::assert_snapshot!("json", serde_json::to_string_pretty(&json).unwrap());
 }
 
-/// Goal: a chart for each kind of runs with a bar for each cell, and one for each pool over time.
+/// Goal: there is a chart for each kind of runs with a bar for each cell, and one for each pool
+/// over time.
 #[test]
 fn the_picture() {
     let picture = svg(&report()).unwrap();

@@ -1,4 +1,4 @@
-//! The page of the documentation that the command writes itself.
+//! The documentation page that the command generates.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use nodeward_contest::{Balancer, Entry, Judged};
 
 use super::{figures, goal_text, svg};
 
-/// What stands above the tables.
+/// Text above the tables.
 const HEAD: &str = include_str!("head.md");
 
-/// Heads of the tables.
+/// Headers of the tables.
 const SUMMARY: &str = "
 | load | nothing | patches of 2012 | kernel | by hand | nodeward |
 |---|---|---|---|---|---|
@@ -20,7 +20,7 @@ const COLUMNS: &str = "\
 |---|---|---|---|---|---|---|
 ";
 
-/// Files by name: the page, and a picture for each load.
+/// Returns files by name: the page, and a picture for each load.
 pub fn docs(tables: &[Judged]) -> Result<Vec<(String, String)>> {
     let mut page = HEAD.to_owned() + &summary(tables);
     let mut files = Vec::new();
@@ -33,7 +33,7 @@ pub fn docs(tables: &[Judged]) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// All loads in one table: local lines, pages and work of each balancer.
+/// Formats all loads in one table: local lines, pages and work of each balancer.
 fn summary(tables: &[Judged]) -> String {
     let mut text = SUMMARY.to_owned();
     for table in tables {

@@ -1,7 +1,7 @@
-//! The file that rows go to as soon as they are known, and that a later sweep completes.
+//! The file that receives rows as soon as they are known, and that a later sweep completes.
 //!
-//! Rows stand in the order of their points, so what is there is always a beginning of what there is
-//! to be. A sweep that was killed leaves at worst a line without its end, which is dropped.
+//! Rows are in the order of their points, so an incomplete file is always a prefix of the complete
+//! one. A killed sweep leaves at worst an incomplete line, which is dropped.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
@@ -22,7 +22,7 @@ pub struct RowFile {
 }
 
 impl RowFile {
-    /// Opens or makes a file for the rows of these points, and tells which of them it holds.
+    /// Opens or creates a file for the rows of these points, and returns those that it holds.
     pub fn open(
         path: &Path,
         plan: &Plan,
@@ -44,12 +44,12 @@ impl RowFile {
         Ok((rows, kept))
     }
 
-    /// Adds a row.
+    /// Appends a row.
     pub fn add(&mut self, plan: &Plan, row: &[String]) -> Result<()> {
         self.append(&self.format.line(&plan.columns, row))
     }
 
-    /// Adds a line in one write, so that a reader seldom sees a part of it.
+    /// Appends a line in one write, so that a reader seldom sees a part of it.
     fn append(&mut self, line: &str) -> Result<()> {
         let written = self.file.write_all(format!("{line}\n").as_bytes());
         written.with_context(|| format!("cannot write {}", self.path.escaped()))
@@ -59,7 +59,7 @@ impl RowFile {
         let mut text = Vec::new();
         let read = self.file.read_to_end(&mut text);
         read.with_context(|| format!("cannot read {}", self.path.escaped()))?;
-        // A letter of several bytes that is cut is in the line that is dropped.
+        // A character of several bytes that is cut is in the line that is dropped.
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
@@ -93,7 +93,7 @@ fn opened(path: &Path, resume: bool) -> Result<File> {
     }
 }
 
-/// The rows that a text holds, and how many bytes they and the header take.
+/// Returns the rows in a text, and the number of bytes that they and the header take.
 fn held(text: &str, format: Format, plan: &Plan, numbers: &[usize]) -> Result<(Vec<Row>, usize)> {
     let complete = text.rfind('\n').map_or(0, |end| end + 1);
     let (lines, torn) = text.split_at(complete);
@@ -139,7 +139,7 @@ mod tests {
         Plan::new("two-socket", &args).unwrap()
     }
 
-    /// A file of some points, with figures made by hand.
+    /// Returns a file of some points, with handmade figures.
     fn file(plan: &Plan, format: Format, numbers: &[usize]) -> String {
         let measures = plan.columns.len() - plan.first_measure();
         let line = |&number: &usize| {
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Goal: everything that rows depend on makes another sweep; how they are made does not.
+    /// Goal: everything that rows depend on changes the sweep's id; other options do not.
     #[test]
     fn sweeps_are_told_apart() {
         let id = |words: &[&str]| plan(words).id;

@@ -1,4 +1,4 @@
-//! Rows as lines of a file: CSV, or a JSON object each.
+//! Rows as lines of a file: CSV, or one JSON object per line.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use serde_json::{Map, Value};
 use super::measure::TRACE_HASH;
 use super::plan::Row;
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Cells between commas, below a line of names.
+    /// Comma-separated cells, below a header line.
     Csv,
-    /// An object each line.
+    /// One object per line.
     JsonLines,
 }
 
 impl Format {
-    /// What the name of a file says.
+    /// Returns the format by a file's name.
     pub fn of(path: &Path) -> Result<Self> {
         match path.extension().and_then(|end| end.to_str()) {
             Some("csv") => Ok(Self::Csv),
@@ -28,17 +28,17 @@ impl Format {
         }
     }
 
-    /// The first line of a file, if it is no row.
+    /// Returns the header line of a file, if the format has one.
     pub fn header(self, columns: &[String]) -> Option<String> {
         (self == Self::Csv).then(|| csv(columns))
     }
 
-    /// The names in the first line of a file; none if it has none.
+    /// Parses the header line; `None` if the format has none.
     pub fn names(self, header: &str) -> Option<Vec<String>> {
         (self == Self::Csv).then(|| uncsv(header)).flatten()
     }
 
-    /// A row as a line.
+    /// Formats a row as a line.
     pub fn line(self, columns: &[String], row: &[String]) -> String {
         match self {
             Self::Csv => csv(row),
@@ -46,7 +46,7 @@ impl Format {
         }
     }
 
-    /// How the line of a row begins whose first cells these are.
+    /// Returns the beginning of a row's line, from its first cells.
     pub fn beginning(self, columns: &[String], cells: &[String]) -> String {
         match self {
             Self::Csv => format!("{},", csv(cells)),
@@ -54,7 +54,7 @@ impl Format {
         }
     }
 
-    /// The cells of a line; none if it is no row with these columns.
+    /// Parses the cells of a line; `None` if it is not a row with these columns.
     pub fn cells(self, columns: &[String], line: &str) -> Option<Row> {
         let row = match self {
             Self::Csv => uncsv(line)?,
@@ -67,7 +67,7 @@ impl Format {
     }
 }
 
-/// A cell as JSON: a number where it is one.
+/// Returns a cell as JSON: a number where it is one.
 pub fn value(name: &str, cell: &str) -> Value {
     let number = cell.parse::<u64>().ok().filter(|number| number.to_string() == cell);
     match number.filter(|_| name != TRACE_HASH) {
@@ -86,7 +86,7 @@ fn cell(value: &Value) -> Option<String> {
     }
 }
 
-/// Names and cells of an object, in the order of the columns.
+/// Formats names and cells of an object, in the order of the columns.
 fn fields(columns: &[String], row: &[String]) -> String {
     let field = |(name, cell): (&String, &String)| {
         format!("{}:{}", Value::from(name.as_str()), value(name, cell))
@@ -102,7 +102,7 @@ fn csv(cells: &[String]) -> String {
     cells.iter().map(quoted).collect::<Vec<_>>().join(",")
 }
 
-/// The cells of a line of CSV; none if its quotes make no sense.
+/// Parses the cells of a line of CSV; `None` if its quotes are invalid.
 fn uncsv(line: &str) -> Option<Row> {
     let mut cells = Vec::new();
     let mut rest = line;
@@ -122,7 +122,7 @@ fn uncsv(line: &str) -> Option<Row> {
     }
 }
 
-/// A cell up to its closing quote, and what stands behind it.
+/// Returns a cell up to its closing quote, and the text after it.
 fn unquoted(mut rest: &str) -> Option<(String, &str)> {
     let mut cell = String::new();
     loop {
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(Format::JsonLines.header(&columns), None);
     }
 
-    /// Goal: what is cut short or has other columns is no row.
+    /// Goal: a line that is incomplete or has other columns is not a row.
     #[test]
     fn what_is_no_row() {
         let columns = owned(&["a", "b"]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: what is written is read back, and begins as it was said to.
+        /// Goal: a written row is read back, and its line begins as predicted.
         #[test]
         fn rows_come_back(row in prop::collection::vec("[a-z0-9,\"\\\\ \u{e4}]{0,6}", 3)) {
             let columns = owned(&["x", "y,\"z", TRACE_HASH]);

@@ -1,4 +1,4 @@
-//! The figures of a report that fit a row, by name.
+//! The figures of a report that fit into a row, by name.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use anyhow::{Result, bail};
 use nodeward_scenario::Scenario;
 use nodeward_sim::{Counters, Latencies, LatencyReport, MoveReport, Report, Spent, WorkloadReport};
 
-/// What finds a figure in a report; none where there is nothing to tell.
+/// Extracts a figure from a report; `None` where there is none.
 type Of = Box<dyn Fn(&Report) -> Option<String> + Send + Sync>;
-/// A figure of a workload, without its name.
+/// A figure of a workload, without the workload's name.
 type OfWorkload = (&'static str, fn(&WorkloadReport) -> Option<u64>);
-/// A figure of a latency, without its name.
+/// A figure of a latency, without the latency's name.
 type OfLatency = (&'static str, fn(&LatencyReport) -> u64);
 
-/// The name of the one figure that is no number.
+/// The name of the only figure that is not a number.
 pub const TRACE_HASH: &str = "trace_hash";
 
-/// What is told unless something else is asked for.
+/// The default figures.
 const USUAL: &[&str] = &[
     "done_per_s",
     "local_ppm",
@@ -61,7 +61,7 @@ impl Measure {
         Self { name: name.into(), group, kind: "", of }
     }
 
-    /// What it is in a report; empty where there is nothing to tell.
+    /// Returns its value in a report; empty where there is none.
     pub fn cell(&self, report: &Report) -> String {
         (self.of)(report).unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl Measure {
     }
 }
 
-/// The figures that are asked for, in the order of [`all`]; the usual ones if none is.
+/// Returns the requested figures, in the order of [`all`], or the default ones.
 pub fn chosen(scenario: &Scenario, words: &[String]) -> Result<Vec<Measure>> {
     let mut all = all(scenario);
     if words.is_empty() {
@@ -92,7 +92,7 @@ pub fn chosen(scenario: &Scenario, words: &[String]) -> Result<Vec<Measure>> {
     Ok(all)
 }
 
-/// All figures of a scenario's report, in the order of columns.
+/// Returns all figures of a scenario's report, in the order of columns.
 fn all(scenario: &Scenario) -> Vec<Measure> {
     let workloads = scenario.workloads.iter().flat_map(|workload| of_workload(&workload.name));
     workloads
@@ -136,7 +136,7 @@ fn moved(report: &Report) -> u64 {
     report.moves.iter().map(|moved| moved.account.moved).sum()
 }
 
-/// How long a move was under way, or several of them.
+/// Returns the time during which at least one move was in progress.
 fn under_way_ns(report: &Report) -> u64 {
     let span = |moved: &MoveReport| (moved.began_ns, moved.ended_ns.unwrap_or(report.virtual_ns));
     let mut spans: Vec<_> = report.moves.iter().map(span).collect();
@@ -197,7 +197,7 @@ mod tests {
         chosen(&scenario, &words).unwrap().into_iter().map(|measure| measure.name).collect()
     }
 
-    /// Goal: columns have names of their own, and stand in one order whatever the order of words.
+    /// Goal: columns have unique names, and a fixed order whatever the order of words.
     #[test]
     fn columns_are_stable() {
         let all = names(&["all"]);
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(names(&["time"]).len(), Spent::ALL.len());
     }
 
-    /// Goal: everything that a report counts has a column, and the same number in it.
+    /// Goal: every counter of a report has a column with the same number.
     #[test]
     fn figures_are_those_of_the_report() {
         let sets = [("time", "20ms"), ("action.0.at", "5ms")];
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!((cell("virtual_ns").as_str(), cell("oom_kills").as_str()), ("20000000", "0"));
     }
 
-    /// Goal: time in which several moves are under way counts once, and pauses do not count.
+    /// Goal: time in which several moves overlap counts once, and pauses do not count.
     #[test]
     fn moves_side_by_side_take_their_time_once() {
         let scenario = Scenario::find("two-socket").unwrap();
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(rate.cell(&report), "1000000000");
     }
 
-    /// Goal: a word that means nothing is told with those that do.
+    /// Goal: an unknown word is refused with the known ones.
     #[test]
     fn unknown_figures_are_refused() {
         let scenario = Scenario::find("two-socket").unwrap();

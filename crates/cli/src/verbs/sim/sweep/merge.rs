@@ -1,4 +1,4 @@
-//! The files of all shards as one, as if there had been no shards.
+//! Merges the files of all shards into one, equal to that of an unsharded sweep.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use nodeward_model::Escape as _;
 
 use super::format::Format;
 
-/// The first three columns are enough to know where a row belongs.
+/// The first three columns identify the place of a row.
 const POINT: [&str; 3] = ["point", "of", "sweep"];
-/// Points that a message names.
+/// Maximum number of points named in a message.
 const NAMED: usize = 8;
 
 /// The rows of one sweep.
 #[derive(Default)]
 struct Merged {
     header: Option<String>,
-    /// How many points there are to be, and of which sweep.
+    /// Total number of points, and the id of the sweep.
     of: Option<(usize, String)>,
     rows: BTreeMap<usize, String>,
 }
 
-/// All rows of some files in the order of their points, below their header.
+/// Returns all rows of some files in the order of their points, below their header.
 pub fn merged(paths: &[PathBuf]) -> Result<String> {
     let mut all = Merged::default();
     let mut formats = paths.iter().map(|path| Format::of(path));
@@ -84,7 +84,7 @@ impl Merged {
     }
 }
 
-/// What completes the file of a shard.
+/// The remedy for an incomplete shard.
 const RESUME: &str = "run its sweep again with --resume";
 
 fn shown(paths: &[PathBuf]) -> String {

@@ -1,4 +1,4 @@
-//! What a sweep is going to do: its points, its columns, and what tells it from other sweeps.
+//! The plan of a sweep: its points, its columns, and its id.
 
 use std::hash::Hasher as _;
 
@@ -11,20 +11,20 @@ use siphasher::sip::SipHasher13;
 use super::measure::{self, Measure};
 use crate::args::SweepArgs;
 
-/// The first columns of every row; behind them the keys, then the measures.
+/// The first columns of every row; the keys follow, then the measures.
 pub const IDENTITY: [&str; 4] = ["point", "of", "sweep", "seed"];
 
 /// The cells of a point, in the order of the columns.
 pub type Row = Vec<String>;
 
-/// What a sweep is going to do.
+/// The plan of a sweep.
 pub struct Plan {
     /// Its points.
     pub grid: Grid,
     /// The names of its columns.
     pub columns: Vec<String>,
-    /// What tells it from other sweeps: everything that a row depends on goes into it. It begins
-    /// with a letter, so that nobody takes it for a number.
+    /// The id of the sweep: a hash of everything that a row depends on. It begins with a letter, so
+    /// that it is not taken for a number.
     pub id: String,
     source: Source,
     sets: Vec<(String, String)>,
@@ -33,8 +33,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a command line. The scenario of every point is built once, so that a value that
-    /// does not fit is told before anything runs.
+    /// Creates the plan of a command line. The scenario of every point is built once, so that an
+    /// invalid value is reported before anything runs.
     pub fn new(name: &str, args: &SweepArgs) -> Result<Self> {
         let source = Source::find(name)?;
         let grid = Grid::new(args.grid.clone(), args.seeds.clone())?;
@@ -72,7 +72,7 @@ impl Plan {
         })
     }
 
-    /// The scenario of a point.
+    /// Returns the scenario of a point.
     pub fn scenario(&self, point: &GridPoint<'_>) -> Result<Scenario> {
         let values = self.grid.axes().iter().zip(&point.values);
         let values = values.map(|(axis, value)| (axis.key(), *value));
@@ -82,7 +82,7 @@ impl Plan {
         Ok(scenario)
     }
 
-    /// The cells before the measures.
+    /// Returns the cells before the measures.
     pub fn identity(&self, number: usize) -> Row {
         let point = self.grid.point(number);
         let of = self.grid.points().to_string();
@@ -91,20 +91,20 @@ impl Plan {
         cells
     }
 
-    /// The whole row of a point that was simulated.
+    /// Returns the whole row of a point that was simulated.
     pub fn row(&self, number: usize, report: &Report) -> Row {
         let mut cells = self.identity(number);
         cells.extend(self.measures.iter().map(|measure| measure.cell(report)));
         cells
     }
 
-    /// Where in a row the measures begin.
+    /// Returns the position of the first measure in a row.
     pub fn first_measure(&self) -> usize {
         IDENTITY.len() + self.grid.axes().len()
     }
 
-    /// A hash of all that rows depend on, the simulator included: two that differ in a run of a
-    /// scenario that comes along differ here.
+    /// Returns a hash of everything that rows depend on, the simulator included: simulators that
+    /// differ in a run of a built-in scenario have different hashes.
     fn fingerprint(&self) -> String {
         let axes = self.grid.axes().iter().map(|axis| json!([axis.key(), axis.values()]));
         let told = json!([

@@ -1,4 +1,4 @@
-//! A sweep while it goes on, and the rows of its points.
+//! A running sweep, and the rows of its points.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::plan::{Plan, Row};
 use crate::progress::Shown;
 use crate::verbs::sim::drive::{self, Ended};
 
-/// A sweep while it goes on.
+/// Progress of a sweep.
 pub struct Live {
     held: usize,
     total: usize,
@@ -18,7 +18,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Of so many points, of which so many are there already.
+    /// Creates the progress of a sweep of `total` points, of which `held` exist already.
     pub fn new(held: usize, total: usize) -> Self {
         Self { held, total, watch: Watch::default() }
     }
@@ -41,8 +41,8 @@ impl Shown for Live {
     }
 }
 
-/// Simulates points on so many threads. Rows come in the order of `numbers`, whoever is first; when
-/// a row cannot be taken or made, or somebody says stop, the rest is left out.
+/// Simulates points on several threads. Rows arrive in the order of `numbers`, whichever ends
+/// first. If a row fails or cannot be taken, or after a stop, the rest is left out.
 pub fn each_in_order(
     plan: &Plan,
     numbers: &[usize],
@@ -54,7 +54,7 @@ pub fn each_in_order(
     crew::each_in_order(numbers, jobs, &live.watch, row, |row| take(row?))
 }
 
-/// The row of a point; none if it was told to stop.
+/// Returns the row of a point; `None` after a stop.
 fn row(plan: &Plan, number: usize, watch: &Watch) -> Option<Result<Row>> {
     let point = plan.grid.point(number);
     let scenario = match plan.scenario(&point) {
