@@ -1,4 +1,4 @@
-//! What may be asked for.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -63,7 +63,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The comparison.
+    /// Returns the settings of the comparison.
     ///
     /// # Errors
     /// If a name is unknown.
@@ -82,7 +82,7 @@ impl Args {
     }
 }
 
-/// Those of these names, in the order of the names; all if there are none.
+/// Returns the items of these names, in the order of the names; all if there are none.
 fn chosen<T: Clone>(all: Vec<T>, names: &[String], name_of: fn(&T) -> String) -> Result<Vec<T>> {
     if names.is_empty() {
         return Ok(all);
@@ -103,7 +103,7 @@ mod tests {
         Args::try_parse_from(line.split(' ')).unwrap().settings()
     }
 
-    /// Goal: all is compared unless something is named, and names must be known.
+    /// Goal: everything is compared unless names are given, and names must be known.
     #[test]
     fn choices() {
         let all = settings("c").unwrap();

@@ -1,32 +1,32 @@
-//! What balances: data.
+//! The balancers, as data.
 
 use nodeward_stage::Balancer;
 
-/// A balancer, and what the guest needs for it.
+/// A balancer, with the guest's requirements for it.
 #[derive(Clone, Debug)]
 pub struct Contender {
-    /// How it is started and stopped.
+    /// The commands that start and stop it.
     pub balancer: Balancer,
-    /// What it is, in a sentence.
+    /// Its description, in a sentence.
     pub about: &'static str,
     /// The programs that it needs.
     pub needs: Vec<Program>,
-    /// It is a daemon, which runs before tasks begin.
+    /// Whether it is a daemon, which runs before tasks begin.
     pub is_daemon: bool,
-    /// Runs in which it moved no page say nothing about it.
+    /// Whether a run in which it moved no page is invalid.
     pub must_move: bool,
 }
 
 /// A program for the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// The one of this path in the Debian package of this name.
+    /// The program of this path in the Debian package of this name.
     Debian(&'static str, &'static str),
-    /// One of the workspace.
+    /// A program of the workspace.
     Ours(&'static str),
 }
 
-/// All balancers. The first is what the others are compared with.
+/// Returns all balancers. The first is the reference for the others.
 pub fn contenders() -> Vec<Contender> {
     let nothing = contender("nothing", "the scheduler alone");
     let mut kernel = contender("kernel", "kernel.numa_balancing=1");
@@ -36,9 +36,10 @@ pub fn contenders() -> Vec<Contender> {
     vec![nothing, kernel, numad(), hand, nodeward(), pinning(), hot()]
 }
 
-/// In the first five minutes after boot numad moves nothing, because it takes a process that it has
-/// never placed for one that it placed at time zero. So its clock is set forward. And by default it
-/// adds 18 % to what a process uses: one that uses all CPUs of a node would always get two nodes.
+/// numad. In the first five minutes after boot it moves nothing, because it takes a process that it
+/// has never placed for one that it placed at time zero. Its clock is therefore set forward. By
+/// default it adds 18 % to the usage of a process: one that uses all CPUs of a node would always
+/// get two nodes.
 fn numad() -> Contender {
     let mut numad =
         contender("numad", "Debian's package numad with `-u 120`, as after five minutes of uptime");
@@ -56,8 +57,8 @@ fn numad() -> Contender {
     numad
 }
 
-/// The emulator needs tens of times as long as the machine that is meant for a look, and for a page
-/// that moves.
+/// nodeward. The emulator needs tens of times as long as the modelled machine for a sample, and for
+/// a page move.
 fn nodeward() -> Contender {
     let mut nodeward = contender("nodeward", "`nodeward balance --looking 60ms --stall 20ms`");
     nodeward.needs = vec![Program::Ours("nodeward")];
@@ -69,7 +70,7 @@ fn nodeward() -> Contender {
     nodeward
 }
 
-/// Keeps threads at home whatever the scheduler wants, as numad does.
+/// nodeward with `--pin`: keeps threads at home whatever the scheduler wants, as numad does.
 fn pinning() -> Contender {
     let mut pinning = nodeward();
     pinning.about = "`nodeward balance --pin --looking 60ms --stall 20ms`";
@@ -78,11 +79,11 @@ fn pinning() -> Contender {
     pinning
 }
 
-/// Counts for some seconds, then moves once. Where no frames are counted there is nothing to move.
+/// Counts for some seconds, then moves once. Without counts of frames there is nothing to move.
 const HOT: &str = "sleep 2; for pid; do nodeward-bench counts $pid > /tmp/counts; \
     grep -q . /tmp/counts && nodeward move --progress never $pid --hot /tmp/counts; done; true";
 
-/// The counter's counts of frames stand for those of a machine's own counters.
+/// `nodeward move --hot`. The lab's counts of frames replace those of a machine's own counters.
 fn hot() -> Contender {
     let mut hot = contender("hot", "`nodeward move --hot`, once, by the counts of the first 2 s");
     hot.needs = vec![Program::Ours("nodeward"), Program::Ours("nodeward-bench")];

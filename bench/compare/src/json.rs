@@ -6,7 +6,7 @@ use crate::run::Outcome;
 use crate::settings::Settings;
 use crate::table::Table;
 
-/// Settings, rows, and every run with what was seen in its course.
+/// Formats settings, rows, and every run with its time series.
 pub fn json(settings: &Settings, table: &Table, outcomes: &[Outcome]) -> Value {
     json!({
         "schema": "nodeward.lab-compare/1",
@@ -26,7 +26,8 @@ mod tests {
     use super::*;
     use crate::table::tests::sample;
 
-    /// Goal: the schema is named, figures have their names, and what never happened is null.
+    /// Goal: the schema is named, figures have their names, and an event that never happened is
+    /// null.
     #[test]
     fn the_schema() {
         let (settings, table) = sample();

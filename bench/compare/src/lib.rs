@@ -1,9 +1,8 @@
-//! The same workloads under one balancer after the other, in the lab: how local last-level misses
-//! become, how soon, at the price of how many migrated pages and how much CPU time, and how long
-//! the work takes.
+//! Comparison of balancers in the lab, on the same workloads: the locality of last-level misses,
+//! the time until it is reached, migrated pages, CPU time, and the duration of the work.
 //!
-//! Every run goes on from the same snapshot, work is counted in passes and not in seconds, and
-//! balancers take turns, so that whatever else the host does falls on all of them.
+//! Every run begins from the same snapshot, work is counted in passes and not in seconds, and
+//! balancers take turns, so that other load of the host affects all of them.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! `nodeward-compare`: one balancer after the other in the lab. `cargo xtask lab compare` builds
-//! what it needs and starts it.
+//! its requirements and starts it.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all runs ended well.
+/// Runs the comparison. Returns whether all runs ended well.
 fn run(args: &Args) -> Result<bool> {
     let settings = args.settings()?;
     let (lab, programs) = (Lab::open()?, Programs::found()?);
@@ -49,8 +49,8 @@ fn run(args: &Args) -> Result<bool> {
     Ok(done.iter().all(|(_, result)| result.is_ok()))
 }
 
-/// All workloads, all repeats; balancers take turns. One that failed with a workload is not tried
-/// with it again.
+/// Runs all workloads and repeats; balancers take turns. A balancer that failed with a workload is
+/// not tried with it again.
 fn all_runs(lab: &Lab, programs: &Programs, settings: &Settings) -> Vec<Done> {
     let mut done: Vec<Done> = Vec::new();
     for workload in &settings.workloads {
@@ -80,7 +80,7 @@ fn has_failed(done: &[Done], wanted: &Key) -> bool {
     done.iter().any(|(key, result)| same(key) && result.is_err())
 }
 
-/// A line on standard error for each run: there may be many, and each takes a while.
+/// Reports each run on standard error: there may be many, and each takes a while.
 fn tell(key: &Key, run: &Result<Outcome, String>) {
     let Key { workload, balancer, repeat } = key;
     let told = match run {

@@ -1,4 +1,4 @@
-//! The page of the documentation that the command writes itself.
+//! The documentation page that the command generates.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::settings::Settings;
 use crate::table::Table;
 use crate::text::{grid, notes};
 
-/// What stands above the table.
+/// Text above the table.
 const HEAD: &str = include_str!("head.md");
 
-/// The page: what is compared, how, the table, and the command that made it.
+/// Formats the page: subject, method, the table, and the command that made it.
 pub fn page(settings: &Settings, table: &Table, command: &str) -> String {
     let mut page = format!("{HEAD}\n    {command}\n\n");
     let _ = writeln!(

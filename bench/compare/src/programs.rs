@@ -1,4 +1,4 @@
-//! What the guest needs: our programs, which `cargo xtask guest` builds, and those of Debian.
+//! The guest's programs: ours, which `cargo xtask guest` builds, and those of Debian.
 
 use std::path::PathBuf;
 
@@ -10,22 +10,22 @@ use crate::balancers::{Contender, Program};
 /// The programs that every run needs.
 const ALWAYS: [&str; 2] = ["nodeward-stage", "nodeward-stream"];
 
-/// Where programs are found.
+/// The directory of our programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
     dir: PathBuf,
 }
 
 impl Programs {
-    /// Ours are in this directory, without shared libraries.
+    /// Uses our programs in this directory, which need no shared libraries.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir }
     }
 
-    /// The files of a run.
+    /// Returns the files of a run.
     ///
     /// # Errors
-    /// If one is not there, or the archive cannot be reached.
+    /// If one is missing, or the archive cannot be reached.
     pub fn files(&self, lab: &Lab, contender: &Contender) -> Result<Vec<GuestFile>> {
         let mut files =
             ALWAYS.map(|name| self.ours(name)).into_iter().collect::<Result<Vec<_>>>()?;
@@ -47,10 +47,10 @@ impl Programs {
 }
 
 impl Programs {
-    /// The directory that `cargo xtask` names to whom it starts.
+    /// Returns the programs in the directory that `cargo xtask` names in the environment.
     ///
     /// # Errors
-    /// If nobody named one.
+    /// If none is named.
     pub fn found() -> Result<Self> {
         let dir = std::env::var_os("NODEWARD_GUEST_DIR");
         let dir =

@@ -19,38 +19,38 @@ use crate::settings::Settings;
 use crate::track::Track;
 use crate::workloads::Workload;
 
-/// The machine: no more CPUs than most hosts have cores, as time is compared.
+/// The machine: no more CPUs than most hosts have cores, because times are compared.
 const SCENARIO: &str = "two-nodes";
-/// The time between two looks at the guest's counters, in milliseconds.
+/// Interval between samples of the guest's counters, in milliseconds.
 const LOOK_MS: u64 = 500;
-/// Where the counts are kept during a run.
+/// Directory of the counts during a run.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// After so long something is wrong.
+/// Time limit of a run.
 const TIMEOUT: Duration = Duration::from_secs(900);
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The workload's name.
     pub workload: String,
     /// The balancer's name.
     pub balancer: String,
-    /// Which of the repeats it was, from zero.
+    /// The number of the repeat, from zero.
     pub repeat: u32,
-    /// When the first task had done its work, in milliseconds since the run began.
+    /// The time at which the first task completed its work, in milliseconds since the run began.
     pub first_end_ms: u64,
-    /// The misses in the course of time.
+    /// The misses over time.
     pub track: Track,
-    /// The guest's counters in the course of time.
+    /// The guest's counters over time.
     pub looks: Vec<Look>,
-    /// How it ended.
+    /// The end of the run.
     pub end: Curtain,
 }
 
-/// Does one run.
+/// Carries out one run.
 ///
 /// # Errors
-/// If the lab fails, or the balancer, or a task, or memory did not hold what was written.
+/// If the lab, the balancer or a task fails, or memory did not hold what was written.
 pub fn perform(
     lab: &Lab,
     programs: &Programs,
@@ -86,10 +86,10 @@ pub fn perform(
     Ok(outcome)
 }
 
-/// What the guest said, and when.
+/// The guest's lines, with their times of arrival.
 type Said = Vec<(Instant, Line)>;
 
-/// Runs it, and reads the counts meanwhile.
+/// Runs the guest, and reads the counts meanwhile.
 fn attend(lab: &Lab, run: &Run, counts: &Path) -> Result<(Said, Vec<Reading>)> {
     let stop = AtomicBool::new(false);
     let (mut lines, mut words) = (Lines::default(), Vec::new());
@@ -129,7 +129,7 @@ fn outcome(heard: &[(Instant, Line)], readings: &[Reading]) -> Result<Outcome> {
     })
 }
 
-/// Notes when each line came.
+/// Records the time of arrival of each line.
 #[derive(Default)]
 struct Lines {
     begun: Vec<u8>,
@@ -156,7 +156,7 @@ impl Write for Lines {
 mod tests {
     use super::*;
 
-    /// Goal: lines are found whatever pieces they come in, and what is none is an error.
+    /// Goal: lines are found however they are split, and an invalid line is an error.
     #[test]
     fn lines_come_in_pieces() {
         let mut lines = Lines::default();
@@ -168,7 +168,7 @@ mod tests {
         assert!(lines.write_all(b"garbage\n").is_err());
     }
 
-    /// Goal: a run whose memory was spoilt is an error, and so is one that stopped half way.
+    /// Goal: a run with corrupted memory is an error, and so is one that stopped half-way.
     #[test]
     fn spoilt_runs_are_errors() {
         let now = Instant::now();

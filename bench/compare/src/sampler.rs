@@ -10,13 +10,13 @@ use nodeward_lab_counts::{CHOSEN, Counts, FileWords, Locality, Reader};
 
 use crate::track::{Sample, Track};
 
-/// The time between two looks.
+/// Interval between samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Misses of all tasks up to some time.
+/// Misses of all tasks up to a time.
 pub type Reading = (Instant, Locality);
 
-/// Reads until told to stop. The file need not be there yet.
+/// Samples until told to stop. The file need not exist yet.
 pub fn sample(path: &Path, stop: &AtomicBool) -> Vec<Reading> {
     let mut readings = Vec::new();
     let mut reader = None;
@@ -34,13 +34,13 @@ fn read(reader: &Reader<FileWords>) -> Option<Reading> {
     Some((Instant::now(), of_tasks(&counts)))
 }
 
-/// Tasks are those that chose their slot.
+/// Sums the misses of tasks, which are those that chose their slot.
 fn of_tasks(counts: &Counts) -> Locality {
     let tasks = counts.slots.iter().filter(|slot| CHOSEN.contains(&slot.slot));
     tasks.map(|slot| counts.locality(slot)).fold(Locality::default(), |sum, one| sum + one)
 }
 
-/// The readings between two times and the first one behind, counted from the last one before.
+/// Returns the samples between two times and the first one after, relative to the last one before.
 pub fn track(readings: &[Reading], begin: Instant, end: Instant) -> Track {
     let after = readings.partition_point(|(at, _)| *at <= begin);
     let zero = after.checked_sub(1).map_or_else(Locality::default, |last| readings[last].1);
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: what came before the run, and after it, is left out; its very end is not.
+    /// Goal: samples before and after the run are left out; the one at its very end is not.
     #[test]
     fn only_the_run_counts() {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What is compared, and how much of it.
+//! The settings of a comparison.
 
 use nodeward_lab::Kernel;
 
@@ -8,30 +8,31 @@ use crate::workloads::Workload;
 /// A comparison.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What runs.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// What balances it.
+    /// The balancers.
     pub contenders: Vec<Contender>,
-    /// How often each runs under each.
+    /// Number of runs of each workload under each balancer.
     pub repeats: u32,
-    /// Daemons run for up to so long before tasks begin, in nanoseconds.
+    /// Maximum time that daemons run before tasks begin, in nanoseconds.
     pub lead_ns: u64,
-    /// How much memory a process has, in bytes.
+    /// Memory per process, in bytes.
     pub size_bytes: u64,
-    /// How often it is gone through.
+    /// Number of passes over the memory.
     pub passes: u64,
-    /// What the guest runs.
+    /// The guest's kernel.
     pub kernel: Kernel,
-    /// The size of each node's last-level cache, in bytes.
+    /// Size of each node's last-level cache, in bytes.
     pub llc_bytes: u64,
-    /// What a miss takes at home on the machine that is meant, in nanoseconds. One in memory of
-    /// another node takes longer by the distance, and that is waited for.
+    /// Local latency of a miss on the modelled machine, in nanoseconds. A remote miss takes longer
+    /// by the distance, and the CPU is delayed by the difference.
     pub price_ns: u64,
 }
 
 impl Settings {
-    /// How long a daemon runs before the tasks of a repeat begin, in milliseconds. It looks now and
-    /// then, and tasks begin whenever they do: the repeats are spread evenly over the whole time.
+    /// Returns the time that a daemon runs before the tasks of a repeat begin, in milliseconds. A
+    /// daemon samples periodically, and tasks may begin at any time: the repeats are spread evenly
+    /// over the whole time.
     pub fn lead_ms(&self, contender: &Contender, repeat: u32) -> u64 {
         if !contender.is_daemon {
             return 0;
@@ -46,7 +47,8 @@ mod tests {
     use super::*;
     use crate::table::tests::sample;
 
-    /// Goal: tasks come at any time between two looks of a daemon, and nobody else waits.
+    /// Goal: tasks begin at any time between two samples of a daemon, and without a daemon there is
+    /// no wait.
     #[test]
     fn leads_are_spread_over_the_time() {
         let settings = Settings { lead_ns: 15_000_000_000, repeats: 5, ..sample().0 };

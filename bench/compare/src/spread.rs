@@ -1,20 +1,21 @@
-//! What several runs came to.
+//! Summary of several figures.
 
 use serde::Serialize;
 
-/// The middle of several figures, and how far they go.
+/// The median and the range of several figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The figure in the middle; of an even number the mean of the two there.
+    /// The median; of an even number of figures, the mean of the two in the middle.
     pub median: f64,
-    /// The least.
+    /// The least figure.
     pub least: f64,
-    /// The most.
+    /// The greatest figure.
     pub most: f64,
 }
 
 impl Spread {
-    /// Of at least one figure. Infinity stands for what never happened.
+    /// Computes the spread of at least one figure. Infinity represents an event that never
+    /// happened.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -32,7 +33,7 @@ impl Spread {
 mod tests {
     use super::*;
 
-    /// Goal: the middle one of an odd number, the mean of two of an even one, and the ends.
+    /// Goal: the median of an odd number, of an even number, and the range.
     #[test]
     fn medians_and_ranges() {
         let spread = |figures: &[f64]| Spread::of(figures.iter().copied());
@@ -43,7 +44,7 @@ mod tests {
         assert_eq!(spread(&[]), None);
     }
 
-    /// Goal: what never happened is later than anything.
+    /// Goal: an event that never happened is later than any other.
     #[test]
     fn never_is_the_most() {
         let of = |figures: [f64; 3]| Spread::of(figures).unwrap();

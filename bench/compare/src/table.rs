@@ -1,4 +1,4 @@
-//! What the runs say: a row for each workload under each balancer.
+//! The results of the runs: a row for each workload under each balancer.
 
 use serde::Serialize;
 
@@ -8,16 +8,16 @@ use crate::settings::Settings;
 use crate::spread::Spread;
 use crate::workloads::Workload;
 
-/// Locality that counts as reached, and the window in which it is looked for, in milliseconds.
+/// Target locality, and the window over which it is taken, in milliseconds.
 const WANTED: f64 = 0.9;
 const WINDOW_MS: u64 = 1000;
-/// A run's locality is drawn in so many parts.
+/// Number of parts in which a run's locality is drawn.
 const PARTS: u64 = 10;
 
 /// All rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// In the order of the settings.
+    /// The rows, in the order of the settings.
     pub rows: Vec<Row>,
 }
 
@@ -28,43 +28,44 @@ pub struct Row {
     pub workload: String,
     /// The balancer's name.
     pub balancer: String,
-    /// How many runs there were.
+    /// Number of runs.
     pub runs: usize,
-    /// In how many of them the balancer moved no page although it only counts if it does.
+    /// Number of runs in which a balancer that must move pages moved none.
     pub idle_runs: usize,
-    /// The figures; none if no run ended well.
+    /// The figures; `None` if no run ended well.
     pub cells: Option<Cells>,
-    /// Why a run did not end well.
+    /// The error of a failed run.
     pub failure: Option<String>,
 }
 
 /// The figures of a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cells {
-    /// The share of last-level misses that were local, in per cent; none if there were none.
+    /// Local last-level misses in per cent; `None` without misses.
     pub local: Option<Spread>,
-    /// The same in each tenth of the time until the first task ended, the middle one of all runs.
+    /// The same in each tenth of the time until the first task ended: medians of all runs.
     pub parts: Vec<Option<f64>>,
     /// The same in the last quarter of that time.
     pub settled: Option<Spread>,
-    /// Seconds until 90 % of the misses of a second were local, and of those from there until the
-    /// first task ended; infinite if they never were.
+    /// Seconds until 90 % of the misses in a window of a second were local, and of those from there
+    /// until the first task ended; infinite if that never happened.
     pub to_90_s: Option<Spread>,
-    /// Base pages that were migrated.
+    /// Migrated base pages.
     pub pages: Spread,
-    /// What the balancer says that it moved, less what the kernel counts until it had ended: 0, or
-    /// one of them is wrong or somebody else moved pages, too. None if it does not say.
+    /// Pages that the balancer reports as moved, minus those that the kernel counts until the
+    /// balancer ended. If it is not 0, one of them is wrong or other pages moved, too. `None` if
+    /// the balancer reports none.
     pub told_more: Option<Spread>,
     /// CPU time of the balancer and of the kernel on behalf of the tasks, in per cent of one CPU.
     pub cpu: Spread,
     /// Seconds until all tasks had ended.
     pub took_s: Spread,
-    /// Work in a time, of the first balancer's in the same repeat.
+    /// Work per time, relative to the first balancer's in the same repeat.
     pub work: Option<Spread>,
 }
 
 impl Table {
-    /// The table of these runs, of which some may have failed: with why.
+    /// Creates the table of these runs; a failed run has its error.
     pub fn of(settings: &Settings, runs: &[(Key, Result<Outcome, String>)]) -> Self {
         let first = settings.contenders.first().map(|first| first.balancer.name.clone());
         let row = |workload: &Workload, contender: &Contender| {
@@ -92,14 +93,14 @@ impl Table {
     }
 }
 
-/// Which run.
+/// The identity of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The workload's name.
     pub workload: String,
     /// The balancer's name.
     pub balancer: String,
-    /// Which of the repeats.
+    /// The number of the repeat.
     pub repeat: u32,
 }
 
@@ -141,13 +142,14 @@ fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
 }
 
-/// Threads of a task do not end at once, and who finds CPUs idle then goes there, as it should.
+/// Returns the locality in the last quarter, without its last window: threads of a task do not end
+/// at once, and other threads then rightly move to the idle CPUs.
 fn settled(run: &Outcome) -> Option<f64> {
     let until_ms = run.first_end_ms.saturating_sub(WINDOW_MS);
     run.track.share(until_ms * 3 / 4, until_ms)
 }
 
-/// Where nothing missed, there is nothing to reach.
+/// Returns the time to 90 %; `None` without misses.
 fn to_90_s(run: &Outcome) -> Option<f64> {
     let reached = run.track.settles(WANTED, WINDOW_MS, run.first_end_ms);
     let reached = reached.map_or(f64::INFINITY, seconds);
@@ -190,7 +192,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A run of so many seconds in which 1000 misses a second become local after `turn_s`.
+    /// Returns a run of `took_s` seconds in which 1000 misses a second become local after `turn_s`.
     fn run(balancer: &str, repeat: u32, took_s: u64, turn_s: u64, pages: u64) -> Outcome {
         let at = |second: u64| {
             let remote = second.min(turn_s) * 1000;
@@ -215,7 +217,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A table with a row of every sort.
+    /// Returns a table with a row of every kind.
     pub fn sample() -> (Settings, Table) {
         let runs = [
             Ok(run("nothing", 0, 40, 40, 0)),
@@ -241,7 +243,7 @@ pub(crate) mod tests {
         (settings, table)
     }
 
-    /// Goal: each figure is what its definition says.
+    /// Goal: each figure follows its definition.
     #[test]
     fn figures_of_a_row() {
         let (_, table) = sample();
@@ -258,7 +260,7 @@ pub(crate) mod tests {
         assert_eq!(table.rows[0].cells.clone().unwrap().to_90_s.unwrap().median, f64::INFINITY);
     }
 
-    /// Goal: runs that failed or in which nothing moved are told.
+    /// Goal: failed runs, and runs in which nothing moved, are reported.
     #[test]
     fn what_does_not_count_is_told() {
         let (_, table) = sample();

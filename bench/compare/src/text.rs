@@ -1,4 +1,4 @@
-//! The table as text.
+//! Formats the table as text.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table as Grid};
@@ -18,16 +18,16 @@ const HEADS: [&str; 10] = [
     "took s",
     "work",
 ];
-/// From none to all of the misses.
+/// Levels from none to all of the misses.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The table for a terminal, with notes below it.
+/// Formats the table for a terminal, with notes below it.
 pub fn text(table: &Table) -> String {
     let notes = notes(table).iter().map(|note| format!("{note}\n")).collect::<String>();
     format!("{}\n{notes}", grid(table, NOTHING))
 }
 
-/// The table in the way of a preset.
+/// Formats the table in the style of a preset.
 pub fn grid(table: &Table, preset: &str) -> Grid {
     let mut grid = Grid::new();
     grid.load_preset(preset).set_header(HEADS);
@@ -40,7 +40,7 @@ pub fn grid(table: &Table, preset: &str) -> Grid {
     grid
 }
 
-/// What stands below: what does not count, and why.
+/// Returns the notes below the table: invalid runs, and why.
 pub fn notes(table: &Table) -> Vec<String> {
     table.rows.iter().flat_map(|row| [idle(row), failed(row), disagreed(row)]).flatten().collect()
 }
@@ -89,7 +89,7 @@ fn figures(cells: &Cells) -> [String; 8] {
     ]
 }
 
-/// `median (least-most)`, or one figure where they are the same.
+/// Formats `median (least-most)`, or one figure if they are equal.
 fn spread(spread: Spread, digits: usize) -> String {
     let shown = |figure: f64| match figure.is_finite() {
         true => format!("{figure:.digits$}"),
@@ -102,7 +102,7 @@ fn spread(spread: Spread, digits: usize) -> String {
     }
 }
 
-/// A bar as high as a share in per cent.
+/// Returns a bar with the height of a percentage.
 fn level(percent: Option<f64>) -> char {
     let step = |percent: f64| (percent / 100.0 * LEVELS.len() as f64) as usize;
     percent.map_or('·', |percent| LEVELS[step(percent).min(LEVELS.len() - 1)])
@@ -119,7 +119,7 @@ mod tests {
         insta::assert_snapshot!(text(&sample().1));
     }
 
-    /// Goal: bars go from none to all.
+    /// Goal: bars cover the whole range.
     #[test]
     fn bars() {
         let bars = [None, Some(0.0), Some(12.0), Some(50.0), Some(99.0), Some(100.0)];

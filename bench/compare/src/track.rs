@@ -1,38 +1,37 @@
-//! How local last-level misses were in the course of a run.
+//! Locality of last-level misses over the time of a run.
 
 use serde::Serialize;
 
 /// Misses since the run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sample {
-    /// When, in milliseconds since the run began.
+    /// Time in milliseconds since the run began.
     pub at_ms: u64,
-    /// Misses of CPUs in memory of their own node.
+    /// Misses of CPUs on memory of their own node.
     pub local: u64,
-    /// Misses of CPUs in memory of other nodes.
+    /// Misses of CPUs on memory of other nodes.
     pub remote: u64,
 }
 
-/// Samples in the order of time.
+/// Samples in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Track(pub Vec<Sample>);
 
 impl Track {
-    /// The share of misses between two times, in milliseconds, that was local; `None` if there was
-    /// none.
+    /// Returns the share of local misses between two times, in milliseconds; `None` without misses.
     pub fn share(&self, from_ms: u64, to_ms: u64) -> Option<f64> {
         let (from, to) = (self.at(from_ms), self.at(to_ms));
         share(to.local - from.local, to.remote - from.remote)
     }
 
-    /// The shares of so many parts of the time up to `until_ms`, all as long.
+    /// Returns the shares in `count` equal parts of the time up to `until_ms`.
     pub fn parts(&self, until_ms: u64, count: u64) -> Vec<Option<f64>> {
         let end = |part: u64| until_ms * part / count;
         (0..count).map(|part| self.share(end(part), end(part + 1))).collect()
     }
 
-    /// When the share was at least so high within a window, and from there until `until_ms` on the
-    /// whole: the end of the first such window, in milliseconds.
+    /// Returns the end of the first window with at least this share, and with at least this share
+    /// from there until `until_ms` as a whole, in milliseconds.
     pub fn settles(&self, wanted: f64, window_ms: u64, until_ms: u64) -> Option<u64> {
         let ends = self.0.iter().map(|sample| sample.at_ms);
         let is_high = |from, to| self.share(from, to).is_some_and(|share| share >= wanted);
@@ -43,12 +42,12 @@ impl Track {
         ends.filter(|&end| end >= window_ms && end <= until_ms).find(settled)
     }
 
-    /// All misses.
+    /// Returns the number of misses.
     pub fn misses(&self) -> u64 {
         self.0.last().map_or(0, |last| last.local + last.remote)
     }
 
-    /// The last sample of that time or before; nothing was counted before the first.
+    /// Returns the last sample at or before a time; all zero before the first.
     fn at(&self, ms: u64) -> Sample {
         let after = self.0.partition_point(|sample| sample.at_ms <= ms);
         after.checked_sub(1).map_or_else(Sample::default, |last| self.0[last])
@@ -64,7 +63,7 @@ fn share(local: u64, remote: u64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A hundred misses each 100 ms, of which so many are local.
+    /// Returns a track with a hundred misses each 100 ms, of which `local` are local.
     fn track(local: &[u64]) -> Track {
         let mut last = Sample::default();
         let sample = |&local: &u64| {
@@ -88,8 +87,8 @@ mod tests {
         assert_eq!(track.misses(), 400);
     }
 
-    /// Goal: the time is that of the first window that is good enough as a whole, and followed by
-    /// what is good enough as a whole.
+    /// Goal: the time is that of the first window that is good enough as a whole, and is followed
+    /// by a time that is good enough as a whole.
     #[test]
     fn the_first_good_window() {
         let track = track(&[0, 90, 100, 80, 100, 100]);

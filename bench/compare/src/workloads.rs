@@ -1,16 +1,16 @@
-//! What runs: data. The machine is `two-nodes`: two nodes of one CPU and 2 GiB each.
+//! The workloads, as data. The machine is `two-nodes`: two nodes of one CPU and 2 GiB each.
 //!
-//! Tasks are threads, four of them, twice as many as CPUs, in processes that use one CPU each and
-//! have at least 400 MB each: numad touches no smaller ones.
+//! Tasks have four threads, twice as many as CPUs, in processes that use one CPU each and have at
+//! least 400 MB each: numad ignores smaller ones.
 
 use nodeward_model::NodeId;
 use nodeward_stage::Task;
 
-/// Processes of a row of short ones are so large.
+/// Memory of each process in a sequence of short ones.
 const SHORT_SIZE: &str = "8MiB";
-/// How many of them stand for one pass.
+/// Number of short processes that equal one pass.
 const SHORT_PER_PASS: u64 = 4;
-/// More than a node has.
+/// More memory than a node has.
 const LARGE_BYTES: u64 = 2304 << 20;
 
 /// A workload.
@@ -18,7 +18,7 @@ const LARGE_BYTES: u64 = 2304 << 20;
 pub struct Workload {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Its description, in a sentence.
     pub about: &'static str,
     tasks: fn(Size) -> Vec<Task>,
 }
@@ -30,9 +30,9 @@ struct Size {
 }
 
 impl Workload {
-    /// Its tasks, with so much memory in a process, gone through so often. Other workloads than the
-    /// first go through more memory or less in a pass, and so do that more or less often.
-    /// Each is counted in a slot of its own.
+    /// Returns its tasks, with this memory per process and number of passes. Workloads that go
+    /// through more or less memory per pass than the first one make correspondingly fewer or more
+    /// passes. Each task is counted in a slot of its own.
     pub fn tasks(&self, bytes: u64, passes: u64) -> Vec<Task> {
         let mut tasks = (self.tasks)(Size { bytes, passes });
         for (slot, task) in (1..).zip(&mut tasks) {
@@ -100,7 +100,8 @@ pub fn workloads() -> Vec<Workload> {
     ]
 }
 
-/// A process of two streams that begins on a node. By hand its threads and its memory stay there.
+/// Returns a process of two streams that begins on a node. By hand its threads and its memory stay
+/// there.
 fn stream(size: Size, starts_on: u32, nodes: &str) -> Task {
     let Size { bytes, passes } = size;
     let line = format!("--size {bytes} --threads 2 --passes {passes} --nodes {nodes} --wait");
@@ -116,7 +117,7 @@ fn sides(size: Size) -> Vec<Task> {
     vec![side(0, ""), side(1, "--odd")]
 }
 
-/// Each thread goes through all: four times the memory in a pass, where the streams of two
+/// Each thread goes through all memory: four times the memory per pass, where the streams of two
 /// processes go through twice that of one.
 fn shared(Size { bytes, passes }: Size) -> Vec<Task> {
     let passes = passes.div_ceil(2);
@@ -126,7 +127,7 @@ fn shared(Size { bytes, passes }: Size) -> Vec<Task> {
 }
 
 /// As much memory as two processes of the others have, so that a pass is as long. Its accesses are
-/// counted by frame, too: these counts can stand for those of a machine's own counters.
+/// also counted by frame: these counts can replace those of a machine's own counters.
 fn wide(Size { bytes, passes }: Size) -> Vec<Task> {
     let bytes = bytes * 2;
     let line =
@@ -135,8 +136,8 @@ fn wide(Size { bytes, passes }: Size) -> Vec<Task> {
     vec![task(&line, "--homes 0,1")]
 }
 
-/// The program of Menyhart's page migration: threads that bind themselves, and memory that was
-/// spread over the nodes in turn. By hand each thread also finds its pages on its node.
+/// The program of Menyhart's page migration: threads that bind themselves, and memory interleaved
+/// over the nodes. By hand each thread also has its pages on its node.
 fn bound(Size { bytes, passes }: Size) -> Vec<Task> {
     let bytes = bytes * 2;
     let line = format!("--size {bytes} --threads 4 --passes {passes} --part scattered --wait");
@@ -150,7 +151,7 @@ fn large(Size { bytes, passes }: Size) -> Vec<Task> {
     vec![task(&line, "--homes 0,1")]
 }
 
-/// Three of them fill most of a node. A third of the passes of two processes is as much work.
+/// Three processes fill most of a node. A third of the passes of two processes is as much work.
 fn crowded(Size { bytes, passes }: Size) -> Vec<Task> {
     let passes = passes.div_ceil(3);
     let line = format!("--size {bytes} --threads 1 --passes {passes} --nodes 0,1 --wait");
@@ -161,7 +162,7 @@ fn crowded(Size { bytes, passes }: Size) -> Vec<Task> {
     (0..6).map(process).collect()
 }
 
-/// There is nothing that a hand could place.
+/// Short processes, which cannot be placed by hand.
 fn short(Size { passes, .. }: Size) -> Vec<Task> {
     let in_a_row = u32::try_from(passes * SHORT_PER_PASS).unwrap_or(u32::MAX);
     let row = Task { in_a_row, ..task(&format!("--size {SHORT_SIZE} --passes 4"), "") };
@@ -190,8 +191,8 @@ mod tests {
         value(task, "--size") * value(task, "--passes")
     }
 
-    /// Goal: every workload has two to six threads, and as many passes over its memory as come to
-    /// the same work.
+    /// Goal: every workload has two to six threads, and a number of passes over its memory that
+    /// gives the same amount of work.
     #[test]
     fn workloads_are_alike_in_size() {
         for workload in workloads().iter().filter(|workload| workload.name != "short") {
@@ -207,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Goal: whoever is placed by hand stays where it begins.
+    /// Goal: a task that is placed by hand stays where it begins.
     #[test]
     fn hands_place_where_tasks_begin() {
         for name in ["crossed", "one-side", "split", "sides", "crowded"] {

@@ -1,5 +1,5 @@
-//! Goal: a comparison runs, from the guest's programs to the table, and its counts are what was
-//! done. How long anything took is not judged.
+//! Goal: a comparison runs, from the guest's programs to the table, and its counts agree with the
+//! work done. Times are not judged.
 
 use nodeward_compare::{
     Contender, Outcome, Programs, Settings, Workload, contenders, perform, workloads,
@@ -9,7 +9,7 @@ use nodeward_lab::{Kernel, Lab, for_counting_test};
 const SIZE: u64 = 8 << 20;
 const PASSES: u64 = 5;
 
-/// The smallest comparison that there is: 16 MiB, far more than the caches.
+/// The smallest comparison: 16 MiB, far more than the caches.
 fn settings() -> Settings {
     let is_chosen = |contender: &Contender| {
         ["nothing", "kernel", "hand"].contains(&contender.balancer.name.as_str())
@@ -27,7 +27,7 @@ fn settings() -> Settings {
     }
 }
 
-/// Our programs, or `None` and a line `skipped: why`.
+/// Returns our programs, or prints `skipped: why` and returns `None`.
 fn programs() -> Option<Programs> {
     let found = Programs::found();
     let required = std::env::var_os("NODEWARD_LAB_REQUIRED").is_some_and(|v| v == "1");
@@ -52,8 +52,8 @@ fn counts_are_what_was_done() {
     let Some(programs) = programs() else { return };
     let runs = runs(&lab, &programs, &settings());
     let [nothing, kernel, hand] = runs.as_slice() else { panic!("three runs") };
-    // Two processes, each line of which misses once in each pass, and once when it is filled,
-    // which may fall into the run.
+    // Two processes. Each line misses once per pass, and once when it is filled, which may fall
+    // into the run.
     let lines = (2 * SIZE / 64) as f64;
     let (least, most) = (lines * PASSES as f64 * 0.98, lines * (PASSES + 1) as f64 * 1.05);
     for run in [nothing, kernel, hand] {
@@ -62,7 +62,7 @@ fn counts_are_what_was_done() {
         assert!((least..most).contains(&misses), "{name}: {misses}, not {least} to {most}");
         // Two processes of two threads.
         assert_eq!(run.end.look.passes, 2 * 2 * PASSES, "{name}");
-        // The kernel splits the time of so short a run by ticks, maybe all of it to one side.
+        // The kernel splits the time of such a short run by ticks, maybe all of it to one side.
         let burden = &run.end.look.burden;
         assert!(burden.user_us + burden.system_us > 0, "{name}: {burden:?}");
     }

@@ -1,7 +1,7 @@
-//! `nodeward balance` as a child of ours, round by round.
+//! `nodeward balance` as a child process, round by round.
 //!
-//! Nothing here is judged by time: guests are slow, and how often there is a round depends on what
-//! looking costs. Cases wait for rounds, up to a number of them.
+//! No case depends on time: guests are slow, and the interval between rounds depends on the cost of
+//! sampling. Cases wait for rounds, up to a maximum number.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -19,12 +19,12 @@ use crate::load::Load;
 use crate::numa_maps::{Nodes, nodes_within};
 use crate::{Ran, guest};
 
-/// Rounds until something must have happened, however fast they are.
+/// Maximum number of rounds until an expected event, however fast they are.
 const ROUNDS_MAX: usize = 150;
-/// Decisions come soon, and all that is said is JSON or said once.
+/// Options for quick decisions, with JSON output and few messages.
 const USUAL: [&str; 5] =
     ["balance", "--json", "--quiet", "--interval=100ms", "--run-time-min=100ms"];
-/// The switch of the kernel's own balancing.
+/// The switch of the kernel's NUMA balancing.
 pub const KERNELS: &str = "/proc/sys/kernel/numa_balancing";
 
 /// One round, as `--json` prints it.
@@ -52,28 +52,28 @@ pub struct Row {
 }
 
 impl Round {
-    /// The row of a process, if there is one.
+    /// Returns the row of a process, if there is one.
     pub fn of(&self, pid: u32) -> Option<&Row> {
         self.processes.iter().find(|row| row.pid == pid)
     }
 
-    /// The one node that is a process's home.
+    /// Returns the single home node of a process.
     pub fn home(&self, pid: u32) -> Option<u32> {
         u32::try_from(self.of(pid)?.home.as_ref()?["node"].as_u64()?).ok()
     }
 
-    /// Whether a process has this reason.
+    /// Returns whether a process has this reason.
     pub fn is_because(&self, pid: u32, reason: &str) -> bool {
         self.of(pid).is_some_and(|row| row.reason == reason)
     }
 }
 
-/// Where balancers write down what outlives them, and what they say on standard error.
+/// The directory of balancers' state and standard error.
 #[derive(Clone, Debug)]
 pub struct Place(PathBuf);
 
 impl Place {
-    /// A new place, which everybody may write to.
+    /// Creates a new place, writable for everyone.
     pub fn new(name: &str) -> Self {
         let place = Self(PathBuf::from(format!("/tmp/balance-{name}")));
         fs::create_dir_all(&place.0).expect("a folder");
@@ -81,12 +81,12 @@ impl Place {
         place
     }
 
-    /// The folder.
+    /// Returns the directory.
     pub fn folder(&self) -> &Path {
         &self.0
     }
 
-    /// `nodeward` with these words, for this place.
+    /// Returns the command `nodeward` with these words, for this place.
     pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new("nodeward");
         command.args(words.split_whitespace()).stdin(Stdio::null());
@@ -94,24 +94,24 @@ impl Place {
         command
     }
 
-    /// A balancer as cases want it.
+    /// Returns a `balance` command with the usual options.
     pub fn balance(&self, words: &str) -> Command {
         let mut command = self.command(&USUAL.join(" "));
         command.args(words.split_whitespace());
         command
     }
 
-    /// Starts one.
+    /// Starts a balancer.
     pub fn start(&self, words: &str) -> Balance {
         Balance::spawn(&mut self.balance(words))
     }
 
-    /// Starts one for another user.
+    /// Starts a balancer for another user.
     pub fn start_as(&self, user: u32, words: &str) -> Balance {
         Balance::spawn(self.balance(words).uid(user).gid(user))
     }
 
-    /// What the ledger says, the newest first.
+    /// Returns the ledger, the newest operation first.
     pub fn ledger(&self) -> Vec<Value> {
         let output = self.command("ledger --json").output().expect("nodeward starts");
         let mut list: Value = serde_json::from_slice(&output.stdout).expect("a ledger");
@@ -119,21 +119,21 @@ impl Place {
     }
 }
 
-/// A balancer at work. It is killed with the value.
+/// A running balancer. It is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Balance {
     child: Child,
     output: BufReader<ChildStdout>,
     errors: PathBuf,
-    /// Base pages that it moved, of all rounds that were read.
+    /// Base pages that it moved, over all rounds that were read.
     pub moved_pages: u64,
-    /// Threads that it brought somewhere, of all rounds that were read.
+    /// Threads that it moved, over all rounds that were read.
     pub nudged: u64,
-    /// All news so far.
+    /// All notices so far.
     pub news: Vec<Value>,
 }
 
-/// What a balancer said until it ended.
+/// The output of a balancer until its end.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -143,7 +143,7 @@ pub struct Ended {
 }
 
 impl Balance {
-    /// Starts this command, whose standard error goes to a file.
+    /// Starts this command, with its standard error in a file.
     pub fn spawn(command: &mut Command) -> Self {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -154,12 +154,12 @@ impl Balance {
         Self { child, output, errors, moved_pages: 0, nudged: 0, news: Vec::new() }
     }
 
-    /// Its process.
+    /// Returns its pid.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it said on standard error so far.
+    /// Returns its standard error so far.
     pub fn stderr(&self) -> String {
         fs::read_to_string(&self.errors).expect("a file")
     }
@@ -182,7 +182,7 @@ impl Balance {
         Some(round)
     }
 
-    /// The next round, patrols aside.
+    /// Returns the next round, without fast rounds.
     pub fn round(&mut self) -> Round {
         loop {
             match self.next() {
@@ -193,14 +193,14 @@ impl Balance {
         }
     }
 
-    /// The next round, which is due at once because the settings are read again. Where nothing is
-    /// to be done, it would be long before the next one otherwise.
+    /// Returns the next round, which is due at once because the settings are read again. Otherwise
+    /// an idle balancer would wait long before it.
     pub fn round_now(&mut self) -> Round {
         self.signal(Signal::HUP);
         self.round()
     }
 
-    /// Waits for a round in which something is so.
+    /// Waits for a round that satisfies a condition.
     pub fn until(&mut self, what: &str, mut is_so: impl FnMut(&Round) -> bool) -> Round {
         let patience = Patience::begin();
         for number in 0.. {
@@ -218,12 +218,12 @@ impl Balance {
         unreachable!("there is always a next number")
     }
 
-    /// Waits until some of a load's memory has come to node 1: a move is on its way.
+    /// Waits until some of a load's memory is on node 1: a move is in progress.
     pub fn until_arrivals(&mut self, load: &Load) {
         self.until("pages arrive", |_| pages_on(load, 1) > ARRIVED);
     }
 
-    /// Waits until a load's memory is at its home, as /proc tells; which that is.
+    /// Waits until a load's memory is at its home according to /proc. Returns the home.
     pub fn until_home(&mut self, load: &Load) -> u32 {
         let mut home = None;
         self.until("memory is at home", |round| {
@@ -239,7 +239,7 @@ impl Balance {
         self.end()
     }
 
-    /// Waits for the end of one that was told to end. A second signal would end it at once.
+    /// Waits for the end of a balancer that was told to end. A second signal would end it at once.
     pub fn end(mut self) -> Ended {
         while self.next().is_some() {}
         let code = self.child.wait().expect("our child can be waited for").code();
@@ -247,7 +247,7 @@ impl Balance {
         Ended { code, moved_pages: self.moved_pages, news, stderr: self.stderr() }
     }
 
-    /// Ends it so that it cannot do anything about it.
+    /// Kills it, so that it cannot react.
     pub fn kill(mut self) {
         self.child.kill().expect("our child can be killed");
         self.child.wait().expect("our child can be waited for");
@@ -263,23 +263,23 @@ impl Drop for Balance {
 }
 
 impl Ended {
-    /// That all went well.
+    /// Checks that it ended without errors.
     pub fn well(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         assert_eq!(self.count("failed"), 0, "{self:?}");
         self
     }
 
-    /// How often news of this kind came.
+    /// Returns the number of notices of a kind.
     pub fn count(&self, kind: &str) -> usize {
         self.news.iter().filter(|news| news["kind"] == kind).count()
     }
 }
 
-/// So much of a process's memory is to be at home, in thousandths.
+/// Share of a process's memory that must be at home, in thousandths.
 const HOME_MILLI: u64 = 950;
 
-/// Whether so much of a load's memory is on a node.
+/// Returns whether that share of a load's memory is on a node.
 pub fn is_on(load: &Load, node: u32) -> bool {
     share_milli(load, node) >= HOME_MILLI
 }
@@ -295,30 +295,30 @@ fn pages_on(load: &Load, node: u32) -> u64 {
     pages(load).get(&node).copied().unwrap_or(0)
 }
 
-/// That all of a load's memory is still on a node.
+/// Checks that all of a load's memory is still on a node.
 pub fn assert_stayed(load: &Load, node: u32) {
-    // Mappings beside it may have some pages elsewhere.
+    // Other mappings may have some pages elsewhere.
     assert!(pages_on(load, node) >= load.ready.pages, "{:?}", pages(load));
 }
 
-/// How much of a load's memory is on a node, in thousandths.
+/// Returns the share of a load's memory on a node, in thousandths.
 pub fn share_milli(load: &Load, node: u32) -> u64 {
     let pages = pages(load);
     let all: u64 = pages.values().sum();
     pages.get(&node).copied().unwrap_or(0) * 1000 / all.max(1)
 }
 
-/// Words that name loads.
+/// Returns options that name loads.
 pub fn named(loads: &[&Load]) -> String {
     loads.iter().map(|load| format!("--pid {} ", load.pid())).collect()
 }
 
-/// Ends the kernel's own balancing.
+/// Switches the kernel's NUMA balancing off.
 pub fn alone() -> Ran {
     set(KERNELS, "0")
 }
 
-/// A load that may run on CPU 1 alone, and whose memory is on node 0: its home is node 1.
+/// Starts a load that may run on CPU 1 only, with its memory on node 0: its home is node 1.
 pub fn load_away(words: &str) -> Load {
     guest::run_on(&[1]);
     let load = Load::start(&format!("--node 0 --unbind {words}"));
@@ -326,7 +326,7 @@ pub fn load_away(words: &str) -> Load {
     load
 }
 
-/// Puts a process into a control group.
+/// Puts a process into a cgroup.
 pub fn enter(folder: &str, pid: u32) {
     write(&format!("{folder}/cgroup.procs"), &pid.to_string());
 }

@@ -19,22 +19,22 @@ use crate::numa_maps::{Nodes, nodes_within};
 /// Bytes in a base page.
 pub const PAGE: u64 = 4096;
 
-/// A file system that is mounted. It ends with the value, and the case fails if anything of it is
-/// still in use then: mapped, for one.
+/// A mounted file system. It is unmounted with the value, and the case fails if it is still in use
+/// then, for example mapped.
 #[derive(Debug)]
 pub struct Disk {
     folder: String,
 }
 
 impl Disk {
-    /// A new ext4 on a disk in memory.
+    /// Creates an ext4 on a disk in memory.
     pub fn ext4() -> Result<Self, Skipped> {
         let device = device("/dev/ram0")?;
         run("mke2fs", &["-b", "4096", device]);
         Ok(Self::mount("ext4", device, "rw"))
     }
 
-    /// A new xfs on a disk in memory; the program that makes one is the host's.
+    /// Creates an xfs on a disk in memory, with the host's mkfs.
     pub fn xfs() -> Result<Self, Skipped> {
         let device = device("/dev/ram1")?;
         if !Path::new("/bin/mkfs.xfs").exists() {
@@ -44,15 +44,15 @@ impl Disk {
         Ok(Self::mount("xfs", device, "rw"))
     }
 
-    /// A new ext4 on memory that the kernel was told to take for persistent, with files that are
-    /// mapped from there.
+    /// Creates an ext4 on memory that the kernel treats as persistent, with files that are mapped
+    /// from there.
     pub fn dax() -> Result<Self, Skipped> {
         let device = device("/dev/pmem0")?;
         run("mke2fs", &["-b", "4096", device]);
         Ok(Self::mount("ext4", device, "dax"))
     }
 
-    /// An overlay whose files lie on another file system.
+    /// Creates an overlay whose files are on another file system.
     pub fn overlay(on: &Self) -> Self {
         let folders = ["lower", "upper", "work"].map(|name| on.path(name));
         folders.iter().for_each(|folder| fs::create_dir(folder).expect("a folder can be made"));
@@ -61,7 +61,7 @@ impl Disk {
         Self::mount("overlay", "none", &options)
     }
 
-    /// A file system of no device: tmpfs, ramfs, hugetlbfs.
+    /// Mounts a file system without a device: tmpfs, ramfs, hugetlbfs.
     pub fn of_memory(kind: &str, options: &str) -> Self {
         Self::mount(kind, "none", options)
     }
@@ -70,37 +70,38 @@ impl Disk {
         let folder = format!("/mnt/{kind}");
         fs::create_dir_all(&folder).expect("a mount point can be made");
         run("mount", &["-t", kind, "-o", options, device, &folder]);
-        // Whoever runs the case owns what is made here.
+        // The user of the case owns the files that it creates.
         run("chmod", &["1777", &folder]);
         Self { folder }
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)
     }
 
-    /// A new file of so many MiB whose pages are on node 0, and the digest of what is in it. They
-    /// are dirty, and stay so until somebody writes them out.
+    /// Writes a new file of `mib` MiB with its pages on node 0. Returns its path and the digest of
+    /// its content. The pages are dirty, and stay so until they are written out.
     pub fn write(&self, name: &str, mib: u64) -> (String, u64) {
         self.fill(name, mib, |_| ())
     }
 
-    /// As [`Disk::write`], and all on its disk, whose memory is on node 0 too.
+    /// As [`Disk::write`], with all pages written to the disk, whose memory is on node 0 too.
     pub fn write_clean(&self, name: &str, mib: u64) -> (String, u64) {
         self.fill(name, mib, |file| file.sync_all().expect("the file gets to its disk"))
     }
 
     fn fill(&self, name: &str, mib: u64, then: impl FnOnce(&File) + Send) -> (String, u64) {
-        // Else a thread of the kernel writes what is old, and takes memory for the disk anywhere.
+        // Otherwise a kernel thread writes old pages, and allocates memory for the disk on any
+        // node.
         write("/proc/sys/vm/dirty_writeback_centisecs", "0");
         write("/proc/sys/vm/dirty_background_ratio", "70");
         write("/proc/sys/vm/dirty_ratio", "80");
-        // Else khugepaged may make huge pages of what a case has mapped, and unmaps it meanwhile.
+        // Otherwise khugepaged may make huge pages of mapped files, and unmaps them meanwhile.
         write("/sys/kernel/mm/transparent_hugepage/enabled", "never");
         let path = self.path(name);
         let mut file = File::create(&path).expect("a file can be made");
-        // A CPU and a memory policy are a thread's.
+        // Affinity and memory policy belong to a thread.
         let fill = move || {
             Linux::open().stay_on(CpuId(0));
             policy::prefer_memory(NodeId(0)).expect("a memory policy");
@@ -118,7 +119,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         match std::thread::panicking() {
-            // It may be in use still, and is in the way of other cases.
+            // It may still be in use, and would be in the way of other cases.
             true => drop(Command::new("umount").args(["-l", &self.folder]).status()),
             false => run("umount", &[&self.folder]),
         }
@@ -127,7 +128,7 @@ impl Drop for Disk {
 
 fn device(path: &'static str) -> Result<&'static str, Skipped> {
     load_drivers();
-    // A device shows up some time after its driver was loaded.
+    // A device appears some time after its driver was loaded.
     for _ in 0..6000 {
         if Path::new(path).exists() {
             return Ok(path);
@@ -137,17 +138,17 @@ fn device(path: &'static str) -> Result<&'static str, Skipped> {
     Err(Skipped(format!("this kernel has no {path}")))
 }
 
-/// A MiB of words that are nowhere the same, from the one of this number on.
+/// Returns a MiB of distinct words, beginning with a number.
 fn numbers(first: u64) -> Vec<u8> {
     (first..first + (1 << 17)).flat_map(|number| mixed(number).to_ne_bytes()).collect()
 }
 
-/// Any change of a word changes what comes out, and so does any change of what came before.
+/// Mixes a word, so that a change of any earlier word changes the result.
 fn mixed(word: u64) -> u64 {
     (word ^ word >> 29).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What stands for the content of a file; reading it takes no memory worth speaking of.
+/// Returns a digest of a file's content; reading it takes little memory.
 pub fn digest(path: &str) -> u64 {
     let file = File::open(path).expect("the file can be opened");
     let (mut digest, mut piece) = (0, Vec::with_capacity(1 << 20));
@@ -162,7 +163,7 @@ pub fn digest(path: &str) -> u64 {
     digest
 }
 
-/// A file of base pages that is mapped by us, with all its pages.
+/// Maps a file in base pages and touches all of them.
 pub fn mapped(path: &str) -> Area {
     let area = unread(path);
     area.words().iter().step_by(PAGE as usize / 8).for_each(|word| {
@@ -171,17 +172,18 @@ pub fn mapped(path: &str) -> Area {
     area
 }
 
-/// A file of base pages that is mapped by us, with none of its pages yet.
+/// Maps a file in base pages without touching any.
 pub fn unread(path: &str) -> Area {
     let file = File::options().read(true).write(true).open(path).expect("the file can be opened");
     let bytes = file.metadata().expect("the file is there").len().next_multiple_of(PAGE);
     let area = Area::map(bytes as usize, Backing::SharedFile(file.as_fd())).expect("mmap");
-    // Huge pages come as they are, and are not made meanwhile; hugetlb pages cannot be advised.
+    // Existing huge pages stay, but no new ones are made meanwhile; hugetlb pages cannot be
+    // advised.
     area.advise(Usage::BasePages).ok();
     area
 }
 
-/// Where the pages of a file are, by /proc/self/numa_maps of a mapping of our own.
+/// Returns the places of a file's pages, by /proc/self/numa_maps of a mapping of our own.
 pub fn places(path: &str) -> Nodes {
     let area = mapped(path);
     let range = area.address()..area.address() + area.bytes() as u64;

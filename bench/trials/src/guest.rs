@@ -11,15 +11,15 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::Skipped;
 
-/// The user without privileges that cases run programs as.
+/// The unprivileged user that cases run programs as.
 pub const SOMEBODY: u32 = 1000;
 
-/// The text of a file that must be there.
+/// Returns the text of a file that must exist.
 pub fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Writes a file of the kernel's that must be there.
+/// Writes a kernel file that must exist.
 pub fn write(path: &str, text: &str) {
     fs::write(path, text).unwrap_or_else(|error| panic!("{text} to {path}: {error}"));
 }
@@ -29,7 +29,7 @@ pub fn set(path: &str, text: &str) -> Result<(), Skipped> {
     fs::write(path, text).map_err(|error| Skipped(format!("{path}: {error}")))
 }
 
-/// A counter of /proc/vmstat.
+/// Returns a counter of /proc/vmstat.
 pub fn vmstat(name: &str) -> u64 {
     let text = read("/proc/vmstat");
     let value =
@@ -37,7 +37,7 @@ pub fn vmstat(name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no {name} in /proc/vmstat"))
 }
 
-/// A field in kB of a file such as /proc/PID/status.
+/// Returns a field in kB of a file such as /proc/PID/status.
 pub fn kib(path: &str, field: &str) -> u64 {
     let text = read(path);
     let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -45,18 +45,18 @@ pub fn kib(path: &str, field: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no {field} in {path}"))
 }
 
-/// Runs a program that must succeed; what it prints on standard output is dropped.
+/// Runs a program that must succeed; its standard output is dropped.
 pub fn run(program: &str, arguments: &[&str]) {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).status();
     assert!(status.is_ok_and(|status| status.success()), "{program} {arguments:?}");
 }
 
-/// Keeps this thread, and processes that it starts, on some CPUs.
+/// Sets the affinity of this thread, and of processes that it starts.
 pub fn run_on(cpus: &[usize]) {
     sched_setaffinity(None, &set_of(cpus)).expect("the CPUs are ours");
 }
 
-/// Lets all threads of a process run on these CPUs.
+/// Sets the affinity of all threads of a process.
 pub fn let_run_on(pid: u32, cpus: &[usize]) {
     for tid in threads(pid) {
         let tid = rustix::process::Pid::from_raw(tid.cast_signed());
@@ -70,7 +70,7 @@ fn set_of(cpus: &[usize]) -> CpuSet {
     set
 }
 
-/// The CPUs on which the threads of a process may run, each way once.
+/// Returns the distinct affinities of a process's threads.
 pub fn affinities(pid: u32) -> BTreeSet<String> {
     let of = |tid: u32| {
         let text = read(&format!("/proc/{tid}/status"));
@@ -80,32 +80,32 @@ pub fn affinities(pid: u32) -> BTreeSet<String> {
     threads(pid).into_iter().map(of).collect()
 }
 
-/// The CPU on which a thread ran last.
+/// Returns the last CPU of a thread.
 pub fn cpu_of(tid: &str) -> u64 {
     stat(tid, 39)
 }
 
-/// CPU time of a thread, in hundredths of a second.
+/// Returns the CPU time of a thread, in hundredths of a second.
 pub fn ran_ticks(tid: &str) -> u64 {
     stat(tid, 14) + stat(tid, 15)
 }
 
-/// A field of /proc/TID/stat, by its number in proc(5).
+/// Returns a field of /proc/TID/stat, by its number in proc(5).
 fn stat(tid: &str, field: usize) -> u64 {
     let text = read(&format!("/proc/{tid}/stat"));
-    // Those behind the name begin with the third.
+    // The fields after the name begin with the third.
     let fields = text.rsplit_once(") ").map(|(_, rest)| rest.split(' '));
     let value = fields.and_then(|mut rest| rest.nth(field - 3)?.parse().ok());
     value.unwrap_or_else(|| panic!("no field {field} in {text}"))
 }
 
-/// The numbers of a process's threads.
+/// Returns the tids of a process's threads.
 pub fn threads(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
     tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Loads the drivers that came along: of swap and of disks.
+/// Loads the drivers that were brought along: of swap and of disks.
 pub fn load_drivers() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -113,7 +113,7 @@ pub fn load_drivers() {
         let mut drivers: Vec<_> = drivers.map(|driver| driver.path()).collect();
         drivers.sort();
         for driver in drivers.iter().map(|driver| driver.to_string_lossy()) {
-            // 320 MiB each: mkfs.xfs wants no less than 300. Only what is written takes room.
+            // 320 MiB each: mkfs.xfs requires at least 300. Only written blocks take memory.
             let sizes: &[&str] = if driver.ends_with("-brd.ko") { &DISKS } else { &[] };
             run("insmod", &[&[&*driver], sizes].concat());
         }
@@ -122,14 +122,14 @@ pub fn load_drivers() {
 
 const DISKS: [&str; 2] = ["rd_nr=2", "rd_size=327680"];
 
-/// Sets the size of a node's pool of 2 MiB pages; how many it has then.
+/// Sets the size of a node's pool of 2 MiB pages. Returns the size that was reached.
 pub fn huge_pages(node: u32, wanted: u64) -> u64 {
     let path = pool(node, "nr_hugepages");
     write(&path, &wanted.to_string());
     read(&path).trim().parse().expect("a number")
 }
 
-/// Free pages in a node's pool of 2 MiB pages.
+/// Returns the number of free pages in a node's pool of 2 MiB pages.
 pub fn free_huge_pages(node: u32) -> u64 {
     read(&pool(node, "free_hugepages")).trim().parse().expect("a number")
 }
@@ -138,14 +138,14 @@ fn pool(node: u32, file: &str) -> String {
     format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/{file}")
 }
 
-/// A control group that allows memory from some nodes only.
+/// A cgroup that allows memory from some nodes only.
 #[derive(Debug)]
 pub struct Cpuset {
     folder: String,
 }
 
 impl Cpuset {
-    /// Makes a group below the root.
+    /// Creates a group below the root.
     pub fn new(name: &str, nodes: &str) -> Result<Self, Skipped> {
         let folder = control_group(name, "cpuset")?;
         write(&format!("{folder}/cpuset.mems"), nodes);
@@ -158,26 +158,26 @@ impl Cpuset {
     }
 }
 
-/// A control group that limits memory, with ourselves in it until the end of the value.
+/// A cgroup that limits memory. This process is in it until the value is dropped.
 #[derive(Debug)]
 pub struct MemoryGroup {
     folder: String,
 }
 
 impl MemoryGroup {
-    /// Makes a group below the root and enters it; it has no limit yet.
+    /// Creates a group below the root and enters it; it has no limit yet.
     pub fn enter(name: &str) -> Result<Self, Skipped> {
         let folder = control_group(name, "memory")?;
         write(&format!("{folder}/cgroup.procs"), "0");
         Ok(Self { folder })
     }
 
-    /// Limits the group to what it uses now and so many bytes more.
+    /// Limits the group to its present use plus a number of bytes.
     pub fn allow_more(&self, bytes: u64) {
         self.limit("memory.max", bytes);
     }
 
-    /// Lets the kernel slow the group down when it uses so many bytes more than now.
+    /// Makes the kernel throttle the group above its present use plus a number of bytes.
     pub fn slow_down_above(&self, bytes: u64) {
         self.limit("memory.high", bytes);
     }
@@ -198,7 +198,7 @@ impl Drop for MemoryGroup {
 
 const ROOT_GROUP: &str = "/sys/fs/cgroup";
 
-/// Makes a control group below the root in which something can be limited; its folder.
+/// Creates a cgroup below the root with a controller. Returns its directory.
 pub fn control_group(name: &str, controller: &str) -> Result<String, Skipped> {
     if !Path::new(ROOT_GROUP).join("cgroup.controllers").exists() {
         return Err(Skipped("control groups of version 2 are not mounted".to_owned()));

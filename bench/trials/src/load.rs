@@ -1,4 +1,4 @@
-//! Targets: `nodeward-load` as a child of ours.
+//! Targets of moves: `nodeward-load` as a child process.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -14,11 +14,12 @@ use serde::Deserialize;
 
 use crate::numa_maps::{Nodes, nodes_of, nodes_within};
 
-/// Pages that two workers move by their first calls of 50 ms each at 16 MiB/s, the most that cases
-/// ask for: 2 x 205. A process that ends in a call takes what the call moved with it.
+/// Pages that two workers move by their first calls of 50 ms each at 16 MiB/s, the highest rate of
+/// cases: 2 x
+/// 205. The moved pages of a call in which a process ends are freed with it.
 const FIRST_CALLS_PAGES: u64 = 410;
 
-/// What the load says when everything is in place.
+/// The load's report when its memory is in place.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Ready {
     pub range: String,
@@ -29,7 +30,7 @@ pub struct Ready {
     pub children: Vec<u32>,
 }
 
-/// What the load says at its end.
+/// The load's report at its end.
 #[derive(Debug, Deserialize)]
 pub struct Done {
     pub writes: u64,
@@ -38,7 +39,7 @@ pub struct Done {
     pub races: u64,
 }
 
-/// A load that runs. It is killed with the value.
+/// A running load. It is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Load {
     child: Child,
@@ -69,39 +70,39 @@ impl Load {
         Self { child, output, ready }
     }
 
-    /// Its process.
+    /// Returns its pid.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The id of a thread that is not its first.
+    /// Returns the id of a thread that is not its first.
     pub fn other_thread(&self) -> String {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("threads");
         let ids = tasks.flatten().map(|entry| entry.file_name().into_string().expect("a number"));
         ids.filter(|id| *id != self.pid().to_string()).max().expect("a second thread")
     }
 
-    /// The addresses of its memory.
+    /// Returns the addresses of its memory.
     pub fn range(&self) -> Range<u64> {
         addresses(&self.ready.range)
     }
 
-    /// The addresses of what it writes to all the time.
+    /// Returns the addresses that it writes all the time.
     pub fn hot(&self) -> Range<u64> {
         addresses(&self.ready.hot)
     }
 
-    /// Where its pages are, as /proc/PID/numa_maps tells, once two looks agree.
+    /// Returns the places of its pages by /proc/PID/numa_maps, once two reads agree.
     pub fn nodes(&self) -> Nodes {
         settled(|| nodes_of(self.pid()))
     }
 
-    /// As [`Load::nodes`], of the mappings that hold the load's memory.
+    /// As [`Load::nodes`], for the mappings that hold the load's memory.
     pub fn nodes_of_memory(&self) -> Nodes {
         settled(|| nodes_within(self.pid(), &self.range()))
     }
 
-    /// Where each page of its memory is, from its first address on.
+    /// Returns the place of each page of its memory, from its first address on.
     pub fn places(&self) -> Vec<Place> {
         let pid = nodeward_model::Pid::new(self.pid()).expect("a pid");
         let process = Linux::open().hold(pid).expect("our child");
@@ -111,8 +112,8 @@ impl Load {
         places
     }
 
-    /// Waits until some of its memory has come to node 1: a move is on its way, and its first calls
-    /// have returned.
+    /// Waits until some of its memory is on node 1: a move is in progress, and its first calls have
+    /// returned.
     pub fn wait_for_arrivals(&self) {
         crate::guest::wait_until("pages arrive", || {
             nodes_within(self.pid(), &self.range())
@@ -121,7 +122,7 @@ impl Load {
         });
     }
 
-    /// Stops all its threads, and waits until they stand still.
+    /// Stops all its threads, and waits until they have stopped.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
         let tasks = format!("/proc/{}/task", self.pid());
@@ -152,7 +153,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // It may have ended by itself, as some cases want it to.
+        // It may have ended by itself, as some cases expect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -176,7 +177,8 @@ fn line<T: for<'de> Deserialize<'de>>(output: &mut impl BufRead) -> T {
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("the load said '{line}': {error}"))
 }
 
-/// A process faults its last pages in some time after it said that it is ready.
+/// Repeats a read until it is stable: a process faults in its last pages some time after it
+/// reported ready.
 fn settled(look: impl Fn() -> Nodes) -> Nodes {
     let mut last = look();
     crate::guest::wait_until("the process has all its pages", || {

@@ -1,8 +1,8 @@
 //! `nodeward-trials CASE...`: runs cases inside a guest of the lab, one after another, as root.
 //!
-//! For each case a line on standard output says `ok NAME: time`, `skipped NAME: why` or
-//! `FAILED NAME`; what was expected stands on standard error. Exit codes: 0 none failed, 1 some
-//! did, 2 a name is unknown.
+//! For each case it prints a line on standard output: `ok NAME: time`, `skipped NAME: why` or
+//! `FAILED NAME`; details of failures are on standard error. Exit codes: 0 none failed, 1 some did,
+//! 2 a name is unknown.
 
 #![forbid(unsafe_code)]
 
@@ -18,12 +18,12 @@ use std::panic;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// How a case ended that did not fail; failing is panicking.
+/// The result of a case that did not fail; a failure is a panic.
 pub type Ran = Result<(), Skipped>;
 /// A case.
 pub type Body = fn() -> Ran;
 
-/// Why a case cannot run on this kernel.
+/// The reason why a case cannot run on this kernel.
 #[derive(Debug)]
 pub struct Skipped(pub String);
 

@@ -1,4 +1,4 @@
-//! `nodeward` as a child of ours, and what it said.
+//! `nodeward` as a child process, with its output.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -57,7 +57,7 @@ pub struct Problem {
     pub trouble: String,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Finished {
     pub code: i32,
@@ -75,23 +75,23 @@ impl Finished {
         }
     }
 
-    /// What it printed on standard output.
+    /// Parses its standard output.
     pub fn json<T: for<'de> Deserialize<'de>>(&self) -> T {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// What it printed, having ended with this code.
+    /// Parses its output, after a check of its exit code.
     pub fn ended<T: for<'de> Deserialize<'de>>(&self, code: i32) -> T {
         assert_eq!(self.code, code, "{self:?}");
         self.json()
     }
 
-    /// The report of a move that ended with this code.
+    /// Returns the report of a move that ended with this code.
     pub fn report(&self, code: i32) -> Report {
         self.ended(code)
     }
 
-    /// That it was refused with this code and one line that has these words in it.
+    /// Checks that it was refused with this code and one line that has these words in it.
     pub fn refused(&self, code: i32, words: &[&str]) {
         assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{self:?}");
         assert_eq!(self.stderr.lines().count(), 1, "one clear line: {self:?}");
@@ -121,7 +121,7 @@ pub fn move_load_as(user: u32, load: &Load, words: &str) -> Finished {
     nodeward_as(user, &format!("move --json --quiet {} {words}", load.pid()))
 }
 
-/// A move that runs.
+/// A move in progress.
 #[derive(Debug)]
 pub struct Underway(Child);
 
@@ -131,7 +131,7 @@ impl Underway {
         Self::begin(&format!("{} {words}", load.pid()))
     }
 
-    /// Starts moving what these words name.
+    /// Starts moving the memory that these words name.
     pub fn begin(words: &str) -> Self {
         let mut command = command(&format!("move --json --quiet {words}"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -143,7 +143,7 @@ impl Underway {
         kill_process(Pid::from_child(&self.0), signal).expect("our child can be signalled");
     }
 
-    /// Kills it, so that it cannot do anything about it.
+    /// Kills it, so that it cannot react.
     pub fn kill(mut self) {
         self.0.kill().expect("our child can be killed");
         self.0.wait().expect("our child can be waited for");
@@ -155,7 +155,7 @@ impl Underway {
     }
 }
 
-/// Reasons and counts as a case expects them.
+/// Returns the reasons and counts that a case expects.
 pub fn reasons<const N: usize>(expected: [(SkipReason, u64); N]) -> BTreeMap<SkipReason, u64> {
     expected.into()
 }

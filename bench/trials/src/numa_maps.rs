@@ -1,4 +1,4 @@
-//! Where pages are by /proc/PID/numa_maps: a look that shares no code with nodeward's own.
+//! Places of pages by /proc/PID/numa_maps, without any code of nodeward's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,12 +9,12 @@ pub type Nodes = BTreeMap<u32, u64>;
 
 const BASE_KIB: u64 = 4;
 
-/// The pages of a process; none if it is gone.
+/// Returns the pages of a process; none if it is gone.
 pub fn nodes_of(pid: u32) -> Nodes {
     nodes_within(pid, &(0..u64::MAX))
 }
 
-/// The pages of a process in mappings that begin in a range, or hold its beginning.
+/// Returns the pages of a process in mappings that begin in a range, or contain its beginning.
 pub fn nodes_within(pid: u32, range: &Range<u64>) -> Nodes {
     let text = text_of(&format!("/proc/{pid}/numa_maps"));
     let maps = text_of(&format!("/proc/{pid}/maps"));
@@ -34,12 +34,13 @@ pub fn nodes_within(pid: u32, range: &Range<u64>) -> Nodes {
     nodes
 }
 
-/// A file of /proc, in which the names of files may be any bytes; nothing if the process is gone.
+/// Returns a file of /proc, in which file names may be any bytes; empty if the process is gone.
 fn text_of(path: &str) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// Where mappings begin whose pages belong to the kernel; newer kernels count those pages too.
+/// Returns the start of mappings whose pages belong to the kernel; newer kernels count those pages
+/// too.
 fn kernels_own(maps: &str) -> BTreeSet<u64> {
     let own = maps.lines().filter(|line| line.contains("[v"));
     own.filter_map(|line| u64::from_str_radix(line.split_once('-')?.0, 16).ok()).collect()

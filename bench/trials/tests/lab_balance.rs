@@ -11,7 +11,7 @@ use guests::Guest;
 mod guests;
 mod programs;
 
-/// Cases wait for a number of rounds, which are 3 s apart where the balancer has nothing to do.
+/// Cases wait for a number of rounds, which are 3 s apart when the balancer is idle.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 fn on_two_nodes(kernel: &Kernel, names: &[&str]) {
@@ -20,7 +20,7 @@ fn on_two_nodes(kernel: &Kernel, names: &[&str]) {
     guest.run(names);
 }
 
-/// Where things are, and what kernels tell of them in their own ways.
+/// Placement, and the parts of it that kernels report differently.
 const HOMES: [&str; 3] = ["balance_brings_threads_home", "balance_once", "balance_lets_stand"];
 
 #[test]
@@ -39,7 +39,7 @@ fn homes_on_the_newest_kernel() {
     on_two_nodes(&Kernel::Newest, &HOMES);
 }
 
-/// What has the lowest priority and is still done, beside programs that use all CPUs of a guest.
+/// Cases with low-priority work beside programs that use all CPUs of a guest.
 const BUSY: [&str; 3] =
     ["balance_brings_memory_home", "balance_after_a_kill", "balance_targets_end"];
 
@@ -53,8 +53,8 @@ fn memory_beside_busy_programs_on_the_newest_kernel() {
     on_two_nodes(&Kernel::Newest, &BUSY);
 }
 
-/// What follows from where a process may be, whose child it is and which number it has is decided
-/// by the balancer; kernels agree in these.
+/// The effects of affinity, parentage and pid are decided by the balancer; kernels do not differ in
+/// these.
 #[test]
 fn changes_of_targets() {
     let targets =
@@ -85,7 +85,7 @@ fn as_a_service() {
     );
 }
 
-/// Processes come and go. SOAK_TIME says for how long; `make soak` has an hour of it.
+/// Processes come and go. SOAK_TIME sets the duration; `make soak` uses an hour.
 #[test]
 fn churn() {
     let text = std::env::var("SOAK_TIME").unwrap_or_else(|_| "5s".to_owned());

@@ -14,7 +14,7 @@ const CASES: [&str; 4] = [
     "counts_of_frames_are_a_source",
 ];
 
-/// Runs the cases on a machine that counts; none may fail, none may be skipped.
+/// Runs the cases on a machine that counts; none may fail or be skipped.
 fn count(kernel: Kernel, cold: bool) {
     let Some(lab) = for_counting_test(&kernel) else { return };
     let Some(programs) = std::env::var_os("NODEWARD_GUEST_DIR").map(PathBuf::from) else {
@@ -50,7 +50,7 @@ fn on_the_newest_kernel() {
     count(Kernel::Newest, false);
 }
 
-/// A machine that has booted with the counter, and not got it from a snapshot.
+/// A machine that booted with the counter, instead of getting it after a snapshot.
 #[test]
 fn from_a_cold_boot() {
     count(Kernel::V6_12, true);

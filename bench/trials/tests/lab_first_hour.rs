@@ -1,5 +1,5 @@
-//! The shell sessions of README.md and docs/tutorial/first-hour.md are typed in guests as they
-//! stand there.
+//! The shell sessions of README.md and docs/tutorial/first-hour.md are typed in guests as printed
+//! there.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use nodeward_lab::{Kernel, Run, for_test, scenario};
 
 mod programs;
 
-/// How the guest's shell asks for a line.
+/// The prompt of the guest's shell.
 const PROMPT: &str = "    /root # ";
 
-/// What `make shell` brings along.
+/// The programs that `make shell` brings along.
 const TO_TRY: [&str; 2] = ["nodeward", "nodeward-load"];
 
-/// What is typed in the guest, in order.
+/// Returns the lines that are typed in the guest, in order.
 fn typed(page: &str) -> Vec<&str> {
     page.lines().filter_map(|line| line.strip_prefix(PROMPT)).collect()
 }
 
-/// The lines, each of which must succeed.
+/// Returns a script of the lines, each of which must succeed.
 fn script(lines: &[&str]) -> String {
     let checked = lines.iter().enumerate().map(|(at, line)| {
         let number = at + 1;
@@ -28,8 +28,8 @@ fn script(lines: &[&str]) -> String {
     checked.collect()
 }
 
-/// Every line works as it is printed, from the first on, with nothing but what `make shell` brings
-/// along; these are among them.
+/// Checks that every line works as printed, from the first on, with only the programs of `make
+/// shell`, and that these verbs are among them.
 fn is_true(page: &str, verbs: &[&str]) {
     let kernel = Kernel::V6_12;
     let Some(lab) = for_test(&kernel) else { return };
@@ -53,13 +53,13 @@ fn is_true(page: &str, verbs: &[&str]) {
     assert_eq!((finished.code, finished.timed_out), (0, false), "{stdout}\n{stderr}");
 }
 
-/// Goal: README's first five minutes are true.
+/// Goal: README's first five minutes work as printed.
 #[test]
 fn the_first_five_minutes_are_true() {
     is_true("README.md", &["show", "move $! 0 1", "undo 1"]);
 }
 
-/// Goal: the tutorial is true.
+/// Goal: the tutorial works as printed.
 #[test]
 fn the_first_hour_is_true() {
     let verbs = ["show", "show $!", "move $! 0 1", "undo 1", "ledger"];

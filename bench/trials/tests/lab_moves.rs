@@ -8,12 +8,12 @@ use guests::Guest;
 mod guests;
 mod programs;
 
-/// Runs cases in one guest, prints what they say, and fails if one of them did.
+/// Runs cases in one guest, prints their output, and fails if one of them did.
 fn cases(kernel: &Kernel, scenario: Scenario, names: &[&str]) {
     cases_with("", kernel, scenario, names);
 }
 
-/// As [`cases`], with more arguments for the kernel.
+/// As [`cases`], with additional arguments for the kernel.
 fn cases_with(append: &str, kernel: &Kernel, scenario: Scenario, names: &[&str]) {
     Guest { append: append.to_owned(), ..Guest::new(kernel, scenario) }.run(names);
 }
@@ -22,7 +22,7 @@ fn on_two_nodes(names: &[&str]) {
     cases(&Kernel::V6_12, scenario("two-nodes"), names);
 }
 
-/// What a kernel may do in its own way: how it answers, what it refuses, how processes end.
+/// Cases that may depend on the kernel: its answers, its refusals, the end of processes.
 const ON_EVERY_KERNEL: [&str; 23] = [
     "conformance",
     "conformance_without_privilege",
@@ -64,7 +64,7 @@ fn on_the_newest_kernel() {
     cases(&Kernel::Newest, scenario("two-nodes"), &ON_EVERY_KERNEL);
 }
 
-/// Each kernel has its own DAMON, if any, and its own way to list written pages.
+/// Each kernel has its own DAMON, if any, and its own method to list written pages.
 const HOT: [&str; 10] = [
     "damon_finds_what_is_hot",
     "damon_stat_is_left_alone",
@@ -106,7 +106,7 @@ fn kinds_of_memory() {
     ]);
 }
 
-/// On 6.1 and on the newest: each of a guest of its own, as its children stay.
+/// On 6.1 and on the newest: each in a guest of its own, because its children stay.
 #[test]
 fn segments() {
     for kernel in [Kernel::V6_1, Kernel::Newest] {
@@ -198,8 +198,8 @@ fn small_nodes() -> Scenario {
     Scenario::parse("small-nodes", text).expect("a scenario")
 }
 
-/// The first wants memory that nothing has been in yet: the kernel puts pages together for pools of
-/// huge pages otherwise, also later, and a page that it moves at that moment is refused to us.
+/// The first case needs memory that was never used: otherwise the kernel compacts memory for pools
+/// of huge pages, also later, and refuses a page that it is moving at that moment.
 const EXCHANGES: [&str; 3] =
     ["pager_exchange_full_nodes", "exchange_full_nodes", "exchange_of_unequals"];
 
@@ -235,8 +235,8 @@ fn pager_on_the_newest_kernel() {
     cases(&Kernel::Newest, scenario("two-nodes"), &PAGER);
 }
 
-/// The page pool has no part in what kernels differ in, but how they know pressure; each has its
-/// own DAX. 128 MiB of node 0 stand for persistent memory.
+/// Kernels differ for the page pool only in how they report pressure; each has its own DAX. 128 MiB
+/// of node 0 serve as persistent memory.
 const BY_ARGUMENTS: [&str; 5] =
     ["pool_placement", "pool_foreign_lists", "pool_cpu_goes", "pool_under_pressure", "file_dax"];
 
@@ -262,7 +262,7 @@ fn ledger_undo_and_names() {
     ]);
 }
 
-/// What a node that fills up shows. The pages of a file are last: the file's disk stays in memory.
+/// Cases on a node that fills up. Those with files are last: the file's disk stays in memory.
 const FULL: [&str; 6] = [
     "destination_full",
     "conformance_of_a_full_node",
@@ -277,7 +277,7 @@ fn a_full_destination_on_6_12() {
     cases(&Kernel::V6_12, small_node("128MiB"), &FULL);
 }
 
-/// What kernels do in their own ways there.
+/// Those that depend on the kernel.
 #[test]
 fn a_full_destination_on_the_newest_kernel() {
     let full =
@@ -285,7 +285,7 @@ fn a_full_destination_on_the_newest_kernel() {
     cases(&Kernel::Newest, small_node("128MiB"), &full);
 }
 
-/// Files: kernels differ in their folios, and in what they tell of them.
+/// Files: kernels differ in their folios, and in what they report about them.
 const FILES: [&str; 17] = [
     "file_clean",
     "file_dirty",
@@ -306,7 +306,7 @@ const FILES: [&str; 17] = [
     "file_hugetlbfs_with_holes",
 ];
 
-/// How a tree is gone through, and what ends a move, is ours alone.
+/// The walk through a tree, and the end of a move, depend on nodeward alone.
 const FILES_OF_ANY_KERNEL: [&str; 3] = ["file_tree", "file_tree_changes", "file_interrupted"];
 
 #[test]

@@ -14,9 +14,9 @@ mod programs;
 /// For each kernel a few seconds, and until every thread has made a step.
 const MOMENTS: &str = "12s";
 
-/// How long a thread may stand still, in time in which others went on, where `TORTURE_PATIENCE`
-/// says nothing: 4 s were seen on a host with five times as much to do as it has processors.
-/// `make soak` allows 10 s.
+/// Maximum time that a thread may stall, in time in which others made progress, unless
+/// `TORTURE_PATIENCE` is set: 4 s were seen on a host with five times as much to do as it has
+/// processors. `make soak` allows 10 s.
 const PATIENCE: &str = "60s";
 
 /// A guest ends after that and twice the time. (A clean run of 6 s takes 30 s beside other load.)
@@ -41,19 +41,19 @@ fn torture(kernel: &Kernel) {
     guest.run(&["torture"]);
 }
 
-/// Goal: the road of kernels before 6.8, by mremap.
+/// Goal: the method of kernels before 6.8, by mremap.
 #[test]
 fn on_6_1() {
     torture(&Kernel::V6_1);
 }
 
-/// Goal: the fastest road.
+/// Goal: the fastest method.
 #[test]
 fn on_6_12() {
     torture(&Kernel::V6_12);
 }
 
-/// Goal: the fastest road on the newest kernel.
+/// Goal: the fastest method on the newest kernel.
 #[test]
 fn on_the_newest_kernel() {
     torture(&Kernel::Newest);

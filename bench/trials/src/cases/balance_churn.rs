@@ -13,14 +13,14 @@ use crate::{Body, Ran};
 
 pub const CASES: [(&str, Body); 1] = [("balance_churn", churn)];
 
-/// What lives at a time; the oldest goes when another comes.
+/// Number of live processes; the oldest ends when another starts.
 const ALIVE: usize = 5;
-/// How much more memory a balancer may have at the end than after a twelfth of the time, in kB.
+/// Maximum growth of a balancer's memory from a twelfth of the time to the end, in kB.
 const GROWN_KIB: u64 = 2048;
 
-/// Goal: a balancer beside which processes start, grow, fork, call exec, end and are killed all the
-/// time says nothing is wrong, keeps within its memory, and loses no word of theirs. SOAK_TIME says
-/// for how long.
+/// Goal: while processes start, grow, fork, call exec, end and are killed all the time, a balancer
+/// reports no error, stays within its memory, and loses no word of theirs. SOAK_TIME sets the
+/// duration.
 fn churn() -> Ran {
     alone()?;
     let text = std::env::var("SOAK_TIME").expect("SOAK_TIME is set");
@@ -30,7 +30,7 @@ fn churn() -> Ran {
     let (mut loads, mut started, mut rounds) = (VecDeque::new(), 0, 0_u64);
     let (mut early_kib, mut seen) = (None, 0);
     let start = Instant::now();
-    // However slow the guest is, some come and go.
+    // However slow the guest is, some processes come and go.
     while start.elapsed() < time || started < 2 * ALIVE {
         if loads.len() == ALIVE {
             end(loads.pop_front().expect("the oldest"), started);
@@ -54,7 +54,7 @@ fn churn() -> Ran {
     );
     assert!(seen > 0 && early > 0, "nothing was balanced");
     assert!(late <= early + GROWN_KIB, "{early} kB grew to {late} kB");
-    // How fast the guest is, is not the balancer's fault.
+    // The speed of the guest is not the balancer's fault.
     let mut said = ended.stderr.lines().filter(|line| !line.contains("looking costs more"));
     assert_eq!(said.next(), None, "nothing was to be said");
     Ok(())
@@ -64,7 +64,7 @@ fn rss_kib(pid: u32) -> u64 {
     kib(&format!("/proc/{pid}/status"), "VmRSS")
 }
 
-/// Processes of all kinds, in turn.
+/// Starts processes of all kinds, in turn.
 fn begin(number: usize) -> Load {
     match number % 5 {
         0 => load_away("--size 8MiB"),
@@ -75,7 +75,7 @@ fn begin(number: usize) -> Load {
     }
 }
 
-/// They end by themselves, are killed, or become another program first.
+/// Ends a process: by itself, by a kill, or after exec.
 fn end(load: Load, number: usize) {
     match number % 4 {
         1 => load.signal(Signal::KILL),

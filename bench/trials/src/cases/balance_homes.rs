@@ -1,4 +1,4 @@
-//! Processes come home, and what somebody placed stays.
+//! Processes come home, and deliberately placed ones stay.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -25,14 +25,15 @@ pub const CASES: [(&str, Body); 6] = [
 
 /// Rounds in which nothing may move any more.
 const QUIET: usize = 4;
-/// Single rounds until memory must be at home.
+/// Maximum number of single rounds until memory must be at home.
 const ONCES: usize = 60;
-/// How often threads are sent astray until a balancer brings one home: the kernel may come first.
+/// Maximum number of times that threads are sent away until a balancer brings one home: the kernel
+/// may be first.
 const STRAYS: usize = 20;
 
 /// Goal: four tasks on two nodes of one CPU each, all of whose memory is on node 0, get homes on
 /// both nodes, and 95 % of the memory of each is at home in the end. No word is lost. After that no
-/// page moves any more. The ledger tells each page that moved, and why.
+/// page moves any more. The ledger has each page that moved, and why.
 fn brings_memory_home() -> Ran {
     alone()?;
     let place = Place::new("memory");
@@ -64,8 +65,8 @@ fn brings_memory_home() -> Ran {
     Ok(())
 }
 
-/// Goal: two tasks, each of which runs where the other's memory is, change places. None of
-/// their memory moves, and they may run where they might before.
+/// Goal: two tasks, each of which runs on the node of the other's memory, change places. None of
+/// their memory moves, and their affinity does not change.
 fn brings_threads_home() -> Ran {
     alone()?;
     let place = Place::new("threads");
@@ -105,15 +106,16 @@ fn brings_threads_home() -> Ran {
     Ok(())
 }
 
-/// Goal: single rounds, one after the other, bring memory home as well; each shows what it did, and
-/// the next goes on with what the one before learnt. `explain` says why.
+/// Goal: single rounds, one after the other, bring memory home as well; each shows its actions, and
+/// the next continues with the saved state. `explain` says why.
 fn once() -> Ran {
     alone()?;
     let place = Place::new("once");
     let load = load_away("--size 8MiB");
     let words = named(&[&load]);
     let mut entities = BTreeSet::new();
-    // On a slow guest the first look may end early, and what it did not see waits for a while.
+    // On a slow guest the first sample may end early, and processes that it missed wait for a
+    // while.
     for _ in 0..ONCES {
         let round: Round = finish(place.balance(&words).arg("--once")).ended(0);
         assert_eq!(round.home(load.pid()), Some(1), "{round:?}");
@@ -132,8 +134,8 @@ fn once() -> Ran {
     Ok(())
 }
 
-/// Goal: memory with a policy of its own, an affinity, a cpuset and a frozen group stand, and the
-/// reason says so; a group that runs again is balanced again.
+/// Goal: memory with a policy of its own, an affinity, a cpuset and a frozen cgroup are respected,
+/// and the reason says so; a cgroup that runs again is balanced again.
 fn lets_stand() -> Ran {
     alone()?;
     let place = Place::new("stand");
@@ -169,8 +171,8 @@ fn lets_stand() -> Ran {
     Ok(())
 }
 
-/// Goal: a balancer that is killed at any instant, again and again, leaves no thread with fewer
-/// CPUs and no page lost. The next one goes on: it knows the homes, and brings the rest there.
+/// Goal: a balancer that is killed at any instant, repeatedly, leaves no thread with fewer CPUs and
+/// no page lost. The next one continues: it knows the homes, and brings the rest there.
 fn after_a_kill() -> Ran {
     alone()?;
     let place = Place::new("killed");
@@ -192,7 +194,8 @@ fn after_a_kill() -> Ran {
         println!("killed after {} pages and {} threads", balance.moved_pages, balance.nudged);
         balance.kill();
     }
-    // What is known of it is found again; otherwise it would be a newcomer with a new number.
+    // The saved state of the process is found again; otherwise it would be a new entity with a new
+    // number.
     assert!(entities.windows(2).all(|two| two[0] == two[1]), "{entities:?}");
     let mut balance = place.start(&all);
     assert_eq!(balance.until_home(&away), 1);
@@ -212,10 +215,9 @@ fn after_a_kill() -> Ran {
     Ok(())
 }
 
-/// Goal: of a process that is wider than a node, the pages that samples show to be used from node 1
-/// go there; those that are used from node 0, or that no sample shows, stay. Samples come as from
-/// perf, through a pipe; that they have ended is told. (The machine has no counters: what the pipe
-/// says is made up.)
+/// Goal: of a process that is wider than a node, the pages that samples attribute to node 1 move
+/// there; those attributed to node 0, and those without samples, stay. Samples come through a pipe,
+/// as from perf; their end is reported. (The machine has no counters: the samples are made up.)
 fn by_samples() -> Ran {
     const PAGE: u64 = 4096;
     alone()?;

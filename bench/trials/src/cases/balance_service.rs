@@ -18,8 +18,8 @@ pub const CASES: [(&str, Body); 3] = [
     ("balance_run_at_home", run_at_home),
 ];
 
-/// Goal: a second balancer is told who the first is, and ends; the first goes on. When that was
-/// killed, the next one may start.
+/// Goal: a second balancer is told which one is first, and ends; the first goes on. After the first
+/// was killed, the next one may start.
 fn of_two() -> Ran {
     alone()?;
     let place = Place::new("two");
@@ -37,9 +37,8 @@ fn of_two() -> Ran {
     Ok(())
 }
 
-/// Goal: systemd is told what it asks for: that we are ready, what we are at, that we are alive,
-/// that settings are read again and that we end. Settings that are wrong are told with file, line
-/// and key, and change nothing.
+/// Goal: systemd is notified as requested: ready, status, keep-alive, reload and end. Invalid
+/// settings are reported with file, line and key, and change nothing.
 fn tells_systemd() -> Ran {
     alone()?;
     let place = Place::new("systemd");
@@ -84,8 +83,8 @@ fn tells_systemd() -> Ran {
     Ok(())
 }
 
-/// Goal: a program that `nodeward run` starts has its memory and its threads on the node that was
-/// said, and may leave it only if nothing was pinned.
+/// Goal: a program that `nodeward run` starts has its memory and its threads on the given node, and
+/// may leave it only if it was not pinned.
 fn run_at_home() -> Ran {
     for (words, may_run_on) in [("--pin", "1"), ("", "0-1")] {
         let load = Load::through(

@@ -1,4 +1,4 @@
-//! What a balancer may not, others that balance, and a machine that changes under it.
+//! A balancer without privileges, beside other balancers, and on a machine that changes under it.
 
 use std::process::Command;
 
@@ -16,8 +16,8 @@ pub const CASES: [(&str, Body); 6] = [
     ("balance_memory_offline", memory_offline),
 ];
 
-/// Goal: without privileges our own processes come home; of others it is said once that they may
-/// not be balanced by us, and what would help.
+/// Goal: without privileges our own processes come home; for those of other users it is reported
+/// once that we may not balance them, with the remedy.
 fn without_privilege() -> Ran {
     alone()?;
     let place = Place::new("somebody");
@@ -40,8 +40,8 @@ fn without_privilege() -> Ran {
     Ok(())
 }
 
-/// Goal: beside the kernel's balancing it stands back without a look, names it once and says what
-/// ends it; when that has ended, it goes to work.
+/// Goal: beside the kernel's NUMA balancing the balancer stands back without sampling, names it
+/// once and says how to end it; when that has ended, it goes to work.
 fn beside_the_kernel() -> Ran {
     set(KERNELS, "1")?;
     let place = Place::new("rival");
@@ -58,7 +58,7 @@ fn beside_the_kernel() -> Ran {
     }
     assert_eq!((balance.moved_pages, balance.nudged), (0, 0));
     alone()?;
-    // Others are looked for in each tenth round.
+    // Other balancers are looked for in each tenth round.
     for _ in 0..10 {
         balance.round_now();
     }
@@ -69,7 +69,7 @@ fn beside_the_kernel() -> Ran {
     Ok(())
 }
 
-/// Goal: with no room for state and ledger it says so once, and balances all the same.
+/// Goal: without room for state and ledger the balancer says so once, and balances all the same.
 fn full_disk() -> Ran {
     alone()?;
     let place = Place::new("full");
@@ -90,7 +90,7 @@ fn full_disk() -> Ran {
     Ok(())
 }
 
-/// Goal: when the clock jumps by a day, forth or back, rounds go on and memory comes home.
+/// Goal: when the clock jumps by a day, forward or back, rounds go on and memory comes home.
 fn clock_jumps() -> Ran {
     alone()?;
     let place = Place::new("clock");
@@ -136,7 +136,7 @@ fn node_without_cpus() -> Ran {
     Ok(())
 }
 
-/// Goal: when the memory of its home goes offline, block after block, the kernel puts what is there
+/// Goal: when the memory of its home goes offline, block after block, the kernel moves its pages
 /// elsewhere, nothing is lost, and rounds go on; when it is back, the process comes home again.
 fn memory_offline() -> Ran {
     alone()?;
@@ -145,7 +145,7 @@ fn memory_offline() -> Ran {
     let mut balance = place.start(&named(&[&load]));
     assert_eq!(balance.until_home(&load), 1);
     let blocks = memory_blocks(1);
-    // Some hold what the kernel cannot move, and stay.
+    // Blocks with pages that the kernel cannot move stay online.
     let gone: Vec<&String> =
         blocks.iter().filter(|block| set(&format!("{block}/state"), "offline").is_ok()).collect();
     println!("{} of {} blocks of memory went offline", gone.len(), blocks.len());
@@ -162,7 +162,7 @@ fn memory_offline() -> Ran {
     Ok(())
 }
 
-/// The blocks in which a node's memory goes offline.
+/// Returns the memory blocks of a node.
 fn memory_blocks(node: u32) -> Vec<String> {
     let folder = format!("/sys/devices/system/node/node{node}");
     let names = std::fs::read_dir(&folder).expect("the node is there");

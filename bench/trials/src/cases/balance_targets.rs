@@ -1,4 +1,4 @@
-//! Processes that end, change or go elsewhere while they are balanced.
+//! Processes that end, change or move elsewhere while they are balanced.
 
 use rustix::process::Signal;
 
@@ -16,11 +16,11 @@ pub const CASES: [(&str, Body); 4] = [
 
 /// Slow enough that a move takes several rounds.
 const SLOWLY: &str = "--budget-per-process 4MiB/s";
-/// What the next process is numbered after.
+/// The file that sets the pid of the next process.
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 
-/// Goal: processes that end or become another program while their memory is on its way are no
-/// trouble: nothing is said of them, and others come home.
+/// Goal: processes that end or become another program while their memory is moving cause no errors:
+/// nothing is reported about them, and others come home.
 fn targets_end() -> Ran {
     alone()?;
     let place = Place::new("end");
@@ -44,8 +44,8 @@ fn targets_end() -> Ran {
     Ok(())
 }
 
-/// Goal: a process that forks all the time comes home all the same; what its children shared with
-/// it when it moved may stay, and nothing is lost.
+/// Goal: a process that forks all the time comes home all the same; pages that its children shared
+/// with it during the move may stay, and nothing is lost.
 fn targets_fork() -> Ran {
     alone()?;
     let place = Place::new("fork");
@@ -63,8 +63,8 @@ fn targets_fork() -> Ran {
     Ok(())
 }
 
-/// Goal: where a process that changes its own affinity, or is put into another cpuset, may be now,
-/// its home is, too; what it set stands.
+/// Goal: a process that changes its own affinity, or is put into another cpuset, gets a home where
+/// it may run; its own settings stand.
 fn targets_go_elsewhere() -> Ran {
     alone()?;
     let place = Place::new("elsewhere");
@@ -86,8 +86,8 @@ fn targets_go_elsewhere() -> Ran {
     Ok(())
 }
 
-/// Goal: a process that gets the number of one that ended is another one: what was decided of the
-/// first does not reach it. (It has a policy of its own, so that nothing of it may move.)
+/// Goal: a process that gets the pid of one that ended is a different one: decisions about the
+/// first do not affect it. (It has a policy of its own, so that none of its memory may move.)
 fn pid_comes_back() -> Ran {
     alone()?;
     let place = Place::new("pid");
@@ -97,7 +97,7 @@ fn pid_comes_back() -> Ran {
     balance.until_arrivals(&load);
     let is_home = |round: &Round| round.home(pid) == Some(1);
     let first = balance.until("it has a home", is_home).of(pid).map(|row| row.entity);
-    balance.signal(Signal::STOP); // so that it does not see that nobody was there for a while
+    balance.signal(Signal::STOP); // so that it does not notice the gap
     load.signal(Signal::KILL);
     drop(load);
     let again = start_as_number(pid)?;
@@ -111,7 +111,7 @@ fn pid_comes_back() -> Ran {
     Ok(())
 }
 
-/// A load of this number, whose memory is bound to node 0.
+/// Starts a load with this pid, whose memory is bound to node 0.
 fn start_as_number(pid: u32) -> Result<Load, Skipped> {
     for _ in 0..20 {
         write(LAST_PID, &(pid - 1).to_string());

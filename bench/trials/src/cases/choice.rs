@@ -1,4 +1,4 @@
-//! What is chosen is moved and nothing else; how it is done is as it was asked.
+//! Exactly the selected memory is moved, in the requested way.
 
 use nodeward_model::SkipReason;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub const CASES: [(&str, Body); 10] = [
     ("several_nodes", several_nodes),
 ];
 
-/// Goal: a plan says what would move, and moves nothing.
+/// Goal: a dry run reports what would move, and moves nothing.
 fn dry_run() -> Ran {
     let load = Load::start("--node 0 --size 8MiB --threads 0");
     let before = load.nodes();
@@ -35,7 +35,7 @@ fn dry_run() -> Ran {
     Ok(())
 }
 
-/// Goal: only the kinds that are named move.
+/// Goal: only the named kinds move.
 fn only() -> Ran {
     let load = Load::start("--node 0 --size 8MiB --threads 0");
     let before = load.nodes_of_memory();
@@ -46,7 +46,7 @@ fn only() -> Ran {
     Ok(())
 }
 
-/// Goal: all but the kinds that are named move.
+/// Goal: all but the named kinds move.
 fn exclude() -> Ran {
     let load = Load::start("--node 0 --size 8MiB --kind heap");
     let heap = load.nodes_of_memory();
@@ -83,7 +83,7 @@ fn paced(how: &str) -> Ran {
     Ok(())
 }
 
-/// Goal: huge pages are moved one at a time or skipped for the budget, never anything else.
+/// Goal: huge pages are moved one at a time or skipped because of the budget, never anything else.
 fn stall_huge() -> Ran {
     let load = Load::start("--node 0 --size 16MiB --kind thp");
     let finished = move_load(&load, &format!("0 1 --stall 50us --range {}", load.ready.range));
@@ -129,7 +129,7 @@ fn by_name() -> Ran {
     Ok(())
 }
 
-/// Goal: several nodes keep their relative position. (There are nodes 0, 1, 3 and 4 there.)
+/// Goal: several nodes keep their relative position. (The machine has nodes 0, 1, 3 and 4.)
 fn several_nodes() -> Ran {
     let loads = [0, 1].map(|node| Load::start(&format!("--node {node} --size 4MiB")));
     for (load, (from, to)) in loads.iter().zip([(0, 3), (1, 4)]) {

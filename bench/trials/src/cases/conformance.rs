@@ -1,4 +1,4 @@
-//! The bodies that every machine must pass, on this kernel.
+//! The conformance tests that every machine must pass, on this kernel.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -26,12 +26,12 @@ pub const CASES: [(&str, Body); 5] = [
     ("conformance_of_looks_and_nudges", of_looks_and_nudges),
 ];
 
-/// Pages that are held where some are.
+/// Number of pinned pages in states with pinned pages.
 const PINNED: u64 = 16;
-/// More than this is not filled: the case belongs on a machine with a small node.
+/// Maximum size of a node that is filled: the case belongs on a machine with a small node.
 const SMALL_BYTES: u64 = 192 << 20;
 
-/// Goal: this kernel is what the machine on paper stands for.
+/// Goal: this kernel behaves as the fake machine.
 fn conformance() -> Ran {
     let load = Load::start("--node 0 --size 8MiB");
     let machine = Linux::open();
@@ -52,8 +52,8 @@ fn without_privilege() -> Ran {
     Ok(())
 }
 
-/// Goal: pages, processes and nodes in every state that this guest can bring about are what the
-/// simulated machine makes of them.
+/// Goal: pages, processes and nodes in every state that this guest can produce behave as on the
+/// simulated machine.
 fn in_every_state() -> Ran {
     let scenes = LinuxScenes { machine: Linux::open() };
     for (name, body) in scenes::ALL {
@@ -74,7 +74,7 @@ fn of_a_full_node() -> Ran {
     body(&scenes).map_err(|Cannot(why)| Skipped(why))
 }
 
-/// Goal: looks at this process show what it is, and its thread follows nudges from node to node.
+/// Goal: samples of this process are correct, and its thread follows nudges from node to node.
 fn of_looks_and_nudges() -> Ran {
     let machine = Linux::open();
     let sets = watching::two_sets(&machine);
@@ -96,7 +96,7 @@ fn of_looks_and_nudges() -> Ran {
     Ok(())
 }
 
-/// The memory of a load but for its first pages.
+/// Returns the memory of a load without its first pages.
 fn stage<'a>(machine: &'a Linux, load: &Load, without: u64) -> Stage<'a> {
     let range = load.range();
     Stage {
@@ -151,7 +151,7 @@ impl LinuxScenes {
 }
 
 impl Scene for LoadScene<'_> {
-    /// The load holds its first page, too, where it holds any; that is left out.
+    /// The load pins its first page, too, when it pins any; that one is left out.
     fn stage(&self) -> Stage<'_> {
         stage(self.machine, &self.load, u64::from(self.state == State::Pinned))
     }

@@ -1,5 +1,5 @@
-//! The lab's own counter, on a machine that counts: what it says against what a program knows that
-//! it did. Counts only: how fast anything is does not matter here.
+//! The lab's counter, on a machine that counts: its counts against the known accesses of a program.
+//! Counts only: speed does not matter here.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,19 +26,19 @@ pub const CASES: [(&str, Body); 4] = [
 
 const LINE_BYTES: usize = 64;
 const LINE_WORDS: usize = 8;
-/// What a program may access besides its own loads: the stack, above all.
+/// Maximum number of accesses beside a program's own loads: to the stack, above all.
 const SLACK: u64 = 2000;
 
 fn reader() -> Result<Reader<MappedWords>, Skipped> {
     Reader::of_this_machine().map_err(|why| Skipped(why.to_string()))
 }
 
-/// The bytes of a node's cache.
+/// Returns the bytes of a node's cache.
 fn cache(reader: &Reader<MappedWords>) -> usize {
     usize::try_from(reader.shape().llc.bytes).expect("it is small")
 }
 
-/// Memory of a node, touched.
+/// Returns memory of a node, touched.
 fn memory(bytes: usize, node: u32) -> Area {
     own::disable_huge_pages().expect("a process may do without");
     policy::bind_memory(&Nodemask::from_iter([NodeId(node)])).expect("the node has memory");
@@ -53,7 +53,8 @@ fn read_lines(words: &[AtomicU64]) -> u64 {
     words.iter().step_by(LINE_WORDS).map(|word| word.load(Relaxed)).sum()
 }
 
-/// What this process does meanwhile, in a slot of its own; nothing else is counted by frames.
+/// Counts the accesses of this process during `work`, in a slot of its own; nothing else is counted
+/// by frame.
 fn counted(slot: u8, reader: &Reader<MappedWords>, work: impl FnOnce()) -> Counts {
     mark(Mark::Attach(slot));
     mark(Mark::Zero);
@@ -70,12 +71,12 @@ fn cell(counts: &Counts, slot: usize, cpu: usize, node: usize) -> Cell {
     counts.slot(slot).map_or(Cell::default(), |slot| slot.cells[cpu][node])
 }
 
-/// Goal: a program that reads so many lines of a node from a CPU has so many accesses counted for
-/// this CPU and this node, and for no other pair; where nothing of it can be in the cache, so many
-/// misses.
+/// Goal: a program that reads a number of lines of a node from a CPU has that number of accesses
+/// counted for this CPU and this node, and for no other pair; if nothing of it can be cached, that
+/// number of misses.
 fn exact() -> Ran {
     let reader = reader()?;
-    // Sixteen times what the cache holds.
+    // Sixteen times the size of the cache.
     let bytes = 16 * cache(&reader);
     let lines = (bytes / LINE_BYTES) as u64;
     for (cpu, node) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -98,8 +99,8 @@ fn exact() -> Ran {
     Ok(())
 }
 
-/// Goal: what fits into the cache misses about once; nothing is counted while counting is off, nor
-/// before zeroing.
+/// Goal: memory that fits into the cache misses about once; nothing is counted while counting is
+/// off, nor before zeroing.
 fn behind_the_cache() -> Ran {
     let reader = reader()?;
     run_on(&[1]);
@@ -114,7 +115,7 @@ fn behind_the_cache() -> Ran {
     });
     let here = cell(&counts, 2, 1, 0);
     assert!((lines * 128..lines * 128 + SLACK).contains(&here.accesses), "{counts:?}");
-    // Each line once, and pages that by chance share their place in the cache with many others.
+    // Each line once, and pages that by chance share their cache sets with many others.
     assert!(here.misses < lines * 128 / 10, "{counts:?}");
     let off = counted(2, &reader, || {
         read_lines(area.words());
@@ -141,14 +142,14 @@ fn misses(reader: &Reader<MappedWords>, slot: usize) -> u64 {
     locality.local.misses + locality.remote.misses
 }
 
-/// However long it takes: the run as a whole is cut off when its time is over.
+/// Waits without a limit: the run as a whole has a time limit.
 fn wait_for_misses(reader: &Reader<MappedWords>, slot: usize, count: u64) {
     while misses(reader, slot) < count {
         sleep(Duration::from_millis(50));
     }
 }
 
-/// Goal: processes on different nodes with memory on the same one are told apart.
+/// Goal: processes on different nodes with memory on the same one are counted apart.
 fn by_process() -> Ran {
     let reader = reader()?;
     run_on(&[0]);
@@ -165,15 +166,15 @@ fn by_process() -> Ran {
         let slot = counts.slot(slot).expect("the load is counted");
         counts.locality(slot).misses_permille().expect("the load has missed")
     };
-    // Their stacks and programs are elsewhere, but hardly ever missed.
+    // Their stacks and programs are elsewhere, but hardly ever miss.
     assert!(share(5) < 100 && share(6) > 900, "{} and {}", share(5), share(6));
     far.done();
     near.done();
     Ok(())
 }
 
-/// Goal: counts of frames name the pages that are hot, and `nodeward move --hot` brings those over
-/// and no others.
+/// Goal: counts of frames identify the hot pages, and `nodeward move --hot` moves those and no
+/// others.
 fn frames_are_a_source() -> Ran {
     let reader = reader()?;
     run_on(&[1]);
@@ -184,7 +185,7 @@ fn frames_are_a_source() -> Ran {
     mark(Mark::ByFrame(7));
     mark(Mark::Zero);
     // 141 misses on a page pay (see `hot_by_counts`). Pages are written at random: with 300 on
-    // average none has so few.
+    // average each has at least that many.
     let hot_pages = hot_bytes as u64 / 4096;
     wait_for_misses(&reader, 7, 300 * hot_pages);
     let file = std::process::Command::new("nodeward-bench")

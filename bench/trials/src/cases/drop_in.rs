@@ -1,4 +1,4 @@
-//! Called as `migratepages`, nodeward is numactl's program: both are run on the same cases.
+//! Called as `migratepages`, nodeward behaves as numactl's program: both are run on the same cases.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
@@ -18,9 +18,9 @@ const OURS: &str = "/tmp/drop-in/migratepages";
 const ROOT: u32 = 0;
 
 // Arguments; `PID` and `TID` stand for the load and one of its threads, `ENDED` for a process that
-// nobody waited for, `-` for an empty word.
+// was not waited for, `-` for an empty word.
 
-/// What comes to it may depend on whose process it is.
+/// Rows whose result may depend on the owner of the process.
 const ROWS: [&str; 12] = [
     "PID 0 1",
     "TID 0 1",
@@ -36,7 +36,7 @@ const ROWS: [&str; 12] = [
     "ENDED 0 7",
 ];
 
-/// What does not, because it is no argument, or names no process of whom we ask for.
+/// Rows whose result does not, because of an invalid argument, or because no process is named.
 const ROWS_OF_NO_OWNER: [&str; 16] = [
     "PID - 1",
     "PID 0 -",
@@ -56,7 +56,7 @@ const ROWS_OF_NO_OWNER: [&str; 16] = [
     "--version",
 ];
 
-/// What can be seen of a run.
+/// The observable result of a run.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     code: i32,
@@ -65,8 +65,8 @@ struct Seen {
     nodes: Nodes,
 }
 
-/// Goal: exit code, both outputs and where the pages are then are the same, for root and for
-/// others. What libnuma adds of its own, and what nodeward adds, is left out.
+/// Goal: exit code, both outputs and the places of pages afterwards are the same, for root and for
+/// others. Additions of libnuma's own, and of nodeward's, are left out.
 fn agrees() -> Ran {
     install();
     for user in [ROOT, SOMEBODY] {
@@ -87,7 +87,8 @@ fn agrees() -> Ran {
     Ok(())
 }
 
-/// Goal: where numactl is silent about pages that stayed, we are not, and end with the same code.
+/// Goal: where numactl is silent about pages that stayed, nodeward reports them, with the same exit
+/// code.
 fn tells_what_stayed() -> Ran {
     install();
     let load = Load::start("--node 0 --size 2MiB --threads 0 --pin 4");
@@ -107,7 +108,7 @@ fn install() {
     let _ = symlink("/bin/nodeward", OURS);
 }
 
-/// A process that has ended and is waited for by nobody.
+/// Starts a process that ends and is not waited for.
 fn ended(owner: u32) -> Child {
     let child = Command::new("true").uid(owner).gid(owner).spawn().expect("true starts");
     let stat = format!("/proc/{}/stat", child.id());
@@ -124,7 +125,7 @@ fn call(program: &str, row: &str, load: &Load, user: u32) -> Finished {
     finish(Command::new(program).arg0(THEIRS).args(words).uid(user).gid(user))
 }
 
-/// Looks, and brings the memory back to node 0 for the next.
+/// Returns the result, and moves the memory back to node 0 for the next run.
 fn seen(finished: &Finished, load: &Load) -> Seen {
     let added = |line: &str| line.starts_with("nodeward: ") || line.starts_with("libnuma: ");
     let own = |line: &&str| !line.is_empty() && !added(line);

@@ -17,7 +17,8 @@ pub const CASES: [(&str, Body); 5] = [
     ("zombie", zombie),
 ];
 
-/// A process that is gone: what did not move is told as gone, or as freed before, and nothing else.
+/// Checks the report of a process that is gone: pages that did not move are reported as gone, or as
+/// freed before, and nothing else.
 fn gone(finished: &Finished, life: &str) -> Report {
     let report = finished.report(5);
     let process = &report.processes[0];
@@ -27,7 +28,8 @@ fn gone(finished: &Finished, life: &str) -> Report {
     report
 }
 
-/// Goal: a process that is killed while we wait is gone, and what had moved is told.
+/// Goal: a process that is killed between two calls is gone, and the pages that had moved are
+/// reported.
 fn killed_between_calls() -> Ran {
     let load = Load::start("--node 0 --size 32MiB");
     let underway = Underway::start(&load, "0 1 --rate 2MiB/s");
@@ -56,7 +58,7 @@ fn killed_at_any_time() -> Ran {
     Ok(())
 }
 
-/// Goal: so it is when the process ends by itself.
+/// Goal: the same holds when the process ends by itself.
 fn exits() -> Ran {
     let load = Load::start("--node 0 --size 32MiB");
     let underway = Underway::start(&load, "0 1 --rate 2MiB/s");

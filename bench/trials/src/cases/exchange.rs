@@ -1,4 +1,4 @@
-//! Two nodes change places.
+//! Exchanges of two nodes.
 
 use nodeward_model::SkipReason;
 
@@ -25,8 +25,8 @@ fn full_nodes() -> Ran {
     Ok(())
 }
 
-/// Goal: where one has more to give than the other's node can take, what fits moves, the rest is
-/// told, and nobody is killed for want of memory.
+/// Goal: where one process has more memory than the other's node can take, what fits moves, the
+/// rest is reported, and no process is killed for lack of memory.
 fn unequals() -> Ran {
     let loads = [(0, 128), (1, 32)]
         .map(|(node, mib)| Load::start(&format!("--node {node} --size {mib}MiB --pause 1ms")));
@@ -36,8 +36,8 @@ fn unequals() -> Ran {
     let report = exchange(&loads).report(1);
     let left = report.account.skipped_for(SkipReason::NoMemory);
     assert_eq!(report.account.skipped, reasons([(SkipReason::NoMemory, left)]), "{report:?}");
-    // At least the 32 MiB that were made free are used. How much more is there besides the 32 MiB
-    // that show as free depends on what CPUs keep on their lists.
+    // At least the 32 MiB that were made free are used. Further room besides the 32 MiB that show
+    // as free depends on the lists of CPUs.
     assert!(0 < left && left <= (128 - 32) << 8, "{report:?}");
     assert_eq!(loads.each_ref().map(total), before);
     loads.into_iter().for_each(|load| _ = load.done());
@@ -47,9 +47,9 @@ fn unequals() -> Ran {
 
 const RESERVE: &str = "/proc/sys/vm/min_free_kbytes";
 
-/// Pools of huge pages take what is free but so many kB on each node.
+/// Lets pools of huge pages take all free memory but `kib_free` kB on each node.
 pub(super) fn leave_free(kib_free: u64) {
-    // By itself the kernel keeps 66 MiB in a guest with transparent huge pages.
+    // By default the kernel reserves 66 MiB in a guest with transparent huge pages.
     write(RESERVE, "8192");
     write("/proc/sys/vm/drop_caches", "3");
     for node in [0, 1] {

@@ -1,4 +1,4 @@
-//! Pages that cannot go where they were sent.
+//! Pages that cannot move to the requested node.
 
 use nodeward_model::SkipReason;
 use rustix::process::Signal;
@@ -19,7 +19,7 @@ pub const CASES: [(&str, Body); 8] = [
     ("interrupted", interrupted),
 ];
 
-/// Goal: a node that fills up takes what it can, and the rest is told. (Node 1 is small there.)
+/// Goal: a node that fills up takes what it can, and the rest is reported. (Node 1 is small there.)
 fn destination_full() -> Ran {
     let load = Load::start("--node 0 --size 128MiB --pause 1ms");
     let report = move_load(&load, &format!("0 1 --range {}", load.ready.range)).report(1);
@@ -35,7 +35,7 @@ fn destination_full() -> Ran {
     Ok(())
 }
 
-/// On the node that is full now there is neither a pool nor memory to make a huge page from.
+/// On the node that is now full there is neither a pool nor memory to make a huge page from.
 fn huge_pages_have_no_room() -> Ran {
     let pages = super::kinds_special::HUGE_PAGES;
     let load = super::kinds_special::hugetlb_load()?;
@@ -46,7 +46,7 @@ fn huge_pages_have_no_room() -> Ran {
     super::files_special::huge_pages_have_no_room()
 }
 
-/// Goal: exactly the pages that somebody holds stay, however many, and nobody else suffers.
+/// Goal: exactly the pinned pages stay, however many, and all others move.
 fn pinned() -> Ran {
     let load = Load::start("--node 0 --size 64MiB --pin 300");
     assert_eq!(load.ready.pinned, 300);
@@ -60,7 +60,7 @@ fn pinned() -> Ran {
     Ok(())
 }
 
-/// Goal: pages that a child maps too stay without the privilege, each told as shared.
+/// Goal: pages that a child also maps stay without the privilege, each reported as shared.
 fn shared_without_privilege() -> Ran {
     let load = Load::start_as(SOMEBODY, "--node 0 --size 8MiB --fork 1 --threads 0");
     let before = load.nodes_of_memory();
@@ -84,7 +84,7 @@ fn shared_with_privilege() -> Ran {
     Ok(())
 }
 
-/// Goal: a destination outside the target's cpuset is told as such, and nothing moves.
+/// Goal: a destination outside the target's cpuset is reported as such, and nothing moves.
 fn cpuset_forbids() -> Ran {
     let load = Load::start("--node 0 --size 8MiB");
     Cpuset::new("only-node-0", "0")?.take(load.pid());
@@ -98,7 +98,7 @@ fn cpuset_forbids() -> Ran {
     Ok(())
 }
 
-/// Goal: node strings mean nodes of our own cpuset, as to numactl; another one is bad input.
+/// Goal: node strings are relative to our own cpuset, as for numactl; a node outside is bad input.
 fn outside_our_cpuset() -> Ran {
     let load = Load::start("--node 0 --size 2MiB");
     let ours = Cpuset::new("ours-is-node-0", "0")?;
@@ -110,7 +110,7 @@ fn outside_our_cpuset() -> Ran {
     Ok(())
 }
 
-/// Goal: a process that is stopped is moved like any other, and goes on afterwards.
+/// Goal: a stopped process is moved like any other, and continues afterwards.
 fn stopped_target() -> Ran {
     let load = Load::start("--node 0 --size 8MiB");
     load.stop();

@@ -39,8 +39,8 @@ pub fn move_file(path: &str, words: &str) -> Finished {
     nodeward(&format!("move --json --quiet --file {path} {words}"))
 }
 
-/// Moves a file there, back by another spelling, and there again, and checks each time where the
-/// pages are and what is in the file.
+/// Moves a file there, back by another spelling, and there again, and checks each time the places
+/// of the pages and the content of the file.
 pub fn there_and_back(path: &str, content: u64) {
     let pages = fs::metadata(path).expect("the file is there").len() / PAGE;
     for (words, from, to) in [("1", 0, 1), ("1 0", 1, 0), ("0,1 1", 0, 1)] {
@@ -56,12 +56,12 @@ pub fn there_and_back(path: &str, content: u64) {
     assert_eq!(digest(path), content, "what is in memory");
 }
 
-/// Forgets what is in memory, as far as it is on a disk.
+/// Drops clean cached pages of files on disks.
 pub fn drop_caches() {
     write("/proc/sys/vm/drop_caches", "1");
 }
 
-/// Goal: a file in memory moves whole, and is the same file afterwards; a plan moves nothing.
+/// Goal: a file in memory moves whole, with its content unchanged; a dry run moves nothing.
 fn file_clean() -> Ran {
     let disk = Disk::ext4()?;
     let (path, content) = disk.write_clean("clean", 8);
@@ -76,9 +76,9 @@ fn file_clean() -> Ran {
     Ok(())
 }
 
-/// Goal: khugepaged may make huge pages of a file for a process that has it mapped, and takes the
-/// page tables of all others away meanwhile: each page is told of once, and the file is the same.
-/// (Of the kernels here only the newest does so to files that can be written.)
+/// Goal: khugepaged may make huge pages of a file for a process that has it mapped, and removes the
+/// page tables of all others meanwhile: each page is reported once, and the content is unchanged.
+/// (Of the kernels here only the newest does so for writable files.)
 fn file_collapsed() -> Ran {
     const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage";
     let disk = Disk::ext4()?;
@@ -104,7 +104,7 @@ fn file_collapsed() -> Ran {
     Ok(())
 }
 
-/// Goal: pages that are not on the disk yet move like others, stay dirty, and get there.
+/// Goal: dirty pages move like others, stay dirty, and are written.
 fn file_dirty() -> Ran {
     let disk = Disk::ext4()?;
     let (path, content) = disk.write("dirty", 8);
@@ -132,7 +132,7 @@ fn file_mapped() -> Ran {
     Ok(())
 }
 
-/// Goal: without the privilege they stay, and are told; once they are let go they move.
+/// Goal: without the privilege they stay, and are reported; once they are unmapped they move.
 fn file_mapped_without_privilege() -> Ran {
     let disk = Disk::ext4()?;
     let (path, content) = disk.write_clean("mapped", 8);
@@ -150,8 +150,9 @@ fn file_mapped_without_privilege() -> Ran {
     Ok(())
 }
 
-/// Goal: whom the kernel does not tell what is in memory, we do not make read a file whole; who may
-/// write it is told. What may not be read is told as that.
+/// Goal: if the kernel does not tell a user what is in memory, nodeward does not read the whole
+/// file to find out; a user who may write the file is told. A file that may not be read is reported
+/// as such.
 fn file_of_somebody_else() -> Ran {
     let disk = Disk::ext4()?;
     let (path, _) = disk.write_clean("of-root", 8);
@@ -174,10 +175,10 @@ fn file_of_somebody_else() -> Ran {
     Ok(())
 }
 
-/// To open a file may cost the file system a few of its own blocks; `pgpgin` counts in KiB.
+/// Opening a file may cost the file system a few of its own blocks; `pgpgin` counts in KiB.
 const FEW_BLOCKS_KIB: u64 = 64;
 
-/// Goal: what is not in memory is not read, also beside what is.
+/// Goal: pages that are not in memory are not read, also beside those that are.
 fn file_not_in_memory() -> Ran {
     let disk = Disk::ext4()?;
     let (path, _) = disk.write_clean("cold", 16);
@@ -187,7 +188,7 @@ fn file_not_in_memory() -> Ran {
     assert_eq!((report.looked.files, report.looked.files_cached), (1, 0), "{report:?}");
     assert_eq!(report.account.selected(), 0);
     assert!(vmstat("pgpgin") - read < FEW_BLOCKS_KIB);
-    // One page in the middle, and what the kernel reads with it, up to 128 KiB.
+    // One page in the middle, and the kernel's readahead, up to 128 KiB.
     let mut page = [0; PAGE as usize];
     let file = File::open(&path).expect("the file can be opened");
     file.read_exact_at(&mut page, 5 << 20).expect("the file can be read");
@@ -200,7 +201,7 @@ fn file_not_in_memory() -> Ran {
     Ok(())
 }
 
-/// 1500 files in 30 folders: more than are mapped at a time.
+/// 1500 files in 30 directories: more than are mapped at a time.
 const FOLDERS: u64 = 30;
 const FILES_PER_FOLDER: u64 = 50;
 const FILES: u64 = FOLDERS * FILES_PER_FOLDER;
@@ -214,7 +215,7 @@ fn plant(tree: &str) {
 }
 
 /// Goal: below a directory every regular file moves, each once whatever its names, and nothing
-/// that a symbolic link leads to.
+/// behind a symbolic link.
 fn file_tree() -> Ran {
     let disk = Disk::ext4()?;
     let (outside, _) = disk.write_clean("outside", 1);
@@ -238,10 +239,10 @@ fn file_tree() -> Ran {
     Ok(())
 }
 
-/// Between two files that come anew: many do in each move, and both get on.
+/// Pause between two new files: many are created during each move, and both make progress.
 const STIR_PAUSE: Duration = Duration::from_micros(300);
 
-/// Goal: files that come and go while a directory is gone through do no harm.
+/// Goal: files that come and go during the walk through a directory do no harm.
 fn file_tree_changes() -> Ran {
     let disk = Disk::ext4()?;
     let tree = disk.path("tree");
@@ -260,14 +261,14 @@ fn file_tree_changes() -> Ran {
             let Ok(left) = fs::read_dir(&tree).map(Iterator::count) else { panic!("no {tree}") };
             assert_eq!(left as u64, FOLDERS);
             println!("while files come and go: {:?} {:?}", report.looked, report.account);
-            // A file that comes anew under the number of one that was seen is passed over.
+            // A new file with the inode number of one that was seen is skipped.
             assert!(report.looked.files >= FILES * 9 / 10, "{report:?}");
         }
     });
     Ok(())
 }
 
-/// Does something again and again beside what is looked at.
+/// Repeats an action while `work` runs.
 fn while_stirred(stir: impl Fn(u64) + Sync, work: impl FnOnce()) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -281,8 +282,8 @@ fn while_stirred(stir: impl Fn(u64) + Sync, work: impl FnOnce()) {
     });
 }
 
-/// Goal: a file that is cut short at any moment of its move costs at most the pages that went, and
-/// the account tells of them.
+/// Goal: a file that is truncated at any moment of its move costs at most the pages that vanished,
+/// and the account reports them.
 fn file_shrinks() -> Ran {
     let disk = Disk::ext4()?;
     let (path, digest_before) = disk.write_clean("shrinks", 8);

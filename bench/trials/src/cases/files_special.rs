@@ -1,5 +1,5 @@
-//! `nodeward move --file` where files have rules of their own: large folios, memory without a disk,
-//! huge pages, a device that is memory itself.
+//! `nodeward move --file` on special file systems: large folios, memory without a disk, huge pages,
+//! a device that is memory itself.
 
 use std::fs::{self, File};
 
@@ -43,7 +43,7 @@ fn file_xfs() -> Ran {
     Ok(())
 }
 
-/// Goal: a file of an overlay, as containers have them, moves by the pages of the file below.
+/// Goal: a file of an overlay, as in containers, moves by the pages of the file below.
 fn file_overlay() -> Ran {
     let below = Disk::xfs()?;
     let disk = Disk::overlay(&below);
@@ -66,7 +66,7 @@ fn tmpfs(options: &str) -> Ran {
     Ok(())
 }
 
-/// Goal: what is in swap of a file stays there; the rest moves.
+/// Goal: swapped pages of a file stay in swap; the rest moves.
 fn file_tmpfs_swapped() -> Ran {
     let swap = Swap::on()?;
     let disk = Disk::of_memory("tmpfs", "rw");
@@ -74,7 +74,7 @@ fn file_tmpfs_swapped() -> Ran {
     let (path, content) = group.with_us_inside(|| disk.write("file", 16));
     write("/proc/sys/vm/swappiness", "200");
     wait_until("pages are in swap", || {
-        // The kernel says EAGAIN when it found less than that.
+        // The kernel returns EAGAIN when it found less than that.
         fs::write(group.file("memory.reclaim"), "4M").ok();
         vmstat("pswpout") >= MIB
     });
@@ -90,8 +90,8 @@ fn file_tmpfs_swapped() -> Ran {
     Ok(())
 }
 
-/// Goal: the kernel takes pages of ramfs for dirty and has no way to write them, so it moves none;
-/// that is told, and nothing is lost.
+/// Goal: the kernel considers pages of ramfs dirty and has no way to write them, so it moves none;
+/// that is reported, and nothing is lost.
 fn file_ramfs() -> Ran {
     let disk = Disk::of_memory("ramfs", "rw");
     let (path, content) = disk.write("file", 1);
@@ -106,7 +106,7 @@ fn file_ramfs() -> Ran {
 const HUGE_PAGES: u64 = 4;
 const PAGES: u64 = HUGE_PAGES * 512;
 
-/// A file of huge pages on node 0, and a mapping of it that is told by its words.
+/// Returns a file system with a file of huge pages on node 0, and the path of the file.
 fn hugetlbfs() -> Result<(Disk, String), Skipped> {
     let got = huge_pages(0, HUGE_PAGES);
     if got < HUGE_PAGES {
@@ -166,7 +166,8 @@ fn file_hugetlbfs_without_a_pool() -> Ran {
     Ok(())
 }
 
-/// Goal: which pages of a file with holes exist is not known, so none is touched and none is made.
+/// Goal: the existing pages of a file with holes are not known, so none is touched and none is
+/// made.
 fn file_hugetlbfs_with_holes() -> Ran {
     let (disk, path) = hugetlbfs()?;
     run("truncate", &["-s", "4M", &path]);
@@ -191,12 +192,12 @@ fn file_dax() -> Ran {
     Ok(())
 }
 
-/// Pages of a node without room that the kernel itself may give up while others run there; who
-/// looks for them has them read again, on another node.
+/// Pages of a full node that the kernel itself may evict while programs run there; the check reads
+/// them again, on another node.
 const GIVEN_UP: u64 = 256;
 
-/// Goal: a node takes what it has room for, and none of it is dropped to make room for the rest,
-/// which is told; a second move drops nothing either. (Node 1 is small there.)
+/// Goal: a node takes what it has room for, no page is evicted to make room for the rest, and the
+/// rest is reported; a second move evicts nothing either. (Node 1 is small there.)
 fn file_destination_full() -> Ran {
     let disk = Disk::ext4()?;
     let (path, content) = disk.write_clean("large", 96);
@@ -222,7 +223,7 @@ fn file_destination_full() -> Ran {
     Ok(())
 }
 
-/// What fails where the destination has neither a pool nor memory to make a huge page from.
+/// Checks the failure on a destination with neither a pool nor memory to make a huge page from.
 pub fn huge_pages_have_no_room() -> Ran {
     let (disk, path) = hugetlbfs()?;
     let report: FilesReport = move_file(&path, "1").ended(3);
@@ -233,7 +234,7 @@ pub fn huge_pages_have_no_room() -> Ran {
     Ok(())
 }
 
-/// Goal: cold files of others make room for a file that is wanted there. (Node 1 has 512 MiB.)
+/// Goal: cold files of others are evicted for a file that is wanted there. (Node 1 has 512 MiB.)
 fn file_over_cold_cache() -> Ran {
     let disk = Disk::ext4()?;
     let cold = disk.path("cold");

@@ -23,13 +23,13 @@ fn json(finished: &Finished) -> Value {
     finished.json()
 }
 
-/// Goal: of the pages of a process that is wider than a node each goes to the node that uses it
-/// most, if it is used so much that the move pays; the others stay, and are told why.
+/// Goal: of the pages of a process that is wider than a node each moves to the node that uses it
+/// most, if it is used enough for the move to pay; the others stay, with the reason.
 fn by_counts() -> Ran {
     let load = Load::start("--node 0 --size 16MiB --threads 0");
     let before = load.nodes_of_memory();
-    // Distances 10 and 21, 100 ns locally: a miss is 110 ns dearer from afar. A page has 64 lines,
-    // 64 x 210 ns = 13.4 us, and 2 us for administration: 141 misses are worth a move, 140 are not.
+    // Distances 10 and 21, 100 ns locally: a remote miss costs 110 ns more. A page has 64 lines, 64
+    // x 210 ns = 13.4 us, and 2 us for administration: 141 misses are worth a move, 140 are not.
     let line = |page: u64, node: u64, count: u64| {
         format!("{:x} {node} {count}\n", load.range().start + page * PAGE + 8)
     };
@@ -57,7 +57,7 @@ fn by_counts() -> Ran {
     assert_eq!(kept["not_in_memory"], 1);
     let after = load.nodes_of_memory();
     assert_eq!((after[&1], after[&0]), (1100, before[&0] - 1100));
-    // Sent back, and only the pages that gain most: 256 KiB are 64 pages.
+    // Moved back, and only the pages that gain most: 256 KiB are 64 pages.
     assert_eq!(nodeward(&format!("move --quiet {} 1 0", load.pid())).code, 0);
     let capped = move_load(&load, &format!("--hot {FILE} --hot-max 256KiB"));
     assert_eq!(capped.report(0).account.moved, 64);
@@ -95,8 +95,8 @@ fn by_perf() -> Ran {
     Ok(())
 }
 
-/// A load of which the middle 16 of 64 MiB are written all the time, by a thread on node 1, and
-/// another one on the same CPU. DAMON learns of an access when the CPU next loads the page's
+/// Starts a load of which the middle 16 of 64 MiB are written all the time, by a thread on node 1,
+/// and another load on the same CPU. DAMON detects an access when the CPU next loads the page's
 /// translation: an emulated CPU keeps all of them until it switches to another process.
 fn busy_in_the_middle() -> [Load; 2] {
     run_on(&[1]);
@@ -106,11 +106,11 @@ fn busy_in_the_middle() -> [Load; 2] {
     [load, neighbour]
 }
 
-/// Pages of the middle on node 1, and of the rest.
+/// Returns the pages of the middle on node 1, and of the rest.
 fn on_node_1(load: &Load) -> (u64, u64) {
     let places = load.places();
     let (rest, middle): (Vec<_>, Vec<_>) = places.iter().enumerate().partition(|(page, _)| {
-        // 24 of 64 MiB stand before the middle, and as many behind it.
+        // 24 of 64 MiB are before the middle, and as many after it.
         !(24 << 8..40 << 8).contains(page)
     });
     let arrived = |pages: Vec<(usize, &Place)>| {
@@ -119,10 +119,12 @@ fn on_node_1(load: &Load) -> (u64, u64) {
     (arrived(middle), arrived(rest))
 }
 
-/// On a busy host the emulated CPUs hardly run while DAMON samples, and its regions stay coarse.
+/// Number of attempts: on a busy host the emulated CPUs hardly run while DAMON samples, and its
+/// regions stay coarse.
 const DAMON_TRIES: u32 = 3;
 
-/// Goal: what DAMON finds hot goes to the node where the threads run, and most of the rest stays.
+/// Goal: the pages that DAMON finds hot move to the node of the threads, and most of the rest
+/// stays.
 fn by_damon() -> Ran {
     let stat = "/sys/module/damon_stat/parameters/enabled";
     if std::path::Path::new(stat).exists() {
@@ -138,7 +140,8 @@ fn by_damon() -> Ran {
         assert!(finished.stderr.contains("taking node 1"), "{finished:?}");
         let (middle, rest) = on_node_1(&load);
         println!("DAMON: {middle} of 4096 hot pages moved, and {rest} of the other 12288");
-        // Regions are guesses and have rims. By chance three others would come with each hot page.
+        // Regions are estimates with imprecise edges. By chance three others would come with each
+        // hot page.
         if middle > 2048 && rest < 2 * middle {
             break;
         }
@@ -150,7 +153,7 @@ fn by_damon() -> Ran {
     Ok(())
 }
 
-/// Goal: exactly the pages that are written go to the node where the threads run.
+/// Goal: exactly the written pages move to the node of the threads.
 fn by_written_pages() -> Ran {
     let [load, neighbour] = busy_in_the_middle();
     let finished = move_load(&load, "--hot written:1s");

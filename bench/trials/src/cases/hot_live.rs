@@ -1,4 +1,5 @@
-//! Hot pages of a running process: what DAMON and soft-dirty bits tell, and what is left behind.
+//! Hot pages of a running process as reported by DAMON and soft-dirty bits, and the clean-up
+//! afterwards.
 
 use std::cell::{Cell, OnceCell};
 use std::env;
@@ -38,7 +39,7 @@ pub const CASES: [(&str, Body); 12] = [
 
 const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 const DAMON_STAT: &str = "/sys/module/damon_stat/parameters/enabled";
-/// Names the target to a case that runs in a process of its own.
+/// Variable that names the target to a case that runs in a process of its own.
 const TARGET: &str = "NODEWARD_TRIAL_TARGET";
 const SECOND_NS: u64 = 1_000_000_000;
 const PAGE: usize = 4096;
@@ -55,7 +56,7 @@ fn watch_damon(load: &Load, stop: &dyn Fn() -> bool) -> Result<Vec<RegionAccess>
     damon::watch(root(), &*hold(load.pid()), 3 * SECOND_NS, stop)
 }
 
-/// Makes DAMON free: newer kernels use it for themselves unless told not to.
+/// Makes DAMON available: newer kernels use it themselves unless told not to.
 fn free_damon() -> Result<(), Skipped> {
     if Path::new(DAMON_STAT).exists() {
         write(DAMON_STAT, "N");
@@ -69,7 +70,7 @@ fn assert_nothing_is_set_up() {
     assert_eq!(entries.filter(|entry| entry.path().is_dir()).count(), 0);
 }
 
-/// That a source was refused, in these words, and not for want of a privilege.
+/// Checks that a source was refused with these words, and not for lack of a privilege.
 fn assert_unsupported(answer: Result<Vec<RegionAccess>, Error>, words: &str) {
     let error = answer.expect_err("it is refused");
     println!("refused: {error}");
@@ -77,7 +78,7 @@ fn assert_unsupported(answer: Result<Vec<RegionAccess>, Error>, words: &str) {
     assert!(error.to_string().contains(words), "{error}");
 }
 
-/// Accesses in a thousand samples of a page, on average over a range.
+/// Returns the accesses per thousand samples of a page, on average over a range.
 fn heat(seen: &[RegionAccess], range: Range) -> u64 {
     let weighted = seen.iter().filter_map(|part| {
         let bytes = part.range.and(range)?.bytes();
@@ -86,12 +87,12 @@ fn heat(seen: &[RegionAccess], range: Range) -> u64 {
     weighted.sum::<u64>() / range.bytes()
 }
 
-/// Goal: what a process writes to all the time is told to be much hotter than what it leaves alone,
-/// and nothing is left in sysfs. DAMON sees an access when a translation is loaded, and does not
-/// flush those that are; an emulated CPU keeps them until somebody else does. So a thread of the
-/// target gives pages back all the time; to give back more than 33 at once flushes all
-/// (tlb_single_page_flush_ceiling). How often it gets to do so beside others is chance, and how
-/// well regions fit, too: it is watched until it is told once.
+/// Goal: memory that a process writes all the time is reported as much hotter than the rest, and
+/// nothing remains in sysfs. DAMON detects an access when a translation is loaded, and does not
+/// flush loaded ones; an emulated CPU keeps them until another event flushes them. A thread of the
+/// target therefore frees pages all the time; freeing more than 33 at once flushes all
+/// (tlb_single_page_flush_ceiling). How often that thread runs is chance, and how well regions fit,
+/// too: the case watches until it succeeds once.
 fn damon_finds_what_is_hot() -> Ran {
     free_damon()?;
     let load = Load::start("--node 0 --size 64MiB --hot 16MiB --race discard --race-size 256KiB");
@@ -111,7 +112,7 @@ fn damon_finds_what_is_hot() -> Ran {
     Ok(())
 }
 
-/// Goal: the kernel's own use of DAMON is not disturbed; who wants to watch learns what to do.
+/// Goal: the kernel's own use of DAMON is not disturbed, and the error says what to do.
 fn damon_stat_is_left_alone() -> Ran {
     if !Path::new(DAMON_STAT).exists() {
         return Err(Skipped(format!("this kernel has no {DAMON_STAT}")));
@@ -125,8 +126,8 @@ fn damon_stat_is_left_alone() -> Ran {
     Ok(())
 }
 
-/// Goal: neither another program nor another nodeward that uses DAMON is disturbed; what a program
-/// left switched off is in nobody's way.
+/// Goal: neither another program nor another nodeward that uses DAMON is disturbed; a context that
+/// a program left switched off is no obstacle.
 fn damon_of_others_is_left_alone() -> Ran {
     free_damon()?;
     let load = Load::start("--node 0 --size 1MiB");
@@ -158,7 +159,8 @@ fn damon_of_others_is_left_alone() -> Ran {
     Ok(())
 }
 
-/// Sends a signal when it is asked for the second time, and never says stop.
+/// Returns a stop condition that sends a signal when it is checked for the second time, and never
+/// stops.
 fn signal_in_the_middle(load: &Load, signal: Signal) -> impl Fn() -> bool {
     let asked = Cell::new(0);
     move || {
@@ -170,8 +172,8 @@ fn signal_in_the_middle(load: &Load, signal: Signal) -> impl Fn() -> bool {
     }
 }
 
-/// Goal: a process that ends, or becomes another program, in the middle is gone, and nothing is
-/// left.
+/// Goal: a process that ends, or becomes another program, in the middle is gone, and nothing
+/// remains.
 fn damon_target_ends() -> Ran {
     free_damon()?;
     for signal in [Signal::KILL, Signal::HUP] {
@@ -183,7 +185,8 @@ fn damon_target_ends() -> Ran {
     Ok(())
 }
 
-/// Goal: what stays set up when we are killed is known as ours by the next one, which clears it.
+/// Goal: after a kill, the next nodeward recognizes the remaining context as its own and removes
+/// it.
 fn damon_after_a_kill() -> Ran {
     free_damon()?;
     let load = Load::start("--node 0 --size 1MiB");
@@ -209,7 +212,7 @@ fn damon_killed() -> Ran {
     panic!("we live: {ended:?}");
 }
 
-/// Goal: who may not write the files of DAMON is told so, and what to do.
+/// Goal: a user who may not write the files of DAMON is told so, and what to do.
 fn damon_without_privilege() -> Ran {
     free_damon()?;
     assert!(run_as_somebody("damon_denied").success());
@@ -237,7 +240,7 @@ fn soft_dirty() -> Result<(), Skipped> {
     written::probe(root()).map_err(|error| Skipped(error.to_string()))
 }
 
-/// What a load writes to its memory until it has written to each hot page.
+/// Returns the ranges that a load writes, over the time until it has written to each hot page.
 fn written_by(load: &Load) -> Vec<Range> {
     let before = OnceCell::new();
     let each_changed = || {
@@ -248,7 +251,7 @@ fn written_by(load: &Load) -> Vec<Range> {
     written_until(load, 60 * SECOND_NS, &each_changed)
 }
 
-/// What is in the memory that a load writes to; looking is no write.
+/// Returns the content of the memory that a load writes to, without writing to it.
 fn hot_bytes(load: &Load) -> Vec<u8> {
     let memory = fs::File::open(format!("/proc/{}/mem", load.pid())).expect("its memory");
     let hot = load.hot();
@@ -265,7 +268,7 @@ fn written_until(load: &Load, most_ns: u64, stop: &dyn Fn() -> bool) -> Vec<Rang
     inside
 }
 
-/// Goal: every page that is written is found and no other, also when looking twice.
+/// Goal: exactly the written pages are found, also when watching twice.
 fn written_exactly() -> Ran {
     soft_dirty()?;
     let load = Load::start("--node 0 --size 64MiB --hot 1MiB");
@@ -279,8 +282,8 @@ fn written_exactly() -> Ran {
     Ok(())
 }
 
-/// Goal: so it is for other kinds of memory; a huge page counts as a whole; of hugetlb pages
-/// nothing is told.
+/// Goal: the same holds for other kinds of memory; a huge page counts as a whole; nothing is
+/// reported for hugetlb pages.
 fn written_kinds() -> Ran {
     soft_dirty()?;
     for kind in ["shared", "file", "page-cache", "mlocked", "thp"] {
@@ -293,7 +296,7 @@ fn written_kinds() -> Ran {
         let hot = Range::new(hot.start, hot.end);
         let expected = match (kind, load.ready.huge_bytes) {
             ("thp", Some(bytes)) if bytes >= 8 << 20 => vec![whole],
-            ("thp", _) => vec![whole, hot], // huge ones may come later
+            ("thp", _) => vec![whole, hot], // huge pages may come later
             _ => vec![hot],
         };
         let written = written_by(&load);
@@ -320,7 +323,7 @@ fn written_target_ends() -> Ran {
     Ok(())
 }
 
-/// Goal: for processes of one's own no privilege is needed.
+/// Goal: for processes of the same user no privilege is needed.
 fn written_without_privilege() -> Ran {
     soft_dirty()?;
     assert!(run_as_somebody("written_exactly").success());

@@ -1,4 +1,4 @@
-//! What is asked cannot be done: one clear line, and the code that says of which sort it is.
+//! Requests that cannot be carried out: one clear line, and the code of their kind.
 
 use crate::guest::SOMEBODY;
 use crate::load::Load;
@@ -19,7 +19,7 @@ fn kernel_thread() -> Ran {
     Ok(())
 }
 
-/// Goal: the id of a thread is not taken for a process; the message says what to name instead.
+/// Goal: a thread id is not accepted as a process id; the message says what to name instead.
 fn thread_id() -> Ran {
     let load = Load::start("--node 0 --size 1MiB");
     let tid = load.other_thread();
@@ -28,7 +28,7 @@ fn thread_id() -> Ran {
     Ok(())
 }
 
-/// Goal: what belongs to somebody else needs a privilege, which is named.
+/// Goal: moving another user's process requires a privilege, which is named.
 fn another_users_process() -> Ran {
     let load = Load::start("--node 0 --size 1MiB --threads 0");
     let before = load.nodes();
@@ -38,8 +38,8 @@ fn another_users_process() -> Ran {
     Ok(())
 }
 
-/// Goal: FROM and TO of different length are paired as migrate_pages(2) does, and that is said;
-/// what would move nothing is refused, and nothing moves.
+/// Goal: FROM and TO of different length are paired as migrate_pages(2) does, and that is reported;
+/// a request that would move nothing is refused, and nothing moves.
 fn unequal_nodes() -> Ran {
     let load = Load::start("--node 0 --size 2MiB --threads 0");
     let before = load.nodes();
@@ -54,7 +54,8 @@ fn unequal_nodes() -> Ran {
     Ok(())
 }
 
-/// Goal: nobody is sent to a node without memory. (Node 1 has none there, and there is no node 5.)
+/// Goal: a node without memory is refused as a destination. (Node 1 has none there, and there is no
+/// node 5.)
 fn memoryless_node() -> Ran {
     let load = Load::start("--node 0 --size 2MiB --threads 0");
     let before = load.nodes();

@@ -21,7 +21,7 @@ pub const CASES: [(&str, Body); 10] = [
     ("thp_without_privilege", thp_without_privilege),
 ];
 
-/// Moves everything there while the load writes, and back while it stands still.
+/// Moves everything there while the load writes, and back while it is stopped.
 fn kind(name: &str) -> Ran {
     let load = Load::start(&format!("--node 0 --size 8MiB --kind {name}"));
     there_and_back(&load);
@@ -29,7 +29,7 @@ fn kind(name: &str) -> Ran {
     Ok(())
 }
 
-/// While the load stands still, before and after can be compared with numa_maps page by page.
+/// While the load is stopped, before and after can be compared with numa_maps page by page.
 pub fn there_and_back(load: &Load) {
     let account = move_load(load, "0 1").report(0).account;
     assert!(account.moved >= load.ready.pages, "{account:?} of {:?}", load.ready);
@@ -42,7 +42,7 @@ pub fn there_and_back(load: &Load) {
     load.signal(Signal::CONT);
 }
 
-/// That all pages moved, and that before and after are what numa_maps says.
+/// Checks that all pages moved, and that before and after agree with numa_maps.
 fn check_whole(load: &Load, before: &Nodes, report: &Report, (from, to): (u32, u32)) {
     let count = |nodes: &Nodes, node| nodes.get(&node).copied().unwrap_or(0);
     let account = &report.account;
@@ -56,7 +56,7 @@ fn check_whole(load: &Load, before: &Nodes, report: &Report, (from, to): (u32, u
     assert_eq!(count(&after, from), 0, "{after:?}");
 }
 
-/// Goal: memory that is locked moves and is locked afterwards.
+/// Goal: locked memory moves and is locked afterwards.
 fn mlocked() -> Ran {
     let load = Load::start("--node 0 --size 8MiB --kind mlocked");
     let locked = || kib(&format!("/proc/{}/status", load.pid()), "VmLck");
@@ -70,7 +70,7 @@ fn mlocked() -> Ran {
 
 /// Goal: a transparent huge page moves as one folio, by one address, and is not split.
 fn thp() -> Ran {
-    // khugepaged would fill up ranges of which little is there, while pages are compared.
+    // khugepaged would fill sparse ranges while pages are compared.
     set("/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none", "0")?;
     let load = Load::start("--node 0 --size 16MiB --kind thp");
     assert_eq!(load.ready.huge_bytes, Some(16 << 20));
@@ -89,7 +89,7 @@ fn thp() -> Ran {
     Ok(())
 }
 
-/// Goal: whose process it is may move its private pages without any privilege.
+/// Goal: the owner of a process may move its private pages without any privilege.
 fn anonymous_without_privilege() -> Ran {
     let load = Load::start_as(SOMEBODY, "--node 0 --size 8MiB --threads 0");
     let before = load.nodes_of_memory();

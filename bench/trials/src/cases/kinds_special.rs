@@ -1,4 +1,4 @@
-//! Kinds of memory with rules of their own: huge pages of the pool, merged, swapped, never written.
+//! Special kinds of memory: huge pages of the pool, merged, swapped and untouched pages.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -53,8 +53,9 @@ fn hugetlb() -> Ran {
     Ok(())
 }
 
-/// Goal: a shared mapping moves as a whole by any number of workers: for each of its pages the
-/// kernel tries for the lock of the whole mapping, and refuses the page if another call has it.
+/// Goal: a shared mapping moves as a whole by any number of workers. For each of its pages the
+/// kernel tries to take the lock of the whole mapping, and refuses the page if another call holds
+/// it.
 fn hugetlb_shared() -> Ran {
     for jobs in ["--jobs 1", "", "--jobs 4"] {
         let area = shared_huge_pages()?;
@@ -66,8 +67,8 @@ fn hugetlb_shared() -> Ran {
     Ok(())
 }
 
-/// Goal: of a huge page that a pipe refers to it is said that somebody holds it, while the
-/// destination has free ones; the others move.
+/// Goal: a huge page that a pipe refers to is reported as pinned, while the destination has free
+/// ones; the others move.
 fn hugetlb_in_a_pipe() -> Ran {
     let area = shared_huge_pages()?;
     let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -77,7 +78,7 @@ fn hugetlb_in_a_pipe() -> Ran {
     let report = move_range(&area, "").report(1);
     assert_eq!(report.account.moved, (SHARED - 1) * 512, "{report:?}");
     assert_eq!(report.account.skipped, reasons([(SkipReason::Pinned, 512)]));
-    // What a pipe holds no pool gives back.
+    // A page that a pipe holds does not return to its pool.
     drop((area, reader, writer));
     [0, 1].into_iter().for_each(|node| _ = huge_pages(node, 0));
     Ok(())
@@ -86,7 +87,7 @@ fn hugetlb_in_a_pipe() -> Ran {
 const SHARED: u64 = 32;
 const SHARED_FREE: u64 = 40;
 
-/// Shared huge pages of our own on node 0, and free ones on both nodes.
+/// Allocates our own shared huge pages on node 0, and free ones on both nodes.
 fn shared_huge_pages() -> Result<Area, Skipped> {
     for (node, wanted) in [(0, SHARED + SHARED_FREE), (1, SHARED_FREE)] {
         let got = huge_pages(node, wanted);
@@ -95,7 +96,7 @@ fn shared_huge_pages() -> Result<Area, Skipped> {
         }
     }
     let area = Area::map(SHARED as usize * (2 << 20), Backing::SharedHuge).expect("huge pages");
-    // A memory policy is one of a thread.
+    // A memory policy belongs to a thread.
     thread::scope(|scope| {
         scope.spawn(|| {
             policy::prefer_memory(NodeId(0)).expect("a memory policy");
@@ -107,7 +108,7 @@ fn shared_huge_pages() -> Result<Area, Skipped> {
 }
 
 /// Goal: without a free page in the destination's pool the kernel makes one from free memory; the
-/// pool of the node that was left shrinks by it.
+/// pool of the source node shrinks by it.
 fn hugetlb_without_a_pool() -> Ran {
     let load = hugetlb_load()?;
     assert_eq!(huge_pages(1, 0), 0);
@@ -125,8 +126,8 @@ fn hugetlb_without_a_pool() -> Ran {
     Ok(())
 }
 
-/// Goal: a merged page belongs to everybody who maps it: it stays without the privilege, and moves
-/// once with it, for all of its addresses.
+/// Goal: a merged page is shared by all processes that map it: it stays without the privilege, and
+/// moves once with it, for all of its addresses.
 fn ksm() -> Ran {
     set("/sys/kernel/mm/ksm/pages_to_scan", "100000")?;
     write("/sys/kernel/mm/ksm/sleep_millisecs", "1");
@@ -149,7 +150,7 @@ fn ksm() -> Ran {
     Ok(())
 }
 
-/// Goal: what is in swap is told and left there; the rest moves.
+/// Goal: swapped pages are reported and left there; the rest moves.
 fn swapped() -> Ran {
     let swap = Swap::on()?;
     let group = Group::new("swapped");
@@ -157,7 +158,7 @@ fn swapped() -> Ran {
     // By the page tables; VmSwap of older kernels is off by a few pages.
     let swapped_kib = || kib(&format!("/proc/{}/smaps_rollup", load.pid()), "Swap");
     write("/proc/sys/vm/swappiness", "200");
-    // The kernel says EAGAIN when it found less than that; what it found is what we go by.
+    // The kernel returns EAGAIN when it found less than that; the actual amount is what counts.
     wait_until("pages are in swap", || {
         let _ = fs::write(group.file("memory.reclaim"), "2M");
         swapped_kib() >= 1 << 10
@@ -194,7 +195,7 @@ impl Swap {
     }
 }
 
-/// A control group that can be reclaimed from.
+/// A cgroup that can be reclaimed from.
 pub struct Group(String);
 
 impl Group {
@@ -209,7 +210,7 @@ impl Group {
         format!("{}/{name}", self.0)
     }
 
-    /// Memory is charged to the group in which it is touched first.
+    /// Runs `work` inside the group: memory is charged to the group in which it is touched first.
     pub fn with_us_inside<R>(&self, work: impl FnOnce() -> R) -> R {
         write(&self.file("cgroup.procs"), "0");
         let result = work();
@@ -218,8 +219,8 @@ impl Group {
     }
 }
 
-/// Goal: memory that nobody touched is nobody's business, however much of it there is.
-/// (Kernels that cannot list what is populated walk all of it.)
+/// Goal: untouched memory costs nothing, however much of it there is. (Kernels that cannot list
+/// populated ranges walk all of it.)
 fn never_touched() -> Ran {
     write("/proc/sys/vm/overcommit_memory", "1");
     let bytes = if Linux::open().capabilities().pagemap_scan { 1 << 40 } else { 1 << 32 };
@@ -231,12 +232,12 @@ fn never_touched() -> Ran {
     Ok(())
 }
 
-/// Goal: pages that were only read are the kernel's page of zeros, which is not selected.
+/// Goal: pages that were only read are the kernel's zero page, which is not selected.
 fn zero_pages() -> Ran {
     only_read(Usage::BasePages)
 }
 
-/// Goal: so is the huge page of zeros.
+/// Goal: the same holds for the huge zero page.
 fn huge_zero_page() -> Ran {
     only_read(Usage::HugePages)
 }
@@ -250,7 +251,7 @@ fn only_read(usage: Usage) -> Ran {
     Ok(())
 }
 
-/// Moves memory of our own; on which of the two nodes it is does not matter here.
+/// Moves memory of our own; its present node does not matter here.
 fn move_area(area: &Area) -> Report {
     move_range(area, "").report(0)
 }

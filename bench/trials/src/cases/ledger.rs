@@ -1,4 +1,4 @@
-//! What was moved stands in the ledger, and can be taken back.
+//! Moves are recorded in the ledger, and can be undone.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub const CASES: [(&str, Body); 7] = [
     ("ledger_of_two_at_once", two_at_once),
 ];
 
-/// The number of the operation that a report names.
+/// Returns the number of the operation that a report names.
 fn id(finished: &Finished) -> u64 {
     #[derive(Deserialize)]
     struct Ledger {
@@ -48,8 +48,8 @@ fn shown(id: u64) -> Value {
     nodeward(&format!("ledger --json {id}")).json()
 }
 
-/// Goal: an undo leaves the memory where it was, page by page; an undo of the undo takes it there
-/// again; and the ledger tells of all three.
+/// Goal: an undo restores the previous places, page by page; an undo of the undo moves the pages
+/// there again; and the ledger has all three.
 fn undo_a_move() -> Ran {
     let load = Load::start("--node 0 --size 64MiB");
     // Not all on one node: a third of the pages is on node 1 before.
@@ -74,7 +74,7 @@ fn undo_a_move() -> Ran {
     Ok(())
 }
 
-/// Goal: only pages that are still on the destination go back.
+/// Goal: only pages that are still on the destination move back.
 fn undo_what_is_still_there() -> Ran {
     let load = Load::start("--node 0 --size 16MiB --threads 0");
     let moved = id(&move_load(&load, &format!("0 1 --range {}", load.ready.range)));
@@ -82,15 +82,15 @@ fn undo_what_is_still_there() -> Ran {
     let part = format!("1 0 --range {:x}-{half:x}", load.range().start);
     assert_eq!(move_load(&load, &part).code, 0);
     let report = undo(moved).report(0);
-    // 8 MiB are back already, 8 MiB go back: 2048 pages each.
+    // 8 MiB are back already, 8 MiB move back: 2048 pages each.
     assert_eq!((report.account.moved, report.account.already_there), (2048, 2048), "{report:?}");
     assert_eq!(load.nodes_of_memory().get(&1), None);
     load.done();
     Ok(())
 }
 
-/// Goal: a move that is killed at any instant is listed as interrupted, and what it moved goes
-/// back, all of it.
+/// Goal: a move that is killed at any instant is listed as interrupted, and all pages that it moved
+/// go back.
 fn undo_after_kill() -> Ran {
     for rate in ["16MiB/s", "64MiB/s", "unlimited"] {
         let load = Load::start("--node 0 --size 32MiB");
@@ -131,7 +131,7 @@ fn undo_of_the_gone() -> Ran {
     Ok(())
 }
 
-/// Starts a process that has this pid, if the kernel lets us choose; it sleeps.
+/// Starts a process with this pid, if the kernel lets us choose; it sleeps.
 fn reuse(pid: u32) -> Child {
     std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).expect("we are root");
     let child = Command::new("sleep").arg("60").spawn().expect("sleep starts");
@@ -140,7 +140,7 @@ fn reuse(pid: u32) -> Child {
 }
 
 impl Finished {
-    /// That an undo said that there is nothing left to undo.
+    /// Checks that an undo said that there is nothing left to undo.
     fn gone(&self, id: u64, pid: u32) {
         assert_eq!((self.code, self.stdout.as_str()), (5, ""), "{self:?}");
         for words in [format!("process {pid}"), format!("operation {id} cannot be undone")] {
@@ -149,7 +149,7 @@ impl Finished {
     }
 }
 
-/// Goal: what is still moving is not taken back.
+/// Goal: a move in progress is not undone.
 fn undo_of_a_running_move() -> Ran {
     let load = Load::start("--node 0 --size 32MiB");
     let underway = Underway::start(&load, "0 1 --rate 1MiB/s");
@@ -168,7 +168,7 @@ fn undo_of_a_running_move() -> Ran {
 }
 
 /// Goal: without a place for the ledger, or when the disk fills up in the middle, the move is made
-/// all the same, and it is said that it cannot be undone, or not wholly.
+/// all the same, and it is reported that it cannot be undone, or not wholly.
 fn cannot_be_written() -> Ran {
     let load = Load::start("--node 0 --size 16MiB --threads 0");
     let with_state = |dir: &str, to: &str| {
@@ -176,11 +176,11 @@ fn cannot_be_written() -> Ran {
         command.args(["move", "--json", &load.pid().to_string()]).args(to.split(' '));
         finish(command.env("NODEWARD_STATE_DIR", dir).stdin(Stdio::null()))
     };
-    // Nothing can be made below /proc, whoever one is.
+    // Nothing can be created below /proc, not even by root.
     let finished = with_state("/proc/nodeward", "0 1");
     finished.report(0);
     assert!(finished.stderr.contains("cannot be undone later"), "{finished:?}");
-    // Every second page stands alone: 2048 runs take more than the page that this disk has.
+    // Every second page is isolated: 2048 runs take more than the page that this disk has.
     let full = Path::new("/tmp/full");
     std::fs::create_dir_all(full).expect("a directory");
     mount_small(full);
@@ -205,7 +205,7 @@ fn mount_small(at: &Path) {
     assert_eq!(finish(&mut command).code, 0);
 }
 
-/// Goal: two commands at once have a ledger each, and both can be taken back.
+/// Goal: two concurrent commands have a ledger each, and both can be undone.
 fn two_at_once() -> Ran {
     let loads = [(); 2].map(|()| Load::start("--node 0 --size 16MiB"));
     let before = loads.each_ref().map(Load::nodes);
@@ -216,7 +216,7 @@ fn two_at_once() -> Ran {
         undo(moved).report(0);
     }
     assert_eq!(loads.each_ref().map(Load::nodes), before);
-    // Users have ledgers of their own.
+    // Each user has a ledger.
     let mut command = Command::new("nodeward");
     let theirs = finish(command.args(["ledger"]).uid(SOMEBODY).env("HOME", "/tmp"));
     assert_eq!((theirs.code, theirs.stdout.as_str()), (0, "no move is recorded\n"), "{theirs:?}");

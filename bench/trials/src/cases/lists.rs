@@ -28,7 +28,7 @@ pub const CASES: [(&str, Body); 6] = [
 const PAGE: u64 = 4096;
 const LIST: &str = "/tmp/list";
 
-/// What is said of the entries of a list.
+/// The reported counts of a list's entries.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct Counts {
     read: u64,
@@ -47,7 +47,7 @@ fn counts(finished: &Finished) -> Counts {
     finished.json::<Report>().list
 }
 
-/// Every third page of a load, from the last to the first.
+/// Returns every third page of a load, from the last to the first.
 fn every_third(load: &Load) -> Vec<u64> {
     let pages = load.range().step_by(3 * PAGE as usize);
     pages.collect::<Vec<_>>().into_iter().rev().collect()
@@ -57,7 +57,7 @@ fn as_lines(addresses: &[u64]) -> String {
     addresses.iter().map(|address| format!("{address:x}\n")).collect()
 }
 
-/// Goal: what is named moves and nothing else; every entry is counted, whatever it names.
+/// Goal: exactly the named pages move; every entry is counted, whatever it names.
 fn as_text() -> Ran {
     let load = Load::start("--node 0 --size 32MiB");
     let named = every_third(&load);
@@ -78,7 +78,7 @@ fn as_text() -> Ran {
     Ok(())
 }
 
-/// Goal: the same list as binary on standard input.
+/// Goal: the same list works as binary on standard input.
 fn as_binary() -> Ran {
     let load = Load::start("--node 0 --size 8MiB");
     let named = every_third(&load);
@@ -93,7 +93,8 @@ fn as_binary() -> Ran {
     Ok(())
 }
 
-/// Goal: frames are found at their addresses, those of others and of nobody are told.
+/// Goal: frames are found at their addresses; those of other processes, and unused ones, are
+/// reported.
 fn of_physical_addresses() -> Ran {
     let load = Load::start("--node 0 --size 32MiB --threads 0");
     let other = Load::start("--node 0 --size 1MiB --threads 0");
@@ -118,7 +119,7 @@ fn of_physical_addresses() -> Ran {
     Ok(())
 }
 
-/// The physical addresses of a load's pages.
+/// Returns the physical addresses of a load's pages.
 fn frames(load: &Load) -> Vec<u64> {
     let process = Linux::open().hold(Pid::new(load.pid()).expect("a pid")).expect("our child");
     let range = load.range();
@@ -127,7 +128,7 @@ fn frames(load: &Load) -> Vec<u64> {
     frames.into_iter().map(|frame| frame.expect("present") * PAGE).collect()
 }
 
-/// Goal: one address of a huge page names all of it, and a page that was never touched is told.
+/// Goal: one address of a huge page names all of it, and an untouched page is reported.
 fn of_huge_pages() -> Ran {
     let load = Load::start("--node 0 --size 16MiB --kind thp");
     let start = load.range().start;
@@ -140,7 +141,7 @@ fn of_huge_pages() -> Ran {
     Ok(())
 }
 
-/// Goal: a list that is wrong anywhere moves nothing, and the place is named.
+/// Goal: a list with any error moves nothing, and the place of the error is named.
 fn that_is_wrong() -> Ran {
     let load = Load::start("--node 0 --size 4MiB --threads 0");
     let before = load.nodes();
@@ -169,8 +170,8 @@ fn that_is_wrong() -> Ran {
     Ok(())
 }
 
-/// Goal: a list that never ends, or is a terabyte long, takes no more memory than a short one, and
-/// Ctrl-C ends it before anything moved.
+/// Goal: an endless list, or one of a terabyte, takes no more memory than a short one, and Ctrl-C
+/// ends it before anything moved.
 fn without_end() -> Ran {
     let load = Load::start("--node 0 --size 4MiB --threads 0");
     let before = load.nodes();
@@ -196,10 +197,10 @@ fn reader(load: &Load, list: &str, input: Stdio) -> Child {
     command.stdin(input).stdout(Stdio::piped()).spawn().expect("nodeward starts")
 }
 
-/// Bytes that it may have in memory at most.
+/// Maximum resident memory of the reader, in bytes.
 const PEAK: u64 = 16 << 20;
 
-/// Reads more than it may keep, and keeps little.
+/// Checks that a process reads more than it may keep, and keeps little.
 fn bounded(mut reader: Child) {
     wait_until("it has read more than it may keep", || {
         let io = read(&format!("/proc/{}/io", reader.id()));

@@ -64,7 +64,7 @@ const ALL: [&[(&str, Body)]; 29] = [
     &torture::CASES,
 ];
 
-/// The case of a name.
+/// Returns the case of a name.
 pub fn find(name: &str) -> Option<Body> {
     ALL.into_iter().flatten().find(|(known, _)| *known == name).map(|&(_, body)| body)
 }

@@ -1,4 +1,4 @@
-//! Processes whose names, and those of the files that they map, are bytes that need not be text.
+//! Processes whose names, and those of their mapped files, are bytes that need not be UTF-8.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,13 +14,13 @@ use crate::{Body, Ran};
 pub const CASES: [(&str, Body); 2] =
     [("name_of_any_bytes_moves", moves), ("name_of_any_bytes_comes_home", comes_home)];
 
-/// Fourteen of the fifteen bytes that the kernel keeps: a colour, a line feed and what journald
-/// takes for a level, a bell, a byte that is no text, a backslash and a blank.
+/// Fourteen of the fifteen bytes that the kernel keeps: a colour, a line feed and a journald level,
+/// a bell, an invalid UTF-8 byte, a backslash and a blank.
 const NAME: &[u8] = b"\x1b[31m\n<0>\x07\xff\\x ";
-/// The same as people see it.
+/// The same in escaped form.
 const SHOWN: &str = r"\x1b[31m\x0a<0>\x07\xff\\x ";
 
-/// A load that has this name, and maps the file of this name that it is run from.
+/// Starts a load that has this name, and maps the file of this name that it is run from.
 fn load(words: &str) -> Load {
     let program = [b"/tmp/", NAME].concat();
     let program = OsStr::from_bytes(&program);
@@ -31,12 +31,12 @@ fn load(words: &str) -> Load {
     load
 }
 
-/// With this name behind the words.
+/// Runs a command with this name after its words.
 fn named(mut command: Command, more: &[&str]) -> Finished {
     finish(command.arg(OsStr::from_bytes(NAME)).args(more))
 }
 
-/// The nodes that its pages are on.
+/// Returns the nodes of its pages.
 fn all_on(load: &Load) -> Vec<u32> {
     load.nodes().into_keys().collect()
 }
@@ -62,7 +62,7 @@ fn moves() -> Ran {
     Ok(())
 }
 
-/// Goal: a balancer that is told such a name shows it escaped in its table, and brings the
+/// Goal: a balancer with such a name as its argument shows it escaped in its table, and brings the
 /// process's memory home.
 fn comes_home() -> Ran {
     alone()?;

@@ -36,7 +36,7 @@ const PAGE: usize = 4096;
 pub const SIZES: [PageSize; 2] = [PageSize::Base, PageSize::Huge];
 pub const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 
-/// A pager that moves pages itself and keeps so many bytes on each node.
+/// Creates a pager that moves pages itself and keeps `pool` bytes on each node.
 pub fn pager(pool: usize) -> Result<Pager, Skipped> {
     on_road(Road::Move, &PagerOptions { pool_bytes: Some(pool as u64), ..Default::default() })
 }
@@ -48,12 +48,12 @@ pub fn on_road(road: Road, options: &PagerOptions) -> Result<Pager, Skipped> {
     if pager.road() == road { Ok(pager) } else { Err(Skipped(why)) }
 }
 
-/// Lets the kernel move no page by itself to where it is touched.
+/// Disables the kernel's own page moves.
 pub(super) fn keep_still() {
     set("/proc/sys/kernel/numa_balancing", "0").ok(); // kernels that lack it never do
 }
 
-/// A region on a node, each of whose words says where it is.
+/// Creates a region on a node, in which each word holds its index.
 pub fn region(pager: &Pager, bytes: usize, page: PageSize, node: NodeId) -> Region {
     let region = reserve(pager, bytes, page, Placement::default());
     region.commit(0..bytes, &Placement::Node(node)).expect("node has room");
@@ -80,7 +80,8 @@ pub fn pages(bytes: usize) -> u64 {
     (bytes / PAGE) as u64
 }
 
-/// Where the pages of a part of a region are. The pager's word for it is compared.
+/// Returns the places of the pages of a part of a region, and checks that the pager reports the
+/// same.
 pub fn places(region: &Region, part: Range<usize>) -> Nodes {
     let told = region.residency(part.clone()).expect("a good range");
     let told: Nodes = told.into_iter().map(|(node, pages)| (node.0, pages)).collect();
@@ -100,15 +101,15 @@ fn migrate(region: &Region, to: NodeId, supply: Supply) -> Report {
     region.migrate(0..region.bytes(), to, &by(supply)).expect("a good range and node")
 }
 
-/// That all pages of a region moved, and how.
+/// Checks that all pages of a region moved, and how.
 fn assert_all_moved(report: &Report, region: &Region, to: NodeId) {
     assert_eq!(report.account.moved, pages(region.bytes()), "{report:?}");
     assert_eq!(report.account.skipped_total(), 0, "{report:?}");
     assert_eq!(places(region, 0..region.bytes()), [(to.0, pages(region.bytes()))].into());
 }
 
-/// Adds one to every 64th word again and again, once at least, and checks what was there, on
-/// every CPU in turn, while something is done; fails if a word was lost.
+/// Runs `work` while a thread adds one to every 64th word repeatedly, at least once, and checks the
+/// previous values, on every CPU in turn. Fails if a word was lost.
 pub fn while_written<T>(region: &Region, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -132,7 +133,8 @@ pub fn while_written<T>(region: &Region, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Tells a thread to end, also when the case fails: nobody would see that while the thread runs.
+/// Stops a thread when dropped, also when the case fails: the failure would not show while the
+/// thread runs.
 pub(super) struct StopAtEnd<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -141,7 +143,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Does something on a CPU of a node.
+/// Runs `work` on a CPU of a node.
 pub(super) fn on_node<T: Send>(node: NodeId, work: impl FnOnce() -> T + Send) -> T {
     let here = move || {
         Linux::open().stay_on(CpuId(node.0)); // one CPU on each node, of the same number
@@ -150,8 +152,8 @@ pub(super) fn on_node<T: Send>(node: NodeId, work: impl FnOnce() -> T + Send) ->
     thread::scope(|scope| scope.spawn(here).join().expect("the work is done"))
 }
 
-/// Goal: pages of both sizes go to the other node and back by either supply while somebody writes;
-/// each is where the report says, and no write is lost.
+/// Goal: pages of both sizes move to the other node and back with either supply while a thread
+/// writes; each is where the report says, and no write is lost.
 fn under_a_writer() -> Ran {
     const BYTES: usize = 16 * MIB;
     let pager = pager(BYTES)?;
@@ -177,12 +179,12 @@ fn under_a_writer() -> Ran {
     Ok(())
 }
 
-/// Goal: memory comes to the node that it was reserved for, whoever touches it, and committed
-/// memory to the nodes that were named.
+/// Goal: memory comes from the node that it was reserved for, whichever thread touches it, and
+/// committed memory from the named nodes.
 fn placement() -> Ran {
     const BYTES: usize = 4 * MIB;
     let pager = pager(0)?;
-    // A fault of each 16th page shows where it is; a huge page comes whole.
+    // A fault of each 16th page shows its node; a huge page comes whole.
     let touch = |region: &Region| {
         let words = region.words().iter().step_by(16 * PAGE / 8);
         words.for_each(|word| word.store(1, Relaxed));
@@ -237,8 +239,8 @@ fn exchange_full_nodes() -> Ran {
     Ok(())
 }
 
-/// Goal: what is left out comes to the node of the thread that touches it, a granule at a time, and
-/// what nobody touches stays where it is.
+/// Goal: pages that are left out move to the node of the thread that touches them, a granule at a
+/// time; untouched ones stay.
 fn lazily() -> Ran {
     const BYTES: usize = 16 * MIB;
     let pager = pager(0)?;
@@ -255,16 +257,16 @@ fn lazily() -> Ran {
         assert_eq!(values, touched.map(|at| at as u64 / 8));
         let pulled = pages(touched.len() * granule);
         assert_eq!(places(&region, 0..BYTES), [(1, pulled)].into());
-        // A thread that is there already does not move what it touches.
+        // A thread that is there already does not move the pages that it touches.
         assert_eq!(on_node(NODES[0], || word(12 * MIB)), 12 * MIB as u64 / 8);
         let placed = [(0, pages(granule)), (1, pulled)].into();
         assert_eq!(places(&region, 0..BYTES), placed);
         on_node(NODES[1], || assert_filled(&region));
         let all: Nodes = [(0, pages(granule)), (1, pages(BYTES - granule))].into();
         assert_eq!(places(&region, 0..BYTES), all);
-        // The pages that they came from are free: nothing is kept. What else this process does may
-        // take or give a few.
-        // The thread behind faults frees the last chunk after it woke the thread that touched it.
+        // The source pages are free: none is kept. Other parts of this process may take or free a
+        // few. The thread behind faults frees the last chunk after it woke the thread that touched
+        // it.
         wait_until("the pages are free", || {
             let gone = before.saturating_sub(nodes_of(std::process::id())[&0]);
             gone.abs_diff(all[&1]) < 64
@@ -273,7 +275,7 @@ fn lazily() -> Ran {
     Ok(())
 }
 
-/// What a migration to a node that cannot take everything must do, whatever it could take.
+/// Checks a migration to a node that cannot take everything, whatever it could take.
 fn assert_exact(report: &Report, region: &Region, before: &Nodes) {
     let moved = report.account.moved;
     let there = before.get(&1).copied().unwrap_or(0);
@@ -284,8 +286,8 @@ fn assert_exact(report: &Report, region: &Region, before: &Nodes) {
     assert_eq!(after.values().sum::<u64>(), pages(region.bytes()), "{report:?}");
 }
 
-/// Goal: a node that fills up takes what it can, and the rest stays and is told; nobody is killed.
-/// (Node 1 is small there.)
+/// Goal: a node that fills up takes what it can, and the rest stays and is reported; no process is
+/// killed. (Node 1 is small there.)
 fn destination_full() -> Ran {
     const BYTES: usize = 128 * MIB;
     let pager = pager(16 * MIB)?;
@@ -308,8 +310,8 @@ fn destination_full() -> Ran {
     Ok(())
 }
 
-/// Goal: where others take the room while we use it, pages that the kernel had to put elsewhere are
-/// not told as moved. (Node 1 is small there.)
+/// Goal: where others take the room while we use it, pages that the kernel had to place elsewhere
+/// are not reported as moved. (Node 1 is small there.)
 fn destination_fills_up() -> Ran {
     const BYTES: usize = 48 * MIB;
     const ROUNDS: usize = 3;
@@ -329,7 +331,7 @@ fn destination_fills_up() -> Ran {
                 let before = places(&region, 0..BYTES);
                 taken.store(0, Release);
                 order.send(()).expect("the other thread waits");
-                // Once the node is empty still, once it is nearly full, and so on.
+                // Once while the node is still empty, once when it is nearly full, and so on.
                 while taken.load(Acquire) < round * 48 * MIB {
                     thread::yield_now();
                 }
@@ -348,8 +350,8 @@ fn destination_fills_up() -> Ran {
     Ok(())
 }
 
-/// Takes memory of a node with each order, more than it has, and gives it back. What the node does
-/// not have comes from another one. It is one block, because allocators keep small ones.
+/// With each order, takes more memory of a node than it has, and frees it. The excess comes from
+/// another node. It is one block, because allocators keep small ones.
 fn take_and_give(node: NodeId, orders: Receiver<()>, taken: &AtomicUsize, given: &Sender<()>) {
     const BYTES: usize = 160 * MIB;
     nodeward_linux::policy::prefer_memory(node).expect("the node is ours to use");
@@ -366,7 +368,7 @@ fn take_and_give(node: NodeId, orders: Receiver<()>, taken: &AtomicUsize, given:
     }
 }
 
-/// Goal: however much is moved or left out, there are hardly more mappings: a process may have
+/// Goal: however much is moved or left out, the number of mappings hardly grows: a process may have
 /// 65530 of them.
 fn few_mappings() -> Ran {
     const BYTES: usize = 96 * MIB;
@@ -374,7 +376,8 @@ fn few_mappings() -> Ran {
     for page in SIZES {
         let before = mappings();
         let region = region(&pager, BYTES, page, NODES[0]);
-        // Of 48 huge pages every other one alone, so that what is out is not in one piece.
+        // Of 48 huge pages every other one alone, so that the pages that are out are not
+        // contiguous.
         for (step, to) in [(2, NODES[1]), (1, NODES[1]), (3, NODES[0])] {
             for start in (0..BYTES).step_by(2 * MIB * step) {
                 let part = start..start + 2 * MIB;
@@ -395,8 +398,9 @@ fn few_mappings() -> Ran {
     Ok(())
 }
 
-/// Goal: a kernel without UFFDIO_MOVE moves what is declared free of DMA by mremap(2): nothing is
-/// lost, what is missing is told, and mappings stay few. Nothing else goes that way.
+/// Goal: on a kernel without UFFDIO_MOVE the pager moves memory that is declared free of DMA by
+/// mremap(2): nothing is lost, missing pages are reported, and mappings stay few. Other memory does
+/// not use that method.
 fn by_remap() -> Ran {
     const BYTES: usize = 8 * MIB;
     let pager = on_road(Road::Remap, &PagerOptions::default())?;
@@ -415,7 +419,7 @@ fn by_remap() -> Ran {
     let report = migrate(&region, NODES[0], Supply::Recycled);
     assert_eq!(report.account.skipped_for(SkipReason::NoMemory), pages(BYTES), "{report:?}");
 
-    // Every fourth page of a chunk moves alone, so that the rest is 128 stretches.
+    // Every fourth page of a chunk moves alone, so that the rest is 128 ranges.
     for start in (0..2 * MIB).step_by(4 * PAGE) {
         let report = region.migrate(start..start + PAGE, NODES[0], &Migration::default());
         assert_eq!(report.expect("a good range").account.moved, 1);
@@ -452,8 +456,8 @@ fn by_remap() -> Ran {
     Ok(())
 }
 
-/// Goal: where a control group has no room for copies nothing moves and nobody is killed; where it
-/// has a little, all pages move one after another.
+/// Goal: where a cgroup has no room for copies nothing moves and no process is killed; where it has
+/// a little, all pages move one after another.
 fn in_a_full_group() -> Ran {
     const BYTES: usize = 32 * MIB;
     keep_still();
@@ -461,7 +465,7 @@ fn in_a_full_group() -> Ran {
     if pager.road() == Road::Kernel {
         return Err(Skipped(pager.why_not_faster().unwrap_or_default().to_owned()));
     }
-    // Only the faster road has huge pages.
+    // Only the faster method has huge pages.
     for page in SIZES.into_iter().take(if pager.road() == Road::Move { 2 } else { 1 }) {
         let group = MemoryGroup::enter("pager")?;
         let options = RegionOptions { page, free_of_dma: true, ..Default::default() };

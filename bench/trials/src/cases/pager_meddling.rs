@@ -1,4 +1,4 @@
-//! Programs that change what the pager moves, and a kernel that does (KSM).
+//! Programs, and a kernel feature (KSM), that change memory which the pager moves.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +13,7 @@ use crate::{Body, Ran, Skipped};
 pub const CASES: [(&str, Body); 2] =
     [("pager_merged", merged), ("pager_by_remap_meddled", by_remap_meddled)];
 
-/// What makes pages come home that were left out.
+/// A way to bring back pages that were left out.
 type Way = (&'static str, fn(&Region));
 
 const WAYS: [Way; 5] = [
@@ -43,8 +43,8 @@ fn is_alike(region: &Region) -> bool {
     region.words().iter().zip(0..).all(|(word, index)| word.load(Relaxed) == index % 512 + 1)
 }
 
-/// Goal: pages that KSM merged while they were left out come home with what they hold, in whichever
-/// way they are asked for.
+/// Goal: pages that KSM merged while they were left out come back with their content, in whichever
+/// way they are brought back.
 fn merged() -> Ran {
     const BYTES: usize = 4 * MIB;
     merge_equal_pages(false).map_err(|error| Skipped(format!("PR_SET_MEMORY_MERGE: {error}")))?;
@@ -75,7 +75,7 @@ fn merged() -> Ran {
 }
 
 /// Goal: where pages leave by mremap(2), those that are hidden, protected or locked stay as
-/// unmovable, and so does a file; locks stay locked, and every call returns.
+/// unmovable, and so does a file; locked pages stay locked, and every call returns.
 fn by_remap_meddled() -> Ran {
     const BYTES: usize = 8 * MIB;
     const PART: std::ops::Range<usize> = MIB..2 * MIB;

@@ -1,4 +1,4 @@
-//! Which way the pages of the pager go, where there are several.
+//! The pager's choice between several move methods.
 
 use nodeward_model::NodeId;
 use nodeward_pager::{Migration, PageSize, Report};
@@ -8,13 +8,13 @@ use crate::{Body, Ran};
 
 pub const CASES: [(&str, Body); 1] = [("pager_cheapest_way", cheapest_way)];
 
-/// Goal: both ways are tried and measured, by us and by the kernel; what the kernel moves is whole
-/// and told. Which way follows from what was measured is held by the tests of `nodeward-policy`:
-/// times that a guest sees depend on what else its host does.
+/// Goal: both methods, the pager's and the kernel's, are tried and measured; pages that the kernel
+/// moves are intact and reported. The choice that follows from the measurements is tested in
+/// `nodeward-policy`, because times in a guest depend on the host's other load.
 fn cheapest_way() -> Ran {
     const BYTES: usize = 8 * MIB;
     const TRIPS: usize = 12;
-    // Small batches, so that a way that turns out to be dear is not tried with many pages.
+    // Small batches, so that a method that turns out to be expensive is not tried with many pages.
     const BATCH: u64 = 256 << 10;
     let pager = pager(BYTES)?;
     let region = region(&pager, BYTES, PageSize::Base, NODES[0]);

@@ -22,7 +22,7 @@ pub const CASES: [(&str, Body); 5] = [
     ("pool_under_pressure", under_pressure),
 ];
 
-/// A pool that nobody looks after but the case.
+/// Creates a pool without a housekeeper; the case does its periodic work.
 fn pool(page: PageSize) -> PagePool {
     keep_still();
     let options = PoolOptions { page, housekeeper: false, ..PoolOptions::default() };
@@ -38,19 +38,19 @@ fn range(run: &PageRun<'_>) -> Range<u64> {
     start..start + run.len() as u64
 }
 
-/// The nodes that have pages of the block that a run is in.
+/// Returns the nodes that have pages of the block of a run.
 fn nodes(run: &PageRun<'_>) -> Vec<u32> {
     nodes_within(std::process::id(), &range(run)).into_keys().collect()
 }
 
-/// Pages in the list that a CPU has of a node.
+/// Returns the pages in a CPU's list of a node.
 fn listed(stats: &PoolStats, cpu: u32, node: NodeId) -> u32 {
     let wanted = |list: &&nodeward_pager::ListStats| (list.cpu, list.node) == (CpuId(cpu), node);
     stats.lists.iter().find(wanted).map_or(0, |list| list.pages)
 }
 
-/// Goal: runs are on the node that was asked for, and else on that of the thread, whoever uses them
-/// first; also after they were used and freed by a thread of the other node.
+/// Goal: runs are on the requested node, or else on that of the thread, whichever thread uses them
+/// first; also after a thread of the other node used and freed them.
 fn placement() -> Ran {
     for page in SIZES {
         let pool = pool(page);
@@ -77,8 +77,8 @@ fn placement() -> Ran {
     Ok(())
 }
 
-/// Goal: a list that a CPU has of another node's pages is emptied when nobody used it for three
-/// periods; one of its own node's stays.
+/// Goal: a CPU's list of another node's pages is emptied after three periods without use; that of
+/// its own node stays.
 fn foreign_lists() -> Ran {
     let pool = pool(PageSize::Base);
     let frees = |node| drop(pool.run(&from(Some(node), 0)).expect("the node has room"));
@@ -95,8 +95,8 @@ fn foreign_lists() -> Ran {
     Ok(())
 }
 
-/// Goal: what a CPU has at hand that goes offline is free for others after a period. When it is
-/// back it works as before.
+/// Goal: pages in the lists of a CPU that goes offline are available to others after a period. When
+/// it is back it works as before.
 fn cpu_goes() -> Ran {
     const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
     let pool = pool(PageSize::Base);
@@ -114,8 +114,8 @@ fn cpu_goes() -> Ran {
     Ok(())
 }
 
-/// Goal: a node that is full refuses those who want this node, and others get memory of the nearest
-/// one; nobody is killed. (Node 1 is small there.)
+/// Goal: a full node refuses requests for this node, and other requests get memory of the nearest
+/// one; no process is killed. (Node 1 is small there.)
 fn full_node() -> Ran {
     let killed = vmstat("oom_kill");
     for page in [PageSize::Base, PageSize::Huge] {
@@ -152,8 +152,8 @@ fn full_node() -> Ran {
     Ok(())
 }
 
-/// Goal: when memory is short in our control group the pool gives back what is free, though nobody
-/// asks it to and its period is far from over: all but four batches of 63 pages in each list.
+/// Goal: when memory is short in our cgroup the pool frees its unused pages without a request and
+/// long before the end of its period: all but four batches of 63 pages in each list.
 fn under_pressure() -> Ran {
     const BYTES: u64 = 32 * MIB as u64;
     if std::fs::read("/proc/pressure/memory").is_err() {

@@ -1,4 +1,4 @@
-//! Moves while the target changes its address space, and every word is checked.
+//! Moves while the target changes its address space, with every word checked.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub const CASES: [(&str, Body); 6] = [
 
 const ROUNDS: usize = 2;
 
-/// Goal: no write is lost, and every page ends with a reason that can be true.
+/// Goal: no write is lost, and every page ends with a plausible reason.
 fn race(how: &str) -> Ran {
     let load = Load::start(&format!(
         "--node 0 --size 8MiB --race-size 1MiB --race {how} --pause 1ms --unbind"
@@ -32,7 +32,7 @@ fn race(how: &str) -> Ran {
     Ok(())
 }
 
-/// Goal: so it is for a process's own user; pages that a child shares may stay.
+/// Goal: the same holds for a process's own user; pages that a child shares may stay.
 fn race_without_privilege() -> Ran {
     let how =
         "--node 0 --size 8MiB --race-size 1MiB --race unmap,discard,fork --pause 1ms --unbind";

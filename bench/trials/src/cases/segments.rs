@@ -1,4 +1,4 @@
-//! Segments of shared memory: what several processes map, and what none of them does.
+//! Segments of shared memory: pages that several processes map, and pages that none maps.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,10 +15,10 @@ pub const CASES: [(&str, Body); 2] =
     [("segment_whole", segment_whole), ("segment_excluded", segment_excluded)];
 
 const SEGMENT_MIB: u64 = 16;
-/// The pages of the segment that its processes map.
+/// Number of pages of the segment that its processes map.
 const TOUCHED: u64 = 100;
 
-/// What a move tells of segments.
+/// The part of a report about segments.
 #[derive(Debug, Deserialize)]
 struct Told {
     processes: Vec<serde_json::Value>,
@@ -39,8 +39,8 @@ struct Together {
     moved_pages: u64,
 }
 
-/// A segment on node 0, written by a process that has ended, and mapped by three that touch little
-/// of it: this one and two children. They are moved by their name.
+/// Moves a segment on node 0, written by a process that has ended, and mapped by three that touch
+/// little of it: this one and two children. They are selected by name.
 fn moved(options: &str, check: impl FnOnce(&Told, &Nodes)) -> Ran {
     let disk = Disk::of_memory("tmpfs", "rw");
     let (path, content) = disk.write("segment", SEGMENT_MIB);
@@ -63,8 +63,8 @@ fn moved(options: &str, check: impl FnOnce(&Told, &Nodes)) -> Ran {
     Ok(())
 }
 
-/// Goal: a segment that processes share is moved whole, also pages that none of them maps, and all
-/// processes together count each page once.
+/// Goal: a segment that processes share is moved whole, including pages that none of them maps, and
+/// the total over all processes counts each page once.
 fn segment_whole() -> Ran {
     moved("", |told, places| {
         assert_eq!(*places, [(1, SEGMENT_MIB * MIB)].into(), "{told:?}");
@@ -74,7 +74,7 @@ fn segment_whole() -> Ran {
         assert!(segments.account.skipped.is_empty(), "{told:?}");
         let together = told.together.as_ref().expect("all together");
         let total = |nodes: &Nodes| nodes.values().sum::<u64>();
-        // The segment once, and of each of three processes less than as much again.
+        // The segment once, and for each of three processes less than as much again.
         let before = total(&together.before_pages);
         assert!((SEGMENT_MIB * MIB..3 * SEGMENT_MIB * MIB).contains(&before), "{told:?}");
         assert!(together.moved_pages >= SEGMENT_MIB * MIB, "{told:?}");
@@ -82,7 +82,7 @@ fn segment_whole() -> Ran {
     })
 }
 
-/// Goal: who leaves out shared memory leaves out segments.
+/// Goal: excluding shared memory excludes segments.
 fn segment_excluded() -> Ran {
     moved("--exclude shared", |told, places| {
         assert_eq!(*places, [(0, SEGMENT_MIB * MIB)].into(), "{told:?}");

@@ -10,15 +10,15 @@ use crate::{Body, Ran};
 
 pub const CASES: [(&str, Body); 1] = [("torture", torture)];
 
-/// Each thread makes so many steps at least, however slow the guest is.
+/// Minimum number of steps of each thread, however slow the guest is.
 const STEPS: &str = "1";
 
-/// Variables that say how, with the options that they stand for.
+/// Variables that set options of the program.
 const OPTIONS: [(&str, &str); 3] =
     [("TORTURE_TIME", "--for"), ("TORTURE_PATIENCE", "--patience"), ("TORTURE_SEED", "--seed")];
 
-/// Goal: no write is lost, no read torn, and nobody stands still, whatever a program does with
-/// memory that moves and whatever the machine does meanwhile; all means have had their turns.
+/// Goal: no write is lost, no read torn, and no thread stalls, whatever a program does with memory
+/// that moves and whatever the machine does meanwhile; all means have had their turns.
 fn torture() -> Ran {
     let swap = Swap::on()?;
     let disk = Disk::ext4()?;

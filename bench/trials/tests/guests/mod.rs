@@ -11,9 +11,9 @@ use crate::programs;
 pub struct Guest {
     pub kernel: Kernel,
     pub scenario: Scenario,
-    /// More arguments for the kernel.
+    /// Additional arguments of the kernel.
     pub append: String,
-    /// Variables for the cases.
+    /// Environment variables of the cases.
     pub env: Vec<(String, String)>,
     pub timeout: Duration,
 }
@@ -25,7 +25,7 @@ impl Guest {
         Self { kernel: kernel.clone(), scenario, append, env, timeout }
     }
 
-    /// Runs cases, prints what they say, and fails if one of them did.
+    /// Runs cases, prints their output, and fails if one of them did.
     pub fn run(self, names: &[&str]) {
         let Self { kernel, scenario, append, env, timeout } = self;
         let Some(lab) = for_test(&kernel) else { return };

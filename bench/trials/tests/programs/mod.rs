@@ -1,4 +1,5 @@
-//! What the guest needs: static programs, the drivers of swap and of disks, and what makes an xfs.
+//! The guest's files: static programs, the drivers of swap and of disks, and the program that makes
+//! an xfs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +8,12 @@ use tempfile::TempDir;
 
 const NAMES: [&str; 4] = ["nodeward", "nodeward-load", "nodeward-torture", "nodeward-trials"];
 
-/// Drivers of swap on compressed memory, of disks in memory, of memory that stands for a persistent
-/// one, of xfs and of overlays. (ext4 is built in.)
+/// Drivers of compressed swap, of disks in memory, of simulated persistent memory, of xfs and of
+/// overlays. (ext4 is built in.)
 const DRIVERS: [&str; 8] =
     ["lzo_rle", "zram", "brd", "nd_btt", "nd_pmem", "nd_e820", "xfs", "overlay"];
 
-/// Where Debian has the program that makes an xfs; without it the case says that it was skipped.
+/// Path of mkfs.xfs in Debian; without it the case is skipped.
 const MKFS_XFS: &str = "/usr/sbin/mkfs.xfs";
 
 /// The programs and drivers of one run.
@@ -21,11 +22,11 @@ pub struct Programs {
     drivers: TempDir,
 }
 
-/// The programs, from the directory where `cargo xtask guest` puts them; `None` and a line
-/// `skipped: why` if nobody told where that is.
+/// Finds the programs in the directory where `cargo xtask guest` puts them. If that is unknown,
+/// prints `skipped: why` and returns `None`.
 ///
 /// # Panics
-/// Where `NODEWARD_LAB_REQUIRED=1` says that a test that cannot run has failed.
+/// With `NODEWARD_LAB_REQUIRED=1`, if the test cannot run.
 pub fn find(lab: &Lab, kernel: &Kernel) -> Option<Programs> {
     let Some(programs) = std::env::var_os("NODEWARD_GUEST_DIR").map(PathBuf::from) else {
         let why = "NODEWARD_GUEST_DIR is not set; `cargo xtask ci lab` sets it";
@@ -40,7 +41,7 @@ pub fn find(lab: &Lab, kernel: &Kernel) -> Option<Programs> {
 }
 
 impl Programs {
-    /// Where they go in the guest.
+    /// Returns the files with their places in the guest.
     pub fn files(&self) -> Vec<GuestFile> {
         let programs = NAMES.iter().map(|name| GuestFile::new(self.programs.join(name)));
         let guest = Some("/lib/trial-drivers".to_owned());
