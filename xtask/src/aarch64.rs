@@ -1,9 +1,8 @@
-//! `cargo check` for aarch64. The code must not lean on x86, and nobody needs an Arm machine to see
-//! that.
+//! `cargo check` for aarch64. The code must not depend on x86, and this check needs no Arm machine.
 //!
 //! The standard library for the other architecture comes from the first source that has it: an
 //! installed rustup target; Debian's compiler in our cache; rustup, given a few seconds; Debian's
-//! archive, unpacked into our cache without touching the system.
+//! archive, unpacked into our cache without changes to the system.
 
 mod archive;
 mod debian;
@@ -37,11 +36,11 @@ enum Source {
     Debian,
 }
 
-/// What to compile with.
+/// The compiler to use.
 enum Compiler {
-    /// The one in use has the target.
+    /// The installed one, which has the target.
     Installed,
-    /// This one in its place.
+    /// Another one in its place.
     Other(PathBuf),
 }
 
@@ -55,7 +54,8 @@ pub fn run(args: &Args) -> Result<()> {
     process::run(&mut check(&compiler))
 }
 
-/// The part of `ci`, which runs the check itself; it is skipped where there is no standard library.
+/// Runs the check as a part of `ci`, which starts the command itself; it is skipped if there is no
+/// standard library.
 pub fn part(run: impl FnOnce(&mut Command) -> Result<()>) -> Result<Outcome> {
     match any() {
         Ok(compiler) => run(&mut check(&compiler)).map(|()| Outcome::Done),

@@ -1,6 +1,5 @@
-//! All checks. CI calls `make test`, which calls this with no part; a part named on the command
-//! line runs alone. Parts can be run again and again, and beside a load, to find tests that fail
-//! now and then.
+//! All checks. CI calls `make test`, which calls this without a part; a part named on the command
+//! line runs alone. Parts can be repeated, also beside a load, to find flaky tests.
 
 mod failures;
 mod load;
@@ -23,7 +22,7 @@ use runs::Runs;
 pub use summary::Outcome;
 use summary::{Line, Summary};
 
-/// The priority of what has time.
+/// The priority of work that can wait.
 const LEAST: i32 = 19;
 
 /// Which checks to run.
@@ -64,13 +63,13 @@ enum Part {
 }
 
 impl Part {
-    /// Whether it can run beside the tests.
+    /// Returns whether it can run beside the tests.
     fn is_beside(self) -> bool {
         matches!(self, Part::Clippy | Part::Docs | Part::Aarch64)
     }
 }
 
-/// Runs the parts, all of them even when one fails, and sums up.
+/// Runs the parts, all of them even when one fails, and prints a summary.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let all = Part::value_variants();
     let chosen = if args.parts.is_empty() { all } else { &args.parts };
@@ -88,7 +87,7 @@ fn once(parts: &[Part]) -> bool {
     summary.holds()
 }
 
-/// The table comes after each run, so that who ends this early has what there is.
+/// Repeats the parts. The table is printed after each run, so that an early end loses nothing.
 fn again(parts: &[Part], times: u32) -> bool {
     let mut runs = Runs::default();
     for run in 1..=times {
@@ -99,7 +98,8 @@ fn again(parts: &[Part], times: u32) -> bool {
     runs.hold()
 }
 
-/// Parts that run nothing of ours run beside those that do: tests leave a quarter of two CPUs idle.
+/// Runs the parts. Those that run no code of ours run beside the tests, which leave a quarter of
+/// two CPUs idle.
 fn summed_up(parts: &[Part], runner: fn() -> Runner) -> Summary {
     let tests = parts.contains(&Part::Test);
     let (beside, ahead): (Vec<Part>, _) = parts.iter().partition(|part| tests && part.is_beside());
@@ -119,9 +119,9 @@ fn summed_up(parts: &[Part], runner: fn() -> Runner) -> Summary {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Runs parts on what CPU time the tests leave.
+/// Runs parts on the CPU time that the tests leave.
 fn at_leisure(parts: &[Part]) -> Vec<(Part, Line)> {
-    // Of this thread, and of the processes that it starts. Refused nowhere: it asks for less.
+    // For this thread and the processes that it starts. Lowering the priority is always permitted.
     let _ = setpriority_process(None, LEAST);
     parts.iter().map(|part| (*part, timed(*part, Runner::HeldBack))).collect()
 }

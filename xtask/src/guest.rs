@@ -1,6 +1,6 @@
-//! The programs that run inside the lab, built without shared libraries: a guest has none.
+//! Builds the programs that run inside the lab without shared libraries, because a guest has none.
 //!
-//! They are all programs of the workspace but those of the host: the chores and the lab's command.
+//! They are all programs of the workspace except those of the host: xtask and the lab's commands.
 //! `--target` is given although it is the host's own, because only then cargo keeps `crt-static`
 //! away from procedural macros, which cannot be static.
 
@@ -31,7 +31,8 @@ pub fn build(profile: Profile) -> Result<Vec<PathBuf>> {
     let workspace = Workspace::load()?;
     let programs = programs(&workspace);
     let mut cargo = process::cargo();
-    // Without the C allocators that `nodeward bench pool` measures: benchmarks of them run here.
+    // Without the C allocators that `nodeward bench pool` measures: their benchmarks run on the
+    // host.
     cargo.args(["build", "--profile", name(profile), "--no-default-features", "--target", TARGET]);
     for (package, program) in &programs {
         cargo.args(["-p", package, "--bin", program]);
@@ -45,16 +46,16 @@ pub fn build(profile: Profile) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Where the programs are put.
+/// Returns the directory of the programs.
 pub fn dir(workspace: &Workspace, profile: Profile) -> PathBuf {
     workspace.target_directory.join(TARGET).join(name(profile))
 }
 
-/// What cargo calls the profile, and its folder.
+/// Returns cargo's name of the profile, which is also its directory.
 fn name(profile: Profile) -> &'static str {
     match profile {
         Profile::Release => "release",
-        // Not `dev`: code that is not optimised at all is too slow for emulated CPUs.
+        // Not `dev`: unoptimized code is too slow for emulated CPUs.
         Profile::Dev => "guest",
     }
 }

@@ -1,5 +1,5 @@
-//! The header of the library for C, written from its source by cbindgen. It is committed, so that C
-//! programmers need no cargo to read it; a test finds out when it is not what the source says.
+//! The header of the C library, generated from its source by cbindgen. It is committed, so that C
+//! programmers can read it without cargo; a test fails when it differs from the source.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::workspace;
 
-/// Writes it.
+/// Writes the header.
 pub fn run() -> Result<()> {
     let path = path();
     fs::write(&path, generate()?).with_context(|| format!("writing {}", path.display()))

@@ -1,9 +1,13 @@
-//! `cargo xtask lab ...` is `nodeward-lab ...`, built first; `cargo xtask lab compare ...` is
-//! `nodeward-compare ...`, built first with the programs that it needs in the guest; `cargo xtask
-//! lab shell ...` is `nodeward-lab shell ...` with nodeward and a process to move in the guest,
-//! built first; `cargo xtask lab soak` has the balancer work beside processes that come and go, for
-//! the time in `SOAK_TIME`; `cargo xtask lab torture` has memory of a pager used by every means,
-//! for that in `TORTURE_TIME`.
+//! Runs the lab's commands, built first.
+//!
+//! - `cargo xtask lab ...` is `nodeward-lab ...`.
+//! - `cargo xtask lab compare ...` is `nodeward-compare ...`, with its guest programs.
+//! - `cargo xtask lab shell ...` is `nodeward-lab shell ...` with nodeward and a process to move in
+//!   the guest.
+//! - `cargo xtask lab soak` runs the balancer beside processes that come and go, for the time in
+//!   `SOAK_TIME`.
+//! - `cargo xtask lab torture` uses memory of a pager by every means, for the time in
+//!   `TORTURE_TIME`.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -14,7 +18,7 @@ use crate::script::Profile;
 use crate::workspace::Workspace;
 use crate::{guest, process};
 
-/// What a shell in a guest has beside the guest's own: nodeward, and something to move.
+/// Programs that a shell in a guest has beside the guest's own: nodeward, and a process to move.
 const TO_TRY: [&str; 2] = ["nodeward", "nodeward-load"];
 
 /// What `nodeward-lab` is to be told.
@@ -25,7 +29,7 @@ pub struct Args {
     words: Vec<OsString>,
 }
 
-/// Builds the command and hands everything over to it.
+/// Builds the command and runs it with all arguments.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match args.words.split_first() {
         Some((first, rest)) if first == "compare" => compare(rest),
@@ -42,7 +46,7 @@ fn compare(words: &[OsString]) -> Result<ExitCode> {
     process::hand_over(program("nodeward-compare").args(words).env("NODEWARD_GUEST_DIR", dir))
 }
 
-/// Words that ask for help need no programs.
+/// Runs the shell; a request for help needs no guest programs.
 fn shell(words: &[OsString]) -> Result<ExitCode> {
     let mut lab = program("nodeward-lab");
     lab.arg("shell").args(words);
@@ -56,7 +60,7 @@ fn shell(words: &[OsString]) -> Result<ExitCode> {
     process::hand_over(&mut lab)
 }
 
-/// Tests that take as long as they are told to, one after the other.
+/// Runs tests of configurable duration, one after the other.
 fn tests(program: &str, names: &[&str]) -> Result<ExitCode> {
     guest::build(Profile::Dev)?;
     let mut cargo = process::cargo();
@@ -66,7 +70,7 @@ fn tests(program: &str, names: &[&str]) -> Result<ExitCode> {
     process::hand_over(cargo.env("NODEWARD_GUEST_DIR", programs))
 }
 
-/// Runs the program of the package of the same name.
+/// Returns a command that runs the program of the package of the same name.
 fn program(name: &str) -> Command {
     let mut cargo = process::cargo();
     cargo.args(["run", "--quiet", "--release", "-p", name, "--bin", name, "--"]);

@@ -1,4 +1,5 @@
-//! Running other programs: show the command, and when it fails say which one and how it ended.
+//! Runs other programs: shows the command, and on failure reports which one it was and how it
+//! ended.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace;
 
-/// The cargo that started us, in the root of the workspace.
+/// Returns the cargo that started us, in the root of the workspace.
 pub fn cargo() -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
@@ -27,27 +28,27 @@ pub fn run(command: &mut Command) -> Result<()> {
     succeeded(command, status)
 }
 
-/// The same, with every line that the command writes, to stdout or stderr, shown to `each` as well.
+/// The same, and passes every line that the command writes, to stdout or stderr, to `each`.
 pub fn run_reading(command: &mut Command, each: impl FnMut(&str)) -> Result<()> {
     eprintln!("$ {}", shown(command));
     let (reader, writer) = io::pipe().context("cannot make a pipe")?;
     let errors = writer.try_clone().context("cannot make a pipe")?;
     command.env("CARGO_TERM_COLOR", "never").stdout(writer).stderr(errors);
     let mut child = command.spawn().with_context(|| missing(command))?;
-    // Ours of the pipe, which would keep it open.
+    // Drops our ends of the pipe, which would keep it open.
     command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
     pass_on(reader, &mut child, each)?;
     let status = child.wait().context("cannot wait for a child")?;
     succeeded(command, status)
 }
 
-/// The same without a word before the end; what the command writes is part of the error.
+/// The same without output before the end; on failure the output is part of the error.
 pub fn run_held_back(command: &mut Command) -> Result<()> {
     let (mut reader, writer) = io::pipe().context("cannot make a pipe")?;
     let errors = writer.try_clone().context("cannot make a pipe")?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors);
     let mut child = command.spawn().with_context(|| missing(command))?;
-    // Ours of the pipe, which would keep it open.
+    // Drops our ends of the pipe, which would keep it open.
     command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
     let mut words = Vec::new();
     reader.read_to_end(&mut words).context("cannot read what a program said")?;
@@ -60,8 +61,8 @@ pub fn run_held_back(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Shows what comes until nothing can come, or, where the child left a process behind that holds
-/// the other end, until the child has ended and nothing came for a while.
+/// Shows output until the pipe is closed. If the child left a process behind that holds the other
+/// end, until the child has ended and nothing arrived for a while.
 fn pass_on(from: PipeReader, child: &mut Child, mut each: impl FnMut(&str)) -> Result<()> {
     const QUIET: Duration = Duration::from_secs(10);
     let lines = lines(from);
@@ -104,7 +105,7 @@ fn succeeded(command: &Command, status: ExitStatus) -> Result<()> {
     Ok(())
 }
 
-/// Shows the command, runs it, and hands on its exit code.
+/// Shows the command, runs it, and returns its exit code.
 pub fn hand_over(command: &mut Command) -> Result<ExitCode> {
     let code = status(command)?.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
@@ -121,19 +122,19 @@ pub fn read(command: &mut Command) -> Result<String> {
         .with_context(|| format!("the output of `{}` is not UTF-8", shown(command)))
 }
 
-/// Whether the command runs and succeeds; says nothing.
+/// Returns whether the command runs and succeeds; prints nothing.
 pub fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// The path of a program, searched where Debian puts the tools of administrators too.
+/// Returns the path of a program, also from Debian's directories of administration tools.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     env::split_paths(&path).chain(more).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// The command as one would type it, without its environment.
+/// Formats the command as one would type it, without its environment.
 pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(lines, ["a", "b", "c\u{fffd}", "d"]);
     }
 
-    /// Goal: nothing is lost of what a command wrote that failed.
+    /// Goal: no output of a failed command is lost.
     #[test]
     fn what_was_held_back_is_in_the_error() {
         let run = |script: &str| run_held_back(Command::new("sh").args(["-c", script]));
@@ -188,8 +189,8 @@ mod tests {
         assert_eq!(lines, ["a"]);
     }
 
-    /// Goal: a process that is left behind with the output in its hands holds nobody up. It would
-    /// for 1000 s.
+    /// Goal: a process that is left behind with the pipe open is not waited for. It would take 1000
+    /// s.
     #[test]
     fn what_is_left_behind_is_not_waited_for() {
         let start = std::time::Instant::now();

@@ -1,5 +1,5 @@
-//! The demo and the benchmark are scripts of the repository. This module builds what they use and
-//! tells them where it is, so that a script never guesses a path:
+//! The demo and the benchmark are scripts of the repository. This module builds their programs and
+//! passes the paths in variables, so that a script never guesses a path:
 //!
 //! - `NODEWARD`: the command for this machine
 //! - `NODEWARD_LAB`: the lab's command for this machine
@@ -13,12 +13,13 @@ use anyhow::{Result, ensure};
 use crate::workspace::{self, Workspace};
 use crate::{guest, process};
 
-/// How programs are built, for this machine and for guests.
+/// The build profile of programs, for this machine and for guests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Profile {
     /// As users build them.
     Release,
-    /// As the tests build them, which is mostly done then. What they measure means nothing.
+    /// As the tests build them, which is mostly done by then. Measurements of these programs mean
+    /// nothing.
     Dev,
 }
 
@@ -34,7 +35,8 @@ impl Profile {
     fn build(self) -> Result<()> {
         let words: &[&str] = match self {
             Self::Release => &["build", "--release", "-p", "nodeward-cli", "-p", "nodeward-lab"],
-            // Programs alone would be built anew, with fewer features of what tests ask for more.
+            // Building the programs alone would rebuild them, with fewer features than the tests
+            // use.
             Self::Dev => &["test", "--workspace", "--no-run", "--quiet"],
         };
         process::run(process::cargo().args(words))
@@ -58,13 +60,14 @@ pub fn run(script: &str, args: &Args) -> Result<ExitCode> {
     process::hand_over(command.args(&args.words))
 }
 
-/// Builds the programs of both worlds: this machine and the lab's guest.
+/// Builds the programs for this machine and for the lab's guest.
 pub fn build(profile: Profile) -> Result<()> {
     profile.build()?;
     guest::build(profile).map(drop)
 }
 
-/// Adds the variables that lead to the programs, and starts in the root of the repository.
+/// Adds the variables with the paths of the programs, and sets the root of the repository as
+/// directory.
 pub fn tell(command: &mut Command, profile: Profile) -> Result<()> {
     let workspace = Workspace::load()?;
     let host = workspace.target_directory.join(profile.folder());

@@ -1,9 +1,9 @@
-//! Installs what the checks use and this machine lacks, when it may; otherwise says what to
-//! install.
+//! Installs the programs that the checks need and this machine lacks, if permitted; otherwise
+//! reports them.
 //!
-//! The lab fetches its kernels and its guest's tools itself; here are only programs for the host.
-//! Nothing is asked from the network while every program is there. A machine that may not install
-//! still builds and tests; what needs a missing program then reports that it was skipped.
+//! The lab downloads its kernels and its guest's tools itself; this module handles only programs of
+//! the host. If every program is present, the network is not used. A machine that may not install
+//! still builds and tests; checks that need a missing program report that they were skipped.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::process;
 
-/// A program that the checks start, and the Debian package that brings it.
+/// A program that the checks start, and its Debian package.
 struct Need {
     program: &'static str,
     package: &'static str,
@@ -28,7 +28,7 @@ const NEEDS: &[Need] = &[
     Need { program: "pkg-config", package: "pkg-config" },
 ];
 
-/// How this user becomes root.
+/// The way in which this user becomes root.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Power {
     Root,
@@ -36,7 +36,8 @@ enum Power {
     None,
 }
 
-/// Brings the machine into shape as far as it may. Never fails for want of permission or network.
+/// Installs missing programs as far as permitted. Never fails because of permissions or the
+/// network.
 pub fn run() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {
@@ -72,7 +73,8 @@ fn power() -> Power {
     }
 }
 
-/// Installs; the package lists are fetched only if the first try does not know the packages.
+/// Installs packages; package lists are updated only if the first attempt does not know the
+/// packages.
 fn install(power: Power, packages: &[&str]) -> Result<()> {
     let words = ["install", "--yes", "--no-install-recommends"];
     let install = || process::run(apt_get(power).args(words).args(packages));

@@ -1,4 +1,4 @@
-//! `cargo xtask spec`: SPEC.md says what nodeward promises, and this measures it.
+//! `cargo xtask spec` measures the promises of SPEC.md.
 //!
 //! SPEC.md explains the convention to its readers. In short: a row is `id | promise | bound |
 //! command`; the last stdout line of the command is `{"measured": NUMBER, "unit": "..."}`; exit
@@ -40,7 +40,7 @@ pub struct Args {
     smoke: bool,
 }
 
-/// Measures and reports; success only if every promise holds that is given for this host.
+/// Measures and reports; succeeds only if every promise that applies to this host holds.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let effort = if args.smoke { Effort::Smoke } else { Effort::Full };
     let judged = judge_all(&chosen(args.only.as_deref())?, effort)?;
@@ -53,7 +53,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The part of `ci`: the commands run and measure something; how much is not judged.
+/// Runs the commands as a part of `ci`: they must measure something, but the numbers are not
+/// judged.
 pub fn smoke() -> Result<Outcome> {
     let judged = judge_all(&chosen(None)?, Effort::Smoke)?;
     print!("{}", report::text(&judged));
@@ -90,7 +91,7 @@ fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<Judged>> {
     }
     let (profile, at_once) = match effort {
         Effort::Full => (Profile::Release, 1),
-        // Their numbers mean nothing, so they may disturb each other.
+        // The numbers mean nothing, so the commands may disturb each other.
         Effort::Smoke => (Profile::Dev, thread::available_parallelism()?.get()),
     };
     let limited = promises.iter().any(|promise| promise.memcpy.is_some());
@@ -111,7 +112,7 @@ fn judge_all(promises: &[Promise], effort: Effort) -> Result<Vec<Judged>> {
     each(promises, at_once, judge)
 }
 
-/// Does something with each, so many at once, and returns what came of it in their order.
+/// Processes all items, `at_once` in parallel, and returns the results in order.
 fn each<T: Sync, U: Send>(
     all: &[T],
     at_once: usize,
@@ -134,8 +135,8 @@ fn each<T: Sync, U: Send>(
 mod tests {
     use super::*;
 
-    /// Goal: each is done once, however many at a time, and answers stand in the order of
-    /// questions; one that fails fails all.
+    /// Goal: each item is processed once, however many at a time, and results are in the order of
+    /// items; a failure of one fails all.
     #[test]
     fn answers_stand_in_the_order_of_questions() {
         let all: Vec<u64> = (0..100).collect();

@@ -1,5 +1,6 @@
-//! The house's rules as a test. Each rule is one module that looks at text and returns violations;
-//! reading files and asking cargo happens here, so that rules are tested on small strings.
+//! The repository's rules as a test. Each rule is one module that checks text and returns
+//! violations. Files are read and cargo is called only here, so that rules are tested on small
+//! strings.
 
 mod arrows;
 mod book;
@@ -27,11 +28,11 @@ use crate::{process, spec};
 use markdown::Document;
 use source::Source;
 
-/// One place that breaks a rule, and what to do about it.
+/// A violation of a rule, with the remedy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
     path: PathBuf,
-    /// Counted from one; zero when the whole file is meant.
+    /// Counted from one; zero for the whole file.
     line: usize,
     advice: String,
 }
@@ -111,7 +112,7 @@ fn check_spec(text: Option<&str>) -> Vec<Violation> {
     faults.into_iter().map(violation).collect()
 }
 
-/// Every file of the repository that is text: tracked, or new and not ignored.
+/// Returns every text file of the repository: tracked, or new and not ignored.
 fn text_files() -> Result<Vec<(PathBuf, String)>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);

@@ -1,4 +1,4 @@
-//! What cargo knows about this workspace: its packages, their targets and their dependencies.
+//! Cargo's data about this workspace: its packages, their targets and their dependencies.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::process;
 
-/// The answer of `cargo metadata --no-deps`, as far as we use it.
+/// The output of `cargo metadata --no-deps`, as far as we use it.
 #[derive(Debug, Deserialize)]
 pub struct Workspace {
     pub packages: Vec<Package>,
@@ -25,7 +25,7 @@ pub struct Package {
     pub targets: Vec<Target>,
 }
 
-/// An edge from a member to something else. `path` is set for members only.
+/// A dependency of a member. `path` is set for members only.
 #[derive(Debug, Deserialize)]
 pub struct Dependency {
     pub name: String,
@@ -42,7 +42,7 @@ pub struct Target {
 }
 
 impl Workspace {
-    /// Asks cargo, without network.
+    /// Runs cargo, without network.
     pub fn load() -> Result<Workspace> {
         let mut cargo = process::cargo();
         cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
@@ -50,7 +50,7 @@ impl Workspace {
         serde_json::from_str(&text).context("cargo metadata answered in an unknown shape")
     }
 
-    /// The targets of one kind (`bin`, `test`, ...), each with the name of its package.
+    /// Returns the targets of one kind (`bin`, `test`, ...), each with the name of its package.
     pub fn targets<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.packages.iter().flat_map(move |package| {
             let wanted = package.targets.iter().filter(move |t| t.kind.iter().any(|k| k == kind));
@@ -58,7 +58,7 @@ impl Workspace {
         })
     }
 
-    /// The oldest Rust that the workspace promises to build with.
+    /// Returns the oldest Rust that the workspace promises to build with.
     pub fn rust_version(&self) -> Result<&str> {
         let mut versions = self.packages.iter().filter_map(|p| p.rust_version.as_deref());
         versions.next().context("no member states `rust-version`; set it in the root Cargo.toml")
@@ -66,14 +66,14 @@ impl Workspace {
 }
 
 impl Package {
-    /// The directory of the package, relative to the root: `crates/model`.
+    /// Returns the directory of the package, relative to the root: `crates/model`.
     pub fn dir(&self) -> &Path {
         let dir = self.manifest_path.parent().unwrap_or(&self.manifest_path);
         dir.strip_prefix(root()).unwrap_or(dir)
     }
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {

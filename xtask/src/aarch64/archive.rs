@@ -1,7 +1,7 @@
 //! A private view of the Debian archive that this machine already uses: same mirror, same proxy,
-//! same keys, but with arm64 added and every file of its own below one directory.
+//! same keys, but with arm64 added and all its own files below one directory.
 //!
-//! The mirror is asked from apt at run time and the private directory is removed after use.
+//! apt names the mirror at run time, and the private directory is removed after use.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,13 +14,13 @@ use crate::process;
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// An apt whose state lives in `dir`.
+/// An apt whose state is in `dir`.
 pub struct Archive {
     dir: PathBuf,
 }
 
 impl Archive {
-    /// Sets the directory up.
+    /// Creates the directory and its configuration.
     pub fn open(dir: PathBuf) -> Result<Archive> {
         ensure!(process::find("apt-get").is_some(), "this machine has no apt-get (not Debian)");
         let machine = process::read(Command::new("dpkg").arg("--print-architecture"))?;
@@ -36,18 +36,19 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Fetches the package lists of both architectures.
+    /// Downloads the package lists of both architectures.
     pub fn update(&self) -> Result<()> {
         process::run(self.apt("apt-get").args(["--quiet=2", "update"]))
     }
 
-    /// The version that apt would install for this machine.
+    /// Returns the version that apt would install for this machine.
     pub fn candidate(&self, package: &str) -> Result<Option<String>> {
         let policy = process::read(self.apt("apt-cache").args(["policy", package]))?;
         Ok(candidate_of(&policy))
     }
 
-    /// Fetches the compiler with what this machine lacks to run it, and the library for arm64.
+    /// Downloads the compiler, the packages that this machine lacks to run it, and the library for
+    /// arm64.
     pub fn download(&self, compiler: &str, library: &str) -> Result<()> {
         let only = ["--quiet=2", "--yes", "--download-only", "--no-install-recommends", "install"];
         process::run(self.apt("apt-get").args(only).arg(compiler))?;
@@ -56,7 +57,7 @@ impl Archive {
         process::run(foreign.current_dir(self.packages()))
     }
 
-    /// The packages fetched so far.
+    /// Returns the packages downloaded so far.
     pub fn debs(&self) -> Result<Vec<PathBuf>> {
         let dir = self.packages();
         let entries = fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))?;
@@ -86,7 +87,7 @@ impl Archive {
     }
 }
 
-/// The Debian sources of this machine, for both architectures.
+/// Returns the Debian sources of this machine, for both architectures.
 fn sources() -> Result<String> {
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"]);
@@ -104,7 +105,7 @@ fn sources_of(known: &str, keys: &str) -> String {
     lines.iter().map(|line| format!("deb [arch=amd64,arm64{signed}] {line}\n")).collect()
 }
 
-/// How this machine fetches (proxies, time-outs), without what it fetches.
+/// Returns this machine's download settings (proxies, timeouts), without its sources.
 fn acquire() -> Result<String> {
     let dump = process::read(Command::new("apt-config").arg("dump"))?;
     Ok(acquire_of(&dump))

@@ -2,7 +2,8 @@
 //! state is only read, so neither root nor a foreign architecture is needed.
 //!
 //! Layout of `$XDG_CACHE_HOME/nodeward/aarch64`: `rustc` (a script that starts the unpacked
-//! compiler with its libraries; written last, so its presence means that all is there) and `tree/`.
+//! compiler with its libraries; written last, so its presence means that the cache is complete) and
+//! `tree/`.
 
 use std::env;
 use std::fs;
@@ -17,17 +18,17 @@ use super::archive::Archive;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// Families that carry a compiler: its package, and the one with its standard library.
+/// Package families with a compiler: its package, and the one with its standard library.
 const FAMILIES: &[(&str, &str)] =
     &[("rustc", "libstd-rust-dev"), ("rustc-web", "libstd-rust-web-dev")];
 
-/// The compiler, if the cache has one that is new enough.
+/// Returns the compiler, if the cache has one that is new enough.
 pub fn cached() -> Result<Option<PathBuf>> {
     let rustc = cache()?.join("rustc");
     Ok(check(&rustc).is_ok().then_some(rustc))
 }
 
-/// The compiler, fetched from the archive unless the cache has it.
+/// Returns the compiler, downloaded from the archive unless the cache has it.
 pub fn fetch() -> Result<PathBuf> {
     if let Some(rustc) = cached()? {
         return Ok(rustc);
@@ -60,7 +61,8 @@ fn pick<'a>(archive: &Archive, wanted: &str) -> Result<(&'a str, &'a str)> {
     bail!("Debian's archive offers no rustc >= {wanted}; `rustup target add {TARGET}` would do")
 }
 
-/// `1.96.0+dfsg1-1~deb12u2` and `1.95` as numbers that compare.
+/// Parses the release of versions such as `1.96.0+dfsg1-1~deb12u2` and `1.95`, as numbers that
+/// compare.
 fn release(version: &str) -> (u32, u32) {
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -90,7 +92,7 @@ fn write_starter(tree: &Path, starter: &Path) -> Result<PathBuf> {
     Ok(starter.to_path_buf())
 }
 
-/// The compiler starts, is new enough, and has the target.
+/// Checks that the compiler starts, is new enough, and has the target.
 fn check(rustc: &Path) -> Result<()> {
     let words = process::read(Command::new(rustc).arg("--version"))?;
     let version = words.split(' ').nth(1).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The target from rustup. Where only package registries can be reached, rustup waits for minutes,
-//! so it gets a few seconds, and what a broken-off try left is removed.
+//! The target from rustup. Where only package registries can be reached, rustup waits for minutes.
+//! It therefore gets a few seconds, and the rest of an aborted attempt is removed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::process;
 
 const PATIENCE: &str = "15s";
 
-/// Whether the compiler in use has a whole standard library for the target.
+/// Returns whether the compiler in use has a complete standard library for the target.
 pub fn is_installed() -> bool {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir", "--target", TARGET]);

@@ -1,42 +1,42 @@
-//! Which tests failed, read from what cargo and the test programs write.
+//! Finds failed tests in the output of cargo and the test programs.
 //!
-//! A program says `test NAME ... FAILED` when that happens, and lists all names once more under
-//! `failures:` before its `test result:`. The list is what counts, because other output may come
-//! into the middle of a line; the lines are what is left of a program that did not get that far.
-//! Cargo says before each program which one it is, and after one that failed how to run it again.
+//! A program prints `test NAME ... FAILED` when that happens, and lists all names once more under
+//! `failures:` before its `test result:`. The list is decisive, because other output may interrupt
+//! a line; the lines are used only for a program that did not get that far. Cargo names each
+//! program before it runs, and after a failure how to run it again.
 
 /// A test that failed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Failure {
-    /// What cargo takes to run its program again, `-p nodeward-cli --test commands`.
+    /// Cargo's arguments to run its program again, such as `-p nodeward-cli --test commands`.
     pub program: String,
     /// Its name, or how the program ended.
     pub test: String,
 }
 
-/// Reads line by line.
+/// Parses output line by line.
 #[derive(Debug, Default)]
 pub struct Reader {
     program: Program,
     failed: Vec<Failure>,
 }
 
-/// What is known of the program that runs.
+/// State of the running program.
 #[derive(Debug, Default)]
 struct Program {
     name: String,
-    /// Failed and neither listed nor summed up so far.
+    /// Tests reported as failed and not listed so far.
     told: Vec<String>,
     /// The names below the last `failures:`.
     listed: Option<Vec<String>>,
     failed: Vec<String>,
-    /// How it ended, if not as test programs end.
+    /// The end of the program, if unusual for a test program.
     end: Option<String>,
     refused: bool,
 }
 
 impl Reader {
-    /// Takes the next line, without its end.
+    /// Processes the next line, without its line end.
     pub fn line(&mut self, line: &str) {
         if let Some(name) = beginning(line) {
             self.end();
@@ -46,7 +46,7 @@ impl Reader {
         }
     }
 
-    /// Nothing more comes from the program that ran.
+    /// Ends the program that ran.
     pub fn end(&mut self) {
         let program = std::mem::take(&mut self.program);
         let name = program.name.clone();
@@ -54,7 +54,7 @@ impl Reader {
         self.failed.extend(failures.map(|test| Failure { program: name.clone(), test }));
     }
 
-    /// All that failed, each once, sorted.
+    /// Returns all failures, sorted and without duplicates.
     pub fn failed(mut self) -> Vec<Failure> {
         self.end();
         self.failed.sort();
@@ -95,8 +95,8 @@ impl Program {
     }
 }
 
-/// The program that cargo is about to start: `     Running tests/a.rs (target/debug/deps/a-0f)`, or
-/// `   Doc-tests a`.
+/// Returns the program that cargo is about to start: `     Running tests/a.rs
+/// (target/debug/deps/a-0f)`, or `   Doc-tests a`.
 fn beginning(line: &str) -> Option<&str> {
     let words = line.strip_prefix("   ")?.trim_start();
     let runs = words.strip_prefix("Running ").filter(|rest| rest.ends_with(')'));
@@ -109,7 +109,7 @@ fn run_again(line: &str) -> Option<&str> {
     words.strip_prefix(" failed, to rerun pass `")?.strip_suffix('`')
 }
 
-/// How a program ended, unless by the code with which test programs tell that a test failed.
+/// Returns how a program ended, unless by the exit code of test programs with a failed test.
 fn abnormal_end(line: &str) -> Option<&str> {
     let words = line.strip_prefix("  process didn't exit successfully: `")?;
     let end = words.rsplit_once("` (")?.1.strip_suffix(')')?;
@@ -134,8 +134,8 @@ mod tests {
         (program.to_owned(), test.to_owned())
     }
 
-    /// Goal: names come from the list at a program's end, with cargo's words to run it again; what
-    /// a failed test printed is not taken for a test, nor is a line that something else broke up.
+    /// Goal: names come from the list at a program's end, with cargo's arguments to run it again.
+    /// The output of a failed test is not taken for a test, nor is an interrupted line.
     #[test]
     fn names_of_failed_tests_and_their_programs() {
         let text = "\
@@ -212,8 +212,8 @@ error: doctest failed, to rerun pass `-p nodeward --doc`
         assert_eq!(failed(text), [pair("-p nodeward --doc", test)]);
     }
 
-    /// Goal: a program that dies has its failed tests named and its death; one that names no test
-    /// is named itself.
+    /// Goal: of a program that dies, the failed tests and its end are named; a program without a
+    /// named test is named itself.
     #[test]
     fn programs_that_die_are_named() {
         let text = "\

@@ -1,5 +1,4 @@
-//! A busy loop on each CPU. The loops are threads of this process, so they end with it, however it
-//! ends.
+//! A busy loop on each CPU. The loops are threads of this process, so they always end with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +13,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Begins to keep each CPU that we may use busy.
+    /// Starts to keep each usable CPU busy.
     pub fn start() -> Result<Load> {
         let ours = sched_getaffinity(None).context("cannot ask which CPUs we may use")?;
         let load = Load { ended: Arc::default() };
@@ -38,7 +37,7 @@ impl Drop for Load {
 fn spin(cpu: usize, ended: &AtomicBool) {
     let mut only = CpuSet::new();
     only.set(cpu);
-    // Refused where the CPU has gone meanwhile; then the loop is busy elsewhere.
+    // Fails if the CPU has gone offline meanwhile; the loop then runs elsewhere.
     let _ = sched_setaffinity(None, &only);
     while !ended.load(Ordering::Relaxed) {
         hint::spin_loop();
@@ -52,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// The CPUs of the load's threads, as the kernel has them.
+    /// Returns the CPUs of the load's threads, as the kernel reports them.
     fn busy() -> Vec<String> {
         let tasks = fs::read_dir("/proc/self/task").expect("our threads");
         let of_load = tasks.filter_map(|task| {
@@ -75,7 +74,7 @@ mod tests {
         }
     }
 
-    /// Goal: one loop on each CPU that we may use, tied to it, and none after the end.
+    /// Goal: there is one loop on each usable CPU, bound to it, and none after the end.
     #[test]
     fn each_cpu_has_its_loop_until_the_end() {
         let ours = sched_getaffinity(None).expect("affinity");

@@ -1,4 +1,4 @@
-//! What each part runs.
+//! The commands of each part.
 //!
 //! Tests that boot a lab are the lab's own integration tests, and elsewhere those whose file name
 //! starts with `lab`. The part `lab` runs them, and the part `test` everything else.
@@ -44,7 +44,8 @@ fn docs(runner: &mut Runner) -> Result<Outcome> {
     runner.run(&mut cargo).map(|()| Outcome::Done)
 }
 
-/// What the parts after this run. Programs of guests are built in another folder, so at once.
+/// Builds everything that the following parts run. Guest programs use another target directory, so
+/// both builds run in parallel.
 fn build(runner: &mut Runner) -> Result<Outcome> {
     let guests = thread::spawn(|| guest::build(Profile::Dev));
     let tests = build_tests(runner);
@@ -69,7 +70,8 @@ fn test(runner: &mut Runner) -> Result<Outcome> {
     results.into_iter().collect::<Result<()>>().map(|()| Outcome::Done)
 }
 
-/// One build of all packages: of fewer cargo would choose other features and build much anew.
+/// Returns one command for all packages: for fewer, cargo would choose other features and rebuild
+/// much.
 fn tests(workspace: &Workspace) -> Command {
     let mut cargo = cargo_test(&["--workspace", "--lib", "--bins", "--examples"]);
     for (_, name) in workspace.targets("test").filter(|(pkg, name)| !is_lab_test(pkg, name)) {
@@ -78,7 +80,7 @@ fn tests(workspace: &Workspace) -> Command {
     cargo
 }
 
-/// With QEMU here, a lab test that cannot run has failed.
+/// Runs the lab's tests. With QEMU installed, a lab test that cannot run has failed.
 fn lab(runner: &mut Runner) -> Result<Outcome> {
     if process::find(QEMU).is_none() {
         return Ok(Outcome::Skipped(format!("{QEMU} is not installed; run `cargo xtask setup`")));
@@ -94,7 +96,7 @@ fn lab(runner: &mut Runner) -> Result<Outcome> {
     runner.run(&mut cargo).map(|()| Outcome::Done)
 }
 
-/// One failure does not hide the others.
+/// Returns a test command that continues after a failure, so that one does not hide the others.
 fn cargo_test(which: &[&str]) -> Command {
     let mut cargo = process::cargo();
     cargo.args(["test", "--no-fail-fast"]).args(which);

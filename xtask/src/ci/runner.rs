@@ -1,4 +1,4 @@
-//! Runs the commands of a part: what they write is shown, read for tests that fail, or held back.
+//! Runs the commands of a part. Their output is shown, parsed for failed tests, or held back.
 
 use std::process::Command;
 
@@ -7,18 +7,18 @@ use anyhow::Result;
 use super::failures::{Failure, Reader};
 use crate::process;
 
-/// What happens to the output of a part's commands.
+/// The treatment of the output of a part's commands.
 pub enum Runner {
-    /// It goes to the terminal as it comes.
+    /// It goes to the terminal at once.
     Shown,
-    /// So it does, and is read.
+    /// The same, and it is parsed.
     Read(Reader),
-    /// It is shown when the command has failed: something else writes meanwhile.
+    /// It is shown if the command fails, because another part writes meanwhile.
     HeldBack,
 }
 
 impl Runner {
-    /// Reads which tests fail.
+    /// Creates a runner that finds failed tests.
     pub fn reading() -> Runner {
         Runner::Read(Reader::default())
     }
@@ -36,7 +36,7 @@ impl Runner {
         }
     }
 
-    /// The tests that failed, where they were read.
+    /// Returns the failed tests, if the output was parsed.
     pub fn failed(self) -> Vec<Failure> {
         match self {
             Runner::Read(reader) => reader.failed(),

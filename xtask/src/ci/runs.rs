@@ -1,4 +1,4 @@
-//! The table of several runs: how each part ended in each of them, and every test that ever failed.
+//! The table of several runs: the result of each part in each run, and every test that ever failed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,17 +16,18 @@ impl Runs {
         self.runs.push(run);
     }
 
-    /// Whether no part failed in any run.
+    /// Returns whether no part failed in any run.
     pub fn hold(&self) -> bool {
         self.runs.iter().all(Summary::holds)
     }
 
-    /// Each run with its number.
+    /// Returns each run with its number.
     fn numbered(&self) -> impl Iterator<Item = (usize, &Summary)> {
         self.runs.iter().enumerate().map(|(at, run)| (at + 1, run))
     }
 
-    /// What `of` finds in the lines of each run, and in which runs.
+    /// Returns the values that `of` finds in the lines of each run, each with the numbers of its
+    /// runs.
     fn found<T: Ord>(&self, of: impl Fn(&Line) -> Vec<T>) -> BTreeMap<T, Vec<usize>> {
         let mut found: BTreeMap<T, Vec<usize>> = BTreeMap::new();
         for (number, run) in self.numbered() {
@@ -49,7 +50,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Why parts failed or were left out.
+    /// Writes the reasons why parts failed or were skipped.
     fn reasons(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = self.found(|line| match line.word() {
             "ok" => Vec::new(),
@@ -93,7 +94,7 @@ fn some(count: usize, what: &str) -> String {
     }
 }
 
-/// `2 of 5 runs: 1, 4`.
+/// Formats `2 of 5 runs: 1, 4`.
 fn counted(runs: &[usize], of: usize) -> String {
     let names: Vec<String> = runs.iter().map(usize::to_string).collect();
     format!("{} of {of} runs: {}", runs.len(), names.join(", "))
@@ -119,7 +120,7 @@ mod tests {
         Summary::from_iter([test, lab])
     }
 
-    /// Goal: a row for each run, reasons once, and each failed test with the runs in which it did.
+    /// Goal: there is a row for each run, each reason once, and each failed test with its runs.
     #[test]
     fn every_test_that_ever_failed_stands_below_the_table() {
         let mut runs = Runs::default();

@@ -1,4 +1,4 @@
-//! The table at the end: what ran, how long, and why something did not.
+//! The final table: the parts with their durations, and the reasons why some did not run.
 
 use std::fmt;
 
@@ -6,27 +6,27 @@ use anyhow::Result;
 
 use super::failures::Failure;
 
-/// How a part ended that did not fail.
+/// The result of a part that did not fail.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
-    /// It ran and all is well.
+    /// It ran successfully.
     Done,
-    /// It could not run here, and why. Never the same as well.
+    /// It could not run here, for this reason. Never the same as success.
     Skipped(String),
 }
 
-/// One part in the table.
+/// A part in the table.
 #[derive(Debug)]
 pub struct Line {
     pub name: String,
     pub result: Result<Outcome>,
     pub seconds: f64,
-    /// The tests that failed, where they were watched.
+    /// The failed tests, if the output was parsed.
     pub failed: Vec<Failure>,
 }
 
 impl Line {
-    /// How the part ended, and why.
+    /// Returns the result of the part, with its reason.
     pub fn words(&self) -> String {
         match &self.result {
             Ok(Outcome::Done) => self.word().to_owned(),
@@ -35,7 +35,7 @@ impl Line {
         }
     }
 
-    /// How the part ended.
+    /// Returns the result of the part.
     pub fn word(&self) -> &'static str {
         match &self.result {
             Ok(Outcome::Done) => "ok",
@@ -62,7 +62,7 @@ impl Summary {
         &self.lines
     }
 
-    /// Whether no part failed.
+    /// Returns whether no part failed.
     pub fn holds(&self) -> bool {
         self.lines.iter().all(|line| line.result.is_ok())
     }

@@ -1,4 +1,4 @@
-//! What a measured number must satisfy: `>= 1.7`, `< 50 ms`, `>= 0.9, <= 1.1`.
+//! The condition on a measured number: `>= 1.7`, `< 50 ms`, `>= 0.9, <= 1.1`.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ const RELATIONS: &[(&str, Relation)] = &[
 ];
 
 impl Bound {
-    /// Reads a bound, or says what is wrong with it.
+    /// Parses a bound; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Bound, String> {
         let mut limits = Vec::new();
         let mut units = Vec::new();
@@ -49,7 +49,7 @@ impl Bound {
         Ok(Bound { limits, unit })
     }
 
-    /// Whether the number satisfies every limit.
+    /// Returns whether the number satisfies every limit.
     pub fn holds(&self, measured: &Number) -> bool {
         let Some(measured) = measured.as_f64() else { return false };
         self.limits.iter().all(|(relation, limit)| relation.holds(measured, *limit))

@@ -1,5 +1,5 @@
-//! What promises ask of the host: some ratios hold only where memcpy(3) is no faster than it was
-//! where they were measured.
+//! Conditions of promises on the host: some ratios hold only where memcpy(3) is no faster than on
+//! the machine where they were measured.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -8,13 +8,13 @@ use serde_json::Number;
 
 use super::bound::Bound;
 
-/// In which memcpy is told, and limited.
+/// Unit of memcpy's rate and of its limits.
 pub const UNIT: &str = "GB/s";
-/// More than caches keep.
+/// More than caches hold.
 const BYTES: usize = 256 << 20;
 const COPIES: u32 = 8;
 
-/// The fastest of some copies by one thread, in GB/s; the first touches the pages.
+/// Returns the fastest of some copies by one thread, in GB/s; the first copy touches the pages.
 pub fn memcpy() -> f64 {
     let (from, mut to) = (vec![1u8; BYTES], vec![2u8; BYTES]);
     let copies = (0..COPIES).map(|_| {
@@ -27,7 +27,7 @@ pub fn memcpy() -> f64 {
     (fastest * 10.0).round() / 10.0
 }
 
-/// Why a promise that is only given for some hosts is not given for this one.
+/// Returns why a promise that is limited to some hosts does not apply to this one, if so.
 pub fn outside(limit: &Bound, memcpy: f64) -> Option<String> {
     let inside = Number::from_f64(memcpy).is_some_and(|number| limit.holds(&number));
     (!inside).then(|| format!("memcpy does {memcpy} {UNIT} here, promised where {limit}"))

@@ -1,4 +1,4 @@
-//! Running the command of a promise and reading its number.
+//! Runs the command of a promise and reads its number.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,37 +9,37 @@ use serde_json::{Map, Number, Value};
 
 use super::table::Promise;
 
-/// The command ends with this when it cannot run on this machine.
+/// Exit code of a command that cannot run on this machine.
 const EXIT_SKIPPED: i32 = 77;
-/// `timeout` ends with this when it had to stop the command.
+/// Exit code of `timeout` when it had to stop the command.
 const EXIT_STOPPED: i32 = 124;
-/// No command may take longer.
+/// Maximum time of a command.
 const SECONDS_MAX: u32 = 900;
 
-/// How much a command is asked to do. `Smoke` sets `NODEWARD_SPEC_SMOKE=1` and judges no number.
+/// The effort of a command. `Smoke` sets `NODEWARD_SPEC_SMOKE=1` and judges no number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Effort {
     Full,
     Smoke,
 }
 
-/// What came of a promise.
+/// The result of a promise.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// The command printed a number, and all else that it recorded.
+    /// The command printed a number, with further recorded values.
     Measured { verdict: Verdict, number: Number, record: Map<String, Value> },
-    /// It cannot run on this machine. Not shown, hence not held.
+    /// It cannot run on this machine: not shown, hence not held.
     Skipped { why: String },
     /// It ran and measured nothing.
     Failed { why: String },
 }
 
-/// The number beside its bound.
+/// The comparison of the number with its bound.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Holds,
     Broken,
-    /// It is not promised for such a host.
+    /// The promise does not apply to such a host.
     NotPromised {
         why: String,
     },
@@ -48,7 +48,7 @@ pub enum Verdict {
 }
 
 impl Finding {
-    /// Whether this is what the run was to show.
+    /// Returns whether the result is as required.
     pub fn is_good(&self) -> bool {
         match self {
             Finding::Measured { verdict, .. } => *verdict != Verdict::Broken,
@@ -56,7 +56,7 @@ impl Finding {
         }
     }
 
-    /// Takes back a verdict on a promise that is not given for this host, and says why.
+    /// Withdraws the verdict on a promise that does not apply to this host, with the reason.
     pub fn on_a_host(mut self, outside: Option<String>) -> Finding {
         if let (Finding::Measured { verdict, .. }, Some(why)) = (&mut self, outside)
             && *verdict != Verdict::NotJudged
@@ -67,7 +67,7 @@ impl Finding {
     }
 }
 
-/// Runs the command; `timeout` is that program, already told its directory and variables.
+/// Runs the command; `timeout` is that program, with its directory and variables set.
 pub fn measure(mut timeout: Command, promise: &Promise, effort: Effort) -> Result<Finding> {
     eprintln!("\n== {}\n$ {}", promise.id, promise.command);
     let limit = SECONDS_MAX.to_string();
@@ -81,14 +81,14 @@ pub fn measure(mut timeout: Command, promise: &Promise, effort: Effort) -> Resul
     Ok(judge(&said, promise, effort))
 }
 
-/// What a command left behind.
+/// The output and status of a command.
 struct Said {
     status: ExitStatus,
     stdout: String,
     stderr_last: String,
 }
 
-/// Collects stdout while stderr is shown as it comes.
+/// Collects stdout, and shows stderr at once.
 fn listen(mut child: Child) -> Result<Said> {
     let talk =
         child.stderr.take().map(|stderr| thread::spawn(move || echo(BufReader::new(stderr))));
@@ -101,12 +101,12 @@ fn listen(mut child: Child) -> Result<Said> {
     Ok(Said { status, stdout, stderr_last })
 }
 
-/// Copies lines to stderr; returns the last one that says something.
+/// Copies lines to stderr. Returns the last one that is not blank.
 fn echo(lines: impl BufRead) -> String {
     let mut last = String::new();
     for line in lines.split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).into_owned();
-        // Our own stderr may be gone; the command's number still counts.
+        // Our own stderr may be closed; the command's number still counts.
         let _ = writeln!(std::io::stderr(), "{line}");
         if !line.trim().is_empty() {
             line.trim().clone_into(&mut last);
@@ -141,7 +141,7 @@ fn number_of(stdout: &str, promise: &Promise, effort: Effort) -> Finding {
     Finding::Measured { verdict, number, record }
 }
 
-/// The last line of stdout: an object with `measured`, in the unit of the bound.
+/// Parses the last line of stdout: an object with `measured`, in the unit of the bound.
 fn read(stdout: &str, unit: Option<&str>) -> Result<(Number, Map<String, Value>), String> {
     let line = stdout.trim_end().lines().last().unwrap_or_default();
     let record: Map<String, Value> = serde_json::from_str(line)
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::spec::table::parse;
 
-    /// Runs a real shell: the goal is the whole road from the row to the finding.
+    /// Runs a real shell, to test the whole path from the row to the finding.
     fn find(bound: &str, command: &str, effort: Effort) -> Finding {
         let row = format!("| id | promise | bound | command |\n| a.b | p | {bound} | {command} |");
         let promise = parse(&row).unwrap().remove(0);

@@ -1,4 +1,4 @@
-//! Promised, measured, held or not: as a table for people and as JSON for programs.
+//! Promised value, measured value and verdict: as a table for people and as JSON for programs.
 
 use anyhow::Result;
 use serde_json::{Map, Number, Value, json};
@@ -6,17 +6,17 @@ use serde_json::{Map, Number, Value, json};
 use super::measure::{Finding, Verdict};
 use super::table::Promise;
 
-/// Names the shape of the JSON; a change that readers would notice changes the number.
+/// The version of the JSON; it changes with every change that readers would notice.
 const SCHEMA: &str = "nodeward.spec/1";
 const NOT_PROMISED: &str = "not-promised-here";
 
-/// A promise and what came of it.
+/// A promise and its result.
 pub struct Judged {
     pub promise: Promise,
     pub finding: Finding,
 }
 
-/// One line for each promise and a closing count.
+/// Formats one line for each promise and a closing count.
 pub fn text(all: &[Judged]) -> String {
     let header = ["id", "promised", "measured", "result"].map(str::to_owned);
     let rows: Vec<[String; 4]> = std::iter::once(header).chain(all.iter().map(row)).collect();
@@ -36,7 +36,7 @@ pub fn text(all: &[Judged]) -> String {
     text
 }
 
-/// The same for programs, one object with the schema and the rows.
+/// Formats the same for programs, as one object with the schema and the rows.
 pub fn json(all: &[Judged]) -> Result<String> {
     let rows: Vec<Value> = all.iter().map(object).collect();
     Ok(serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "promises": rows }))?)
@@ -138,7 +138,8 @@ mod tests {
         assert_eq!(text(&judged()), want);
     }
 
-    /// Goal: what is not promised for this host is neither held nor broken, and the number is told.
+    /// Goal: a promise that does not apply to this host is neither held nor broken, and its number
+    /// is shown.
     #[test]
     fn a_promise_for_other_hosts_is_told_apart() {
         let text = "| id | promise | bound | command |\n| a.b | p | > 1 if memcpy < 10 GB/s | c |";

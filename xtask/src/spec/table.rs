@@ -1,5 +1,5 @@
-//! The rows of SPEC.md. Every Markdown table whose first column is headed `id` holds promises, so
-//! that the file may have one table for each area; other tables are prose.
+//! The rows of SPEC.md. Every Markdown table whose first column is headed `id` contains promises,
+//! so that the file may have one table for each area; other tables are prose.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,22 @@ pub struct Promise {
     pub id: String,
     pub promise: String,
     pub bound: Bound,
-    /// What memcpy must do on a host for which this is promised; nothing for one that is promised
-    /// everywhere.
+    /// Condition on memcpy for hosts to which this promise applies; `None` if it applies to all.
     pub memcpy: Option<Bound>,
-    /// For `sh -c`, from the root of the repository.
+    /// Argument of `sh -c`, run in the root of the repository.
     pub command: String,
-    /// Where it stands in SPEC.md.
+    /// Its line in SPEC.md.
     pub line: usize,
 }
 
 impl Promise {
-    /// The part of the id before the first dot.
+    /// Returns the part of the id before the first dot.
     pub fn area(&self) -> &str {
         self.id.split('.').next().unwrap_or(&self.id)
     }
 }
 
-/// Reads all promises, or returns every fault as `SPEC.md:LINE: what to do`.
+/// Parses all promises, or returns every fault as `SPEC.md:LINE: what to do`.
 pub fn parse(text: &str) -> Result<Vec<Promise>, Vec<String>> {
     let mut promises = Vec::new();
     let mut faults = Vec::new();
@@ -45,7 +44,7 @@ pub fn parse(text: &str) -> Result<Vec<Promise>, Vec<String>> {
     if faults.is_empty() { Ok(promises) } else { Err(faults) }
 }
 
-/// The body rows of the tables of promises, each with its line number.
+/// Returns the body rows of the tables of promises, each with its line number.
 fn rows(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut rows = Vec::new();
     let mut inside = false;
@@ -65,7 +64,7 @@ fn rows(text: &str) -> Vec<(usize, Vec<String>)> {
     rows
 }
 
-/// The cells of a table line; `\|` stands for a bar inside a cell.
+/// Returns the cells of a table line; `\|` stands for a bar inside a cell.
 fn cells(line: &str) -> Option<Vec<String>> {
     let inner = line.trim().strip_prefix('|')?;
     let hidden = inner.replace("\\|", "\u{0}");
@@ -98,7 +97,7 @@ fn promise(line: usize, cells: &[String]) -> Result<Promise, String> {
     Ok(Promise { id, promise, bound, memcpy, command, line })
 }
 
-/// A bound, and after `if memcpy` for which hosts it is.
+/// Parses a bound, and after `if memcpy` the condition on hosts.
 fn bounds(text: &str) -> Result<(Bound, Option<Bound>), String> {
     let Some((bound, memcpy)) = text.split_once(" if memcpy ") else {
         return Ok((Bound::parse(text)?, None));
@@ -121,7 +120,7 @@ fn check_id(id: &str) -> Result<(), String> {
     Err(format!("id `{id}` is not `area.name` of lower-case letters, digits and `-`"))
 }
 
-/// The cell without the backticks that make it code.
+/// Returns the cell without the backticks that make it code.
 fn bare(cell: &str) -> &str {
     cell.strip_prefix('`').and_then(|cell| cell.strip_suffix('`')).unwrap_or(cell)
 }

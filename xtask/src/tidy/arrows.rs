@@ -1,12 +1,12 @@
-//! Which crate may depend on which. The table is closed: a new crate is entered here and in
-//! ARCHITECTURE.md, where a reader can see what it may know.
+//! The permitted dependencies between crates. The table is closed: a new crate must be entered here
+//! and in ARCHITECTURE.md, which shows readers what it may use.
 
 use std::path::Path;
 
 use super::Violation;
 use crate::workspace::{Package, Workspace};
 
-/// Each member and the members that it may use. What tests use is free.
+/// Each member and the members that it may use. Dependencies of tests are not restricted.
 const ARROWS: &[(&str, &[&str])] = &[
     ("nodeward-model", &[]),
     ("nodeward-files", &[]),
@@ -151,7 +151,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// The rule.
+/// Checks the rule.
 pub fn check(workspace: &Workspace) -> Vec<Violation> {
     workspace.packages.iter().flat_map(check_package).collect()
 }

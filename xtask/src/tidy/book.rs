@@ -1,4 +1,4 @@
-//! docs/ is a book: SUMMARY.md lists every page, and each one once.
+//! docs/ is a book: SUMMARY.md lists every page exactly once.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::markdown::Document;
 const PAGES: &str = "docs";
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// The rule, for all documents.
+/// Checks the rule, for all documents.
 pub fn check(documents: &[Document<'_>]) -> Vec<Violation> {
     let summary = Path::new(SUMMARY);
     let Some(contents) = documents.iter().find(|document| document.path == summary) else {

@@ -1,5 +1,5 @@
-//! CHANGELOG.md keeps the shape of <https://keepachangelog.com>, with `Internals` as a section
-//! more.
+//! CHANGELOG.md follows the format of <https://keepachangelog.com>, with `Internals` as an
+//! additional section.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::Violation;
 const SECTIONS: &[&str] =
     &["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", "Internals"];
 
-/// The rule.
+/// Checks the rule.
 pub fn check(text: Option<&str>) -> Vec<Violation> {
     let path = Path::new("CHANGELOG.md");
     let Some(text) = text else {

@@ -1,14 +1,15 @@
-//! Rules about the documents: what the first ones lead to, how long they and their lines are.
+//! Rules for documents: required references in the main ones, maximum lengths of documents and
+//! lines.
 
 use std::path::Path;
 
 use super::Violation;
 use super::markdown::Document;
 
-/// The longest line of prose, in columns.
+/// Maximum length of a line of prose, in columns.
 const COLUMNS_MAX: usize = 120;
 
-/// Documents that are read as a whole, and how many bytes they have at most.
+/// Documents that are read as a whole, with their maximum size in bytes.
 const BYTES_MAX: [(&str, usize); 2] = [("README.md", 10_000), ("ARCHITECTURE.md", 20_000)];
 
 /// Documents that may have longer lines, each with the reason.
@@ -17,21 +18,22 @@ const LONG_LINES: [(&str, &str); 2] = [
     ("docs/reproduce.md", "`nodeward reproduce --docs` writes a paragraph in a line"),
 ];
 
-/// Whether it is for people who use nodeward or work on it, and so under the rules for documents.
+/// Returns whether a file is for people who use nodeward or work on it, and so subject to the rules
+/// for documents.
 pub fn is_document(path: &Path) -> bool {
     let first = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SPEC.md", "CHANGELOG.md"];
     let is_page = path.starts_with("docs") && path.extension().is_some_and(|end| end == "md");
     is_page || first.iter().any(|name| path == Path::new(name))
 }
 
-/// No document is longer than people read at once.
+/// Checks that a document is not too long to be read as a whole.
 pub fn check_size(path: &Path, text: &str) -> Option<Violation> {
     let (_, most) = BYTES_MAX.into_iter().find(|(name, _)| path == Path::new(name))?;
     let advice = || format!("{} bytes, over {most}; move details to docs/", text.len());
     (text.len() > most).then(|| Violation::new(path, 0, advice()))
 }
 
-/// Lines of prose fit a screen.
+/// Checks that lines of prose fit a screen.
 pub fn check_columns(document: &Document<'_>) -> Vec<Violation> {
     if LONG_LINES.iter().any(|(name, _)| document.path == Path::new(name)) {
         return Vec::new();
@@ -42,7 +44,7 @@ pub fn check_columns(document: &Document<'_>) -> Vec<Violation> {
     long.map(|(number, columns)| Violation::new(document.path, number, advice(columns))).collect()
 }
 
-/// The map in ARCHITECTURE.md has a line for every member of the workspace.
+/// Checks that the map in ARCHITECTURE.md has a line for every member of the workspace.
 pub fn check_map(text: Option<&str>, dirs: &[&Path]) -> Vec<Violation> {
     let path = Path::new("ARCHITECTURE.md");
     let Some(text) = text else {
@@ -54,7 +56,7 @@ pub fn check_map(text: Option<&str>, dirs: &[&Path]) -> Vec<Violation> {
     missing.map(|dir| Violation::new(path, 0, advice(dir))).collect()
 }
 
-/// The README leads to the demo and to the tests.
+/// Checks that the README mentions the demo and the tests.
 pub fn check_readme(text: Option<&str>) -> Vec<Violation> {
     let path = Path::new("README.md");
     let text = text.unwrap_or_default();

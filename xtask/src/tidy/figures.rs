@@ -1,11 +1,11 @@
-//! The figures of the source that show where it drifts before a rule breaks.
+//! Statistics of the source, which show trends before a rule breaks.
 
 use std::fmt;
 
 use super::functions::{LINES_MAX, functions};
 use super::source::Source;
 
-/// Counted over all Rust files.
+/// Counts over all Rust files.
 #[derive(Debug, PartialEq)]
 pub struct Figures {
     files: usize,
@@ -16,7 +16,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Counts.
+    /// Counts the sources.
     pub fn of(sources: &[Source]) -> Figures {
         let lengths = |source: &Source| functions(&source.layers.code).into_iter().map(|f| f.lines);
         let mut lengths: Vec<usize> = sources.iter().flat_map(lengths).collect();
@@ -30,7 +30,7 @@ impl Figures {
         }
     }
 
-    /// The length that this share (in percent) of the functions does not exceed.
+    /// Returns the length that this share (in percent) of the functions does not exceed.
     fn percentile(&self, percent: usize) -> usize {
         let last = self.lengths.len().saturating_sub(1);
         self.lengths.get(last * percent / 100).copied().unwrap_or(0)

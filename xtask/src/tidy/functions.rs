@@ -1,9 +1,9 @@
-//! Functions: where they are and how long.
+//! Functions, with their positions and lengths.
 
 use super::Violation;
 use super::source::{Source, item_end};
 
-/// No function is longer, from its signature to its closing brace.
+/// Maximum length of a function, from its signature to its closing brace.
 pub const LINES_MAX: usize = 70;
 
 /// A function with a body.
@@ -15,7 +15,7 @@ pub struct Function {
     pub lines: usize,
 }
 
-/// The rule.
+/// Checks the rule.
 pub fn check(source: &Source) -> Vec<Violation> {
     let long = functions(&source.layers.code).into_iter().filter(|f| f.lines > LINES_MAX);
     long.map(|f| {
@@ -25,7 +25,7 @@ pub fn check(source: &Source) -> Vec<Violation> {
     .collect()
 }
 
-/// The functions of a file, from the layer that is code.
+/// Returns the functions of a file, from its layer of code.
 pub fn functions(code: &str) -> Vec<Function> {
     let lines: Vec<&str> = code.lines().collect();
     let mut functions = Vec::new();
@@ -40,7 +40,7 @@ pub fn functions(code: &str) -> Vec<Function> {
     functions
 }
 
-/// The name, if a function begins on this line.
+/// Returns the name, if a function begins on this line.
 fn function_name(line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     let name = loop {

@@ -1,4 +1,4 @@
-//! Links of documents lead somewhere: to a file of the repository, and to a heading that it has.
+//! Links of documents must lead to an existing file of the repository, and to an existing heading.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::Violation;
 use super::markdown::Document;
 
-/// The rule, for all documents; `files` are all files that a link may name.
+/// Checks the rule, for all documents; `files` are all files that a link may name.
 pub fn check(documents: &[Document<'_>], files: &BTreeSet<&Path>) -> Vec<Violation> {
     documents.iter().flat_map(|document| check_document(document, documents, files)).collect()
 }
@@ -28,7 +28,7 @@ fn is_relative(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:")
 }
 
-/// What is wrong with a link from a document.
+/// Returns the fault of a link from a document, if there is one.
 fn fault(
     from: &Path,
     target: &str,
@@ -46,7 +46,7 @@ fn fault(
     (!has_it).then(advice)
 }
 
-/// The file that a relative path in a document means, if it lies within the repository.
+/// Resolves a relative path in a document to a file, if it is within the repository.
 pub fn resolve(from: &Path, path: &str) -> Option<PathBuf> {
     if path.is_empty() {
         return Some(from.to_path_buf());
@@ -67,7 +67,7 @@ pub fn resolve(from: &Path, path: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// What is wrong with the links of docs/a.md, beside docs/b.md and src/c.rs.
+    /// Returns the faults of the links of docs/a.md, beside docs/b.md and src/c.rs.
     fn told(text: &str) -> Vec<String> {
         let [a, b, c] = ["docs/a.md", "docs/b.md", "src/c.rs"].map(Path::new);
         let documents = [Document::new(a, text), Document::new(b, "# One\n## Two words\n")];

@@ -1,10 +1,10 @@
-//! A Markdown document as the rules see it: which lines are prose, where links lead, which headings
-//! there are.
+//! Parses Markdown documents as far as the rules need it: lines of prose, targets of links,
+//! headings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What a line belongs to.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Prose,
@@ -12,7 +12,7 @@ enum Kind {
     Code,
 }
 
-/// A document with its lines sorted.
+/// A document with the kinds of its lines.
 #[derive(Debug)]
 pub struct Document<'a> {
     pub path: &'a Path,
@@ -20,7 +20,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// A document of the given content.
+    /// Parses a document.
     pub fn new(path: &'a Path, text: &'a str) -> Document<'a> {
         let mut lines: Vec<(Kind, &str)> = Vec::new();
         let mut fence = None;
@@ -33,12 +33,12 @@ impl<'a> Document<'a> {
         Document { path, lines }
     }
 
-    /// The lines that are neither code nor tables, with their numbers from one.
+    /// Returns the lines that are neither code nor tables, with their numbers from one.
     pub fn prose(&self) -> impl Iterator<Item = (usize, &'a str)> {
         self.numbered().filter(|(_, kind, _)| *kind == Kind::Prose).map(|(at, _, line)| (at, line))
     }
 
-    /// The targets of all links and pictures, each with the number of its line.
+    /// Returns the targets of all links and pictures, each with the number of its line.
     pub fn links(&self) -> Vec<(usize, String)> {
         let mut links = Vec::new();
         let mut open = 0;
@@ -53,7 +53,7 @@ impl<'a> Document<'a> {
         links
     }
 
-    /// What can follow `#` in a link to this document.
+    /// Returns the valid anchors of links to this document.
     pub fn anchors(&self) -> BTreeSet<String> {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         let headings = self.prose().filter_map(|(_, line)| heading(line));
@@ -71,7 +71,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The kind of a line. `fence` is the mark of the fenced block that is open.
+/// Returns the kind of a line. `fence` is the mark of the open fenced block.
 fn kind(line: &str, fence: &mut Option<&'static str>, follows_prose: bool) -> Kind {
     let bare = line.trim_start();
     if let Some(mark) = *fence {
@@ -90,7 +90,7 @@ fn kind(line: &str, fence: &mut Option<&'static str>, follows_prose: bool) -> Ki
     }
 }
 
-/// The line without its code spans, which may go on from line to line; `open` is the number of
+/// Returns the line without its code spans, which may continue over lines; `open` is the number of
 /// backticks with which the present one began, or zero.
 fn without_spans(line: &str, open: &mut usize) -> String {
     let mut shown = String::new();
@@ -115,7 +115,7 @@ fn without_spans(line: &str, open: &mut usize) -> String {
     shown
 }
 
-/// `[text](target "title")`, the same of a picture, and `[name]: target`.
+/// Returns the targets of `[text](target "title")`, of pictures, and of `[name]: target`.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let inline = line.match_indices("](").filter_map(|(at, mark)| {
         let (target, _) = line[at + mark.len()..].split_once(')')?;
@@ -131,7 +131,7 @@ fn heading(line: &str) -> Option<&str> {
     title.strip_prefix(' ').filter(|_| (1..=6).contains(&depth)).map(str::trim)
 }
 
-/// The anchor of a heading, as GitHub and mdBook form it.
+/// Returns the anchor of a heading, as GitHub and mdBook form it.
 fn slug(title: &str) -> String {
     let letter = |c: char| match c {
         _ if c.is_alphanumeric() || matches!(c, '_' | '-') => Some(c.to_ascii_lowercase()),
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(prose("~~~\n```\n~~~\na"), [4]);
     }
 
-    /// Goal: a long item of a list is prose in all its lines.
+    /// Goal: a long list item is prose in all its lines.
     #[test]
     fn a_list_goes_on_indented() {
         assert_eq!(prose("1. a\n    b\n\n    c"), [1, 2, 3]);
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(links("[`a`](b.md)"), [one(1, "b.md")]);
     }
 
-    /// Goal: what only looks like a link is none, also where a span goes on in the next line.
+    /// Goal: code that looks like a link is none, also where a span continues on the next line.
     #[test]
     fn code_has_no_links() {
         assert_eq!(links("`[a](b)` ``c ` [d](e)`` `f\n[g](h)`"), []);

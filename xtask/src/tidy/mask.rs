@@ -1,13 +1,13 @@
-//! Tells code, comments and literals of a Rust file apart, well enough for rules about words.
+//! Separates code, comments and literals of a Rust file, well enough for rules about words.
 //!
-//! Each view has the length and the line breaks of the file; what does not belong is blank.
+//! Each view has the length and the line breaks of the file; everything else is blank.
 
 /// A file in three layers.
 #[derive(Debug)]
 pub struct Layers {
-    /// Without comments and without the content of literals.
+    /// Code without comments and without the content of literals.
     pub code: String,
-    /// Only comments.
+    /// Comments only.
     pub comments: String,
     /// Only the content of string literals, with their quotes.
     pub literals: String,
@@ -42,7 +42,7 @@ fn view(chars: &[char], kinds: &[Layer], layer: Layer) -> String {
     chars.iter().zip(kinds).map(keep).collect()
 }
 
-/// The layer and length of what begins at `at`.
+/// Returns the layer and length of the token at `at`.
 fn token(chars: &[char], at: usize) -> (Layer, usize) {
     let rest = &chars[at..];
     let after_word = at > 0 && is_word(chars[at - 1]);
@@ -66,7 +66,7 @@ fn line_length(rest: &[char]) -> usize {
     rest.iter().position(|c| *c == '\n').unwrap_or(rest.len())
 }
 
-/// Block comments nest.
+/// Returns the length of a block comment; block comments nest.
 fn block_length(rest: &[char]) -> usize {
     let mut depth = 0;
     let mut at = 0;
@@ -95,7 +95,7 @@ fn string_length(rest: &[char]) -> usize {
     at
 }
 
-/// A character such as `'x'` or `'\n'`; a lifetime is none.
+/// Returns the length of a character such as `'x'` or `'\n'`; `None` for a lifetime.
 fn char_length(rest: &[char]) -> Option<usize> {
     match rest {
         ['\'', '\\', _, tail @ ..] => tail.iter().position(|c| *c == '\'').map(|n| n + 4),
@@ -104,7 +104,8 @@ fn char_length(rest: &[char]) -> Option<usize> {
     }
 }
 
-/// A raw string `r"..."`, `br##"..."##`. Prefixed strings that are not raw go the usual way.
+/// Returns the length of a raw string `r"..."`, `br##"..."##`. Other prefixed strings are handled
+/// as usual.
 fn raw_length(rest: &[char]) -> Option<usize> {
     let prefix = rest.iter().position(|c| !matches!(c, 'r' | 'b' | 'c'))?;
     if !rest[..prefix].contains(&'r') {
@@ -126,7 +127,7 @@ fn raw_length(rest: &[char]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Blanks shown as `.`, so that a test reads as a picture.
+    /// Shows blanks as `.`, so that a test reads as a picture.
     fn picture(text: &str) -> [String; 3] {
         let Layers { code, comments, literals } = layers(text);
         [code, comments, literals].map(|view| view.replace(' ', "."))

@@ -1,4 +1,4 @@
-//! What may stand in which room: unsafe code, the world outside of decisions, and /proc.
+//! Rules about what code may use where: unsafe code, inputs of decisions, and /proc.
 
 use super::Violation;
 use super::source::Source;
@@ -15,10 +15,10 @@ const UNSAFE_ROOMS: &[&str] = &[
     "lab/counts/src/sys",
 ];
 
-/// Crates that decide. What they compute depends on their arguments alone.
+/// Crates that decide. Their results depend on their arguments alone.
 const PURE: &[&str] = &["crates/policy/src", "crates/migrate/src"];
 
-/// What decisions may not use, and why.
+/// Words that decisions may not use, with the remedy.
 const IMPURE: &[(&str, &str)] = &[
     ("std::time", "take the time as an argument"),
     ("Instant", "take the time as an argument"),
@@ -41,21 +41,21 @@ const IMPURE: &[(&str, &str)] = &[
     ("f64", "decide with integers or fixed point"),
 ];
 
-/// The verbs, which ask the readers of `linux`.
+/// The verbs, which must use the readers of `linux`.
 const VERBS: &str = "crates/cli/src";
 
-/// What makes files has the mode said by `crates/files`, and not by the umask.
+/// Functions that create files with a mode from the umask; `crates/files` sets it instead.
 const MAKERS: &[&str] =
     &["File::create", "fs::write", "create_dir", "DirBuilder", ".create(", ".create_new("];
 
-/// What opens a file by its name, waits at a pipe.
+/// Functions that open a file by its name, which block at a pipe.
 const OPENERS: &[&str] = &["File::open", "fs::read(", "fs::read_to_string"];
 
-/// Who opens nothing but files by name.
+/// Code that opens only files by name.
 const FILES_ONLY: &[&str] =
     &["crates/wire/src", "crates/cli/src/settings", "crates/cli/src/settings.rs"];
 
-/// Crates that show names of others, and what those may not be shown by.
+/// Crates that print foreign names, with the functions that must not print those.
 const SHOWING: [&str; 8] = [
     "crates/cli/src",
     "crates/engine/src",
@@ -68,7 +68,7 @@ const SHOWING: [&str; 8] = [
 ];
 const RAW: [&str; 2] = [".display()", "to_string_lossy"];
 
-/// All rules about rooms.
+/// Checks all these rules.
 pub fn check(source: &Source) -> Vec<Violation> {
     let mut violations = check_unsafe(source);
     violations.extend(check_pure(source));
@@ -139,7 +139,7 @@ fn check_names(source: &Source) -> Vec<Violation> {
     found.map(|(line, _)| source.violation(line, advice)).collect()
 }
 
-/// Whether the word stands in the line with no letter on either side.
+/// Returns whether the word is in the line with no letter on either side.
 fn has_word(line: &str, word: &str) -> bool {
     let whole = |at: usize| {
         let after = line[at + word.len()..].chars().next();

@@ -19,12 +19,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// The file, if it is Rust.
+    /// Returns the file, if it is Rust.
     pub fn of((path, text): &(PathBuf, String)) -> Option<Source> {
         (path.extension()? == "rs").then(|| Source::new(path, text))
     }
 
-    /// A file of the given content.
+    /// Creates a file of the given content.
     pub fn new(path: &Path, text: &str) -> Source {
         let layers = layers(text);
         let is_test = if is_test_file(path) {
@@ -35,14 +35,14 @@ impl Source {
         Source { path: path.to_path_buf(), text: text.to_owned(), layers, is_test }
     }
 
-    /// The lines of a layer that ship, with their numbers from one.
+    /// Returns the lines of a layer that ship, with their numbers from one.
     pub fn shipped<'a>(&'a self, layer: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
         let ships = |index: &usize| !self.is_test.get(*index).copied().unwrap_or(false);
         let numbered = layer.lines().enumerate().filter(move |(index, _)| ships(index));
         numbered.map(|(index, line)| (index + 1, line))
     }
 
-    /// Whether the file lies in this directory of the repository.
+    /// Returns whether the file is in this directory of the repository.
     pub fn is_in(&self, dir: &str) -> bool {
         self.path.starts_with(dir)
     }
@@ -52,7 +52,7 @@ impl Source {
     }
 }
 
-/// The rules about the file as a whole.
+/// Checks the rules about the file as a whole.
 pub fn check(source: &Source) -> Vec<Violation> {
     let mut violations = check_columns(source);
     violations.extend(check_length(source));
@@ -112,7 +112,7 @@ fn test_lines(code: &str) -> Vec<bool> {
     marks
 }
 
-/// The line after the item that begins here: past its block, or past its semicolon.
+/// Returns the line after the item that begins here: after its block, or after its semicolon.
 pub fn item_end(lines: &[&str], start: usize) -> usize {
     let mut depth = 0usize;
     for (index, line) in lines.iter().enumerate().skip(start) {

@@ -1,5 +1,5 @@
-//! Words that must not stand in the repository: unfinished work, and traces of the machine on which
-//! something was written. Such words are assembled here, so that this file does not break its rule.
+//! Words that must not be in the repository: unfinished work, and traces of one particular machine.
+//! They are assembled here, so that this file does not break its own rule.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::source::Source;
 const IN_CODE: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[ignore"];
 /// In comments: notes of unfinished work.
 const IN_COMMENTS: &[&str] = &["FIXME", "XXX", "TODO"];
-/// Anywhere: places and hosts that only one machine has.
+/// Anywhere: paths and hosts that only one machine has.
 const OF_ONE_MACHINE: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/tmp/", "wt"),
@@ -18,7 +18,7 @@ const OF_ONE_MACHINE: &[&str] = &[
     concat!("helper ses", "sion"),
 ];
 
-/// Unfinished work in a Rust file.
+/// Checks a Rust file for unfinished work.
 pub fn check_source(source: &Source) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (layer, words) in [(&source.layers.code, IN_CODE), (&source.layers.comments, IN_COMMENTS)] {
@@ -29,7 +29,7 @@ pub fn check_source(source: &Source) -> Vec<Violation> {
     violations
 }
 
-/// Traces of one machine in any text.
+/// Checks any text for traces of one machine.
 pub fn check_text(path: &Path, text: &str) -> Vec<Violation> {
     let advice = |word| format!("`{word}` means something on one machine only; say it in general");
     let hits = hits(text, OF_ONE_MACHINE).into_iter();
@@ -45,7 +45,7 @@ fn hits<'a>(text: &str, words: &'a [&str]) -> Vec<(usize, &'a str)> {
     hits
 }
 
-/// Whether the word stands in the line on its own: not as the tail of a longer word or path.
+/// Returns whether the word is in the line on its own: not as the tail of a longer word or path.
 pub fn stands_in(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
