@@ -1,7 +1,8 @@
 //! A running machine. It ends when this value is dropped, or when the thread that started it ends.
 //!
 //! Its three standard descriptors are its connections: 0 the serial port to the guest, 1 the
-//! monitor, 2 the log. A machine so leaves nothing in any directory, whatever happens to the lab.
+//! monitor, 2 the log. A machine therefore leaves nothing in any directory, whatever happens to the
+//! lab.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};

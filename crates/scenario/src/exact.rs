@@ -1,5 +1,5 @@
-//! Exact quantities, in the largest unit that makes them whole numbers. Different values so have
-//! different texts.
+//! Exact quantities, in the largest unit that makes them whole numbers. Different values therefore
+//! have different texts.
 
 const SIZES: [(u64, &str); 5] =
     [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];

@@ -45,8 +45,8 @@ const SLOT_LOG2: u32 = 14;
 const SLOTS: usize = 4096;
 
 /// Pending events: a calendar queue (R. Brown, 1988). Events of the next slots are kept unsorted by
-/// slot; only those of the present slot are sorted. An event so costs the same however many are
-/// pending.
+/// slot; only those of the present slot are sorted. The cost of an event therefore does not depend
+/// on their number.
 #[derive(Debug)]
 pub struct Events {
     /// Events of the present slot and, if planned late, of earlier ones.

@@ -1,9 +1,9 @@
 //! Pages that move to the node of the next access (migrate-on-fault).
 //!
 //! Their entries are cleared once, with one flush. The thread that touches such a page takes a
-//! fault, and if the page is on another node, the fault moves it in that thread. Each page so costs
-//! one fault, and only pages that are used move. Where the kernel's NUMA balancing is on, such
-//! entries are its hints, and it decides page by page.
+//! fault, and if the page is on another node, the fault moves it in that thread. Each page
+//! therefore costs one fault, and only pages that are used move. Where the kernel's NUMA balancing
+//! is on, such entries are its hints, and it decides page by page.
 
 use nodeward_migrate::Run;
 use nodeward_model::SkipReason;

@@ -2,8 +2,8 @@
 //!
 //! One of them acts at a time. It hands over when its request takes virtual time. The world
 //! advances when all of them wait, and the first whose wait ends acts next: ordered by virtual
-//! time, then by its number. The order so does not depend on the host scheduler. While a shift is
-//! on, threads outside it must not make requests that take time.
+//! time, then by its number. The order therefore does not depend on the host scheduler. While a
+//! shift is on, threads outside it must not make requests that take time.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -32,7 +32,7 @@ use crate::traffic::{Carried, EPOCH_NS, Flow, Traffic};
 pub(crate) use watch::Watch;
 pub use watch::{Moment, Picture};
 
-/// The longest turn. A thread so learns of a changed rate or balance at most this late.
+/// The longest turn. A thread learns of a changed rate or balance at most this late.
 pub(crate) const TURN_NS: u64 = 4_000_000;
 
 /// A time years after the end of any run, in place of infinity. Sums of hundreds of it do not
@@ -180,7 +180,7 @@ impl World {
     }
 
     /// Processes up to `events` events that are due until a virtual time. Returns whether that was
-    /// all of them. A caller can so observe or stop the run at short intervals.
+    /// all of them. This lets a caller observe or stop the run at short intervals.
     pub fn run_some(&mut self, until_ns: u64, events: u32) -> bool {
         (0..events).any(|_| !self.step(until_ns))
     }

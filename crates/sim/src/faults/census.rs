@@ -87,7 +87,7 @@ pub struct StalePage {
     pub address: u64,
     /// Stamp of what was written to it last.
     pub written: u64,
-    /// Stamp of what it holds; 0 stands for the contents before the move.
+    /// Stamp of what it holds; 0 if nothing was copied to it.
     pub holds: u64,
 }
 

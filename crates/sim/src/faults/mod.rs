@@ -3,7 +3,7 @@
 //!
 //! Rates come from the table `[faults]` of a scenario, the rest from its actions. The page, call or
 //! interrupt that is hit is drawn from a stream of the seed that nothing else draws from. A
-//! scenario without the table so runs exactly as it would without the fault model.
+//! scenario without the table therefore runs exactly as it would without the fault model.
 //!
 //! **Allocations fail** where a move allocates a page for a copy, and in page faults. The page of a
 //! move stays where it was and is reported as refused for lack of memory. A page fault takes

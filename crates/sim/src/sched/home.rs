@@ -20,7 +20,7 @@ impl World {
     /// Brings tasks home from other nodes: first those that wait, then those that run. If that
     /// makes this node the fuller one, a task moves the other way in exchange.
     pub(super) fn bring_home(&mut self, node: usize) {
-        // The patches of 2012 invent an imbalance of one task for it.
+        // The patches of 2012 move one task per pass, by an artificial imbalance of one.
         let most = if self.sched.numad.is_some() { 1 } else { HOME_MAX };
         for at in 1..self.sched.near[node].len() {
             let other = self.sched.near[node][at];

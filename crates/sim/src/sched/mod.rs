@@ -1,8 +1,8 @@
 //! The scheduler: fair by virtual run time, and blind to memory unless tasks have home nodes.
 //!
 //! The state that a decision needs of other CPUs is kept by node: the number of waiting tasks, the
-//! idle CPUs, the number of tasks away from home. A decision so costs as much as a node has CPUs,
-//! whatever the size of the machine.
+//! idle CPUs, the number of tasks away from home. The cost of a decision therefore depends on the
+//! CPUs of a node, not on the size of the machine.
 
 mod balance;
 mod home;

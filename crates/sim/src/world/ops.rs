@@ -4,7 +4,7 @@ use crate::task::{Op, Spent, TaskId};
 
 use super::World;
 
-/// Number of decisions without a use of time after which a program uses a nanosecond. Time so
+/// Number of decisions without a use of time after which a program uses a nanosecond. Time then
 /// advances even where nothing costs anything.
 const INSTANT_OPS_MAX: u32 = 1_000;
 
