@@ -1,9 +1,9 @@
 //! Stage 5: interleave. The memory of the entity that saturates a node's memory controller is put
 //! evenly on several nodes; its threads stay. It comes home when one controller is enough again.
 //!
-//! All of interleaving is in this file but the two variants of [`Home`](super::Home) and
-//! [`Placement`], and one call each where state passes and changes (`state`), where this stage
-//! stands (`mod`) and where memory is moved (`memory_moves`).
+//! All of interleaving is in this file. To delete it, delete the variants `Interleave` of
+//! [`Home`](super::Home) and [`Placement`] and the fields `controllers` and `interleave` of `state`;
+//! the compiler then names the four calls and the arms that are left.
 
 use nodeward_model::NodeId;
 use serde::{Deserialize, Serialize};
